@@ -1,0 +1,1 @@
+//! Istio-compatible sidecar injection.

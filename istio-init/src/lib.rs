@@ -1,0 +1,1 @@
+//! Istio traffic capture as data and its kernel backend.
