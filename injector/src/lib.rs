@@ -1,1 +1,20 @@
 //! Istio-compatible sidecar injection.
+//!
+//! [`inject::inject`] is the whole of it as a pure function: a pod and the [`settings`] in, the
+//! injected pod with its patch and warnings out. [`webhook`] serves it to an API server, [`cli`]
+//! applies it to files; neither is known to the modules before them.
+
+pub mod change;
+pub mod cli;
+pub mod decision;
+pub mod inject;
+pub mod manifest;
+pub mod merge;
+pub mod overlay;
+pub mod patch;
+pub mod postprocess;
+pub mod reason;
+pub mod settings;
+pub mod webhook;
+pub mod workload;
+pub mod yaml;
