@@ -1,1 +1,202 @@
-//! YAML as kubectl reads and writes it.
+//! YAML as kubectl reads it, and YAML that every reader of it understands alike.
+//!
+//! The one place that knows the YAML library: its options are chosen here, and its two traps
+//! (numbers with a leading zero, block scalars that begin with a TAB) end here.
+
+use serde::Serialize;
+use serde::ser::{SerializeMap, SerializeSeq, Serializer};
+use serde_json::Value;
+
+/// Parses one document.
+///
+/// As kubectl does: `0644` is the number 420, `yes` is true, merge keys are resolved, and an
+/// empty document is `null`. A repeated key is an error.
+pub fn parse(text: &str) -> Result<Value, YamlError> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let options = serde_saphyr::options! {
+        budget: budget(),
+        emit_comments: false,
+        legacy_octal_numbers: true,
+        with_snippet: false,
+    };
+    serde_saphyr::from_str_with_options::<Option<Value>>(text, options)
+        .map(Option::unwrap_or_default)
+        .map_err(|error| YamlError::of(&error))
+}
+
+/// Writes a value as a block document that ends with a line break.
+///
+/// Strings that a YAML 1.1 reader takes for something else (`yes`, `1_000`, `12:30:45`) are
+/// quoted, so that Go's reader gives back the same value.
+pub fn to_string(value: &Value) -> Result<String, YamlError> {
+    let options = serde_saphyr::ser_options! {
+        folded_wrap_chars: NEVER_FOLDED,
+    };
+    serde_saphyr::to_string_with_options(&Guarded(value), options).map_err(|error| YamlError {
+        line: 0,
+        column: 0,
+        problem: error.to_string(),
+    })
+}
+
+/// A text that is not one YAML document, or a value that YAML cannot hold.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub struct YamlError {
+    /// The line, from 1; 0 where there is none.
+    pub line: usize,
+    /// The column, from 1; 0 where there is none.
+    pub column: usize,
+    /// What is wrong there.
+    pub problem: String,
+}
+
+impl YamlError {
+    fn of(error: &serde_saphyr::Error) -> Self {
+        let place = error.location();
+        let number = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+        Self {
+            line: place.map_or(0, |at| number(at.line())),
+            column: place.map_or(0, |at| number(at.column())),
+            problem: problem(&error.without_snippet().to_string()).to_owned(),
+        }
+    }
+}
+
+impl std::fmt::Display for YamlError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.line {
+            0 => f.write_str(&self.problem),
+            line => write!(f, "line {line}, column {}: {}", self.column, self.problem),
+        }
+    }
+}
+
+/// A value whose strings are written so that libyaml accepts them.
+struct Guarded<'a>(&'a Value);
+
+impl Serialize for Guarded<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Value::Array(items) => {
+                let mut seq = serializer.serialize_seq(Some(items.len()))?;
+                for item in items {
+                    seq.serialize_element(&Self(item))?;
+                }
+                seq.end()
+            }
+            Value::Object(entries) => {
+                let mut map = serializer.serialize_map(Some(entries.len()))?;
+                for (key, value) in entries {
+                    map.serialize_entry(key, &Self(value))?;
+                }
+                map.end()
+            }
+            // libyaml refuses a block scalar whose first line of text starts with a TAB.
+            Value::String(text) if text.trim_start_matches('\n').starts_with('\t') => {
+                serde_saphyr::DoubleQuoted(text).serialize(serializer)
+            }
+            scalar => scalar.serialize(serializer),
+        }
+    }
+}
+
+/// The library's limits, with room for a file of thousands of workloads: what is parsed here was
+/// named by the user who runs the program. The limits on aliases stay.
+fn budget() -> Option<serde_saphyr::Budget> {
+    serde_saphyr::budget! {
+        max_events: 100_000_000,
+        max_nodes: 50_000_000,
+        max_recorded_anchor_events: 50_000_000,
+    }
+}
+
+/// The library's words, without the place that [`YamlError`] already has and without advice to
+/// programmers.
+fn problem(message: &str) -> &str {
+    let message = message
+        .rsplit_once(" at line ")
+        .map_or(message, |(problem, _)| problem);
+    message
+        .split_once(", set DuplicateKeyPolicy")
+        .map_or(message, |(problem, _)| problem)
+}
+
+/// Folding would rewrite long strings over several lines for no gain.
+const NEVER_FOLDED: usize = 1 << 30;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn reads_as_kubectl_does() {
+        let read = |text| parse(text).unwrap();
+        assert_eq!(read("mode: 0644"), json!({"mode": 420}));
+        assert_eq!(read("a: yes"), json!({"a": true}));
+        assert_eq!(
+            read("a: &x {b: 1}\nc: {<<: *x, d: 2}"),
+            json!({"a": {"b": 1}, "c": {"b": 1, "d": 2}})
+        );
+        assert_eq!(read(""), Value::Null);
+        assert_eq!(read("# nothing\n"), Value::Null);
+        assert_eq!(read("\u{feff}a: 1\r\n"), json!({"a": 1}));
+    }
+
+    #[test]
+    fn says_where_it_went_wrong() {
+        let error = parse("a: 1\nb: [1\nc: 2\n").unwrap_err();
+        assert!(error.line > 1, "{error:?}");
+        let error = parse("a: 1\na: 2\n").unwrap_err();
+        insta::assert_snapshot!(error, @"line 2, column 1: duplicate mapping key: a");
+    }
+
+    #[test]
+    fn quotes_what_an_old_reader_misreads() {
+        let value = json!([
+            "yes",
+            "on",
+            "y",
+            "1_000",
+            "12:30:45",
+            "2001-01-01",
+            "=",
+            "<<",
+            "0644",
+            "~",
+            ""
+        ]);
+        insta::assert_snapshot!(to_string(&value).unwrap(), @r#"
+        - "yes"
+        - "on"
+        - "y"
+        - "1_000"
+        - "12:30:45"
+        - "2001-01-01"
+        - "="
+        - "<<"
+        - "0644"
+        - "~"
+        - ""
+        "#);
+    }
+
+    #[test]
+    fn writes_no_block_scalar_that_begins_with_a_tab() {
+        let value = json!({"a": "\tx\ny", "b": "\n\n\tx\ny"});
+        insta::assert_snapshot!(to_string(&value).unwrap(), @r#"
+        a: "\tx\ny"
+        b: "\n\n\tx\ny"
+        "#);
+    }
+
+    proptest! {
+        #[test]
+        fn gives_back_what_was_written(text in "\\PC*|[ \\t\\na-c:#'\"-]{0,12}") {
+            let value = json!({ "a": [text.clone()], (text.clone()): text });
+            prop_assert_eq!(parse(&to_string(&value).unwrap()).unwrap(), value);
+        }
+    }
+}
