@@ -1,1 +1,14 @@
-//! Certificates of an admission webhook.
+//! Certificates of an admission webhook: a shared CA, a leaf per replica, and the trust of API
+//! servers in them.
+//!
+//! [`cluster::maintain`] keeps all three right for as long as it runs; [`files`] serves what
+//! somebody else issued. Either way the listener takes its certificate from
+//! [`serving::ServingCertificate`].
+
+pub mod authority;
+pub mod bundle;
+pub mod cluster;
+pub mod files;
+pub mod server_names;
+pub mod serving;
+pub mod status;

@@ -1,0 +1,365 @@
+//! The CA that the webhook is trusted by, and the leaves that it signs.
+//!
+//! Nothing here reads the clock: every instant is an argument. Randomness comes from two places
+//! only, [`Entropy::draw`] and the nonces inside signatures.
+
+use std::fmt;
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
+    Issuer, KeyPair, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, SanType, SerialNumber,
+};
+use rustls::crypto::ring::default_provider;
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName};
+use time::OffsetDateTime;
+use zeroize::Zeroizing;
+
+use crate::bundle::{self, BundleError, TrustedCa};
+use crate::server_names::ServerNames;
+
+/// A CA certificate together with its private key.
+#[derive(Clone)]
+pub struct Authority {
+    ca: TrustedCa,
+    key: Arc<KeyPair>,
+}
+
+impl Authority {
+    /// Makes a self-signed CA: ECDSA P-256, path length 0, its own subject per generation.
+    ///
+    /// Subjects differ between generations because Go's verifier otherwise blames the wrong
+    /// candidate in its message.
+    pub fn create(
+        install: &str,
+        generation: u64,
+        lifetime: Lifetime,
+        entropy: Entropy,
+    ) -> Result<Self, AuthorityError> {
+        let subject = common_name(&format!("{install}-ca {generation}"));
+        Self::self_signed(subject, Arc::new(entropy.key), entropy.serial, lifetime)
+    }
+
+    /// Makes a new certificate for the same key and subject.
+    ///
+    /// Leaves of either certificate verify under both, so this extends the life of a CA without
+    /// any moment in which a leaf is not trusted.
+    pub fn renewed(&self, lifetime: Lifetime, entropy: Entropy) -> Result<Self, AuthorityError> {
+        let subject = common_name(self.ca.common_name());
+        let renewed = Self::self_signed(subject, Arc::clone(&self.key), entropy.serial, lifetime)?;
+        if renewed.ca.is_same_signer(&self.ca) {
+            Ok(renewed)
+        } else {
+            // Only a CA that this crate did not make has more than a common name in its subject.
+            Err(AuthorityError::ForeignSubject {
+                name: self.ca.name().to_owned(),
+            })
+        }
+    }
+
+    /// Reads a CA from its certificate and its PKCS#8 key, which must belong together.
+    pub fn from_pem(certificate: &[u8], key: &[u8]) -> Result<Self, AuthorityError> {
+        let der = bundle::first_certificate(certificate).map_err(AuthorityError::Certificate)?;
+        let ca = TrustedCa::from_der(der).map_err(AuthorityError::Certificate)?;
+        let key = PrivatePkcs8KeyDer::from_pem_slice(key).map_err(|error| AuthorityError::Key {
+            reason: error.to_string(),
+        })?;
+        let key = KeyPair::from_pkcs8_der_and_sign_algo(&key, &PKCS_ECDSA_P256_SHA256).map_err(
+            |error| AuthorityError::Key {
+                reason: error.to_string(),
+            },
+        )?;
+        if rcgen::PublicKeyData::subject_public_key_info(&key) != ca.public_key() {
+            return Err(AuthorityError::KeyMismatch {
+                name: ca.name().to_owned(),
+            });
+        }
+        Ok(Self {
+            ca,
+            key: Arc::new(key),
+        })
+    }
+
+    /// The certificate that a client has to trust.
+    pub fn ca(&self) -> &TrustedCa {
+        &self.ca
+    }
+
+    /// The certificate as PEM.
+    pub fn certificate_pem(&self) -> String {
+        bundle::pem(self.ca.der())
+    }
+
+    /// The private key as PKCS#8 PEM, overwritten in memory when it is dropped.
+    pub fn key_pem(&self) -> Zeroizing<String> {
+        Zeroizing::new(self.key.serialize_pem())
+    }
+
+    /// Signs a leaf for `names`; it never outlives the CA.
+    pub fn issue(
+        &self,
+        names: &ServerNames,
+        lifetime: Lifetime,
+        entropy: Entropy,
+    ) -> Result<Leaf, AuthorityError> {
+        let issuer = Issuer::from_ca_cert_der(self.ca.der(), self.key.as_ref())
+            .map_err(|source| AuthorityError::Sign { source })?;
+        let lifetime = Lifetime {
+            not_before: lifetime.not_before,
+            not_after: lifetime.not_after.min(self.ca.not_after()),
+        };
+        let mut parameters = parameters(common_name(&names.first()), entropy.serial, lifetime)?;
+        parameters.subject_alt_names = alternative_names(names)?;
+        parameters.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        parameters.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        parameters.use_authority_key_identifier_extension = true;
+        let certificate = parameters
+            .signed_by(&entropy.key, &issuer)
+            .map_err(|source| AuthorityError::Sign { source })?;
+        Ok(Leaf {
+            certificate: certificate.into(),
+            key: Zeroizing::new(entropy.key.serialize_der()),
+            lifetime,
+            names: names.clone(),
+            issuer: self.ca.clone(),
+        })
+    }
+
+    fn self_signed(
+        subject: DistinguishedName,
+        key: Arc<KeyPair>,
+        serial: SerialNumber,
+        lifetime: Lifetime,
+    ) -> Result<Self, AuthorityError> {
+        let mut parameters = parameters(subject, serial, lifetime)?;
+        parameters.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        parameters.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        parameters.use_authority_key_identifier_extension = true;
+        let certificate = parameters
+            .self_signed(key.as_ref())
+            .map_err(|source| AuthorityError::Sign { source })?;
+        let ca = TrustedCa::from_der(certificate.into()).map_err(AuthorityError::Certificate)?;
+        Ok(Self { ca, key })
+    }
+}
+
+impl fmt::Debug for Authority {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Authority({:?})", self.ca)
+    }
+}
+
+/// Two authorities are equal when their certificates are, since the key belongs to it.
+impl PartialEq for Authority {
+    fn eq(&self, other: &Self) -> bool {
+        self.ca == other.ca
+    }
+}
+
+impl Eq for Authority {}
+
+/// A serving certificate with its key, in memory.
+#[derive(Clone)]
+pub struct Leaf {
+    certificate: CertificateDer<'static>,
+    key: Zeroizing<Vec<u8>>,
+    lifetime: Lifetime,
+    names: ServerNames,
+    issuer: TrustedCa,
+}
+
+impl Leaf {
+    /// Makes a certificate that is its own issuer, for serving where nobody has to trust it.
+    pub fn self_signed(
+        names: &ServerNames,
+        lifetime: Lifetime,
+        entropy: Entropy,
+    ) -> Result<Self, AuthorityError> {
+        Authority::create("self-signed", 1, lifetime, Entropy::draw()?)?
+            .issue(names, lifetime, entropy)
+    }
+
+    /// The certificate as DER.
+    pub fn certificate(&self) -> &CertificateDer<'static> {
+        &self.certificate
+    }
+
+    /// The certificate as PEM.
+    pub fn certificate_pem(&self) -> String {
+        bundle::pem(&self.certificate)
+    }
+
+    /// The private key as PKCS#8.
+    pub fn key(&self) -> PrivateKeyDer<'static> {
+        PrivatePkcs8KeyDer::from(self.key.to_vec()).into()
+    }
+
+    /// The private key as PKCS#8 PEM, overwritten in memory when it is dropped.
+    pub fn key_pem(&self) -> Zeroizing<String> {
+        Zeroizing::new(bundle::pem_block("PRIVATE KEY", &self.key))
+    }
+
+    /// When the certificate is valid.
+    pub fn lifetime(&self) -> Lifetime {
+        self.lifetime
+    }
+
+    /// The names that the certificate is valid for.
+    pub fn names(&self) -> &ServerNames {
+        &self.names
+    }
+
+    /// The CA that signed it.
+    pub fn issuer(&self) -> &TrustedCa {
+        &self.issuer
+    }
+}
+
+impl fmt::Debug for Leaf {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            names,
+            lifetime,
+            issuer,
+            ..
+        } = self;
+        write!(
+            formatter,
+            "Leaf({names} until {} by {issuer:?})",
+            lifetime.not_after
+        )
+    }
+}
+
+/// The validity of a certificate, in whole seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lifetime {
+    /// The first instant at which it is valid.
+    pub not_before: Timestamp,
+    /// The last instant at which it is valid.
+    pub not_after: Timestamp,
+}
+
+impl Lifetime {
+    /// Starts an hour before `now`, so that a client whose clock is behind accepts the certificate
+    /// too, and ends `duration` after `now`.
+    pub fn starting(now: Timestamp, duration: SignedDuration) -> Self {
+        let second = |at: Timestamp| Timestamp::from_second(at.as_second()).unwrap_or(at);
+        Self {
+            not_before: second(now.saturating_sub(BACKDATED).unwrap_or(Timestamp::MIN)),
+            not_after: second(now.saturating_add(duration).unwrap_or(Timestamp::MAX)),
+        }
+    }
+}
+
+/// The randomness of one certificate: a key pair and a serial number.
+pub struct Entropy {
+    key: KeyPair,
+    serial: SerialNumber,
+}
+
+impl Entropy {
+    /// Draws from the system's random generator.
+    pub fn draw() -> Result<Self, AuthorityError> {
+        let mut serial = [0; SERIAL_BYTES];
+        default_provider()
+            .secure_random
+            .fill(&mut serial)
+            .map_err(|_| AuthorityError::Random)?;
+        // DER integers are signed, and leading zeros are not allowed: keep it positive at full length.
+        serial[0] = serial[0] & 0x7f | 0x40;
+        let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)
+            .map_err(|source| AuthorityError::Sign { source })?;
+        Ok(Self {
+            key,
+            serial: SerialNumber::from_slice(&serial),
+        })
+    }
+}
+
+/// Why a certificate cannot be made or read.
+#[derive(Debug, thiserror::Error)]
+pub enum AuthorityError {
+    /// The certificate is not one of a CA.
+    #[error("the CA certificate cannot be used")]
+    Certificate(#[source] BundleError),
+    /// The private key cannot be read.
+    #[error("the CA key is not an ECDSA P-256 key in PKCS#8 PEM: {reason}")]
+    Key {
+        /// What the reader stumbled over.
+        reason: String,
+    },
+    /// Key and certificate are of different pairs.
+    #[error("the CA key does not belong to the certificate `{name}`")]
+    KeyMismatch {
+        /// The subject of the certificate.
+        name: String,
+    },
+    /// The subject cannot be written again.
+    #[error("the CA `{name}` was not made by this program, so it cannot be renewed under its name")]
+    ForeignSubject {
+        /// The subject of the certificate.
+        name: String,
+    },
+    /// The certificate could not be built or signed.
+    #[error("a certificate cannot be signed")]
+    Sign {
+        /// What the certificate library says.
+        source: rcgen::Error,
+    },
+    /// An instant lies outside what X.509 can express.
+    #[error("`{instant}` cannot stand in a certificate")]
+    Instant {
+        /// The instant.
+        instant: Timestamp,
+    },
+    /// The system gives no randomness.
+    #[error("the system's random generator failed")]
+    Random,
+}
+
+fn parameters(
+    subject: DistinguishedName,
+    serial: SerialNumber,
+    lifetime: Lifetime,
+) -> Result<CertificateParams, AuthorityError> {
+    let mut parameters = CertificateParams::default();
+    parameters.distinguished_name = subject;
+    parameters.serial_number = Some(serial);
+    parameters.not_before = date(lifetime.not_before)?;
+    parameters.not_after = date(lifetime.not_after)?;
+    Ok(parameters)
+}
+
+fn common_name(name: &str) -> DistinguishedName {
+    let mut subject = DistinguishedName::new();
+    subject.push(DnType::CommonName, name);
+    subject
+}
+
+fn alternative_names(names: &ServerNames) -> Result<Vec<SanType>, AuthorityError> {
+    names
+        .iter()
+        .map(|name| match name {
+            ServerName::IpAddress(address) => Ok(SanType::IpAddress((*address).into())),
+            other => other
+                .to_str()
+                .into_owned()
+                .try_into()
+                .map(SanType::DnsName)
+                .map_err(|source| AuthorityError::Sign { source }),
+        })
+        .collect()
+}
+
+fn date(instant: Timestamp) -> Result<OffsetDateTime, AuthorityError> {
+    OffsetDateTime::from_unix_timestamp(instant.as_second())
+        .map_err(|_| AuthorityError::Instant { instant })
+}
+
+/// Reports of clocks that differ reach from seconds to more than half an hour.
+const BACKDATED: SignedDuration = SignedDuration::from_hours(1);
+
+const SERIAL_BYTES: usize = 16;

@@ -1,0 +1,144 @@
+//! A serving certificate from files that somebody else keeps.
+
+use std::convert::Infallible;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use zeroize::Zeroizing;
+
+use crate::serving::{Identity, IdentityError, ServingCertificate};
+
+/// The two files that hold a certificate chain and its key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateFiles {
+    /// The chain in PEM, leaf first.
+    pub certificate: PathBuf,
+    /// The leaf's private key in PEM.
+    pub key: PathBuf,
+}
+
+impl CertificateFiles {
+    /// Reads both files, which must belong together.
+    pub fn load(&self) -> Result<Identity, FilesError> {
+        self.read()?.parse(self)
+    }
+
+    /// Follows the files for as long as it is polled, and never returns.
+    ///
+    /// The bytes are compared every `interval`, so a mounted Secret, a rename and a rewrite in
+    /// place are all noticed. What cannot be used is reported once and leaves the present
+    /// certificate in its place.
+    pub async fn follow(
+        &self,
+        certificate: Arc<ServingCertificate>,
+        interval: Duration,
+    ) -> Infallible {
+        let mut seen = None;
+        loop {
+            let read = self.read();
+            if let Err(error) = &read {
+                let text = error.to_string();
+                if seen != Some(Err(text.clone())) {
+                    tracing::warn!(
+                        error = text,
+                        "certificate files cannot be read, the last good certificate stays"
+                    );
+                    seen = Some(Err(text));
+                }
+            } else if let Ok(pair) = read
+                && seen.as_ref() != Some(&Ok(pair.clone()))
+            {
+                match pair.parse(self) {
+                    Ok(identity) => {
+                        tracing::info!(
+                            file = %self.certificate.display(),
+                            not_after = %identity.lifetime().not_after,
+                            "serving the certificate from files"
+                        );
+                        certificate.set(identity);
+                    }
+                    Err(error) => {
+                        tracing::warn!(%error, "certificate files cannot be used, the last good certificate stays");
+                    }
+                }
+                seen = Some(Ok(pair));
+            }
+            tokio::time::sleep(interval).await;
+        }
+    }
+
+    fn read(&self) -> Result<PemPair, FilesError> {
+        let (certificate, key) = self.resolved();
+        Ok(PemPair {
+            certificate: read(&certificate)?,
+            key: Zeroizing::new(read(&key)?),
+        })
+    }
+
+    /// Finds the generation of a mounted Secret that both files are read from.
+    ///
+    /// The kubelet swaps the link `..data` under the files at once, so reading through it twice may
+    /// give the certificate of one generation and the key of the next (Kubernetes, `AtomicWriter`).
+    fn resolved(&self) -> (PathBuf, PathBuf) {
+        let unresolved = || (self.certificate.clone(), self.key.clone());
+        let (Some(directory), Some(certificate), Some(key)) = (
+            self.certificate.parent(),
+            self.certificate.file_name(),
+            self.key.file_name(),
+        ) else {
+            return unresolved();
+        };
+        if self.key.parent() != Some(directory) {
+            return unresolved();
+        }
+        match directory.join("..data").canonicalize() {
+            Ok(generation) => (generation.join(certificate), generation.join(key)),
+            Err(_) => unresolved(),
+        }
+    }
+}
+
+/// Why a certificate cannot be taken from files.
+#[derive(Debug, thiserror::Error)]
+pub enum FilesError {
+    /// A file cannot be read.
+    #[error("cannot read `{}`: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The files hold nothing that can be served.
+    #[error("cannot serve `{}` with the key `{}`: {source}", files.certificate.display(), files.key.display())]
+    Identity {
+        /// Both files.
+        files: CertificateFiles,
+        /// What is wrong with them.
+        source: IdentityError,
+    },
+}
+
+#[derive(Clone, PartialEq, Eq)]
+struct PemPair {
+    certificate: Vec<u8>,
+    key: Zeroizing<Vec<u8>>,
+}
+
+impl PemPair {
+    fn parse(&self, files: &CertificateFiles) -> Result<Identity, FilesError> {
+        Identity::from_pem(&self.certificate, &self.key).map_err(|source| FilesError::Identity {
+            files: files.clone(),
+            source,
+        })
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, FilesError> {
+    std::fs::read(path).map_err(|source| FilesError::Read {
+        path: path.to_owned(),
+        source,
+    })
+}

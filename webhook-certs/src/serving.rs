@@ -1,0 +1,188 @@
+//! The certificate that a TLS listener presents, swapped while it serves.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arc_swap::ArcSwapOption;
+use jiff::Timestamp;
+use rustls::ServerConfig;
+use rustls::crypto::ring::default_provider;
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use rustls::version::{TLS12, TLS13};
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use x509_parser::prelude::{FromDer, X509Certificate};
+
+use crate::authority::{Leaf, Lifetime};
+
+/// The place from which a TLS listener takes its certificate at each handshake.
+///
+/// It starts empty; while it is, handshakes fail. A certificate that was set stays until another
+/// one replaces it. Reading it takes no lock.
+#[derive(Default)]
+pub struct ServingCertificate {
+    current: ArcSwapOption<Identity>,
+}
+
+impl ServingCertificate {
+    /// Makes an empty place.
+    pub fn new() -> Arc<Self> {
+        Arc::default()
+    }
+
+    /// Presents `identity` from the next handshake on.
+    pub fn set(&self, identity: Identity) {
+        self.current.store(Some(Arc::new(identity)));
+    }
+
+    /// Tells whether there is a certificate to present.
+    pub fn is_loaded(&self) -> bool {
+        self.current.load().is_some()
+    }
+
+    /// The last instant at which the present certificate is valid.
+    pub fn not_after(&self) -> Option<Timestamp> {
+        self.current().map(|identity| identity.lifetime.not_after)
+    }
+
+    /// Tells whether there is a certificate, and `now` lies in its validity.
+    pub fn is_valid_at(&self, now: Timestamp) -> bool {
+        self.current().is_some_and(|identity| {
+            identity.lifetime.not_before <= now && now <= identity.lifetime.not_after
+        })
+    }
+
+    /// The present certificate with its key.
+    pub fn current(&self) -> Option<Arc<Identity>> {
+        self.current.load_full()
+    }
+}
+
+impl ResolvesServerCert for ServingCertificate {
+    fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        self.current
+            .load()
+            .as_ref()
+            .map(|identity| Arc::clone(&identity.key))
+    }
+}
+
+impl fmt::Debug for ServingCertificate {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.not_after() {
+            Some(not_after) => write!(formatter, "ServingCertificate(until {not_after})"),
+            None => write!(formatter, "ServingCertificate(none)"),
+        }
+    }
+}
+
+/// A certificate chain and the key that belongs to its first certificate.
+#[derive(Clone)]
+pub struct Identity {
+    key: Arc<CertifiedKey>,
+    lifetime: Lifetime,
+}
+
+impl Identity {
+    /// Takes a leaf that was minted in this process.
+    pub fn from_leaf(leaf: &Leaf) -> Result<Self, IdentityError> {
+        Self::from_der(vec![leaf.certificate().clone()], leaf.key())
+    }
+
+    /// Reads a chain, leaf first, and the leaf's key (PKCS#8, SEC 1 or PKCS#1) from PEM.
+    pub fn from_pem(chain: &[u8], key: &[u8]) -> Result<Self, IdentityError> {
+        let chain = CertificateDer::pem_slice_iter(chain)
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|error| IdentityError::Certificate {
+                reason: error.to_string(),
+            })?;
+        let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| IdentityError::Key {
+            reason: error.to_string(),
+        })?;
+        Self::from_der(chain, key)
+    }
+
+    fn from_der(
+        chain: Vec<CertificateDer<'static>>,
+        key: PrivateKeyDer<'static>,
+    ) -> Result<Self, IdentityError> {
+        let leaf = chain.first().ok_or_else(|| IdentityError::Certificate {
+            reason: "no certificate in it".to_owned(),
+        })?;
+        let lifetime = lifetime(leaf)?;
+        let key =
+            CertifiedKey::from_der(chain, key, &default_provider()).map_err(
+                |error| match error {
+                    rustls::Error::InconsistentKeys(_) => IdentityError::Mismatch,
+                    error => IdentityError::Key {
+                        reason: error.to_string(),
+                    },
+                },
+            )?;
+        Ok(Self {
+            key: Arc::new(key),
+            lifetime,
+        })
+    }
+
+    /// The chain that is presented, leaf first.
+    pub fn chain(&self) -> &[CertificateDer<'static>] {
+        &self.key.cert
+    }
+
+    /// When the leaf is valid.
+    pub fn lifetime(&self) -> Lifetime {
+        self.lifetime
+    }
+}
+
+/// Why a certificate and a key cannot be served.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum IdentityError {
+    /// The chain cannot be read.
+    #[error("not a certificate chain in PEM: {reason}")]
+    Certificate {
+        /// What the reader stumbled over.
+        reason: String,
+    },
+    /// The key cannot be read or used.
+    #[error("not a usable private key in PEM: {reason}")]
+    Key {
+        /// What the reader stumbled over.
+        reason: String,
+    },
+    /// Both are fine, but not of one pair.
+    #[error("the private key does not belong to the certificate")]
+    Mismatch,
+}
+
+/// Builds the TLS side of a webhook server.
+///
+/// TLS 1.2 and 1.3, and HTTP/1.1 alone: API servers offer nothing else to a webhook
+/// (kubernetes/kubernetes#75791), so a listener needs no HTTP/2.
+#[expect(
+    clippy::expect_used,
+    reason = "the ring provider has suites for both versions"
+)]
+pub fn server_config(certificate: Arc<ServingCertificate>) -> Arc<ServerConfig> {
+    let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_protocol_versions(&[&TLS13, &TLS12])
+        .expect("the ring provider supports TLS 1.2 and 1.3")
+        .with_no_client_auth()
+        .with_cert_resolver(certificate);
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Arc::new(config)
+}
+
+fn lifetime(leaf: &CertificateDer<'_>) -> Result<Lifetime, IdentityError> {
+    let (_, parsed) =
+        X509Certificate::from_der(leaf).map_err(|error| IdentityError::Certificate {
+            reason: error.to_string(),
+        })?;
+    let instant = |seconds| Timestamp::from_second(seconds).unwrap_or(Timestamp::MAX);
+    Ok(Lifetime {
+        not_before: instant(parsed.validity().not_before.timestamp()),
+        not_after: instant(parsed.validity().not_after.timestamp()),
+    })
+}

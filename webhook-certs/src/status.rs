@@ -1,0 +1,28 @@
+//! What the upkeep of certificates has come to, for readiness, metrics and people.
+
+use jiff::Timestamp;
+
+/// The outcome of the latest look at the cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Status {
+    /// The phase of the CA's rotation: `steady`, `prepared` or `activated`; absent until the
+    /// Secret was read.
+    pub phase: Option<&'static str>,
+    /// The generation of the Secret's state, which grows with every change of it.
+    pub generation: Option<u64>,
+    /// How many webhook entries point at our Service and are kept up.
+    pub entries: usize,
+    /// Whether every such entry trusts the leaf that is served; also true when there is none, since
+    /// the webhook configuration is applied last.
+    pub trusted: bool,
+    /// The last instant at which the CA is valid.
+    pub authority_not_after: Option<Timestamp>,
+    /// The last instant at which the served leaf is valid.
+    pub leaf_not_after: Option<Timestamp>,
+    /// How often this process has written to the Secret.
+    pub secret_writes: u64,
+    /// How often this process has written to webhook configurations.
+    pub bundle_writes: u64,
+    /// What went wrong in the latest look; absent when nothing did.
+    pub last_error: Option<String>,
+}
