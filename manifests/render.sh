@@ -1,24 +1,24 @@
 #!/bin/sh
 # Renders install.yaml from base/. With --check, says whether install.yaml is what would be
-# rendered, and changes nothing: 0 current, 1 not.
+# rendered, and changes nothing: 0 current, 1 not. Without any kubectl: 2.
 set -eu
 
 dir=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
-built=${XDG_CACHE_HOME:-$HOME/.cache}/outrigger/kubernetes-v1.35.4/kubectl
 
-case $# in
-  0) mode=write ;;
-  1) [ "$1" = --check ] || { echo "usage: $0 [--check]" >&2; exit 2; }; mode=check ;;
+case "$*" in
+  "") mode=write ;;
+  --check) mode=check ;;
   *) echo "usage: $0 [--check]" >&2; exit 2 ;;
 esac
 
-if command -v kubectl >/dev/null 2>&1; then
-  kubectl=kubectl
-elif [ -x "$built" ]; then
-  kubectl=$built
-else
+kubectl=$(command -v kubectl || true)
+# The one that the tests build, whichever its version.
+for built in "${XDG_CACHE_HOME:-$HOME/.cache}"/outrigger/kubernetes-*/kubectl; do
+  if [ -z "$kubectl" ] && [ -x "$built" ]; then kubectl=$built; fi
+done
+if [ -z "$kubectl" ]; then
   echo "$0: no kubectl on PATH and none at $built" >&2
-  echo "hint: the tests' Kubernetes build makes one; any kubectl from 1.32 on will do" >&2
+  echo "hint: tests/setup.sh builds one" >&2
   exit 2
 fi
 

@@ -1,0 +1,98 @@
+//! What `manifests/` installs: that the API server will read all of it, and that it is safe.
+
+mod documents;
+mod matching;
+mod policy;
+
+use std::process::Command;
+
+use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Service, ServiceAccount};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::documents::{documents, manifests};
+
+#[test]
+fn every_field_is_one_that_kubernetes_knows() {
+    for file in ["install.yaml", "examples/web.yaml", "examples/client.yaml"] {
+        for document in documents(file) {
+            let kind = document["kind"].as_str().unwrap().to_owned();
+            let typed = match kind.as_str() {
+                "ClusterRole" => retyped::<ClusterRole>(&document),
+                "ClusterRoleBinding" => retyped::<ClusterRoleBinding>(&document),
+                "ConfigMap" => retyped::<ConfigMap>(&document),
+                "Deployment" => retyped::<Deployment>(&document),
+                "MutatingWebhookConfiguration" => {
+                    retyped::<MutatingWebhookConfiguration>(&document)
+                }
+                "Namespace" => retyped::<Namespace>(&document),
+                "PodDisruptionBudget" => retyped::<PodDisruptionBudget>(&document),
+                "Role" => retyped::<Role>(&document),
+                "RoleBinding" => retyped::<RoleBinding>(&document),
+                "Service" => retyped::<Service>(&document),
+                "ServiceAccount" => retyped::<ServiceAccount>(&document),
+                kind => panic!("{file}: no type for a {kind} here yet"),
+            };
+            assert_eq!(
+                typed, document,
+                "{file}: a field of the {kind} is misspelt or misplaced"
+            );
+        }
+    }
+}
+
+#[test]
+fn install_yaml_is_what_the_base_renders_to() {
+    let rendered = Command::new(manifests().join("render.sh"))
+        .arg("--check")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&rendered.stderr).into_owned();
+    match rendered.status.code() {
+        Some(0) => {}
+        Some(2) if said.contains("no kubectl") && std::env::var_os("CI").is_none() => {
+            #[expect(
+                clippy::print_stderr,
+                reason = "whoever runs the tests must see what was left out"
+            )]
+            {
+                eprintln!("left out: {said}");
+            }
+        }
+        code => panic!("render.sh --check ended with {code:?}: {said}"),
+    }
+}
+
+#[test]
+fn objects_come_in_the_order_a_cluster_needs_them() {
+    let mut kinds: Vec<String> = documents("install.yaml")
+        .iter()
+        .map(|document| document["kind"].as_str().unwrap().to_owned())
+        .collect();
+    kinds.dedup();
+    assert_eq!(
+        kinds,
+        [
+            "Namespace",
+            "ServiceAccount",
+            "Role",
+            "ClusterRole",
+            "RoleBinding",
+            "ClusterRoleBinding",
+            "ConfigMap",
+            "Service",
+            "Deployment",
+            "PodDisruptionBudget",
+            "MutatingWebhookConfiguration",
+        ]
+    );
+}
+
+fn retyped<T: DeserializeOwned + Serialize>(document: &Value) -> Value {
+    serde_json::to_value(serde_json::from_value::<T>(document.clone()).unwrap()).unwrap()
+}
