@@ -1,5 +1,19 @@
 //! Whether a pod is injected, and why not.
 
+use serde_json::Value;
+
+use crate::reason::Reason;
+use crate::settings::inject_config::{InjectConfig, Policy};
+
+/// Whether a pod is injected.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Decision {
+    /// It is.
+    Inject,
+    /// It stays as it is.
+    Skip(Reason),
+}
+
 /// Which rules decide.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Rules {
@@ -7,6 +21,161 @@ pub enum Rules {
     /// configuration.
     Admission,
     /// `istioctl kube-inject`'s: the user asked for it, so policy and selectors do not count; a
-    /// pod's own opt-out and host networking do.
+    /// pod's own opt-out, its namespace and host networking do.
     Manual,
+}
+
+/// Decides for one pod, in Istio's order (`injectRequired`): host networking, namespaces that are
+/// never injected, the pod's label and then its annotation `sidecar.istio.io/inject`,
+/// `neverInjectSelector`, `alwaysInjectSelector`, policy.
+pub fn decide(config: &InjectConfig, rules: Rules, pod: &Value, namespace: &str) -> Decision {
+    let metadata = &pod["metadata"];
+    if pod["spec"]["hostNetwork"] == true {
+        return Decision::Skip(
+            Reason::new("host_network", "the pod uses the node's network, which must not be captured")
+                .with_hint("set spec.hostNetwork to false to have the pod injected"),
+        );
+    }
+    let namespace = match metadata["namespace"].as_str() {
+        Some(own) if !own.is_empty() => own,
+        _ => namespace,
+    };
+    if IGNORED_NAMESPACES.contains(&namespace) {
+        return Decision::Skip(Reason::new(
+            "ignored_namespace",
+            format!("pods in namespace {namespace} are never injected"),
+        ));
+    }
+    let policy = match rules {
+        Rules::Admission => &config.policy,
+        Rules::Manual => &Policy::Enabled,
+    };
+    if let Policy::Unknown(policy) = policy {
+        return Decision::Skip(
+            Reason::new("unknown_policy", format!("the configuration's policy is {policy:?}"))
+                .with_hint("policy is enabled or disabled"),
+        );
+    }
+    match Switch::of(metadata) {
+        Switch::On => Decision::Inject,
+        Switch::OffByLabel => Decision::Skip(opted_out("opted_out_by_label", "label")),
+        Switch::OffByAnnotation => {
+            Decision::Skip(opted_out("opted_out_by_annotation", "annotation"))
+        }
+        Switch::Unset => match rules {
+            Rules::Manual => Decision::Inject,
+            Rules::Admission => by_configuration(config, &metadata["labels"]),
+        },
+    }
+}
+
+fn by_configuration(config: &InjectConfig, labels: &Value) -> Decision {
+    if config.never_inject_selector.iter().any(|selector| selector.selects(labels)) {
+        return Decision::Skip(
+            Reason::new(
+                "never_inject_selector",
+                "the pod's labels match the configuration's neverInjectSelector",
+            )
+            .with_hint("label the pod sidecar.istio.io/inject=true to have it injected all the same"),
+        );
+    }
+    if config.always_inject_selector.iter().any(|selector| selector.selects(labels)) {
+        return Decision::Inject;
+    }
+    match config.policy {
+        Policy::Enabled => Decision::Inject,
+        Policy::Disabled | Policy::Unknown(_) => Decision::Skip(
+            Reason::new("policy_disabled", "the configuration's policy is disabled")
+                .with_hint("label the pod sidecar.istio.io/inject=true to have it injected"),
+        ),
+    }
+}
+
+fn opted_out(word: &'static str, place: &str) -> Reason {
+    Reason::new(word, format!("{place} sidecar.istio.io/inject of the pod is \"false\""))
+}
+
+/// What the pod itself says; its label, even an empty one, stands before its annotation.
+enum Switch {
+    On,
+    OffByLabel,
+    OffByAnnotation,
+    Unset,
+}
+
+impl Switch {
+    fn of(metadata: &Value) -> Self {
+        let label = metadata["labels"].get(INJECT).and_then(Value::as_str);
+        let annotation = metadata["annotations"].get(INJECT).and_then(Value::as_str);
+        match (label, annotation) {
+            (Some("true"), _) | (None, Some("true")) => Self::On,
+            (Some("false"), _) => Self::OffByLabel,
+            (None, Some("false")) => Self::OffByAnnotation,
+            _ => Self::Unset,
+        }
+    }
+}
+
+/// The label and annotation by which a pod opts in or out.
+pub const INJECT: &str = "sidecar.istio.io/inject";
+
+const IGNORED_NAMESPACES: [&str; 4] =
+    ["kube-system", "kube-public", "kube-node-lease", "local-path-storage"];
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn word(config: &str, rules: Rules, pod: Value) -> String {
+        let config = InjectConfig::parse(config).unwrap();
+        match decide(&config, rules, &pod, "default") {
+            Decision::Inject => "inject".to_owned(),
+            Decision::Skip(reason) => reason.word().to_owned(),
+        }
+    }
+
+    #[test]
+    fn precedence_is_istios() {
+        let never = "policy: enabled\nneverInjectSelector: [{matchLabels: {app: web}}]\n\
+                     alwaysInjectSelector: [{matchLabels: {app: web}}]";
+        let always = "policy: disabled\nalwaysInjectSelector: [{matchExpressions: [{key: app, operator: Exists}]}]";
+        let labels = |labels: Value| json!({"metadata": {"labels": labels}, "spec": {}});
+        let annotated = |value: &str| json!({"metadata": {"annotations": {INJECT: value}}, "spec": {}});
+        for (config, pod, expected) in [
+            ("policy: enabled", json!({"metadata": {}, "spec": {}}), "inject"),
+            ("policy: enabled", json!({"metadata": {}, "spec": {"hostNetwork": true}}), "host_network"),
+            ("policy: enabled", json!({"metadata": {"namespace": "kube-system"}, "spec": {}}), "ignored_namespace"),
+            ("policy: disabled", json!({"metadata": {}, "spec": {}}), "policy_disabled"),
+            ("policy: sometimes", labels(json!({INJECT: "true"})), "unknown_policy"),
+            ("policy: disabled", labels(json!({INJECT: "true"})), "inject"),
+            ("policy: disabled", annotated("true"), "inject"),
+            ("policy: enabled", labels(json!({INJECT: "false"})), "opted_out_by_label"),
+            ("policy: enabled", annotated("false"), "opted_out_by_annotation"),
+            ("policy: enabled", annotated("no"), "inject"),
+            ("policy: disabled", annotated("yes"), "policy_disabled"),
+            (
+                "policy: enabled",
+                json!({"metadata": {"labels": {INJECT: ""}, "annotations": {INJECT: "false"}}, "spec": {}}),
+                "inject",
+            ),
+            (never, labels(json!({"app": "web"})), "never_inject_selector"),
+            (never, labels(json!({"app": "web", INJECT: "true"})), "inject"),
+            (always, labels(json!({"app": "any"})), "inject"),
+            (always, labels(json!({})), "policy_disabled"),
+            ("policy: enabled\nneverInjectSelector: [{}]", labels(json!({"app": "web"})), "inject"),
+        ] {
+            assert_eq!(word(config, Rules::Admission, pod.clone()), expected, "{config}: {pod}");
+        }
+    }
+
+    #[test]
+    fn by_hand_only_the_pods_own_word_counts() {
+        let plain = json!({"metadata": {"labels": {"app": "web"}}, "spec": {}});
+        let never = "policy: disabled\nneverInjectSelector: [{matchLabels: {app: web}}]";
+        assert_eq!(word(never, Rules::Manual, plain), "inject");
+        let out = json!({"metadata": {"annotations": {INJECT: "false"}}, "spec": {}});
+        assert_eq!(word("policy: enabled", Rules::Manual, out), "opted_out_by_annotation");
+    }
 }

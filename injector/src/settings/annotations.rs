@@ -1,4 +1,50 @@
-//! Every honoured annotation: one table of name, type and meaning.
+//! Every honoured annotation: one table of name, type and meaning, from which validation, the
+//! reference page and the reading come.
+
+use std::fmt::Write as _;
+
+use serde_json::{Map, Value};
+
+use super::annotation_kind::Kind;
+
+/// A pod's annotations, all honoured ones valid.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Annotations<'a> {
+    entries: Option<&'a Map<String, Value>>,
+}
+
+impl<'a> Annotations<'a> {
+    /// Reads a pod's annotations; the error holds every wrong one.
+    pub fn of_pod(pod: &'a Value) -> Result<Self, Vec<AnnotationError>> {
+        let annotations = Self { entries: pod["metadata"]["annotations"].as_object() };
+        let errors: Vec<_> = HONOURED
+            .iter()
+            .filter_map(|honoured| {
+                let value = annotations.get(honoured.key)?;
+                let problem = honoured.kind.check(value).err()?;
+                let value = value.to_owned();
+                Some(AnnotationError { key: honoured.key, value, problem })
+            })
+            .collect();
+        if errors.is_empty() { Ok(annotations) } else { Err(errors) }
+    }
+
+    /// The annotation's value, if the pod has it, even an empty one.
+    pub fn get(self, key: &str) -> Option<&'a str> {
+        self.entries?.get(key)?.as_str()
+    }
+
+    /// The annotation's value, even an empty one, or else the default.
+    pub fn or(self, key: &str, default: &'a str) -> &'a str {
+        self.get(key).unwrap_or(default)
+    }
+
+    /// All of them, by key.
+    pub fn iter(self) -> impl Iterator<Item = (&'a str, &'a str)> {
+        let entries = self.entries.into_iter().flatten();
+        entries.filter_map(|(key, value)| Some((key.as_str(), value.as_str()?)))
+    }
+}
 
 /// A wrong annotation value.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
@@ -10,4 +56,156 @@ pub struct AnnotationError {
     pub value: String,
     /// What is wrong with it and what is allowed.
     pub problem: String,
+}
+
+/// One honoured annotation.
+#[derive(Clone, Copy, Debug)]
+pub struct Honoured {
+    /// Its key.
+    pub key: &'static str,
+    /// What its value may be.
+    pub kind: Kind,
+    /// What it does.
+    pub meaning: &'static str,
+}
+
+/// The reference page of the annotations, in Markdown.
+pub fn reference() -> String {
+    let mut page = String::from(
+        "# Annotations\n\n\
+         Every annotation of a pod that the injector honours. A wrong value denies the pod; the \
+         message names all wrong ones. This page is written from the table in \
+         `injector/src/settings/annotations.rs`.\n\n\
+         | annotation | value | meaning |\n| --- | --- | --- |\n",
+    );
+    for Honoured { key, kind, meaning } in HONOURED {
+        let _ = writeln!(page, "| `{key}` | {} | {meaning} |", kind.allowed());
+    }
+    page
+}
+
+macro_rules! keys {
+    ($($name:ident = $key:literal, $kind:expr, $meaning:literal;)*) => {
+        /// The annotations' keys.
+        pub mod key {
+            $(#[doc = $meaning] pub const $name: &str = $key;)*
+        }
+
+        /// The table.
+        pub const HONOURED: &[Honoured] =
+            &[$(Honoured { key: key::$name, kind: $kind, meaning: $meaning }),*];
+    };
+}
+
+keys! {
+    INJECT = "sidecar.istio.io/inject", Kind::Text,
+        "`true` or `false`: whether the pod is injected; a label of the same name stands before it; anything else leaves it to the configuration's policy";
+    TEMPLATES = "inject.istio.io/templates", Kind::Text,
+        "the templates to inject, by name, separated by commas, instead of the configuration's default";
+    PROXY_CONFIG = "proxy.istio.io/config", Kind::ProxyConfig,
+        "a layer of the proxy's configuration on top of the mesh's `defaultConfig`";
+    OVERRIDES = "proxy.istio.io/overrides", Kind::JsonObject,
+        "written by injection: the containers that the pod brought itself and that stand over the injected ones";
+    NATIVE_SIDECAR = "sidecar.istio.io/nativeSidecar", Kind::Text,
+        "`true` or `false`: whether the proxy is an init container with `restartPolicy: Always`";
+    INTERCEPTION_MODE = "sidecar.istio.io/interceptionMode", Kind::InterceptionMode,
+        "how inbound connections are captured; with `NONE` nothing is captured";
+    CAP_NET_BIND_SERVICE = "sidecar.istio.io/capNetBindService", Kind::Text,
+        "`true`: the proxy may bind ports below 1024";
+    PROXY_IMAGE = "sidecar.istio.io/proxyImage", Kind::Image,
+        "the image of the proxy and of the init container, if it contains a `/`";
+    PROXY_IMAGE_TYPE = "sidecar.istio.io/proxyImageType", Kind::Text,
+        "the variant of the proxy's image: `default`, `debug`, `distroless`";
+    PROXY_CPU = "sidecar.istio.io/proxyCPU", Kind::Quantity,
+        "CPU request of the proxy and the init container; any of the four resource annotations replaces all default resources";
+    PROXY_MEMORY = "sidecar.istio.io/proxyMemory", Kind::Quantity,
+        "memory request of the proxy and the init container";
+    PROXY_CPU_LIMIT = "sidecar.istio.io/proxyCPULimit", Kind::Quantity,
+        "CPU limit of the proxy and the init container";
+    PROXY_MEMORY_LIMIT = "sidecar.istio.io/proxyMemoryLimit", Kind::Quantity,
+        "memory limit of the proxy and the init container";
+    LOG_LEVEL = "sidecar.istio.io/logLevel", Kind::Text, "log level of the proxy";
+    COMPONENT_LOG_LEVEL = "sidecar.istio.io/componentLogLevel", Kind::Text,
+        "log levels of the proxy's components";
+    AGENT_LOG_LEVEL = "sidecar.istio.io/agentLogLevel", Kind::Text,
+        "log level of the agent and the init container";
+    BOOTSTRAP_OVERRIDE = "sidecar.istio.io/bootstrapOverride", Kind::Text,
+        "a ConfigMap with a bootstrap that the proxy starts from";
+    USER_VOLUME = "sidecar.istio.io/userVolume", Kind::JsonObject,
+        "volumes to add to the pod: a JSON object of name and volume";
+    USER_VOLUME_MOUNT = "sidecar.istio.io/userVolumeMount", Kind::JsonObject,
+        "mounts to add to the proxy: a JSON object of volume name and mount";
+    REWRITE_APP_PROBES = "sidecar.istio.io/rewriteAppHTTPProbers", Kind::Text,
+        "`true` or `false`: whether the application's probes are answered through the agent";
+    STATUS_PORT = "status.sidecar.istio.io/port", Kind::Port,
+        "where the agent answers probes and metrics; 0 drops the proxy's own probes";
+    READINESS_INITIAL_DELAY = "readiness.status.sidecar.istio.io/initialDelaySeconds", Kind::Seconds,
+        "`initialDelaySeconds` of the proxy's readiness probe";
+    READINESS_PERIOD = "readiness.status.sidecar.istio.io/periodSeconds", Kind::Seconds,
+        "`periodSeconds` of the proxy's readiness probe";
+    READINESS_FAILURE_THRESHOLD = "readiness.status.sidecar.istio.io/failureThreshold", Kind::Seconds,
+        "`failureThreshold` of the proxy's readiness probe";
+    INCLUDE_OUTBOUND_IP_RANGES = "traffic.sidecar.istio.io/includeOutboundIPRanges", Kind::CidrsOrAll,
+        "destinations whose connections are captured";
+    EXCLUDE_OUTBOUND_IP_RANGES = "traffic.sidecar.istio.io/excludeOutboundIPRanges", Kind::Cidrs,
+        "destinations whose connections are not captured";
+    INCLUDE_INBOUND_PORTS = "traffic.sidecar.istio.io/includeInboundPorts", Kind::PortsOrAll,
+        "ports of the pod whose connections are captured";
+    EXCLUDE_INBOUND_PORTS = "traffic.sidecar.istio.io/excludeInboundPorts", Kind::Ports,
+        "ports of the pod whose connections are not captured, where all others are";
+    INCLUDE_OUTBOUND_PORTS = "traffic.sidecar.istio.io/includeOutboundPorts", Kind::Ports,
+        "destination ports whose connections are captured whatever the address";
+    EXCLUDE_OUTBOUND_PORTS = "traffic.sidecar.istio.io/excludeOutboundPorts", Kind::Ports,
+        "destination ports whose connections are not captured";
+    EXCLUDE_INTERFACES = "traffic.sidecar.istio.io/excludeInterfaces", Kind::Interfaces,
+        "network interfaces on which nothing is captured";
+    KUBEVIRT_INTERFACES = "traffic.sidecar.istio.io/kubevirtInterfaces", Kind::Interfaces,
+        "network interfaces of virtual machines whose inbound connections count as outbound ones";
+    REROUTE_VIRTUAL_INTERFACES = "istio.io/reroute-virtual-interfaces", Kind::Interfaces,
+        "as `traffic.sidecar.istio.io/kubevirtInterfaces`, and stands before it";
+    MERGE_METRICS = "prometheus.istio.io/merge-metrics", Kind::Text,
+        "`true` or `false`: whether the agent serves the application's metrics beside the proxy's";
+    DATADOG_ENV = "apm.datadoghq.com/env", Kind::JsonObject,
+        "environment for the proxy where the tracer is Datadog: a JSON object";
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn all_wrong_annotations_are_named() {
+        let pod = json!({"metadata": {"annotations": {
+            key::PROXY_CPU: "100 m",
+            key::INCLUDE_OUTBOUND_PORTS: "80\"\n - \"--x",
+            key::STATUS_PORT: "15020",
+        }}});
+        let errors = Annotations::of_pod(&pod).unwrap_err();
+        let keys: Vec<_> = errors.iter().map(|error| error.key).collect();
+        assert_eq!(keys, [key::PROXY_CPU, key::INCLUDE_OUTBOUND_PORTS]);
+        assert_eq!(
+            errors[0].to_string(),
+            "annotation sidecar.istio.io/proxyCPU: \"100 m\" is not a quantity such as 100m, 2 or 128Mi"
+        );
+    }
+
+    #[test]
+    fn keys_are_unique() {
+        let mut keys: Vec<_> = HONOURED.iter().map(|honoured| honoured.key).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        assert_eq!(keys.len(), HONOURED.len());
+    }
+
+    #[test]
+    fn the_reference_page_is_current() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/annotations.md");
+        let page = std::fs::read_to_string(path).unwrap_or_default();
+        if page != reference() {
+            std::fs::write(path, reference()).unwrap();
+            panic!("docs/annotations.md was not current and has been written anew: commit it");
+        }
+    }
 }

@@ -1,10 +1,26 @@
 //! What injection is configured by, parsed once.
 
+pub mod annotation_kind;
 pub mod annotations;
+pub mod inject_config;
+pub mod mesh_config;
+pub mod proxy_config;
+pub mod selector;
+pub mod values;
+
+use inject_config::InjectConfig;
+use mesh_config::MeshConfig;
+use values::Values;
 
 /// Everything injection is configured by.
 #[derive(Clone, Debug)]
 pub struct Settings {
+    /// The `config` document.
+    pub inject: InjectConfig,
+    /// The `values` document.
+    pub values: Values,
+    /// The mesh configuration.
+    pub mesh: MeshConfig,
     /// What the process was started with.
     pub process: Process,
 }
@@ -40,12 +56,33 @@ pub struct Process {
     pub compliance_policy: String,
 }
 
+impl Process {
+    /// The revision's name; the default one is called `default`.
+    pub fn revision_name(&self) -> &str {
+        if self.revision.is_empty() { "default" } else { &self.revision }
+    }
+}
+
 impl Settings {
     /// Parses the documents. An error names the document's source, the key, the value and what
     /// is allowed.
     pub fn parse(documents: &Documents<'_>, process: Process) -> Result<Self, SettingsError> {
-        let _ = documents;
-        Ok(Self { process })
+        let inject_config = documents.inject_config.unwrap_or(INJECT_CONFIG);
+        let values = documents.values.unwrap_or(VALUES);
+        let mesh_config = documents.mesh_config.unwrap_or(MESH_CONFIG);
+        Ok(Self {
+            inject: inject_config.read(InjectConfig::parse)?,
+            values: values.read(Values::parse)?,
+            mesh: mesh_config.read(MeshConfig::parse)?,
+            process,
+        })
+    }
+}
+
+impl Document<'_> {
+    fn read<T>(self, parse: impl Fn(&str) -> Result<T, String>) -> Result<T, SettingsError> {
+        let origin = || self.source.to_owned();
+        parse(self.text).map_err(|problem| SettingsError { origin: origin(), problem })
     }
 }
 
@@ -58,3 +95,15 @@ pub struct SettingsError {
     /// What is wrong with it.
     pub problem: String,
 }
+
+const INJECT_CONFIG: Document<'_> = Document {
+    source: "the built-in injection configuration",
+    text: include_str!("defaults/inject_config.yaml"),
+};
+
+const VALUES: Document<'_> = Document { source: "the built-in values", text: "" };
+
+const MESH_CONFIG: Document<'_> = Document {
+    source: "the built-in mesh configuration",
+    text: include_str!("defaults/mesh.yaml"),
+};

@@ -1,0 +1,202 @@
+//! What the value of an annotation may be.
+
+use std::net::IpAddr;
+
+use serde_json::Value;
+
+use super::proxy_config::ProxyConfig;
+use crate::yaml;
+
+/// The type of an annotation's value. An empty value is allowed where Istio allows it: in lists
+/// of addresses, ports and interfaces.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Kind {
+    /// Address ranges.
+    Cidrs,
+    /// Address ranges or `*`.
+    CidrsOrAll,
+    /// A container image.
+    Image,
+    /// Names of network interfaces.
+    Interfaces,
+    /// `REDIRECT`, `TPROXY` or `NONE`.
+    InterceptionMode,
+    /// A JSON object.
+    JsonObject,
+    /// One port, 0 included.
+    Port,
+    /// Ports, 0 included.
+    Ports,
+    /// Ports or `*`.
+    PortsOrAll,
+    /// A `ProxyConfig` as YAML or JSON.
+    ProxyConfig,
+    /// A Kubernetes quantity.
+    Quantity,
+    /// A number of seconds or times, as Kubernetes' probes take it.
+    Seconds,
+    /// Any text.
+    Text,
+}
+
+impl Kind {
+    /// What is allowed, in words for messages and the reference page.
+    pub fn allowed(self) -> &'static str {
+        match self {
+            Self::Cidrs => "a list of address ranges such as 10.1.0.0/16,fd00::/8",
+            Self::CidrsOrAll => "* or a list of address ranges such as 10.1.0.0/16,fd00::/8",
+            Self::Image => "a container image",
+            Self::InterceptionMode => "REDIRECT, TPROXY or NONE",
+            Self::Interfaces => "a list of interface names such as eth1,net1",
+            Self::JsonObject => "a JSON object",
+            Self::Port => "a port from 0 to 65535",
+            Self::Ports => "a list of ports such as 80,8080",
+            Self::PortsOrAll => "* or a list of ports such as 80,8080",
+            Self::ProxyConfig => "a ProxyConfig as YAML or JSON",
+            Self::Quantity => "a quantity such as 100m, 2 or 128Mi",
+            Self::Seconds => "a whole number from 0 to 2147483647",
+            Self::Text => "text",
+        }
+    }
+
+    /// Checks a value; the error completes the sentence that begins with the value.
+    pub fn check(self, value: &str) -> Result<(), String> {
+        let fault = match self {
+            Self::Cidrs => list(value, cidr),
+            Self::CidrsOrAll => all_or(value, |value| list(value, cidr)),
+            Self::Image => fault(!value.chars().any(|c| c.is_whitespace() || c.is_control())),
+            Self::InterceptionMode => fault(["REDIRECT", "TPROXY", "NONE"].contains(&value)),
+            Self::Interfaces => list(value, |name| interface(name.trim())),
+            Self::JsonObject => fault(matches!(serde_json::from_str(value), Ok(Value::Object(_)))),
+            Self::Port => fault(port(value.trim())),
+            Self::Ports => list(value.trim(), |item| port(item.trim())),
+            Self::PortsOrAll => all_or(value, |value| {
+                list(value.trim(), |item| port(item.trim()))
+            }),
+            Self::ProxyConfig => return proxy_config(value),
+            Self::Quantity => fault(quantity(value)),
+            Self::Seconds => fault(decimal(value).is_some_and(|n| n <= i32::MAX as u64)),
+            Self::Text => return Ok(()),
+        };
+        match fault {
+            None => Ok(()),
+            Some(Fault::Whole) => Err(format!("is not {}", self.allowed())),
+            Some(Fault::Item(item)) => {
+                Err(format!("is not {}: the item {item:?} is wrong", self.allowed()))
+            }
+        }
+    }
+}
+
+enum Fault {
+    Whole,
+    Item(String),
+}
+
+fn fault(good: bool) -> Option<Fault> {
+    (!good).then_some(Fault::Whole)
+}
+
+fn all_or(value: &str, otherwise: impl Fn(&str) -> Option<Fault>) -> Option<Fault> {
+    if value == "*" { None } else { otherwise(value) }
+}
+
+fn list(value: &str, good: impl Fn(&str) -> bool) -> Option<Fault> {
+    if value.is_empty() {
+        return None;
+    }
+    // A trailing comma is common and means nothing, here as in Istio.
+    let wrong = value.split(',').find(|item| !item.is_empty() && !good(item))?;
+    Some(if wrong == value { Fault::Whole } else { Fault::Item(wrong.to_owned()) })
+}
+
+/// Address and length as Go's `netip.ParsePrefix` takes them: host bits may be set, a zone or a
+/// leading zero may not.
+fn cidr(item: &str) -> bool {
+    let Some((address, length)) = item.split_once('/') else { return false };
+    let Ok(address) = address.parse::<IpAddr>() else { return false };
+    let most = if address.is_ipv4() { 32 } else { 128 };
+    let leading_zero = length.len() > 1 && length.starts_with('0');
+    !leading_zero && decimal(length).is_some_and(|length| length <= most)
+}
+
+fn port(item: &str) -> bool {
+    decimal(item).is_some_and(|number| number <= u64::from(u16::MAX))
+}
+
+fn decimal(text: &str) -> Option<u64> {
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if digits { text.parse().ok() } else { None }
+}
+
+/// Linux takes 15 bytes; Istio allows letters, digits, `_`, `.` and `-`, a letter first.
+fn interface(name: &str) -> bool {
+    name.len() <= 15
+        && name.starts_with(|c: char| c.is_ascii_alphabetic())
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.-".contains(&b))
+}
+
+/// `apimachinery`'s `resource.Quantity`: a decimal number with a binary, decimal or exponent
+/// suffix.
+fn quantity(value: &str) -> bool {
+    let unsigned = value.strip_prefix(['+', '-']).unwrap_or(value);
+    let end = unsigned.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(unsigned.len());
+    let (number, suffix) = unsigned.split_at(end);
+    let digits = number.bytes().filter(u8::is_ascii_digit).count();
+    let points = number.len() - digits;
+    let exponent = suffix.strip_prefix(['e', 'E']).is_some_and(|power| {
+        let power = power.strip_prefix(['+', '-']).unwrap_or(power);
+        decimal(power).is_some()
+    });
+    let suffixes = ["", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+    digits > 0 && points <= 1 && (suffixes.contains(&suffix) || exponent)
+}
+
+fn proxy_config(value: &str) -> Result<(), String> {
+    let layer = match yaml::parse(value) {
+        Ok(Value::Null) => return Ok(()),
+        Ok(layer) => layer,
+        Err(error) => return Err(format!("is not {}: {error}", Kind::ProxyConfig.allowed())),
+    };
+    ProxyConfig::default()
+        .overlay(&layer)
+        .map_err(|problem| format!("is not {}: {problem}", Kind::ProxyConfig.allowed()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_takes_what_istio_takes() {
+        for (kind, good, bad) in [
+            (Kind::Cidrs, &["", "10.1.2.3/8", "fd00::/8,10.0.0.0/8"][..], &["*", "10.1.2.3", "10.0.0.0/33", " 10.0.0.0/8", "10.0.0.0/08", "a/8"][..]),
+            (Kind::CidrsOrAll, &["*", ""], &["*,10.0.0.0/8"]),
+            (Kind::Ports, &["", "80", "80, 90", "0", "80,"], &["*", "70000", "http", "-1", "80-90"]),
+            (Kind::PortsOrAll, &["*", "80"], &["*,80"]),
+            (Kind::Port, &["0", " 15020 "], &["", "x", "65536"]),
+            (Kind::Quantity, &["100m", "2", "128Mi", "1.5", "1e3", ".5"], &["", "100 m", "1.2.3", "Mi", "5x", "1\n"]),
+            (Kind::Seconds, &["0", "2147483647"], &["", "2147483648", "-1", "1s"]),
+            (Kind::Interfaces, &["", "eth0", "net1,eth-0.5"], &["0eth", "a b", "abcdefghijklmnop"]),
+            (Kind::InterceptionMode, &["NONE"], &["redirect", ""]),
+            (Kind::JsonObject, &["{}"], &["[]", "", "{"]),
+            (Kind::ProxyConfig, &["concurrency: 2", "{}", ""], &["concurrency: x", "[", "text"]),
+            (Kind::Image, &["a/b:c"], &["a b", "a\n"]),
+        ] {
+            for value in good {
+                assert_eq!(kind.check(value), Ok(()), "{kind:?} {value:?}");
+            }
+            for value in bad {
+                assert!(kind.check(value).is_err(), "{kind:?} {value:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_item_of_a_list_is_named() {
+        assert_eq!(
+            Kind::Ports.check("80,http").unwrap_err(),
+            "is not a list of ports such as 80,8080: the item \"http\" is wrong"
+        );
+    }
+}

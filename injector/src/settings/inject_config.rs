@@ -1,0 +1,140 @@
+//! The `config` document of the ConfigMap `istio-sidecar-injector`.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+
+use super::selector::LabelSelector;
+use crate::yaml;
+
+/// What is injected by default, into which pods, and the templates people wrote themselves.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(rename_all = "camelCase", default)]
+pub struct InjectConfig {
+    /// Whether pods that do not say are injected.
+    pub policy: Policy,
+    /// The templates of a pod that does not name its own.
+    #[serde(deserialize_with = "or_empty")]
+    pub default_templates: Vec<String>,
+    /// Go templates by name; a name that is not here means the built-in overlay of that name.
+    #[serde(deserialize_with = "or_empty")]
+    pub templates: BTreeMap<String, String>,
+    /// Names that stand for several templates; not expanded again.
+    #[serde(deserialize_with = "or_empty")]
+    pub aliases: BTreeMap<String, Vec<String>>,
+    /// Pods that are not injected unless they ask for it.
+    #[serde(deserialize_with = "or_empty")]
+    pub never_inject_selector: Vec<LabelSelector>,
+    /// Pods that are injected even under policy `disabled`.
+    #[serde(deserialize_with = "or_empty")]
+    pub always_inject_selector: Vec<LabelSelector>,
+    /// Annotations that every injected pod gets, over its own.
+    #[serde(deserialize_with = "or_empty")]
+    pub injected_annotations: BTreeMap<String, String>,
+}
+
+impl InjectConfig {
+    /// Reads the document, as Istio reads it: a mapping with any of the document's keys is a
+    /// configuration; anything else is the text of the template `sidecar`.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        match yaml::parse(text) {
+            Ok(Value::Object(document)) if KEYS.iter().any(|key| document.contains_key(*key)) => {
+                serde_json::from_value(Value::Object(document)).map_err(|error| error.to_string())
+            }
+            Err(error) if looks_like_configuration(text) => Err(error.to_string()),
+            Ok(_) | Err(_) => Ok(Self {
+                templates: BTreeMap::from([(SIDECAR.to_owned(), text.to_owned())]),
+                ..Self::default()
+            }),
+        }
+    }
+
+    /// The templates of a pod that does not name its own.
+    pub fn default_templates(&self) -> &[String] {
+        static FALLBACK: std::sync::LazyLock<[String; 1]> =
+            std::sync::LazyLock::new(|| [SIDECAR.to_owned()]);
+        if self.default_templates.is_empty() { &*FALLBACK } else { &self.default_templates }
+    }
+}
+
+/// Whether pods that do not say are injected.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub enum Policy {
+    /// They are.
+    #[default]
+    Enabled,
+    /// They are not.
+    Disabled,
+    /// A word that means nothing: no pod is injected, as with Istio.
+    Unknown(String),
+}
+
+impl<'de> Deserialize<'de> for Policy {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(match String::deserialize(deserializer)?.as_str() {
+            "enabled" => Self::Enabled,
+            "disabled" => Self::Disabled,
+            other => Self::Unknown(other.to_owned()),
+        })
+    }
+}
+
+/// A key without value (`injectedAnnotations:`) means an empty one.
+fn or_empty<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Default + Deserialize<'de>,
+{
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+/// A document that does not parse is a configuration with an error if one of its lines begins
+/// with one of the keys; a template hardly ever does.
+fn looks_like_configuration(text: &str) -> bool {
+    text.lines().any(|line| {
+        line.split_once(':').is_some_and(|(key, _)| KEYS.contains(&key.trim_end()))
+    })
+}
+
+const KEYS: [&str; 8] = [
+    "policy",
+    "defaultTemplates",
+    "templates",
+    "aliases",
+    "neverInjectSelector",
+    "alwaysInjectSelector",
+    "injectedAnnotations",
+    "template",
+];
+
+const SIDECAR: &str = "sidecar";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mapping_with_a_known_key_is_a_configuration() {
+        let config = InjectConfig::parse("policy: disabled\ninjectedAnnotations:\n").unwrap();
+        assert_eq!(config.policy, Policy::Disabled);
+        assert_eq!(config.default_templates(), ["sidecar"]);
+        assert!(config.templates.is_empty());
+    }
+
+    #[test]
+    fn anything_else_is_a_bare_template() {
+        for text in ["spec:\n  containers: []\n", "{{ define `x` }}\nmetadata:\n{{ end }}"] {
+            let config = InjectConfig::parse(text).unwrap();
+            assert_eq!(config.templates["sidecar"], text);
+        }
+    }
+
+    #[test]
+    fn a_broken_configuration_is_not_taken_for_a_template() {
+        let error = InjectConfig::parse("policy: enabled\ntemplates: [\n").unwrap_err();
+        assert!(error.contains("line"), "{error}");
+        let error = InjectConfig::parse("defaultTemplates: sidecar\n").unwrap_err();
+        assert!(error.contains("sequence"), "{error}");
+    }
+}

@@ -1,0 +1,136 @@
+//! `MeshConfig`: what the whole mesh agrees on.
+
+use serde_json::{Map, Value};
+
+use super::proxy_config::ProxyConfig;
+use crate::yaml;
+
+/// The part of Istio's `MeshConfig` that shapes pods, with Istio's defaults where the document
+/// says nothing. Keys that are not known are accepted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MeshConfig {
+    /// Where the proxy takes outbound connections.
+    pub proxy_listen_port: u16,
+    /// Where the proxy takes inbound connections.
+    pub proxy_inbound_listen_port: u16,
+    /// The trust domain of the mesh; may be empty.
+    pub trust_domain: String,
+    /// Whether the proxy serves the application's metrics beside its own.
+    pub enable_prometheus_merge: bool,
+    /// To which address of the pod inbound connections go.
+    pub inbound_traffic_policy: InboundTrafficPolicy,
+    /// The proxy configuration of pods that say nothing: defaults with `defaultConfig` on top.
+    pub default_config: ProxyConfig,
+    /// `extensionProviders`, as they stand.
+    pub extension_providers: Vec<Value>,
+}
+
+impl MeshConfig {
+    /// Reads the `mesh` document of the ConfigMap `istio`, YAML or JSON.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let document = match yaml::parse(text).map_err(|error| error.to_string())? {
+            Value::Object(document) => document,
+            Value::Null => Map::new(),
+            other => return Err(format!("a mapping is expected, not {other}")),
+        };
+        let mut default_config = ProxyConfig::default();
+        match document.get("defaultConfig") {
+            None | Some(Value::Null) => {}
+            Some(layer) => default_config
+                .overlay(layer)
+                .map_err(|problem| format!("defaultConfig.{problem}"))?,
+        }
+        Ok(Self {
+            proxy_listen_port: port(&document, "proxyListenPort", 15001)?,
+            proxy_inbound_listen_port: port(&document, "proxyInboundListenPort", 15006)?,
+            trust_domain: text_of(&document, "trustDomain", "cluster.local")?,
+            enable_prometheus_merge: switch(&document, "enablePrometheusMerge", true)?,
+            inbound_traffic_policy: InboundTrafficPolicy::of(&document)?,
+            default_config,
+            extension_providers: match document.get("extensionProviders") {
+                None | Some(Value::Null) => Vec::new(),
+                Some(Value::Array(providers)) => providers.clone(),
+                Some(other) => return Err(wrong("extensionProviders", other, "a list")),
+            },
+        })
+    }
+}
+
+/// To which address of the pod inbound connections go.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum InboundTrafficPolicy {
+    /// To 127.0.0.1.
+    Localhost,
+    /// To the address the client used.
+    Passthrough,
+}
+
+impl InboundTrafficPolicy {
+    fn of(document: &Map<String, Value>) -> Result<Self, String> {
+        const KEY: &str = "inboundTrafficPolicy.mode";
+        match document.get("inboundTrafficPolicy").and_then(|policy| policy.get("mode")) {
+            None | Some(Value::Null) => Ok(Self::Passthrough),
+            Some(Value::String(mode)) if mode == "PASSTHROUGH" => Ok(Self::Passthrough),
+            Some(Value::String(mode)) if mode == "LOCALHOST" => Ok(Self::Localhost),
+            Some(Value::Number(mode)) if mode.as_u64() == Some(0) => Ok(Self::Passthrough),
+            Some(Value::Number(mode)) if mode.as_u64() == Some(1) => Ok(Self::Localhost),
+            Some(other) => Err(wrong(KEY, other, "PASSTHROUGH or LOCALHOST")),
+        }
+    }
+}
+
+fn port(document: &Map<String, Value>, key: &str, default: u16) -> Result<u16, String> {
+    match document.get(key) {
+        None | Some(Value::Null) => Ok(default),
+        Some(value) => value
+            .as_u64()
+            .and_then(|number| u16::try_from(number).ok())
+            .map(|number| if number == 0 { default } else { number })
+            .ok_or_else(|| wrong(key, value, "a port from 1 to 65535")),
+    }
+}
+
+fn switch(document: &Map<String, Value>, key: &str, default: bool) -> Result<bool, String> {
+    match document.get(key) {
+        None | Some(Value::Null) => Ok(default),
+        Some(Value::Bool(on)) => Ok(*on),
+        Some(other) => Err(wrong(key, other, "true or false")),
+    }
+}
+
+fn text_of(document: &Map<String, Value>, key: &str, default: &str) -> Result<String, String> {
+    match document.get(key) {
+        None | Some(Value::Null) => Ok(default.to_owned()),
+        Some(Value::String(text)) => Ok(text.clone()),
+        Some(other) => Err(wrong(key, other, "a string")),
+    }
+}
+
+fn wrong(key: &str, value: &Value, allowed: &str) -> String {
+    format!("{key}: {value} is not {allowed}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_document_means_istios_defaults() {
+        let mesh = MeshConfig::parse("").unwrap();
+        assert_eq!((mesh.proxy_listen_port, mesh.proxy_inbound_listen_port), (15001, 15006));
+        assert_eq!(mesh.trust_domain, "cluster.local");
+        assert!(mesh.enable_prometheus_merge);
+        assert_eq!(mesh.inbound_traffic_policy, InboundTrafficPolicy::Passthrough);
+    }
+
+    #[test]
+    fn errors_name_key_and_value() {
+        for (text, expected) in [
+            ("proxyListenPort: 70000", "proxyListenPort: 70000 is not a port from 1 to 65535"),
+            ("inboundTrafficPolicy: {mode: NEAR}", "inboundTrafficPolicy.mode: \"NEAR\" is not PASSTHROUGH or LOCALHOST"),
+            ("defaultConfig: {concurrency: many}", "defaultConfig.concurrency: \"many\" is not a whole number"),
+        ] {
+            assert_eq!(MeshConfig::parse(text).unwrap_err(), expected);
+        }
+    }
+}

@@ -1,0 +1,321 @@
+//! `ProxyConfig`: what one proxy is started with, and the layers it comes from.
+
+use serde_json::{Map, Value, json};
+
+/// Istio's `ProxyConfig` as canonical protobuf JSON, field by field.
+///
+/// Starts as Istio's defaults; [`overlay`](Self::overlay) puts a layer on top.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProxyConfig {
+    fields: Map<String, Value>,
+}
+
+impl Default for ProxyConfig {
+    fn default() -> Self {
+        let fields = FIELDS.iter().filter_map(|field| {
+            let value = match field.initial {
+                Initial::Unset => return None,
+                Initial::Text(text) => json!(text),
+                Initial::Number(number) => json!(number),
+            };
+            Some((field.name.to_owned(), value))
+        });
+        Self { fields: fields.collect() }
+    }
+}
+
+impl ProxyConfig {
+    /// Puts a layer on top: a field that is in the layer replaces, nested messages whole; the
+    /// entries of `proxyMetadata` and the members of `proxyHeaders` replace one by one. Fields
+    /// that Istio omits when they are zero (`false`, `0`, `""`) leave what is below.
+    ///
+    /// An error is the field, the value and what is allowed; nothing of the layer is taken then.
+    pub fn overlay(&mut self, layer: &Value) -> Result<(), String> {
+        let Value::Object(layer) = layer else {
+            return Err(format!("{layer} is not a mapping"));
+        };
+        let mut checked = Vec::with_capacity(layer.len());
+        for (name, value) in layer {
+            if value.is_null() {
+                continue;
+            }
+            // A field of a later Istio is not ours to refuse.
+            let kind = field(name).map_or(Kind::Any, |field| field.kind);
+            checked.push((name, kind, kind.canonical(name, value)?));
+        }
+        for (name, kind, value) in checked {
+            match (kind, self.fields.get_mut(name)) {
+                (Kind::Metadata | Kind::Headers, Some(Value::Object(below))) => {
+                    if let Value::Object(members) = value {
+                        below.extend(members);
+                    }
+                }
+                _ if is_zero(&value) => {}
+                _ => {
+                    self.fields.insert(name.clone(), value);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// `interceptionMode`: how inbound connections are captured where the pod does not say.
+    pub fn interception_mode(&self) -> &str {
+        self.fields.get("interceptionMode").and_then(Value::as_str).unwrap_or("REDIRECT")
+    }
+
+    /// `holdApplicationUntilProxyStarts`.
+    pub fn hold_application_until_proxy_starts(&self) -> bool {
+        self.fields.get("holdApplicationUntilProxyStarts") == Some(&Value::Bool(true))
+    }
+
+    /// `statusPort`: where the agent answers probes; 0 for nowhere.
+    pub fn status_port(&self) -> u16 {
+        let port = self.fields.get("statusPort").and_then(Value::as_u64);
+        port.and_then(|port| u16::try_from(port).ok()).unwrap_or_default()
+    }
+
+    /// `image.imageType`; empty for none.
+    pub fn image_type(&self) -> &str {
+        let image = self.fields.get("image").and_then(|image| image.get("imageType"));
+        image.and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// `tracing.tlsSettings.caCertificates`, where tracing has TLS settings.
+    pub fn tracing_ca_certificates(&self) -> Option<&str> {
+        let settings = self.fields.get("tracing")?.get("tlsSettings")?;
+        Some(settings.get("caCertificates").and_then(Value::as_str).unwrap_or_default())
+    }
+
+    /// One entry of `proxyMetadata`.
+    pub fn metadata(&self, name: &str) -> Option<&str> {
+        self.fields.get("proxyMetadata")?.get(name)?.as_str()
+    }
+
+    /// All of `proxyMetadata`, sorted by name.
+    pub fn all_metadata(&self) -> impl Iterator<Item = (&str, &str)> {
+        let entries = self.fields.get("proxyMetadata").and_then(Value::as_object);
+        let entries = entries.into_iter().flatten();
+        entries.map(|(name, value)| (name.as_str(), value.as_str().unwrap_or_default()))
+    }
+
+    /// The JSON that the proxy reads from `PROXY_CONFIG`: every field that differs from Istio's
+    /// default, in the order of the protobuf message, without white space.
+    pub fn to_json(&self) -> String {
+        let defaults = Self::default();
+        let mut json = String::from("{");
+        let known = FIELDS.iter().filter_map(|field| self.fields.get_key_value(field.name));
+        let unknown = self.fields.iter().filter(|(name, _)| field(name).is_none());
+        for (name, value) in known.chain(unknown) {
+            let empty = value.as_object().is_some_and(Map::is_empty);
+            if defaults.fields.get(name) == Some(value) || empty {
+                continue;
+            }
+            if json.len() > 1 {
+                json.push(',');
+            }
+            json.push_str(&Value::from(name.as_str()).to_string());
+            json.push(':');
+            json.push_str(&value.to_string());
+        }
+        json.push('}');
+        json
+    }
+}
+
+fn is_zero(value: &Value) -> bool {
+    match value {
+        Value::Bool(on) => !on,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::String(text) => text.is_empty(),
+        _ => false,
+    }
+}
+
+fn field(name: &str) -> Option<&'static Field> {
+    FIELDS.iter().find(|field| field.name == name)
+}
+
+/// What a field holds, as far as a wrong value can be told.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Kind {
+    Any,
+    Duration,
+    Headers,
+    InterceptionMode,
+    List,
+    Message,
+    Metadata,
+    Number,
+    Switch,
+    Text,
+}
+
+impl Kind {
+    fn canonical(self, name: &str, value: &Value) -> Result<Value, String> {
+        let wrong = |allowed: &str| Err(format!("{name}: {value} is not {allowed}"));
+        match (self, value) {
+            (Self::Any, _)
+            | (Self::Message | Self::Headers, Value::Object(_))
+            | (Self::List, Value::Array(_))
+            | (Self::Switch, Value::Bool(_))
+            | (Self::Text, Value::String(_)) => Ok(value.clone()),
+            (Self::Metadata, Value::Object(entries)) => entries
+                .iter()
+                .map(|(key, entry)| match entry {
+                    Value::String(_) => Ok((key.clone(), entry.clone())),
+                    Value::Bool(_) | Value::Number(_) => {
+                        Ok((key.clone(), Value::String(entry.to_string())))
+                    }
+                    _ => Err(format!("{name}.{key}: {entry} is not a string")),
+                })
+                .collect::<Result<Map<_, _>, _>>()
+                .map(Value::Object),
+            (Self::Number, Value::Number(number)) if number.as_i64().is_some() => {
+                Ok(value.clone())
+            }
+            (Self::Number, Value::String(text)) if text.parse::<i32>().is_ok() => {
+                Ok(json!(text.parse::<i32>().unwrap_or_default()))
+            }
+            (Self::Duration, Value::String(text)) if is_duration(text) => Ok(value.clone()),
+            (Self::InterceptionMode, Value::String(mode))
+                if ["REDIRECT", "TPROXY", "NONE"].contains(&mode.as_str()) =>
+            {
+                Ok(value.clone())
+            }
+            (Self::InterceptionMode, Value::Number(mode)) => match mode.as_u64() {
+                Some(0) => Ok(json!("REDIRECT")),
+                Some(1) => Ok(json!("TPROXY")),
+                Some(2) => Ok(json!("NONE")),
+                _ => wrong("REDIRECT, TPROXY or NONE"),
+            },
+            (Self::InterceptionMode, _) => wrong("REDIRECT, TPROXY or NONE"),
+            (Self::Duration, _) => wrong("a duration such as 45s"),
+            (Self::Number, _) => wrong("a whole number"),
+            (Self::Switch, _) => wrong("true or false"),
+            (Self::Text, _) => wrong("a string"),
+            (Self::List, _) => wrong("a list"),
+            (Self::Message | Self::Headers | Self::Metadata, _) => wrong("a mapping"),
+        }
+    }
+}
+
+/// The JSON form of `google.protobuf.Duration`: seconds, with at most nine decimals.
+fn is_duration(text: &str) -> bool {
+    text.strip_suffix('s').is_some_and(|seconds| {
+        let (whole, fraction) = seconds.split_once('.').unwrap_or((seconds, "0"));
+        let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+        digits(whole) && digits(fraction) && fraction.len() <= 9
+    })
+}
+
+struct Field {
+    name: &'static str,
+    kind: Kind,
+    initial: Initial,
+}
+
+enum Initial {
+    Unset,
+    Text(&'static str),
+    Number(i32),
+}
+
+const fn of(name: &'static str, kind: Kind) -> Field {
+    Field { name, kind, initial: Initial::Unset }
+}
+
+const fn text(name: &'static str, kind: Kind, initial: &'static str) -> Field {
+    Field { name, kind, initial: Initial::Text(initial) }
+}
+
+const fn number(name: &'static str, initial: i32) -> Field {
+    Field { name, kind: Kind::Number, initial: Initial::Number(initial) }
+}
+
+/// The fields of `mesh.v1alpha1.ProxyConfig` in the order of their numbers.
+const FIELDS: &[Field] = &[
+    text("configPath", Kind::Text, "./etc/istio/proxy"),
+    text("binaryPath", Kind::Text, "/usr/local/bin/envoy"),
+    text("serviceCluster", Kind::Text, "istio-proxy"),
+    text("drainDuration", Kind::Duration, "45s"),
+    text("discoveryAddress", Kind::Text, "istiod.istio-system.svc:15012"),
+    of("discoveryRefreshDelay", Kind::Duration),
+    of("zipkinAddress", Kind::Text),
+    of("statsdUdpAddress", Kind::Text),
+    number("proxyAdminPort", 15000),
+    text("controlPlaneAuthPolicy", Kind::Text, "MUTUAL_TLS"),
+    of("customConfigFile", Kind::Text),
+    number("statNameLength", 189),
+    of("concurrency", Kind::Number),
+    of("proxyBootstrapTemplatePath", Kind::Text),
+    of("interceptionMode", Kind::InterceptionMode),
+    of("tracing", Kind::Message),
+    of("sds", Kind::Message),
+    of("envoyAccessLogService", Kind::Message),
+    of("envoyMetricsService", Kind::Message),
+    of("proxyMetadata", Kind::Metadata),
+    number("statusPort", 15020),
+    of("extraStatTags", Kind::List),
+    of("gatewayTopology", Kind::Message),
+    text("terminationDrainDuration", Kind::Duration, "5s"),
+    of("meshId", Kind::Text),
+    of("readinessProbe", Kind::Message),
+    of("proxyStatsMatcher", Kind::Message),
+    of("holdApplicationUntilProxyStarts", Kind::Switch),
+    of("caCertificatesPem", Kind::List),
+    of("tracingServiceName", Kind::Text),
+    of("image", Kind::Message),
+    of("privateKeyProvider", Kind::Message),
+    of("runtimeValues", Kind::Message),
+    of("proxyHeaders", Kind::Headers),
+    of("fileFlushInterval", Kind::Duration),
+    of("fileFlushMinSizeKb", Kind::Number),
+    of("statsCompression", Kind::Switch),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layered(layers: &[Value]) -> ProxyConfig {
+        let mut config = ProxyConfig::default();
+        for layer in layers {
+            config.overlay(layer).unwrap();
+        }
+        config
+    }
+
+    #[test]
+    fn what_equals_a_default_is_left_out() {
+        assert_eq!(ProxyConfig::default().to_json(), "{}");
+        let config = layered(&[json!({
+            "discoveryAddress": "istiod.istio-system.svc:15012", "proxyMetadata": {},
+            "drainDuration": "7s", "configPath": "/foo/bar", "statusPort": 15020,
+        })]);
+        assert_eq!(config.to_json(), r#"{"configPath":"/foo/bar","drainDuration":"7s"}"#);
+    }
+
+    #[test]
+    fn layers_replace_fields_and_unite_metadata() {
+        let config = layered(&[
+            json!({"proxyMetadata": {"A": "1", "B": 2}, "concurrency": 4}),
+            json!({"proxyMetadata": {"B": "3"}, "concurrency": 0, "interceptionMode": "TPROXY"}),
+        ]);
+        assert_eq!(
+            config.to_json(),
+            r#"{"concurrency":4,"interceptionMode":"TPROXY","proxyMetadata":{"A":"1","B":"3"}}"#
+        );
+    }
+
+    #[test]
+    fn a_wrong_layer_changes_nothing() {
+        let mut config = ProxyConfig::default();
+        let error = config.overlay(&json!({"concurrency": 2, "interceptionMode": "tproxy"}));
+        assert_eq!(
+            error.unwrap_err(),
+            r#"interceptionMode: "tproxy" is not REDIRECT, TPROXY or NONE"#
+        );
+        assert_eq!(config, ProxyConfig::default());
+    }
+}

@@ -1,0 +1,322 @@
+//! The `values` document of the ConfigMap `istio-sidecar-injector`.
+
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+
+use crate::yaml;
+
+/// The Helm values that shape pods. Names are those of Istio's chart.
+///
+/// A key that the document leaves out has the value of [`Values::default`], which is Istio's
+/// chart default; a key that is `null` is empty. Keys that are not known are accepted.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(default)]
+pub struct Values {
+    /// `global`.
+    pub global: Global,
+    /// `pilot`.
+    pub pilot: Pilot,
+    /// `revision` of the installation; empty for the default one.
+    pub revision: Text,
+    /// `sidecarInjectorWebhook`.
+    #[serde(rename = "sidecarInjectorWebhook")]
+    pub sidecar_injector_webhook: SidecarInjectorWebhook,
+}
+
+impl Values {
+    /// Reads the document, JSON or YAML.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let defaults = yaml::parse(DEFAULTS).map_err(|error| error.to_string())?;
+        let document = match yaml::parse(text).map_err(|error| error.to_string())? {
+            document @ (Value::Object(_) | Value::Null) => document,
+            other => return Err(format!("a mapping is expected, not {other}")),
+        };
+        let values = over(defaults, document, "");
+        Self::from_value(values)
+    }
+
+    fn from_value(mut values: Value) -> Result<Self, String> {
+        let mut problem = None;
+        // Reads part by part, so that an error names the key it stands under.
+        for path in ["/global/proxy", "/global/proxy_init", "/global", "/pilot"] {
+            let part = values.pointer(path).cloned().unwrap_or_default();
+            let read = match path {
+                "/global/proxy" => serde_json::from_value::<Proxy>(part).err(),
+                "/global/proxy_init" => serde_json::from_value::<ProxyInit>(part).err(),
+                "/global" => serde_json::from_value::<Global>(part).err(),
+                _ => serde_json::from_value::<Pilot>(part).err(),
+            };
+            if let (Some(error), None) = (read, &problem) {
+                problem = Some(format!("{}: {error}", path[1..].replace('/', ".")));
+            }
+        }
+        match problem {
+            Some(problem) => Err(problem),
+            None => serde_json::from_value(values.take()).map_err(|error| error.to_string()),
+        }
+    }
+}
+
+impl Default for Values {
+    fn default() -> Self {
+        #[expect(clippy::expect_used, reason = "the embedded document is covered by a test")]
+        Self::parse("").expect("the embedded values parse")
+    }
+}
+
+/// `global`.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(rename_all = "camelCase", default)]
+#[expect(missing_docs, reason = "the fields are the chart's own names")]
+pub struct Global {
+    pub ca_address: Text,
+    pub ca_name: Text,
+    pub hub: Text,
+    pub image_pull_policy: Text,
+    #[serde(deserialize_with = "or_empty")]
+    pub image_pull_secrets: Vec<Text>,
+    pub istio_namespace: Text,
+    pub log_as_json: Switch,
+    pub logging: Logging,
+    #[serde(rename = "meshID")]
+    pub mesh_id: Text,
+    pub mount_mtls_certs: Switch,
+    pub multi_cluster: MultiCluster,
+    pub native_nftables: Switch,
+    pub network: Text,
+    pub pilot_cert_provider: Text,
+    pub proxy: Proxy,
+    #[serde(rename = "proxy_init")]
+    pub proxy_init: ProxyInit,
+    pub sds: Sds,
+    pub sts: Sts,
+    pub tag: Text,
+    pub trust_bundle_name: Text,
+    pub trust_domain: Text,
+    pub variant: Text,
+}
+
+/// `global.proxy`.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(rename_all = "camelCase", default)]
+#[expect(missing_docs, reason = "the fields are the chart's own names")]
+pub struct Proxy {
+    pub cap_net_bind_service: Text,
+    pub cluster_domain: Text,
+    pub component_log_level: Text,
+    #[serde(rename = "excludeIPRanges")]
+    pub exclude_ip_ranges: Text,
+    pub exclude_inbound_ports: Text,
+    pub exclude_outbound_ports: Text,
+    pub hold_application_until_proxy_starts: Switch,
+    pub image: Text,
+    #[serde(rename = "includeIPRanges")]
+    pub include_ip_ranges: Text,
+    pub include_inbound_ports: Text,
+    pub include_outbound_ports: Text,
+    pub lifecycle: Value,
+    pub log_level: Text,
+    pub outlier_log_path: Text,
+    pub privileged: Switch,
+    pub readiness_failure_threshold: Text,
+    pub readiness_initial_delay_seconds: Text,
+    pub readiness_period_seconds: Text,
+    pub resources: Value,
+    pub seccomp_profile: Value,
+    pub startup_probe: StartupProbe,
+    pub status_port: Text,
+    pub tracer: Text,
+}
+
+/// `global.proxy.startupProbe`.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(rename_all = "camelCase", default)]
+#[expect(missing_docs, reason = "the fields are the chart's own names")]
+pub struct StartupProbe {
+    pub enabled: Switch,
+    pub failure_threshold: Text,
+}
+
+/// `global.proxy_init`.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(rename_all = "camelCase", default)]
+#[expect(missing_docs, reason = "the fields are the chart's own names")]
+pub struct ProxyInit {
+    pub force_apply_iptables: Switch,
+    pub image: Text,
+}
+
+/// `global.logging`.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(default)]
+#[expect(missing_docs, reason = "the fields are the chart's own names")]
+pub struct Logging {
+    pub level: Text,
+}
+
+/// `global.multiCluster`.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(rename_all = "camelCase", default)]
+#[expect(missing_docs, reason = "the fields are the chart's own names")]
+pub struct MultiCluster {
+    pub cluster_name: Text,
+}
+
+/// `global.sds`.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(default)]
+#[expect(missing_docs, reason = "the fields are the chart's own names")]
+pub struct Sds {
+    pub token: SdsToken,
+}
+
+/// `global.sds.token`.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(default)]
+#[expect(missing_docs, reason = "the fields are the chart's own names")]
+pub struct SdsToken {
+    pub aud: Text,
+}
+
+/// `global.sts`.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(rename_all = "camelCase", default)]
+#[expect(missing_docs, reason = "the fields are the chart's own names")]
+pub struct Sts {
+    pub service_port: Text,
+}
+
+/// `pilot`.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(rename_all = "camelCase", default)]
+#[expect(missing_docs, reason = "the fields are the chart's own names")]
+pub struct Pilot {
+    pub cni: Cni,
+    pub crl_config_map_name: Text,
+    pub env: Value,
+}
+
+/// `pilot.cni`.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(default)]
+#[expect(missing_docs, reason = "the fields are the chart's own names")]
+pub struct Cni {
+    pub enabled: Switch,
+    pub provider: Text,
+}
+
+/// `sidecarInjectorWebhook`.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(default)]
+#[expect(missing_docs, reason = "the fields are the chart's own names")]
+pub struct SidecarInjectorWebhook {
+    #[serde(rename = "rewriteAppHTTPProbe")]
+    pub rewrite_app_http_probe: Switch,
+}
+
+/// A value that templates print: a string, a number or a boolean, as text; empty for `null`.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Text(String);
+
+impl std::ops::Deref for Text {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for Text {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match Value::deserialize(deserializer)? {
+            Value::Null => Ok(Self::default()),
+            Value::String(text) => Ok(Self(text)),
+            scalar @ (Value::Bool(_) | Value::Number(_)) => Ok(Self(scalar.to_string())),
+            other => Err(serde::de::Error::custom(format!("{other} where text is expected"))),
+        }
+    }
+}
+
+/// A boolean; false for `null`.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Switch(bool);
+
+impl Switch {
+    /// Whether it is on.
+    pub fn on(self) -> bool {
+        self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for Switch {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match Value::deserialize(deserializer)? {
+            Value::Null => Ok(Self(false)),
+            Value::Bool(on) => Ok(Self(on)),
+            Value::String(text) if text.is_empty() => Ok(Self(false)),
+            other => Err(serde::de::Error::custom(format!(
+                "{other} where true or false is expected"
+            ))),
+        }
+    }
+}
+
+fn or_empty<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+/// Puts the document over the defaults, mapping by mapping; a mapping that is handed to
+/// Kubernetes as it stands replaces the default whole.
+fn over(below: Value, above: Value, key: &str) -> Value {
+    match (below, above) {
+        (Value::Object(mut below), Value::Object(above)) if !VERBATIM.contains(&key) => {
+            for (key, value) in above {
+                let merged = over(below.remove(&key).unwrap_or_default(), value, &key);
+                below.insert(key, merged);
+            }
+            Value::Object(below)
+        }
+        (below, Value::Null) if key.is_empty() => below,
+        (_, above) => above,
+    }
+}
+
+const VERBATIM: [&str; 4] = ["env", "lifecycle", "resources", "seccompProfile"];
+
+const DEFAULTS: &str = include_str!("defaults/values.yaml");
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_left_out_is_istios_default() {
+        let values = Values::parse("global: {tag: 1.28, proxy: {statusPort: 0, resources: {limits: {cpu: 1}}}}").unwrap();
+        assert_eq!(&*values.global.tag, "1.28");
+        assert_eq!(&*values.global.hub, "registry.istio.io/testing");
+        assert_eq!(&*values.global.proxy.status_port, "0");
+        assert_eq!(values.global.proxy.resources, json!({"limits": {"cpu": 1}}));
+        assert!(values.sidecar_injector_webhook.rewrite_app_http_probe.on());
+    }
+
+    #[test]
+    fn null_is_empty() {
+        let values = Values::parse("global: {imagePullSecrets: null, proxy: {resources: null, logLevel: null}}").unwrap();
+        assert!(values.global.image_pull_secrets.is_empty());
+        assert_eq!(values.global.proxy.resources, Value::Null);
+        assert_eq!(&*values.global.proxy.log_level, "");
+    }
+
+    #[test]
+    fn errors_name_the_part() {
+        let error = Values::parse("global: {proxy: {privileged: perhaps}}").unwrap_err();
+        assert!(error.starts_with("global.proxy: "), "{error}");
+        assert!(error.contains("\"perhaps\" where true or false is expected"), "{error}");
+    }
+}
