@@ -4,6 +4,8 @@ mod documents;
 mod matching;
 mod policy;
 
+use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
@@ -91,6 +93,40 @@ fn objects_come_in_the_order_a_cluster_needs_them() {
             "MutatingWebhookConfiguration",
         ]
     );
+}
+
+#[test]
+fn the_config_maps_say_what_is_built_in() {
+    let maps: Vec<Value> = documents("install.yaml");
+    let installed = |map: &str, key: &str| {
+        let map = maps
+            .iter()
+            .find(|one| one["kind"] == "ConfigMap" && one["metadata"]["name"] == map);
+        injector::yaml::parse(map.unwrap()["data"][key].as_str().unwrap()).unwrap()
+    };
+    let embedded = |file: &str| {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/settings/defaults");
+        injector::yaml::parse(&fs::read_to_string(folder.join(file)).unwrap()).unwrap()
+    };
+    let sidecar_injector = "istio-sidecar-injector";
+    assert_eq!(
+        installed(sidecar_injector, "config"),
+        embedded("inject_config.yaml")
+    );
+    assert_eq!(installed("istio", "mesh"), embedded("mesh.yaml"));
+
+    // The embedded values are those of Istio's chart, which name no released images.
+    let mut values = installed(sidecar_injector, "values");
+    let mut built_in = embedded("values.yaml");
+    for (key, expected) in [
+        ("/global/hub", "istio"),
+        ("/global/tag", "1.28.0"),
+        ("/global/proxy_init/image", "outrigger/istio-init:0.1.0"),
+    ] {
+        assert_eq!(values.pointer_mut(key).unwrap().take(), expected, "{key}");
+        built_in.pointer_mut(key).unwrap().take();
+    }
+    assert_eq!(values, built_in);
 }
 
 fn retyped<T: DeserializeOwned + Serialize>(document: &Value) -> Value {
