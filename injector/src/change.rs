@@ -1,1 +1,281 @@
-//! To come.
+//! What was done to a value: a record beside the value itself.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+/// What was done to a JSON value since some earlier state of it.
+///
+/// Together with the earlier state and the present one it says all that a patch needs, without
+/// any search for differences: what is [`Kept`](Self::Kept) is never looked at.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub enum Change {
+    /// Nothing.
+    #[default]
+    Kept,
+    /// It was added or replaced, whole.
+    Set,
+    /// It was removed. Stands only under a key of an object.
+    Removed,
+    /// Some members of an object; those not named were kept.
+    Object(BTreeMap<String, Change>),
+    /// Some items of a list.
+    List(ListChange),
+}
+
+/// What was done to a list.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct ListChange {
+    /// For each present item the index it had before, or `None` for a new one; absent when all
+    /// items are the earlier ones in their order.
+    origins: Option<Vec<Option<usize>>>,
+    /// What was done to the items that were there before, by present index.
+    items: BTreeMap<usize, Change>,
+}
+
+impl Change {
+    /// The change that this one and a later one make together.
+    #[must_use]
+    pub fn then(self, later: Self) -> Self {
+        match (self, later) {
+            (earlier, Self::Kept) => earlier,
+            (Self::Kept, later) => later,
+            // What is below a value that was set or put anew is part of that value.
+            (Self::Set, Self::Object(_) | Self::List(_)) => Self::Set,
+            (Self::Object(mut members), Self::Object(later)) => {
+                for (key, change) in later {
+                    let member = members.remove(&key).unwrap_or_default();
+                    members.insert(key, member.then(change));
+                }
+                Self::Object(members)
+            }
+            (Self::List(earlier), Self::List(later)) => Self::List(earlier.then(later)),
+            (_, later) => later,
+        }
+    }
+
+    /// The change of an object in which one member changed.
+    pub fn member(key: impl Into<String>, change: Self) -> Self {
+        match change {
+            Self::Kept => Self::Kept,
+            change => Self::Object(BTreeMap::from([(key.into(), change)])),
+        }
+    }
+
+    /// The change of a list in which one item changed and all stayed in place.
+    pub fn item(index: usize, change: Self) -> Self {
+        match change {
+            Self::Kept => Self::Kept,
+            change => Self::List(ListChange { origins: None, items: [(index, change)].into() }),
+        }
+    }
+
+    /// The change of a list whose items come from the given earlier indices (`None`: new), with
+    /// what was done to those that were there before, by present index.
+    pub fn list(origins: Vec<Option<usize>>, before: usize, items: BTreeMap<usize, Self>) -> Self {
+        let in_place = origins.len() == before
+            && origins.iter().enumerate().all(|(index, origin)| *origin == Some(index));
+        let items: BTreeMap<_, _> =
+            items.into_iter().filter(|(_, change)| *change != Self::Kept).collect();
+        match (in_place, items.is_empty()) {
+            (true, true) => Self::Kept,
+            (true, false) => Self::List(ListChange { origins: None, items }),
+            (false, _) => Self::List(ListChange { origins: Some(origins), items }),
+        }
+    }
+}
+
+impl ListChange {
+    /// For each present item the index it had before (`None`: new); `None` when all items are
+    /// the earlier ones in their order.
+    pub fn origins(&self) -> Option<&[Option<usize>]> {
+        self.origins.as_deref()
+    }
+
+    /// What was done to the items that were there before, by present index, ascending.
+    pub fn items(&self) -> impl Iterator<Item = (usize, &Change)> {
+        self.items.iter().map(|(index, change)| (*index, change))
+    }
+
+    fn then(mut self, later: Self) -> Self {
+        let Some(moves) = later.origins else {
+            for (index, change) in later.items {
+                if self.was_there(index) {
+                    let item = self.items.remove(&index).unwrap_or_default();
+                    self.items.insert(index, item.then(change));
+                }
+            }
+            return self;
+        };
+        let mut items = BTreeMap::new();
+        for (index, between) in moves.iter().enumerate() {
+            let Some(between) = between.filter(|between| self.was_there(*between)) else { continue };
+            let earlier = self.items.remove(&between).unwrap_or_default();
+            let change = earlier.then(later.items.get(&index).cloned().unwrap_or_default());
+            if change != Change::Kept {
+                items.insert(index, change);
+            }
+        }
+        let origins = match &self.origins {
+            None => moves,
+            Some(origins) => {
+                moves.into_iter().map(|between| between.and_then(|index| origins[index])).collect()
+            }
+        };
+        Self { origins: Some(origins), items }
+    }
+
+    fn was_there(&self, index: usize) -> bool {
+        self.origins.as_ref().is_none_or(|origins| origins[index].is_some())
+    }
+}
+
+/// A value that is worked on, with the record of what was done to it.
+#[derive(Clone, Debug)]
+pub struct Draft {
+    value: Value,
+    change: Change,
+}
+
+impl Draft {
+    /// Starts from a value.
+    pub fn new(value: Value) -> Self {
+        Self { value, change: Change::Kept }
+    }
+
+    /// The value as it is now.
+    pub fn value(&self) -> &Value {
+        &self.value
+    }
+
+    /// The value and what was done to it since the start.
+    pub fn finish(self) -> (Value, Change) {
+        (self.value, self.change)
+    }
+
+    /// Lets a function change the value; it returns what it did.
+    pub fn edit<E>(
+        &mut self,
+        edit: impl FnOnce(&mut Value) -> Result<Change, E>,
+    ) -> Result<(), E> {
+        let change = edit(&mut self.value)?;
+        self.change = std::mem::take(&mut self.change).then(change);
+        Ok(())
+    }
+
+    /// Sets the value at a path. Objects on the way are made where they are missing; an item of a
+    /// list must be there.
+    pub fn set(&mut self, path: &[Step<'_>], value: Value) {
+        let change = set(&mut self.value, path, value);
+        self.change = std::mem::take(&mut self.change).then(change);
+    }
+
+    /// Removes the member of an object, if it is there.
+    pub fn remove(&mut self, path: &[Step<'_>], key: &str) {
+        let parent = path.iter().try_fold(&mut self.value, |value, step| step.of_mut(value));
+        if parent.and_then(Value::as_object_mut).and_then(|parent| parent.remove(key)).is_some() {
+            let mut change = Change::member(key, Change::Removed);
+            for step in path.iter().rev() {
+                change = step.change(change);
+            }
+            self.change = std::mem::take(&mut self.change).then(change);
+        }
+    }
+
+    /// Puts the items of a list into another order: for each place the present index of the item
+    /// that goes there, every index once.
+    pub fn reorder(&mut self, path: &[Step<'_>], order: &[usize]) {
+        let list = path.iter().try_fold(&mut self.value, |value, step| step.of_mut(value));
+        let Some(list) = list.and_then(Value::as_array_mut) else { return };
+        let mut items: Vec<_> = std::mem::take(list);
+        list.extend(order.iter().map(|index| std::mem::take(&mut items[*index])));
+        let origins = order.iter().copied().map(Some).collect();
+        let mut change = Change::list(origins, order.len(), BTreeMap::new());
+        for step in path.iter().rev() {
+            change = step.change(change);
+        }
+        self.change = std::mem::take(&mut self.change).then(change);
+    }
+
+    /// Appends an item to a list, which is made where it is missing.
+    pub fn push(&mut self, path: &[Step<'_>], item: Value) {
+        let list = path.iter().try_fold(&mut self.value, |value, step| step.of_mut(value));
+        let Some(list) = list.and_then(Value::as_array_mut) else {
+            return self.set(path, Value::Array(vec![item]));
+        };
+        let before = list.len();
+        list.push(item);
+        let origins = (0..before).map(Some).chain([None]).collect();
+        let mut change = Change::list(origins, before, BTreeMap::new());
+        for step in path.iter().rev() {
+            change = step.change(change);
+        }
+        self.change = std::mem::take(&mut self.change).then(change);
+    }
+}
+
+/// One step of the way into a value.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Step<'a> {
+    /// To the item of a list.
+    Index(usize),
+    /// To the member of an object.
+    Key(&'a str),
+}
+
+impl<'a> From<&'a str> for Step<'a> {
+    fn from(key: &'a str) -> Self {
+        Self::Key(key)
+    }
+}
+
+impl From<usize> for Step<'_> {
+    fn from(index: usize) -> Self {
+        Self::Index(index)
+    }
+}
+
+impl Step<'_> {
+    fn of_mut<'v>(&self, value: &'v mut Value) -> Option<&'v mut Value> {
+        match self {
+            Self::Index(index) => value.get_mut(index),
+            Self::Key(key) => value.get_mut(key),
+        }
+    }
+
+    fn change(&self, change: Change) -> Change {
+        match self {
+            Self::Index(index) => Change::item(*index, change),
+            Self::Key(key) => Change::member(*key, change),
+        }
+    }
+}
+
+fn set(target: &mut Value, path: &[Step<'_>], value: Value) -> Change {
+    let Some((step, rest)) = path.split_first() else {
+        if *target == value {
+            return Change::Kept;
+        }
+        *target = value;
+        return Change::Set;
+    };
+    if let Some(inner) = step.of_mut(target).filter(|inner| !inner.is_null() || rest.is_empty()) {
+        return step.change(set(inner, rest, value));
+    }
+    let Step::Key(key) = step else { return Change::Kept };
+    let mut made = value;
+    for step in rest.iter().rev() {
+        let Step::Key(key) = step else { return Change::Kept };
+        made = Value::Object(Map::from_iter([((*key).to_owned(), made)]));
+    }
+    match target {
+        Value::Object(members) => {
+            members.insert((*key).to_owned(), made);
+            Change::member(*key, Change::Set)
+        }
+        other => {
+            *other = Value::Object(Map::from_iter([((*key).to_owned(), made)]));
+            Change::Set
+        }
+    }
+}
