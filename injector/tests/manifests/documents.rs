@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use k8s_openapi::api::admissionregistration::v1::{MutatingWebhook, MutatingWebhookConfiguration};
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -37,6 +38,11 @@ pub(crate) fn documents(file: &str) -> Vec<Value> {
     text.split("\n---\n")
         .map(|document| injector::yaml::parse(document).unwrap())
         .collect()
+}
+
+/// A document as its type writes it: without what the type does not know.
+pub(crate) fn retyped<T: DeserializeOwned + Serialize>(document: &Value) -> Value {
+    serde_json::to_value(serde_json::from_value::<T>(document.clone()).unwrap()).unwrap()
 }
 
 pub(crate) fn manifests() -> PathBuf {

@@ -8,7 +8,7 @@ use crate::documents::{Labels, entries, selects};
 /// beside ours: rows are the labels of the namespace, columns those of the pod.
 #[test]
 fn entries_match_as_istios() {
-    let pods: [&[(&str, &str)]; 7] = [
+    let pods: [Pairs; 7] = [
         &[],
         &[(INJECT, "true")],
         &[(INJECT, "false")],
@@ -18,7 +18,7 @@ fn entries_match_as_istios() {
         &[(INJECT, "yes")],
     ];
     let canary = "canary rev.namespace";
-    let table: [(&[(&str, &str)], [&str; 7]); 7] = [
+    let table: [(Pairs, [&str; 7]); 7] = [
         (
             &[],
             [
@@ -152,6 +152,8 @@ fn pairs<'a, T: Clone>(left: &'a [T], right: &'a [T]) -> impl Iterator<Item = (T
     left.iter()
         .flat_map(|one| right.iter().map(|other| (one.clone(), other.clone())))
 }
+
+type Pairs = &'static [(&'static str, &'static str)];
 
 const INJECT: &str = "sidecar.istio.io/inject";
 const INJECTION: &str = "istio-injection";
