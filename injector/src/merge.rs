@@ -1,1 +1,445 @@
-//! To come.
+//! Kubernetes' strategic merge on JSON values.
+//!
+//! The rules are those of `k8s.io/apimachinery/pkg/util/strategicpatch` with parallel lists merged
+//! and unmatched nulls ignored, as Istio applies an overlay to a pod. Fields that no schema knows
+//! are kept as they are.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use serde_json::{Map, Value};
+
+use crate::change::Change;
+
+/// Merges an overlay onto a pod and says what was done.
+///
+/// An error leaves the pod in part merged; its message names the field.
+pub fn merge(pod: &mut Value, overlay: Value) -> Result<Change, MergeError> {
+    merge_value(pod, overlay, "")
+}
+
+/// Merges one list of a pod (`containers`, `volumes`, …) with items to put over it.
+pub fn merge_list(field: &str, list: &mut Value, items: Vec<Value>) -> Result<Change, MergeError> {
+    merge_value(list, Value::Array(items), field)
+}
+
+/// An overlay that has no meaning.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum MergeError {
+    /// An item of a list that is merged by key has no such key.
+    #[error("{field}: an item has no {key:?}, by which the list is merged")]
+    NoMergeKey {
+        /// The list's name.
+        field: String,
+        /// The key it is merged by.
+        key: &'static str,
+    },
+    /// `$patch` holds something that is not `replace`, `delete` or `merge`.
+    #[error("{field}: {directive} is not a value of $patch; it is replace or delete")]
+    Directive {
+        /// Where it stands.
+        field: String,
+        /// What it holds.
+        directive: String,
+    },
+    /// `$retainKeys` does not name a key that the overlay sets.
+    #[error("{field}: $retainKeys does not name {key:?}, which the overlay sets")]
+    RetainKeys {
+        /// Where it stands.
+        field: String,
+        /// The key that is not named.
+        key: String,
+    },
+}
+
+/// How a list of a pod is merged; all other lists are replaced.
+enum Strategy {
+    /// By the value of a key of its items.
+    Keyed(&'static str),
+    /// As a set of scalars.
+    Union,
+    /// Not at all.
+    Replace,
+}
+
+/// The patch strategies of the Go types that a Pod is made of, by field name: no name has two.
+fn strategy(field: &str) -> Strategy {
+    match field {
+        "containers" | "env" | "ephemeralContainers" | "imagePullSecrets" | "initContainers"
+        | "resourceClaims" | "schedulingGates" | "volumes" => Strategy::Keyed("name"),
+        "ports" => Strategy::Keyed("containerPort"),
+        "volumeMounts" => Strategy::Keyed("mountPath"),
+        "volumeDevices" => Strategy::Keyed("devicePath"),
+        "hostAliases" => Strategy::Keyed("ip"),
+        "topologySpreadConstraints" => Strategy::Keyed("topologyKey"),
+        "ownerReferences" => Strategy::Keyed("uid"),
+        "finalizers" => Strategy::Union,
+        _ => Strategy::Replace,
+    }
+}
+
+fn merge_value(original: &mut Value, patch: Value, field: &str) -> Result<Change, MergeError> {
+    match (original, patch) {
+        (Value::Object(original), Value::Object(patch)) => merge_object(original, patch, field),
+        (Value::Array(original), Value::Array(patch)) => match strategy(field) {
+            Strategy::Keyed(key) => merge_keyed(original, patch, field, key),
+            Strategy::Union => Ok(merge_union(original, patch)),
+            Strategy::Replace => Ok(replace(original, patch)),
+        },
+        (original, patch) => {
+            let patch = without_nulls(patch);
+            Ok(if *original == patch {
+                Change::Kept
+            } else {
+                *original = patch;
+                Change::Set
+            })
+        }
+    }
+}
+
+fn merge_object(
+    original: &mut Map<String, Value>,
+    mut patch: Map<String, Value>,
+    field: &str,
+) -> Result<Change, MergeError> {
+    match directive(&mut patch, field)? {
+        Some(Directive::Replace) => {
+            let Value::Object(patch) = without_nulls(Value::Object(patch)) else {
+                return Ok(Change::Kept);
+            };
+            *original = patch;
+            return Ok(Change::Set);
+        }
+        Some(Directive::Delete) => {
+            original.clear();
+            return Ok(Change::Set);
+        }
+        None => {}
+    }
+    let mut changes = retain_keys(original, &mut patch, field)?;
+    for (key, value) in patch {
+        let change = if value.is_null() {
+            match original.remove(&key) {
+                Some(_) => Change::Removed,
+                None => continue,
+            }
+        } else if let Some(present) = original.get_mut(&key) {
+            merge_value(present, value, &key)?
+        } else {
+            original.insert(key.clone(), without_nulls(value));
+            Change::Set
+        };
+        if change != Change::Kept {
+            changes.insert(key, change);
+        }
+    }
+    Ok(if changes.is_empty() { Change::Kept } else { Change::Object(changes) })
+}
+
+enum Directive {
+    Delete,
+    Replace,
+}
+
+fn directive(
+    patch: &mut Map<String, Value>,
+    field: &str,
+) -> Result<Option<Directive>, MergeError> {
+    match patch.remove(PATCH) {
+        None => Ok(None),
+        Some(Value::String(word)) if word == "replace" => Ok(Some(Directive::Replace)),
+        Some(Value::String(word)) if word == "delete" => Ok(Some(Directive::Delete)),
+        Some(Value::String(word)) if word == "merge" => Ok(None),
+        Some(other) => Err(MergeError::Directive {
+            field: field.to_owned(),
+            directive: other.to_string(),
+        }),
+    }
+}
+
+/// `$retainKeys` drops what it does not name, and must name what the overlay sets.
+fn retain_keys(
+    original: &mut Map<String, Value>,
+    patch: &mut Map<String, Value>,
+    field: &str,
+) -> Result<BTreeMap<String, Change>, MergeError> {
+    let mut changes = BTreeMap::new();
+    let Some(Value::Array(names)) = patch.remove(RETAIN_KEYS) else { return Ok(changes) };
+    let names: HashSet<&str> = names.iter().filter_map(Value::as_str).collect();
+    if let Some(key) = patch.keys().find(|key| !names.contains(key.as_str())) {
+        return Err(MergeError::RetainKeys { field: field.to_owned(), key: key.clone() });
+    }
+    original.retain(|key, _| {
+        let retained = names.contains(key.as_str());
+        if !retained {
+            changes.insert(key.clone(), Change::Removed);
+        }
+        retained
+    });
+    Ok(changes)
+}
+
+/// Merges lists of objects by key. New items come before those that only the original has; items
+/// that both have keep the original's order among themselves and those.
+fn merge_keyed(
+    original: &mut Vec<Value>,
+    patch: Vec<Value>,
+    field: &str,
+    key: &'static str,
+) -> Result<Change, MergeError> {
+    let no_key = || MergeError::NoMergeKey { field: field.to_owned(), key };
+    let before = original.len();
+    let mut items = Vec::with_capacity(patch.len());
+    let mut deleted = HashSet::new();
+    let mut replaced = false;
+    for item in patch {
+        let Value::Object(mut item) = item else { return Err(no_key()) };
+        match directive(&mut item, field)? {
+            Some(Directive::Replace) => replaced = true,
+            Some(Directive::Delete) => {
+                deleted.insert(item.remove(key).ok_or_else(no_key)?);
+            }
+            None if item.contains_key(key) => items.push(item),
+            None => return Err(no_key()),
+        }
+    }
+    if replaced {
+        let items = items.into_iter().map(Value::Object).map(without_nulls).collect();
+        return Ok(replace(original, items));
+    }
+
+    // The original's items with where they were; what the overlay has goes over them.
+    let mut present: Vec<Merged> = std::mem::take(original)
+        .into_iter()
+        .enumerate()
+        .filter(|(_, value)| value.get(key).is_none_or(|key| !deleted.contains(key)))
+        .map(|(origin, value)| Merged { value, origin: Some(origin), change: Change::Kept })
+        .collect();
+    let mut places: HashMap<Value, usize> = HashMap::with_capacity(present.len());
+    for (place, item) in present.iter().enumerate() {
+        if let Some(value) = item.value.get(key) {
+            places.entry(value.clone()).or_insert(place);
+        }
+    }
+    let mut touched = vec![false; present.len()];
+    let mut overlay = Vec::with_capacity(items.len());
+    for item in items {
+        match places.get(&item[key]) {
+            Some(&place) if place < touched.len() => {
+                let merged = &mut present[place];
+                let change = match &mut merged.value {
+                    Value::Object(value) => merge_object(value, item, field)?,
+                    _ => return Err(no_key()),
+                };
+                merged.change = std::mem::take(&mut merged.change).then(change);
+                if !std::mem::replace(&mut touched[place], true) {
+                    overlay.push(Source::Present(place));
+                }
+            }
+            // The overlay itself has two items of one key: the second goes over the first.
+            Some(&place) => {
+                if let Some(Source::New(Value::Object(first))) = overlay.get_mut(place - touched.len())
+                {
+                    merge_object(first, item, field)?;
+                }
+            }
+            None => {
+                places.insert(item[key].clone(), touched.len() + overlay.len());
+                overlay.push(Source::New(without_nulls(Value::Object(item))));
+            }
+        }
+    }
+    Ok(interleave(original, present, &touched, overlay, before))
+}
+
+struct Merged {
+    value: Value,
+    origin: Option<usize>,
+    change: Change,
+}
+
+enum Source {
+    New(Value),
+    Present(usize),
+}
+
+/// Brings the items into Kubernetes' order and says where each came from.
+fn interleave(
+    original: &mut Vec<Value>,
+    present: Vec<Merged>,
+    touched: &[bool],
+    overlay: Vec<Source>,
+    before: usize,
+) -> Change {
+    let mut present: Vec<Option<Merged>> = present.into_iter().map(Some).collect();
+    let mut only_original = (0..touched.len()).filter(|place| !touched[*place]).peekable();
+    let mut order: Vec<Merged> = Vec::with_capacity(present.len() + overlay.len());
+    for item in overlay {
+        match item {
+            Source::New(value) => {
+                order.push(Merged { value, origin: None, change: Change::Kept });
+            }
+            Source::Present(place) => {
+                while let Some(earlier) = only_original.next_if(|earlier| *earlier < place) {
+                    order.extend(present[earlier].take());
+                }
+                order.extend(present[place].take());
+            }
+        }
+    }
+    for place in only_original {
+        order.extend(present[place].take());
+    }
+    let mut origins = Vec::with_capacity(order.len());
+    let mut items = BTreeMap::new();
+    for (index, item) in order.into_iter().enumerate() {
+        origins.push(item.origin);
+        if item.change != Change::Kept {
+            items.insert(index, item.change);
+        }
+        original.push(item.value);
+    }
+    Change::list(origins, before, items)
+}
+
+fn merge_union(original: &mut Vec<Value>, patch: Vec<Value>) -> Change {
+    let before = original.len();
+    let mut seen: HashSet<Value> = original.iter().cloned().collect();
+    original.extend(patch.into_iter().filter(|item| seen.insert(item.clone())));
+    let origins = (0..original.len()).map(|index| (index < before).then_some(index)).collect();
+    Change::list(origins, before, BTreeMap::new())
+}
+
+fn replace(original: &mut Vec<Value>, patch: Vec<Value>) -> Change {
+    let patch: Vec<_> = patch.into_iter().map(without_nulls).collect();
+    if *original == patch {
+        Change::Kept
+    } else {
+        *original = patch;
+        Change::Set
+    }
+}
+
+/// What an overlay adds has no nulls and no directives in it.
+fn without_nulls(value: Value) -> Value {
+    match value {
+        Value::Object(members) => Value::Object(
+            members
+                .into_iter()
+                .filter(|(key, value)| !value.is_null() && !DIRECTIVES.contains(&key.as_str()))
+                .map(|(key, value)| (key, without_nulls(value)))
+                .collect(),
+        ),
+        Value::Array(items) => Value::Array(
+            items.into_iter().filter(|item| !is_directive(item)).map(without_nulls).collect(),
+        ),
+        scalar => scalar,
+    }
+}
+
+fn is_directive(item: &Value) -> bool {
+    item.get(PATCH).is_some()
+}
+
+const PATCH: &str = "$patch";
+const RETAIN_KEYS: &str = "$retainKeys";
+const DIRECTIVES: [&str; 2] = [PATCH, RETAIN_KEYS];
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn merged(mut original: Value, overlay: Value) -> Value {
+        let before = original.clone();
+        let change = merge(&mut original, overlay).unwrap();
+        let mut patched = before.clone();
+        let patch = crate::patch::write(&before, &original, &change);
+        json_patch::patch(&mut patched, &patch).unwrap();
+        assert_eq!(patched, original, "the patch gives the merge");
+        original
+    }
+
+    #[test]
+    fn keyed_lists_merge_and_new_items_come_first() {
+        let result = merged(
+            json!({"volumes": [{"name": "a"}, {"name": "b", "emptyDir": {}}, {"name": "c"}]}),
+            json!({"volumes": [{"name": "x"}, {"name": "b", "configMap": {"name": "m"}, "emptyDir": null}, {"name": "y"}]}),
+        );
+        assert_eq!(
+            result,
+            json!({"volumes": [
+                {"name": "x"}, {"name": "a"}, {"name": "b", "configMap": {"name": "m"}},
+                {"name": "y"}, {"name": "c"},
+            ]})
+        );
+    }
+
+    #[test]
+    fn lists_without_strategy_are_replaced() {
+        let result = merged(
+            json!({"containers": [{"name": "c", "args": ["a", "b"], "future": 1}]}),
+            json!({"containers": [{"name": "c", "args": ["x"]}]}),
+        );
+        assert_eq!(result, json!({"containers": [{"name": "c", "args": ["x"], "future": 1}]}));
+    }
+
+    #[test]
+    fn directives() {
+        let labels = json!({"labels": {"a": "1", "b": "2"}});
+        assert_eq!(
+            merged(labels.clone(), json!({"labels": {"$patch": "replace", "c": "3"}})),
+            json!({"labels": {"c": "3"}})
+        );
+        assert_eq!(
+            merged(labels.clone(), json!({"labels": {"$patch": "delete"}})),
+            json!({"labels": {}})
+        );
+        assert_eq!(
+            merged(labels.clone(), json!({"labels": {"$retainKeys": ["a", "c"], "c": "3"}})),
+            json!({"labels": {"a": "1", "c": "3"}})
+        );
+        let env = json!({"env": [{"name": "a"}, {"name": "b"}]});
+        assert_eq!(
+            merged(env.clone(), json!({"env": [{"name": "a", "$patch": "delete"}]})),
+            json!({"env": [{"name": "b"}]})
+        );
+        assert_eq!(
+            merged(env.clone(), json!({"env": [{"$patch": "replace"}, {"name": "c"}]})),
+            json!({"env": [{"name": "c"}]})
+        );
+        assert_eq!(
+            merge(&mut env.clone(), json!({"env": [{"value": "v"}]})).unwrap_err().to_string(),
+            "env: an item has no \"name\", by which the list is merged"
+        );
+        assert!(merge(&mut labels.clone(), json!({"labels": {"$patch": "drop"}})).is_err());
+    }
+
+    #[test]
+    fn finalizers_are_a_set_and_null_removes() {
+        assert_eq!(
+            merged(
+                json!({"finalizers": ["a"], "name": "n"}),
+                json!({"finalizers": ["b", "a"], "name": null, "absent": null}),
+            ),
+            json!({"finalizers": ["a", "b"]})
+        );
+    }
+
+    #[test]
+    fn an_added_value_has_no_nulls() {
+        assert_eq!(
+            merged(json!({}), json!({"spec": {"volumes": [{"name": "v", "emptyDir": null}]}})),
+            json!({"spec": {"volumes": [{"name": "v"}]}})
+        );
+    }
+
+    #[test]
+    fn two_items_of_one_key_in_the_overlay_are_one() {
+        assert_eq!(
+            merged(json!({"env": []}), json!({"env": [{"name": "a", "value": "1"}, {"name": "a", "value": "2"}]})),
+            json!({"env": [{"name": "a", "value": "2"}]})
+        );
+    }
+}
