@@ -104,6 +104,7 @@ impl Authority {
         lifetime: Lifetime,
         entropy: Entropy,
     ) -> Result<Leaf, AuthorityError> {
+        let spread = entropy.spread;
         let issuer = Issuer::from_ca_cert_der(self.ca.der(), self.key.as_ref())
             .map_err(|source| AuthorityError::Sign { source })?;
         let lifetime = Lifetime {
@@ -124,6 +125,7 @@ impl Authority {
             lifetime,
             names: names.clone(),
             issuer: self.ca.clone(),
+            spread,
         })
     }
 
@@ -168,16 +170,17 @@ pub struct Leaf {
     lifetime: Lifetime,
     names: ServerNames,
     issuer: TrustedCa,
+    spread: u8,
 }
 
 impl Leaf {
-    /// Makes a certificate that is its own issuer, for serving where nobody has to trust it.
-    pub fn self_signed(
+    /// Makes a leaf of a CA that is thrown away at once, for serving where nobody has to trust it.
+    pub fn untrusted(
         names: &ServerNames,
         lifetime: Lifetime,
         entropy: Entropy,
     ) -> Result<Self, AuthorityError> {
-        Authority::create("self-signed", 1, lifetime, Entropy::draw()?)?
+        Authority::create("untrusted", 1, lifetime, Entropy::draw()?)?
             .issue(names, lifetime, entropy)
     }
 
@@ -209,6 +212,16 @@ impl Leaf {
     /// The names that the certificate is valid for.
     pub fn names(&self) -> &ServerNames {
         &self.names
+    }
+
+    /// When it is time for the next one: half of the way to its end, give or take a tenth, so that
+    /// replicas which started together do not renew together.
+    pub fn renew_at(&self) -> Timestamp {
+        let start = self.lifetime.not_before.as_second() + BACKDATED.as_secs();
+        let span = (self.lifetime.not_after.as_second() - start).max(0);
+        let percent = 45 + i64::from(self.spread) * 10 / i64::from(u8::MAX);
+        Timestamp::from_second(start + span / 100 * percent + span % 100 * percent / 100)
+            .unwrap_or(self.lifetime.not_after)
     }
 
     /// The CA that signed it.
@@ -254,20 +267,22 @@ impl Lifetime {
     }
 }
 
-/// The randomness of one certificate: a key pair and a serial number.
+/// The randomness of one certificate: a key pair, a serial number, and how early to renew.
 pub struct Entropy {
     key: KeyPair,
     serial: SerialNumber,
+    spread: u8,
 }
 
 impl Entropy {
     /// Draws from the system's random generator.
     pub fn draw() -> Result<Self, AuthorityError> {
-        let mut serial = [0; SERIAL_BYTES];
+        let mut bytes = [0; SERIAL_BYTES + 1];
         default_provider()
             .secure_random
-            .fill(&mut serial)
+            .fill(&mut bytes)
             .map_err(|_| AuthorityError::Random)?;
+        let [mut serial @ .., spread] = bytes;
         // DER integers are signed, and leading zeros are not allowed: keep it positive at full length.
         serial[0] = serial[0] & 0x7f | 0x40;
         let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)
@@ -275,6 +290,7 @@ impl Entropy {
         Ok(Self {
             key,
             serial: SerialNumber::from_slice(&serial),
+            spread,
         })
     }
 }

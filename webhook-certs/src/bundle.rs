@@ -103,6 +103,108 @@ impl fmt::Debug for TrustedCa {
     }
 }
 
+/// A set of CA certificates in a settled order: first the one that signs, then those that the
+/// Secret knows, then others; at most [`Bundle::CAPACITY`].
+///
+/// The same set always gives the same bytes, so that equal bundles are never written again.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Bundle(Vec<TrustedCa>);
+
+impl Bundle {
+    /// The most certificates that a bundle holds: three are the most that a rotation needs.
+    pub const CAPACITY: usize = 8;
+
+    /// Makes the bundle of `first` and `others`.
+    pub fn new(first: TrustedCa, others: impl IntoIterator<Item = TrustedCa>) -> Self {
+        Self(vec![first]).with(others)
+    }
+
+    /// Reads every certificate of a PEM text, in its order; all of them must be CAs.
+    pub fn parse(pem: &[u8]) -> Result<Self, BundleError> {
+        let mut certificates = Vec::new();
+        for der in CertificateDer::pem_slice_iter(pem) {
+            let ca = TrustedCa::from_der(der.map_err(|error| BundleError::Pem {
+                reason: error.to_string(),
+            })?)?;
+            if !certificates.contains(&ca) {
+                certificates.push(ca);
+            }
+        }
+        if certificates.is_empty() {
+            return Err(BundleError::Empty);
+        }
+        Ok(Self(certificates))
+    }
+
+    /// Reads what is usable of a `caBundle` that anybody may have written.
+    ///
+    /// Like the API server's reader (Go, `CertPool.AppendCertsFromPEM`) it passes over what is no
+    /// certificate. Certificates that are no CA count as absent, since no leaf of ours verifies
+    /// under them.
+    pub fn observed(pem: &[u8]) -> Self {
+        let mut certificates = Vec::new();
+        for ca in CertificateDer::pem_slice_iter(pem)
+            .filter_map(Result::ok)
+            .filter_map(|der| TrustedCa::from_der(der).ok())
+        {
+            if !certificates.contains(&ca) {
+                certificates.push(ca);
+            }
+        }
+        Self(certificates)
+    }
+
+    /// Adds the certificates that are missing, those that expire last first, up to the capacity.
+    #[must_use]
+    pub fn with(mut self, others: impl IntoIterator<Item = TrustedCa>) -> Self {
+        let mut others: Vec<_> = others.into_iter().collect();
+        others
+            .sort_by(|one, other| (other.not_after, &*other.der).cmp(&(one.not_after, &*one.der)));
+        others.dedup();
+        others.retain(|ca| !self.0.contains(ca));
+        self.0.extend(others);
+        self.0.truncate(Self::CAPACITY);
+        self
+    }
+
+    /// The certificates in order.
+    pub fn certificates(&self) -> &[TrustedCa] {
+        &self.0
+    }
+
+    /// Tells whether there is no certificate in it.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Tells whether it holds every certificate of `other`, in whatever order.
+    pub fn is_superset_of(&self, other: &Self) -> bool {
+        other.0.iter().all(|ca| self.0.contains(ca))
+    }
+
+    /// Tells whether both hold the same certificates, in whatever order.
+    pub fn is_same_set(&self, other: &Self) -> bool {
+        self.is_superset_of(other) && other.is_superset_of(self)
+    }
+
+    /// Tells whether a leaf of `authority` verifies under this bundle at `now`.
+    pub fn trusts(&self, authority: &TrustedCa, now: Timestamp) -> bool {
+        self.0
+            .iter()
+            .any(|ca| ca.is_same_signer(authority) && ca.is_valid_at(now))
+    }
+
+    /// The certificates that `known` does not hold.
+    pub fn beyond<'a>(&'a self, known: &'a Self) -> impl Iterator<Item = &'a TrustedCa> {
+        self.0.iter().filter(|ca| !known.0.contains(ca))
+    }
+
+    /// The bundle as PEM, one block after another.
+    pub fn to_pem(&self) -> String {
+        self.0.iter().map(|ca| pem(ca.der())).collect()
+    }
+}
+
 /// Why bytes are not a bundle of trusted CAs.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BundleError {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use zeroize::Zeroizing;
 
+use crate::cause::with_causes;
 use crate::serving::{Identity, IdentityError, ServingCertificate};
 
 /// The two files that hold a certificate chain and its key.
@@ -39,7 +40,7 @@ impl CertificateFiles {
         loop {
             let read = self.read();
             if let Err(error) = &read {
-                let text = error.to_string();
+                let text = with_causes(error);
                 if seen != Some(Err(text.clone())) {
                     tracing::warn!(
                         error = text,
@@ -60,7 +61,10 @@ impl CertificateFiles {
                         certificate.set(identity);
                     }
                     Err(error) => {
-                        tracing::warn!(%error, "certificate files cannot be used, the last good certificate stays");
+                        tracing::warn!(
+                            error = with_causes(&error),
+                            "certificate files cannot be used, the last good certificate stays"
+                        );
                     }
                 }
                 seen = Some(Ok(pair));
@@ -104,7 +108,7 @@ impl CertificateFiles {
 #[derive(Debug, thiserror::Error)]
 pub enum FilesError {
     /// A file cannot be read.
-    #[error("cannot read `{}`: {source}", path.display())]
+    #[error("cannot read `{}`", path.display())]
     Read {
         /// The file.
         path: PathBuf,

@@ -9,6 +9,12 @@ pub mod authority;
 pub mod bundle;
 pub mod cluster;
 pub mod files;
+pub mod options;
+pub mod rotation;
+pub mod secret;
 pub mod server_names;
 pub mod serving;
 pub mod status;
+pub mod write_budget;
+
+mod cause;

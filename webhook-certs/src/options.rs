@@ -1,16 +1,10 @@
-//! The Secret and the webhook configurations in the API server.
+//! What the upkeep of certificates is told.
 
-use std::convert::Infallible;
-use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use kube::Client;
-use tokio::sync::watch;
 
 use crate::server_names::{ServerNames, ServerNamesError};
-use crate::serving::ServingCertificate;
-use crate::status::Status;
 
 /// Which objects are kept up, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,9 +41,35 @@ impl Default for Options {
             extra_names: Vec::new(),
             revision: "default".to_owned(),
             secret_name: "sidecar-injector-ca".to_owned(),
-            webhook_configurations: vec!["istio-sidecar-injector".to_owned()],
+            webhook_configurations: vec![Self::default_configuration("default")],
             parameters: Parameters::default(),
         }
+    }
+}
+
+impl Options {
+    /// The configurations of a revision by default: Istio's name, with the revision as suffix
+    /// unless it is `default`.
+    pub fn default_configuration(revision: &str) -> String {
+        match revision {
+            "default" => "istio-sidecar-injector".to_owned(),
+            revision => format!("istio-sidecar-injector-{revision}"),
+        }
+    }
+
+    /// The names of the leaf.
+    pub fn names(&self) -> Result<ServerNames, ServerNamesError> {
+        ServerNames::of_service(
+            &self.service,
+            &self.namespace,
+            &self.cluster_domain,
+            &self.extra_names,
+        )
+    }
+
+    /// The name under which the API server records what is written.
+    pub fn field_manager(&self) -> String {
+        format!("{}-webhook-certs", self.install)
     }
 }
 
@@ -60,8 +80,9 @@ pub struct Parameters {
     pub authority_lifetime: SignedDuration,
     /// How long a new leaf is valid; it is renewed at half of that.
     pub leaf_lifetime: SignedDuration,
-    /// How long a CA in `caBundle` that the Secret does not know is kept after it was first seen.
-    pub foreign_grace: SignedDuration,
+    /// How long a CA that no longer signs stays trusted, at least a leaf's lifetime: a retiring one
+    /// after its successor was activated, one that the Secret does not know after it was first seen.
+    pub retire_delay: SignedDuration,
     /// How often everything is looked at without an event.
     pub tick: Duration,
     /// How long one call to the API server may take.
@@ -77,41 +98,11 @@ impl Default for Parameters {
         Self {
             authority_lifetime: SignedDuration::from_hours(365 * 24),
             leaf_lifetime: SignedDuration::from_hours(7 * 24),
-            foreign_grace: SignedDuration::from_hours(7 * 24 + 1),
+            retire_delay: SignedDuration::from_hours(7 * 24 + 1),
             tick: Duration::from_secs(30),
             call_timeout: Duration::from_secs(10),
             write_burst: 5,
             write_interval: SignedDuration::from_secs(30),
         }
     }
-}
-
-/// Keeps the Secret, the served leaf and every managed `caBundle` right, for as long as it is
-/// polled.
-///
-/// It returns only when the options make no certificate possible. What the API server refuses or
-/// cannot do is logged, told in `status` and tried again; the certificate that is served stays.
-pub async fn maintain(
-    client: Client,
-    options: Options,
-    certificate: Arc<ServingCertificate>,
-    status: watch::Sender<Status>,
-) -> Result<Infallible, CertificateError> {
-    let names = ServerNames::of_service(
-        &options.service,
-        &options.namespace,
-        &options.cluster_domain,
-        &options.extra_names,
-    )
-    .map_err(CertificateError::Names)?;
-    let _ = (client, certificate, status, names);
-    std::future::pending().await
-}
-
-/// Why no certificate can be kept up.
-#[derive(Debug, thiserror::Error)]
-pub enum CertificateError {
-    /// The options give a name that no certificate can carry.
-    #[error("the leaf's names, made of service, namespace, cluster domain and extra names: {0}")]
-    Names(#[source] ServerNamesError),
 }

@@ -1,0 +1,349 @@
+//! The upkeep of the Secret and the webhook configurations in the API server.
+
+mod objects;
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Client;
+use kube::runtime::utils::Backoff;
+use kube::runtime::watcher::DefaultBackoff;
+use tokio::sync::{Notify, watch};
+
+use crate::authority::{Authority, AuthorityError, Entropy, Lifetime};
+use crate::cause::with_causes;
+pub use crate::options::{Options, Parameters};
+use crate::rotation::{Action, Content, Decision, Memory, Observation, decide, is_trusted};
+use crate::secret::State;
+use crate::server_names::{ServerNames, ServerNamesError};
+use crate::serving::{Identity, IdentityError, ServingCertificate};
+use crate::status::Status;
+use crate::write_budget::WriteBudget;
+use objects::{CallError, Objects, configuration_path};
+
+/// Keeps the Secret, the served leaf and every managed `caBundle` right, for as long as it is
+/// polled.
+///
+/// It returns only when the options make no certificate possible. What the API server refuses or
+/// cannot do is logged, told in `status` and tried again; the certificate that is served stays.
+/// Any number of replicas may do this at once, without a leader.
+pub async fn maintain(
+    client: Client,
+    options: Options,
+    certificate: Arc<ServingCertificate>,
+    status: watch::Sender<Status>,
+) -> Result<Infallible, CertificateError> {
+    let names = options.names().map_err(CertificateError::Names)?;
+    let objects = Objects::new(client, options.clone());
+    let changed = Notify::new();
+    let changes = pin!(objects.changes().for_each(async |()| changed.notify_one()));
+    let mut upkeep = Upkeep {
+        objects: &objects,
+        options: &options,
+        names,
+        certificate: &certificate,
+        status,
+        memory: Memory::default(),
+        budgets: BTreeMap::new(),
+    };
+    tokio::select! {
+        never = upkeep.run(&changed) => match never {},
+        // Watches restart themselves; were they to end, the ticks alone would carry on.
+        () = changes => {}
+    }
+    match upkeep.run(&changed).await {}
+}
+
+/// Why no certificate can be kept up.
+#[derive(Debug, thiserror::Error)]
+pub enum CertificateError {
+    /// The options give a name that no certificate can carry.
+    #[error("the leaf's names, made of service, namespace, cluster domain and extra names")]
+    Names(#[source] ServerNamesError),
+}
+
+/// One replica's part in the upkeep.
+struct Upkeep<'a> {
+    objects: &'a Objects,
+    options: &'a Options,
+    names: ServerNames,
+    certificate: &'a ServingCertificate,
+    status: watch::Sender<Status>,
+    memory: Memory,
+    budgets: BTreeMap<String, WriteBudget>,
+}
+
+/// How a look at the cluster went.
+#[derive(Default)]
+struct Outcome {
+    /// Something was written, or somebody else was faster: look again at once.
+    again: bool,
+    /// A write has to wait for its budget.
+    wait: Option<Duration>,
+    /// What went wrong.
+    troubles: Vec<String>,
+}
+
+impl Upkeep<'_> {
+    async fn run(&mut self, changed: &Notify) -> Infallible {
+        let mut backoff = DefaultBackoff::default();
+        loop {
+            let outcome = self.look().await;
+            self.tell(&outcome.troubles);
+            if outcome.again {
+                tokio::task::yield_now().await;
+                continue;
+            }
+            let tick = self.options.parameters.tick;
+            let pause = if let Some(wait) = outcome.wait {
+                wait.min(tick)
+            } else if outcome.troubles.is_empty() {
+                backoff.reset();
+                tick
+            } else {
+                backoff.next().unwrap_or(tick).min(tick)
+            };
+            // Events that arrive together are looked at together.
+            tokio::time::sleep(SPACING).await;
+            tokio::select! {
+                () = changed.notified() => {}
+                () = tokio::time::sleep(pause) => {}
+            }
+        }
+    }
+
+    /// Reads everything, decides, and carries out what was decided.
+    async fn look(&mut self) -> Outcome {
+        let mut outcome = Outcome::default();
+        let secret = match self.objects.secret().await {
+            Ok(secret) => secret,
+            Err(error) => {
+                outcome.troubles.push(with_causes(&error));
+                return outcome;
+            }
+        };
+        let mut configurations = Vec::new();
+        for name in &self.options.webhook_configurations {
+            match self.objects.configuration(name).await {
+                Ok(found) => configurations.extend(found),
+                Err(error) => outcome.troubles.push(with_causes(&error)),
+            }
+        }
+        let observation = Observation {
+            secret,
+            configurations,
+        };
+        let parameters = &self.options.parameters;
+        let Decision { actions, complaint } = decide(
+            &mut self.memory,
+            &observation,
+            &self.names,
+            parameters,
+            Timestamp::now(),
+        );
+        if let Some(complaint) = complaint {
+            tracing::warn!(secret = self.options.secret_name, "{complaint}");
+        }
+        for action in actions {
+            match self.carry_out(action, observation.secret.as_ref()).await {
+                Ok(Done::Written) => outcome.again = true,
+                Ok(Done::Serving) => {}
+                Err(ActionError::Call(error)) if error.is_conflict() => {
+                    tracing::debug!("looking again: {}", with_causes(&error));
+                    outcome.again = true;
+                }
+                Err(error) => {
+                    if let ActionError::Budget { wait, .. } = error {
+                        outcome.wait = Some(outcome.wait.map_or(wait, |other| wait.min(other)));
+                    }
+                    outcome.troubles.push(with_causes(&error));
+                }
+            }
+        }
+        self.report(&observation);
+        outcome
+    }
+
+    async fn carry_out(
+        &mut self,
+        action: Action,
+        secret: Option<&Secret>,
+    ) -> Result<Done, ActionError> {
+        match action {
+            Action::CreateSecret(content) => {
+                self.spend(self.objects.secret_path())?;
+                let state = self.state(content)?;
+                let secret = state.write(self.empty_secret());
+                let created = self.objects.create_secret(&secret);
+                created.await.map_err(ActionError::Call)?;
+                self.written(&state, "the CA's Secret was created");
+                Ok(Done::Written)
+            }
+            Action::ReplaceSecret(content) => {
+                self.spend(self.objects.secret_path())?;
+                let state = self.state(content)?;
+                let replacement = state.write(secret.cloned().unwrap_or_default());
+                let replaced = self.objects.replace_secret(&replacement);
+                replaced.await.map_err(ActionError::Call)?;
+                self.written(&state, "the CA's Secret was written again");
+                Ok(Done::Written)
+            }
+            Action::PatchBundle { name, uid, entries } => {
+                self.spend(configuration_path(&name))?;
+                let published = self.objects.publish(&name, &uid, &entries);
+                published.await.map_err(ActionError::Call)?;
+                self.status.send_modify(|status| status.bundle_writes += 1);
+                tracing::info!(
+                    configuration = name,
+                    entries = entries.len(),
+                    "the CA was published"
+                );
+                Ok(Done::Written)
+            }
+            Action::Serve { authority, until } => {
+                let lifetime = self.options.parameters.leaf_lifetime;
+                let mut lifetime = Lifetime::starting(Timestamp::now(), lifetime);
+                if let Some(until) = until {
+                    lifetime.not_after = lifetime.not_after.min(until);
+                }
+                let entropy = Entropy::draw().map_err(ActionError::Authority)?;
+                let leaf = authority
+                    .issue(&self.names, lifetime, entropy)
+                    .map_err(ActionError::Authority)?;
+                self.certificate
+                    .set(Identity::from_leaf(&leaf).map_err(ActionError::Leaf)?);
+                tracing::info!(
+                    names = %self.names,
+                    not_after = %leaf.lifetime().not_after,
+                    authority = authority.ca().name(),
+                    "a leaf was minted and is served"
+                );
+                self.memory.leaf = Some(leaf);
+                Ok(Done::Serving)
+            }
+        }
+    }
+
+    fn state(&self, content: Content) -> Result<State, ActionError> {
+        let now = Timestamp::now();
+        let lifetime = Lifetime::starting(now, self.options.parameters.authority_lifetime);
+        let entropy = Entropy::draw().map_err(ActionError::Authority)?;
+        let state = match content {
+            Content::State(state) => Ok(state),
+            Content::Renewed(state) => state
+                .active
+                .renewed(lifetime, entropy)
+                .map(|active| State { active, ..state }),
+            Content::New { generation } => {
+                Authority::create(&self.options.install, generation, lifetime, entropy)
+                    .map(|active| State::new(active, generation, now))
+            }
+        };
+        state.map_err(ActionError::Authority)
+    }
+
+    fn empty_secret(&self) -> Secret {
+        let labels = [
+            ("app.kubernetes.io/managed-by", self.options.field_manager()),
+            ("app.kubernetes.io/part-of", self.options.install.clone()),
+        ];
+        Secret {
+            metadata: ObjectMeta {
+                name: Some(self.options.secret_name.clone()),
+                namespace: Some(self.options.namespace.clone()),
+                labels: Some(labels.map(|(name, value)| (name.to_owned(), value)).into()),
+                ..ObjectMeta::default()
+            },
+            type_: Some("Opaque".to_owned()),
+            ..Secret::default()
+        }
+    }
+
+    fn written(&mut self, state: &State, what: &'static str) {
+        self.memory.state = Some(state.clone());
+        self.status.send_modify(|status| status.secret_writes += 1);
+        tracing::info!(
+            secret = self.options.secret_name,
+            generation = state.generation,
+            phase = %state.phase,
+            authority = state.active.ca().name(),
+            "{what}"
+        );
+    }
+
+    fn spend(&mut self, object: String) -> Result<(), ActionError> {
+        let now = Timestamp::now();
+        let Parameters {
+            write_burst,
+            write_interval,
+            ..
+        } = self.options.parameters;
+        let budget = self
+            .budgets
+            .entry(object.clone())
+            .or_insert_with(|| WriteBudget::new(write_burst, write_interval, now));
+        budget.take(now).map_err(|wait| ActionError::Budget {
+            object,
+            wait: wait.unsigned_abs(),
+        })
+    }
+
+    fn report(&self, observation: &Observation) {
+        let now = Timestamp::now();
+        let state = self.memory.state.as_ref();
+        let leaf = self.memory.leaf.as_ref();
+        let configurations = &observation.configurations;
+        self.status.send_if_modified(|status| {
+            let before = status.clone();
+            status.phase = state.map(|state| state.phase.word());
+            status.generation = state.map(|state| state.generation);
+            status.entries = configurations.iter().map(|found| found.entries.len()).sum();
+            status.trusted =
+                leaf.is_some_and(|leaf| is_trusted(leaf.issuer(), configurations, now));
+            status.authority_not_after = state.map(|state| state.active.ca().not_after());
+            status.leaf_not_after = leaf.map(|leaf| leaf.lifetime().not_after);
+            *status != before
+        });
+    }
+
+    /// Tells what went wrong, each time that it is something else.
+    fn tell(&self, troubles: &[String]) {
+        let last_error = (!troubles.is_empty()).then(|| troubles.join("; "));
+        self.status.send_if_modified(|status| {
+            let is_news = status.last_error != last_error;
+            if is_news && let Some(error) = &last_error {
+                tracing::warn!("{error}");
+            }
+            status.last_error = last_error;
+            is_news
+        });
+    }
+}
+
+enum Done {
+    Written,
+    Serving,
+}
+
+/// Why an action was not carried out.
+#[derive(Debug, thiserror::Error)]
+enum ActionError {
+    #[error(transparent)]
+    Call(CallError),
+    #[error("no certificate can be made")]
+    Authority(#[source] AuthorityError),
+    #[error("the minted leaf cannot be served")]
+    Leaf(#[source] IdentityError),
+    #[error("{object} changes too often; hint: see who else writes to it")]
+    Budget { object: String, wait: Duration },
+}
+
+/// How long a look waits for further events, and the least distance between two.
+const SPACING: Duration = Duration::from_millis(100);

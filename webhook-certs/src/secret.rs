@@ -1,0 +1,304 @@
+//! The format of the Secret that holds the CA: the one truth that all replicas share.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use jiff::Timestamp;
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+
+use crate::authority::{Authority, AuthorityError};
+use crate::bundle::{Bundle, BundleError};
+
+/// What the Secret says: which CA signs, which ones are trusted beside it, and since when.
+///
+/// Every change of it is one compare-and-swap on the Secret's resource version and raises the
+/// generation, so two replicas never hold different states of one generation for long.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct State {
+    /// Grows with every write.
+    pub generation: u64,
+    /// Where the rotation of the CA stands.
+    pub phase: Phase,
+    /// The instant at which that phase began.
+    pub phase_since: Timestamp,
+    /// The CA that signs leaves.
+    pub active: Authority,
+}
+
+/// Where the rotation of the CA stands, with the second CA that the phase has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// One CA signs and is trusted.
+    Steady,
+    /// The next CA is being published; it signs nothing yet.
+    Prepared {
+        /// The CA that will sign.
+        next: Authority,
+    },
+    /// The new CA signs; the one before is trusted until its last leaf has expired.
+    Activated {
+        /// The CA that signed before. Its key is kept, so that a replica can fall back to it where
+        /// the new one is not trusted.
+        retiring: Authority,
+    },
+}
+
+impl State {
+    /// Begins with a CA of its own.
+    pub fn new(active: Authority, generation: u64, now: Timestamp) -> Self {
+        Self {
+            generation,
+            phase: Phase::Steady,
+            phase_since: Timestamp::from_second(now.as_second()).unwrap_or(now),
+            active,
+        }
+    }
+
+    /// Reads a Secret; nothing in it may be missing or contradict the rest.
+    pub fn parse(secret: &Secret) -> Result<Self, SecretError> {
+        let annotations = secret.metadata.annotations.as_ref();
+        let phase = annotation(annotations, PHASE)?;
+        let phase_since = annotation(annotations, PHASE_SINCE)?;
+        let state = Self {
+            generation: generation(annotations)?,
+            phase_since: phase_since.parse().map_err(|error: jiff::Error| {
+                SecretError::Annotation {
+                    annotation: PHASE_SINCE,
+                    value: phase_since.to_owned(),
+                    reason: error.to_string(),
+                }
+            })?,
+            active: authority(secret, ACTIVE)?,
+            phase: match phase {
+                "steady" => Phase::Steady,
+                "prepared" => Phase::Prepared {
+                    next: authority(secret, NEXT)?,
+                },
+                "activated" => Phase::Activated {
+                    retiring: authority(secret, RETIRING)?,
+                },
+                other => {
+                    return Err(SecretError::Annotation {
+                        annotation: PHASE,
+                        value: other.to_owned(),
+                        reason: "it is none of steady, prepared, activated".to_owned(),
+                    });
+                }
+            },
+        };
+        let published = Bundle::parse(data(secret, BUNDLE)?)
+            .map_err(|source| SecretError::Bundle { source })?;
+        if published.is_superset_of(&state.bundle()) {
+            Ok(state)
+        } else {
+            Err(SecretError::Incomplete)
+        }
+    }
+
+    /// Takes what is left of a Secret that cannot be read as a whole: the CA that signs.
+    ///
+    /// A leaf of that CA is trusted where its `caBundle` still stands, which a new CA's is not.
+    pub fn salvage(secret: &Secret, now: Timestamp) -> Option<Self> {
+        let active = authority(secret, ACTIVE).ok()?;
+        let generation = generation(secret.metadata.annotations.as_ref()).unwrap_or_default();
+        Some(Self::new(active, generation, now))
+    }
+
+    /// Writes the state into a Secret, and leaves in it whatever is not ours.
+    #[must_use]
+    pub fn write(&self, mut secret: Secret) -> Secret {
+        let metadata = &mut secret.metadata;
+        let annotations = metadata.annotations.get_or_insert_default();
+        for (name, value) in [
+            (PHASE, self.phase.word().to_owned()),
+            (PHASE_SINCE, self.phase_since.to_string()),
+            (GENERATION, self.generation.to_string()),
+            (DIRECT_INJECTION, "true".to_owned()),
+        ] {
+            annotations.insert(name.to_owned(), value);
+        }
+        let data = secret.data.get_or_insert_default();
+        for pair in [NEXT, RETIRING] {
+            data.remove(pair.certificate);
+            data.remove(pair.key);
+        }
+        insert(data, ACTIVE, &self.active);
+        match &self.phase {
+            Phase::Steady => {}
+            Phase::Prepared { next } => insert(data, NEXT, next),
+            Phase::Activated { retiring } => insert(data, RETIRING, retiring),
+        }
+        data.insert(
+            BUNDLE.to_owned(),
+            ByteString(self.bundle().to_pem().into_bytes()),
+        );
+        secret
+    }
+
+    /// The same state as the next write of it.
+    #[must_use]
+    pub fn after(mut self, generation: u64) -> Self {
+        self.generation = self.generation.max(generation).saturating_add(1);
+        self
+    }
+
+    /// The CAs that have to be trusted: the one that signs first.
+    pub fn bundle(&self) -> Bundle {
+        Bundle::new(
+            self.active.ca().clone(),
+            self.phase.other().map(|authority| authority.ca().clone()),
+        )
+    }
+}
+
+impl Phase {
+    /// The word that the Secret's annotation has for it.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Steady => "steady",
+            Self::Prepared { .. } => "prepared",
+            Self::Activated { .. } => "activated",
+        }
+    }
+
+    /// The CA of this phase that does not sign.
+    pub fn other(&self) -> Option<&Authority> {
+        match self {
+            Self::Steady => None,
+            Self::Prepared { next: other } | Self::Activated { retiring: other } => Some(other),
+        }
+    }
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.word())
+    }
+}
+
+/// Reads the generation of a Secret, also where nothing else in it is usable.
+pub fn generation_of(secret: &Secret) -> Option<u64> {
+    generation(secret.metadata.annotations.as_ref()).ok()
+}
+
+/// Why a Secret does not hold a state.
+#[derive(Debug, thiserror::Error)]
+pub enum SecretError {
+    /// A key of `data` is absent or empty.
+    #[error("key `{key}` is missing")]
+    Missing {
+        /// The key.
+        key: &'static str,
+    },
+    /// A certificate and its key are no CA.
+    #[error("keys `{certificate}` and `{key}` hold no CA")]
+    Authority {
+        /// The key of the certificate.
+        certificate: &'static str,
+        /// The key of the private key.
+        key: &'static str,
+        /// What is wrong with them.
+        source: AuthorityError,
+    },
+    /// The published bundle cannot be read.
+    #[error("key `ca.crt` holds no bundle of CAs")]
+    Bundle {
+        /// What is wrong with it.
+        source: BundleError,
+    },
+    /// The published bundle lacks a CA of the Secret.
+    #[error("key `ca.crt` lacks a CA that the other keys hold")]
+    Incomplete,
+    /// An annotation is absent.
+    #[error("annotation `{annotation}` is missing")]
+    Unannotated {
+        /// Its name.
+        annotation: &'static str,
+    },
+    /// An annotation has a value that means nothing.
+    #[error("annotation `{annotation}`: `{value}`: {reason}")]
+    Annotation {
+        /// Its name.
+        annotation: &'static str,
+        /// Its value.
+        value: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+/// The keys of `data` that one CA is stored under.
+#[derive(Clone, Copy)]
+struct Pair {
+    certificate: &'static str,
+    key: &'static str,
+}
+
+fn authority(secret: &Secret, pair: Pair) -> Result<Authority, SecretError> {
+    let certificate = data(secret, pair.certificate)?;
+    Authority::from_pem(certificate, data(secret, pair.key)?).map_err(|source| {
+        SecretError::Authority {
+            certificate: pair.certificate,
+            key: pair.key,
+            source,
+        }
+    })
+}
+
+fn data<'a>(secret: &'a Secret, key: &'static str) -> Result<&'a [u8], SecretError> {
+    secret
+        .data
+        .as_ref()
+        .and_then(|data| data.get(key))
+        .map(|value| value.0.as_slice())
+        .filter(|value| !value.is_empty())
+        .ok_or(SecretError::Missing { key })
+}
+
+fn insert(data: &mut BTreeMap<String, ByteString>, pair: Pair, authority: &Authority) {
+    let certificate = authority.certificate_pem().into_bytes();
+    data.insert(pair.certificate.to_owned(), ByteString(certificate));
+    let key = authority.key_pem().as_bytes().to_vec();
+    data.insert(pair.key.to_owned(), ByteString(key));
+}
+
+fn generation(annotations: Option<&BTreeMap<String, String>>) -> Result<u64, SecretError> {
+    let value = annotation(annotations, GENERATION)?;
+    value.parse().map_err(|_| SecretError::Annotation {
+        annotation: GENERATION,
+        value: value.to_owned(),
+        reason: "it is not a whole number".to_owned(),
+    })
+}
+
+fn annotation<'a>(
+    annotations: Option<&'a BTreeMap<String, String>>,
+    annotation: &'static str,
+) -> Result<&'a str, SecretError> {
+    annotations
+        .and_then(|annotations| annotations.get(annotation))
+        .map(String::as_str)
+        .ok_or(SecretError::Unannotated { annotation })
+}
+
+const ACTIVE: Pair = Pair {
+    certificate: "active.crt",
+    key: "active.key",
+};
+const NEXT: Pair = Pair {
+    certificate: "next.crt",
+    key: "next.key",
+};
+const RETIRING: Pair = Pair {
+    certificate: "retiring.crt",
+    key: "retiring.key",
+};
+/// The key that cert-manager's cainjector and trust-manager read too.
+const BUNDLE: &str = "ca.crt";
+
+const PHASE: &str = "outrigger.io/phase";
+const PHASE_SINCE: &str = "outrigger.io/phase-since";
+const GENERATION: &str = "outrigger.io/generation";
+/// Lets cert-manager's cainjector publish this Secret's `ca.crt` where it is preferred.
+const DIRECT_INJECTION: &str = "cert-manager.io/allow-direct-injection";
