@@ -1,1 +1,21 @@
-//! Istio traffic capture as data and its kernel backend.
+//! Istio's traffic capture: which rules a pod's network namespace needs, as data, and the kernel
+//! interface that installs them.
+//!
+//! The way through is `args` (flags and environment, as typed) to `config` (what they mean) to
+//! `plan` (the rules). These, and `render`, take values and return values. Only `kernel` and `cli`
+//! touch the machine.
+
+pub mod args;
+pub mod cidr;
+pub mod cli;
+pub mod complaint;
+pub mod config;
+pub mod family;
+pub mod flag;
+pub mod interface;
+pub mod kernel;
+pub mod owner;
+pub mod plan;
+pub mod port;
+pub mod render;
+pub mod variable;

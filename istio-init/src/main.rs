@@ -1,2 +1,7 @@
-//! Placeholder.
-fn main() {}
+//! Programs Istio's traffic capture in the network namespace it runs in.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    istio_init::cli::main(std::env::args_os(), std::env::vars_os())
+}

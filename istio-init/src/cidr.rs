@@ -1,0 +1,164 @@
+//! Address ranges.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
+
+use crate::complaint::Fault;
+use crate::family::Family;
+
+/// A range of addresses in CIDR form. Host bits are allowed and kept as typed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Cidr {
+    address: IpAddr,
+    length: u8,
+}
+
+impl Cidr {
+    /// The range of this one address.
+    pub fn host(address: IpAddr) -> Self {
+        Self {
+            address,
+            length: Family::of(address).address_bits(),
+        }
+    }
+
+    /// The address as typed, host bits included.
+    pub fn address(self) -> IpAddr {
+        self.address
+    }
+
+    /// The number of leading bits that count.
+    pub fn length(self) -> u8 {
+        self.length
+    }
+
+    /// The address family of the range.
+    pub fn family(self) -> Family {
+        Family::of(self.address)
+    }
+
+    /// The range's first address in network order: 4 or 16 bytes.
+    pub fn network(self) -> Vec<u8> {
+        let address = match self.address {
+            IpAddr::V4(v4) => v4.octets().to_vec(),
+            IpAddr::V6(v6) => v6.octets().to_vec(),
+        };
+        address
+            .iter()
+            .zip(self.mask())
+            .map(|(byte, mask)| byte & mask)
+            .collect()
+    }
+
+    /// The mask of the bits that count, in network order.
+    pub fn mask(self) -> Vec<u8> {
+        let bytes = usize::from(self.family().address_bits()) / 8;
+        (0..bytes)
+            .map(|index| {
+                let ones = usize::from(self.length).saturating_sub(index * 8).min(8);
+                // The high `ones` bits of a byte; a shift by 8 would overflow, so widen first.
+                (0xff00_u16 >> ones).to_be_bytes()[1]
+            })
+            .collect()
+    }
+
+    /// Whether the range covers the address; ranges of the other family cover nothing.
+    pub fn contains(self, address: IpAddr) -> bool {
+        Family::of(address) == self.family() && Self { address, ..self }.network() == self.network()
+    }
+}
+
+/// Reads what Go's `netip.ParsePrefix` reads: address, slash, length; no blanks.
+impl FromStr for Cidr {
+    type Err = Fault;
+
+    fn from_str(text: &str) -> Result<Self, Fault> {
+        if text == "*" {
+            let fault = Fault::new("must stand alone");
+            return Err(fault.hint("`*` means all addresses and cannot be an element of a list"));
+        }
+        let not_a_range = || Fault::new("is not an address range");
+        let Some((address, length)) = text.split_once('/') else {
+            let fault = Fault::new("is not an address range: it has no prefix length");
+            return Err(match text.parse::<IpAddr>() {
+                Ok(address) => fault.hint(format!("write {}", Self::host(address))),
+                Err(_) => fault.hint("write it as 10.0.0.0/8 or fd00::/8"),
+            });
+        };
+        let address: IpAddr = address.parse().map_err(|_| {
+            let hint = if text.trim() == text {
+                "write it as 10.0.0.0/8 or fd00::/8"
+            } else {
+                "remove the blanks"
+            };
+            not_a_range().hint(hint)
+        })?;
+        let most = Family::of(address).address_bits();
+        let is_plain = length.bytes().all(|byte| byte.is_ascii_digit())
+            && (length.len() == 1 || !length.starts_with('0'));
+        match length.parse() {
+            Ok(length) if is_plain && length <= most => Ok(Self { address, length }),
+            _ => Err(not_a_range().hint(format!("the prefix length is a number from 0 to {most}"))),
+        }
+    }
+}
+
+/// Writes the range without host bits.
+impl fmt::Display for Cidr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let network = self.network();
+        let address = match <[u8; 4]>::try_from(network.as_slice()) {
+            Ok(v4) => IpAddr::from(v4),
+            Err(_) => <[u8; 16]>::try_from(network.as_slice()).map_or(self.address, IpAddr::from),
+        };
+        write!(f, "{address}/{}", self.length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cidr(text: &str) -> Cidr {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn host_bits_are_allowed_and_masked() {
+        assert_eq!(cidr("10.1.2.3/8").to_string(), "10.0.0.0/8");
+        assert_eq!(cidr("10.1.2.3/8").address().to_string(), "10.1.2.3");
+        assert_eq!(
+            cidr("fd00:ffff:8001::1/33").to_string(),
+            "fd00:ffff:8000::/33"
+        );
+        assert_eq!(cidr("1.2.3.4/0").mask(), [0; 4]);
+        assert_eq!(cidr("1.2.3.4/32").mask(), [255; 4]);
+        assert_eq!(cidr("1.2.3.4/9").mask(), [255, 128, 0, 0]);
+    }
+
+    #[test]
+    fn a_range_covers_its_own_family() {
+        assert!(cidr("0.0.0.0/0").contains("8.8.8.8".parse().unwrap()));
+        assert!(!cidr("0.0.0.0/0").contains("::1".parse().unwrap()));
+        assert!(!cidr("10.0.0.0/9").contains("10.128.0.0".parse().unwrap()));
+    }
+
+    #[test]
+    fn what_go_refuses_is_refused() {
+        for text in [
+            "",
+            "*",
+            "10.0.0.1",
+            " 10.0.0.0/8",
+            "10.0.0.0/33",
+            "10.0.0.0/08",
+            "10.0.0.0/+8",
+            "/8",
+        ] {
+            assert!(text.parse::<Cidr>().is_err(), "{text}");
+        }
+        let fault = "10.0.0.1".parse::<Cidr>().unwrap_err();
+        assert_eq!(fault.hint.as_deref(), Some("write 10.0.0.1/32"));
+    }
+}

@@ -1,0 +1,130 @@
+//! The program around the library: reads the machine, does what it is told, says what happened.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use thiserror::Error;
+
+use crate::args::{Args, Environment};
+use crate::config::{Config, Invalid, Surroundings};
+use crate::flag::Flag;
+use crate::kernel;
+use crate::owner::Accounts;
+use crate::plan::plan;
+use crate::render::nft;
+
+/// Runs the program: 0 when it did what it was told, 1 when it refused or failed, 2 when the
+/// command line made no sense. A refusal has changed nothing.
+pub fn main(
+    command_line: impl IntoIterator<Item = OsString>,
+    environment: impl IntoIterator<Item = (OsString, OsString)>,
+) -> ExitCode {
+    let environment = environment
+        .into_iter()
+        .map(|(name, value)| (lossy(&name), lossy(&value)))
+        .collect::<Environment>();
+    match run(command_line, &environment) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::Usage(usage)) => {
+            // Help is an "error" of clap's too; it chooses the stream and knows the code.
+            let _ = usage.print();
+            ExitCode::from(u8::try_from(usage.exit_code()).unwrap_or(2))
+        }
+        Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
+            ExitCode::SUCCESS
+        }
+        Err(Failure::Invalid(Invalid(complaints))) => {
+            for complaint in &complaints {
+                say(&format!("error: {complaint}"));
+            }
+            ExitCode::FAILURE
+        }
+        Err(failure) => {
+            say(&format!("error: {failure}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[derive(Debug, Error)]
+enum Failure {
+    #[error(transparent)]
+    Usage(#[from] clap::Error),
+    #[error("cannot read {file}: {source}")]
+    Accounts {
+        file: &'static str,
+        source: io::Error,
+    },
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
+    #[error(transparent)]
+    Kernel(#[from] kernel::KernelError),
+    #[error("cannot write to stdout: {0}")]
+    Output(io::Error),
+}
+
+fn run(
+    command_line: impl IntoIterator<Item = OsString>,
+    environment: &Environment,
+) -> Result<(), Failure> {
+    let args = Args::parse(command_line, environment)?;
+    let dry_run = args.is_on(Flag::DryRun);
+    if args.is_on(Flag::CleanupOnly) {
+        warn_of(&args.ignored);
+        if dry_run {
+            return print(&nft::removal_script());
+        }
+        return Ok(kernel::clean_up()?);
+    }
+    let (config, warnings) = Config::read(&args, &surroundings()?)?;
+    warn_of(&warnings);
+    let plan = plan(&config);
+    if dry_run {
+        print(&nft::script(&plan))
+    } else {
+        Ok(kernel::apply(&plan)?)
+    }
+}
+
+fn surroundings() -> Result<Surroundings, Failure> {
+    let accounts = Accounts {
+        passwd: read("/etc/passwd")?,
+        group: read("/etc/group")?,
+    };
+    Ok(Surroundings {
+        addresses: kernel::addresses()?,
+        accounts,
+    })
+}
+
+/// The file's text; empty where there is no such file, as in an image without accounts.
+fn read(file: &'static str) -> Result<String, Failure> {
+    match fs::read(file) {
+        Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
+        Err(source) => Err(Failure::Accounts { file, source }),
+    }
+}
+
+fn print(text: &str) -> Result<(), Failure> {
+    io::stdout()
+        .write_all(text.as_bytes())
+        .map_err(Failure::Output)
+}
+
+fn warn_of(warnings: &[String]) {
+    for warning in warnings {
+        say(&format!("warning: {warning}"));
+    }
+}
+
+fn say(text: &str) {
+    // Nobody is left to hear that stderr is closed.
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
+fn lossy(text: &OsStr) -> String {
+    text.to_string_lossy().into_owned()
+}

@@ -1,0 +1,157 @@
+//! What flags, environment and pod mean together. Every check is here, once.
+
+mod reader;
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use thiserror::Error;
+
+use crate::args::Args;
+use crate::cidr::Cidr;
+use crate::complaint::Complaint;
+use crate::family::Family;
+use crate::flag::Flag;
+use crate::interface::InterfaceName;
+use crate::owner::{Accounts, Gid, Uid};
+use crate::port::{Port, PortRange};
+
+/// What is to be captured. Every value has been checked; no combination is contradictory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Outbound connections are redirected here.
+    pub outbound_port: Port,
+    /// Inbound connections are redirected here.
+    pub inbound_port: Port,
+    /// The tunnel listener: never captured inbound.
+    pub tunnel_port: Port,
+    /// Users whose traffic is the proxy's own; never empty.
+    pub proxy_uids: Vec<Uid>,
+    /// Groups whose traffic is the proxy's own; never empty.
+    pub proxy_gids: Vec<Gid>,
+    /// Inbound connections to capture.
+    pub inbound: Inbound,
+    /// Destination ranges to capture.
+    pub outbound: Outbound,
+    /// Destination ranges to leave alone.
+    pub excluded_ranges: Vec<Cidr>,
+    /// Destination ports to capture whatever the address.
+    pub outbound_ports: Vec<PortRange>,
+    /// Destination ports to leave alone.
+    pub excluded_outbound_ports: Vec<PortRange>,
+    /// Interfaces to leave alone.
+    pub excluded_interfaces: Vec<InterfaceName>,
+    /// Groups whose outbound traffic is captured.
+    pub owner_groups: OwnerGroups,
+    /// The IPv4 range that is this pod's loopback.
+    pub loopback_v4: Cidr,
+    /// Whether IPv6 is captured.
+    pub ipv6: bool,
+}
+
+/// Inbound connections to capture.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Inbound {
+    /// None.
+    None,
+    /// All but those to these ports.
+    AllBut(Vec<PortRange>),
+    /// Those to these ports.
+    Only(Vec<PortRange>),
+}
+
+/// Destination ranges to capture.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outbound {
+    /// None.
+    None,
+    /// All.
+    All,
+    /// These.
+    Only(Vec<Cidr>),
+}
+
+/// Groups whose outbound traffic is captured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OwnerGroups {
+    /// All but these.
+    AllBut(Vec<Gid>),
+    /// These; none when it is empty.
+    Only(Vec<Gid>),
+}
+
+/// What the pod contributes: its addresses and its accounts.
+#[derive(Clone, Debug, Default)]
+pub struct Surroundings {
+    /// All addresses of all interfaces, in the kernel's order.
+    pub addresses: Vec<IpAddr>,
+    /// Users and groups of the image.
+    pub accounts: Accounts,
+}
+
+/// Values that cannot be used: all of them, not only the first.
+#[derive(Debug, PartialEq, Eq, Error)]
+#[error("{}", .0.iter().map(Complaint::to_string).collect::<Vec<_>>().join("\n"))]
+pub struct Invalid(pub Vec<Complaint>);
+
+impl Config {
+    /// Reads a configuration, and what the user should know although it is valid.
+    pub fn read(args: &Args, surroundings: &Surroundings) -> Result<(Self, Vec<String>), Invalid> {
+        reader::read(args, surroundings)
+    }
+
+    /// The address families that are captured. IPv4 always is, as in Istio.
+    pub fn families(&self) -> &'static [Family] {
+        if self.ipv6 {
+            &[Family::V4, Family::V6]
+        } else {
+            &[Family::V4]
+        }
+    }
+
+    /// This pod's loopback, one range per captured family.
+    pub fn loopbacks(&self) -> Vec<Cidr> {
+        self.per_family(self.loopback_v4, Cidr::host(Ipv6Addr::LOCALHOST.into()))
+    }
+
+    /// The addresses that the proxy calls the application from, one per captured family.
+    pub fn passthrough_sources(&self) -> Vec<Cidr> {
+        self.per_family(
+            Cidr::host(PASSTHROUGH_V4.into()),
+            Cidr::host(PASSTHROUGH_V6.into()),
+        )
+    }
+
+    fn per_family(&self, v4: Cidr, v6: Cidr) -> Vec<Cidr> {
+        let both = [v4, v6].into_iter();
+        both.filter(|cidr| self.families().contains(&cidr.family()))
+            .collect()
+    }
+
+    fn warn_of_unused_ranges(&self, warnings: &mut Vec<String>) {
+        if self.ipv6 {
+            return;
+        }
+        let included = if let Outbound::Only(ranges) = &self.outbound {
+            &**ranges
+        } else {
+            &[]
+        };
+        for (flag, ranges) in [
+            (Flag::ServiceCidr, included),
+            (Flag::ServiceExcludeCidr, &self.excluded_ranges),
+        ] {
+            if ranges.iter().any(|range| range.family() == Family::V6) {
+                warnings.push(format!(
+                    "{flag}: IPv6 ranges have no effect: IPv6 is not captured in this pod"
+                ));
+            }
+        }
+    }
+}
+
+/// The source address of the proxy's connections to the application, IPv4. All of 127.0.0.0/8 is
+/// local, so it needs no address on an interface.
+pub const PASSTHROUGH_V4: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 6);
+
+/// The same for IPv6; it must be an address of the loopback interface.
+pub const PASSTHROUGH_V6: Ipv6Addr = Ipv6Addr::new(0, 0, 0, 0, 0, 0, 0, 6);

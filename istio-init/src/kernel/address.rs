@@ -1,0 +1,118 @@
+//! Addresses of the namespace, over rtnetlink (kernel `include/uapi/linux/if_addr.h`).
+
+use std::net::IpAddr;
+
+use rustix::io::Errno;
+
+use super::KernelError;
+use super::message::{ACK, CREATE, DONE, DUMP, ERROR, EXCLUSIVE, Header, Messages};
+use super::message::{attributes, outcome, received};
+use super::socket::{RECEIVE_BUFFER, Socket};
+use crate::config::PASSTHROUGH_V6;
+
+/// All addresses of all interfaces in the kernel's order: IPv4 before IPv6, then by interface.
+pub fn addresses() -> Result<Vec<IpAddr>, KernelError> {
+    let socket = Socket::route()?;
+    let mut messages = Messages::default();
+    let header = Header {
+        kind: GET_ADDRESS,
+        flags: DUMP,
+        sequence: 1,
+    };
+    messages.push(header, &[0; ADDRESS_MESSAGE_LENGTH], |_| {});
+    list(&socket, messages.as_bytes()).map_err(KernelError::ListAddresses)
+}
+
+/// Adds the proxy's IPv6 source address to the loopback interface, if it is not there.
+pub(super) fn add_passthrough() -> Result<(), KernelError> {
+    match request(NEW_ADDRESS, CREATE | EXCLUSIVE)? {
+        Ok(()) | Err(Errno::EXIST) => Ok(()),
+        Err(errno) => Err(KernelError::AddAddress(errno)),
+    }
+}
+
+/// Removes it, if it is there.
+pub(super) fn remove_passthrough() -> Result<(), KernelError> {
+    match request(DELETE_ADDRESS, 0)? {
+        // The last four: no such address, or no IPv6 at all.
+        Ok(()) | Err(Errno::ADDRNOTAVAIL | Errno::AFNOSUPPORT | Errno::OPNOTSUPP | Errno::NXIO) => {
+            Ok(())
+        }
+        Err(errno) => Err(KernelError::RemoveAddress(errno)),
+    }
+}
+
+fn list(socket: &Socket, request: &[u8]) -> Result<Vec<IpAddr>, Errno> {
+    socket.send(request)?;
+    let mut addresses = Vec::new();
+    let mut buffer = vec![0; RECEIVE_BUFFER];
+    loop {
+        for message in received(socket.receive(&mut buffer)?) {
+            match message.kind {
+                NEW_ADDRESS => addresses.extend(address(message.payload)),
+                DONE => return Ok(addresses),
+                ERROR => outcome(message.payload)?,
+                _ => {}
+            }
+        }
+    }
+}
+
+/// The address of a message. A point-to-point interface has its own address beside the peer's.
+fn address(payload: &[u8]) -> Option<IpAddr> {
+    let value = |wanted| {
+        let mut all = attributes(payload.get(ADDRESS_MESSAGE_LENGTH..).unwrap_or_default());
+        all.find_map(|(kind, value)| (kind == wanted).then_some(value))
+    };
+    let bytes = value(LOCAL).or_else(|| value(ADDRESS))?;
+    match bytes.len() {
+        4 => <[u8; 4]>::try_from(bytes).ok().map(IpAddr::from),
+        _ => <[u8; 16]>::try_from(bytes).ok().map(IpAddr::from),
+    }
+}
+
+fn request(kind: u16, flags: u16) -> Result<Result<(), Errno>, KernelError> {
+    let socket = Socket::route()?;
+    let mut messages = Messages::default();
+    let mut fixed = [0; ADDRESS_MESSAGE_LENGTH];
+    fixed[0] = FAMILY_V6;
+    fixed[1] = 128;
+    fixed[4..].copy_from_slice(&LOOPBACK_INDEX.to_ne_bytes());
+    messages.push(
+        Header {
+            kind,
+            flags: flags | ACK,
+            sequence: 1,
+        },
+        &fixed,
+        |attributes| {
+            attributes.bytes(LOCAL, &PASSTHROUGH_V6.octets());
+            attributes.bytes(ADDRESS, &PASSTHROUGH_V6.octets());
+        },
+    );
+    Ok(send(&socket, messages.as_bytes()))
+}
+
+fn send(socket: &Socket, request: &[u8]) -> Result<(), Errno> {
+    socket.send(request)?;
+    let mut buffer = vec![0; RECEIVE_BUFFER];
+    let answer = received(socket.receive(&mut buffer)?).find(|message| message.kind == ERROR);
+    answer.map_or(Err(Errno::BADMSG), |message| outcome(message.payload))
+}
+
+/// `RTM_NEWADDR`.
+const NEW_ADDRESS: u16 = 20;
+/// `RTM_DELADDR`.
+const DELETE_ADDRESS: u16 = 21;
+/// `RTM_GETADDR`.
+const GET_ADDRESS: u16 = 22;
+/// `IFA_ADDRESS`: the peer's address on a point-to-point interface.
+const ADDRESS: u16 = 1;
+/// `IFA_LOCAL`: the interface's own address.
+const LOCAL: u16 = 2;
+/// `AF_INET6`.
+const FAMILY_V6: u8 = 10;
+/// `struct ifaddrmsg`: family, prefix length, flags, scope, and the interface in four bytes.
+const ADDRESS_MESSAGE_LENGTH: usize = 8;
+/// The loopback interface is the first of every network namespace.
+const LOOPBACK_INDEX: u32 = 1;

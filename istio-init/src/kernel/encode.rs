@@ -1,0 +1,262 @@
+//! A rule as `nf_tables` expressions: each loads a part of the packet into a register, compares the
+//! register, or acts (kernel `include/uapi/linux/netfilter/nf_tables.h`).
+
+use super::message::Attributes;
+use crate::cidr::Cidr;
+use crate::family::Family;
+use crate::interface::InterfaceName;
+use crate::plan::{Field, Match, Protocol, Rule, Verdict};
+use crate::port::PortRange;
+
+/// Appends the rule's expressions: its matches, a counter, its verdict.
+pub(super) fn expressions(rule: &Rule, list: &mut Attributes) {
+    let mut expressions = Expressions {
+        list,
+        known_family: None,
+    };
+    for condition in &rule.matches {
+        expressions.condition(condition);
+    }
+    expressions.add("counter", |_| {});
+    expressions.verdict(rule.verdict);
+}
+
+struct Expressions<'a, 'b> {
+    list: &'a mut Attributes<'b>,
+    /// The family that the matches so far leave: in an inet table, only then is it known what
+    /// the network header is.
+    known_family: Option<Family>,
+}
+
+impl Expressions<'_, '_> {
+    fn condition(&mut self, condition: &Match) {
+        let operator = if condition.negated { NOT_EQUAL } else { EQUAL };
+        match &condition.field {
+            Field::Family(family) => self.family(operator, *family),
+            Field::Protocol(protocol) => self.protocol(operator, *protocol),
+            Field::DestinationPort(protocol, ports) => {
+                self.protocol(EQUAL, *protocol);
+                self.payload(TRANSPORT_HEADER, DESTINATION_PORT, 2);
+                self.ports(operator, *ports);
+            }
+            Field::Source(range) => self.address(operator, *range, |offsets| offsets.source),
+            Field::Destination(range) => {
+                self.address(operator, *range, |offsets| offsets.destination);
+            }
+            Field::InInterface(name) => self.interface(META_IN_NAME, operator, name),
+            Field::OutInterface(name) => self.interface(META_OUT_NAME, operator, name),
+            Field::OwnerUid(uid) => {
+                self.meta(META_SOCKET_UID);
+                self.compare(operator, &uid.get().to_ne_bytes());
+            }
+            Field::OwnerGid(gid) => {
+                self.meta(META_SOCKET_GID);
+                self.compare(operator, &gid.get().to_ne_bytes());
+            }
+        }
+    }
+
+    fn family(&mut self, operator: u32, family: Family) {
+        if operator == EQUAL {
+            self.known_family = Some(family);
+        }
+        let number = match family {
+            Family::V4 => 2,
+            Family::V6 => 10,
+        };
+        self.meta(META_FAMILY);
+        self.compare(operator, &[number]);
+    }
+
+    fn protocol(&mut self, operator: u32, protocol: Protocol) {
+        let number = match protocol {
+            Protocol::Tcp => 6,
+            Protocol::Udp => 17,
+        };
+        self.meta(META_PROTOCOL);
+        self.compare(operator, &[number]);
+    }
+
+    fn ports(&mut self, operator: u32, ports: PortRange) {
+        if ports.first() == ports.last() {
+            return self.compare(operator, &ports.first().to_be_bytes());
+        }
+        self.add("range", |range| {
+            range.number(RANGE_REGISTER, REGISTER);
+            range.number(RANGE_OPERATOR, operator);
+            range.nested(RANGE_FROM, |data| {
+                data.bytes(VALUE, &ports.first().to_be_bytes());
+            });
+            range.nested(RANGE_TO, |data| {
+                data.bytes(VALUE, &ports.last().to_be_bytes());
+            });
+        });
+    }
+
+    fn address(&mut self, operator: u32, range: Cidr, side: impl Fn(AddressOffsets) -> u32) {
+        let family = range.family();
+        if self.known_family != Some(family) {
+            self.family(EQUAL, family);
+        }
+        let offsets = match family {
+            Family::V4 => AddressOffsets {
+                source: 12,
+                destination: 16,
+            },
+            Family::V6 => AddressOffsets {
+                source: 8,
+                destination: 24,
+            },
+        };
+        let bits = family.address_bits();
+        self.payload(NETWORK_HEADER, side(offsets), u32::from(bits) / 8);
+        if range.length() < bits {
+            let mask = range.mask();
+            self.add("bitwise", |bitwise| {
+                bitwise.number(BITWISE_SOURCE, REGISTER);
+                bitwise.number(BITWISE_TARGET, REGISTER);
+                bitwise.number(BITWISE_LENGTH, u32::from(bits) / 8);
+                bitwise.nested(BITWISE_MASK, |data| data.bytes(VALUE, &mask));
+                bitwise.nested(BITWISE_XOR, |data| data.bytes(VALUE, &vec![0; mask.len()]));
+            });
+        }
+        self.compare(operator, &range.network());
+    }
+
+    /// A whole name is compared with all its zeros, a prefix without.
+    fn interface(&mut self, key: u32, operator: u32, name: &InterfaceName) {
+        let mut bytes = name.name().as_bytes().to_vec();
+        if !name.is_prefix() {
+            bytes.resize(INTERFACE_NAME_SIZE, 0);
+        }
+        self.meta(key);
+        self.compare(operator, &bytes);
+    }
+
+    fn verdict(&mut self, verdict: Verdict) {
+        match verdict {
+            Verdict::Return => self.immediate(VERDICT_REGISTER, |data| {
+                data.nested(VERDICT, |verdict| {
+                    verdict.bytes(CODE, &RETURN.to_be_bytes());
+                });
+            }),
+            Verdict::Jump(chain) => self.immediate(VERDICT_REGISTER, |data| {
+                data.nested(VERDICT, |verdict| {
+                    verdict.bytes(CODE, &JUMP.to_be_bytes());
+                    verdict.text(CODE_CHAIN, chain.name());
+                });
+            }),
+            Verdict::RedirectTo(port) => {
+                self.immediate(REGISTER, |data| {
+                    data.bytes(VALUE, &port.get().to_be_bytes());
+                });
+                self.add("redir", |redir| redir.number(REDIR_PORT, REGISTER));
+            }
+        }
+    }
+
+    fn meta(&mut self, key: u32) {
+        self.add("meta", |meta| {
+            meta.number(META_KEY, key);
+            meta.number(META_TARGET, REGISTER);
+        });
+    }
+
+    fn payload(&mut self, header: u32, offset: u32, length: u32) {
+        self.add("payload", |payload| {
+            payload.number(PAYLOAD_TARGET, REGISTER);
+            payload.number(PAYLOAD_BASE, header);
+            payload.number(PAYLOAD_OFFSET, offset);
+            payload.number(PAYLOAD_LENGTH, length);
+        });
+    }
+
+    fn compare(&mut self, operator: u32, value: &[u8]) {
+        self.add("cmp", |cmp| {
+            cmp.number(COMPARE_REGISTER, REGISTER);
+            cmp.number(COMPARE_OPERATOR, operator);
+            cmp.nested(COMPARE_VALUE, |data| data.bytes(VALUE, value));
+        });
+    }
+
+    fn immediate(&mut self, register: u32, fill: impl FnOnce(&mut Attributes)) {
+        self.add("immediate", |immediate| {
+            immediate.number(IMMEDIATE_TARGET, register);
+            immediate.nested(IMMEDIATE_VALUE, fill);
+        });
+    }
+
+    fn add(&mut self, name: &str, fill: impl FnOnce(&mut Attributes)) {
+        self.list.nested(LIST_ELEMENT, |element| {
+            element.text(EXPRESSION_NAME, name);
+            element.nested(EXPRESSION_DATA, fill);
+        });
+    }
+}
+
+/// Where the addresses are in a network header.
+#[derive(Clone, Copy)]
+struct AddressOffsets {
+    source: u32,
+    destination: u32,
+}
+
+// NFTA_LIST_ELEM and NFTA_EXPR_….
+const LIST_ELEMENT: u16 = 1;
+const EXPRESSION_NAME: u16 = 1;
+const EXPRESSION_DATA: u16 = 2;
+
+// NFTA_DATA_… and NFTA_VERDICT_….
+const VALUE: u16 = 1;
+const VERDICT: u16 = 2;
+const CODE: u16 = 1;
+const CODE_CHAIN: u16 = 2;
+const RETURN: i32 = -5;
+const JUMP: i32 = -3;
+
+// NFT_REG_…: one register of 16 bytes is enough, and the one for verdicts.
+const REGISTER: u32 = 1;
+const VERDICT_REGISTER: u32 = 0;
+
+// NFTA_META_… and NFT_META_….
+const META_TARGET: u16 = 1;
+const META_KEY: u16 = 2;
+const META_IN_NAME: u32 = 6;
+const META_OUT_NAME: u32 = 7;
+const META_SOCKET_UID: u32 = 10;
+const META_SOCKET_GID: u32 = 11;
+const META_FAMILY: u32 = 15;
+const META_PROTOCOL: u32 = 16;
+const INTERFACE_NAME_SIZE: usize = 16;
+
+// NFTA_PAYLOAD_… and NFT_PAYLOAD_….
+const PAYLOAD_TARGET: u16 = 1;
+const PAYLOAD_BASE: u16 = 2;
+const PAYLOAD_OFFSET: u16 = 3;
+const PAYLOAD_LENGTH: u16 = 4;
+const NETWORK_HEADER: u32 = 1;
+const TRANSPORT_HEADER: u32 = 2;
+const DESTINATION_PORT: u32 = 2;
+
+// NFTA_CMP_… and NFTA_RANGE_…, whose operators have the same numbers.
+const COMPARE_REGISTER: u16 = 1;
+const COMPARE_OPERATOR: u16 = 2;
+const COMPARE_VALUE: u16 = 3;
+const RANGE_REGISTER: u16 = 1;
+const RANGE_OPERATOR: u16 = 2;
+const RANGE_FROM: u16 = 3;
+const RANGE_TO: u16 = 4;
+const EQUAL: u32 = 0;
+const NOT_EQUAL: u32 = 1;
+
+// NFTA_BITWISE_….
+const BITWISE_SOURCE: u16 = 1;
+const BITWISE_TARGET: u16 = 2;
+const BITWISE_LENGTH: u16 = 3;
+const BITWISE_MASK: u16 = 4;
+const BITWISE_XOR: u16 = 5;
+
+// NFTA_IMMEDIATE_… and NFTA_REDIR_….
+const IMMEDIATE_TARGET: u16 = 1;
+const IMMEDIATE_VALUE: u16 = 2;
+const REDIR_PORT: u16 = 1;

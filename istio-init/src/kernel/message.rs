@@ -1,0 +1,216 @@
+//! Netlink messages as bytes (RFC 3549 §2.3; kernel `include/uapi/linux/netlink.h`).
+
+use rustix::io::Errno;
+
+/// Builds a series of messages.
+#[derive(Default)]
+pub(super) struct Messages {
+    bytes: Vec<u8>,
+}
+
+/// What a message is called and how it is to be handled.
+#[derive(Clone, Copy)]
+pub(super) struct Header {
+    /// The message's type.
+    pub kind: u16,
+    /// `NLM_F_…` beside [`REQUEST`], which is always set.
+    pub flags: u16,
+    /// The number that an answer refers to.
+    pub sequence: u32,
+}
+
+/// A message that was received.
+pub(super) struct Received<'a> {
+    pub kind: u16,
+    pub sequence: u32,
+    pub payload: &'a [u8],
+}
+
+impl Messages {
+    /// Appends a message: its fixed part, and the attributes that `fill` adds.
+    pub(super) fn push(
+        &mut self,
+        header: Header,
+        fixed: &[u8],
+        fill: impl FnOnce(&mut Attributes),
+    ) {
+        let start = self.bytes.len();
+        self.bytes.extend([0; 4]);
+        self.bytes.extend(header.kind.to_ne_bytes());
+        self.bytes.extend((header.flags | REQUEST).to_ne_bytes());
+        self.bytes.extend(header.sequence.to_ne_bytes());
+        self.bytes.extend([0; 4]);
+        self.bytes.extend(fixed);
+        fill(&mut Attributes(&mut self.bytes));
+        let length = u32::try_from(self.bytes.len() - start).unwrap_or(u32::MAX);
+        self.bytes[start..start + 4].copy_from_slice(&length.to_ne_bytes());
+    }
+
+    /// All messages, ready to be sent.
+    pub(super) fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// Appends attributes to a message.
+pub(super) struct Attributes<'a>(&'a mut Vec<u8>);
+
+impl Attributes<'_> {
+    /// An attribute of these bytes.
+    pub(super) fn bytes(&mut self, kind: u16, value: &[u8]) {
+        self.with_length(kind, |bytes| bytes.extend(value));
+    }
+
+    /// An attribute of text, which ends in a zero.
+    pub(super) fn text(&mut self, kind: u16, value: &str) {
+        self.with_length(kind, |bytes| {
+            bytes.extend(value.as_bytes());
+            bytes.push(0);
+        });
+    }
+
+    /// An attribute of a number in network order, as all of `nf_tables`' are.
+    pub(super) fn number(&mut self, kind: u16, value: u32) {
+        self.bytes(kind, &value.to_be_bytes());
+    }
+
+    /// An attribute of attributes.
+    pub(super) fn nested(&mut self, kind: u16, fill: impl FnOnce(&mut Attributes)) {
+        self.with_length(kind | NESTED, |bytes| fill(&mut Attributes(bytes)));
+    }
+
+    fn with_length(&mut self, kind: u16, fill: impl FnOnce(&mut Vec<u8>)) {
+        let start = self.0.len();
+        self.0.extend([0; 2]);
+        self.0.extend(kind.to_ne_bytes());
+        fill(self.0);
+        let length = u16::try_from(self.0.len() - start).unwrap_or(u16::MAX);
+        self.0[start..start + 2].copy_from_slice(&length.to_ne_bytes());
+        self.0.resize(self.0.len().next_multiple_of(ALIGNMENT), 0);
+    }
+}
+
+/// The messages in what was received. Ends early where the bytes make no sense.
+pub(super) fn received(mut bytes: &[u8]) -> impl Iterator<Item = Received<'_>> {
+    std::iter::from_fn(move || {
+        let length = usize::try_from(native_u32(bytes, 0)?).ok()?;
+        let message = bytes.get(..length)?;
+        bytes = bytes
+            .get(length.next_multiple_of(ALIGNMENT)..)
+            .unwrap_or_default();
+        Some(Received {
+            kind: native_u16(message, 4)?,
+            sequence: native_u32(message, 8)?,
+            payload: message.get(HEADER_LENGTH..)?,
+        })
+    })
+}
+
+/// The attributes in a part of a message: their types and bytes.
+pub(super) fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    std::iter::from_fn(move || {
+        let length = usize::from(native_u16(bytes, 0)?);
+        let kind = native_u16(bytes, 2)? & !NESTED;
+        let value = bytes.get(4..length)?;
+        bytes = bytes
+            .get(length.next_multiple_of(ALIGNMENT)..)
+            .unwrap_or_default();
+        Some((kind, value))
+    })
+}
+
+/// What an error message says: `Ok` for a mere acknowledgement.
+pub(super) fn outcome(error: &[u8]) -> Result<(), Errno> {
+    let bytes = error
+        .get(..4)
+        .and_then(|bytes| <[u8; 4]>::try_from(bytes).ok());
+    match bytes.map(i32::from_ne_bytes) {
+        Some(0) => Ok(()),
+        Some(code) => Err(Errno::from_raw_os_error(code.wrapping_neg())),
+        None => Err(Errno::BADMSG),
+    }
+}
+
+fn native_u16(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_ne_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
+}
+
+fn native_u32(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+}
+
+/// `NLMSG_ERROR`: the answer to a message, also when all is well.
+pub(super) const ERROR: u16 = 2;
+/// `NLMSG_DONE`: the end of a list.
+pub(super) const DONE: u16 = 3;
+/// `NLM_F_ACK`: answer also when all is well.
+pub(super) const ACK: u16 = 0x4;
+/// `NLM_F_DUMP`: list all.
+pub(super) const DUMP: u16 = 0x300;
+/// `NLM_F_EXCL`: it must not exist yet.
+pub(super) const EXCLUSIVE: u16 = 0x200;
+/// `NLM_F_CREATE`: create what does not exist.
+pub(super) const CREATE: u16 = 0x400;
+/// `NLM_F_APPEND`: at the end.
+pub(super) const APPEND: u16 = 0x800;
+
+/// `NLM_F_REQUEST`.
+const REQUEST: u16 = 0x1;
+/// `NLA_F_NESTED`.
+const NESTED: u16 = 0x8000;
+const HEADER_LENGTH: usize = 16;
+const ALIGNMENT: usize = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_can_be_read() {
+        let mut messages = Messages::default();
+        for sequence in 0..2 {
+            let header = Header {
+                kind: 7,
+                flags: ACK,
+                sequence,
+            };
+            messages.push(header, &[9; 4], |attributes| {
+                attributes.text(1, "ab");
+                attributes.nested(2, |inner| inner.number(3, 258));
+            });
+        }
+        let all: Vec<Received> = received(messages.as_bytes()).collect();
+        assert_eq!(all.len(), 2);
+        assert_eq!((all[1].kind, all[1].sequence), (7, 1));
+        let read: Vec<_> = attributes(&all[1].payload[4..]).collect();
+        assert_eq!(read[0], (1, &b"ab\0"[..]));
+        assert_eq!(
+            attributes(read[1].1).collect::<Vec<_>>(),
+            [(3, &[0, 0, 1, 2][..])]
+        );
+    }
+
+    #[test]
+    fn cut_bytes_end_the_reading() {
+        let mut messages = Messages::default();
+        messages.push(
+            Header {
+                kind: 7,
+                flags: 0,
+                sequence: 1,
+            },
+            &[1; 4],
+            |_| {},
+        );
+        for length in 0..messages.as_bytes().len() {
+            assert_eq!(received(&messages.as_bytes()[..length]).count(), 0);
+        }
+        assert_eq!(
+            received(&[0; 64]).count(),
+            0,
+            "a length of nothing must not loop"
+        );
+        assert_eq!(attributes(&[0; 64]).count(), 0);
+        assert_eq!(outcome(&[]), Err(Errno::BADMSG));
+    }
+}

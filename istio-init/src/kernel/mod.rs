@@ -1,0 +1,93 @@
+//! The kernel's side: installs a plan, removes it, and tells what the namespace has.
+//!
+//! Everything goes over netlink from this process; no other program is run. It takes
+//! `CAP_NET_ADMIN` in the user namespace that owns the network namespace, and nothing else.
+
+mod address;
+mod encode;
+mod message;
+mod socket;
+mod transaction;
+
+use rustix::io::Errno;
+use thiserror::Error;
+
+pub use address::addresses;
+
+use crate::plan::Plan;
+use transaction::Transaction;
+
+/// What the kernel, or the way to it, refused.
+#[derive(Debug, Error)]
+pub enum KernelError {
+    /// There is no netlink socket of this kind.
+    #[error("cannot open a netlink socket for {protocol}: {errno}")]
+    Socket {
+        /// What the socket is for.
+        protocol: &'static str,
+        /// The kernel's reason.
+        errno: Errno,
+    },
+    /// The addresses cannot be listed.
+    #[error("cannot list the addresses of this network namespace: {0}")]
+    ListAddresses(Errno),
+    /// The proxy's IPv6 source address cannot be added.
+    #[error("cannot add ::6/128 to lo: {0}{hint}", hint = hint(*.0))]
+    AddAddress(Errno),
+    /// The proxy's IPv6 source address cannot be removed.
+    #[error("cannot remove ::6/128 from lo: {0}{hint}", hint = hint(*.0))]
+    RemoveAddress(Errno),
+    /// The rules as a whole cannot be sent.
+    #[error("cannot send the rules to the kernel: {0}{hint}", hint = hint(*.0))]
+    Send(Errno),
+    /// The kernel answered nothing that makes sense.
+    #[error("the kernel did not answer the rules: {0}")]
+    Answer(Errno),
+    /// One part of the rules is refused, and with it all.
+    #[error("the kernel refuses `{step}`{origin}; no rule was changed: {errno}{hint}", hint = hint(*.errno))]
+    Refused {
+        /// The part, as nft would have it.
+        step: String,
+        /// The setting that asks for it, where there is one.
+        origin: String,
+        /// The kernel's reason.
+        errno: Errno,
+    },
+}
+
+/// Replaces whatever an earlier run installed by the plan.
+///
+/// All tables and both families are one transaction: when this process is killed, or the kernel
+/// refuses a part, the rules are the old ones or the new ones.
+pub fn apply(plan: &Plan) -> Result<(), KernelError> {
+    // The address first: it does nothing without rules, while the rules need it.
+    if plan.passthrough_address {
+        address::add_passthrough()?;
+    }
+    Transaction::replacing(plan).commit()?;
+    if plan.passthrough_address {
+        Ok(())
+    } else {
+        address::remove_passthrough()
+    }
+}
+
+/// Removes whatever an earlier run installed, whatever its settings were.
+pub fn clean_up() -> Result<(), KernelError> {
+    Transaction::removing().commit()?;
+    address::remove_passthrough()
+}
+
+fn hint(errno: Errno) -> &'static str {
+    match errno {
+        Errno::PERM => "\nhint: istio-init needs the capability NET_ADMIN",
+        Errno::OPNOTSUPP | Errno::NOENT | Errno::PROTONOSUPPORT | Errno::AFNOSUPPORT => {
+            "\nhint: the kernel needs nf_tables with NAT for the inet family (5.2 or later)"
+        }
+        Errno::MSGSIZE => {
+            "\nhint: there are too many rules for one transaction; use fewer or larger ranges"
+        }
+        Errno::ACCESS => "\nhint: IPv6 may be disabled on lo (net.ipv6.conf.lo.disable_ipv6)",
+        _ => "",
+    }
+}

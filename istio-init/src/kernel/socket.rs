@@ -1,0 +1,71 @@
+//! Netlink sockets.
+
+use std::os::fd::OwnedFd;
+
+use rustix::io::Errno;
+use rustix::net::netlink::SocketAddrNetlink;
+use rustix::net::{
+    AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, bind, netlink, recv,
+    send, socket_with, sockopt,
+};
+
+use super::KernelError;
+
+/// A netlink socket of this process.
+pub(super) struct Socket(OwnedFd);
+
+impl Socket {
+    /// A socket to the kernel's packet filters.
+    pub(super) fn netfilter() -> Result<Self, KernelError> {
+        Self::open(netlink::NETFILTER, "nf_tables")
+    }
+
+    /// A socket to the kernel's addresses and routes.
+    pub(super) fn route() -> Result<Self, KernelError> {
+        // Protocol 0 of this family.
+        Self::open(None, "addresses")
+    }
+
+    fn open(
+        number: impl Into<Option<Protocol>>,
+        protocol: &'static str,
+    ) -> Result<Self, KernelError> {
+        let open = || {
+            let socket = socket_with(
+                AddressFamily::NETLINK,
+                SocketType::RAW,
+                SocketFlags::CLOEXEC,
+                number.into(),
+            )?;
+            bind(&socket, &SocketAddrNetlink::new(0, 0))?;
+            Ok(Self(socket))
+        };
+        open().map_err(|errno| KernelError::Socket { protocol, errno })
+    }
+
+    /// Sends messages as one unit. The kernel has handled them when this returns.
+    pub(super) fn send(&self, messages: &[u8]) -> Result<(), Errno> {
+        if messages.len() > USUAL_SEND_BUFFER {
+            // A unit must fit into the buffer; the kernel grants what its limit allows.
+            let _ = sockopt::set_socket_send_buffer_size(&self.0, messages.len());
+        }
+        send(&self.0, messages, SendFlags::empty()).map(drop)
+    }
+
+    /// The next messages that the kernel has for this socket; `AGAIN` when there are none.
+    pub(super) fn receive<'a>(&self, buffer: &'a mut [u8]) -> Result<&'a [u8], Errno> {
+        loop {
+            match recv(&self.0, &mut *buffer, RecvFlags::DONTWAIT) {
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno),
+                Ok((length, _)) => return Ok(&buffer[..length.min(buffer.len())]),
+            }
+        }
+    }
+}
+
+/// Room for whatever the kernel puts into one answer (`NLMSG_GOODSIZE` is at most this).
+pub(super) const RECEIVE_BUFFER: usize = 32 * 1024;
+
+/// Below the default of `net.core.wmem_default`, which is about 208 KiB.
+const USUAL_SEND_BUFFER: usize = 128 * 1024;

@@ -1,0 +1,98 @@
+//! Rules for connections to this pod.
+
+use super::captured_families;
+use super::rule::{Chain, Field, Match, Origin, Protocol, Rule, Table, Verdict};
+use crate::config::{Config, Inbound};
+use crate::flag::Flag;
+use crate::port::PortRange;
+
+/// Adds the rules for connections to this pod, and those to both listeners.
+pub(super) fn rules(config: &Config, rules: &mut Vec<Rule>) {
+    let mut add = |chain, matches, verdict, flag| {
+        let origin = Origin::Flag(flag);
+        rules.push(Rule {
+            table: Table::Nat,
+            chain,
+            matches,
+            verdict,
+            origin,
+        });
+    };
+    for interface in &config.excluded_interfaces {
+        let arrives = Match::is(Field::InInterface(interface.clone()));
+        add(
+            Chain::Prerouting,
+            vec![arrives],
+            Verdict::Return,
+            Flag::ExcludeInterfaces,
+        );
+        let leaves = Match::is(Field::OutInterface(interface.clone()));
+        add(
+            Chain::Output,
+            vec![leaves],
+            Verdict::Return,
+            Flag::ExcludeInterfaces,
+        );
+    }
+    let tunnel = vec![tcp_to(config.tunnel_port)];
+    add(
+        Chain::Inbound,
+        tunnel,
+        Verdict::Return,
+        Flag::InboundTunnelPort,
+    );
+    let to_outbound = Verdict::RedirectTo(config.outbound_port);
+    add(Chain::Redirect, vec![tcp()], to_outbound, Flag::EnvoyPort);
+    let to_inbound = Verdict::RedirectTo(config.inbound_port);
+    add(
+        Chain::InRedirect,
+        vec![tcp()],
+        to_inbound,
+        Flag::InboundCapturePort,
+    );
+    if config.inbound == Inbound::None {
+        return;
+    }
+    let mut arriving = captured_families(config);
+    arriving.push(tcp());
+    add(
+        Chain::Prerouting,
+        arriving,
+        Verdict::Jump(Chain::Inbound),
+        Flag::InboundPorts,
+    );
+    let capture = Verdict::Jump(Chain::InRedirect);
+    match &config.inbound {
+        Inbound::None => {}
+        Inbound::AllBut(excluded) => {
+            for port in excluded {
+                let matches = vec![tcp_to(*port)];
+                add(
+                    Chain::Inbound,
+                    matches,
+                    Verdict::Return,
+                    Flag::LocalExcludePorts,
+                );
+            }
+            add(Chain::Inbound, vec![tcp()], capture, Flag::InboundPorts);
+        }
+        Inbound::Only(ports) => {
+            for port in ports {
+                add(
+                    Chain::Inbound,
+                    vec![tcp_to(*port)],
+                    capture,
+                    Flag::InboundPorts,
+                );
+            }
+        }
+    }
+}
+
+fn tcp() -> Match {
+    Match::is(Field::Protocol(Protocol::Tcp))
+}
+
+fn tcp_to(ports: impl Into<PortRange>) -> Match {
+    Match::is(Field::DestinationPort(Protocol::Tcp, ports.into()))
+}

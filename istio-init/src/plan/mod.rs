@@ -1,0 +1,62 @@
+//! A configuration's rules, as data.
+//!
+//! [`plan`] is the only place that knows which rules a configuration needs, and why. Whoever
+//! installs, prints or explains rules takes the [`Plan`].
+
+mod inbound;
+mod outbound;
+mod rule;
+
+pub use rule::{Base, Chain, Field, Hook, Match, Origin, Protocol, Rule, Table, Verdict};
+
+use crate::config::Config;
+
+/// The rules of a configuration. Rules of one chain apply in their order here; the first whose
+/// matches all hold decides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// All rules.
+    pub rules: Vec<Rule>,
+    /// Whether the loopback interface needs the address `::6`, the proxy's IPv6 source towards
+    /// the application.
+    pub passthrough_address: bool,
+}
+
+impl Plan {
+    /// The tables that have rules.
+    pub fn tables(&self) -> impl Iterator<Item = Table> {
+        Table::ALL
+            .into_iter()
+            .filter(|table| self.rules.iter().any(|rule| rule.table == *table))
+    }
+
+    /// The chains of a table that have rules or are jumped to.
+    pub fn chains(&self, table: Table) -> impl Iterator<Item = Chain> {
+        Chain::ALL.into_iter().filter(move |chain| {
+            self.rules
+                .iter()
+                .filter(|rule| rule.table == table)
+                .any(|rule| rule.chain == *chain || rule.verdict == Verdict::Jump(*chain))
+        })
+    }
+}
+
+/// Plans the rules of a configuration.
+pub fn plan(config: &Config) -> Plan {
+    let mut rules = Vec::new();
+    inbound::rules(config, &mut rules);
+    outbound::rules(config, &mut rules);
+    Plan {
+        rules,
+        passthrough_address: config.ipv6,
+    }
+}
+
+/// The matches that keep a rule of a base chain to the captured families. Chains of our own are
+/// only reached through such a rule, so their rules need none.
+fn captured_families(config: &Config) -> Vec<Match> {
+    match config.families() {
+        [only] => vec![Match::is(Field::Family(*only))],
+        _ => Vec::new(),
+    }
+}

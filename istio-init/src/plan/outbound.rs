@@ -1,0 +1,208 @@
+//! Rules for connections from this pod.
+
+use std::net::IpAddr;
+
+use super::captured_families;
+use super::rule::{Chain, Field, Match, Origin, Protocol, Rule, Table, Verdict};
+use crate::cidr::Cidr;
+use crate::config::{Config, Outbound, OwnerGroups};
+use crate::flag::Flag;
+use crate::interface::InterfaceName;
+use crate::port::PortRange;
+use crate::variable::Variable;
+
+/// Adds the rules for connections from this pod. The order is the meaning: what comes first wins.
+pub(super) fn rules(config: &Config, rules: &mut Vec<Rule>) {
+    rules.push(Rule {
+        table: Table::Nat,
+        chain: Chain::Output,
+        matches: captured_families(config),
+        verdict: Verdict::Jump(Chain::Outbound),
+        origin: Origin::Capture,
+    });
+    let mut chain = OutboundChain { config, rules };
+    chain.excluded_ports();
+    chain.proxy_to_application();
+    chain.proxy(Owners::Users);
+    chain.proxy(Owners::Groups);
+    chain.owner_groups();
+    chain.loopback();
+    chain.excluded_ranges();
+    chain.included();
+}
+
+/// The chain while it is being filled.
+struct OutboundChain<'a> {
+    config: &'a Config,
+    rules: &'a mut Vec<Rule>,
+}
+
+/// Which of the proxy's owners a block of rules is about.
+#[derive(Clone, Copy)]
+enum Owners {
+    Users,
+    Groups,
+}
+
+impl OutboundChain<'_> {
+    fn excluded_ports(&mut self) {
+        for ports in &self.config.excluded_outbound_ports {
+            for protocol in [Protocol::Tcp, Protocol::Udp] {
+                let to_port = Match::is(Field::DestinationPort(protocol, *ports));
+                let origin = Origin::Flag(Flag::LocalOutboundPortsExclude);
+                self.add(vec![to_port], Verdict::Return, origin);
+            }
+        }
+    }
+
+    /// The proxy calls the application from an address of its own, whoever it runs as.
+    fn proxy_to_application(&mut self) {
+        for source in self.config.passthrough_sources() {
+            let matches = vec![over_loopback(), Match::is(Field::Source(source))];
+            self.add(matches, Verdict::Return, Origin::Loopback);
+        }
+    }
+
+    /// What the proxy sends is not captured, with one exception: a call to this pod's own address
+    /// (the proxy chose its own pod as endpoint) comes in as from any other pod. What anyone else
+    /// sends over loopback stays in the pod and is left alone.
+    ///
+    /// Istio writes the last as "over loopback and not this owner". As the owner's own traffic
+    /// returns right after, "over loopback" alone says the same, also for a packet that has no
+    /// owner, and lets several owners stand side by side.
+    fn proxy(&mut self, owners: Owners) {
+        let (owners, flag) = match owners {
+            Owners::Users => (
+                self.config
+                    .proxy_uids
+                    .iter()
+                    .copied()
+                    .map(Field::OwnerUid)
+                    .collect::<Vec<_>>(),
+                Flag::ProxyUid,
+            ),
+            Owners::Groups => (
+                self.config
+                    .proxy_gids
+                    .iter()
+                    .copied()
+                    .map(Field::OwnerGid)
+                    .collect(),
+                Flag::ProxyGid,
+            ),
+        };
+        let origin = Origin::Flag(flag);
+        for owner in &owners {
+            for loopback in self.config.loopbacks() {
+                let matches = vec![
+                    over_loopback(),
+                    Match::is_not(Field::Destination(loopback)),
+                    Match::is_not(tcp_to(self.config.tunnel_port)),
+                    Match::is(owner.clone()),
+                ];
+                self.add(matches, Verdict::Jump(Chain::InRedirect), origin);
+            }
+        }
+        if !captures_loopback(&self.config.outbound) {
+            self.add(vec![over_loopback()], Verdict::Return, Origin::Loopback);
+        }
+        for owner in owners {
+            self.add(vec![Match::is(owner)], Verdict::Return, origin);
+        }
+    }
+
+    fn owner_groups(&mut self) {
+        match &self.config.owner_groups {
+            OwnerGroups::AllBut(excluded) => {
+                for group in excluded {
+                    let owner = Match::is(Field::OwnerGid(*group));
+                    let origin = Origin::Variable(Variable::OwnerGroupsExclude);
+                    self.add(vec![owner], Verdict::Return, origin);
+                }
+            }
+            OwnerGroups::Only(included) => {
+                let others = included
+                    .iter()
+                    .map(|group| Match::is_not(Field::OwnerGid(*group)))
+                    .collect();
+                self.add(
+                    others,
+                    Verdict::Return,
+                    Origin::Variable(Variable::OwnerGroups),
+                );
+            }
+        }
+    }
+
+    fn loopback(&mut self) {
+        for loopback in self.config.loopbacks() {
+            let matches = vec![Match::is(Field::Destination(loopback))];
+            self.add(matches, Verdict::Return, Origin::Loopback);
+        }
+    }
+
+    fn excluded_ranges(&mut self) {
+        for matches in self.to_ranges(&self.config.excluded_ranges) {
+            self.add(
+                matches,
+                Verdict::Return,
+                Origin::Flag(Flag::ServiceExcludeCidr),
+            );
+        }
+    }
+
+    fn included(&mut self) {
+        let capture = Verdict::Jump(Chain::Redirect);
+        for ports in &self.config.outbound_ports {
+            let matches = vec![Match::is(tcp_to(*ports))];
+            self.add(matches, capture, Origin::Flag(Flag::OutboundPorts));
+        }
+        let origin = Origin::Flag(Flag::ServiceCidr);
+        match &self.config.outbound {
+            Outbound::None => {}
+            Outbound::All => self.add(Vec::new(), capture, origin),
+            Outbound::Only(ranges) => {
+                for matches in self.to_ranges(ranges) {
+                    self.add(matches, capture, origin);
+                }
+            }
+        }
+    }
+
+    /// Ranges of families that are not captured are left out: no packet of theirs comes here.
+    fn to_ranges(&self, ranges: &[Cidr]) -> Vec<Vec<Match>> {
+        let captured = |range: &&Cidr| self.config.families().contains(&range.family());
+        let matches = |range: &Cidr| vec![Match::is(Field::Destination(*range))];
+        ranges.iter().filter(captured).map(matches).collect()
+    }
+
+    fn add(&mut self, matches: Vec<Match>, verdict: Verdict, origin: Origin) {
+        let chain = Chain::Outbound;
+        self.rules.push(Rule {
+            table: Table::Nat,
+            chain,
+            matches,
+            verdict,
+            origin,
+        });
+    }
+}
+
+/// Whether the user asks for a loopback range: then loopback traffic is not left alone.
+fn captures_loopback(outbound: &Outbound) -> bool {
+    let Outbound::Only(ranges) = outbound else {
+        return false;
+    };
+    ranges.iter().any(|range| match range.address() {
+        IpAddr::V4(v4) => v4.is_loopback(),
+        IpAddr::V6(v6) => v6.to_canonical().is_loopback(),
+    })
+}
+
+fn over_loopback() -> Match {
+    Match::is(Field::OutInterface(InterfaceName::loopback()))
+}
+
+fn tcp_to(ports: impl Into<PortRange>) -> Field {
+    Field::DestinationPort(Protocol::Tcp, ports.into())
+}

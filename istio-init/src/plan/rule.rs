@@ -1,0 +1,228 @@
+//! The parts a plan is made of.
+
+use std::fmt;
+
+use crate::cidr::Cidr;
+use crate::family::Family;
+use crate::flag::Flag;
+use crate::interface::InterfaceName;
+use crate::owner::{Gid, Uid};
+use crate::port::{Port, PortRange};
+use crate::variable::Variable;
+
+/// A rule: where it stands, what it matches, what it does, and whose wish it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// The table it is in.
+    pub table: Table,
+    /// The chain it is in.
+    pub chain: Chain,
+    /// All of these must hold.
+    pub matches: Vec<Match>,
+    /// What happens then.
+    pub verdict: Verdict,
+    /// Why there is this rule.
+    pub origin: Origin,
+}
+
+/// One of the tables a plan can have rules in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Table {
+    /// Where connections are redirected.
+    Nat,
+    /// Where packets are marked.
+    Mangle,
+    /// Where packets are seen before connection tracking.
+    Raw,
+}
+
+/// A chain of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Chain {
+    /// The kernel's chain of packets that arrive.
+    Prerouting,
+    /// The kernel's chain of packets that this pod sends.
+    Output,
+    /// What becomes of inbound connections.
+    Inbound,
+    /// To the outbound listener.
+    Redirect,
+    /// To the inbound listener.
+    InRedirect,
+    /// What becomes of outbound connections.
+    Outbound,
+}
+
+/// Where in the kernel a chain begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Base {
+    /// The kernel's word for what such a chain may do.
+    pub kind: &'static str,
+    /// The packets that come by.
+    pub hook: Hook,
+    /// Its place among the chains of this hook; lower is earlier. These are iptables' places.
+    pub priority: i32,
+}
+
+/// A place in the kernel that packets come by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hook {
+    /// Packets that arrive.
+    Prerouting,
+    /// Packets that this pod sends.
+    Output,
+}
+
+/// A condition on a packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Match {
+    /// What is looked at, and the value it is compared with.
+    pub field: Field,
+    /// Whether the comparison must fail.
+    pub negated: bool,
+}
+
+/// What a condition looks at, and the value it is compared with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Field {
+    /// The address family.
+    Family(Family),
+    /// The transport protocol.
+    Protocol(Protocol),
+    /// The destination port. The protocol must be the given one also when the match is negated.
+    DestinationPort(Protocol, PortRange),
+    /// The source address. The family must be that of the range also when the match is negated.
+    Source(Cidr),
+    /// The destination address. The family must be that of the range also when the match is
+    /// negated.
+    Destination(Cidr),
+    /// The interface it arrived at.
+    InInterface(InterfaceName),
+    /// The interface it leaves by.
+    OutInterface(InterfaceName),
+    /// The user that owns the socket. A packet without a socket never matches, negated or not.
+    OwnerUid(Uid),
+    /// The group that owns the socket. A packet without a socket never matches, negated or not.
+    OwnerGid(Gid),
+}
+
+/// A transport protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// TCP.
+    Tcp,
+    /// UDP.
+    Udp,
+}
+
+/// What happens to a packet that matches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Back to the rule after the jump; from a base chain, on its way.
+    Return,
+    /// On in another chain, and back when that ends.
+    Jump(Chain),
+    /// To this port of the local machine.
+    RedirectTo(Port),
+}
+
+/// Why there is a rule: the setting that asks for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// A flag, however it was given.
+    Flag(Flag),
+    /// A variable that has no flag.
+    Variable(Variable),
+    /// Capture itself: the proxy's calls to the application by way of loopback.
+    Loopback,
+    /// Capture itself: the way from the kernel's chain to ours.
+    Capture,
+}
+
+impl Match {
+    /// The field has the value.
+    pub fn is(field: Field) -> Self {
+        Self {
+            field,
+            negated: false,
+        }
+    }
+
+    /// The field has another value.
+    pub fn is_not(field: Field) -> Self {
+        Self {
+            field,
+            negated: true,
+        }
+    }
+}
+
+impl Table {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Nat, Self::Mangle, Self::Raw];
+
+    /// Its name as Istio's nftables backend has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Nat => "istio-proxy-nat",
+            Self::Mangle => "istio-proxy-mangle",
+            Self::Raw => "istio-proxy-raw",
+        }
+    }
+}
+
+impl Chain {
+    /// All of them, base chains first.
+    pub const ALL: [Self; 6] = [
+        Self::Prerouting,
+        Self::Output,
+        Self::Inbound,
+        Self::Redirect,
+        Self::InRedirect,
+        Self::Outbound,
+    ];
+
+    /// Its name as Istio's nftables backend has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Prerouting => "prerouting",
+            Self::Output => "output",
+            Self::Inbound => "istio-inbound",
+            Self::Redirect => "istio-redirect",
+            Self::InRedirect => "istio-in-redirect",
+            Self::Outbound => "istio-output",
+        }
+    }
+
+    /// Where in the kernel it begins; `None` for a chain that is only jumped to.
+    pub fn base(self, table: Table) -> Option<Base> {
+        let hook = match self {
+            Self::Prerouting => Hook::Prerouting,
+            Self::Output => Hook::Output,
+            Self::Inbound | Self::Redirect | Self::InRedirect | Self::Outbound => return None,
+        };
+        let (kind, priority) = match (table, hook) {
+            (Table::Nat, _) => ("nat", -100),
+            // Marks set here are to change the packet's route.
+            (Table::Mangle, Hook::Output) => ("route", -150),
+            (Table::Mangle, Hook::Prerouting) => ("filter", -150),
+            (Table::Raw, _) => ("filter", -300),
+        };
+        Some(Base {
+            kind,
+            hook,
+            priority,
+        })
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Flag(flag) => flag.fmt(f),
+            Self::Variable(variable) => variable.fmt(f),
+            Self::Loopback => f.write_str("loopback"),
+            Self::Capture => f.write_str("capture"),
+        }
+    }
+}

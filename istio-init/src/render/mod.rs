@@ -1,0 +1,3 @@
+//! A plan as text.
+
+pub mod nft;

@@ -1,0 +1,120 @@
+//! A plan as a script for `nft -f`.
+
+use std::fmt::Write as _;
+
+use crate::family::Family;
+use crate::interface::InterfaceName;
+use crate::plan::{Chain, Field, Hook, Match, Plan, Protocol, Rule, Table, Verdict};
+
+/// The script that replaces whatever an earlier run installed by the plan, in one transaction.
+pub fn script(plan: &Plan) -> String {
+    let mut lines = removal_lines();
+    for table in plan.tables() {
+        lines.push(format!("add table inet {}", table.name()));
+        lines.extend(plan.chains(table).map(|chain| add_chain(table, chain)));
+        lines.extend(
+            plan.rules
+                .iter()
+                .filter(|rule| rule.table == table)
+                .map(add_rule),
+        );
+    }
+    if plan.passthrough_address {
+        lines.push("# besides: ip -6 address add ::6/128 dev lo".to_owned());
+    }
+    joined(lines)
+}
+
+/// The script that removes whatever an earlier run installed.
+pub fn removal_script() -> String {
+    let mut lines = removal_lines();
+    lines.push("# besides: ip -6 address delete ::6/128 dev lo".to_owned());
+    joined(lines)
+}
+
+/// The command that adds one rule, on one line, with the setting it comes from as its comment.
+pub fn add_rule(rule: &Rule) -> String {
+    let mut line = format!("add rule inet {} {}", rule.table.name(), rule.chain.name());
+    for condition in &rule.matches {
+        line.push(' ');
+        line.push_str(&condition_text(condition));
+    }
+    // Writing to a string cannot fail.
+    let _ = write!(
+        line,
+        " counter {} comment \"{}\"",
+        verdict_text(rule.verdict),
+        rule.origin
+    );
+    line
+}
+
+/// `delete` fails on a table that is not there, so each is added first.
+fn removal_lines() -> Vec<String> {
+    let commands =
+        |table: Table| ["add", "delete"].map(|verb| format!("{verb} table inet {}", table.name()));
+    Table::ALL.into_iter().flat_map(commands).collect()
+}
+
+fn add_chain(table: Table, chain: Chain) -> String {
+    let name = format!("add chain inet {} {}", table.name(), chain.name());
+    let Some(base) = chain.base(table) else {
+        return name;
+    };
+    let hook = match base.hook {
+        Hook::Prerouting => "prerouting",
+        Hook::Output => "output",
+    };
+    format!(
+        "{name} {{ type {} hook {hook} priority {} ; }}",
+        base.kind, base.priority
+    )
+}
+
+fn condition_text(condition: &Match) -> String {
+    let not = if condition.negated { "!= " } else { "" };
+    match &condition.field {
+        Field::Family(Family::V4) => format!("meta nfproto {not}ipv4"),
+        Field::Family(Family::V6) => format!("meta nfproto {not}ipv6"),
+        Field::Protocol(protocol) => format!("meta l4proto {not}{}", protocol_text(*protocol)),
+        Field::DestinationPort(protocol, ports) => {
+            format!("{} dport {not}{ports}", protocol_text(*protocol))
+        }
+        Field::Source(range) => format!("{} saddr {not}{range}", address_text(range.family())),
+        Field::Destination(range) => format!("{} daddr {not}{range}", address_text(range.family())),
+        Field::InInterface(name) => format!("iifname {not}\"{}\"", interface_text(name)),
+        Field::OutInterface(name) => format!("oifname {not}\"{}\"", interface_text(name)),
+        Field::OwnerUid(uid) => format!("meta skuid {not}{uid}"),
+        Field::OwnerGid(gid) => format!("meta skgid {not}{gid}"),
+    }
+}
+
+fn verdict_text(verdict: Verdict) -> String {
+    match verdict {
+        Verdict::Return => "return".to_owned(),
+        Verdict::Jump(chain) => format!("jump {}", chain.name()),
+        Verdict::RedirectTo(port) => format!("redirect to :{port}"),
+    }
+}
+
+fn protocol_text(protocol: Protocol) -> &'static str {
+    match protocol {
+        Protocol::Tcp => "tcp",
+        Protocol::Udp => "udp",
+    }
+}
+
+fn address_text(family: Family) -> &'static str {
+    match family {
+        Family::V4 => "ip",
+        Family::V6 => "ip6",
+    }
+}
+
+fn interface_text(name: &InterfaceName) -> String {
+    format!("{}{}", name.name(), if name.is_prefix() { "*" } else { "" })
+}
+
+fn joined(lines: Vec<String>) -> String {
+    lines.into_iter().map(|line| line + "\n").collect()
+}

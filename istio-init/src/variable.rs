@@ -1,0 +1,60 @@
+//! Environment variables that have no flag.
+
+use std::fmt;
+
+/// An environment variable that has no flag beside it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Variable {
+    /// Groups whose outbound traffic is captured; `*` for all.
+    OwnerGroups,
+    /// Groups whose outbound traffic is left alone.
+    OwnerGroupsExclude,
+    /// The IPv4 range that is this pod's loopback.
+    LoopbackCidr,
+    /// User whose uid is the default of `--proxy-uid`.
+    EnvoyUser,
+    /// Set by old scripts; Istio ignores it.
+    EnvoyPort,
+    /// File that Istio's dry run writes to.
+    DryRunFilePath,
+}
+
+impl Variable {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::OwnerGroups,
+        Self::OwnerGroupsExclude,
+        Self::LoopbackCidr,
+        Self::EnvoyUser,
+        Self::EnvoyPort,
+        Self::DryRunFilePath,
+    ];
+
+    /// Its name in the environment.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::OwnerGroups => "ISTIO_OUTBOUND_OWNER_GROUPS",
+            Self::OwnerGroupsExclude => "ISTIO_OUTBOUND_OWNER_GROUPS_EXCLUDE",
+            Self::LoopbackCidr => "ISTIO_OUTBOUND_IPV4_LOOPBACK_CIDR",
+            Self::EnvoyUser => "ENVOY_USER",
+            Self::EnvoyPort => "ENVOY_PORT",
+            Self::DryRunFilePath => "DRY_RUN_FILE_PATH",
+        }
+    }
+
+    /// Its value when the environment does not have it.
+    pub fn default(self) -> &'static str {
+        match self {
+            Self::OwnerGroups => "*",
+            Self::LoopbackCidr => "127.0.0.1/32",
+            Self::EnvoyUser => "istio-proxy",
+            Self::OwnerGroupsExclude | Self::EnvoyPort | Self::DryRunFilePath => "",
+        }
+    }
+}
+
+impl fmt::Display for Variable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
