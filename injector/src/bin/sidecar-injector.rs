@@ -1,1 +1,24 @@
-fn main() {}
+//! The mutating admission webhook that adds sidecars to pods.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use injector::webhook::{self, args::Args};
+
+#[expect(clippy::print_stderr, reason = "the log may be turned off")]
+fn main() -> ExitCode {
+    if rustls::crypto::ring::default_provider()
+        .install_default()
+        .is_err()
+    {
+        eprintln!("error: another TLS provider is installed already");
+        return ExitCode::FAILURE;
+    }
+    match webhook::run(&Args::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(error.exit_code())
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! From a review to a verdict.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::metrics::CallResult;
+use super::review::{Request, Response, Review};
+use crate::decision::Rules;
+use crate::inject::{InjectError, Outcome, Target};
+use crate::reason::Reason;
+use crate::settings::Settings;
+
+/// Decides reviews by a function that injects.
+#[derive(Clone, Copy, Debug)]
+pub struct Admission {
+    inject: Inject,
+}
+
+/// The form of [`crate::inject::inject`].
+pub type Inject = fn(&Settings, &Target<'_>) -> Result<Outcome, InjectError>;
+
+impl Admission {
+    /// Decides by `inject`.
+    pub fn new(inject: Inject) -> Self {
+        Self { inject }
+    }
+
+    /// Decides a review. Nothing is changed anywhere, so a dry run is no special case.
+    pub(super) fn decide(
+        &self,
+        settings: &Settings,
+        review: Review,
+        path_env: &[(String, String)],
+    ) -> Verdict {
+        let Some(mut request) = review.request else {
+            let message = "the AdmissionReview has no request".to_owned();
+            return Verdict::denied(
+                Subject::default(),
+                String::new(),
+                "no_request",
+                400,
+                message,
+            );
+        };
+        let uid = std::mem::take(&mut request.uid);
+        let subject = Subject::of(&request, &uid);
+        if let Some(reason) = not_a_new_pod(&request) {
+            return Verdict::skipped(subject, uid, &reason);
+        }
+        if !request.object.is_object() {
+            let message = "request.object is not a pod".to_owned();
+            return Verdict::denied(subject, uid, "bad_pod", 400, message);
+        }
+        let target = Target {
+            pod: &request.object,
+            namespace: &request.namespace,
+            workload: None,
+            path_env,
+            rules: Rules::Admission,
+        };
+        match (self.inject)(settings, &target) {
+            Ok(Outcome::Skipped(reason)) => Verdict::skipped(subject, uid, &reason),
+            Ok(Outcome::Injected(injection)) => {
+                let response = Response::allow(uid.clone()).with_patch(&injection.patch);
+                match response {
+                    Ok(response) => Verdict {
+                        subject,
+                        result: CallResult::Injected,
+                        reason: "",
+                        problem: None,
+                        response: response.with_warnings(&injection.warnings),
+                        bytes: 0,
+                    },
+                    Err(error) => Verdict::broken(subject, uid, "internal", error.to_string()),
+                }
+            }
+            Err(error) => {
+                let (word, message) = (error.word(), error.to_string());
+                match fault(&error) {
+                    Fault::User => Verdict::denied(subject, uid, word, 400, message),
+                    Fault::Ours => Verdict::broken(subject, uid, word, message),
+                }
+            }
+        }
+    }
+}
+
+/// What was decided, for the answer, the log and the metrics.
+#[derive(Debug)]
+pub(super) struct Verdict {
+    subject: Subject,
+    pub(super) result: CallResult,
+    /// The word of the reason; empty for an injection.
+    pub(super) reason: &'static str,
+    /// What the log is told of a denial.
+    problem: Option<String>,
+    pub(super) response: Response,
+    /// The size of the answer, once it is written.
+    pub(super) bytes: usize,
+}
+
+impl Verdict {
+    fn skipped(subject: Subject, uid: String, reason: &Reason) -> Self {
+        Self {
+            subject,
+            result: CallResult::Skipped,
+            reason: reason.word(),
+            problem: None,
+            response: Response::allow(uid).with_warnings(std::slice::from_ref(reason)),
+            bytes: 0,
+        }
+    }
+
+    fn denied(
+        subject: Subject,
+        uid: String,
+        reason: &'static str,
+        code: u16,
+        message: String,
+    ) -> Self {
+        Self {
+            subject,
+            result: CallResult::Denied,
+            reason,
+            problem: Some(message.clone()),
+            response: Response::deny(uid, code, message),
+            bytes: 0,
+        }
+    }
+
+    /// A fault of ours or of the configuration: the user is told where to look, the log the rest.
+    fn broken(subject: Subject, uid: String, reason: &'static str, problem: String) -> Self {
+        let message = format!("injection failed ({reason}); the injector's log has the cause");
+        Self {
+            problem: Some(problem),
+            ..Self::denied(subject, uid, reason, 500, message)
+        }
+    }
+
+    /// Writes the one line of this review.
+    pub(super) fn log(&self, took: Duration) {
+        let Subject {
+            uid,
+            namespace,
+            name,
+            dry_run,
+        } = &self.subject;
+        let (result, reason) = (self.result.word(), self.reason);
+        let microseconds = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        let bytes = self.bytes;
+        if let Some(problem) = &self.problem {
+            tracing::warn!(
+                uid,
+                namespace,
+                name,
+                dry_run,
+                result,
+                reason,
+                microseconds,
+                problem,
+                "admission"
+            );
+        } else {
+            tracing::info!(
+                uid,
+                namespace,
+                name,
+                dry_run,
+                result,
+                reason,
+                microseconds,
+                bytes,
+                "admission"
+            );
+        }
+    }
+}
+
+/// What a review is about, for the log.
+#[derive(Debug, Default)]
+struct Subject {
+    uid: String,
+    namespace: String,
+    /// `kind/name` of the owner, or the pod's own name, or what its name will begin with.
+    name: String,
+    dry_run: bool,
+}
+
+impl Subject {
+    fn of(request: &Request, uid: &str) -> Self {
+        let metadata = &request.object["metadata"];
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let owner = &metadata["ownerReferences"][0];
+        let name = if owner.is_object() {
+            format!("{}/{}", text(&owner["kind"]), text(&owner["name"]))
+        } else if metadata["name"].is_string() {
+            text(&metadata["name"])
+        } else {
+            text(&metadata["generateName"])
+        };
+        Self {
+            uid: uid.to_owned(),
+            namespace: request.namespace.clone(),
+            name,
+            dry_run: request.dry_run,
+        }
+    }
+}
+
+/// Why a request is none that injects: a webhook configuration asks for more than it should.
+///
+/// Whatever is left out of the request counts as right, since a type or an operation may be
+/// missing in hand-written reviews.
+fn not_a_new_pod(request: &Request) -> Option<Reason> {
+    let kind = &request.kind;
+    let is_pod = kind.group.is_empty() && matches!(kind.kind.as_str(), "" | "Pod");
+    if !is_pod || !request.sub_resource.is_empty() {
+        let message = "the webhook is asked about something other than a pod";
+        return Some(Reason::new("not_a_pod", message).with_hint(RULES_HINT));
+    }
+    if !matches!(request.operation.as_str(), "" | "CREATE") {
+        let message = "only a pod that is being created can be injected";
+        return Some(Reason::new("not_a_create", message).with_hint(RULES_HINT));
+    }
+    None
+}
+
+/// Whose fault an injection's failure is.
+enum Fault {
+    /// The pod's: its author can mend it.
+    User,
+    /// The configuration's or the program's.
+    #[expect(dead_code, reason = "no error of injection is ours yet")]
+    Ours,
+}
+
+fn fault(error: &InjectError) -> Fault {
+    match error {
+        InjectError::Annotations(_) | InjectError::Pod(_) => Fault::User,
+    }
+}
+
+const RULES_HINT: &str =
+    "the rules of the MutatingWebhookConfiguration should name CREATE of pods alone";

@@ -1,0 +1,48 @@
+//! Until when a call has to be answered.
+
+use std::time::Duration;
+
+use super::duration;
+
+/// How long a call may take: half a second less than the API server waits (`?timeout=10s`), so
+/// that the answer still reaches it, and never more than `ceiling`.
+///
+/// A timeout of less than a second leaves half of it. A query without a readable timeout leaves
+/// the ceiling.
+pub fn budget(query: Option<&str>, ceiling: Duration) -> Duration {
+    let timeout = query
+        .into_iter()
+        .flat_map(|query| query.split('&'))
+        .filter_map(|pair| pair.strip_prefix("timeout="))
+        .find_map(|text| duration::parse(text).ok());
+    let Some(timeout) = timeout else {
+        return ceiling;
+    };
+    timeout.saturating_sub(MARGIN).max(timeout / 2).min(ceiling)
+}
+
+const MARGIN: Duration = Duration::from_millis(500);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leaves_time_for_the_answer() {
+        let table = [
+            (None, 9000),
+            (Some(""), 9000),
+            (Some("timeout=10s"), 9000),
+            (Some("timeout=30s"), 9000),
+            (Some("timeout=5s"), 4500),
+            (Some("dryRun=All&timeout=1s"), 500),
+            (Some("timeout=600ms"), 300),
+            (Some("timeout=soon"), 9000),
+            (Some("timeout=0"), 0),
+        ];
+        for (query, milliseconds) in table {
+            let budget = budget(query, Duration::from_secs(9));
+            assert_eq!(budget, Duration::from_millis(milliseconds), "{query:?}");
+        }
+    }
+}

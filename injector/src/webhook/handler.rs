@@ -1,0 +1,235 @@
+//! Answers to the API server's calls.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::{Request, State};
+use axum::http::header::{ALLOW, CONTENT_LENGTH, CONTENT_TYPE, LOCATION};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::any;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout_at};
+use tower_http::catch_panic::CatchPanicLayer;
+
+use super::admission::{Admission, Verdict};
+use super::deadline::budget;
+use super::metrics::{CallResult, Metrics};
+use super::path::{self, PathError};
+use super::reload::Configuration;
+use super::review::{self, ReviewError};
+
+/// The webhook's routes: `/inject` and everything below it.
+pub fn router(webhook: Webhook) -> Router {
+    let metrics = Arc::clone(&webhook.metrics);
+    let call = any(call).with_state(Arc::new(webhook));
+    Router::new()
+        .route("/inject", call.clone())
+        .route("/inject/", call.clone())
+        .route("/inject/{*environment}", call)
+        .layer(CatchPanicLayer::custom(move |_panic| {
+            // The panic hook has logged it.
+            metrics.panicked();
+            (StatusCode::INTERNAL_SERVER_ERROR, "internal error\n").into_response()
+        }))
+}
+
+/// Redirects a path to its clean form before it is routed, as Go's server does.
+pub fn redirect_unclean(router: Router) -> Router {
+    router.layer(middleware::from_fn(async |request: Request, next: Next| {
+        let uri = request.uri();
+        let Err(mut clean) = path::clean(uri.path()) else {
+            return next.run(request).await;
+        };
+        if let Some(query) = uri.query() {
+            clean.push('?');
+            clean.push_str(query);
+        }
+        match HeaderValue::try_from(clean) {
+            Ok(clean) => (StatusCode::TEMPORARY_REDIRECT, [(LOCATION, clean)]).into_response(),
+            Err(_) => StatusCode::BAD_REQUEST.into_response(),
+        }
+    }))
+}
+
+/// What answers calls, and within which bounds.
+#[derive(Debug)]
+pub struct Webhook {
+    /// The settings in use.
+    pub configuration: Arc<Configuration>,
+    /// How a review is decided.
+    pub admission: Admission,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
+    /// As many calls are read and answered at a time; further ones wait within their own time.
+    pub places: Semaphore,
+    /// The largest body, in bytes.
+    pub body_limit: usize,
+    /// The longest time a call may take.
+    pub time_limit: Duration,
+}
+
+/// Answers one call and counts it.
+async fn call(State(webhook): State<Arc<Webhook>>, request: Request) -> Response {
+    let start = Instant::now();
+    webhook.metrics.requested();
+    let answer = webhook.answer(request, start).await;
+    let took = start.elapsed();
+    match answer {
+        Ok((verdict, body)) => {
+            webhook
+                .metrics
+                .answered(verdict.result, verdict.reason, true, took);
+            verdict.log(took);
+            ([(CONTENT_TYPE, JSON)], body).into_response()
+        }
+        Err(refusal) => {
+            webhook
+                .metrics
+                .answered(CallResult::Failed, refusal.word(), false, took);
+            tracing::warn!(reason = refusal.word(), problem = %refusal, "call refused");
+            refusal.into_response()
+        }
+    }
+}
+
+impl Webhook {
+    async fn answer(
+        &self,
+        request: Request,
+        start: Instant,
+    ) -> Result<(Verdict, Vec<u8>), Refusal> {
+        let (head, body) = request.into_parts();
+        if head.method != Method::POST {
+            return Err(Refusal::Method);
+        }
+        let path_env = path::environment(head.uri.path()).map_err(Refusal::Path)?;
+        if head
+            .headers
+            .get(CONTENT_LENGTH)
+            .is_some_and(|length| length == "0")
+        {
+            return Err(Refusal::Empty);
+        }
+        if !is_json(&head.headers) {
+            return Err(Refusal::ContentType);
+        }
+        let deadline = start + budget(head.uri.query(), self.time_limit);
+        let Ok(place) = timeout_at(deadline, self.places.acquire()).await else {
+            return Err(Refusal::Busy);
+        };
+        let body = self.read(body, deadline).await?;
+        let review = review::parse(&body).map_err(Refusal::Review)?;
+        let settings = self.configuration.current().ok_or(Refusal::Unconfigured)?;
+        let mut verdict = self.admission.decide(&settings, review, &path_env);
+        drop(place);
+        let body = verdict.response.to_json().map_err(Refusal::Answer)?;
+        verdict.bytes = body.len();
+        Ok((verdict, body))
+    }
+
+    async fn read(&self, body: Body, deadline: Instant) -> Result<Bytes, Refusal> {
+        let reading = Limited::new(body, self.body_limit).collect();
+        let body = match timeout_at(deadline, reading).await {
+            Ok(Ok(body)) => body.to_bytes(),
+            Ok(Err(error)) if error.is::<LengthLimitError>() => {
+                return Err(Refusal::TooLarge {
+                    limit: self.body_limit,
+                });
+            }
+            Ok(Err(_)) => return Err(Refusal::Body),
+            Err(_) => return Err(Refusal::Slow),
+        };
+        if body.is_empty() {
+            Err(Refusal::Empty)
+        } else {
+            Ok(body)
+        }
+    }
+}
+
+/// A call that is not answered with a review. The API server takes it as a failure of the call,
+/// for which the webhook's `failurePolicy` decides.
+#[derive(Debug, thiserror::Error)]
+enum Refusal {
+    #[error("want POST")]
+    Method,
+    #[error("{0}")]
+    Path(PathError),
+    #[error("no body found")]
+    Empty,
+    #[error("invalid Content-Type, want application/json")]
+    ContentType,
+    #[error("the body is larger than {limit} bytes")]
+    TooLarge { limit: usize },
+    #[error("the body cannot be read to its end")]
+    Body,
+    #[error("the body did not arrive in time")]
+    Slow,
+    #[error("too many calls at a time")]
+    Busy,
+    #[error("no configuration is loaded yet")]
+    Unconfigured,
+    #[error("{0}")]
+    Review(ReviewError),
+    #[error("the answer cannot be written: {0}")]
+    Answer(serde_json::Error),
+}
+
+impl Refusal {
+    fn status(&self) -> StatusCode {
+        match self {
+            Self::Path(_) | Self::Empty | Self::Body | Self::Review(_) => StatusCode::BAD_REQUEST,
+            Self::Method => StatusCode::METHOD_NOT_ALLOWED,
+            Self::Slow => StatusCode::REQUEST_TIMEOUT,
+            Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::ContentType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::Answer(_) => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::Busy | Self::Unconfigured => StatusCode::SERVICE_UNAVAILABLE,
+        }
+    }
+
+    /// The word of logs and labels.
+    fn word(&self) -> &'static str {
+        match self {
+            Self::Method => "bad_method",
+            Self::Path(_) => "bad_path",
+            Self::Empty => "no_body",
+            Self::ContentType => "bad_content_type",
+            Self::TooLarge { .. } => "body_too_large",
+            Self::Body => "body_broken",
+            Self::Slow => "body_too_slow",
+            Self::Busy => "busy",
+            Self::Unconfigured => "no_configuration",
+            Self::Review(_) => "bad_review",
+            Self::Answer(_) => "internal",
+        }
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let mut response = (self.status(), format!("{self}\n")).into_response();
+        if matches!(self, Self::Method) {
+            response
+                .headers_mut()
+                .insert(ALLOW, HeaderValue::from_static("POST"));
+        }
+        response
+    }
+}
+
+/// Whether the content type is `application/json`, with or without parameters.
+fn is_json(headers: &HeaderMap) -> bool {
+    let text = headers
+        .get(CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok());
+    let essence = text.and_then(|text| text.split(';').next());
+    essence.is_some_and(|essence| essence.trim().eq_ignore_ascii_case("application/json"))
+}
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");

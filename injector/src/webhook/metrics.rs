@@ -1,0 +1,268 @@
+//! What the injector counts.
+//!
+//! The five `sidecar_injection_*` names of Istio keep their names and meaning, so that dashboards
+//! and alerts go on working; what they cannot tell is in the families beside them.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use prometheus_client::encoding::{EncodeLabelSet, text};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+
+/// Every metric of the process, each to be used where the event is.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    requests: Counter,
+    success: Counter,
+    failure: Counter,
+    skip: Counter,
+    time: Histogram,
+    results: Family<Labels, Counter>,
+    panics: Counter,
+    pub(super) connections: Gauge,
+    handshake_failures: Family<Cause, Counter>,
+    expired_connections: Family<Cause, Counter>,
+    certificate_not_after: Gauge,
+    generation: Gauge,
+    refused: Counter,
+    refused_at: Gauge,
+}
+
+impl Metrics {
+    /// Registers every metric.
+    pub fn new() -> Self {
+        let mut metrics = Self {
+            registry: Registry::default(),
+            requests: Counter::default(),
+            success: Counter::default(),
+            failure: Counter::default(),
+            skip: Counter::default(),
+            time: Histogram::new(SECONDS),
+            results: Family::default(),
+            panics: Counter::default(),
+            connections: Gauge::default(),
+            handshake_failures: Family::default(),
+            expired_connections: Family::default(),
+            certificate_not_after: Gauge::default(),
+            generation: Gauge::default(),
+            refused: Counter::default(),
+            refused_at: Gauge::default(),
+        };
+        metrics.register();
+        metrics
+    }
+
+    /// A call of the webhook arrived, whatever becomes of it.
+    pub(super) fn requested(&self) {
+        self.requests.inc();
+    }
+
+    /// A call was answered: with which result, why, and after how long. `answered` is whether the
+    /// answer is a review, which Istio counts as success even when it denies.
+    pub(super) fn answered(
+        &self,
+        result: CallResult,
+        reason: &'static str,
+        answered: bool,
+        took: Duration,
+    ) {
+        if answered {
+            self.success.inc();
+        }
+        match result {
+            CallResult::Injected => {}
+            CallResult::Skipped => {
+                self.skip.inc();
+            }
+            CallResult::Denied | CallResult::Failed => {
+                self.failure.inc();
+            }
+        }
+        self.time.observe(took.as_secs_f64());
+        self.results
+            .get_or_create(&Labels {
+                result: result.word(),
+                reason,
+            })
+            .inc();
+    }
+
+    /// A call ended in a panic and was answered with an error.
+    pub(super) fn panicked(&self) {
+        self.panics.inc();
+        self.failure.inc();
+        let labels = Labels {
+            result: CallResult::Failed.word(),
+            reason: "panic",
+        };
+        self.results.get_or_create(&labels).inc();
+    }
+
+    /// A TLS handshake failed.
+    pub(super) fn handshake_failed(&self, cause: &'static str) {
+        self.handshake_failures
+            .get_or_create(&Cause { cause })
+            .inc();
+    }
+
+    /// A connection was closed since its phase took too long.
+    pub(super) fn connection_expired(&self, cause: &'static str) {
+        self.expired_connections
+            .get_or_create(&Cause { cause })
+            .inc();
+    }
+
+    /// New settings are in use; `generation` counts them from 1.
+    pub(super) fn configured(&self, generation: i64) {
+        self.generation.set(generation);
+    }
+
+    /// A configuration was refused.
+    pub(super) fn configuration_refused(&self) {
+        self.refused.inc();
+        self.refused_at.set(Timestamp::now().as_second());
+    }
+
+    /// Writes everything in the OpenMetrics text format. The certificate's end is asked for by
+    /// the scrape, since it changes without an event here.
+    pub(super) fn encode(&self, certificate_not_after: Option<Timestamp>) -> String {
+        self.certificate_not_after
+            .set(certificate_not_after.map_or(0, Timestamp::as_second));
+        let mut page = String::with_capacity(8 * 1024);
+        if text::encode(&mut page, &self.registry).is_err() {
+            tracing::error!("metrics cannot be written");
+        }
+        page
+    }
+
+    fn register(&mut self) {
+        let Self { registry, .. } = self;
+        registry.register(
+            "sidecar_injection_requests",
+            "Calls of the webhook",
+            self.requests.clone(),
+        );
+        registry.register(
+            "sidecar_injection_success",
+            "Calls answered with a review, also those that skip or deny",
+            self.success.clone(),
+        );
+        registry.register(
+            "sidecar_injection_failure",
+            "Calls that failed or were denied",
+            self.failure.clone(),
+        );
+        registry.register(
+            "sidecar_injection_skip",
+            "Calls that left the pod as it is",
+            self.skip.clone(),
+        );
+        registry.register(
+            "sidecar_injection_time_seconds",
+            "Time from the head of a call to its answer",
+            self.time.clone(),
+        );
+        registry.register(
+            "sidecar_injection",
+            "Calls by result (injected, skipped, denied, failed) and reason",
+            self.results.clone(),
+        );
+        registry.register(
+            "sidecar_injector_panics",
+            "Calls that ended in a panic",
+            self.panics.clone(),
+        );
+        registry.register(
+            "sidecar_injector_connections",
+            "Open connections to the webhook, also those in their handshake",
+            self.connections.clone(),
+        );
+        registry.register(
+            "sidecar_injector_handshake_failures",
+            "TLS handshakes that failed, by cause (timeout, error)",
+            self.handshake_failures.clone(),
+        );
+        registry.register(
+            "sidecar_injector_expired_connections",
+            "Connections closed for their slowness, by phase (idle, head, review, reply)",
+            self.expired_connections.clone(),
+        );
+        registry.register(
+            "sidecar_injector_certificate_not_after_timestamp_seconds",
+            "When the serving certificate expires; 0 while there is none",
+            self.certificate_not_after.clone(),
+        );
+        registry.register(
+            "sidecar_injector_configuration_generation",
+            "How often a configuration was taken into use; 0 while there is none",
+            self.generation.clone(),
+        );
+        registry.register(
+            "sidecar_injector_configuration_refused",
+            "Configurations refused in favour of the last good one",
+            self.refused.clone(),
+        );
+        registry.register(
+            "sidecar_injector_configuration_refused_timestamp_seconds",
+            "When a configuration was last refused; 0 for never",
+            self.refused_at.clone(),
+        );
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// What came of a call.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum CallResult {
+    /// The review was answered with a patch.
+    Injected,
+    /// The review was answered without one.
+    Skipped,
+    /// The review was answered with a denial.
+    Denied,
+    /// There was no answer to the review.
+    Failed,
+}
+
+impl CallResult {
+    /// The word of logs and labels.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Injected => "injected",
+            Self::Skipped => "skipped",
+            Self::Denied => "denied",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// The content type of the metrics page.
+pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+#[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
+struct Labels {
+    result: &'static str,
+    reason: &'static str,
+}
+
+#[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
+struct Cause {
+    cause: &'static str,
+}
+
+/// From 50 µs, since a review takes well below a millisecond, to Istio's own buckets, which
+/// queries may name.
+const SECONDS: [f64; 18] = [
+    0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 1.0, 3.0,
+    5.0, 10.0, 20.0, 30.0, 60.0,
+];

@@ -1,0 +1,237 @@
+//! What the flags mean, given where the process runs.
+
+use std::path::PathBuf;
+
+use webhook_certs::cluster;
+use webhook_certs::files::CertificateFiles;
+
+use super::args::{Args, NativeSidecars};
+use super::limits::Limits;
+use super::reload::config_maps::ConfigMaps;
+use super::reload::files::Files;
+use crate::settings::Process;
+
+/// Where the process gets what it needs.
+///
+/// A cluster is used only by a process that was told of one: by `--kubeconfig`, or by running as a
+/// pod with a service account.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Options {
+    /// Where the configuration comes from.
+    pub configuration: ConfigurationSource,
+    /// Where the certificate comes from.
+    pub certificate: CertificateSource,
+    /// How to reach the cluster; `None` when nothing is wanted from it.
+    pub cluster: Option<ClusterAccess>,
+}
+
+/// Where the configuration comes from.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum ConfigurationSource {
+    /// Files, and the built-in default for each document without one.
+    Files(Files),
+    /// The control plane's ConfigMaps.
+    ConfigMaps(ConfigMaps),
+}
+
+/// Where the certificate comes from.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum CertificateSource {
+    /// Files that somebody else keeps.
+    Files(CertificateFiles),
+    /// The CA in the cluster's Secret.
+    Cluster(Box<cluster::Options>),
+    /// A CA and a leaf made at the start, gone at the end.
+    InMemory {
+        /// What the leaf is called beside this host's names.
+        names: Vec<String>,
+        /// Where the CA's certificate is to be written.
+        write_ca: Option<PathBuf>,
+    },
+}
+
+/// How to reach the cluster.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum ClusterAccess {
+    /// As a pod of it.
+    Pod,
+    /// By a kubeconfig.
+    Kubeconfig(PathBuf),
+}
+
+impl Options {
+    /// Decides. `in_pod` is whether the process runs as a pod with a service account.
+    pub fn new(args: &Args, in_pod: bool) -> Result<Self, OptionsError> {
+        let access = match &args.kubeconfig {
+            Some(path) => Some(ClusterAccess::Kubeconfig(path.clone())),
+            None => in_pod.then_some(ClusterAccess::Pod),
+        };
+        let configuration = configuration(args, access.is_some());
+        let certificate = certificate(args, access.is_some());
+        if args.certificate.write_ca.is_some()
+            && !matches!(certificate, CertificateSource::InMemory { .. })
+        {
+            return Err(OptionsError::WriteCa);
+        }
+        let is_wanted = matches!(configuration, ConfigurationSource::ConfigMaps(_))
+            || matches!(certificate, CertificateSource::Cluster(_));
+        Ok(Self {
+            configuration,
+            certificate,
+            cluster: access.filter(|_| is_wanted),
+        })
+    }
+}
+
+/// Flags that contradict where the process runs.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum OptionsError {
+    /// The CA in the cluster is in a Secret and in the webhook configuration already.
+    #[error(
+        "--writeCaFile: no CA is made here, since the certificate comes from the cluster\n\
+         hint: --writeCaFile is for a process without --kubeconfig outside of a cluster"
+    )]
+    WriteCa,
+}
+
+/// What the settings are told of the process.
+pub(super) fn process(args: &Args) -> Process {
+    Process {
+        revision: args.revision.clone(),
+        native_sidecars: args.configuration.native_sidecars != NativeSidecars::False,
+        compliance_policy: args.configuration.compliance_policy.clone(),
+    }
+}
+
+/// The limits of the webhook's listener.
+pub(super) fn limits(args: &Args) -> Limits {
+    let args = &args.limits;
+    Limits {
+        connections: args.connections as usize,
+        handshake: args.handshake,
+        head: args.head,
+        review: args.review + Limits::default().reply,
+        idle: args.idle,
+        ..Limits::default()
+    }
+}
+
+fn configuration(args: &Args, has_cluster: bool) -> ConfigurationSource {
+    let files = Files {
+        inject_config: args.configuration.inject_config.clone(),
+        values: args.configuration.values.clone(),
+        mesh_config: args.configuration.mesh_config.clone(),
+    };
+    if has_cluster && files == Files::default() {
+        return ConfigurationSource::ConfigMaps(ConfigMaps {
+            namespace: args.namespace.clone(),
+            revision: args.revision.clone(),
+        });
+    }
+    ConfigurationSource::Files(files)
+}
+
+fn certificate(args: &Args, has_cluster: bool) -> CertificateSource {
+    let certificate = &args.certificate;
+    if let (Some(chain), Some(key)) = (&certificate.certificate, &certificate.key) {
+        let (certificate, key) = (chain.clone(), key.clone());
+        return CertificateSource::Files(CertificateFiles { certificate, key });
+    }
+    if !has_cluster {
+        return CertificateSource::InMemory {
+            names: certificate.extra_names.clone(),
+            write_ca: certificate.write_ca.clone(),
+        };
+    }
+    let defaults = cluster::Options::default();
+    let revision = match args.revision.as_str() {
+        "" => defaults.revision.clone(),
+        revision => revision.to_owned(),
+    };
+    let suffix = match revision.as_str() {
+        "default" => String::new(),
+        revision => format!("-{revision}"),
+    };
+    CertificateSource::Cluster(Box::new(cluster::Options {
+        namespace: args.namespace.clone(),
+        service: certificate.service.clone(),
+        cluster_domain: certificate.cluster_domain.clone(),
+        extra_names: certificate.extra_names.clone(),
+        revision,
+        webhook_configurations: vec![format!("istio-sidecar-injector{suffix}")],
+        ..defaults
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    fn options(flags: &str, in_pod: bool) -> Result<Options, OptionsError> {
+        let flags = flags.split_whitespace();
+        let args = Args::parse_from(std::iter::once("sidecar-injector").chain(flags));
+        Options::new(&args, in_pod)
+    }
+
+    #[test]
+    fn needs_no_cluster_unless_told_of_one() {
+        let options = options("", false).unwrap();
+        assert_eq!(options.cluster, None);
+        assert_eq!(
+            options.configuration,
+            ConfigurationSource::Files(Files::default())
+        );
+        assert!(matches!(
+            options.certificate,
+            CertificateSource::InMemory { .. }
+        ));
+    }
+
+    #[test]
+    fn takes_everything_from_the_cluster_it_runs_in() {
+        let options = options("--revision canary --namespace mesh", true).unwrap();
+        assert_eq!(options.cluster, Some(ClusterAccess::Pod));
+        let maps = ConfigMaps {
+            namespace: "mesh".to_owned(),
+            revision: "canary".to_owned(),
+        };
+        assert_eq!(options.configuration, ConfigurationSource::ConfigMaps(maps));
+        let CertificateSource::Cluster(certificate) = options.certificate else {
+            panic!()
+        };
+        assert_eq!(
+            certificate.webhook_configurations,
+            ["istio-sidecar-injector-canary"]
+        );
+        assert_eq!(
+            (
+                certificate.namespace.as_str(),
+                certificate.revision.as_str()
+            ),
+            ("mesh", "canary")
+        );
+    }
+
+    #[test]
+    fn files_stand_for_the_cluster() {
+        let files = "--valuesFile v --tlsCertFile c --tlsKeyFile k";
+        let both = options(files, true).unwrap();
+        assert_eq!(both.cluster, None);
+        assert!(matches!(both.configuration, ConfigurationSource::Files(_)));
+        assert!(matches!(both.certificate, CertificateSource::Files(_)));
+        let one = options("--valuesFile v --kubeconfig k", false).unwrap();
+        assert_eq!(one.cluster, Some(ClusterAccess::Kubeconfig("k".into())));
+        assert!(matches!(one.certificate, CertificateSource::Cluster(_)));
+    }
+
+    #[test]
+    fn refuses_to_write_a_ca_that_it_does_not_make() {
+        assert_eq!(
+            options("--writeCaFile ca", true),
+            Err(OptionsError::WriteCa)
+        );
+        assert!(options("--writeCaFile ca", false).is_ok());
+    }
+}

@@ -1,0 +1,202 @@
+//! The webhook's URL path, which can carry environment for the proxy:
+//! `/inject/cluster/c1/net/n1`.
+//!
+//! Remote clusters are told apart by it. The rules are Istio's, with what Go's HTTP server does to
+//! a path before a handler sees it.
+
+use std::collections::BTreeMap;
+
+/// Whether a path is as Go's server would clean it: no empty, `.` or `..` segments; a trailing
+/// slash is kept. Otherwise the clean path, to which the client is to be redirected.
+pub fn clean(path: &str) -> Result<(), String> {
+    let inner = path.strip_prefix('/').unwrap_or(path);
+    let (inner, slash) = match inner.strip_suffix('/') {
+        Some(inner) => (inner, "/"),
+        None => (inner, ""),
+    };
+    let is_clean = path.starts_with('/')
+        && (path == "/" || inner.split('/').all(|s| !matches!(s, "" | "." | "..")));
+    if is_clean {
+        return Ok(());
+    }
+    let mut kept: Vec<&str> = Vec::new();
+    for segment in inner.split('/') {
+        match segment {
+            "" | "." => {}
+            ".." => {
+                kept.pop();
+            }
+            segment => kept.push(segment),
+        }
+    }
+    if kept.is_empty() {
+        return Err("/".to_owned());
+    }
+    Err(format!("/{}{slash}", kept.join("/")))
+}
+
+/// Reads the environment that a path carries; sorted by name, each name once, the last value
+/// given for it.
+///
+/// `path` is as it stands in the request line, without the query. A key without a value at the
+/// end is left out.
+pub fn environment(path: &str) -> Result<Vec<(String, String)>, PathError> {
+    let path = decode(path)?;
+    let path = path.strip_suffix('/').unwrap_or(&path);
+    let Some(rest) = path.splitn(3, '/').nth(2) else {
+        return Ok(Vec::new());
+    };
+    let mut environment = BTreeMap::new();
+    if rest.starts_with(ENV_MARK) {
+        let pairs = rest.split(ENV_MARK).filter_map(|item| item.split_once('='));
+        for (key, value) in pairs.filter(|(key, _)| !key.is_empty()) {
+            environment.insert(variable(key), value.to_owned());
+        }
+    } else {
+        let mut segments = rest.split('/');
+        while let (Some(key), Some(value)) = (segments.next(), segments.next()) {
+            environment.insert(variable(key), value.replace("--slash--", "/"));
+        }
+    }
+    Ok(environment.into_iter().collect())
+}
+
+/// A path whose percent-encoding cannot be decoded to text.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("path {path:?}: the percent-encoding is not valid UTF-8 text")]
+pub struct PathError {
+    /// The path as it was requested.
+    pub path: String,
+}
+
+/// The variable's name for a key of the path.
+fn variable(key: &str) -> String {
+    match key {
+        "cluster" => "ISTIO_META_CLUSTER_ID".to_owned(),
+        "net" => "ISTIO_META_NETWORK".to_owned(),
+        other => other.to_uppercase(),
+    }
+}
+
+fn decode(path: &str) -> Result<String, PathError> {
+    let wrong = || PathError {
+        path: path.to_owned(),
+    };
+    let mut bytes = Vec::with_capacity(path.len());
+    let mut rest = path.bytes();
+    while let Some(byte) = rest.next() {
+        if byte != b'%' {
+            bytes.push(byte);
+            continue;
+        }
+        let mut digit = || {
+            let digit = char::from(rest.next()?).to_digit(16)?;
+            u8::try_from(digit).ok()
+        };
+        let (high, low) = digit().zip(digit()).ok_or_else(wrong)?;
+        bytes.push(high << 4 | low);
+    }
+    String::from_utf8(bytes).map_err(|_| wrong())
+}
+
+/// What starts each item of the older form, `/inject/:ENV:net=n1:ENV:cluster=c1`.
+const ENV_MARK: &str = ":ENV:";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(path: &str) -> String {
+        let pairs = environment(path).unwrap();
+        pairs
+            .iter()
+            .map(|(k, v)| format!("{k}={v}"))
+            .collect::<Vec<_>>()
+            .join(" ")
+    }
+
+    #[test]
+    fn reads_the_environment_of_a_path() {
+        let table = [
+            ("/inject", ""),
+            ("/inject/", ""),
+            ("/inject/cluster", ""),
+            ("/inject/cluster/c1", "ISTIO_META_CLUSTER_ID=c1"),
+            ("/inject/net/n1/", "ISTIO_META_NETWORK=n1"),
+            (
+                "/inject/net/n1/cluster/c1",
+                "ISTIO_META_CLUSTER_ID=c1 ISTIO_META_NETWORK=n1",
+            ),
+            ("/inject/cluster/c1/net", "ISTIO_META_CLUSTER_ID=c1"),
+            ("/inject/custom_env/v", "CUSTOM_ENV=v"),
+            ("/inject/A--slash--b/c", "A--SLASH--B=c"),
+            ("/inject/url/a--slash--b--slash--c", "URL=a/b/c"),
+            ("/inject/net/one/net/two", "ISTIO_META_NETWORK=two"),
+            ("/inject/net/n%201", "ISTIO_META_NETWORK=n 1"),
+            (
+                "/inject/net/a%2Fcluster/c1",
+                "CLUSTER=c1 ISTIO_META_NETWORK=a",
+            ),
+            (
+                "/inject/:ENV:net=n1:ENV:cluster=c1",
+                "ISTIO_META_CLUSTER_ID=c1 ISTIO_META_NETWORK=n1",
+            ),
+            ("/inject/:ENV:net=a/b", "ISTIO_META_NETWORK=a/b"),
+            (
+                "/inject/:ENV:net=a--slash--b",
+                "ISTIO_META_NETWORK=a--slash--b",
+            ),
+            (
+                "/inject/:ENV:empty=:ENV:=v:ENV:=:ENV:bare:ENV:k=a=b",
+                "EMPTY= K=a=b",
+            ),
+            ("/inject/%3AENV%3Anet=n1", "ISTIO_META_NETWORK=n1"),
+        ];
+        for (path, expected) in table {
+            assert_eq!(read(path), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn refuses_broken_encodings() {
+        for path in [
+            "/inject/net/%",
+            "/inject/net/%4",
+            "/inject/net/%zz",
+            "/inject/net/%ff",
+        ] {
+            assert_eq!(
+                environment(path),
+                Err(PathError {
+                    path: path.to_owned()
+                })
+            );
+        }
+    }
+
+    #[test]
+    fn cleans_as_go_does() {
+        for path in [
+            "/",
+            "/inject",
+            "/inject/",
+            "/inject/net/n1/",
+            "/inject/..a",
+            "/inject/%2F",
+        ] {
+            assert_eq!(clean(path), Ok(()), "{path}");
+        }
+        let table = [
+            ("", "/"),
+            ("//", "/"),
+            ("//inject", "/inject"),
+            ("/inject//", "/inject/"),
+            ("/inject/cluster//net/n1", "/inject/cluster/net/n1"),
+            ("/inject/./net/../x", "/inject/x"),
+            ("/../..", "/"),
+        ];
+        for (path, expected) in table {
+            assert_eq!(clean(path), Err(expected.to_owned()), "{path}");
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! Configuration from the ConfigMaps of the control plane's namespace.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::{StreamExt, stream};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::runtime::watcher::{self, Event};
+use kube::runtime::{WatchStreamExt, watcher as watch};
+use kube::{Api, Client};
+
+use super::{Configuration, Text, Texts};
+
+/// Where the ConfigMaps are.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ConfigMaps {
+    /// The control plane's namespace.
+    pub namespace: String,
+    /// The control plane's revision; empty or `default` is the one without a suffix.
+    pub revision: String,
+}
+
+impl ConfigMaps {
+    /// Offers the documents to `configuration` at every change, for ever.
+    ///
+    /// The watches are pinned to the two names, which is all that the permissions allow.
+    pub async fn watch(self, client: Client, configuration: Arc<Configuration>) {
+        let api: Api<ConfigMap> = Api::namespaced(client, &self.namespace);
+        let events = |slot: Slot| {
+            let config =
+                watcher::Config::default().fields(&format!("metadata.name={}", self.name(slot)));
+            watch(api.clone(), config)
+                .default_backoff()
+                .map(move |event| (slot, event))
+        };
+        let mut events = Box::pin(stream::select(events(Slot::Sidecar), events(Slot::Mesh)));
+        let mut seen = Seen::default();
+        let mut last = Ok(None);
+        loop {
+            let Some((slot, event)) = events.next().await else {
+                return;
+            };
+            self.note(&mut seen, slot, event);
+            // Both maps are often applied by one command: wait for what belongs together.
+            while let Ok(Some((slot, event))) = tokio::time::timeout(SETTLE, events.next()).await {
+                self.note(&mut seen, slot, event);
+            }
+            let now = self.texts(&seen);
+            if now == last {
+                continue;
+            }
+            match &now {
+                Ok(None) => {}
+                // Refusals are logged where they are decided; the last good settings stay.
+                Ok(Some(texts)) => drop(configuration.offer(texts)),
+                Err(problem) => configuration.refuse(problem),
+            }
+            last = now;
+        }
+    }
+
+    fn note(&self, seen: &mut Seen, slot: Slot, event: Result<Event<ConfigMap>, watcher::Error>) {
+        match event {
+            Ok(event) => seen.apply(slot, event),
+            Err(error) => {
+                let map = format!("{}/{}", self.namespace, self.name(slot));
+                tracing::warn!(config_map = map, %error, "watch failed; it is tried again");
+            }
+        }
+    }
+
+    /// The documents once both maps are known; an error says which map or key is missing.
+    fn texts(&self, seen: &Seen) -> Result<Option<Texts>, MissingDocument> {
+        let Seen { sidecar, mesh } = seen;
+        if !(sidecar.is_known && mesh.is_known) {
+            return Ok(None);
+        }
+        let text = |slot, key: &str, data: Option<&BTreeMap<String, String>>| {
+            let source = format!("ConfigMap {}/{}, {key}", self.namespace, self.name(slot));
+            match data.and_then(|data| data.get(key)) {
+                Some(text) => Ok(Text {
+                    source,
+                    text: text.clone(),
+                }),
+                None => Err(MissingDocument(source)),
+            }
+        };
+        Ok(Some(Texts {
+            inject_config: Some(text(Slot::Sidecar, "config", sidecar.data.as_ref())?),
+            values: Some(text(Slot::Sidecar, "values", sidecar.data.as_ref())?),
+            // Istio runs on its defaults without a mesh document, and so do we.
+            mesh_config: text(Slot::Mesh, "mesh", mesh.data.as_ref()).ok(),
+        }))
+    }
+
+    fn name(&self, slot: Slot) -> String {
+        let base = match slot {
+            Slot::Sidecar => "istio-sidecar-injector",
+            Slot::Mesh => "istio",
+        };
+        match self.revision.as_str() {
+            "" | "default" => base.to_owned(),
+            revision => format!("{base}-{revision}"),
+        }
+    }
+}
+
+/// A ConfigMap, or a key of it, that has to be there and is not.
+#[derive(Debug, Eq, PartialEq, thiserror::Error)]
+#[error("{0}: missing")]
+struct MissingDocument(String);
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Slot {
+    Sidecar,
+    Mesh,
+}
+
+/// What the watches have shown so far.
+#[derive(Debug, Default)]
+struct Seen {
+    sidecar: Known,
+    mesh: Known,
+}
+
+impl Seen {
+    fn apply(&mut self, slot: Slot, event: Event<ConfigMap>) {
+        let known = match slot {
+            Slot::Sidecar => &mut self.sidecar,
+            Slot::Mesh => &mut self.mesh,
+        };
+        match event {
+            // Until the list ends, what was known before still counts.
+            Event::Init => known.is_listed = false,
+            Event::InitApply(map) => {
+                known.is_listed = true;
+                known.data = map.data;
+            }
+            Event::InitDone => {
+                known.is_known = true;
+                if !known.is_listed {
+                    known.data = None;
+                }
+            }
+            Event::Apply(map) => known.data = map.data,
+            Event::Delete(_) => known.data = None,
+        }
+    }
+}
+
+/// What is known of one ConfigMap.
+#[derive(Debug, Default)]
+struct Known {
+    /// Whether a list of it has ended.
+    is_known: bool,
+    /// Whether the list that is going on has shown it.
+    is_listed: bool,
+    /// Its data, `None` where there is none.
+    data: Option<BTreeMap<String, String>>,
+}
+
+/// How long the maps have to stay the same.
+const SETTLE: Duration = Duration::from_millis(100);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(entries: &[(&str, &str)]) -> ConfigMap {
+        let data = entries
+            .iter()
+            .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+            .collect();
+        ConfigMap {
+            data: Some(data),
+            ..ConfigMap::default()
+        }
+    }
+
+    #[test]
+    fn waits_for_both_maps_and_takes_them_together() {
+        let maps = ConfigMaps {
+            namespace: "istio-system".to_owned(),
+            revision: "canary".to_owned(),
+        };
+        let mut seen = Seen::default();
+        seen.apply(
+            Slot::Sidecar,
+            Event::InitApply(map(&[("config", "c"), ("values", "v")])),
+        );
+        seen.apply(Slot::Sidecar, Event::InitDone);
+        assert_eq!(maps.texts(&seen), Ok(None));
+        seen.apply(Slot::Mesh, Event::Init);
+        seen.apply(Slot::Mesh, Event::InitDone);
+        let texts = maps.texts(&seen).unwrap().unwrap();
+        let config = texts.inject_config.unwrap();
+        assert_eq!(
+            config.source,
+            "ConfigMap istio-system/istio-sidecar-injector-canary, config"
+        );
+        assert_eq!((config.text.as_str(), texts.mesh_config), ("c", None));
+        seen.apply(Slot::Mesh, Event::Apply(map(&[("mesh", "m")])));
+        assert_eq!(
+            maps.texts(&seen)
+                .unwrap()
+                .unwrap()
+                .mesh_config
+                .unwrap()
+                .text,
+            "m"
+        );
+    }
+
+    #[test]
+    fn names_what_is_missing() {
+        let maps = ConfigMaps {
+            namespace: "mesh".to_owned(),
+            revision: "default".to_owned(),
+        };
+        let mut seen = Seen::default();
+        seen.apply(Slot::Mesh, Event::InitDone);
+        seen.apply(Slot::Sidecar, Event::InitApply(map(&[("config", "c")])));
+        seen.apply(Slot::Sidecar, Event::InitDone);
+        let message = maps.texts(&seen).unwrap_err().to_string();
+        assert_eq!(
+            message,
+            "ConfigMap mesh/istio-sidecar-injector, values: missing"
+        );
+        // Deleted while the watch was interrupted: the next list does not show it.
+        seen.apply(Slot::Sidecar, Event::Init);
+        assert!(
+            maps.texts(&seen)
+                .unwrap_err()
+                .to_string()
+                .contains("values")
+        );
+        seen.apply(Slot::Sidecar, Event::InitDone);
+        let message = maps.texts(&seen).unwrap_err().to_string();
+        assert_eq!(
+            message,
+            "ConfigMap mesh/istio-sidecar-injector, config: missing"
+        );
+    }
+}

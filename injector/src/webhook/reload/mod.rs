@@ -1,0 +1,114 @@
+//! The configuration in use, replaced without a restart.
+//!
+//! [`files`] and [`config_maps`] watch where it comes from; both hand whole sets of documents to
+//! [`Configuration::offer`], so that all of them change together.
+
+use std::fmt::Display;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use arc_swap::ArcSwapOption;
+
+use super::metrics::Metrics;
+use crate::settings::{Document, Documents, Process, Settings};
+
+pub mod config_maps;
+pub mod files;
+
+/// The settings in use: the last good ones that were offered.
+#[derive(Debug)]
+pub struct Configuration {
+    current: ArcSwapOption<Settings>,
+    generation: AtomicI64,
+    process: Process,
+    metrics: Arc<Metrics>,
+}
+
+impl Configuration {
+    /// Nothing is configured yet.
+    pub fn new(process: Process, metrics: Arc<Metrics>) -> Self {
+        Self {
+            current: ArcSwapOption::empty(),
+            generation: AtomicI64::new(0),
+            process,
+            metrics,
+        }
+    }
+
+    /// The settings in use, for one review from its start to its end; `None` before the first
+    /// good ones.
+    pub fn current(&self) -> Option<Arc<Settings>> {
+        self.current.load_full()
+    }
+
+    /// Takes the documents into use, all together. When one cannot be used, the settings stay what
+    /// they are, and the refusal is logged and counted.
+    pub fn offer(&self, texts: &Texts) -> Result<(), crate::settings::SettingsError> {
+        let documents = texts.documents();
+        match Settings::parse(&documents, self.process.clone()) {
+            Ok(settings) => {
+                self.current.store(Some(Arc::new(settings)));
+                let generation = self.generation.fetch_add(1, Ordering::AcqRel) + 1;
+                self.metrics.configured(generation);
+                tracing::info!(generation, sources = %texts.sources(), "configuration in use");
+                Ok(())
+            }
+            Err(error) => {
+                self.refuse(&error);
+                Err(error)
+            }
+        }
+    }
+
+    /// Logs and counts a configuration that cannot be used; the last good one stays.
+    pub(super) fn refuse(&self, problem: &dyn Display) {
+        self.metrics.configuration_refused();
+        let kept = self.generation.load(Ordering::Acquire);
+        tracing::error!(%problem, kept_generation = kept, "configuration refused");
+    }
+}
+
+/// The texts of one configuration; a document that is not there stands for its default.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Texts {
+    /// The document `config`.
+    pub inject_config: Option<Text>,
+    /// The document `values`.
+    pub values: Option<Text>,
+    /// The document `mesh`.
+    pub mesh_config: Option<Text>,
+}
+
+/// A document's text, and where it came from.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Text {
+    /// For messages: a path, or `ConfigMap namespace/name, key`.
+    pub source: String,
+    /// The text itself.
+    pub text: String,
+}
+
+impl Texts {
+    fn documents(&self) -> Documents<'_> {
+        fn document(text: &Text) -> Document<'_> {
+            Document {
+                source: &text.source,
+                text: &text.text,
+            }
+        }
+        Documents {
+            inject_config: self.inject_config.as_ref().map(document),
+            values: self.values.as_ref().map(document),
+            mesh_config: self.mesh_config.as_ref().map(document),
+        }
+    }
+
+    fn sources(&self) -> String {
+        let named = [&self.inject_config, &self.values, &self.mesh_config]
+            .map(|text| text.as_ref().map_or("built in", |text| &text.source));
+        format!(
+            "config: {}; values: {}; mesh: {}",
+            named[0], named[1], named[2]
+        )
+    }
+}

@@ -1,0 +1,248 @@
+//! The AdmissionReview envelope of `admission.k8s.io/v1`.
+//!
+//! The pod stays a JSON value, so that no field is lost that this build does not know.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::reason::Reason;
+
+/// Parses a review's bytes. Anything after the document is an error, as is another version.
+pub fn parse(body: &[u8]) -> Result<Review, ReviewError> {
+    let review: Review = serde_json::from_slice(body).map_err(ReviewError::Json)?;
+    if review.api_version != API_VERSION || review.kind != KIND {
+        let Review {
+            api_version, kind, ..
+        } = review;
+        return Err(ReviewError::Version { api_version, kind });
+    }
+    Ok(review)
+}
+
+/// What the API server sends.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Review {
+    #[serde(default)]
+    api_version: String,
+    #[serde(default)]
+    kind: String,
+    /// The question; a review without one is answered with a denial.
+    pub request: Option<Request>,
+}
+
+/// What is asked: may this object be created, and with which changes.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Request {
+    /// Identifies the question; the answer repeats it.
+    pub uid: String,
+    /// The object's type.
+    pub kind: Kind,
+    /// Empty for the object itself, else for example `status`.
+    pub sub_resource: String,
+    /// The namespace of the request.
+    pub namespace: String,
+    /// `CREATE`, `UPDATE`, `DELETE` or `CONNECT`.
+    pub operation: String,
+    /// Whether nothing is to be persisted.
+    pub dry_run: bool,
+    /// The object as the user sent it.
+    pub object: Value,
+}
+
+/// An object's type.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Kind {
+    /// The API group; empty for the core group.
+    pub group: String,
+    /// For example `Pod`.
+    pub kind: String,
+}
+
+/// The answer to a [`Request`].
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Response {
+    uid: String,
+    allowed: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<Status>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    patch: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    patch_type: Option<&'static str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
+}
+
+impl Response {
+    /// Allows the object as it is.
+    pub fn allow(uid: String) -> Self {
+        Self {
+            uid,
+            allowed: true,
+            status: None,
+            patch: None,
+            patch_type: None,
+            warnings: Vec::new(),
+        }
+    }
+
+    /// Denies the object. The API server shows the message to the user and answers with the code.
+    pub fn deny(uid: String, code: u16, message: String) -> Self {
+        Self {
+            allowed: false,
+            status: Some(Status { code, message }),
+            ..Self::allow(uid)
+        }
+    }
+
+    /// Adds a JSON patch. An empty one is left out together with its type: the API server refuses
+    /// one without the other.
+    pub fn with_patch(mut self, patch: &json_patch::Patch) -> Result<Self, serde_json::Error> {
+        if !patch.0.is_empty() {
+            self.patch = Some(STANDARD.encode(serde_json::to_vec(patch)?));
+            self.patch_type = Some("JSONPatch");
+        }
+        Ok(self)
+    }
+
+    /// Adds warnings, which `kubectl` shows to the user.
+    #[must_use]
+    pub fn with_warnings(mut self, reasons: &[Reason]) -> Self {
+        // A warning travels in an HTTP header, where control characters would void it.
+        let line = |reason: &Reason| reason.to_string().replace(char::is_control, " ");
+        self.warnings.extend(reasons.iter().map(line));
+        self
+    }
+
+    /// Writes the whole review that answers.
+    pub fn to_json(&self) -> Result<Vec<u8>, serde_json::Error> {
+        #[derive(Serialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Envelope<'a> {
+            api_version: &'static str,
+            kind: &'static str,
+            response: &'a Response,
+        }
+        serde_json::to_vec(&Envelope {
+            api_version: API_VERSION,
+            kind: KIND,
+            response: self,
+        })
+    }
+}
+
+/// Bytes that are not a review which can be answered.
+#[derive(Debug, thiserror::Error)]
+pub enum ReviewError {
+    /// The body is not one JSON document of a review's form.
+    #[error("the body is not an AdmissionReview: {0}")]
+    Json(#[source] serde_json::Error),
+    /// It is another type or version.
+    #[error("apiVersion {api_version:?}, kind {kind:?}: want {API_VERSION} {KIND}")]
+    Version {
+        /// The version that was sent.
+        api_version: String,
+        /// The kind that was sent.
+        kind: String,
+    },
+}
+
+#[derive(Debug, Serialize)]
+struct Status {
+    code: u16,
+    message: String,
+}
+
+const API_VERSION: &str = "admission.k8s.io/v1";
+const KIND: &str = "AdmissionReview";
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn keeps_fields_of_the_pod_that_it_does_not_know() {
+        let pod = json!({"metadata": {"creationTimestamp": null}, "spec": {"newIn2040": [1.5]}});
+        let body = json!({
+            "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "other": 1,
+            "request": {"uid": "u1", "namespace": "n", "dryRun": true, "options": {}, "object": pod,
+                "kind": {"group": "", "version": "v1", "kind": "Pod"}, "oldObject": null},
+        });
+        let request = parse(body.to_string().as_bytes()).unwrap().request.unwrap();
+        assert_eq!(request.object, pod);
+        assert_eq!(
+            (request.uid.as_str(), request.namespace.as_str()),
+            ("u1", "n")
+        );
+        assert!(request.dry_run);
+        assert_eq!(request.kind.kind, "Pod");
+    }
+
+    #[test]
+    fn refuses_other_documents() {
+        let review = r#"{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}"#;
+        assert!(parse(review.as_bytes()).unwrap().request.is_none());
+        let table = [
+            (review.replace("v1", "v1beta1"), "want admission.k8s.io/v1"),
+            (
+                review.replace("Review", "Revue"),
+                "want admission.k8s.io/v1",
+            ),
+            (format!("{review} {{}}"), "trailing characters"),
+            ("{}".to_owned(), "want admission.k8s.io/v1"),
+            ("apiVersion: v1".to_owned(), "not an AdmissionReview"),
+            ("[".repeat(100_000), "recursion limit"),
+        ];
+        for (body, message) in table {
+            let error = parse(body.as_bytes()).unwrap_err().to_string();
+            assert!(error.contains(message), "{error}");
+        }
+    }
+
+    #[test]
+    fn writes_what_the_api_server_reads() {
+        let reason = Reason::new("host_network", "the pod uses\nthe host's network");
+        let skip = Response::allow("u".to_owned()).with_warnings(&[reason]);
+        let deny = Response::deny("u".to_owned(), 400, "no".to_owned());
+        let patch: json_patch::Patch =
+            serde_json::from_value(json!([{"op": "remove", "path": "/a"}])).unwrap();
+        let inject = Response::allow("u".to_owned()).with_patch(&patch).unwrap();
+        let empty = Response::allow("u".to_owned())
+            .with_patch(&json_patch::Patch(vec![]))
+            .unwrap();
+        let lines: Vec<_> = [skip, deny, inject, empty]
+            .iter()
+            .map(|r| String::from_utf8(r.to_json().unwrap()).unwrap())
+            .collect();
+        insta::assert_snapshot!(lines.join("\n"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_answered(body in proptest::collection::vec(any::<u8>(), 0..512)) {
+            let _ = parse(&body);
+        }
+
+        #[test]
+        fn any_damage_to_a_review_is_answered(at in 0..300_usize, byte in any::<u8>()) {
+            let mut body = json!({
+                "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
+                "request": {"uid": "u1", "namespace": "n", "operation": "CREATE", "dryRun": false,
+                    "kind": {"group": "", "kind": "Pod"},
+                    "object": {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}]}}},
+            }).to_string().into_bytes();
+            let at = at % body.len();
+            body[at] = byte;
+            let _ = parse(&body);
+        }
+    }
+}
