@@ -1,1 +1,185 @@
-//! To come.
+//! YAML and JSON files of Kubernetes objects: finds the pod templates and edits them in place.
+//!
+//! What no change touches stays byte for byte: comments, order, quoting, anchors, line breaks,
+//! unknown fields, other documents. Every edited text is read again and compared with what it has
+//! to say, so that an edit is right or an error, never silently wrong.
+
+mod apply;
+mod documents;
+mod edit;
+mod pod_template;
+mod render;
+mod source;
+mod tree;
+
+use json_patch::Patch;
+use serde_json::Value;
+
+pub use documents::Document;
+pub use pod_template::PodTemplate;
+use render::Style;
+use source::Source;
+use tree::{Kind, Node};
+
+use crate::workload::Workload;
+use crate::yaml::{self, YamlError};
+
+/// A document as read, with the pod templates in it.
+#[derive(Debug)]
+pub struct Manifest<'a> {
+    source: Source<'a>,
+    value: Value,
+    pods: Vec<PodTemplate>,
+}
+
+/// What a pod template is to become.
+#[derive(Debug)]
+pub struct Edit<'a> {
+    /// Which one.
+    pub template: &'a PodTemplate,
+    /// RFC 6902: turns it into `pod`.
+    pub patch: &'a Patch,
+    /// What it is to be.
+    pub pod: &'a Value,
+}
+
+/// A document that cannot be read or edited.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum ManifestError {
+    /// The edited text would not say what it has to.
+    #[error("{0}; hint: write this part in block style, without anchors and aliases")]
+    Edit(String),
+    /// A workload without its pod template.
+    #[error("{} {:?} has no pod template: {template} must be an object", .workload.kind, .workload.name)]
+    NoTemplate {
+        /// The workload.
+        workload: Workload,
+        /// Where the pod template had to be.
+        template: String,
+    },
+    /// The text is not YAML.
+    #[error(transparent)]
+    Read(#[from] YamlError),
+}
+
+impl<'a> Manifest<'a> {
+    /// Reads a document. One that holds no workload of a known kind has no pod templates, and of
+    /// such a document no more is asked than that it is YAML.
+    pub fn read(document: &Document<'a>) -> Result<Self, ManifestError> {
+        Self::read_text(document.text, document.line).map_err(|error| match error {
+            ManifestError::Read(mut error) if error.line > 0 => {
+                error.line += document.line - 1;
+                error.into()
+            }
+            error => error,
+        })
+    }
+
+    /// The pod templates, in the order of the text.
+    pub fn pods(&self) -> &[PodTemplate] {
+        &self.pods
+    }
+
+    /// A pod template's value.
+    pub fn pod(&self, template: &PodTemplate) -> &Value {
+        at(&self.value, &template.place).unwrap_or(&Value::Null)
+    }
+
+    /// The text with these edits.
+    ///
+    /// Where an edit cannot be made in place, the whole pod template is written anew.
+    pub fn edit(&self, edits: &[Edit<'_>]) -> Result<String, ManifestError> {
+        let edits: Vec<_> = edits.iter().filter(|edit| edit.pod != self.pod(edit.template)).collect();
+        if edits.is_empty() {
+            return Ok(self.source.text.to_owned());
+        }
+        let mut value = self.value.clone();
+        for edit in &edits {
+            if let Some(pod) = at_mut(&mut value, &edit.template.place) {
+                *pod = edit.pod.clone();
+            }
+        }
+        let in_place = self.write(&value, |root| {
+            for edit in &edits {
+                apply::apply(root, &edit.template.place, edit.patch);
+            }
+        });
+        in_place.or_else(|_| {
+            self.write(&value, |root| {
+                for edit in &edits {
+                    apply::renew(root, &edit.template.place);
+                }
+            })
+        })
+    }
+
+    fn read_text(text: &'a str, line: usize) -> Result<Self, ManifestError> {
+        let source = Source::new(text);
+        let mut manifest = Self { source, value: Value::Null, pods: Vec::new() };
+        let Some(root) = Node::parse(&source)? else { return Ok(manifest) };
+        if may_hold_pods(&root) {
+            manifest.value = yaml::parse(text)?;
+            manifest.pods = pod_template::find(&manifest.value)?;
+            for pod in &mut manifest.pods {
+                let start = start_of(&root, &pod.place[..pod.outer]);
+                pod.line = line - 1 + source.place(start).0;
+            }
+        }
+        Ok(manifest)
+    }
+
+    /// The text after a change of its tree, if it reads as `value`.
+    fn write(&self, value: &Value, change: impl FnOnce(&mut Node)) -> Result<String, ManifestError> {
+        let Some(mut root) = Node::parse(&self.source)? else {
+            return Err(ManifestError::Edit("the document is empty".to_owned()));
+        };
+        let style = Style::of(&self.source, &root);
+        change(&mut root);
+        let problem = |error: YamlError| ManifestError::Edit(error.to_string());
+        let text = edit::edited(&self.source, style, &root, value).map_err(problem)?;
+        if yaml::parse(&text).map_err(problem)? == *value {
+            return Ok(text);
+        }
+        Err(ManifestError::Edit("the change cannot be made in place".to_owned()))
+    }
+}
+
+/// Told from the text alone, so that a document of another kind may hold what only its own reader
+/// understands.
+fn may_hold_pods(root: &Node) -> bool {
+    let Kind::Collection(collection) = &root.kind else { return false };
+    match root.entry("kind").map(|item| &item.value.kind) {
+        Some(Kind::Scalar(kind)) => pod_template::is_known(kind),
+        Some(_) => true,
+        None => collection.map && root.entry("<<").is_some(),
+    }
+}
+
+fn start_of(root: &Node, place: &[String]) -> usize {
+    let mut node = root;
+    for token in place {
+        let Kind::Collection(collection) = &node.kind else { break };
+        let next = if collection.map {
+            node.entry(token)
+        } else {
+            token.parse().ok().and_then(|index: usize| collection.items.get(index))
+        };
+        let Some(item) = next else { break };
+        node = &item.value;
+    }
+    node.start
+}
+
+fn at<'v>(value: &'v Value, place: &[String]) -> Option<&'v Value> {
+    place.iter().try_fold(value, |value, token| match value {
+        Value::Array(items) => items.get(token.parse::<usize>().ok()?),
+        _ => value.get(token),
+    })
+}
+
+fn at_mut<'v>(value: &'v mut Value, place: &[String]) -> Option<&'v mut Value> {
+    place.iter().try_fold(value, |value, token| match value {
+        Value::Array(items) => items.get_mut(token.parse::<usize>().ok()?),
+        _ => value.get_mut(token),
+    })
+}

@@ -1,0 +1,105 @@
+//! Where in a document the pods are.
+
+use serde_json::Value;
+
+use super::ManifestError;
+use crate::workload::Workload;
+
+/// A pod template of a document, or the pod that it is.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct PodTemplate {
+    /// The workload it is the template of; for a pod, the pod.
+    pub workload: Workload,
+    /// The keys and indexes that lead from the document to it.
+    pub place: Vec<String>,
+    /// The line of the file at which the workload starts, from 1.
+    pub line: usize,
+    /// How many keys of `place` lead to the workload.
+    pub(super) outer: usize,
+}
+
+impl PodTemplate {
+    /// Whether it is a pod of its own, so that its own metadata tell its workload.
+    pub fn is_pod(&self) -> bool {
+        self.workload.kind == "Pod"
+    }
+}
+
+/// Whether a kind can hold a pod.
+pub(super) fn is_known(kind: &str) -> bool {
+    KINDS.iter().any(|known| known.kind == kind) || kind == LIST
+}
+
+/// Finds every pod template of a document.
+pub(super) fn find(document: &Value) -> Result<Vec<PodTemplate>, ManifestError> {
+    let mut found = Vec::new();
+    look(document, &mut Vec::new(), &mut found)?;
+    Ok(found)
+}
+
+fn look(
+    value: &Value,
+    place: &mut Vec<String>,
+    found: &mut Vec<PodTemplate>,
+) -> Result<(), ManifestError> {
+    let text = |pointer: &str| value.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let (api_version, kind) = (text("/apiVersion"), text("/kind"));
+    if (api_version, kind) == ("v1", LIST) {
+        let items = value.get("items").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        for (index, item) in items.iter().enumerate() {
+            place.extend(["items".to_owned(), index.to_string()]);
+            look(item, place, found)?;
+            place.truncate(place.len() - 2);
+        }
+        return Ok(());
+    }
+    let known = KINDS.iter().find(|known| (known.api_version, known.kind) == (api_version, kind));
+    let Some(known) = known else { return Ok(()) };
+    let name = match text("/metadata/name") {
+        "" => text("/metadata/generateName"),
+        name => name,
+    };
+    let workload = Workload {
+        api_version: api_version.to_owned(),
+        kind: kind.to_owned(),
+        name: name.to_owned(),
+        namespace: text("/metadata/namespace").to_owned(),
+    };
+    let pod = known.template.iter().try_fold(value, |value, key| value.get(key));
+    if !pod.is_some_and(Value::is_object) {
+        let template = known.template.join(".");
+        return Err(ManifestError::NoTemplate { workload, template });
+    }
+    let outer = place.len();
+    let inner = known.template.iter().map(|&key| key.to_owned());
+    let place = place.iter().cloned().chain(inner).collect();
+    found.push(PodTemplate { workload, place, line: 0, outer });
+    Ok(())
+}
+
+/// A kind that holds a pod, and where.
+struct Known {
+    api_version: &'static str,
+    kind: &'static str,
+    template: &'static [&'static str],
+}
+
+const LIST: &str = "List";
+const TEMPLATE: &[&str] = &["spec", "template"];
+
+/// The kinds that Istio's `kube-inject` knows, in their current API versions.
+const KINDS: &[Known] = &[
+    Known { api_version: "apps.openshift.io/v1", kind: "DeploymentConfig", template: TEMPLATE },
+    Known { api_version: "apps/v1", kind: "DaemonSet", template: TEMPLATE },
+    Known { api_version: "apps/v1", kind: "Deployment", template: TEMPLATE },
+    Known { api_version: "apps/v1", kind: "ReplicaSet", template: TEMPLATE },
+    Known { api_version: "apps/v1", kind: "StatefulSet", template: TEMPLATE },
+    Known {
+        api_version: "batch/v1",
+        kind: "CronJob",
+        template: &["spec", "jobTemplate", "spec", "template"],
+    },
+    Known { api_version: "batch/v1", kind: "Job", template: TEMPLATE },
+    Known { api_version: "v1", kind: "Pod", template: &[] },
+    Known { api_version: "v1", kind: "ReplicationController", template: TEMPLATE },
+];

@@ -1,0 +1,257 @@
+//! New values as text that fits the text around them.
+
+use serde_json::Value;
+use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
+
+use super::source::Source;
+use super::tree::{Item, Kind, Node, Slot};
+use crate::yaml::{self, YamlError};
+
+/// How a document indents its block collections.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Style {
+    /// How much further a mapping is indented than the mapping it is in.
+    pub(super) step: usize,
+    /// How much further a sequence is indented than the mapping it is in; often 0.
+    pub(super) dash: usize,
+}
+
+impl Style {
+    /// Reads it off a document.
+    pub(super) fn of(source: &Source<'_>, root: &Node) -> Self {
+        let mut style = Seen { step: None, dash: None };
+        style.look(source, root);
+        let step = style.step.unwrap_or(2);
+        Self { step, dash: style.dash.unwrap_or(0) }
+    }
+
+    /// What follows `key:` for a value, its further lines indented relative to the key.
+    pub(super) fn entry_value(&self, value: &Value) -> Result<String, YamlError> {
+        if is_block(value) {
+            return Ok(format!("\n{}", self.below_key(value)?));
+        }
+        scalar(value)
+    }
+
+    /// `key: value`, its further lines indented relative to the key.
+    pub(super) fn entry(&self, key: &str, value: &Value) -> Result<String, YamlError> {
+        Ok(format!("{}:{}", self::key(key)?, self.entry_value(value)?))
+    }
+
+    /// What follows a dash for a value, its further lines indented relative to the dash.
+    pub(super) fn item_value(&self, value: &Value) -> Result<String, YamlError> {
+        if is_block(value) {
+            return Ok(format!(" {}", self.below_dash(value)?.trim_start_matches(' ')));
+        }
+        scalar(value)
+    }
+
+    /// A value on lines of its own below its key.
+    pub(super) fn below_key(&self, value: &Value) -> Result<String, YamlError> {
+        match value {
+            Value::Array(items) if !items.is_empty() => Ok(indented(&self.lines(value)?, self.dash)),
+            Value::Object(entries) if !entries.is_empty() => {
+                Ok(indented(&self.lines(value)?, self.step))
+            }
+            _ => Ok(format!("{:1$}{2}", "", self.step, scalar(value)?.trim_start_matches(' '))),
+        }
+    }
+
+    /// A value on lines of its own below its dash.
+    pub(super) fn below_dash(&self, value: &Value) -> Result<String, YamlError> {
+        if is_block(value) {
+            return Ok(indented(&self.lines(value)?, DASH.len()));
+        }
+        Ok(format!("{:1$}{2}", "", DASH.len(), scalar(value)?.trim_start_matches(' ')))
+    }
+
+    /// A collection's items, or a scalar, from column 0.
+    pub(super) fn lines(&self, value: &Value) -> Result<String, YamlError> {
+        let lines: Vec<_> = match value {
+            Value::Array(items) if !items.is_empty() => {
+                let item = |item| Ok(format!("-{}", self.item_value(item)?));
+                items.iter().map(item).collect::<Result<_, YamlError>>()?
+            }
+            Value::Object(entries) if !entries.is_empty() => {
+                let entry = |(key, value): (&String, &Value)| self.entry(key, value);
+                entries.iter().map(entry).collect::<Result<_, _>>()?
+            }
+            _ => return Ok(scalar(value)?.trim_start_matches(' ').to_owned()),
+        };
+        Ok(lines.join("\n"))
+    }
+}
+
+/// How a collection in brackets is laid out.
+#[derive(Clone, Debug)]
+pub(super) enum Layout {
+    /// On one line, with or without spaces.
+    Line { spaces: bool },
+    /// An item a line: the indentation of the items, and how much it grows with each level.
+    Lines { indent: String, step: String },
+}
+
+impl Layout {
+    /// Reads it off a collection that has items.
+    pub(super) fn of(source: &Source<'_>, node: &Node) -> Self {
+        let Kind::Collection(collection) = &node.kind else { return Self::Line { spaces: true } };
+        let Some(first) = collection.items.first() else { return Self::Line { spaces: true } };
+        let bracket = source.skip_properties(node.start);
+        if source.text[bracket..first.start].contains('\n') {
+            let indent = source.line_indent(first.start);
+            let outer = source.line_indent(bracket);
+            let step = indent.strip_prefix(outer).filter(|step| !step.is_empty()).unwrap_or("  ");
+            return Self::Lines { indent: indent.to_owned(), step: step.to_owned() };
+        }
+        let mark = |item: &Item| match item.after {
+            Some(after) => Some(after),
+            None => (source.byte(item.end()) == Some(b',')).then_some(item.end() + 1),
+        };
+        let mut marks = collection.items.iter().filter_map(mark);
+        Self::Line { spaces: marks.all(|at| source.byte(at) == Some(b' ')) }
+    }
+
+    /// What stands between two items.
+    pub(super) fn between(&self, eol: &str) -> String {
+        match self {
+            Self::Line { spaces: true } => ", ".to_owned(),
+            Self::Line { spaces: false } => ",".to_owned(),
+            Self::Lines { indent, .. } => format!(",{eol}{indent}"),
+        }
+    }
+
+    /// A value, as JSON.
+    pub(super) fn value(&self, value: &Value, eol: &str) -> Result<String, YamlError> {
+        match self {
+            Self::Line { spaces: true } => json(value, Spaced),
+            Self::Line { spaces: false } => Ok(value.to_string()),
+            Self::Lines { indent, step } => {
+                let text = json(value, PrettyFormatter::with_indent(step.as_bytes()))?;
+                Ok(text.replace('\n', &format!("{eol}{indent}")))
+            }
+        }
+    }
+
+    /// `"key": value`.
+    pub(super) fn entry(&self, key: &str, value: &Value, eol: &str) -> Result<String, YamlError> {
+        let colon = if matches!(self, Self::Line { spaces: false }) { ":" } else { ": " };
+        Ok(format!("{}{colon}{}", Value::from(key), self.value(value, eol)?))
+    }
+}
+
+/// A text with its lines but the first indented, and with the line breaks of the document.
+pub(super) fn hanging(text: &str, indent: usize, eol: &str) -> String {
+    let mut lines = text.split('\n');
+    let mut out = lines.next().unwrap_or_default().to_owned();
+    for line in lines {
+        out.push_str(eol);
+        if !line.is_empty() {
+            out.extend(std::iter::repeat_n(' ', indent));
+            out.push_str(line);
+        }
+    }
+    out
+}
+
+/// Whether a value takes lines of its own.
+pub(super) fn is_block(value: &Value) -> bool {
+    match value {
+        Value::Array(items) => !items.is_empty(),
+        Value::Object(entries) => !entries.is_empty(),
+        _ => false,
+    }
+}
+
+fn indented(text: &str, indent: usize) -> String {
+    format!("{:1$}{2}", "", indent, hanging(text, indent, "\n"))
+}
+
+fn key(key: &str) -> Result<String, YamlError> {
+    let entry = serde_json::Map::from_iter([(key.to_owned(), Value::Null)]);
+    let text = yaml::to_string(&Value::Object(entry))?;
+    match text.trim_end().strip_suffix(": null") {
+        Some(key) => Ok(key.to_owned()),
+        None => Ok(Value::from(key).to_string()),
+    }
+}
+
+/// A scalar as it stands after `key:` or a dash, with the space before it.
+fn scalar(value: &Value) -> Result<String, YamlError> {
+    let entry = serde_json::Map::from_iter([("k".to_owned(), value.clone())]);
+    let text = yaml::to_string(&Value::Object(entry))?;
+    let text = text.strip_suffix('\n').unwrap_or(&text);
+    Ok(text.strip_prefix("k:").unwrap_or(text).to_owned())
+}
+
+fn json(value: &Value, formatter: impl Formatter) -> Result<String, YamlError> {
+    let mut out = Vec::new();
+    let failed = |problem: String| YamlError { line: 0, column: 0, problem };
+    serde::Serialize::serialize(value, &mut Serializer::with_formatter(&mut out, formatter))
+        .map_err(|error| failed(error.to_string()))?;
+    String::from_utf8(out).map_err(|error| failed(error.to_string()))
+}
+
+/// JSON on one line with a space after each colon and comma.
+struct Spaced;
+
+impl Formatter for Spaced {
+    fn begin_array_value<W: ?Sized + std::io::Write>(
+        &mut self,
+        writer: &mut W,
+        first: bool,
+    ) -> std::io::Result<()> {
+        if first { Ok(()) } else { writer.write_all(b", ") }
+    }
+
+    fn begin_object_key<W: ?Sized + std::io::Write>(
+        &mut self,
+        writer: &mut W,
+        first: bool,
+    ) -> std::io::Result<()> {
+        if first { Ok(()) } else { writer.write_all(b", ") }
+    }
+
+    fn begin_object_value<W: ?Sized + std::io::Write>(
+        &mut self,
+        writer: &mut W,
+    ) -> std::io::Result<()> {
+        writer.write_all(b": ")
+    }
+}
+
+struct Seen {
+    step: Option<usize>,
+    dash: Option<usize>,
+}
+
+impl Seen {
+    fn look(&mut self, source: &Source<'_>, node: &Node) {
+        let Kind::Collection(outer) = &node.kind else { return };
+        if outer.flow {
+            return;
+        }
+        for slot in &outer.slots {
+            let Slot::Old(at) = *slot else { continue };
+            if self.step.is_some() && self.dash.is_some() {
+                return;
+            }
+            let item = &outer.items[at];
+            if let Kind::Collection(inner) = &item.value.kind
+                && let Some(first) = inner.items.first()
+                && outer.map
+                && !inner.flow
+            {
+                let (near, far) = (source.column(item.start), source.column(first.start));
+                let further = far.checked_sub(near);
+                if inner.map {
+                    self.step = self.step.or(further.filter(|&step| step > 0));
+                } else {
+                    self.dash = self.dash.or(further);
+                }
+            }
+            self.look(source, &item.value);
+        }
+    }
+}
+
+const DASH: &str = "- ";

@@ -1,0 +1,305 @@
+//! A document as a tree of nodes that know their place in the text.
+
+use std::iter::Peekable;
+use std::vec;
+
+use granit_parser::{Event, Parser, ScalarStyle, StructureStyle};
+
+use super::source::Source;
+use crate::yaml::YamlError;
+
+/// A node of a document.
+#[derive(Debug)]
+pub(super) struct Node {
+    /// The offset at which it starts, its anchor and tag included.
+    pub(super) start: usize,
+    /// The offset at which it ends, comments and line breaks after it excluded.
+    pub(super) end: usize,
+    /// The number of its anchor; 0 for none.
+    pub(super) anchor: usize,
+    /// What it is.
+    pub(super) kind: Kind,
+}
+
+/// What a node is.
+#[derive(Debug)]
+pub(super) enum Kind {
+    /// `*name`, with the number of the anchor.
+    Alias(usize),
+    /// A mapping or a sequence.
+    Collection(Collection),
+    /// To be written anew from its value.
+    Fresh,
+    /// Something that is read but never edited inside, such as the pair in `[a: b]`.
+    Opaque,
+    /// A scalar, with its text after quoting.
+    Scalar(String),
+}
+
+/// A mapping or a sequence.
+#[derive(Debug)]
+pub(super) struct Collection {
+    /// Whether it is a mapping.
+    pub(super) map: bool,
+    /// Whether it is written with brackets.
+    pub(super) flow: bool,
+    /// Its items in the order of the text.
+    pub(super) items: Vec<Item>,
+    /// Its items as they are to be; at first those of the text.
+    pub(super) slots: Vec<Slot>,
+    /// Whether it, or something in it, is to change.
+    pub(super) dirty: bool,
+}
+
+/// An entry of a mapping or an item of a sequence.
+#[derive(Debug)]
+pub(super) struct Item {
+    /// The offset of its key, its `?`, or its dash; of its value in a sequence in brackets.
+    pub(super) start: usize,
+    /// The offset after the colon or the dash; `None` where there is neither.
+    pub(super) after: Option<usize>,
+    /// The key of an entry, where it is a scalar.
+    pub(super) key: Option<String>,
+    /// Whether it is written `? key`.
+    pub(super) explicit: bool,
+    /// Its value.
+    pub(super) value: Node,
+}
+
+/// A place in a collection as it is to be.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) enum Slot {
+    /// Something new, under this key in a mapping.
+    New(Option<String>),
+    /// The item of this index in the text.
+    Old(usize),
+}
+
+impl Node {
+    /// Parses a text of one document; `None` when it holds no node.
+    pub(super) fn parse(source: &Source<'_>) -> Result<Option<Self>, YamlError> {
+        let options = granit_parser::options! { emit_comments: false };
+        let mut events = Vec::new();
+        for next in Parser::new_from_str_with_options(source.text, options) {
+            let (event, span) = next.map_err(|error| YamlError {
+                line: error.marker().line(),
+                column: error.marker().col() + 1,
+                problem: error.info().to_owned(),
+            })?;
+            let range = span.byte_range().unwrap_or_default();
+            events.push((event, range.start, range.end));
+        }
+        let mut builder = Builder { source, events: events.into_iter().peekable(), depth: 0 };
+        while let Some((event, start, end)) = builder.events.next() {
+            if let Event::DocumentStart(explicit, _) = event {
+                let from = if explicit { end } else { start };
+                return builder.node(from).map(|node| node.filter(|node| !node.is_nothing()));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The text of a scalar.
+    pub(super) fn scalar(&self) -> Option<&str> {
+        match &self.kind {
+            Kind::Scalar(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The item of a mapping in the text that has this key.
+    pub(super) fn entry(&self, key: &str) -> Option<&Item> {
+        match &self.kind {
+            Kind::Collection(c) if c.map => {
+                c.items.iter().find(|item| item.key.as_deref() == Some(key))
+            }
+            _ => None,
+        }
+    }
+
+    /// A document that holds only comments is read as an empty scalar.
+    fn is_nothing(&self) -> bool {
+        self.start == self.end && matches!(self.kind, Kind::Scalar(_))
+    }
+}
+
+impl Item {
+    /// The offset at which it ends.
+    pub(super) fn end(&self) -> usize {
+        self.value.end.max(self.after.unwrap_or(self.start))
+    }
+}
+
+struct Builder<'a> {
+    source: &'a Source<'a>,
+    events: Peekable<vec::IntoIter<(Event<'a>, usize, usize)>>,
+    depth: usize,
+}
+
+impl Builder<'_> {
+    /// The next node, whose text lies after `from`; `None` where a collection ends.
+    fn node(&mut self, from: usize) -> Result<Option<Node>, YamlError> {
+        let Some((event, start, end)) = self.events.next() else { return Ok(None) };
+        let place = |anchor: usize, tagged: bool| {
+            if anchor != 0 || tagged { self.source.skip_trivia(from) } else { start }
+        };
+        let node = match event {
+            Event::Alias(id) => Node { start, end, anchor: 0, kind: Kind::Alias(id) },
+            Event::Scalar(text, style, anchor, tag) => {
+                let block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
+                let first = place(anchor, tag.is_some() || block);
+                let end = if block { self.source.block_scalar_end(first, end) } else { end };
+                // The reader gives an empty scalar a text, and a place before the colon.
+                let empty = style == ScalarStyle::Plain && start == end;
+                let text = if empty { String::new() } else { text.into_owned() };
+                let (first, end) = if empty { (first.max(from), end.max(from)) } else { (first, end) };
+                Node { start: first, end, anchor, kind: Kind::Scalar(text) }
+            }
+            Event::SequenceStart(style, anchor, tag) => {
+                let at = Opening { from, start, end, anchor, properties: anchor != 0 || tag.is_some() };
+                self.nested(|this| this.sequence(style == StructureStyle::Flow, &at))?
+            }
+            Event::MappingStart(style, anchor, tag) => {
+                let at = Opening { from, start, end, anchor, properties: anchor != 0 || tag.is_some() };
+                self.nested(|this| this.mapping(style == StructureStyle::Flow, &at))?
+            }
+            _ => return Ok(None),
+        };
+        Ok(Some(node))
+    }
+
+    fn sequence(&mut self, flow: bool, at: &Opening) -> Result<Node, YamlError> {
+        let start = at.node_start(self.source, flow);
+        let mut items = Vec::new();
+        let mut position = if flow { at.end } else { at.content(self.source, start) };
+        loop {
+            if let Some(end) = self.closing() {
+                let end = if flow { end } else { position };
+                return Ok(Node::collection(start, end, at.anchor, false, flow, items));
+            }
+            let (first, after) = if flow {
+                (self.source.skip_comma(position), None)
+            } else {
+                let dash = self.expect(b'-', position)?;
+                (dash, Some(dash + 1))
+            };
+            let value = self.child(after.unwrap_or(first))?;
+            position = value.end.max(after.unwrap_or(value.start));
+            let start = if flow { value.start } else { first };
+            items.push(Item { start, after, key: None, explicit: false, value });
+        }
+    }
+
+    fn mapping(&mut self, flow: bool, at: &Opening) -> Result<Node, YamlError> {
+        let braces = flow && self.source.byte(at.start) == Some(b'{');
+        let start = at.node_start(self.source, braces);
+        let mut items = Vec::new();
+        let mut position = if braces { at.end } else { at.content(self.source, start) };
+        loop {
+            if let Some(end) = self.closing() {
+                let end = if braces { end } else { position };
+                let mut node = Node::collection(start, end, at.anchor, true, flow, items);
+                if flow && !braces {
+                    node.kind = Kind::Opaque;
+                }
+                return Ok(node);
+            }
+            let first = self.source.skip_comma(position);
+            let explicit = self.source.is_question_mark(first);
+            let key = self.child(if explicit { first + 1 } else { first })?;
+            let colon = self.source.skip_trivia(key.end);
+            let after = (self.source.byte(colon) == Some(b':')).then_some(colon + 1);
+            if after.is_none() && !flow && !explicit {
+                return Err(self.unsupported(key.end));
+            }
+            let value = self.child(after.unwrap_or(key.end))?;
+            position = value.end.max(after.unwrap_or(key.end));
+            items.push(Item {
+                start: if explicit { first } else { key.start },
+                after,
+                key: key.scalar().map(str::to_owned),
+                explicit,
+                value,
+            });
+        }
+    }
+
+    /// The node that must be there.
+    fn child(&mut self, from: usize) -> Result<Node, YamlError> {
+        self.node(from)?.ok_or_else(|| self.unsupported(from))
+    }
+
+    /// The offset after the end of the collection, if it ends here.
+    fn closing(&mut self) -> Option<usize> {
+        self.events
+            .next_if(|(event, ..)| matches!(event, Event::SequenceEnd | Event::MappingEnd))
+            .map(|(.., end)| end)
+    }
+
+    fn expect(&self, byte: u8, position: usize) -> Result<usize, YamlError> {
+        let found = self.source.skip_trivia(position);
+        if self.source.byte(found) == Some(byte) { Ok(found) } else { Err(self.unsupported(found)) }
+    }
+
+    fn nested(
+        &mut self,
+        read: impl FnOnce(&mut Self) -> Result<Node, YamlError>,
+    ) -> Result<Node, YamlError> {
+        self.depth += 1;
+        if self.depth > MAX_DEPTH {
+            let place = self.events.peek().map_or(0, |(_, start, _)| *start);
+            return Err(self.error(place, format!("nested more than {MAX_DEPTH} deep")));
+        }
+        let node = read(self)?;
+        self.depth -= 1;
+        Ok(node)
+    }
+
+    fn unsupported(&self, position: usize) -> YamlError {
+        self.error(position, "a layout that cannot be edited in place".to_owned())
+    }
+
+    fn error(&self, position: usize, problem: String) -> YamlError {
+        let (line, column) = self.source.place(position);
+        YamlError { line, column, problem }
+    }
+}
+
+impl Node {
+    fn collection(
+        start: usize,
+        end: usize,
+        anchor: usize,
+        map: bool,
+        flow: bool,
+        items: Vec<Item>,
+    ) -> Self {
+        let slots = (0..items.len()).map(Slot::Old).collect();
+        let collection = Collection { map, flow, items, slots, dirty: false };
+        Self { start, end, anchor, kind: Kind::Collection(collection) }
+    }
+}
+
+/// Where a collection begins.
+struct Opening {
+    from: usize,
+    start: usize,
+    end: usize,
+    anchor: usize,
+    properties: bool,
+}
+
+impl Opening {
+    /// A block collection has no mark of its own: it starts with its first dash or key.
+    fn node_start(&self, source: &Source<'_>, bracket: bool) -> usize {
+        if bracket && !self.properties { self.start } else { source.skip_trivia(self.from) }
+    }
+
+    /// The offset after anchor and tag.
+    fn content(&self, source: &Source<'_>, start: usize) -> usize {
+        if self.properties { source.skip_properties(start) } else { start }
+    }
+}
+
+/// As deep as the YAML reader itself goes.
+const MAX_DEPTH: usize = 64;
