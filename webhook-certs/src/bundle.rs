@@ -250,14 +250,23 @@ pub(crate) fn pem(der: &CertificateDer<'_>) -> String {
 /// Writes bytes as PEM (RFC 7468).
 pub(crate) fn pem_block(label: &str, bytes: &[u8]) -> String {
     let encoded = Zeroizing::new(STANDARD.encode(bytes));
+    let (begin, end) = (
+        format!("-----BEGIN {label}-----"),
+        format!("-----END {label}-----"),
+    );
     // Never grows beyond this, so that no copy of a key is left behind in freed memory.
-    let mut text = String::with_capacity(encoded.len() + encoded.len() / 64 + 2 * label.len() + 40);
-    text.push_str(&format!("-----BEGIN {label}-----\n"));
-    for line in encoded.as_bytes().chunks(64) {
-        text.extend(line.iter().map(|byte| char::from(*byte)));
-        text.push('\n');
+    let lines = encoded.len() / PEM_LINE + 3;
+    let mut text = String::with_capacity(begin.len() + encoded.len() + end.len() + lines);
+    text.push_str(&begin);
+    for (position, digit) in encoded.chars().enumerate() {
+        if position % PEM_LINE == 0 {
+            text.push('\n');
+        }
+        text.push(digit);
     }
-    text.push_str(&format!("-----END {label}-----\n"));
+    text.push('\n');
+    text.push_str(&end);
+    text.push('\n');
     text
 }
 
@@ -270,4 +279,118 @@ fn common_name(certificate: &X509Certificate<'_>) -> String {
     let mut names = certificate.subject().iter_common_name();
     let first = names.next().and_then(|name| name.as_str().ok());
     first.unwrap_or_default().to_owned()
+}
+
+const PEM_LINE: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use std::sync::LazyLock;
+
+    use jiff::SignedDuration;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::authority::{Authority, Entropy, Leaf, Lifetime};
+    use crate::server_names::ServerNames;
+
+    /// More CAs than a bundle holds; the higher the position, the later it expires.
+    static CAS: LazyLock<Vec<TrustedCa>> = LazyLock::new(|| {
+        (1..=12)
+            .map(|generation| {
+                let lifetime = Lifetime::starting(
+                    Timestamp::UNIX_EPOCH,
+                    SignedDuration::from_hours(i64::try_from(generation).unwrap()),
+                );
+                Authority::create("test", generation, lifetime, Entropy::draw().unwrap())
+                    .unwrap()
+                    .ca()
+                    .clone()
+            })
+            .collect()
+    });
+
+    fn cas(positions: &[usize]) -> Vec<TrustedCa> {
+        positions
+            .iter()
+            .map(|position| CAS[*position].clone())
+            .collect()
+    }
+
+    #[test]
+    fn the_first_stays_first_and_the_rest_expire_later_first() {
+        let bundle = Bundle::new(CAS[0].clone(), cas(&[3, 7, 0, 3, 5]));
+        assert_eq!(bundle.certificates(), cas(&[0, 7, 5, 3]));
+    }
+
+    #[test]
+    fn what_is_no_certificate_is_passed_over_when_it_was_observed_and_refused_when_it_is_ours() {
+        let good = pem(CAS[0].der());
+        let garbage = pem_block("CERTIFICATE", b"garbage");
+        let text = format!("words\n{garbage}{good}{good}");
+        assert_eq!(Bundle::observed(text.as_bytes()).certificates(), cas(&[0]));
+        assert!(matches!(
+            Bundle::parse(text.as_bytes()),
+            Err(BundleError::Certificate { .. })
+        ));
+        assert_eq!(Bundle::parse(b""), Err(BundleError::Empty));
+        assert!(Bundle::observed(b"").is_empty());
+    }
+
+    #[test]
+    fn a_leaf_is_no_trusted_ca() {
+        let names = ServerNames::parse(["a.b.svc"]).unwrap();
+        let lifetime = Lifetime::starting(Timestamp::UNIX_EPOCH, SignedDuration::from_hours(1));
+        let leaf = Leaf::untrusted(&names, lifetime, Entropy::draw().unwrap()).unwrap();
+        assert_eq!(
+            TrustedCa::from_der(leaf.certificate().clone()),
+            Err(BundleError::NotCa {
+                name: "CN=a.b.svc".to_owned()
+            })
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn a_bundle_depends_on_the_set_alone(
+            positions in prop::collection::vec(0_usize..12, 0..20),
+        ) {
+            let mut reversed = positions.clone();
+            reversed.reverse();
+            let bundle = Bundle::new(CAS[0].clone(), cas(&positions));
+            prop_assert_eq!(&bundle, &Bundle::new(CAS[0].clone(), cas(&reversed)));
+            prop_assert_eq!(&bundle, &bundle.clone().with(cas(&positions)));
+            prop_assert!(bundle.certificates().len() <= Bundle::CAPACITY);
+            prop_assert_eq!(&bundle.certificates()[0], &CAS[0]);
+        }
+
+        #[test]
+        fn pem_gives_the_same_bundle_back(
+            positions in prop::collection::vec(0_usize..12, 0..20),
+        ) {
+            let bundle = Bundle::new(CAS[1].clone(), cas(&positions));
+            let text = bundle.to_pem();
+            prop_assert_eq!(&Bundle::parse(text.as_bytes()).unwrap(), &bundle);
+            prop_assert_eq!(&Bundle::observed(text.as_bytes()), &bundle);
+        }
+
+        #[test]
+        fn known_and_beyond_make_the_whole(
+            known in prop::collection::vec(0_usize..12, 0..3),
+            others in prop::collection::vec(0_usize..12, 0..5),
+        ) {
+            let known = Bundle::new(CAS[0].clone(), cas(&known));
+            let whole = known.clone().with(cas(&others));
+            prop_assert!(whole.is_superset_of(&known));
+            let beyond: Vec<_> = whole.beyond(&known).cloned().collect();
+            prop_assert!(beyond.iter().all(|ca| !known.certificates().contains(ca)));
+            prop_assert!(known.with(beyond).is_same_set(&whole));
+        }
+
+        #[test]
+        fn any_bytes_can_be_observed(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            Bundle::observed(&bytes);
+            Bundle::observed(pem_block("CERTIFICATE", &bytes).as_bytes());
+        }
+    }
 }

@@ -1,2 +1,24 @@
-//! placeholder
-fn main() {}
+//! Issues and keeps up the certificates of an admission webhook.
+
+mod cli;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    let command = cli::Cli::parse();
+    tracing_subscriber::fmt()
+        .with_env_filter(command.log_filter())
+        .with_writer(std::io::stderr)
+        .init();
+    // Fails only where a provider is installed already, which is then the one to use.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    match cli::run(command) {
+        Ok(code) => code,
+        Err(error) => {
+            tracing::error!("{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -24,7 +24,7 @@ pub struct Options {
     pub revision: String,
     /// The Secret that holds the CA.
     pub secret_name: String,
-    /// The MutatingWebhookConfigurations whose `caBundle` is kept up; one that does not exist is
+    /// The mutating webhook configurations whose `caBundle` is kept up; one that does not exist is
     /// waited for.
     pub webhook_configurations: Vec<String>,
     /// Lifetimes and intervals.

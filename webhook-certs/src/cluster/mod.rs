@@ -8,7 +8,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::StreamExt;
+use futures::StreamExt;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -26,7 +26,8 @@ use crate::server_names::{ServerNames, ServerNamesError};
 use crate::serving::{Identity, IdentityError, ServingCertificate};
 use crate::status::Status;
 use crate::write_budget::WriteBudget;
-use objects::{CallError, Objects, configuration_path};
+pub use objects::CallError;
+use objects::{Objects, configuration_path};
 
 /// Keeps the Secret, the served leaf and every managed `caBundle` right, for as long as it is
 /// polled.
@@ -59,6 +60,20 @@ pub async fn maintain(
         () = changes => {}
     }
     match upkeep.run(&changed).await {}
+}
+
+/// Looks at the Secret and the webhook configurations once, and changes nothing.
+pub async fn observe(client: Client, options: &Options) -> Result<Observation, CallError> {
+    let objects = Objects::new(client, options.clone());
+    let secret = objects.secret().await?;
+    let mut configurations = Vec::new();
+    for name in &options.webhook_configurations {
+        configurations.extend(objects.configuration(name).await?);
+    }
+    Ok(Observation {
+        secret,
+        configurations,
+    })
 }
 
 /// Why no certificate can be kept up.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use futures_util::stream::{Stream, StreamExt, select_all};
+use futures::stream::{Stream, StreamExt, select_all};
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhook, MutatingWebhookConfiguration, ServiceReference,
 };
@@ -155,24 +155,37 @@ pub(super) fn configuration_path(name: &str) -> String {
 
 /// Why a call to the API server did not do its work.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum CallError {
+pub enum CallError {
+    /// The API server answered that it will not.
     #[error("cannot {verb} {object}: {message}{}", hint(*code, verb))]
     Refused {
+        /// The verb of the request.
         verb: &'static str,
+        /// The object that it was about.
         object: String,
+        /// The HTTP status.
         code: u16,
+        /// What the API server says.
         message: String,
     },
+    /// There was no answer that could be read.
     #[error("cannot {verb} {object}")]
     Failed {
+        /// The verb of the request.
         verb: &'static str,
+        /// The object that it was about.
         object: String,
+        /// What the client says.
         source: Box<kube::Error>,
     },
+    /// There was no answer in time.
     #[error("cannot {verb} {object}: no answer within {limit:?}")]
     TimedOut {
+        /// The verb of the request.
         verb: &'static str,
+        /// The object that it was about.
         object: String,
+        /// How long was waited.
         limit: Duration,
     },
 }
