@@ -1,1 +1,30 @@
 //! The harness of the end-to-end tests.
+//!
+//! [`cluster::Cluster`] is a whole Kubernetes on this machine, [`images`] what
+//! runs in it. Errors are for the reader of a failed test, so they are
+//! [`anyhow::Error`]s with the whole way that led to them.
+
+mod bridge;
+pub mod cluster;
+mod containerd;
+mod control_plane;
+mod dns;
+mod etcd;
+pub mod http;
+mod identity;
+pub mod image;
+pub mod images;
+mod kube_proxy;
+pub mod kubectl;
+mod kubelet;
+pub mod namespace;
+mod port;
+mod process;
+pub mod programs;
+mod remains;
+pub mod run_folder;
+mod tool;
+pub mod wait;
+
+pub mod netns;
+pub mod sockets;

@@ -1,0 +1,3 @@
+//! The program beside Envoy in the image that stands for the proxy.
+
+fn main() {}

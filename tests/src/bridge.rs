@@ -1,0 +1,109 @@
+//! The bridge that joins the node's pods and the machine.
+
+use std::fs;
+use std::net::Ipv4Addr;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+
+use crate::run_folder::RunFolder;
+use crate::tool::run;
+
+/// The bridge of the node: its own address is the node's and the API server's.
+#[derive(Debug)]
+pub(crate) struct Bridge {
+    network: [u8; 2],
+}
+
+impl Bridge {
+    /// Creates the bridge with a private range that no route of the machine has.
+    pub(crate) fn create(folder: &RunFolder) -> Result<Self> {
+        let routes = run("ip", ["-4", "route", "show", "table", "all"])?;
+        let bridge = free_range(&routes)?;
+        run("ip", ["link", "add", NAME, "type", "bridge"])?;
+        let address = format!("{}/24", bridge.address());
+        run("ip", ["address", "add", &address, "dev", NAME])?;
+        run("ip", ["link", "set", NAME, "up"])?;
+        remember_and_set(folder, FORWARDING)?;
+        Ok(bridge)
+    }
+
+    /// The machine's address on the bridge.
+    pub(crate) fn address(&self) -> Ipv4Addr {
+        let [first, second] = self.network;
+        Ipv4Addr::new(first, second, 0, 1)
+    }
+
+    /// The pods' range.
+    pub(crate) fn range(&self) -> String {
+        let [first, second] = self.network;
+        format!("{first}.{second}.0.0/24")
+    }
+
+    /// What containerd gives each pod: an interface on this bridge.
+    pub(crate) fn network_configuration(&self, state: &Path) -> serde_json::Value {
+        serde_json::json!({
+            "cniVersion": "1.0.0",
+            "name": NAME,
+            "plugins": [{
+                "type": "bridge",
+                "bridge": NAME,
+                "isGateway": true,
+                "hairpinMode": true,
+                "ipam": {
+                    "type": "host-local",
+                    "dataDir": state,
+                    "ranges": [[{ "subnet": self.range() }]],
+                    "routes": [{ "dst": "0.0.0.0/0" }],
+                },
+            }, { "type": "loopback" }],
+        })
+    }
+}
+
+/// Removes the bridge, and puts back the forwarding that it needed.
+pub(crate) fn remove(node: &Path) -> Result<()> {
+    if Path::new("/sys/class/net").join(NAME).exists() {
+        run("ip", ["link", "delete", NAME])?;
+    }
+    if let Ok(value) = fs::read_to_string(node.join(REMEMBERED_FORWARDING)) {
+        fs::write(FORWARDING, value).with_context(|| format!("writing {FORWARDING}"))?;
+    }
+    Ok(())
+}
+
+fn free_range(routes: &str) -> Result<Bridge> {
+    let taken = |second: u8| routes.split_whitespace().any(|word| {
+        word.starts_with(&format!("10.{second}.")) || word == "10.0.0.0/8"
+    });
+    match (200..=249).find(|second| !taken(*second)) {
+        Some(second) => Ok(Bridge { network: [10, second] }),
+        None => bail!("no free private range for the pods between 10.200.0.0 and 10.249.0.0"),
+    }
+}
+
+fn remember_and_set(folder: &RunFolder, setting: &str) -> Result<()> {
+    let before = fs::read_to_string(setting).with_context(|| format!("reading {setting}"))?;
+    folder.write(REMEMBERED_FORWARDING, before)?;
+    fs::write(setting, "1").with_context(|| format!("writing {setting}"))
+}
+
+const NAME: &str = "outrigger-e2e";
+const FORWARDING: &str = "/proc/sys/net/ipv4/ip_forward";
+const REMEMBERED_FORWARDING: &str = "ip_forward";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_with_a_route_is_not_taken() {
+        let routes = "default via 192.0.2.1 dev eth0\n10.200.0.0/24 dev other\n";
+        assert_eq!(free_range(routes).unwrap().range(), "10.201.0.0/24");
+    }
+
+    #[test]
+    fn a_machine_in_the_whole_of_ten_has_no_range_left() {
+        assert!(free_range("10.0.0.0/8 dev eth0").is_err());
+    }
+}

@@ -1,0 +1,173 @@
+//! A whole Kubernetes on this machine: what the stories talk to.
+
+use std::fs;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use crate::bridge::Bridge;
+use crate::containerd::Containerd;
+use crate::control_plane::ControlPlane;
+use crate::dns::Dns;
+use crate::etcd::Etcd;
+use crate::identity::{Identity, NODE_NAME};
+use crate::image::Image;
+use crate::kube_proxy::KubeProxy;
+use crate::kubectl::Kubectl;
+use crate::kubelet::Kubelet;
+use crate::namespace::Namespace;
+use crate::programs::Programs;
+use crate::run_folder::RunFolder;
+use crate::{images, remains, wait};
+
+/// A running single-node cluster. One per test binary; every story has a
+/// namespace of its own in it.
+///
+/// The kernel kills the node's programs when the thread ends that started them,
+/// so start it from a thread that outlives the stories.
+#[derive(Debug)]
+pub struct Cluster {
+    node: Node,
+    folder: RunFolder,
+    stopped: bool,
+}
+
+impl Cluster {
+    /// Clears what a killed run left, starts every program, imports the images,
+    /// and waits until the node is Ready.
+    pub fn start(programs: &Programs, images: &[Image]) -> Result<Self> {
+        let folder = RunFolder::claim()?;
+        remains::clear(&folder).context("clearing what an earlier run left")?;
+        folder.begin()?;
+        match Node::start(&folder, programs, images) {
+            Ok(node) => Ok(Self { node, folder, stopped: false }),
+            Err(error) => {
+                // The first error is the one to read; the next run clears again.
+                let _ = remains::clear(&folder);
+                Err(error.context("starting the cluster"))
+            }
+        }
+    }
+
+    /// kubectl as the cluster's administrator.
+    pub fn kubectl(&self) -> &Kubectl {
+        &self.node.kubectl
+    }
+
+    /// Applies YAML documents, and returns what the API server warned of.
+    pub fn apply(&self, documents: &str) -> Result<String> {
+        let args = ["apply", "--filename", "-"];
+        let answer = self.kubectl().run_with_input(args, documents)?;
+        if !answer.succeeded {
+            bail!("kubectl apply: {}", answer.stderr.trim());
+        }
+        Ok(answer.stderr)
+    }
+
+    /// Creates a namespace with labels (`key=value`), ready to run pods in.
+    pub fn namespace(&self, name: &str, labels: &[&str]) -> Result<Namespace<'_>> {
+        Namespace::create(self, name, labels)
+    }
+
+    /// The namespace that somebody else created.
+    pub fn existing_namespace(&self, name: &str) -> Namespace<'_> {
+        Namespace::existing(self, name)
+    }
+
+    /// Deletes the pods, stops every program, and leaves the machine as it was.
+    pub fn stop(mut self) -> Result<()> {
+        self.stop_once()
+    }
+
+    fn stop_once(&mut self) -> Result<()> {
+        self.stopped = true;
+        let stopped = self.node.stop();
+        remains::clear(&self.folder).context("clearing what the node left")?;
+        stopped
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if !self.stopped {
+            // On the way out of a panic, which is the error to read.
+            let _ = self.stop_once();
+        }
+    }
+}
+
+/// The programs, in the order in which they stop.
+#[derive(Debug)]
+struct Node {
+    kubectl: Kubectl,
+    kubelet: Kubelet,
+    kube_proxy: KubeProxy,
+    _dns: Dns,
+    control_plane: ControlPlane,
+    etcd: Etcd,
+    containerd: Containerd,
+}
+
+impl Node {
+    fn start(folder: &RunFolder, programs: &Programs, images: &[Image]) -> Result<Self> {
+        let bridge = Bridge::create(folder)?;
+        let containerd = Containerd::start(folder, programs, &bridge, images::PAUSE)?;
+        let pause = images::pause(programs)?;
+        for image in images.iter().chain([&pause]) {
+            import(folder, &containerd, image)?;
+        }
+        let etcd = Etcd::start(folder, programs)?;
+        let control_plane = ControlPlane::start(folder, programs, &etcd, bridge.address())?;
+        let server = control_plane.server();
+        let kubectl = Kubectl::new(programs, Identity::Admin.kubeconfig(folder, server)?)?;
+        let dns = Dns::start(server.address, kubectl.clone())?;
+        let kube_proxy = KubeProxy::start(folder, programs, &bridge, server)?;
+        make_cgroups()?;
+        let kubelet = Kubelet::start(folder, programs, &containerd, server)?;
+        wait::until("the node is Ready", PATIENCE, || {
+            let condition = format!("--for=condition=Ready=true node/{NODE_NAME} --timeout=0");
+            let mut args = vec!["wait"];
+            args.extend(condition.split(' '));
+            kubectl.must(args)
+        })?;
+        wait::until("pods can run as the default ServiceAccount", PATIENCE, || {
+            kubectl.must(["get", "serviceaccount", "default", "--namespace=default"])
+        })?;
+        Ok(Self { kubectl, kubelet, kube_proxy, _dns: dns, control_plane, etcd, containerd })
+    }
+
+    /// Containers outlive a kubelet that stops before its pods are gone.
+    fn stop(&mut self) -> Result<()> {
+        self.control_plane.stop_controllers()?;
+        let deleted = self.kubectl.must([
+            "delete",
+            "pods",
+            "--all",
+            "--all-namespaces",
+            "--grace-period=1",
+            "--timeout=60s",
+        ]);
+        self.kubelet.stop()?;
+        self.kube_proxy.stop()?;
+        self.control_plane.stop_api_server()?;
+        self.etcd.stop()?;
+        self.containerd.stop()?;
+        deleted.map(drop)
+    }
+}
+
+fn import(folder: &RunFolder, containerd: &Containerd, image: &Image) -> Result<()> {
+    let archive = folder.node().join("image.tar");
+    image.write_archive(&archive)?;
+    containerd.import(&archive).with_context(|| format!("importing {}", image.name()))?;
+    fs::remove_file(&archive).with_context(|| format!("removing {}", archive.display()))
+}
+
+fn make_cgroups() -> Result<()> {
+    for top in remains::cgroup_tops()? {
+        fs::create_dir_all(&top).with_context(|| format!("creating {}", top.display()))?;
+    }
+    Ok(())
+}
+
+const PATIENCE: Duration = Duration::from_secs(90);

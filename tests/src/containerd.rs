@@ -1,0 +1,107 @@
+//! containerd with root, state and socket of its own.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Result;
+
+use crate::bridge::Bridge;
+use crate::process::Process;
+use crate::programs::Programs;
+use crate::run_folder::RunFolder;
+use crate::tool::run;
+
+/// A running containerd.
+#[derive(Debug)]
+pub(crate) struct Containerd {
+    process: Process,
+    socket: PathBuf,
+}
+
+impl Containerd {
+    /// Starts containerd and waits until it answers.
+    pub(crate) fn start(
+        folder: &RunFolder,
+        programs: &Programs,
+        bridge: &Bridge,
+        pause_image: &str,
+    ) -> Result<Self> {
+        let socket = socket(&folder.node());
+        let addresses = folder.folder("cni/addresses")?;
+        let network = bridge.network_configuration(&addresses);
+        let network = folder.write("cni/network.conflist", network.to_string())?;
+        let config = configuration(folder, &socket, &network, pause_image);
+        let config = folder.write("containerd/config.toml", config)?;
+        let mut process = Process::start(
+            folder,
+            "containerd",
+            &programs.system("containerd")?,
+            [Path::new("--config"), &config],
+        )?;
+        process.wait_until("containerd answers", PATIENCE, || ctr(&socket, &["version".as_ref()]))?;
+        Ok(Self { process, socket })
+    }
+
+    pub(crate) fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// Makes the images of a docker archive known to the node.
+    pub(crate) fn import(&self, archive: &Path) -> Result<()> {
+        ctr(&self.socket, &["images".as_ref(), "import".as_ref(), archive]).map(drop)
+    }
+
+    pub(crate) fn stop(&mut self) -> Result<()> {
+        self.process.stop()
+    }
+}
+
+/// The socket that tells our containerd and its shims from others.
+pub(crate) fn socket(node: &Path) -> PathBuf {
+    node.join("containerd/containerd.sock")
+}
+
+/// The state of running containers.
+pub(crate) fn state(node: &Path) -> PathBuf {
+    node.join("containerd/state")
+}
+
+fn ctr(socket: &Path, args: &[&Path]) -> Result<String> {
+    let mut all = vec!["--address".as_ref(), socket, "--namespace".as_ref(), "k8s.io".as_ref()];
+    all.extend(args);
+    run("ctr", all)
+}
+
+fn configuration(folder: &RunFolder, socket: &Path, network: &Path, pause_image: &str) -> String {
+    let root = folder.node().join("containerd/root");
+    let state = state(&folder.node());
+    let networks = network.parent().unwrap_or(network);
+    // What comes after restrict_oom_score_adj lets it run without CAP_SYS_RESOURCE
+    // and AppArmor, and keeps every mount below `state`.
+    format!(
+        r#"version = 2
+root = "{root}"
+state = "{state}"
+disabled_plugins = ["io.containerd.internal.v1.opt"]
+
+[grpc]
+address = "{socket}"
+
+[plugins."io.containerd.grpc.v1.cri"]
+sandbox_image = "{pause_image}"
+restrict_oom_score_adj = true
+disable_apparmor = true
+netns_mounts_under_state_dir = true
+
+[plugins."io.containerd.grpc.v1.cri".cni]
+bin_dir = "/usr/lib/cni"
+conf_dir = "{networks}"
+"#,
+        root = root.display(),
+        state = state.display(),
+        socket = socket.display(),
+        networks = networks.display(),
+    )
+}
+
+const PATIENCE: Duration = Duration::from_secs(30);

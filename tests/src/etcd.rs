@@ -1,0 +1,57 @@
+//! etcd, the API server's store.
+
+use std::time::Duration;
+
+use anyhow::Result;
+
+use crate::http;
+use crate::port::free_port;
+use crate::process::Process;
+use crate::programs::Programs;
+use crate::run_folder::RunFolder;
+
+/// A running etcd on loopback that does not wait for the disk.
+#[derive(Debug)]
+pub(crate) struct Etcd {
+    process: Process,
+    url: String,
+}
+
+impl Etcd {
+    /// Starts etcd and waits until it is healthy.
+    pub(crate) fn start(folder: &RunFolder, programs: &Programs) -> Result<Self> {
+        let port = free_port()?;
+        let url = format!("http://127.0.0.1:{port}");
+        let peer = format!("http://127.0.0.1:{}", free_port()?);
+        let data = folder.folder("etcd")?;
+        let mut process = Process::start(
+            folder,
+            "etcd",
+            &programs.system("etcd")?,
+            [
+                "--unsafe-no-fsync",
+                "--name=node",
+                &format!("--data-dir={}", data.display()),
+                &format!("--listen-client-urls={url}"),
+                &format!("--advertise-client-urls={url}"),
+                &format!("--listen-peer-urls={peer}"),
+                &format!("--initial-advertise-peer-urls={peer}"),
+                &format!("--initial-cluster=node={peer}"),
+            ],
+        )?;
+        process.wait_until("etcd is healthy", PATIENCE, || {
+            http::get(([127, 0, 0, 1], port).into(), "/health")?.expect_ok()
+        })?;
+        Ok(Self { process, url })
+    }
+
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    pub(crate) fn stop(&mut self) -> Result<()> {
+        self.process.stop()
+    }
+}
+
+const PATIENCE: Duration = Duration::from_secs(30);

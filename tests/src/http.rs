@@ -1,0 +1,95 @@
+//! The one HTTP request that tests need from the machine: `GET`.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+/// What a server answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Response {
+    /// The status code.
+    pub status: u16,
+    /// The body, decoded.
+    pub body: String,
+}
+
+impl Response {
+    /// The body, when the status is 200.
+    pub fn expect_ok(self) -> Result<String> {
+        if self.status == 200 {
+            return Ok(self.body);
+        }
+        bail!("status {}: {}", self.status, self.body.trim())
+    }
+}
+
+/// Gets `path` from a server, on a connection of its own.
+pub fn get(server: SocketAddr, path: &str) -> Result<Response> {
+    let attempt = || -> Result<Vec<u8>> {
+        let mut stream = TcpStream::connect_timeout(&server, PATIENCE)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: {server}\r\nConnection: close\r\n\r\n")?;
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer)?;
+        Ok(answer)
+    };
+    let answer = attempt().with_context(|| format!("GET http://{server}{path}"))?;
+    parse(&answer)
+        .with_context(|| format!("GET http://{server}{path}: not an HTTP answer"))
+}
+
+fn parse(answer: &[u8]) -> Option<Response> {
+    let (head, body) = split_at_text(answer, "\r\n\r\n")?;
+    let head = String::from_utf8_lossy(head).to_ascii_lowercase();
+    let status = head.strip_prefix("http/1.")?.split_whitespace().nth(1)?.parse().ok()?;
+    let chunked = head.lines().any(|line| line.trim() == "transfer-encoding: chunked");
+    let body = if chunked { join_chunks(body)? } else { body.to_vec() };
+    Some(Response { status, body: String::from_utf8_lossy(&body).into_owned() })
+}
+
+fn join_chunks(mut rest: &[u8]) -> Option<Vec<u8>> {
+    let mut body = Vec::new();
+    loop {
+        let (size, after) = split_at_text(rest, "\r\n")?;
+        let size = usize::from_str_radix(std::str::from_utf8(size).ok()?.trim(), 16).ok()?;
+        if size == 0 {
+            return Some(body);
+        }
+        body.extend_from_slice(after.get(..size)?);
+        rest = after.get(size + 2..)?;
+    }
+}
+
+fn split_at_text<'a>(bytes: &'a [u8], text: &str) -> Option<(&'a [u8], &'a [u8])> {
+    let at = bytes.windows(text.len()).position(|window| window == text.as_bytes())?;
+    Some((&bytes[..at], &bytes[at + text.len()..]))
+}
+
+const PATIENCE: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_taken_apart() {
+        let response = parse(b"HTTP/1.1 404 Not Found\r\nServer: x\r\n\r\nnothing\r\n\r\nhere");
+        let expected = Response { status: 404, body: "nothing\r\n\r\nhere".to_owned() };
+        assert_eq!(response, Some(expected));
+    }
+
+    #[test]
+    fn chunks_are_joined() {
+        let answer = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\
+            4\r\nWiki\r\nA\r\npedia\r\n in\r\n0\r\n\r\n";
+        assert_eq!(parse(answer).unwrap().body, "Wikipedia\r\n in");
+    }
+
+    #[test]
+    fn a_body_that_breaks_off_is_no_answer() {
+        assert_eq!(parse(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nWi"), None);
+    }
+}

@@ -1,0 +1,105 @@
+//! Who is who in the cluster: a token and a kubeconfig for each client of the API server.
+
+use std::fs::File;
+use std::io::Read;
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use serde_json::json;
+
+use crate::run_folder::RunFolder;
+
+/// A client of the API server, with the rights that it has in any cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Identity {
+    Admin,
+    ControllerManager,
+    KubeProxy,
+    Kubelet,
+    Scheduler,
+}
+
+impl Identity {
+    /// Writes the kubeconfig with which this client reaches the API server.
+    pub(crate) fn kubeconfig(self, folder: &RunFolder, server: &Server) -> Result<PathBuf> {
+        let name = self.user().replace(':', "-");
+        let config = json!({
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{
+                "name": "node",
+                "cluster": {
+                    "server": format!("https://{}:{}", server.address, server.port),
+                    "certificate-authority": server.authority,
+                },
+            }],
+            "users": [{ "name": name, "user": { "token": self.token(&server.secret) } }],
+            "contexts": [{ "name": "node", "context": { "cluster": "node", "user": name } }],
+            "current-context": "node",
+        });
+        folder.write(&format!("kubeconfig/{name}"), config.to_string())
+    }
+
+    /// The API server's `--token-auth-file` with all clients.
+    pub(crate) fn token_file(secret: &str) -> String {
+        let line = |identity: &Identity| {
+            let (token, user, group) = (identity.token(secret), identity.user(), identity.group());
+            format!("{token},{user},{user},{group}\n")
+        };
+        ALL.iter().map(line).collect()
+    }
+
+    fn token(self, secret: &str) -> String {
+        format!("{}-{secret}", self.user().replace(':', "-"))
+    }
+
+    fn user(self) -> &'static str {
+        match self {
+            Self::Admin => "admin",
+            Self::ControllerManager => "system:kube-controller-manager",
+            Self::KubeProxy => "system:kube-proxy",
+            Self::Kubelet => "system:node:outrigger-e2e",
+            Self::Scheduler => "system:kube-scheduler",
+        }
+    }
+
+    fn group(self) -> &'static str {
+        match self {
+            Self::Admin => "system:masters",
+            Self::Kubelet => "system:nodes",
+            Self::ControllerManager | Self::KubeProxy | Self::Scheduler => "system:authenticated",
+        }
+    }
+}
+
+/// A word that only the programs of this run know.
+pub(crate) fn new_secret() -> Result<String> {
+    let mut bytes = [0; 16];
+    File::open("/dev/urandom")
+        .and_then(|mut random| random.read_exact(&mut bytes))
+        .context("reading /dev/urandom")?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// Where the API server answers, and what each side proves itself by.
+#[derive(Debug, Clone)]
+pub(crate) struct Server {
+    pub(crate) address: Ipv4Addr,
+    pub(crate) port: u16,
+    /// The file with the authority of the API server's certificate.
+    pub(crate) authority: PathBuf,
+    /// What the clients' tokens are made of.
+    pub(crate) secret: String,
+}
+
+/// The node's name; the kubelet's identity repeats it.
+pub(crate) const NODE_NAME: &str = "outrigger-e2e";
+
+const ALL: [Identity; 5] = [
+    Identity::Admin,
+    Identity::ControllerManager,
+    Identity::KubeProxy,
+    Identity::Kubelet,
+    Identity::Scheduler,
+];

@@ -1,0 +1,57 @@
+//! The images that the stories run.
+
+use std::path::Path;
+
+use anyhow::Result;
+
+use crate::image::Image;
+use crate::programs::Programs;
+
+/// Our programs, the stand-in for the proxy, and the applications of the examples.
+///
+/// `agent` is the program beside Envoy, which cargo names to test binaries only.
+pub fn all(programs: &Programs, agent: &Path) -> Result<Vec<Image>> {
+    Ok(vec![
+        own(programs, "sidecar-injector")?.user(65532),
+        own(programs, "webhook-certs")?.user(65532),
+        own(programs, "istio-init")?,
+        proxy(programs, agent)?,
+        busybox(programs)?,
+    ])
+}
+
+/// One of our static programs, alone in its image.
+pub fn own(programs: &Programs, name: &str) -> Result<Image> {
+    let at = format!("/{name}");
+    let image = Image::new(&format!("docker.io/outrigger/{name}:0.1.0"), &[&at]);
+    image.file(&at, &programs.own(name)?)
+}
+
+/// What stands for the proxy image: the real Envoy and a program that starts it.
+pub fn proxy(programs: &Programs, agent: &Path) -> Result<Image> {
+    let entrypoint = "/usr/local/bin/pilot-agent";
+    Image::new("docker.io/istio/proxyv2:1.28.0", &[entrypoint])
+        .user(1337)
+        .program(entrypoint, agent)?
+        .program("/usr/local/bin/envoy", &programs.envoy()?)
+}
+
+/// The application of the examples.
+pub fn busybox(programs: &Programs) -> Result<Image> {
+    let mut image = Image::new("docker.io/library/busybox:1.37", &[])
+        .program("/bin/busybox", &programs.system("busybox")?)?;
+    for applet in ["cat", "echo", "env", "httpd", "id", "ls", "mkdir", "nc", "sh", "sleep", "wget"] {
+        image = image.link(&format!("/bin/{applet}"), "busybox");
+    }
+    Ok(image)
+}
+
+/// What holds a pod's namespaces open.
+pub(crate) fn pause(programs: &Programs) -> Result<Image> {
+    let wait = "trap 'exit 0' TERM INT; sleep 2147483647 & wait";
+    Image::new(PAUSE, &["/bin/busybox", "sh", "-c", wait])
+        .program("/bin/busybox", &programs.system("busybox")?)
+}
+
+/// The name of [`pause`].
+pub(crate) const PAUSE: &str = "docker.io/outrigger/pause:0.1.0";

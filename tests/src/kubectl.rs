@@ -1,0 +1,81 @@
+//! kubectl, the way into the cluster for harness and stories alike.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Result, bail};
+
+use crate::programs::Programs;
+use crate::tool;
+
+/// kubectl with the rights of an administrator of one cluster.
+#[derive(Debug, Clone)]
+pub struct Kubectl {
+    program: PathBuf,
+    kubeconfig: PathBuf,
+}
+
+/// What kubectl said.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    /// Whether it ended with 0.
+    pub succeeded: bool,
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error: errors, and the warnings of admission.
+    pub stderr: String,
+}
+
+impl Kubectl {
+    pub(crate) fn new(programs: &Programs, kubeconfig: PathBuf) -> Result<Self> {
+        Ok(Self { program: programs.kubernetes("kubectl")?, kubeconfig })
+    }
+
+    /// The kubeconfig, for programs that take one themselves.
+    pub fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
+    /// Runs kubectl; that it failed is part of the answer.
+    pub fn run<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Result<Answer> {
+        self.run_with_input(args, "")
+    }
+
+    /// Runs kubectl with a standard input.
+    pub fn run_with_input<A: AsRef<OsStr>>(
+        &self,
+        args: impl IntoIterator<Item = A>,
+        input: &str,
+    ) -> Result<Answer> {
+        let mut command = Command::new(&self.program);
+        command.arg("--kubeconfig").arg(&self.kubeconfig).args(args);
+        let output = tool::output(&mut command, input)?;
+        Ok(Answer {
+            succeeded: output.status.success(),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        })
+    }
+
+    /// Runs kubectl and returns its standard output; that it failed is an error.
+    pub fn must<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Result<String> {
+        self.must_with_input(args, "")
+    }
+
+    /// [`Kubectl::must`] with a standard input.
+    pub fn must_with_input<A: AsRef<OsStr>>(
+        &self,
+        args: impl IntoIterator<Item = A>,
+        input: &str,
+    ) -> Result<String> {
+        let args: Vec<A> = args.into_iter().collect();
+        let words: Vec<_> = args.iter().map(|arg| arg.as_ref().to_string_lossy()).collect();
+        let said = words.join(" ");
+        let answer = self.run_with_input(&args, input)?;
+        if !answer.succeeded {
+            bail!("kubectl {said}: {}", answer.stderr.trim());
+        }
+        Ok(answer.stdout)
+    }
+}

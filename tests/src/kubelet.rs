@@ -1,0 +1,104 @@
+//! The kubelet, which turns this machine into the cluster's one node.
+
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use anyhow::Result;
+use serde_json::json;
+
+use crate::containerd::Containerd;
+use crate::http;
+use crate::identity::{Identity, NODE_NAME, Server};
+use crate::port::free_port;
+use crate::process::Process;
+use crate::programs::Programs;
+use crate::run_folder::RunFolder;
+
+/// A running kubelet.
+#[derive(Debug)]
+pub(crate) struct Kubelet {
+    process: Process,
+}
+
+impl Kubelet {
+    /// Starts the kubelet and waits until it is healthy (its node may not be Ready yet).
+    pub(crate) fn start(
+        folder: &RunFolder,
+        programs: &Programs,
+        containerd: &Containerd,
+        server: &Server,
+    ) -> Result<Self> {
+        let health_port = free_port()?;
+        let config = configuration(folder, containerd, server.address, health_port)?;
+        let config = folder.write("kubelet.json", config.to_string())?;
+        let root = folder.folder("kubelet")?;
+        let kubeconfig = Identity::Kubelet.kubeconfig(folder, server)?;
+        let mut process = Process::start(
+            folder,
+            "kubelet",
+            &programs.kubernetes("kubelet")?,
+            [
+                format!("--config={}", config.display()),
+                format!("--kubeconfig={}", kubeconfig.display()),
+                format!("--root-dir={}", root.display()),
+                format!("--cert-dir={}", root.join("pki").display()),
+                format!("--hostname-override={NODE_NAME}"),
+                format!("--node-ip={}", server.address),
+            ],
+        )?;
+        process.wait_until("the kubelet is healthy", PATIENCE, || {
+            http::get(([127, 0, 0, 1], health_port).into(), "/healthz")?.expect_ok()
+        })?;
+        Ok(Self { process })
+    }
+
+    pub(crate) fn stop(&mut self) -> Result<()> {
+        self.process.stop()
+    }
+}
+
+fn configuration(
+    folder: &RunFolder,
+    containerd: &Containerd,
+    address: Ipv4Addr,
+    health_port: u16,
+) -> Result<serde_json::Value> {
+    // Pods ask the cluster's DNS and, beyond it, nobody.
+    let resolver = folder.write("resolv.conf", "")?;
+    Ok(json!({
+        "apiVersion": "kubelet.config.k8s.io/v1beta1",
+        "kind": "KubeletConfiguration",
+        "address": address,
+        "port": free_port()?,
+        "healthzPort": health_port,
+        "authentication": { "anonymous": { "enabled": true }, "webhook": { "enabled": false } },
+        "authorization": { "mode": "AlwaysAllow" },
+        "containerRuntimeEndpoint": format!("unix://{}", containerd.socket().display()),
+        // Every process of a pod is below it, so a killed run can be cleared.
+        "cgroupRoot": CGROUP,
+        "cgroupDriver": "cgroupfs",
+        "failCgroupV1": false,
+        "failSwapOn": false,
+        "enforceNodeAllocatable": [],
+        "oomScoreAdj": 0,
+        "makeIPTablesUtilChains": false,
+        "clusterDNS": [address],
+        "clusterDomain": "cluster.local",
+        "resolvConf": resolver,
+        "podLogsDir": folder.logs().join("pods"),
+        "volumePluginDir": folder.node().join("kubelet-plugins"),
+        // A full disk of the machine is not this node's business.
+        "evictionHard": {
+            "imagefs.available": "0%",
+            "memory.available": "0%",
+            "nodefs.available": "0%",
+            "nodefs.inodesFree": "0%",
+        },
+        "imageGCHighThresholdPercent": 100,
+        "syncFrequency": "5s",
+    }))
+}
+
+/// The cgroup that all pods of the node are below.
+pub(crate) const CGROUP: &str = "/outrigger-e2e";
+const PATIENCE: Duration = Duration::from_secs(60);

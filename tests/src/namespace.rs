@@ -1,0 +1,135 @@
+//! One story's namespace.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use crate::cluster::Cluster;
+use crate::wait;
+
+/// A namespace of the cluster; the verbs are those of a story.
+#[derive(Debug)]
+pub struct Namespace<'a> {
+    cluster: &'a Cluster,
+    name: String,
+}
+
+impl<'a> Namespace<'a> {
+    pub(crate) fn create(cluster: &'a Cluster, name: &str, labels: &[&str]) -> Result<Self> {
+        let namespace = Self::existing(cluster, name);
+        cluster.kubectl().must(["create", "namespace", name])?;
+        for label in labels {
+            cluster.kubectl().must(["label", "namespace", name, label])?;
+        }
+        // istiod writes it into every namespace; an injected pod does not start without.
+        namespace.kubectl(&[
+            "create",
+            "configmap",
+            "istio-ca-root-cert",
+            "--from-literal=root-cert.pem=",
+        ])?;
+        wait::until("the default ServiceAccount exists", PATIENCE, || {
+            namespace.kubectl(&["get", "serviceaccount", "default"])
+        })?;
+        Ok(namespace)
+    }
+
+    pub(crate) fn existing(cluster: &'a Cluster, name: &str) -> Self {
+        Self { cluster, name: name.to_owned() }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Runs kubectl in this namespace; that it failed is an error.
+    pub fn kubectl(&self, args: &[&str]) -> Result<String> {
+        self.cluster.kubectl().must(self.here(args))
+    }
+
+    /// Applies YAML documents here, and returns what the API server warned of.
+    pub fn apply(&self, documents: &str) -> Result<String> {
+        let args = self.here(&["apply", "--filename", "-"]);
+        let answer = self.cluster.kubectl().run_with_input(args, documents)?;
+        if !answer.succeeded {
+            bail!("kubectl apply in {}: {}", self.name, answer.stderr.trim());
+        }
+        Ok(answer.stderr)
+    }
+
+    /// An object, as the API server has it.
+    pub fn get(&self, object: &str) -> Result<Value> {
+        let text = self.kubectl(&["get", object, "--output=json"])?;
+        serde_json::from_str(&text).with_context(|| format!("reading {object}"))
+    }
+
+    /// Waits until a Deployment has all its replicas available.
+    pub fn wait_until_available(&self, deployment: &str) -> Result<()> {
+        self.wait_for("condition=Available", &format!("deployment/{deployment}"))
+    }
+
+    /// Waits for a condition in kubectl's words, as `condition=Ready` of `pod/client`.
+    ///
+    /// An error comes with what `kubectl describe` says of the pods here.
+    pub fn wait_for(&self, condition: &str, object: &str) -> Result<()> {
+        let condition = format!("--for={condition}");
+        let patience = format!("--timeout={}s", PATIENCE.as_secs());
+        let waited = self.kubectl(&["wait", &condition, object, &patience]);
+        match waited {
+            Ok(_) => Ok(()),
+            Err(error) => {
+                let pods = self.kubectl(&["describe", "pods"]).unwrap_or_default();
+                bail!("{error:#}\n{pods}")
+            }
+        }
+    }
+
+    /// The pods with a label (`key=value`) that are not on their way out.
+    pub fn pods(&self, label: &str) -> Result<Vec<Value>> {
+        let list = self.kubectl(&["get", "pods", "--selector", label, "--output=json"])?;
+        let mut list: Value = serde_json::from_str(&list).context("reading a list of pods")?;
+        let pods = list["items"].as_array_mut().map(std::mem::take).unwrap_or_default();
+        Ok(pods.into_iter().filter(|pod| pod["metadata"]["deletionTimestamp"].is_null()).collect())
+    }
+
+    /// The only pod with a label.
+    pub fn pod(&self, label: &str) -> Result<Value> {
+        let mut pods = self.pods(label)?;
+        match (pods.pop(), pods.len()) {
+            (Some(pod), 0) => Ok(pod),
+            (_, others) => bail!("expected one pod with {label}, found {}", others + 1),
+        }
+    }
+
+    /// What a container has written so far.
+    pub fn logs(&self, pod: &str, container: &str) -> Result<String> {
+        self.kubectl(&["logs", pod, "--container", container])
+    }
+
+    /// Runs a command in a container and returns its standard output.
+    pub fn exec(&self, pod: &str, container: &str, command: &[&str]) -> Result<String> {
+        let mut args = vec!["exec", pod, "--container", container, "--"];
+        args.extend(command);
+        self.kubectl(&args)
+    }
+
+    fn here<'b>(&'b self, args: &[&'b str]) -> Vec<&'b str> {
+        [&["--namespace", &self.name], args].concat()
+    }
+}
+
+/// The address of a pod, as the API server has it.
+pub fn address_of(pod: &Value) -> Result<IpAddr> {
+    let address = pod["status"]["podIP"].as_str().context("the pod has no address yet")?;
+    address.parse().with_context(|| format!("reading the pod's address {address}"))
+}
+
+/// The name of an object.
+pub fn name_of(object: &Value) -> &str {
+    object["metadata"]["name"].as_str().unwrap_or_default()
+}
+
+const PATIENCE: Duration = Duration::from_secs(120);

@@ -1,0 +1,187 @@
+//! Network namespaces with real links between them.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Once;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+
+use anyhow::{Context, Result, bail};
+use rustix::process::{Gid, Uid};
+use rustix::thread::{
+    LinkNameSpaceType, move_into_link_name_space, set_thread_groups, set_thread_res_gid,
+    set_thread_res_uid,
+};
+
+/// A network namespace, gone when this is dropped.
+#[derive(Debug)]
+pub struct Namespace {
+    name: String,
+}
+
+/// Who a thread acts as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Owner {
+    /// Its user.
+    pub uid: u32,
+    /// Its only group.
+    pub gid: u32,
+}
+
+impl Owner {
+    /// The machine's administrator.
+    pub const ROOT: Self = Self { uid: 0, gid: 0 };
+}
+
+impl Namespace {
+    /// A namespace of its own with loopback up. The name tells which process it belongs to, and
+    /// the first creation of a process removes what killed processes left.
+    pub fn create() -> Result<Self> {
+        static ONCE: Once = Once::new();
+        static COUNTER: AtomicU32 = AtomicU32::new(0);
+        ONCE.call_once(remove_leftovers);
+        let number = COUNTER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("{PREFIX}{}-{number}", std::process::id());
+        succeed(Command::new("ip").args(["netns", "add", &name]), "")?;
+        let namespace = Self { name };
+        namespace.ip("link set lo up")?;
+        Ok(namespace)
+    }
+
+    /// Its name for `ip netns`.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Connects it with another namespace: a link named `mine` here and `theirs` there, both up.
+    pub fn connect(&self, mine: &str, other: &Self, theirs: &str) -> Result<()> {
+        let here = &other.name;
+        self.ip(&format!("link add {mine} type veth peer name {theirs} netns {here}"))?;
+        self.ip(&format!("link set {mine} up"))?;
+        other.ip(&format!("link set {theirs} up"))
+    }
+
+    /// Runs commands of `ip`, one a line, inside.
+    pub fn ip(&self, commands: &str) -> Result<()> {
+        let mut ip = Command::new("ip");
+        ip.args(["-netns", &self.name, "-batch", "-"]);
+        succeed(&mut ip, commands).map(drop).with_context(|| format!("ip {commands}"))
+    }
+
+    /// Runs a closure inside, as the administrator, on a thread of its own.
+    pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
+        self.run_as(Owner::ROOT, work)
+    }
+
+    /// Runs a closure inside, as this owner, on a thread of its own.
+    pub fn run_as<T: Send>(&self, owner: Owner, work: impl FnOnce() -> T + Send) -> Result<T> {
+        thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                self.enter()?;
+                become_owner(owner)?;
+                Ok(work())
+            });
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
+
+    /// Runs a program inside with this text as its input, and returns what it printed. An error
+    /// holds what it complained of.
+    pub fn output(&self, command: &mut Command, input: &str) -> Result<String> {
+        self.run(|| succeed(command, input))?
+    }
+
+    /// Moves the calling thread into it, for good.
+    pub fn enter(&self) -> Result<()> {
+        let path = Path::new(FOLDER).join(&self.name);
+        let file = File::open(&path).with_context(|| format!("opening {}", path.display()))?;
+        let kind = Some(LinkNameSpaceType::Network);
+        move_into_link_name_space(file.as_fd(), kind).context("entering a network namespace")
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        // A panic here would hide the test's own; the next run removes what is left.
+        let _ = remove(&self.name);
+    }
+}
+
+/// Runs a program to its end, and fails unless it succeeds.
+pub fn succeed(command: &mut Command, input: &str) -> Result<String> {
+    let name = PathBuf::from(command.get_program()).display().to_string();
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().with_context(|| format!("starting {name}"))?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // A program that does not read its input ends before it is written.
+        let _ = stdin.write_all(input.as_bytes());
+    }
+    let output = child.wait_with_output().with_context(|| format!("waiting for {name}"))?;
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    if !output.status.success() {
+        bail!("{name}: {}: {}", output.status, complaint.trim());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Users and groups belong to threads in Linux; only this one changes.
+fn become_owner(owner: Owner) -> Result<()> {
+    if owner == Owner::ROOT {
+        return Ok(());
+    }
+    let (uid, gid) = (Uid::from_raw(owner.uid), Gid::from_raw(owner.gid));
+    set_thread_groups(&[]).context("leaving all groups")?;
+    set_thread_res_gid(gid, gid, gid).context("becoming a group")?;
+    set_thread_res_uid(uid, uid, uid).context("becoming a user")
+}
+
+fn remove_leftovers() {
+    let Ok(entries) = fs::read_dir(FOLDER) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let Some(owner) = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next()) else {
+            continue;
+        };
+        if !Path::new("/proc").join(owner).exists() {
+            let _ = remove(&name);
+        }
+    }
+}
+
+fn remove(name: &str) -> Result<String> {
+    succeed(Command::new("ip").args(["netns", "delete", name]), "")
+}
+
+/// Where `ip netns` keeps its namespaces.
+const FOLDER: &str = "/run/netns";
+const PREFIX: &str = "outrigger-capture-";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_namespace_is_gone_when_it_is_dropped() {
+        let namespace = Namespace::create().unwrap();
+        let path = Path::new(FOLDER).join(namespace.name());
+        assert!(path.exists());
+        let links = namespace.output(Command::new("ip").args(["-o", "link"]), "").unwrap();
+        assert_eq!(links.lines().count(), 1, "{links}");
+        drop(namespace);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn an_owner_is_one_of_the_thread() {
+        let namespace = Namespace::create().unwrap();
+        let owner = Owner { uid: 1000, gid: 2000 };
+        let seen = namespace.run_as(owner, || {
+            (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw())
+        });
+        assert_eq!(seen.unwrap(), (1000, 2000));
+        assert_eq!(rustix::process::geteuid(), Uid::ROOT);
+    }
+}

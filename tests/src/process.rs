@@ -1,0 +1,187 @@
+//! A program of the node, running as our child.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::run_folder::RunFolder;
+use crate::wait;
+
+/// A running child in a process group of its own, which the kernel kills when
+/// the thread that started it ends: start it from the main thread.
+#[derive(Debug)]
+pub(crate) struct Process {
+    name: &'static str,
+    child: Child,
+    log: PathBuf,
+}
+
+impl Process {
+    /// Starts `program`; its output goes to `logs/NAME.log`.
+    pub(crate) fn start<A: AsRef<OsStr>>(
+        folder: &RunFolder,
+        name: &'static str,
+        program: &Path,
+        args: impl IntoIterator<Item = A>,
+    ) -> Result<Self> {
+        let log = folder.logs().join(format!("{name}.log"));
+        let output = File::create(&log).with_context(|| format!("creating {}", log.display()))?;
+        // setpriv asks for the death signal, which needs code between fork and exec.
+        let child = Command::new("setpriv")
+            .args(["--pdeathsig", "KILL", "--"])
+            .arg(program)
+            .args(args)
+            .env("PATH", SEARCH_PATH)
+            .stdin(Stdio::null())
+            .stdout(output.try_clone().context("sharing the log file")?)
+            .stderr(output)
+            .process_group(0)
+            .spawn()
+            .with_context(|| format!("starting {name}"))?;
+        let process = Self { name, child, log };
+        let record = Record::of(process.child.id())
+            .with_context(|| format!("reading the start time of {name}"))?;
+        folder.write(&format!("{RECORDS}/{name}"), record.to_string())?;
+        Ok(process)
+    }
+
+    /// Waits like [`wait::until`], and fails at once when the process ends
+    /// before. An error shows the tail of the log.
+    pub(crate) fn wait_until<T>(
+        &mut self,
+        what: &str,
+        patience: Duration,
+        mut probe: impl FnMut() -> Result<T>,
+    ) -> Result<T> {
+        let child = &mut self.child;
+        let found = wait::until(what, patience, || match child.try_wait() {
+            Ok(None) => probe().map(Ok).map_err(|reason| format!("{reason:#}")),
+            Ok(Some(status)) => Ok(Err(status)),
+            Err(error) => Err(error.to_string()),
+        });
+        match found {
+            Ok(Ok(found)) => Ok(found),
+            Ok(Err(status)) => bail!("{} ended ({status}){}", self.name, self.tail()),
+            Err(error) => bail!("{error:#}{}", self.tail()),
+        }
+    }
+
+    /// Asks the process to end, and kills it when it has not after some seconds.
+    pub(crate) fn stop(&mut self) -> Result<()> {
+        if matches!(self.child.try_wait(), Ok(Some(_))) {
+            return Ok(());
+        }
+        let pid = Pid::from_child(&self.child);
+        kill_process(pid, Signal::TERM).with_context(|| format!("ending {}", self.name))?;
+        let child = &mut self.child;
+        let ended = wait::until("it ends", PATIENCE_AT_THE_END, || match child.try_wait() {
+            Ok(Some(_)) => Ok(()),
+            Ok(None) => Err("it still runs".to_owned()),
+            Err(error) => Err(error.to_string()),
+        });
+        if ended.is_err() {
+            child.kill().with_context(|| format!("killing {}", self.name))?;
+            child.wait().with_context(|| format!("waiting for {}", self.name))?;
+        }
+        Ok(())
+    }
+
+    fn tail(&self) -> String {
+        let log = fs::read(&self.log).unwrap_or_default();
+        let log = String::from_utf8_lossy(&log);
+        let lines: Vec<&str> = log.lines().collect();
+        let tail = &lines[lines.len().saturating_sub(LINES_SHOWN)..];
+        format!("\nthe end of {}:\n{}", self.log.display(), tail.join("\n"))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Nothing better can be done with an error here: the kernel ends the child with us.
+        let _ = self.stop();
+    }
+}
+
+/// Kills the processes that an earlier run recorded and that still run.
+pub(crate) fn kill_recorded(node: &Path) -> Result<()> {
+    let Ok(records) = fs::read_dir(node.join(RECORDS)) else {
+        return Ok(());
+    };
+    for entry in records {
+        let path = entry.context("listing recorded processes")?.path();
+        let text = fs::read_to_string(&path)
+            .with_context(|| format!("reading {}", path.display()))?;
+        let Some(record) = Record::parse(&text) else {
+            continue;
+        };
+        // The same number with another start time is somebody else's process.
+        if Record::of(record.pid).is_ok_and(|running| running == record) {
+            kill(record.pid)?;
+        }
+    }
+    Ok(())
+}
+
+/// Kills a process by its number; one that is gone already is fine.
+pub(crate) fn kill(pid: u32) -> Result<()> {
+    let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else {
+        return Ok(());
+    };
+    match kill_process(pid, Signal::KILL) {
+        Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
+        Err(error) => Err(error).context("killing a process of an earlier run"),
+    }
+}
+
+/// What tells one process from a later one with the same number.
+#[derive(Debug, PartialEq, Eq)]
+struct Record {
+    pid: u32,
+    started: u64,
+}
+
+impl Record {
+    fn of(pid: u32) -> Result<Self> {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
+        // The second field, the program's name in parentheses, may hold spaces.
+        let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+        let started = after_name.split_whitespace().nth(START_TIME_AFTER_NAME);
+        let started = started.context("no start time")?.parse()?;
+        Ok(Self { pid, started })
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let (pid, started) = text.trim().split_once(' ')?;
+        Some(Self { pid: pid.parse().ok()?, started: started.parse().ok()? })
+    }
+}
+
+impl std::fmt::Display for Record {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.pid, self.started)
+    }
+}
+
+/// Field 22 of proc(5)'s `stat`, counted from the third.
+const START_TIME_AFTER_NAME: usize = 19;
+const RECORDS: &str = "processes";
+const SEARCH_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+const LINES_SHOWN: usize = 40;
+const PATIENCE_AT_THE_END: Duration = Duration::from_secs(20);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_survives_being_written() {
+        let record = Record::of(std::process::id()).unwrap();
+        assert_eq!(Record::parse(&record.to_string()), Some(record));
+    }
+}

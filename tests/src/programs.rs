@@ -1,0 +1,74 @@
+//! Where the programs are that a node consists of.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+/// Programs outside the tree (`make setup` puts them there) and our own ones.
+#[derive(Debug, Clone)]
+pub struct Programs {
+    cache: PathBuf,
+}
+
+impl Programs {
+    /// Finds the folder that `make setup` fills.
+    pub fn find() -> Result<Self> {
+        let cache = env::var_os("XDG_CACHE_HOME")
+            .map(PathBuf::from)
+            .or_else(|| env::var_os("HOME").map(|home| Path::new(&home).join(".cache")))
+            .context("neither XDG_CACHE_HOME nor HOME is set")?;
+        Ok(Self { cache: cache.join("outrigger") })
+    }
+
+    /// A Kubernetes program, of the version that `tests/kubernetes/go.mod` names.
+    ///
+    /// `kube-apiserver` and `kubectl` come from `KUBEBUILDER_ASSETS` where that is
+    /// set and has them; the programs of a node are never there.
+    pub fn kubernetes(&self, name: &str) -> Result<PathBuf> {
+        if let Some(assets) = env::var_os("KUBEBUILDER_ASSETS") {
+            let program = Path::new(&assets).join(name);
+            if program.exists() {
+                return Ok(program);
+            }
+        }
+        let version = include_str!("../kubernetes/go.mod")
+            .lines()
+            .find_map(|line| line.trim().strip_prefix("k8s.io/kubernetes "))
+            .context("tests/kubernetes/go.mod names no version of k8s.io/kubernetes")?;
+        existing(self.cache.join(format!("kubernetes-{version}")).join(name), "make setup")
+    }
+
+    /// Envoy, of the version in `tests/envoy-version`.
+    pub fn envoy(&self) -> Result<PathBuf> {
+        let version = include_str!("../envoy-version").trim();
+        existing(self.cache.join(format!("envoy-{version}")).join("envoy"), "make setup")
+    }
+
+    /// A release program of this repository.
+    pub fn own(&self, name: &str) -> Result<PathBuf> {
+        existing(repository().join("dist").join(name), "make build")
+    }
+
+    /// A program that a Debian package brings.
+    pub fn system(&self, name: &str) -> Result<PathBuf> {
+        let folders = ["/usr/bin", "/usr/sbin", "/bin", "/sbin", "/usr/local/bin"];
+        match folders.iter().map(|folder| Path::new(folder).join(name)).find(|path| path.exists()) {
+            Some(program) => Ok(program),
+            None => bail!("{name} is not installed; hint: make setup"),
+        }
+    }
+}
+
+/// The top of the work tree.
+pub fn repository() -> &'static Path {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    package.parent().unwrap_or(package)
+}
+
+fn existing(program: PathBuf, made_by: &str) -> Result<PathBuf> {
+    if program.exists() {
+        return Ok(program);
+    }
+    bail!("{} does not exist; hint: {made_by}", program.display())
+}

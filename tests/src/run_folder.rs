@@ -1,0 +1,83 @@
+//! The one folder that everything of a running node lives in.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::{env, io};
+
+use anyhow::{Context, Result};
+use rustix::fs::{FlockOperation, flock};
+
+/// The folder of the running node, locked: a machine runs one node at a time,
+/// since bridge, cgroup and packet filter tables belong to the machine.
+///
+/// `node/` is gone after the run, or cleared by the next one when the run was
+/// killed; `logs/` stays until the next run, for whoever looks into a failure.
+#[derive(Debug)]
+pub struct RunFolder {
+    root: PathBuf,
+    _lock: File,
+}
+
+impl RunFolder {
+    /// Waits for the lock; then the folder is ours until this value is dropped.
+    pub fn claim() -> Result<Self> {
+        let root = env::temp_dir().join("outrigger-e2e");
+        fs::create_dir_all(&root).with_context(|| format!("creating {}", root.display()))?;
+        let path = root.join("lock");
+        let lock = File::create(&path).with_context(|| format!("creating {}", path.display()))?;
+        flock(&lock, FlockOperation::LockExclusive)
+            .with_context(|| format!("locking {}", path.display()))?;
+        Ok(Self { root, _lock: lock })
+    }
+
+    /// State of the node; exists only while a node runs or after one was killed.
+    pub fn node(&self) -> PathBuf {
+        self.root.join("node")
+    }
+
+    /// Logs of the node's programs (`NAME.log`) and of its pods (`pods/`).
+    pub fn logs(&self) -> PathBuf {
+        self.root.join("logs")
+    }
+
+    /// Starts a run: empty `node/` and `logs/`.
+    pub(crate) fn begin(&self) -> Result<()> {
+        remove(&self.logs())?;
+        for folder in [self.node(), self.logs()] {
+            fs::create_dir_all(&folder)
+                .with_context(|| format!("creating {}", folder.display()))?;
+        }
+        Ok(())
+    }
+
+    /// A folder below `node/`, created.
+    pub(crate) fn folder(&self, name: &str) -> Result<PathBuf> {
+        let path = self.node().join(name);
+        fs::create_dir_all(&path).with_context(|| format!("creating {}", path.display()))?;
+        Ok(path)
+    }
+
+    /// A file below `node/`, written; its folder is created.
+    pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) -> Result<PathBuf> {
+        let path = self.node().join(name);
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder).with_context(|| format!("creating {}", folder.display()))?;
+        }
+        fs::write(&path, content).with_context(|| format!("writing {}", path.display()))?;
+        Ok(path)
+    }
+
+    /// Ends a run: `node/` is removed.
+    pub(crate) fn end(&self) -> Result<()> {
+        remove(&self.node())
+    }
+}
+
+fn remove(folder: &Path) -> Result<()> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("removing {}", folder.display()))
+        }
+        _ => Ok(()),
+    }
+}

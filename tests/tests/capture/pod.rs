@@ -1,0 +1,221 @@
+//! A pod without Kubernetes: a network namespace, linked to another that stands for the world.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Once;
+
+use e2e::netns::{Namespace, Owner};
+use e2e::sockets::{Listeners, Outcome, Transport, reach};
+
+use crate::istio;
+use crate::settings::Settings;
+
+/// A pod and the world it talks to.
+pub(crate) struct Pod {
+    // Listeners first: they end before their namespaces go.
+    _listeners: [Listeners; 2],
+    pub(crate) namespace: Namespace,
+    world: Namespace,
+    addresses: Addresses,
+}
+
+/// Which address families a pod has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Addresses {
+    V4,
+    V6,
+    Both,
+}
+
+/// One try to reach somebody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Try {
+    pub(crate) from: From,
+    pub(crate) transport: Transport,
+    pub(crate) source: Option<IpAddr>,
+    pub(crate) target: SocketAddr,
+}
+
+/// Where a try comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum From {
+    /// The pod, as this owner.
+    Pod(Owner),
+    /// The world.
+    World,
+}
+
+impl Pod {
+    /// A pod with both families, listening on all [`PORTS`], as is the world.
+    pub(crate) fn create() -> Self {
+        Self::with(Addresses::Both)
+    }
+
+    pub(crate) fn with(addresses: Addresses) -> Self {
+        let namespace = Namespace::create().expect("a namespace for the pod");
+        let world = Namespace::create().expect("a namespace for the world");
+        namespace.connect("eth0", &world, "eth0").expect("a first link");
+        namespace.connect("net1", &world, "net1").expect("a second link");
+        for (pod_commands, world_commands) in match addresses {
+            Addresses::V4 => &[V4][..],
+            Addresses::V6 => &[V6],
+            Addresses::Both => &[V4, V6],
+        } {
+            namespace.ip(pod_commands).expect("addresses of the pod");
+            world.ip(world_commands).expect("addresses of the world");
+        }
+        let listeners = [("pod", &namespace), ("world", &world)]
+            .map(|(who, namespace)| Listeners::start(namespace, who, PORTS).expect("listeners"));
+        let pod = Self { _listeners: listeners, namespace, world, addresses };
+        pod.wait_for_links();
+        pod
+    }
+
+    /// Runs our program and returns what it printed; it must succeed.
+    pub(crate) fn init(&self, settings: &Settings) -> String {
+        self.try_init(settings).expect("istio-init")
+    }
+
+    pub(crate) fn try_init(&self, settings: &Settings) -> anyhow::Result<String> {
+        let mut command = istio_init();
+        command.args(settings.command_line()).envs(settings.environment());
+        self.namespace.output(&mut command, "")
+    }
+
+    /// Installs Istio's rules by iptables, and what Istio's program does beside.
+    pub(crate) fn istio(&self, settings: &Settings) {
+        let load = |program: &str, ipv6: bool| {
+            let text = istio::restore_text(settings, ipv6);
+            let mut command = Command::new(program);
+            self.namespace.output(command.arg("--noflush"), &text).expect(&text);
+        };
+        load("iptables-restore", false);
+        let captures_v6 = match self.addresses {
+            Addresses::V4 => false,
+            Addresses::V6 => true,
+            Addresses::Both => settings.dual_stack,
+        };
+        if captures_v6 {
+            load("ip6tables-restore", true);
+            self.namespace.ip("address add ::6/128 dev lo").expect("the address ::6");
+        }
+    }
+
+    /// What becomes of these tries, in their order.
+    pub(crate) fn outcomes(&self, tries: &[Try]) -> Vec<Outcome> {
+        // One thread for each series of tries from the same place.
+        tries
+            .chunk_by(|one, next| one.from == next.from)
+            .flat_map(|series| {
+                let reach_all = || {
+                    let reach = |t: &Try| reach(t.transport, t.source, t.target);
+                    series.iter().map(reach).collect::<Vec<_>>()
+                };
+                let outcomes = match series[0].from {
+                    From::Pod(owner) => self.namespace.run_as(owner, reach_all),
+                    From::World => self.world.run(reach_all),
+                };
+                outcomes.expect("a thread in a namespace")
+            })
+            .collect()
+    }
+
+    /// Everything that our program could leave behind.
+    pub(crate) fn dump(&self) -> String {
+        let list = |program: &str, arguments: &[&str]| {
+            self.namespace.output(Command::new(program).args(arguments), "").expect(program)
+        };
+        let counted = list("nft", &["list", "ruleset"]);
+        let addresses = list("ip", &["-o", "address"]);
+        let rules = list("ip", &["rule"]) + &list("ip", &["-6", "rule"]);
+        let routes = list("ip", &["route", "show", "table", "all"]);
+        without_counts(&counted) + &without_lifetimes(&addresses) + &rules + &routes
+    }
+
+    /// A link's queue opens some time after the link is up. A TCP connection tries again until
+    /// then.
+    fn wait_for_links(&self) {
+        let neighbours = [("192.168.77.1", Addresses::V4), ("192.168.99.1", Addresses::V4)]
+            .into_iter()
+            .chain([("fd77::1", Addresses::V6), ("fd99::1", Addresses::V6)]);
+        for (neighbour, family) in neighbours {
+            if self.addresses != Addresses::Both && self.addresses != family {
+                continue;
+            }
+            let target = SocketAddr::new(address(neighbour), 80);
+            let from = From::Pod(Owner::ROOT);
+            let attempt = Try { from, transport: Transport::Tcp, source: None, target };
+            let answered = (0..5).any(|_| {
+                matches!(self.outcomes(&[attempt])[..], [Outcome::Answered(_)])
+            });
+            assert!(answered, "{neighbour} does not answer");
+        }
+    }
+}
+
+/// Our program, with an empty environment.
+pub(crate) fn istio_init() -> Command {
+    static CHECK: Once = Once::new();
+    let path = std::env::var_os("ISTIO_INIT_BIN").map_or_else(beside_this_test, PathBuf::from);
+    CHECK.call_once(|| {
+        let missing = "build it first: cargo build -p istio-init, or set ISTIO_INIT_BIN";
+        assert!(path.exists(), "{} is missing; {missing}", path.display());
+    });
+    let mut command = Command::new(path);
+    command.env_clear();
+    command
+}
+
+pub(crate) fn address(text: &str) -> IpAddr {
+    text.parse().expect("an address")
+}
+
+/// Cargo puts programs one folder above tests.
+fn beside_this_test() -> PathBuf {
+    let test = std::env::current_exe().expect("the path of this test");
+    let folder = test.parent().and_then(Path::parent).expect("cargo's folder of programs");
+    folder.join("istio-init")
+}
+
+fn without_counts(ruleset: &str) -> String {
+    let mut words = ruleset.split(' ').peekable();
+    let mut kept = Vec::new();
+    while let Some(word) = words.next() {
+        kept.push(word);
+        if word == "packets" || word == "bytes" {
+            words.next();
+        }
+    }
+    kept.join(" ")
+}
+
+fn without_lifetimes(addresses: &str) -> String {
+    let before = |line: &str| line.split("valid_lft").next().unwrap_or_default().to_owned() + "\n";
+    addresses.lines().map(before).collect()
+}
+
+/// The pod is `.2` on both links, the world `.1` and everything behind.
+const V4: (&str, &str) = (
+    "address add 192.168.77.2/24 dev eth0
+     address add 192.168.99.2/24 dev net1
+     route add default via 192.168.77.1",
+    "address add 192.168.77.1/24 dev eth0
+     address add 192.168.99.1/24 dev net1
+     address add 10.1.2.3/32 dev lo
+     address add 10.200.0.9/32 dev lo
+     address add 203.0.113.7/32 dev lo",
+);
+const V6: (&str, &str) = (
+    "address add fd77::2/64 dev eth0 nodad
+     address add fd99::2/64 dev net1 nodad
+     route add default via fd77::1",
+    "address add fd77::1/64 dev eth0 nodad
+     address add fd99::1/64 dev net1 nodad
+     address add fd88::1/128 dev lo nodad
+     address add 2001:db8::7/128 dev lo nodad",
+);
+
+/// Ports that the pod and the world listen on.
+pub(crate) const PORTS: &[u16] =
+    &[53, 80, 443, 8080, 8500, 9080, 15001, 15006, 15008, 15009, 15020, 15021, 15090, 16001, 16006];

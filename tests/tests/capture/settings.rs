@@ -1,0 +1,77 @@
+//! Flags and variables of one run, for our program and for Istio's rules alike.
+
+use std::collections::BTreeMap;
+
+/// What one run is told: short flags, variables, and the one switch that has no letter.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Settings {
+    flags: BTreeMap<char, String>,
+    variables: BTreeMap<&'static str, String>,
+    pub(crate) dual_stack: bool,
+}
+
+impl Settings {
+    /// What the injector passes to the init container when nobody asks for anything.
+    pub(crate) fn injected() -> Self {
+        Self::default()
+            .with('p', "15001")
+            .with('z', "15006")
+            .with('u', "1337")
+            .with('m', "REDIRECT")
+            .with('i', "*")
+            .with('x', "")
+            .with('b', "*")
+            .with('d', "15090,15021,15020")
+    }
+
+    /// The same, IPv6 included.
+    pub(crate) fn injected_dual() -> Self {
+        Self { dual_stack: true, ..Self::injected() }
+    }
+
+    pub(crate) fn with(mut self, flag: char, value: &str) -> Self {
+        self.flags.insert(flag, value.to_owned());
+        self
+    }
+
+    pub(crate) fn with_variable(mut self, name: &'static str, value: &str) -> Self {
+        self.variables.insert(name, value.to_owned());
+        self
+    }
+
+    /// The value of a flag, Istio's default where it is not set.
+    pub(crate) fn flag(&self, flag: char) -> &str {
+        let value = self.flags.get(&flag).map_or("", String::as_str);
+        match flag {
+            'p' if value.is_empty() => "15001",
+            'z' if value.is_empty() => "15006",
+            'e' if value.is_empty() => "15008",
+            'u' if value.is_empty() => "1337",
+            'g' if value.is_empty() => self.flag('u'),
+            _ => value,
+        }
+    }
+
+    pub(crate) fn list(&self, flag: char) -> Vec<&str> {
+        self.flag(flag).split(',').filter(|element| !element.is_empty()).collect()
+    }
+
+    pub(crate) fn variable(&self, name: &str) -> Option<&str> {
+        self.variables.get(name).map(String::as_str)
+    }
+
+    pub(crate) fn command_line(&self) -> Vec<String> {
+        let mut words = vec!["istio-iptables".to_owned()];
+        for (flag, value) in &self.flags {
+            words.extend([format!("-{flag}"), value.clone()]);
+        }
+        if self.dual_stack {
+            words.push("--dual-stack".to_owned());
+        }
+        words
+    }
+
+    pub(crate) fn environment(&self) -> &BTreeMap<&'static str, String> {
+        &self.variables
+    }
+}
