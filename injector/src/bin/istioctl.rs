@@ -1,1 +1,16 @@
-fn main() {}
+//! Istio-compatible sidecar injection on files.
+
+use std::process::ExitCode;
+
+use injector::cli;
+
+fn main() -> ExitCode {
+    cli::run(
+        std::env::args_os(),
+        &mut cli::Streams {
+            input: &mut std::io::stdin().lock(),
+            output: &mut std::io::stdout().lock(),
+            messages: &mut std::io::stderr().lock(),
+        },
+    )
+}

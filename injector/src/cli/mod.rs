@@ -1,1 +1,122 @@
-//! To come.
+//! The commands of `istioctl`.
+
+mod istio_flags;
+mod kube_inject;
+mod output;
+
+use std::ffi::OsString;
+use std::io::{Read, Write};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use istio_flags::{LogFlags, UnbuiltFlags};
+use kube_inject::KubeInject;
+
+/// Runs a command line.
+///
+/// What was asked for goes to `output`, everything else to `messages`. The exit code is 0 on
+/// success, 1 on failure, 2 for wrong usage; a reader that goes away early is no failure.
+pub fn run(args: impl IntoIterator<Item = OsString>, streams: &mut Streams<'_>) -> ExitCode {
+    let result = match Cli::try_parse_from(args) {
+        Ok(cli) => cli.run(streams),
+        Err(usage) if usage.use_stderr() => Err(Failure::Usage(usage.render().to_string())),
+        Err(help) => output::write(streams.output, &help.render().to_string()).map_err(Failure::of),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::Errors(errors)) => {
+            for error in errors {
+                streams.say(&format!("error: {error:#}"));
+            }
+            ExitCode::FAILURE
+        }
+        Err(Failure::Usage(message)) => {
+            streams.say(message.trim_end());
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Where a command reads and writes.
+pub struct Streams<'a> {
+    /// What `-` reads.
+    pub input: &'a mut dyn Read,
+    /// What was asked for: nothing else is written here.
+    pub output: &'a mut dyn Write,
+    /// Warnings and errors.
+    pub messages: &'a mut dyn Write,
+}
+
+impl Streams<'_> {
+    /// Writes a message. One that cannot be written has nobody left to tell.
+    fn say(&mut self, message: &str) {
+        let _ = writeln!(self.messages, "{message}");
+    }
+}
+
+/// Adds Istio's sidecar to Kubernetes manifests, without a cluster.
+#[derive(Debug, Parser)]
+#[command(name = "istioctl", version, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+    /// The namespace of workloads that name none
+    #[arg(
+        short,
+        long,
+        global = true,
+        default_value = "",
+        hide_default_value = true
+    )]
+    namespace: String,
+    /// The control plane's namespace; accepted, since no command reads a cluster's configuration
+    #[arg(
+        short,
+        long = "istioNamespace",
+        global = true,
+        default_value = "istio-system"
+    )]
+    istio_namespace: String,
+    #[command(flatten)]
+    log: LogFlags,
+    #[command(flatten)]
+    unbuilt: UnbuiltFlags,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Add the sidecar to the workloads of a file
+    #[command(name = "kube-inject")]
+    KubeInject(KubeInject),
+    /// Print this program's version
+    Version,
+}
+
+impl Cli {
+    fn run(&self, streams: &mut Streams<'_>) -> Result<(), Failure> {
+        self.unbuilt.refuse().map_err(Failure::Usage)?;
+        match &self.command {
+            Command::KubeInject(command) => command.run(&self.namespace, streams),
+            Command::Version => {
+                let version = format!("client version: {}\n", env!("CARGO_PKG_VERSION"));
+                output::write(streams.output, &version).map_err(Failure::of)
+            }
+        }
+    }
+}
+
+/// How a command fails.
+#[derive(Debug)]
+enum Failure {
+    /// It could not be done, for each of these reasons.
+    Errors(Vec<anyhow::Error>),
+    /// The command line cannot be meant.
+    Usage(String),
+}
+
+impl Failure {
+    fn of(error: anyhow::Error) -> Self {
+        Self::Errors(vec![error])
+    }
+}

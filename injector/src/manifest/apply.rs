@@ -58,9 +58,13 @@ enum Act {
 }
 
 fn act(node: &mut Node, path: &[String], what: Act, lost: &mut BTreeSet<usize>) {
-    let Some((token, rest)) = path.split_first() else { return freshen(node, lost) };
+    let Some((token, rest)) = path.split_first() else {
+        return freshen(node, lost);
+    };
     let anchor = node.anchor;
-    let Kind::Collection(collection) = &mut node.kind else { return freshen(node, lost) };
+    let Kind::Collection(collection) = &mut node.kind else {
+        return freshen(node, lost);
+    };
     let inside = if collection.map {
         act_on_entry(collection, token, rest, what, lost)
     } else {
@@ -121,7 +125,9 @@ fn act_on_item(
     lost: &mut BTreeSet<usize>,
 ) -> bool {
     let count = collection.slots.len();
-    let Some(index) = index(token, count) else { return false };
+    let Some(index) = index(token, count) else {
+        return false;
+    };
     match (rest.is_empty(), what) {
         (true, Act::Add) if index <= count => {
             collection.slots.insert(index, Slot::New(None));
@@ -156,13 +162,19 @@ fn reorder(root: &mut Node, from: &[String], to: &[String], lost: &mut BTreeSet<
     let mut node = root;
     for token in parent {
         lost.extend((node.anchor != 0).then_some(node.anchor));
-        let Kind::Collection(collection) = &mut node.kind else { return false };
+        let Kind::Collection(collection) = &mut node.kind else {
+            return false;
+        };
         collection.dirty = true;
-        let Some(at) = collection.old_index(token) else { return false };
+        let Some(at) = collection.old_index(token) else {
+            return false;
+        };
         node = &mut collection.items[at].value;
     }
     lost.extend((node.anchor != 0).then_some(node.anchor));
-    let Kind::Collection(collection) = &mut node.kind else { return false };
+    let Kind::Collection(collection) = &mut node.kind else {
+        return false;
+    };
     let count = collection.slots.len();
     let (Some(from), Some(to)) = (index(last_from, count), index(last_to, count)) else {
         return false;
@@ -183,8 +195,12 @@ fn reorder(root: &mut Node, from: &[String], to: &[String], lost: &mut BTreeSet<
 fn is_sequence(root: &Node, path: &[String]) -> bool {
     let mut node = root;
     for token in path {
-        let Kind::Collection(collection) = &node.kind else { return false };
-        let Some(at) = collection.old_index(token) else { return false };
+        let Kind::Collection(collection) = &node.kind else {
+            return false;
+        };
+        let Some(at) = collection.old_index(token) else {
+            return false;
+        };
         node = &collection.items[at].value;
     }
     matches!(&node.kind, Kind::Collection(collection) if !collection.map)
@@ -213,11 +229,15 @@ fn expand_aliases(
         node.kind = Kind::Fresh;
         return true;
     }
-    let Kind::Collection(collection) = &mut node.kind else { return false };
+    let Kind::Collection(collection) = &mut node.kind else {
+        return false;
+    };
     let mut found = false;
     let mut keep = true;
     for position in 0..collection.slots.len() {
-        let Slot::Old(at) = collection.slots[position] else { continue };
+        let Slot::Old(at) = collection.slots[position] else {
+            continue;
+        };
         let item = &mut collection.items[at];
         let merge = collection.map && item.key.as_deref() == Some("<<");
         if merge && holds_alias(&item.value, anchors) {
@@ -237,9 +257,10 @@ fn expand_aliases(
 
 fn holds_alias(node: &Node, anchors: Option<&BTreeSet<usize>>) -> bool {
     match &node.kind {
-        Kind::Collection(collection) => {
-            collection.items.iter().any(|item| holds_alias(&item.value, anchors))
-        }
+        Kind::Collection(collection) => collection
+            .items
+            .iter()
+            .any(|item| holds_alias(&item.value, anchors)),
         _ => is_alias(node, anchors),
     }
 }
@@ -266,7 +287,11 @@ fn lose(node: &Node, lost: &mut BTreeSet<usize>) {
 }
 
 fn index(token: &str, count: usize) -> Option<usize> {
-    if token == "-" { Some(count) } else { token.parse().ok() }
+    if token == "-" {
+        Some(count)
+    } else {
+        token.parse().ok()
+    }
 }
 
 impl Collection {

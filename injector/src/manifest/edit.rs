@@ -45,13 +45,20 @@ struct Edit {
 
 impl<'a> Editor<'a> {
     fn new(source: &'a Source<'a>, style: Style) -> Self {
-        Self { source, style, edits: Vec::new() }
+        Self {
+            source,
+            style,
+            edits: Vec::new(),
+        }
     }
 
     fn root(&mut self, root: &Node, value: &Value) -> Result<(), YamlError> {
         let eol = self.source.eol;
         let text = if self.source.byte(root.start) == Some(b'{') {
-            let layout = Layout::Lines { indent: String::new(), step: "  ".to_owned() };
+            let layout = Layout::Lines {
+                indent: String::new(),
+                step: "  ".to_owned(),
+            };
             layout.value(value, eol)?
         } else {
             hanging(&self.style.lines(value)?, 0, eol)
@@ -62,7 +69,9 @@ impl<'a> Editor<'a> {
 
     /// Edits a collection that stays, and what is in it. `floor` is where the text before ends.
     fn inside(&mut self, node: &Node, value: &Value, floor: usize) -> Result<(), YamlError> {
-        let Kind::Collection(collection) = &node.kind else { return Ok(()) };
+        let Kind::Collection(collection) = &node.kind else {
+            return Ok(());
+        };
         if !collection.dirty {
             return Ok(());
         }
@@ -104,7 +113,9 @@ impl<'a> Editor<'a> {
                 Slot::New(_) => format!("{indent}{}", hanging(&text, place.column, eol)),
                 Slot::Old(_) => text,
             };
-            last_kept.map_or(&mut before, |at: usize| &mut after[at]).push(text);
+            last_kept
+                .map_or(&mut before, |at: usize| &mut after[at])
+                .push(text);
         }
         self.delete_from_block(collection, &kept, &place);
         if let (false, Some(&first)) = (before.is_empty(), kept.first()) {
@@ -153,7 +164,10 @@ impl<'a> Editor<'a> {
             let moves = collection.slots.contains(&Slot::Old(at));
             if at == 0 && place.inline {
                 // The next entry takes its place behind the dash, unless comments stand between.
-                let next = collection.items.get(1).map_or(item.end(), |next| next.start);
+                let next = collection
+                    .items
+                    .get(1)
+                    .map_or(item.end(), |next| next.start);
                 let end = if source.text[item.end()..next].contains('#') {
                     source.line_end(item.end())
                 } else {
@@ -206,7 +220,9 @@ impl<'a> Editor<'a> {
                     editor.excerpt(item.start..item.end())?
                 }
             };
-            last_kept.map_or(&mut before, |at: usize| &mut after[at]).push(text);
+            last_kept
+                .map_or(&mut before, |at: usize| &mut after[at])
+                .push(text);
         }
         let between = layout.between(eol);
         if let (false, Some(&first)) = (before.is_empty(), kept.first()) {
@@ -243,7 +259,9 @@ impl<'a> Editor<'a> {
         let items = &collection.items;
         let mut at = 0;
         while at < items.len() {
-            let gone = (at..items.len()).take_while(|at| kept.binary_search(at).is_err()).count();
+            let gone = (at..items.len())
+                .take_while(|at| kept.binary_search(at).is_err())
+                .count();
             let next = at + gone;
             if gone > 0 {
                 let range = match (items.get(next), at.checked_sub(1)) {
@@ -258,12 +276,7 @@ impl<'a> Editor<'a> {
     }
 
     /// Edits the value of an item that stays.
-    fn item(
-        &mut self,
-        item: &Item,
-        value: &Value,
-        around: &Around<'_>,
-    ) -> Result<(), YamlError> {
+    fn item(&mut self, item: &Item, value: &Value, around: &Around<'_>) -> Result<(), YamlError> {
         if is_fresh(self.source, &item.value) {
             return match around {
                 Around::Block(column) => self.renew_in_block(item, value, *column),
@@ -280,7 +293,9 @@ impl<'a> Editor<'a> {
         value: &Value,
         column: usize,
     ) -> Result<(), YamlError> {
-        let Some(after) = item.after else { return Err(unsupported()) };
+        let Some(after) = item.after else {
+            return Err(unsupported());
+        };
         let (source, style, node) = (self.source, self.style, &item.value);
         let eol = source.eol;
         let (beside, below) = if item.key.is_some() {
@@ -313,7 +328,11 @@ impl<'a> Editor<'a> {
         layout: &Layout,
     ) -> Result<(), YamlError> {
         let (start, end) = (item.value.start, item.value.end);
-        let space = if start == end && item.after == Some(start) { " " } else { "" };
+        let space = if start == end && item.after == Some(start) {
+            " "
+        } else {
+            ""
+        };
         let text = format!("{space}{}", layout.value(value, self.source.eol)?);
         self.replace(start..end, text);
         Ok(())
@@ -367,16 +386,27 @@ impl<'a> Place<'a> {
     fn of(source: &'a Source<'a>, collection: &'a Collection, floor: usize) -> Self {
         let start = collection.items[0].start;
         let column = source.column(start);
-        Self { source, items: &collection.items, floor, column, inline: !source.first_in_line(start) }
+        Self {
+            source,
+            items: &collection.items,
+            floor,
+            column,
+            inline: !source.first_in_line(start),
+        }
     }
 
     fn floor(&self, at: usize) -> usize {
-        if at == 0 { self.floor } else { self.items[at - 1].end() }
+        if at == 0 {
+            self.floor
+        } else {
+            self.items[at - 1].end()
+        }
     }
 
     fn extent_end(&self, at: usize) -> usize {
         let last = at + 1 == self.items.len();
-        self.source.extent_end(self.items[at].end(), self.column, last)
+        self.source
+            .extent_end(self.items[at].end(), self.column, last)
     }
 }
 
@@ -389,7 +419,9 @@ fn is_fresh(source: &Source<'_>, node: &Node) -> bool {
         return false;
     }
     let kept = kept(&collection.slots);
-    let Some(&first) = kept.first() else { return true };
+    let Some(&first) = kept.first() else {
+        return true;
+    };
     // The first item of a collection behind a dash has no line of its own to give up.
     let inline = !collection.flow && !source.first_in_line(collection.items[0].start);
     let new_first = !matches!(collection.slots.first(), Some(Slot::Old(at)) if *at == first);
@@ -409,7 +441,9 @@ fn kept(slots: &[Slot]) -> Vec<usize> {
     let mut runs: Vec<Vec<usize>> = Vec::new();
     for at in old {
         let position = runs.partition_point(|run| run.last() < Some(&at));
-        let mut run = position.checked_sub(1).map_or_else(Vec::new, |shorter| runs[shorter].clone());
+        let mut run = position
+            .checked_sub(1)
+            .map_or_else(Vec::new, |shorter| runs[shorter].clone());
         run.push(at);
         match runs.get_mut(position) {
             Some(longer) => *longer = run,
@@ -430,11 +464,19 @@ fn slot_value<'v>(
         Slot::New(key) => key.as_deref(),
         Slot::Old(at) => collection.items[*at].key.as_deref(),
     };
-    let found = if collection.map { key.and_then(|key| value.get(key)) } else { value.get(position) };
+    let found = if collection.map {
+        key.and_then(|key| value.get(key))
+    } else {
+        value.get(position)
+    };
     found.unwrap_or(&Value::Null)
 }
 
 fn unsupported() -> YamlError {
     let problem = "the change cannot be made in place".to_owned();
-    YamlError { line: 0, column: 0, problem }
+    YamlError {
+        line: 0,
+        column: 0,
+        problem,
+    }
 }

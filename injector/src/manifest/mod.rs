@@ -89,7 +89,10 @@ impl<'a> Manifest<'a> {
     ///
     /// Where an edit cannot be made in place, the whole pod template is written anew.
     pub fn edit(&self, edits: &[Edit<'_>]) -> Result<String, ManifestError> {
-        let edits: Vec<_> = edits.iter().filter(|edit| edit.pod != self.pod(edit.template)).collect();
+        let edits: Vec<_> = edits
+            .iter()
+            .filter(|edit| edit.pod != self.pod(edit.template))
+            .collect();
         if edits.is_empty() {
             return Ok(self.source.text.to_owned());
         }
@@ -115,8 +118,14 @@ impl<'a> Manifest<'a> {
 
     fn read_text(text: &'a str, line: usize) -> Result<Self, ManifestError> {
         let source = Source::new(text);
-        let mut manifest = Self { source, value: Value::Null, pods: Vec::new() };
-        let Some(root) = Node::parse(&source)? else { return Ok(manifest) };
+        let mut manifest = Self {
+            source,
+            value: Value::Null,
+            pods: Vec::new(),
+        };
+        let Some(root) = Node::parse(&source)? else {
+            return Ok(manifest);
+        };
         if may_hold_pods(&root) {
             manifest.value = yaml::parse(text)?;
             manifest.pods = pod_template::find(&manifest.value)?;
@@ -129,7 +138,11 @@ impl<'a> Manifest<'a> {
     }
 
     /// The text after a change of its tree, if it reads as `value`.
-    fn write(&self, value: &Value, change: impl FnOnce(&mut Node)) -> Result<String, ManifestError> {
+    fn write(
+        &self,
+        value: &Value,
+        change: impl FnOnce(&mut Node),
+    ) -> Result<String, ManifestError> {
         let Some(mut root) = Node::parse(&self.source)? else {
             return Err(ManifestError::Edit("the document is empty".to_owned()));
         };
@@ -140,14 +153,18 @@ impl<'a> Manifest<'a> {
         if yaml::parse(&text).map_err(problem)? == *value {
             return Ok(text);
         }
-        Err(ManifestError::Edit("the change cannot be made in place".to_owned()))
+        Err(ManifestError::Edit(
+            "the change cannot be made in place".to_owned(),
+        ))
     }
 }
 
 /// Told from the text alone, so that a document of another kind may hold what only its own reader
 /// understands.
 fn may_hold_pods(root: &Node) -> bool {
-    let Kind::Collection(collection) = &root.kind else { return false };
+    let Kind::Collection(collection) = &root.kind else {
+        return false;
+    };
     match root.entry("kind").map(|item| &item.value.kind) {
         Some(Kind::Scalar(kind)) => pod_template::is_known(kind),
         Some(_) => true,
@@ -158,11 +175,16 @@ fn may_hold_pods(root: &Node) -> bool {
 fn start_of(root: &Node, place: &[String]) -> usize {
     let mut node = root;
     for token in place {
-        let Kind::Collection(collection) = &node.kind else { break };
+        let Kind::Collection(collection) = &node.kind else {
+            break;
+        };
         let next = if collection.map {
             node.entry(token)
         } else {
-            token.parse().ok().and_then(|index: usize| collection.items.get(index))
+            token
+                .parse()
+                .ok()
+                .and_then(|index: usize| collection.items.get(index))
         };
         let Some(item) = next else { break };
         node = &item.value;

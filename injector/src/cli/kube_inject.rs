@@ -1,0 +1,248 @@
+//! `istioctl kube-inject`: the sidecar for the workloads of a file.
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, anyhow};
+use clap::{Args, ValueEnum};
+
+use super::{Failure, Streams, output};
+use crate::decision::Rules;
+use crate::inject::{Injection, Outcome, Target, inject};
+use crate::manifest::{self, Manifest, PodTemplate};
+use crate::reason::Reason;
+use crate::settings::{Document, Documents, Process, Settings};
+
+/// Add the sidecar to the workloads of a file
+///
+/// Only pod templates change, and in them only what injection adds or replaces: comments, order,
+/// quoting, anchors and unknown fields stay as they are, and so do documents of other kinds. YAML
+/// stays YAML, JSON stays JSON. Injecting twice gives the same as injecting once.
+///
+/// Known are Deployment, DaemonSet, ReplicaSet, StatefulSet (apps/v1), Job, CronJob (batch/v1), Pod,
+/// ReplicationController, List (v1) and DeploymentConfig (apps.openshift.io/v1).
+///
+/// No cluster is asked. Nothing is written when any workload of the file cannot be injected.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct KubeInject {
+    /// The file to inject; `-` is standard input
+    #[arg(short, long, value_name = "FILE")]
+    filename: PathBuf,
+    /// Where to write; standard output by default
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// The `config` document of Istio's ConfigMap `istio-sidecar-injector`; built in by default
+    #[arg(long = "injectConfigFile", value_name = "FILE")]
+    inject_config: Option<PathBuf>,
+    /// The `values` document of Istio's ConfigMap `istio-sidecar-injector`; built in by default
+    #[arg(long = "valuesFile", value_name = "FILE")]
+    values: Option<PathBuf>,
+    /// The `mesh` document of Istio's ConfigMap `istio`; built in by default
+    #[arg(long = "meshConfigFile", value_name = "FILE")]
+    mesh_config: Option<PathBuf>,
+    /// The control plane's revision
+    #[arg(short, long, default_value = "", hide_default_value = true)]
+    revision: String,
+    /// Whether the proxy becomes a native sidecar where a pod does not say; `auto` is `true`
+    #[arg(
+        long = "enable-native-sidecars",
+        env = "ENABLE_NATIVE_SIDECARS",
+        value_enum,
+        ignore_case = true,
+        default_value = "auto"
+    )]
+    native_sidecars: NativeSidecars,
+    /// The compliance policy that is handed to the proxy
+    #[arg(
+        long = "compliance-policy",
+        env = "COMPLIANCE_POLICY",
+        value_name = "POLICY",
+        default_value = "",
+        hide_default_value = true
+    )]
+    compliance_policy: String,
+}
+
+/// Whether the proxy becomes a native sidecar.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+enum NativeSidecars {
+    Auto,
+    False,
+    True,
+}
+
+impl KubeInject {
+    /// Reads, injects, and writes only when all went well.
+    pub(super) fn run(&self, namespace: &str, streams: &mut Streams<'_>) -> Result<(), Failure> {
+        let settings = self.settings().map_err(Failure::of)?;
+        let (file, text) = self.read(streams).map_err(Failure::of)?;
+        let mut injected = String::with_capacity(text.len() * 3);
+        let mut errors = Vec::new();
+        for document in manifest::Document::split(&text) {
+            match injected_document(&settings, namespace, &document, streams) {
+                Ok(text) => injected.push_str(&text),
+                Err(failed) => {
+                    errors.extend(failed.into_iter().map(|error| {
+                        error.context(format!("{file}: document {}", document.number))
+                    }))
+                }
+            }
+        }
+        if !errors.is_empty() {
+            return Err(Failure::Errors(errors));
+        }
+        match &self.output {
+            Some(path) if path != Path::new(STANDARD) => output::write_file(path, &injected),
+            _ => output::write(streams.output, &injected),
+        }
+        .map_err(Failure::of)
+    }
+
+    fn settings(&self) -> anyhow::Result<Settings> {
+        let read = |flag: &str, path: &Option<PathBuf>| {
+            let Some(path) = path else { return Ok(None) };
+            let text =
+                fs::read_to_string(path).with_context(|| format!("{flag} {}", path.display()))?;
+            anyhow::Ok(Some((path.display().to_string(), text)))
+        };
+        let inject_config = read("--injectConfigFile", &self.inject_config)?;
+        let values = read("--valuesFile", &self.values)?;
+        let mesh_config = read("--meshConfigFile", &self.mesh_config)?;
+        let documents = Documents {
+            inject_config: inject_config.as_ref().map(document),
+            values: values.as_ref().map(document),
+            mesh_config: mesh_config.as_ref().map(document),
+        };
+        let process = Process {
+            revision: self.revision.clone(),
+            native_sidecars: self.native_sidecars != NativeSidecars::False,
+            compliance_policy: self.compliance_policy.clone(),
+        };
+        Ok(Settings::parse(&documents, process)?)
+    }
+
+    /// The name for messages and the text.
+    fn read(&self, streams: &mut Streams<'_>) -> anyhow::Result<(String, String)> {
+        let (name, bytes) = if self.filename == Path::new(STANDARD) {
+            let mut bytes = Vec::new();
+            streams
+                .input
+                .read_to_end(&mut bytes)
+                .context("standard input")?;
+            ("standard input".to_owned(), bytes)
+        } else {
+            let name = self.filename.display().to_string();
+            let bytes = fs::read(&self.filename).with_context(|| format!("--filename {name}"))?;
+            (name, bytes)
+        };
+        let text = String::from_utf8(bytes).with_context(|| format!("{name}: not UTF-8 text"))?;
+        Ok((name, text))
+    }
+}
+
+/// A document's text after injection, or why there is none.
+fn injected_document(
+    settings: &Settings,
+    namespace: &str,
+    document: &manifest::Document<'_>,
+    streams: &mut Streams<'_>,
+) -> Result<String, Vec<anyhow::Error>> {
+    let manifest = Manifest::read(document).map_err(|error| vec![error.into()])?;
+    let mut injections: Vec<(&PodTemplate, Box<Injection>)> = Vec::new();
+    let mut errors = Vec::new();
+    for template in manifest.pods() {
+        let title = Title(template);
+        match injected_template(settings, namespace, &manifest, template) {
+            Ok(Outcome::Injected(injection)) => {
+                for warning in &injection.warnings {
+                    streams.say(&format!("warning: {title}: {warning}"));
+                }
+                injections.push((template, injection));
+            }
+            Ok(Outcome::Skipped(reason)) => streams.say(&skipped(&title, &reason)),
+            Err(error) => errors.push(error.context(format!("line {}: {title}", template.line))),
+        }
+    }
+    if !errors.is_empty() {
+        return Err(errors);
+    }
+    let edits: Vec<_> = injections
+        .iter()
+        .map(|(template, injection)| manifest::Edit {
+            template,
+            patch: &injection.patch,
+            pod: &injection.pod,
+        })
+        .collect();
+    manifest
+        .edit(&edits)
+        .map_err(|error| vec![anyhow!(error).context(format!("line {}", document.line))])
+}
+
+fn injected_template(
+    settings: &Settings,
+    namespace: &str,
+    manifest: &Manifest<'_>,
+    template: &PodTemplate,
+) -> anyhow::Result<Outcome> {
+    let pod = manifest.pod(template);
+    let own = pod
+        .pointer("/metadata/namespace")
+        .and_then(|own| own.as_str())
+        .unwrap_or_default();
+    let namespaces = [own, &template.workload.namespace, namespace];
+    let namespace = namespaces
+        .into_iter()
+        .find(|name| !name.is_empty())
+        .unwrap_or_default();
+    let mut workload = template.workload.clone();
+    if workload.namespace.is_empty() {
+        namespace.clone_into(&mut workload.namespace);
+    }
+    let target = Target {
+        pod,
+        namespace,
+        // A pod's own metadata tell its owner.
+        workload: (!template.is_pod()).then_some(workload),
+        path_env: &[],
+        rules: Rules::Manual,
+    };
+    Ok(inject(settings, &target)?)
+}
+
+/// Istio's words, which scripts look for, and then ours.
+fn skipped(title: &Title<'_>, reason: &Reason) -> String {
+    let words = match reason.word() {
+        "host_network" => "has host networking enabled",
+        _ => "has sidecar injection disabled",
+    };
+    format!("===> Skipping injection because {title} {words}\n     {reason}")
+}
+
+/// `Deployment "namespace/name"`.
+struct Title<'a>(&'a PodTemplate);
+
+impl fmt::Display for Title<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let workload = &self.0.workload;
+        match workload.namespace.as_str() {
+            "" => write!(f, "{} \"{}\"", workload.kind, workload.name),
+            namespace => write!(f, "{} \"{namespace}/{}\"", workload.kind, workload.name),
+        }
+    }
+}
+
+fn document((source, text): &(String, String)) -> Document<'_> {
+    Document { source, text }
+}
+
+/// Standard input or output.
+const STANDARD: &str = "-";
+
+const EXAMPLES: &str = "\
+Examples:
+  istioctl kube-inject -f deployment.yaml | kubectl apply -f -
+  istioctl kube-inject -f deployment.yaml -o injected.yaml
+  kubectl get deployment web -o json | istioctl kube-inject -f - | kubectl apply -f -";
