@@ -66,7 +66,10 @@ impl Change {
     pub fn item(index: usize, change: Self) -> Self {
         match change {
             Self::Kept => Self::Kept,
-            change => Self::List(ListChange { origins: None, items: [(index, change)].into() }),
+            change => Self::List(ListChange {
+                origins: None,
+                items: [(index, change)].into(),
+            }),
         }
     }
 
@@ -74,13 +77,24 @@ impl Change {
     /// what was done to those that were there before, by present index.
     pub fn list(origins: Vec<Option<usize>>, before: usize, items: BTreeMap<usize, Self>) -> Self {
         let in_place = origins.len() == before
-            && origins.iter().enumerate().all(|(index, origin)| *origin == Some(index));
-        let items: BTreeMap<_, _> =
-            items.into_iter().filter(|(_, change)| *change != Self::Kept).collect();
+            && origins
+                .iter()
+                .enumerate()
+                .all(|(index, origin)| *origin == Some(index));
+        let items: BTreeMap<_, _> = items
+            .into_iter()
+            .filter(|(_, change)| *change != Self::Kept)
+            .collect();
         match (in_place, items.is_empty()) {
             (true, true) => Self::Kept,
-            (true, false) => Self::List(ListChange { origins: None, items }),
-            (false, _) => Self::List(ListChange { origins: Some(origins), items }),
+            (true, false) => Self::List(ListChange {
+                origins: None,
+                items,
+            }),
+            (false, _) => Self::List(ListChange {
+                origins: Some(origins),
+                items,
+            }),
         }
     }
 }
@@ -109,7 +123,9 @@ impl ListChange {
         };
         let mut items = BTreeMap::new();
         for (index, between) in moves.iter().enumerate() {
-            let Some(between) = between.filter(|between| self.was_there(*between)) else { continue };
+            let Some(between) = between.filter(|between| self.was_there(*between)) else {
+                continue;
+            };
             let earlier = self.items.remove(&between).unwrap_or_default();
             let change = earlier.then(later.items.get(&index).cloned().unwrap_or_default());
             if change != Change::Kept {
@@ -118,15 +134,21 @@ impl ListChange {
         }
         let origins = match &self.origins {
             None => moves,
-            Some(origins) => {
-                moves.into_iter().map(|between| between.and_then(|index| origins[index])).collect()
-            }
+            Some(origins) => moves
+                .into_iter()
+                .map(|between| between.and_then(|index| origins[index]))
+                .collect(),
         };
-        Self { origins: Some(origins), items }
+        Self {
+            origins: Some(origins),
+            items,
+        }
     }
 
     fn was_there(&self, index: usize) -> bool {
-        self.origins.as_ref().is_none_or(|origins| origins[index].is_some())
+        self.origins
+            .as_ref()
+            .is_none_or(|origins| origins[index].is_some())
     }
 }
 
@@ -140,7 +162,10 @@ pub struct Draft {
 impl Draft {
     /// Starts from a value.
     pub fn new(value: Value) -> Self {
-        Self { value, change: Change::Kept }
+        Self {
+            value,
+            change: Change::Kept,
+        }
     }
 
     /// The value as it is now.
@@ -154,10 +179,7 @@ impl Draft {
     }
 
     /// Lets a function change the value; it returns what it did.
-    pub fn edit<E>(
-        &mut self,
-        edit: impl FnOnce(&mut Value) -> Result<Change, E>,
-    ) -> Result<(), E> {
+    pub fn edit<E>(&mut self, edit: impl FnOnce(&mut Value) -> Result<Change, E>) -> Result<(), E> {
         let change = edit(&mut self.value)?;
         self.change = std::mem::take(&mut self.change).then(change);
         Ok(())
@@ -172,8 +194,14 @@ impl Draft {
 
     /// Removes the member of an object, if it is there.
     pub fn remove(&mut self, path: &[Step<'_>], key: &str) {
-        let parent = path.iter().try_fold(&mut self.value, |value, step| step.of_mut(value));
-        if parent.and_then(Value::as_object_mut).and_then(|parent| parent.remove(key)).is_some() {
+        let parent = path
+            .iter()
+            .try_fold(&mut self.value, |value, step| step.of_mut(value));
+        if parent
+            .and_then(Value::as_object_mut)
+            .and_then(|parent| parent.remove(key))
+            .is_some()
+        {
             let mut change = Change::member(key, Change::Removed);
             for step in path.iter().rev() {
                 change = step.change(change);
@@ -185,8 +213,12 @@ impl Draft {
     /// Puts the items of a list into another order: for each place the present index of the item
     /// that goes there, every index once.
     pub fn reorder(&mut self, path: &[Step<'_>], order: &[usize]) {
-        let list = path.iter().try_fold(&mut self.value, |value, step| step.of_mut(value));
-        let Some(list) = list.and_then(Value::as_array_mut) else { return };
+        let list = path
+            .iter()
+            .try_fold(&mut self.value, |value, step| step.of_mut(value));
+        let Some(list) = list.and_then(Value::as_array_mut) else {
+            return;
+        };
         let mut items: Vec<_> = std::mem::take(list);
         list.extend(order.iter().map(|index| std::mem::take(&mut items[*index])));
         let origins = order.iter().copied().map(Some).collect();
@@ -199,7 +231,9 @@ impl Draft {
 
     /// Appends an item to a list, which is made where it is missing.
     pub fn push(&mut self, path: &[Step<'_>], item: Value) {
-        let list = path.iter().try_fold(&mut self.value, |value, step| step.of_mut(value));
+        let list = path
+            .iter()
+            .try_fold(&mut self.value, |value, step| step.of_mut(value));
         let Some(list) = list.and_then(Value::as_array_mut) else {
             return self.set(path, Value::Array(vec![item]));
         };
@@ -259,13 +293,20 @@ fn set(target: &mut Value, path: &[Step<'_>], value: Value) -> Change {
         *target = value;
         return Change::Set;
     };
-    if let Some(inner) = step.of_mut(target).filter(|inner| !inner.is_null() || rest.is_empty()) {
+    if let Some(inner) = step
+        .of_mut(target)
+        .filter(|inner| !inner.is_null() || rest.is_empty())
+    {
         return step.change(set(inner, rest, value));
     }
-    let Step::Key(key) = step else { return Change::Kept };
+    let Step::Key(key) = step else {
+        return Change::Kept;
+    };
     let mut made = value;
     for step in rest.iter().rev() {
-        let Step::Key(key) = step else { return Change::Kept };
+        let Step::Key(key) = step else {
+            return Change::Kept;
+        };
         made = Value::Object(Map::from_iter([((*key).to_owned(), made)]));
     }
     match target {

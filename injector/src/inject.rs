@@ -2,17 +2,45 @@
 
 use serde_json::Value;
 
-use crate::decision::Rules;
+use crate::change::{Change, Draft};
+use crate::decision::{Decision, Rules, decide};
+use crate::earlier::{self, Earlier};
+use crate::merge::{MergeError, merge};
+use crate::overlay::{self, Context, OverlayError};
+use crate::overrides;
+use crate::patch;
+use crate::postprocess::{self, metadata, order, path_env, probes, prometheus};
 use crate::reason::Reason;
 use crate::settings::Settings;
+use crate::settings::annotations::{AnnotationError, Annotations, key};
+use crate::settings::proxy_config::ProxyConfig;
 use crate::workload::Workload;
+use crate::yaml;
 
 /// Injects the pod, or says why not.
 ///
 /// Pure: the same settings and target always give the same outcome, byte for byte.
 pub fn inject(settings: &Settings, target: &Target<'_>) -> Result<Outcome, InjectError> {
-    let _ = (settings, target);
-    Ok(Outcome::Skipped(Reason::new("not_built", "not built yet")))
+    check_form(target.pod)?;
+    match decide(&settings.inject, target.rules, target.pod, target.namespace) {
+        Decision::Inject => {}
+        Decision::Skip(reason) => return Ok(Outcome::Skipped(reason)),
+    }
+    let annotations = Annotations::of_pod(target.pod).map_err(InjectError::Annotations)?;
+    let proxy_config = proxy_config(settings, annotations);
+    let workload = target.workload.clone();
+    let workload = workload.unwrap_or_else(|| Workload::of_pod(target.pod, target.namespace));
+    let earlier = Earlier::of_pod(target.pod);
+    let status_port = settings.mesh.default_config.status_port();
+    let context = Context {
+        settings,
+        pod: &earlier::without(target.pod, earlier.as_ref(), status_port),
+        annotations,
+        workload: &workload,
+        proxy_config: &proxy_config,
+        native_sidecar: native_sidecar(settings, annotations),
+    };
+    inject_into(target, &context, earlier.as_ref())
 }
 
 /// What is to be injected.
@@ -56,7 +84,18 @@ pub struct Injection {
 pub enum InjectError {
     /// One or more annotations of the pod are wrong.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
-    Annotations(Vec<crate::settings::annotations::AnnotationError>),
+    Annotations(Vec<AnnotationError>),
+    /// An overlay and the pod do not go together.
+    #[error("template {template:?}: {source}")]
+    Merge {
+        /// The overlay's name.
+        template: String,
+        /// Why not.
+        source: MergeError,
+    },
+    /// An overlay cannot be made.
+    #[error(transparent)]
+    Overlay(OverlayError),
     /// The pod itself has a form that cannot be injected.
     #[error("pod: {0}")]
     Pod(String),
@@ -67,7 +106,181 @@ impl InjectError {
     pub fn word(&self) -> &'static str {
         match self {
             Self::Annotations(_) => "bad_annotation",
+            Self::Merge { .. } => "merge_failed",
+            Self::Overlay(OverlayError::NotFound { .. }) => "unknown_template",
+            Self::Overlay(_) => "template_failed",
             Self::Pod(_) => "bad_pod",
         }
+    }
+}
+
+fn inject_into(
+    target: &Target<'_>,
+    context: &Context<'_>,
+    earlier: Option<&Earlier>,
+) -> Result<Outcome, InjectError> {
+    let settings = context.settings;
+    let mut draft = Draft::new(target.pod.clone());
+    let injected = overlay_all(&mut draft, context)?;
+    overrides::reapply(&mut draft, context, target.pod, &injected, earlier).map_err(|source| {
+        InjectError::Merge {
+            template: key::OVERRIDES.to_owned(),
+            source,
+        }
+    })?;
+    let variables = path_env::variables(context, target.path_env);
+    path_env::apply(&mut draft, &variables);
+    prometheus::merge(&mut draft, context)
+        .map_err(|error| InjectError::Annotations(vec![error]))?;
+    prometheus::secure_port(&mut draft);
+    let warnings = probes::rewrite(&mut draft, context, earlier.is_some());
+    metadata::apply(
+        &mut draft,
+        path_env::network(&variables),
+        &metadata::status(&injected, settings.process.revision_name()),
+        &settings.inject.injected_annotations,
+    );
+    let hold = context.proxy_config.hold_application_until_proxy_starts()
+        || settings
+            .values
+            .global
+            .proxy
+            .hold_application_until_proxy_starts
+            .on();
+    order::apply(&mut draft, hold);
+    let (pod, change) = draft.finish();
+    let patch = patch::write(target.pod, &pod, &change);
+    Ok(Outcome::Injected(Box::new(Injection {
+        pod,
+        patch,
+        warnings,
+    })))
+}
+
+/// Puts every overlay over the pod, one after the other; returns what they are together.
+fn overlay_all(draft: &mut Draft, context: &Context<'_>) -> Result<Value, InjectError> {
+    let mut injected = Value::Object(serde_json::Map::new());
+    for template in templates(context) {
+        let overlay = overlay::make(&template, context).map_err(InjectError::Overlay)?;
+        let failed = |source| InjectError::Merge {
+            template: template.clone(),
+            source,
+        };
+        merge(&mut injected, overlay.clone()).map_err(failed)?;
+        move_proxy(draft, &overlay);
+        draft.edit(|pod| merge(pod, overlay)).map_err(failed)?;
+    }
+    Ok(injected)
+}
+
+/// The overlays of this pod, aliases resolved.
+fn templates(context: &Context<'_>) -> Vec<String> {
+    let config = &context.settings.inject;
+    let named = context.annotations.get(key::TEMPLATES);
+    let names: Vec<String> = match named {
+        Some(names) => names
+            .split(',')
+            .map(|name| name.trim().to_owned())
+            .collect(),
+        None => config.default_templates().to_vec(),
+    };
+    let resolved = names
+        .into_iter()
+        .flat_map(|name| match config.aliases.get(&name) {
+            Some(names) => names.clone(),
+            None => vec![name],
+        });
+    resolved.collect()
+}
+
+/// A proxy that the user wrote into one list of containers goes where the overlay has it, so that
+/// the pod does not end up with two.
+fn move_proxy(draft: &mut Draft, overlay: &Value) {
+    let (Some((to, _)), Some((from, index))) = (
+        postprocess::find_proxy(overlay),
+        postprocess::find_proxy(draft.value()),
+    ) else {
+        return;
+    };
+    if from == to {
+        return;
+    }
+    let mut proxy = Value::Null;
+    let taken: Result<(), std::convert::Infallible> = draft.edit(|pod| {
+        let Some(list) = pod["spec"][from].as_array_mut() else {
+            return Ok(Change::Kept);
+        };
+        let before = list.len();
+        proxy = list.remove(index);
+        let origins = (0..before)
+            .filter(|place| *place != index)
+            .map(Some)
+            .collect();
+        let change = Change::list(origins, before, std::collections::BTreeMap::new());
+        Ok(Change::member("spec", Change::member(from, change)))
+    });
+    match taken {
+        Ok(()) => draft.push(&["spec".into(), to.into()], proxy),
+        Err(never) => match never {},
+    }
+}
+
+/// A pod is an object with a `spec`; what injection reads and extends has its Kubernetes type.
+fn check_form(pod: &Value) -> Result<(), InjectError> {
+    let wrong =
+        |what: &str, allowed: &str| Err(InjectError::Pod(format!("{what} is not {allowed}")));
+    if !pod["spec"].is_object() {
+        return wrong("spec", "an object");
+    }
+    for (place, value) in [
+        ("metadata", &pod["metadata"]),
+        ("metadata.labels", &pod["metadata"]["labels"]),
+        ("metadata.annotations", &pod["metadata"]["annotations"]),
+    ] {
+        if !value.is_object() && !value.is_null() {
+            return wrong(place, "an object");
+        }
+    }
+    for place in ["labels", "annotations"] {
+        let entries = pod["metadata"][place].as_object().into_iter().flatten();
+        if let Some((key, value)) = entries.into_iter().find(|(_, value)| !value.is_string()) {
+            return wrong(&format!("metadata.{place}[{key:?}]: {value}"), "a string");
+        }
+    }
+    for list in [
+        "containers",
+        "initContainers",
+        "volumes",
+        "imagePullSecrets",
+    ] {
+        let value = &pod["spec"][list];
+        let objects = value
+            .as_array()
+            .map(|items| items.iter().all(Value::is_object));
+        if !value.is_null() && objects != Some(true) {
+            return wrong(&format!("spec.{list}"), "a list of objects");
+        }
+    }
+    Ok(())
+}
+
+/// The mesh's default with the pod's own layer on top.
+fn proxy_config(settings: &Settings, annotations: Annotations<'_>) -> ProxyConfig {
+    let mut config = settings.mesh.default_config.clone();
+    let layer = annotations
+        .get(key::PROXY_CONFIG)
+        .and_then(|text| yaml::parse(text).ok());
+    if let Some(layer) = layer.filter(|layer| !layer.is_null()) {
+        // Validation has shown that it fits.
+        let _ = config.overlay(&layer);
+    }
+    config
+}
+
+/// The pod's own word, else the process's.
+fn native_sidecar(settings: &Settings, annotations: Annotations<'_>) -> bool {
+    match annotations.or(key::NATIVE_SIDECAR, "") {
+        "" => settings.process.native_sidecars,
+        word => word != "false",
     }
 }

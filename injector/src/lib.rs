@@ -7,10 +7,12 @@
 pub mod change;
 pub mod cli;
 pub mod decision;
+pub mod earlier;
 pub mod inject;
 pub mod manifest;
 pub mod merge;
 pub mod overlay;
+pub mod overrides;
 pub mod patch;
 pub mod postprocess;
 pub mod reason;

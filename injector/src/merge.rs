@@ -64,8 +64,14 @@ enum Strategy {
 /// The patch strategies of the Go types that a Pod is made of, by field name: no name has two.
 fn strategy(field: &str) -> Strategy {
     match field {
-        "containers" | "env" | "ephemeralContainers" | "imagePullSecrets" | "initContainers"
-        | "resourceClaims" | "schedulingGates" | "volumes" => Strategy::Keyed("name"),
+        "containers"
+        | "env"
+        | "ephemeralContainers"
+        | "imagePullSecrets"
+        | "initContainers"
+        | "resourceClaims"
+        | "schedulingGates"
+        | "volumes" => Strategy::Keyed("name"),
         "ports" => Strategy::Keyed("containerPort"),
         "volumeMounts" => Strategy::Keyed("mountPath"),
         "volumeDevices" => Strategy::Keyed("devicePath"),
@@ -133,7 +139,11 @@ fn merge_object(
             changes.insert(key, change);
         }
     }
-    Ok(if changes.is_empty() { Change::Kept } else { Change::Object(changes) })
+    Ok(if changes.is_empty() {
+        Change::Kept
+    } else {
+        Change::Object(changes)
+    })
 }
 
 enum Directive {
@@ -141,10 +151,7 @@ enum Directive {
     Replace,
 }
 
-fn directive(
-    patch: &mut Map<String, Value>,
-    field: &str,
-) -> Result<Option<Directive>, MergeError> {
+fn directive(patch: &mut Map<String, Value>, field: &str) -> Result<Option<Directive>, MergeError> {
     match patch.remove(PATCH) {
         None => Ok(None),
         Some(Value::String(word)) if word == "replace" => Ok(Some(Directive::Replace)),
@@ -164,10 +171,15 @@ fn retain_keys(
     field: &str,
 ) -> Result<BTreeMap<String, Change>, MergeError> {
     let mut changes = BTreeMap::new();
-    let Some(Value::Array(names)) = patch.remove(RETAIN_KEYS) else { return Ok(changes) };
+    let Some(Value::Array(names)) = patch.remove(RETAIN_KEYS) else {
+        return Ok(changes);
+    };
     let names: HashSet<&str> = names.iter().filter_map(Value::as_str).collect();
     if let Some(key) = patch.keys().find(|key| !names.contains(key.as_str())) {
-        return Err(MergeError::RetainKeys { field: field.to_owned(), key: key.clone() });
+        return Err(MergeError::RetainKeys {
+            field: field.to_owned(),
+            key: key.clone(),
+        });
     }
     original.retain(|key, _| {
         let retained = names.contains(key.as_str());
@@ -187,13 +199,18 @@ fn merge_keyed(
     field: &str,
     key: &'static str,
 ) -> Result<Change, MergeError> {
-    let no_key = || MergeError::NoMergeKey { field: field.to_owned(), key };
+    let no_key = || MergeError::NoMergeKey {
+        field: field.to_owned(),
+        key,
+    };
     let before = original.len();
     let mut items = Vec::with_capacity(patch.len());
     let mut deleted = HashSet::new();
     let mut replaced = false;
     for item in patch {
-        let Value::Object(mut item) = item else { return Err(no_key()) };
+        let Value::Object(mut item) = item else {
+            return Err(no_key());
+        };
         match directive(&mut item, field)? {
             Some(Directive::Replace) => replaced = true,
             Some(Directive::Delete) => {
@@ -204,7 +221,11 @@ fn merge_keyed(
         }
     }
     if replaced {
-        let items = items.into_iter().map(Value::Object).map(without_nulls).collect();
+        let items = items
+            .into_iter()
+            .map(Value::Object)
+            .map(without_nulls)
+            .collect();
         return Ok(replace(original, items));
     }
 
@@ -213,7 +234,11 @@ fn merge_keyed(
         .into_iter()
         .enumerate()
         .filter(|(_, value)| value.get(key).is_none_or(|key| !deleted.contains(key)))
-        .map(|(origin, value)| Merged { value, origin: Some(origin), change: Change::Kept })
+        .map(|(origin, value)| Merged {
+            value,
+            origin: Some(origin),
+            change: Change::Kept,
+        })
         .collect();
     let mut places: HashMap<Value, usize> = HashMap::with_capacity(present.len());
     for (place, item) in present.iter().enumerate() {
@@ -238,7 +263,8 @@ fn merge_keyed(
             }
             // The overlay itself has two items of one key: the second goes over the first.
             Some(&place) => {
-                if let Some(Source::New(Value::Object(first))) = overlay.get_mut(place - touched.len())
+                if let Some(Source::New(Value::Object(first))) =
+                    overlay.get_mut(place - touched.len())
                 {
                     merge_object(first, item, field)?;
                 }
@@ -272,12 +298,18 @@ fn interleave(
     before: usize,
 ) -> Change {
     let mut present: Vec<Option<Merged>> = present.into_iter().map(Some).collect();
-    let mut only_original = (0..touched.len()).filter(|place| !touched[*place]).peekable();
+    let mut only_original = (0..touched.len())
+        .filter(|place| !touched[*place])
+        .peekable();
     let mut order: Vec<Merged> = Vec::with_capacity(present.len() + overlay.len());
     for item in overlay {
         match item {
             Source::New(value) => {
-                order.push(Merged { value, origin: None, change: Change::Kept });
+                order.push(Merged {
+                    value,
+                    origin: None,
+                    change: Change::Kept,
+                });
             }
             Source::Present(place) => {
                 while let Some(earlier) = only_original.next_if(|earlier| *earlier < place) {
@@ -306,7 +338,9 @@ fn merge_union(original: &mut Vec<Value>, patch: Vec<Value>) -> Change {
     let before = original.len();
     let mut seen: HashSet<Value> = original.iter().cloned().collect();
     original.extend(patch.into_iter().filter(|item| seen.insert(item.clone())));
-    let origins = (0..original.len()).map(|index| (index < before).then_some(index)).collect();
+    let origins = (0..original.len())
+        .map(|index| (index < before).then_some(index))
+        .collect();
     Change::list(origins, before, BTreeMap::new())
 }
 
@@ -331,7 +365,11 @@ fn without_nulls(value: Value) -> Value {
                 .collect(),
         ),
         Value::Array(items) => Value::Array(
-            items.into_iter().filter(|item| !is_directive(item)).map(without_nulls).collect(),
+            items
+                .into_iter()
+                .filter(|item| !is_directive(item))
+                .map(without_nulls)
+                .collect(),
         ),
         scalar => scalar,
     }
@@ -382,14 +420,20 @@ mod tests {
             json!({"containers": [{"name": "c", "args": ["a", "b"], "future": 1}]}),
             json!({"containers": [{"name": "c", "args": ["x"]}]}),
         );
-        assert_eq!(result, json!({"containers": [{"name": "c", "args": ["x"], "future": 1}]}));
+        assert_eq!(
+            result,
+            json!({"containers": [{"name": "c", "args": ["x"], "future": 1}]})
+        );
     }
 
     #[test]
     fn directives() {
         let labels = json!({"labels": {"a": "1", "b": "2"}});
         assert_eq!(
-            merged(labels.clone(), json!({"labels": {"$patch": "replace", "c": "3"}})),
+            merged(
+                labels.clone(),
+                json!({"labels": {"$patch": "replace", "c": "3"}})
+            ),
             json!({"labels": {"c": "3"}})
         );
         assert_eq!(
@@ -397,20 +441,31 @@ mod tests {
             json!({"labels": {}})
         );
         assert_eq!(
-            merged(labels.clone(), json!({"labels": {"$retainKeys": ["a", "c"], "c": "3"}})),
+            merged(
+                labels.clone(),
+                json!({"labels": {"$retainKeys": ["a", "c"], "c": "3"}})
+            ),
             json!({"labels": {"a": "1", "c": "3"}})
         );
         let env = json!({"env": [{"name": "a"}, {"name": "b"}]});
         assert_eq!(
-            merged(env.clone(), json!({"env": [{"name": "a", "$patch": "delete"}]})),
+            merged(
+                env.clone(),
+                json!({"env": [{"name": "a", "$patch": "delete"}]})
+            ),
             json!({"env": [{"name": "b"}]})
         );
         assert_eq!(
-            merged(env.clone(), json!({"env": [{"$patch": "replace"}, {"name": "c"}]})),
+            merged(
+                env.clone(),
+                json!({"env": [{"$patch": "replace"}, {"name": "c"}]})
+            ),
             json!({"env": [{"name": "c"}]})
         );
         assert_eq!(
-            merge(&mut env.clone(), json!({"env": [{"value": "v"}]})).unwrap_err().to_string(),
+            merge(&mut env.clone(), json!({"env": [{"value": "v"}]}))
+                .unwrap_err()
+                .to_string(),
             "env: an item has no \"name\", by which the list is merged"
         );
         assert!(merge(&mut labels.clone(), json!({"labels": {"$patch": "drop"}})).is_err());
@@ -430,7 +485,10 @@ mod tests {
     #[test]
     fn an_added_value_has_no_nulls() {
         assert_eq!(
-            merged(json!({}), json!({"spec": {"volumes": [{"name": "v", "emptyDir": null}]}})),
+            merged(
+                json!({}),
+                json!({"spec": {"volumes": [{"name": "v", "emptyDir": null}]}})
+            ),
             json!({"spec": {"volumes": [{"name": "v"}]}})
         );
     }
@@ -438,7 +496,10 @@ mod tests {
     #[test]
     fn two_items_of_one_key_in_the_overlay_are_one() {
         assert_eq!(
-            merged(json!({"env": []}), json!({"env": [{"name": "a", "value": "1"}, {"name": "a", "value": "2"}]})),
+            merged(
+                json!({"env": []}),
+                json!({"env": [{"name": "a", "value": "1"}, {"name": "a", "value": "2"}]})
+            ),
             json!({"env": [{"name": "a", "value": "2"}]})
         );
     }

@@ -1,1 +1,182 @@
-//! To come.
+//! Where injected content comes from: overlays, which the merge puts over the pod.
+
+mod image;
+mod init_container;
+mod metadata;
+mod proxy_container;
+mod proxy_env;
+pub mod sidecar;
+mod volumes;
+
+use serde_json::Value;
+
+use crate::settings::Settings;
+use crate::settings::annotations::{Annotations, key};
+use crate::settings::proxy_config::ProxyConfig;
+use crate::settings::values::Values;
+use crate::workload::Workload;
+
+/// Makes the overlay of one name: a template that the configuration defines, or the built-in one.
+pub fn make(name: &str, context: &Context<'_>) -> Result<Value, OverlayError> {
+    let templates = &context.settings.inject.templates;
+    match name {
+        _ if templates.contains_key(name) => Err(OverlayError::TextTemplate {
+            name: name.to_owned(),
+        }),
+        "sidecar" => Ok(sidecar::overlay(context)),
+        _ => {
+            let mut have: Vec<_> = templates.keys().map(String::as_str).collect();
+            have.extend(
+                BUILT_IN
+                    .iter()
+                    .filter(|name| !templates.contains_key(**name)),
+            );
+            have.sort_unstable();
+            Err(OverlayError::NotFound {
+                name: name.to_owned(),
+                have: have.join(", "),
+            })
+        }
+    }
+}
+
+/// An overlay that cannot be made.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum OverlayError {
+    /// There is none of this name.
+    #[error("requested template {name:?} not found; have {have}")]
+    NotFound {
+        /// The name that was asked for.
+        name: String,
+        /// The names there are.
+        have: String,
+    },
+    /// The configuration defines it as a Go template.
+    #[error(
+        "template {name:?} of the configuration is a Go template, which is not built yet; leave \
+         `templates` out of the configuration for the built-in ones"
+    )]
+    TextTemplate {
+        /// The template's name.
+        name: String,
+    },
+}
+
+/// All that an overlay is made from: one pod, and what applies to it.
+#[derive(Clone, Copy, Debug)]
+pub struct Context<'a> {
+    /// The settings.
+    pub settings: &'a Settings,
+    /// The pod, without what an earlier injection put into it.
+    pub pod: &'a Value,
+    /// Its annotations, valid.
+    pub annotations: Annotations<'a>,
+    /// The workload it belongs to.
+    pub workload: &'a Workload,
+    /// The proxy's configuration, all layers on top of each other.
+    pub proxy_config: &'a ProxyConfig,
+    /// Whether the proxy becomes a native sidecar (KEP-753).
+    pub native_sidecar: bool,
+}
+
+impl<'a> Context<'a> {
+    fn values(&self) -> &'a Values {
+        &self.settings.values
+    }
+
+    /// A label of the pod, unless it is empty.
+    fn label(&self, key: &str) -> Option<&'a str> {
+        self.pod["metadata"]["labels"][key]
+            .as_str()
+            .filter(|value| !value.is_empty())
+    }
+
+    /// How inbound connections are captured: `REDIRECT`, `TPROXY` or `NONE`.
+    pub fn interception_mode(&self) -> &'a str {
+        self.annotations.or(
+            key::INTERCEPTION_MODE,
+            self.proxy_config.interception_mode(),
+        )
+    }
+
+    fn tproxy(&self) -> bool {
+        self.interception_mode() == "TPROXY"
+    }
+
+    /// Where the agent answers probes, as text; `0` for nowhere.
+    fn status_port(&self) -> &'a str {
+        self.annotations
+            .or(key::STATUS_PORT, &self.values().global.proxy.status_port)
+    }
+
+    /// The names of the application's containers, in order.
+    fn application_containers(&self) -> impl Iterator<Item = &'a str> {
+        let containers = self.pod["spec"]["containers"]
+            .as_array()
+            .into_iter()
+            .flatten();
+        let names = containers.map(|container| container["name"].as_str().unwrap_or_default());
+        names.filter(|name| *name != PROXY)
+    }
+
+    /// Requests and limits of the injected containers: the annotations' if there are any of them,
+    /// else those of the values.
+    fn resources(&self) -> Value {
+        let given = |requirement: &str, cpu: &str, memory: &str| {
+            let entries =
+                [("cpu", cpu), ("memory", memory)]
+                    .into_iter()
+                    .filter_map(|(name, key)| {
+                        Some((name.to_owned(), Value::from(self.annotations.get(key)?)))
+                    });
+            let entries: serde_json::Map<_, _> = entries.collect();
+            (!entries.is_empty()).then(|| (requirement.to_owned(), Value::Object(entries)))
+        };
+        let requests = given("requests", key::PROXY_CPU, key::PROXY_MEMORY);
+        let limits = given("limits", key::PROXY_CPU_LIMIT, key::PROXY_MEMORY_LIMIT);
+        if requests.is_some() || limits.is_some() {
+            return Value::Object(requests.into_iter().chain(limits).collect());
+        }
+        let resources = without_nulls(&self.values().global.proxy.resources);
+        resources.unwrap_or_else(|| Value::Object(serde_json::Map::new()))
+    }
+
+    fn seccomp_profile(&self) -> Option<&'a Value> {
+        let profile = &self.values().global.proxy.seccomp_profile;
+        profile
+            .as_object()
+            .filter(|profile| !profile.is_empty())
+            .map(|_| profile)
+    }
+}
+
+/// The name of the proxy's container.
+pub const PROXY: &str = "istio-proxy";
+
+const BUILT_IN: [&str; 1] = ["sidecar"];
+
+/// The value without its nulls, and without what is empty then.
+fn without_nulls(value: &Value) -> Option<Value> {
+    match value {
+        Value::Null => None,
+        Value::Object(members) => {
+            let members: serde_json::Map<_, _> = members
+                .iter()
+                .filter_map(|(key, value)| Some((key.clone(), without_nulls(value)?)))
+                .collect();
+            (!members.is_empty()).then_some(Value::Object(members))
+        }
+        Value::Array(items) => {
+            let items: Vec<_> = items.iter().filter_map(without_nulls).collect();
+            (!items.is_empty()).then_some(Value::Array(items))
+        }
+        scalar => Some(scalar.clone()),
+    }
+}
+
+/// A number where the text is one, so that a probe gets a number.
+fn number(text: &str) -> Value {
+    text.trim()
+        .parse::<u64>()
+        .map_or_else(|_| Value::from(text), Value::from)
+}

@@ -1,1 +1,62 @@
-//! To come.
+//! What happens to a pod after the merge: probes, metrics, metadata, the order of containers.
+
+pub mod metadata;
+pub mod order;
+pub mod path_env;
+pub mod probes;
+pub mod prometheus;
+
+use serde_json::Value;
+
+use crate::change::{Draft, Step};
+use crate::overlay::PROXY;
+
+/// The list of the application's containers.
+pub const CONTAINERS: &str = "containers";
+
+/// The list of init containers, native sidecars among them.
+pub const INIT_CONTAINERS: &str = "initContainers";
+
+/// The way to something in a container.
+pub fn in_container<'a, const N: usize>(
+    list: &'a str,
+    index: usize,
+    rest: [Step<'a>; N],
+) -> Vec<Step<'a>> {
+    ["spec".into(), list.into(), index.into()]
+        .into_iter()
+        .chain(rest)
+        .collect()
+}
+
+/// Where in a list a container stands.
+pub fn find(pod: &Value, list: &str, name: &str) -> Option<usize> {
+    pod["spec"][list]
+        .as_array()?
+        .iter()
+        .position(|container| container["name"] == name)
+}
+
+/// Where the proxy's container stands: its list and index.
+pub fn find_proxy(pod: &Value) -> Option<(&'static str, usize)> {
+    [CONTAINERS, INIT_CONTAINERS]
+        .into_iter()
+        .find_map(|list| Some((list, find(pod, list, PROXY)?)))
+}
+
+/// Appends a variable to the proxy's environment, if there is a proxy.
+fn append_env(draft: &mut Draft, name: &str, value: &str) {
+    if let Some((list, index)) = find_proxy(draft.value()) {
+        let path = in_container(list, index, ["env".into()]);
+        draft.push(&path, serde_json::json!({"name": name, "value": value}));
+    }
+}
+
+/// The value of a boolean as Go's `strconv.ParseBool` reads it.
+fn parse_bool(text: &str) -> Option<bool> {
+    match text {
+        "1" | "t" | "T" | "TRUE" | "true" | "True" => Some(true),
+        "0" | "f" | "F" | "FALSE" | "false" | "False" => Some(false),
+        _ => None,
+    }
+}

@@ -1,6 +1,7 @@
 //! Every honoured annotation: one table of name, type and meaning, from which validation, the
 //! reference page and the reading come.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
@@ -16,17 +17,30 @@ pub struct Annotations<'a> {
 impl<'a> Annotations<'a> {
     /// Reads a pod's annotations; the error holds every wrong one.
     pub fn of_pod(pod: &'a Value) -> Result<Self, Vec<AnnotationError>> {
-        let annotations = Self { entries: pod["metadata"]["annotations"].as_object() };
+        let annotations = Self {
+            entries: pod["metadata"]["annotations"].as_object(),
+        };
         let errors: Vec<_> = HONOURED
             .iter()
             .filter_map(|honoured| {
                 let value = annotations.get(honoured.key)?;
-                let problem = honoured.kind.check(value).err()?;
+                let mut problem = honoured.kind.check(value).err()?;
+                if !honoured.default.is_empty() {
+                    problem += &format!("; without it {} applies", honoured.default);
+                }
                 let value = value.to_owned();
-                Some(AnnotationError { key: honoured.key, value, problem })
+                Some(AnnotationError {
+                    key: honoured.key.into(),
+                    value,
+                    problem,
+                })
             })
             .collect();
-        if errors.is_empty() { Ok(annotations) } else { Err(errors) }
+        if errors.is_empty() {
+            Ok(annotations)
+        } else {
+            Err(errors)
+        }
     }
 
     /// The annotation's value, if the pod has it, even an empty one.
@@ -50,8 +64,8 @@ impl<'a> Annotations<'a> {
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("annotation {key}: {value:?} {problem}")]
 pub struct AnnotationError {
-    /// The annotation's key.
-    pub key: &'static str,
+    /// The annotation's key, as the user wrote it.
+    pub key: Cow<'static, str>,
     /// The value as the user wrote it.
     pub value: String,
     /// What is wrong with it and what is allowed.
@@ -65,6 +79,8 @@ pub struct Honoured {
     pub key: &'static str,
     /// What its value may be.
     pub kind: Kind,
+    /// The Helm value that applies without it; empty where there is none.
+    pub default: &'static str,
     /// What it does.
     pub meaning: &'static str,
 }
@@ -76,16 +92,31 @@ pub fn reference() -> String {
          Every annotation of a pod that the injector honours. A wrong value denies the pod; the \
          message names all wrong ones. This page is written from the table in \
          `injector/src/settings/annotations.rs`.\n\n\
-         | annotation | value | meaning |\n| --- | --- | --- |\n",
+         | annotation | value | without it | meaning |\n| --- | --- | --- | --- |\n",
     );
-    for Honoured { key, kind, meaning } in HONOURED {
-        let _ = writeln!(page, "| `{key}` | {} | {meaning} |", kind.allowed());
+    for Honoured {
+        key,
+        kind,
+        default,
+        meaning,
+    } in HONOURED
+    {
+        let default = if default.is_empty() {
+            String::new()
+        } else {
+            format!("`{default}`")
+        };
+        let _ = writeln!(
+            page,
+            "| `{key}` | {} | {default} | {meaning} |",
+            kind.allowed()
+        );
     }
     page
 }
 
 macro_rules! keys {
-    ($($name:ident = $key:literal, $kind:expr, $meaning:literal;)*) => {
+    ($($name:ident = $key:literal, $kind:expr, $default:literal, $meaning:literal;)*) => {
         /// The annotations' keys.
         pub mod key {
             $(#[doc = $meaning] pub const $name: &str = $key;)*
@@ -93,79 +124,80 @@ macro_rules! keys {
 
         /// The table.
         pub const HONOURED: &[Honoured] =
-            &[$(Honoured { key: key::$name, kind: $kind, meaning: $meaning }),*];
+            &[$(Honoured { key: $key, kind: $kind, default: $default, meaning: $meaning }),*];
     };
 }
 
 keys! {
-    INJECT = "sidecar.istio.io/inject", Kind::Text,
+    INJECT = "sidecar.istio.io/inject", Kind::Text, "",
         "`true` or `false`: whether the pod is injected; a label of the same name stands before it; anything else leaves it to the configuration's policy";
-    TEMPLATES = "inject.istio.io/templates", Kind::Text,
+    TEMPLATES = "inject.istio.io/templates", Kind::Text, "",
         "the templates to inject, by name, separated by commas, instead of the configuration's default";
-    PROXY_CONFIG = "proxy.istio.io/config", Kind::ProxyConfig,
+    PROXY_CONFIG = "proxy.istio.io/config", Kind::ProxyConfig, "",
         "a layer of the proxy's configuration on top of the mesh's `defaultConfig`";
-    OVERRIDES = "proxy.istio.io/overrides", Kind::JsonObject,
+    OVERRIDES = "proxy.istio.io/overrides", Kind::JsonObject, "",
         "written by injection: the containers that the pod brought itself and that stand over the injected ones";
-    NATIVE_SIDECAR = "sidecar.istio.io/nativeSidecar", Kind::Text,
+    NATIVE_SIDECAR = "sidecar.istio.io/nativeSidecar", Kind::Text, "",
         "`true` or `false`: whether the proxy is an init container with `restartPolicy: Always`";
-    INTERCEPTION_MODE = "sidecar.istio.io/interceptionMode", Kind::InterceptionMode,
+    INTERCEPTION_MODE = "sidecar.istio.io/interceptionMode", Kind::InterceptionMode, "",
         "how inbound connections are captured; with `NONE` nothing is captured";
-    CAP_NET_BIND_SERVICE = "sidecar.istio.io/capNetBindService", Kind::Text,
+    CAP_NET_BIND_SERVICE = "sidecar.istio.io/capNetBindService", Kind::Text, "global.proxy.capNetBindService",
         "`true`: the proxy may bind ports below 1024";
-    PROXY_IMAGE = "sidecar.istio.io/proxyImage", Kind::Image,
+    PROXY_IMAGE = "sidecar.istio.io/proxyImage", Kind::Image, "global.proxy.image",
         "the image of the proxy and of the init container, if it contains a `/`";
-    PROXY_IMAGE_TYPE = "sidecar.istio.io/proxyImageType", Kind::Text,
+    PROXY_IMAGE_TYPE = "sidecar.istio.io/proxyImageType", Kind::Text, "global.variant",
         "the variant of the proxy's image: `default`, `debug`, `distroless`";
-    PROXY_CPU = "sidecar.istio.io/proxyCPU", Kind::Quantity,
+    PROXY_CPU = "sidecar.istio.io/proxyCPU", Kind::Quantity, "global.proxy.resources",
         "CPU request of the proxy and the init container; any of the four resource annotations replaces all default resources";
-    PROXY_MEMORY = "sidecar.istio.io/proxyMemory", Kind::Quantity,
+    PROXY_MEMORY = "sidecar.istio.io/proxyMemory", Kind::Quantity, "global.proxy.resources",
         "memory request of the proxy and the init container";
-    PROXY_CPU_LIMIT = "sidecar.istio.io/proxyCPULimit", Kind::Quantity,
+    PROXY_CPU_LIMIT = "sidecar.istio.io/proxyCPULimit", Kind::Quantity, "global.proxy.resources",
         "CPU limit of the proxy and the init container";
-    PROXY_MEMORY_LIMIT = "sidecar.istio.io/proxyMemoryLimit", Kind::Quantity,
+    PROXY_MEMORY_LIMIT = "sidecar.istio.io/proxyMemoryLimit", Kind::Quantity, "global.proxy.resources",
         "memory limit of the proxy and the init container";
-    LOG_LEVEL = "sidecar.istio.io/logLevel", Kind::Text, "log level of the proxy";
-    COMPONENT_LOG_LEVEL = "sidecar.istio.io/componentLogLevel", Kind::Text,
+    LOG_LEVEL = "sidecar.istio.io/logLevel", Kind::Text, "global.proxy.logLevel",
+        "log level of the proxy";
+    COMPONENT_LOG_LEVEL = "sidecar.istio.io/componentLogLevel", Kind::Text, "global.proxy.componentLogLevel",
         "log levels of the proxy's components";
-    AGENT_LOG_LEVEL = "sidecar.istio.io/agentLogLevel", Kind::Text,
+    AGENT_LOG_LEVEL = "sidecar.istio.io/agentLogLevel", Kind::Text, "global.logging.level",
         "log level of the agent and the init container";
-    BOOTSTRAP_OVERRIDE = "sidecar.istio.io/bootstrapOverride", Kind::Text,
+    BOOTSTRAP_OVERRIDE = "sidecar.istio.io/bootstrapOverride", Kind::Text, "",
         "a ConfigMap with a bootstrap that the proxy starts from";
-    USER_VOLUME = "sidecar.istio.io/userVolume", Kind::JsonObject,
+    USER_VOLUME = "sidecar.istio.io/userVolume", Kind::JsonObject, "",
         "volumes to add to the pod: a JSON object of name and volume";
-    USER_VOLUME_MOUNT = "sidecar.istio.io/userVolumeMount", Kind::JsonObject,
+    USER_VOLUME_MOUNT = "sidecar.istio.io/userVolumeMount", Kind::JsonObject, "",
         "mounts to add to the proxy: a JSON object of volume name and mount";
-    REWRITE_APP_PROBES = "sidecar.istio.io/rewriteAppHTTPProbers", Kind::Text,
+    REWRITE_APP_PROBES = "sidecar.istio.io/rewriteAppHTTPProbers", Kind::Text, "sidecarInjectorWebhook.rewriteAppHTTPProbe",
         "`true` or `false`: whether the application's probes are answered through the agent";
-    STATUS_PORT = "status.sidecar.istio.io/port", Kind::Port,
+    STATUS_PORT = "status.sidecar.istio.io/port", Kind::Port, "global.proxy.statusPort",
         "where the agent answers probes and metrics; 0 drops the proxy's own probes";
-    READINESS_INITIAL_DELAY = "readiness.status.sidecar.istio.io/initialDelaySeconds", Kind::Seconds,
+    READINESS_INITIAL_DELAY = "readiness.status.sidecar.istio.io/initialDelaySeconds", Kind::Seconds, "global.proxy.readinessInitialDelaySeconds",
         "`initialDelaySeconds` of the proxy's readiness probe";
-    READINESS_PERIOD = "readiness.status.sidecar.istio.io/periodSeconds", Kind::Seconds,
+    READINESS_PERIOD = "readiness.status.sidecar.istio.io/periodSeconds", Kind::Seconds, "global.proxy.readinessPeriodSeconds",
         "`periodSeconds` of the proxy's readiness probe";
-    READINESS_FAILURE_THRESHOLD = "readiness.status.sidecar.istio.io/failureThreshold", Kind::Seconds,
+    READINESS_FAILURE_THRESHOLD = "readiness.status.sidecar.istio.io/failureThreshold", Kind::Seconds, "global.proxy.readinessFailureThreshold",
         "`failureThreshold` of the proxy's readiness probe";
-    INCLUDE_OUTBOUND_IP_RANGES = "traffic.sidecar.istio.io/includeOutboundIPRanges", Kind::CidrsOrAll,
+    INCLUDE_OUTBOUND_IP_RANGES = "traffic.sidecar.istio.io/includeOutboundIPRanges", Kind::CidrsOrAll, "global.proxy.includeIPRanges",
         "destinations whose connections are captured";
-    EXCLUDE_OUTBOUND_IP_RANGES = "traffic.sidecar.istio.io/excludeOutboundIPRanges", Kind::Cidrs,
+    EXCLUDE_OUTBOUND_IP_RANGES = "traffic.sidecar.istio.io/excludeOutboundIPRanges", Kind::Cidrs, "global.proxy.excludeIPRanges",
         "destinations whose connections are not captured";
-    INCLUDE_INBOUND_PORTS = "traffic.sidecar.istio.io/includeInboundPorts", Kind::PortsOrAll,
+    INCLUDE_INBOUND_PORTS = "traffic.sidecar.istio.io/includeInboundPorts", Kind::PortsOrAll, "global.proxy.includeInboundPorts",
         "ports of the pod whose connections are captured";
-    EXCLUDE_INBOUND_PORTS = "traffic.sidecar.istio.io/excludeInboundPorts", Kind::Ports,
+    EXCLUDE_INBOUND_PORTS = "traffic.sidecar.istio.io/excludeInboundPorts", Kind::Ports, "global.proxy.excludeInboundPorts",
         "ports of the pod whose connections are not captured, where all others are";
-    INCLUDE_OUTBOUND_PORTS = "traffic.sidecar.istio.io/includeOutboundPorts", Kind::Ports,
+    INCLUDE_OUTBOUND_PORTS = "traffic.sidecar.istio.io/includeOutboundPorts", Kind::Ports, "global.proxy.includeOutboundPorts",
         "destination ports whose connections are captured whatever the address";
-    EXCLUDE_OUTBOUND_PORTS = "traffic.sidecar.istio.io/excludeOutboundPorts", Kind::Ports,
+    EXCLUDE_OUTBOUND_PORTS = "traffic.sidecar.istio.io/excludeOutboundPorts", Kind::Ports, "global.proxy.excludeOutboundPorts",
         "destination ports whose connections are not captured";
-    EXCLUDE_INTERFACES = "traffic.sidecar.istio.io/excludeInterfaces", Kind::Interfaces,
+    EXCLUDE_INTERFACES = "traffic.sidecar.istio.io/excludeInterfaces", Kind::Interfaces, "",
         "network interfaces on which nothing is captured";
-    KUBEVIRT_INTERFACES = "traffic.sidecar.istio.io/kubevirtInterfaces", Kind::Interfaces,
+    KUBEVIRT_INTERFACES = "traffic.sidecar.istio.io/kubevirtInterfaces", Kind::Interfaces, "",
         "network interfaces of virtual machines whose inbound connections count as outbound ones";
-    REROUTE_VIRTUAL_INTERFACES = "istio.io/reroute-virtual-interfaces", Kind::Interfaces,
+    REROUTE_VIRTUAL_INTERFACES = "istio.io/reroute-virtual-interfaces", Kind::Interfaces, "",
         "as `traffic.sidecar.istio.io/kubevirtInterfaces`, and stands before it";
-    MERGE_METRICS = "prometheus.istio.io/merge-metrics", Kind::Text,
+    MERGE_METRICS = "prometheus.istio.io/merge-metrics", Kind::Text, "",
         "`true` or `false`: whether the agent serves the application's metrics beside the proxy's";
-    DATADOG_ENV = "apm.datadoghq.com/env", Kind::JsonObject,
+    DATADOG_ENV = "apm.datadoghq.com/env", Kind::JsonObject, "",
         "environment for the proxy where the tracer is Datadog: a JSON object";
 }
 
@@ -183,11 +215,12 @@ mod tests {
             key::STATUS_PORT: "15020",
         }}});
         let errors = Annotations::of_pod(&pod).unwrap_err();
-        let keys: Vec<_> = errors.iter().map(|error| error.key).collect();
+        let keys: Vec<_> = errors.iter().map(|error| &*error.key).collect();
         assert_eq!(keys, [key::PROXY_CPU, key::INCLUDE_OUTBOUND_PORTS]);
         assert_eq!(
             errors[0].to_string(),
-            "annotation sidecar.istio.io/proxyCPU: \"100 m\" is not a quantity such as 100m, 2 or 128Mi"
+            "annotation sidecar.istio.io/proxyCPU: \"100 m\" is not a quantity such as 100m, 2 or 128Mi; \
+             without it global.proxy.resources applies"
         );
     }
 

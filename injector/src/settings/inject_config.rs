@@ -54,7 +54,11 @@ impl InjectConfig {
     pub fn default_templates(&self) -> &[String] {
         static FALLBACK: std::sync::LazyLock<[String; 1]> =
             std::sync::LazyLock::new(|| [SIDECAR.to_owned()]);
-        if self.default_templates.is_empty() { &*FALLBACK } else { &self.default_templates }
+        if self.default_templates.is_empty() {
+            &*FALLBACK
+        } else {
+            &self.default_templates
+        }
     }
 }
 
@@ -93,7 +97,8 @@ where
 /// with one of the keys; a template hardly ever does.
 fn looks_like_configuration(text: &str) -> bool {
     text.lines().any(|line| {
-        line.split_once(':').is_some_and(|(key, _)| KEYS.contains(&key.trim_end()))
+        line.split_once(':')
+            .is_some_and(|(key, _)| KEYS.contains(&key.trim_end()))
     })
 }
 
@@ -124,7 +129,10 @@ mod tests {
 
     #[test]
     fn anything_else_is_a_bare_template() {
-        for text in ["spec:\n  containers: []\n", "{{ define `x` }}\nmetadata:\n{{ end }}"] {
+        for text in [
+            "spec:\n  containers: []\n",
+            "{{ define `x` }}\nmetadata:\n{{ end }}",
+        ] {
             let config = InjectConfig::parse(text).unwrap();
             assert_eq!(config.templates["sidecar"], text);
         }

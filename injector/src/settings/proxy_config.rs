@@ -20,14 +20,16 @@ impl Default for ProxyConfig {
             };
             Some((field.name.to_owned(), value))
         });
-        Self { fields: fields.collect() }
+        Self {
+            fields: fields.collect(),
+        }
     }
 }
 
 impl ProxyConfig {
     /// Puts a layer on top: a field that is in the layer replaces, nested messages whole; the
     /// entries of `proxyMetadata` and the members of `proxyHeaders` replace one by one. Fields
-    /// that Istio omits when they are zero (`false`, `0`, `""`) leave what is below.
+    /// that Istio omits when they are zero (`0`, `""`) leave what is below.
     ///
     /// An error is the field, the value and what is allowed; nothing of the layer is taken then.
     pub fn overlay(&mut self, layer: &Value) -> Result<(), String> {
@@ -50,7 +52,7 @@ impl ProxyConfig {
                         below.extend(members);
                     }
                 }
-                _ if is_zero(&value) => {}
+                _ if kind.omits_zero() && is_zero(&value) => {}
                 _ => {
                     self.fields.insert(name.clone(), value);
                 }
@@ -61,7 +63,10 @@ impl ProxyConfig {
 
     /// `interceptionMode`: how inbound connections are captured where the pod does not say.
     pub fn interception_mode(&self) -> &str {
-        self.fields.get("interceptionMode").and_then(Value::as_str).unwrap_or("REDIRECT")
+        self.fields
+            .get("interceptionMode")
+            .and_then(Value::as_str)
+            .unwrap_or("REDIRECT")
     }
 
     /// `holdApplicationUntilProxyStarts`.
@@ -72,19 +77,28 @@ impl ProxyConfig {
     /// `statusPort`: where the agent answers probes; 0 for nowhere.
     pub fn status_port(&self) -> u16 {
         let port = self.fields.get("statusPort").and_then(Value::as_u64);
-        port.and_then(|port| u16::try_from(port).ok()).unwrap_or_default()
+        port.and_then(|port| u16::try_from(port).ok())
+            .unwrap_or_default()
     }
 
     /// `image.imageType`; empty for none.
     pub fn image_type(&self) -> &str {
-        let image = self.fields.get("image").and_then(|image| image.get("imageType"));
+        let image = self
+            .fields
+            .get("image")
+            .and_then(|image| image.get("imageType"));
         image.and_then(Value::as_str).unwrap_or_default()
     }
 
     /// `tracing.tlsSettings.caCertificates`, where tracing has TLS settings.
     pub fn tracing_ca_certificates(&self) -> Option<&str> {
         let settings = self.fields.get("tracing")?.get("tlsSettings")?;
-        Some(settings.get("caCertificates").and_then(Value::as_str).unwrap_or_default())
+        Some(
+            settings
+                .get("caCertificates")
+                .and_then(Value::as_str)
+                .unwrap_or_default(),
+        )
     }
 
     /// One entry of `proxyMetadata`.
@@ -104,7 +118,9 @@ impl ProxyConfig {
     pub fn to_json(&self) -> String {
         let defaults = Self::default();
         let mut json = String::from("{");
-        let known = FIELDS.iter().filter_map(|field| self.fields.get_key_value(field.name));
+        let known = FIELDS
+            .iter()
+            .filter_map(|field| self.fields.get_key_value(field.name));
         let unknown = self.fields.iter().filter(|(name, _)| field(name).is_none());
         for (name, value) in known.chain(unknown) {
             let empty = value.as_object().is_some_and(Map::is_empty);
@@ -149,9 +165,15 @@ enum Kind {
     Number,
     Switch,
     Text,
+    WrappedNumber,
 }
 
 impl Kind {
+    /// Whether zero is the same as nothing; in a wrapped scalar it is not.
+    fn omits_zero(self) -> bool {
+        !matches!(self, Self::WrappedNumber | Self::Switch)
+    }
+
     fn canonical(self, name: &str, value: &Value) -> Result<Value, String> {
         let wrong = |allowed: &str| Err(format!("{name}: {value} is not {allowed}"));
         match (self, value) {
@@ -171,10 +193,14 @@ impl Kind {
                 })
                 .collect::<Result<Map<_, _>, _>>()
                 .map(Value::Object),
-            (Self::Number, Value::Number(number)) if number.as_i64().is_some() => {
+            (Self::Number | Self::WrappedNumber, Value::Number(number))
+                if number.as_i64().is_some() =>
+            {
                 Ok(value.clone())
             }
-            (Self::Number, Value::String(text)) if text.parse::<i32>().is_ok() => {
+            (Self::Number | Self::WrappedNumber, Value::String(text))
+                if text.parse::<i32>().is_ok() =>
+            {
                 Ok(json!(text.parse::<i32>().unwrap_or_default()))
             }
             (Self::Duration, Value::String(text)) if is_duration(text) => Ok(value.clone()),
@@ -191,7 +217,7 @@ impl Kind {
             },
             (Self::InterceptionMode, _) => wrong("REDIRECT, TPROXY or NONE"),
             (Self::Duration, _) => wrong("a duration such as 45s"),
-            (Self::Number, _) => wrong("a whole number"),
+            (Self::Number | Self::WrappedNumber, _) => wrong("a whole number"),
             (Self::Switch, _) => wrong("true or false"),
             (Self::Text, _) => wrong("a string"),
             (Self::List, _) => wrong("a list"),
@@ -222,15 +248,27 @@ enum Initial {
 }
 
 const fn of(name: &'static str, kind: Kind) -> Field {
-    Field { name, kind, initial: Initial::Unset }
+    Field {
+        name,
+        kind,
+        initial: Initial::Unset,
+    }
 }
 
 const fn text(name: &'static str, kind: Kind, initial: &'static str) -> Field {
-    Field { name, kind, initial: Initial::Text(initial) }
+    Field {
+        name,
+        kind,
+        initial: Initial::Text(initial),
+    }
 }
 
 const fn number(name: &'static str, initial: i32) -> Field {
-    Field { name, kind: Kind::Number, initial: Initial::Number(initial) }
+    Field {
+        name,
+        kind: Kind::Number,
+        initial: Initial::Number(initial),
+    }
 }
 
 /// The fields of `mesh.v1alpha1.ProxyConfig` in the order of their numbers.
@@ -239,7 +277,11 @@ const FIELDS: &[Field] = &[
     text("binaryPath", Kind::Text, "/usr/local/bin/envoy"),
     text("serviceCluster", Kind::Text, "istio-proxy"),
     text("drainDuration", Kind::Duration, "45s"),
-    text("discoveryAddress", Kind::Text, "istiod.istio-system.svc:15012"),
+    text(
+        "discoveryAddress",
+        Kind::Text,
+        "istiod.istio-system.svc:15012",
+    ),
     of("discoveryRefreshDelay", Kind::Duration),
     of("zipkinAddress", Kind::Text),
     of("statsdUdpAddress", Kind::Text),
@@ -247,7 +289,7 @@ const FIELDS: &[Field] = &[
     text("controlPlaneAuthPolicy", Kind::Text, "MUTUAL_TLS"),
     of("customConfigFile", Kind::Text),
     number("statNameLength", 189),
-    of("concurrency", Kind::Number),
+    of("concurrency", Kind::WrappedNumber),
     of("proxyBootstrapTemplatePath", Kind::Text),
     of("interceptionMode", Kind::InterceptionMode),
     of("tracing", Kind::Message),
@@ -293,7 +335,10 @@ mod tests {
             "discoveryAddress": "istiod.istio-system.svc:15012", "proxyMetadata": {},
             "drainDuration": "7s", "configPath": "/foo/bar", "statusPort": 15020,
         })]);
-        assert_eq!(config.to_json(), r#"{"configPath":"/foo/bar","drainDuration":"7s"}"#);
+        assert_eq!(
+            config.to_json(),
+            r#"{"configPath":"/foo/bar","drainDuration":"7s"}"#
+        );
     }
 
     #[test]
@@ -304,7 +349,7 @@ mod tests {
         ]);
         assert_eq!(
             config.to_json(),
-            r#"{"concurrency":4,"interceptionMode":"TPROXY","proxyMetadata":{"A":"1","B":"3"}}"#
+            r#"{"concurrency":0,"interceptionMode":"TPROXY","proxyMetadata":{"A":"1","B":"3"}}"#
         );
     }
 

@@ -10,16 +10,18 @@ use crate::yaml;
 /// A key that the document leaves out has the value of [`Values::default`], which is Istio's
 /// chart default; a key that is `null` is empty. Keys that are not known are accepted.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
-#[serde(default)]
 pub struct Values {
     /// `global`.
+    #[serde(default)]
     pub global: Global,
     /// `pilot`.
+    #[serde(default)]
     pub pilot: Pilot,
     /// `revision` of the installation; empty for the default one.
+    #[serde(default)]
     pub revision: Text,
     /// `sidecarInjectorWebhook`.
-    #[serde(rename = "sidecarInjectorWebhook")]
+    #[serde(default, rename = "sidecarInjectorWebhook")]
     pub sidecar_injector_webhook: SidecarInjectorWebhook,
 }
 
@@ -59,7 +61,10 @@ impl Values {
 
 impl Default for Values {
     fn default() -> Self {
-        #[expect(clippy::expect_used, reason = "the embedded document is covered by a test")]
+        #[expect(
+            clippy::expect_used,
+            reason = "the embedded document is covered by a test"
+        )]
         Self::parse("").expect("the embedded values parse")
     }
 }
@@ -232,7 +237,9 @@ impl<'de> Deserialize<'de> for Text {
             Value::Null => Ok(Self::default()),
             Value::String(text) => Ok(Self(text)),
             scalar @ (Value::Bool(_) | Value::Number(_)) => Ok(Self(scalar.to_string())),
-            other => Err(serde::de::Error::custom(format!("{other} where text is expected"))),
+            other => Err(serde::de::Error::custom(format!(
+                "{other} where text is expected"
+            ))),
         }
     }
 }
@@ -297,7 +304,10 @@ mod tests {
 
     #[test]
     fn what_is_left_out_is_istios_default() {
-        let values = Values::parse("global: {tag: 1.28, proxy: {statusPort: 0, resources: {limits: {cpu: 1}}}}").unwrap();
+        let values = Values::parse(
+            "global: {tag: 1.28, proxy: {statusPort: 0, resources: {limits: {cpu: 1}}}}",
+        )
+        .unwrap();
         assert_eq!(&*values.global.tag, "1.28");
         assert_eq!(&*values.global.hub, "registry.istio.io/testing");
         assert_eq!(&*values.global.proxy.status_port, "0");
@@ -307,7 +317,10 @@ mod tests {
 
     #[test]
     fn null_is_empty() {
-        let values = Values::parse("global: {imagePullSecrets: null, proxy: {resources: null, logLevel: null}}").unwrap();
+        let values = Values::parse(
+            "global: {imagePullSecrets: null, proxy: {resources: null, logLevel: null}}",
+        )
+        .unwrap();
         assert!(values.global.image_pull_secrets.is_empty());
         assert_eq!(values.global.proxy.resources, Value::Null);
         assert_eq!(&*values.global.proxy.log_level, "");
@@ -317,6 +330,9 @@ mod tests {
     fn errors_name_the_part() {
         let error = Values::parse("global: {proxy: {privileged: perhaps}}").unwrap_err();
         assert!(error.starts_with("global.proxy: "), "{error}");
-        assert!(error.contains("\"perhaps\" where true or false is expected"), "{error}");
+        assert!(
+            error.contains("\"perhaps\" where true or false is expected"),
+            "{error}"
+        );
     }
 }

@@ -1,0 +1,63 @@
+//! The images of the injected containers.
+
+use super::Context;
+use crate::settings::annotations::key;
+
+/// The proxy's image.
+pub(super) fn of_proxy(context: &Context<'_>) -> String {
+    let name = &context.values().global.proxy.image;
+    of(context, name, context.proxy_config.image_type())
+}
+
+/// The init container's image; its variant is not a matter of the proxy's configuration.
+pub(super) fn of_init(context: &Context<'_>) -> String {
+    of(context, &context.values().global.proxy_init.image, "")
+}
+
+/// A name with a `/` is the whole image; any other is completed by hub, tag and variant.
+fn of(context: &Context<'_>, name: &str, configured_type: &str) -> String {
+    let given = context.annotations.or(key::PROXY_IMAGE, name);
+    if given.contains('/') {
+        return given.to_owned();
+    }
+    let global = &context.values().global;
+    let variant = match context.annotations.get(key::PROXY_IMAGE_TYPE) {
+        Some(variant) => variant,
+        None if configured_type.is_empty() => &global.variant,
+        None => configured_type,
+    };
+    let name = if name.is_empty() { "proxyv2" } else { name };
+    image(&global.hub, name, &global.tag, variant)
+}
+
+fn image(hub: &str, name: &str, tag: &str, variant: &str) -> String {
+    if variant.is_empty() {
+        return format!("{hub}/{name}:{tag}");
+    }
+    let plain = tag
+        .strip_suffix("-distroless")
+        .or_else(|| tag.strip_suffix("-debug"));
+    let tag = plain.unwrap_or(tag);
+    match variant {
+        "default" => format!("{hub}/{name}:{tag}"),
+        variant => format!("{hub}/{name}:{tag}-{variant}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_variant_replaces_the_tags_own() {
+        for (tag, variant, expected) in [
+            ("1.28", "", "h/p:1.28"),
+            ("1.28-distroless", "", "h/p:1.28-distroless"),
+            ("1.28-distroless", "default", "h/p:1.28"),
+            ("1.28-distroless", "debug", "h/p:1.28-debug"),
+            ("1.28", "distroless", "h/p:1.28-distroless"),
+        ] {
+            assert_eq!(image("h", "p", tag, variant), expected);
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! The init container: `istio-init`, which programs the capture, or `istio-validation`, which
+//! checks what the CNI plugin programmed.
+
+use serde_json::{Map, Value, json};
+
+use super::{Context, image};
+use crate::settings::annotations::key;
+
+pub(super) fn of(context: &Context<'_>) -> Value {
+    let global = &context.values().global;
+    let cni = context.values().pilot.cni.enabled.on();
+    let mut container = Map::new();
+    let mut put = |key: &str, value: Value| container.insert(key.to_owned(), value);
+    put(
+        "name",
+        if cni {
+            "istio-validation"
+        } else {
+            "istio-init"
+        }
+        .into(),
+    );
+    put("image", image::of_init(context).into());
+    put("args", args(context).into());
+    if !global.image_pull_policy.is_empty() {
+        put(
+            "imagePullPolicy",
+            global.image_pull_policy.to_string().into(),
+        );
+    }
+    let env: Vec<_> = context
+        .proxy_config
+        .all_metadata()
+        .map(|(name, value)| json!({"name": name, "value": value}))
+        .collect();
+    if !env.is_empty() {
+        put("env", env.into());
+    }
+    put("resources", context.resources());
+    put("securityContext", security_context(context, cni));
+    Value::Object(container)
+}
+
+fn args(context: &Context<'_>) -> Vec<String> {
+    let given = context.annotations;
+    let values = context.values();
+    let proxy = &values.global.proxy;
+    let mesh = &context.settings.mesh;
+    let mut args = vec!["istio-iptables".to_owned()];
+    let mut put = |flag: &str, value: &str| args.extend([flag.to_owned(), value.to_owned()]);
+    put("-p", &mesh.proxy_listen_port.to_string());
+    put("-z", &mesh.proxy_inbound_listen_port.to_string());
+    put("-u", &PROXY_UID.to_string());
+    put("-m", context.interception_mode());
+    put(
+        "-i",
+        given.or(key::INCLUDE_OUTBOUND_IP_RANGES, &proxy.include_ip_ranges),
+    );
+    put(
+        "-x",
+        given.or(key::EXCLUDE_OUTBOUND_IP_RANGES, &proxy.exclude_ip_ranges),
+    );
+    put(
+        "-b",
+        given.or(key::INCLUDE_INBOUND_PORTS, &proxy.include_inbound_ports),
+    );
+    let excluded = excluded_inbound_ports(context);
+    put(
+        "-d",
+        format!("15090,15021,{excluded}").trim_end_matches(','),
+    );
+    for (flag, key, default) in [
+        (
+            "-q",
+            key::INCLUDE_OUTBOUND_PORTS,
+            &proxy.include_outbound_ports,
+        ),
+        (
+            "-o",
+            key::EXCLUDE_OUTBOUND_PORTS,
+            &proxy.exclude_outbound_ports,
+        ),
+    ] {
+        if given.get(key).is_some() || !default.is_empty() {
+            put(flag, given.or(key, default));
+        }
+    }
+    let virtual_interfaces = given
+        .get(key::REROUTE_VIRTUAL_INTERFACES)
+        .or_else(|| given.get(key::KUBEVIRT_INTERFACES));
+    if let Some(interfaces) = virtual_interfaces {
+        put("-k", interfaces);
+    }
+    if let Some(interfaces) = given.get(key::EXCLUDE_INTERFACES) {
+        put("-c", interfaces);
+    }
+    let level = given.or(key::AGENT_LOG_LEVEL, &values.global.logging.level);
+    args.push(format!("--log_output_level={level}"));
+    let mut switch = |flag: &str, on: bool| args.extend(on.then(|| flag.to_owned()));
+    switch("--log_as_json", values.global.log_as_json.on());
+    let cni = values.pilot.cni.enabled.on();
+    switch("--run-validation", cni);
+    switch("--skip-rule-apply", cni);
+    switch(
+        "--force-apply",
+        !cni && values.global.proxy_init.force_apply_iptables.on(),
+    );
+    switch("--native-nftables", values.global.native_nftables.on());
+    args
+}
+
+/// The ports of the pod that are not captured: the user's, and the agent's status port.
+pub(super) fn excluded_inbound_ports(context: &Context<'_>) -> String {
+    let default = &context.values().global.proxy.exclude_inbound_ports;
+    let excluded = context.annotations.or(key::EXCLUDE_INBOUND_PORTS, default);
+    let status = context.status_port().trim();
+    let ports = || {
+        excluded
+            .split(',')
+            .map(str::trim)
+            .filter(|port| !port.is_empty())
+    };
+    if status.is_empty() || status == "0" || ports().any(|port| port == status) {
+        return excluded.to_owned();
+    }
+    ports().chain([status]).collect::<Vec<_>>().join(",")
+}
+
+fn security_context(context: &Context<'_>, cni: bool) -> Value {
+    let privileged = context.values().global.proxy.privileged.on();
+    let mut security = if cni {
+        json!({
+            "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": true,
+            "runAsGroup": PROXY_UID, "runAsUser": PROXY_UID, "runAsNonRoot": true,
+        })
+    } else {
+        json!({
+            "capabilities": {"add": ["NET_ADMIN", "NET_RAW"], "drop": ["ALL"]},
+            "readOnlyRootFilesystem": false,
+            "runAsGroup": 0, "runAsUser": 0, "runAsNonRoot": false,
+        })
+    };
+    security["allowPrivilegeEscalation"] = privileged.into();
+    security["privileged"] = privileged.into();
+    if let Some(profile) = context.seccomp_profile() {
+        security["seccompProfile"] = profile.clone();
+    }
+    security
+}
+
+/// The user and group that the proxy runs as, whose own connections are not captured.
+pub(super) const PROXY_UID: u32 = 1337;

@@ -1,0 +1,168 @@
+//! Labels and annotations of an injected pod.
+
+use serde_json::{Map, Value, json};
+
+use super::Context;
+use super::init_container::excluded_inbound_ports;
+use crate::settings::annotations::key;
+
+pub(super) fn of(context: &Context<'_>) -> Value {
+    json!({"labels": labels(context), "annotations": annotations(context)})
+}
+
+fn labels(context: &Context<'_>) -> Map<String, Value> {
+    let mut labels = Map::new();
+    let mut put = |key: &str, value: &str| labels.insert(key.to_owned(), value.into());
+    let own = |key| context.label(key);
+    put(TLS_MODE, own(TLS_MODE).unwrap_or("istio"));
+    if context.proxy_config.metadata("ISTIO_META_ENABLE_HBONE") == Some("true") {
+        put(TUNNEL, own(TUNNEL).unwrap_or("http"));
+    }
+    let name = own(CANONICAL_NAME)
+        .or_else(|| own("app.kubernetes.io/name"))
+        .or_else(|| own("app"))
+        .unwrap_or(&context.workload.name);
+    put(CANONICAL_NAME, label_value(name));
+    let revision = own(CANONICAL_REVISION)
+        .or_else(|| own("app.kubernetes.io/version"))
+        .or_else(|| own("version"))
+        .unwrap_or("latest");
+    put(CANONICAL_REVISION, revision);
+    labels
+}
+
+/// As much of a name as fits a label's value.
+fn label_value(name: &str) -> &str {
+    let end = name
+        .char_indices()
+        .nth(63)
+        .map_or(name.len(), |(end, _)| end);
+    name[..end].trim_matches(['-', '_', '.'])
+}
+
+fn annotations(context: &Context<'_>) -> Map<String, Value> {
+    let mut annotations = Map::new();
+    let mut put = |key: &str, value: &str| {
+        annotations.insert(key.to_owned(), value.into());
+    };
+    put("istio.io/rev", context.settings.process.revision_name());
+    if let Some(first) = context.application_containers().next() {
+        for key in [DEFAULT_LOGS_CONTAINER, DEFAULT_CONTAINER] {
+            if context.annotations.get(key).is_none() {
+                put(key, first);
+            }
+        }
+    }
+    if context.values().pilot.cni.enabled.on() {
+        for_cni(context, &mut put);
+    }
+    annotations
+}
+
+/// What the CNI plugin, which programs the capture then, reads from the pod.
+fn for_cni(context: &Context<'_>, put: &mut impl FnMut(&str, &str)) {
+    let given = context.annotations;
+    let proxy = &context.values().global.proxy;
+    if &*context.values().pilot.cni.provider == "multus" {
+        let networks = given.get(NETWORKS).unwrap_or_default();
+        put(NETWORKS, &with_network(networks, "istio-cni", "default"));
+    }
+    put(key::INTERCEPTION_MODE, context.interception_mode());
+    for (key, default) in [
+        (key::INCLUDE_OUTBOUND_IP_RANGES, &proxy.include_ip_ranges),
+        (key::EXCLUDE_OUTBOUND_IP_RANGES, &proxy.exclude_ip_ranges),
+    ] {
+        let ranges = given.or(key, default);
+        if !ranges.is_empty() {
+            put(key, ranges);
+        }
+    }
+    put(
+        key::INCLUDE_INBOUND_PORTS,
+        given.or(key::INCLUDE_INBOUND_PORTS, &proxy.include_inbound_ports),
+    );
+    put(key::EXCLUDE_INBOUND_PORTS, &excluded_inbound_ports(context));
+    for (key, default) in [
+        (key::INCLUDE_OUTBOUND_PORTS, &proxy.include_outbound_ports),
+        (key::EXCLUDE_OUTBOUND_PORTS, &proxy.exclude_outbound_ports),
+    ] {
+        if given.get(key).is_some() || !default.is_empty() {
+            put(key, given.or(key, default));
+        }
+    }
+    for key in [
+        key::KUBEVIRT_INTERFACES,
+        key::REROUTE_VIRTUAL_INTERFACES,
+        key::EXCLUDE_INTERFACES,
+    ] {
+        if let Some(interfaces) = given.get(key).filter(|interfaces| !interfaces.is_empty()) {
+            put(key, interfaces);
+        }
+    }
+}
+
+/// Adds a network to the list that Multus reads, which is JSON or names separated by commas.
+fn with_network(networks: &str, name: &str, namespace: &str) -> String {
+    let short = format!("{namespace}/{name}");
+    if networks.trim().is_empty() {
+        return short;
+    }
+    if !networks.contains(']') {
+        let listed = networks.split(',').any(|network| network.trim() == short);
+        return if listed {
+            networks.to_owned()
+        } else {
+            format!("{networks}, {short}")
+        };
+    }
+    let Ok(Value::Array(list)) = serde_json::from_str(networks) else {
+        return networks.to_owned();
+    };
+    if list
+        .iter()
+        .any(|network| network["name"] == name && network["namespace"] == namespace)
+    {
+        return networks.to_owned();
+    }
+    // The rest of the list stays as the user wrote it.
+    let end = networks.rfind(']').unwrap_or(networks.len());
+    let comma = if list.is_empty() { "" } else { ", " };
+    let entry = format!(r#"{comma}{{"name": "{name}", "namespace": "{namespace}"}}"#);
+    format!("{}{entry}{}", &networks[..end], &networks[end..])
+}
+
+const CANONICAL_NAME: &str = "service.istio.io/canonical-name";
+const CANONICAL_REVISION: &str = "service.istio.io/canonical-revision";
+const DEFAULT_CONTAINER: &str = "kubectl.kubernetes.io/default-container";
+const DEFAULT_LOGS_CONTAINER: &str = "kubectl.kubernetes.io/default-logs-container";
+const NETWORKS: &str = "k8s.v1.cni.cncf.io/networks";
+const TLS_MODE: &str = "security.istio.io/tlsMode";
+const TUNNEL: &str = "networking.istio.io/tunnel";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_network_is_added_once_and_in_the_lists_own_form() {
+        for (networks, expected) in [
+            ("", "default/istio-cni"),
+            ("a", "a, default/istio-cni"),
+            ("a, default/istio-cni", "a, default/istio-cni"),
+            ("[]", r#"[{"name": "istio-cni", "namespace": "default"}]"#),
+            (
+                r#"[{"name": "a"}]"#,
+                r#"[{"name": "a"}, {"name": "istio-cni", "namespace": "default"}]"#,
+            ),
+            ("[broken]", "[broken]"),
+        ] {
+            assert_eq!(with_network(networks, "istio-cni", "default"), expected);
+        }
+    }
+
+    #[test]
+    fn a_long_name_is_cut_to_a_label_value() {
+        let name = format!("{}-tail", "a".repeat(62));
+        assert_eq!(label_value(&name), "a".repeat(62));
+    }
+}

@@ -1,0 +1,131 @@
+//! Containers that the user wrote and that stand over the injected ones of the same name.
+
+use serde_json::Value;
+
+use crate::change::{Change, Draft};
+use crate::earlier::{Earlier, Overrides};
+use crate::merge::{MergeError, merge_list};
+use crate::overlay::{Context, PROXY};
+use crate::postprocess::{CONTAINERS, INIT_CONTAINERS, find, find_proxy, in_container};
+use crate::settings::annotations::key;
+
+/// Puts the user's own fields back over what the overlays made of his containers, and records
+/// them in the pod.
+///
+/// `injected` is what the overlays put in. A container that an earlier injection put into the pod
+/// is not the user's.
+pub fn reapply(
+    draft: &mut Draft,
+    context: &Context<'_>,
+    original: &Value,
+    injected: &Value,
+    earlier: Option<&Earlier>,
+) -> Result<(), MergeError> {
+    let recorded = Overrides::of_pod(original);
+    let mut applied = Overrides::default();
+    for list in [CONTAINERS, INIT_CONTAINERS] {
+        let names = injected["spec"][list].as_array().into_iter().flatten();
+        for name in names.filter_map(|container| container["name"].as_str()) {
+            if earlier.is_some_and(|earlier| earlier.injected(list, name)) {
+                continue;
+            }
+            let Some(mut own) = of_user(name, list, original, &recorded) else {
+                continue;
+            };
+            if own["image"] == AUTO {
+                own.as_object_mut().map(|own| own.remove("image"));
+            }
+            let over = own.clone();
+            draft.edit(|pod| {
+                let change = merge_list(list, &mut pod["spec"][list], vec![over])?;
+                Ok(Change::member("spec", Change::member(list, change)))
+            })?;
+            if list == CONTAINERS {
+                &mut applied.containers
+            } else {
+                &mut applied.init
+            }
+            .push(own);
+        }
+    }
+    follow_user(draft, context, &applied);
+    if earlier.is_none() && !applied.is_empty() {
+        let path = ["metadata", "annotations", key::OVERRIDES].map(Into::into);
+        draft.set(&path, applied.to_json().into());
+    }
+    Ok(())
+}
+
+fn of_user(name: &str, list: &str, original: &Value, recorded: &Overrides) -> Option<Value> {
+    let recorded = if list == CONTAINERS {
+        &recorded.containers
+    } else {
+        &recorded.init
+    };
+    let named = |containers: &[Value]| {
+        containers
+            .iter()
+            .find(|container| container["name"] == name)
+            .cloned()
+    };
+    named(recorded).or_else(|| {
+        // A native sidecar is an init container, but people write it under containers.
+        let lists = if list == CONTAINERS {
+            &[CONTAINERS][..]
+        } else {
+            &[CONTAINERS, list][..]
+        };
+        lists
+            .iter()
+            .find_map(|list| named(original["spec"][*list].as_array()?))
+    })
+}
+
+/// Where the user chose the proxy's uid, the capture must spare that one.
+fn follow_user(draft: &mut Draft, context: &Context<'_>, applied: &Overrides) {
+    let own = applied.containers.iter().chain(&applied.init);
+    let Some(own) = own.into_iter().find(|own| own["name"] == PROXY) else {
+        return;
+    };
+    let security = &own["securityContext"];
+    let (user, group) = (&security["runAsUser"], &security["runAsGroup"]);
+    if user.is_null() && group.is_null() {
+        return;
+    }
+    let pod = draft.value();
+    let init = ["istio-init", "istio-validation"]
+        .into_iter()
+        .find_map(|name| Some((name, find(pod, INIT_CONTAINERS, name)?)));
+    let Some((name, index)) = init else { return };
+    if context.interception_mode() == "TPROXY" {
+        if let Some((list, proxy)) = find_proxy(pod) {
+            let field = ["securityContext".into(), "runAsUser".into()];
+            draft.set(&in_container(list, proxy, field), 0.into());
+        }
+        return;
+    }
+    if name == "istio-validation" {
+        for (field, id) in [("runAsUser", user), ("runAsGroup", group)] {
+            if !id.is_null() {
+                let field = ["securityContext".into(), field.into()];
+                draft.set(&in_container(INIT_CONTAINERS, index, field), id.clone());
+            }
+        }
+    }
+    if let Some(user) = user.as_u64().filter(|user| *user != 0) {
+        let args = &draft.value()["spec"][INIT_CONTAINERS][index]["args"];
+        let flag = args
+            .as_array()
+            .and_then(|args| args.iter().position(|arg| arg == "-u"));
+        if let Some(flag) = flag.filter(|flag| args.get(flag + 1).is_some()) {
+            let value = ["args".into(), (flag + 1).into()];
+            draft.set(
+                &in_container(INIT_CONTAINERS, index, value),
+                user.to_string().into(),
+            );
+        }
+    }
+}
+
+/// The image by which a user says that the overlay's is meant.
+const AUTO: &str = "auto";

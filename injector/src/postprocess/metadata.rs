@@ -1,0 +1,65 @@
+//! What an injection writes about itself into the pod.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::path_env::NETWORK_LABEL;
+use crate::change::Draft;
+use crate::earlier::STATUS;
+
+/// Writes the network's label, the status annotation and the annotations that every injected pod
+/// gets.
+pub fn apply(
+    draft: &mut Draft,
+    network: Option<&str>,
+    status: &str,
+    injected_annotations: &BTreeMap<String, String>,
+) {
+    if let Some(network) = network {
+        draft.set(
+            &["metadata".into(), "labels".into(), NETWORK_LABEL.into()],
+            network.into(),
+        );
+    }
+    let mut annotate = |key: &str, value: &str| {
+        draft.set(
+            &["metadata".into(), "annotations".into(), key.into()],
+            value.into(),
+        );
+    };
+    annotate(STATUS, status);
+    for (key, value) in injected_annotations {
+        annotate(key, value);
+    }
+}
+
+/// The value of the status annotation: the names of all that the overlays put in.
+pub fn status(injected: &Value, revision: &str) -> String {
+    let spec = &injected["spec"];
+    let names = |list: &str| {
+        let items = spec[list].as_array().filter(|items| !items.is_empty())?;
+        let name = |item: &Value| item["name"].as_str().unwrap_or_default().to_owned();
+        Some(items.iter().map(name).collect())
+    };
+    let status = Status {
+        init_containers: names("initContainers"),
+        containers: names("containers"),
+        volumes: names("volumes"),
+        image_pull_secrets: names("imagePullSecrets"),
+        revision,
+    };
+    serde_json::to_string(&status).unwrap_or_default()
+}
+
+/// Istio's `SidecarInjectionStatus`, in the order of its fields; what is empty is `null`.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Status<'a> {
+    init_containers: Option<Vec<String>>,
+    containers: Option<Vec<String>>,
+    volumes: Option<Vec<String>>,
+    image_pull_secrets: Option<Vec<String>>,
+    revision: &'a str,
+}

@@ -1,0 +1,263 @@
+//! Probes of the application: the agent asks them on the kubelet's behalf.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::{CONTAINERS, INIT_CONTAINERS, append_env, find_proxy, in_container, parse_bool};
+use crate::change::{Draft, Step};
+use crate::overlay::{Context, PROXY};
+use crate::reason::Reason;
+use crate::settings::annotations::key;
+
+/// Turns the application's HTTP, TCP and gRPC probes, and its HTTP and TCP lifecycle handlers, to
+/// the agent, and tells the agent what to ask in their place.
+///
+/// Without a status port there is nobody to answer, and the probes stay; so does one whose port
+/// name the container does not have, with a warning.
+pub fn rewrite(draft: &mut Draft, context: &Context<'_>, reinjected: bool) -> Vec<Reason> {
+    let mut warnings = Vec::new();
+    let rewrite = context
+        .annotations
+        .get(key::REWRITE_APP_PROBES)
+        .and_then(parse_bool);
+    let default = context
+        .settings
+        .values
+        .sidecar_injector_webhook
+        .rewrite_app_http_probe
+        .on();
+    if find_proxy(draft.value()).is_none() || !rewrite.unwrap_or(default) {
+        return warnings;
+    }
+    let mesh_port = context.settings.mesh.default_config.status_port();
+    let given = context
+        .annotations
+        .get(key::STATUS_PORT)
+        .map(|port| port.trim().parse());
+    let Some(port) = given
+        .map_or(Some(mesh_port), Result::ok)
+        .filter(|port| *port != 0)
+    else {
+        return warnings;
+    };
+    let mut probers = BTreeMap::new();
+    for list in [INIT_CONTAINERS, CONTAINERS] {
+        let count = draft.value()["spec"][list].as_array().map_or(0, Vec::len);
+        for index in 0..count {
+            let own = &draft.value()["spec"][list][index];
+            let Some(name) = own["name"].as_str().filter(|name| *name != PROXY) else {
+                continue;
+            };
+            let mut replacements = Vec::new();
+            for kind in &HANDLERS {
+                let Some(handler) = Handler::of(own, kind) else {
+                    continue;
+                };
+                let path = kind.agent_path(name);
+                match handler.prober(port, mesh_port) {
+                    Ok(prober) => {
+                        replacements.push((kind, handler.asked_of_agent(&path, port)));
+                        probers.extend(prober.map(|prober| (path, prober)));
+                    }
+                    Err(warning) => warnings.push(warning),
+                }
+            }
+            for (kind, replacement) in replacements {
+                let mut path = in_container(list, index, []);
+                path.extend(kind.path.iter().map(|key| Step::Key(key)));
+                draft.set(&path, replacement);
+            }
+        }
+    }
+    tell_agent(draft, probers, reinjected);
+    warnings
+}
+
+/// Hands the probers to the agent; those of an earlier injection stand.
+fn tell_agent(draft: &mut Draft, mut probers: BTreeMap<String, String>, reinjected: bool) {
+    let Some((list, index)) = find_proxy(draft.value()) else {
+        return;
+    };
+    let env = draft.value()["spec"][list][index]["env"].as_array();
+    let present = env.and_then(|env| env.iter().position(|variable| variable["name"] == PROBERS));
+    let earlier = present
+        .filter(|_| reinjected)
+        .and_then(|place| env?.get(place));
+    if let (Some(place), Some(variable)) = (present, earlier) {
+        let text = variable["value"].as_str().unwrap_or_default();
+        let earlier: BTreeMap<String, Box<serde_json::value::RawValue>> =
+            serde_json::from_str(text).unwrap_or_default();
+        probers.extend(
+            earlier
+                .into_iter()
+                .map(|(path, prober)| (path, prober.get().to_owned())),
+        );
+        let value = ["env".into(), place.into(), "value".into()];
+        draft.set(&in_container(list, index, value), to_json(&probers).into());
+    } else if !probers.is_empty() {
+        append_env(draft, PROBERS, &to_json(&probers));
+    }
+}
+
+fn to_json(probers: &BTreeMap<String, String>) -> String {
+    let entries: Vec<_> = probers
+        .iter()
+        .map(|(path, prober)| format!("{}:{prober}", Value::from(&**path)))
+        .collect();
+    format!("{{{}}}", entries.join(","))
+}
+
+/// Where a handler stands in a container and how the agent calls it.
+struct Kind {
+    path: &'static [&'static str],
+    agent: (&'static str, &'static str),
+}
+
+impl Kind {
+    fn agent_path(&self, container: &str) -> String {
+        let (kind, word) = self.agent;
+        format!("/{kind}/{container}/{word}")
+    }
+
+    fn is_probe(&self) -> bool {
+        self.path.len() == 1
+    }
+}
+
+const HANDLERS: [Kind; 5] = [
+    Kind {
+        path: &["readinessProbe"],
+        agent: ("app-health", "readyz"),
+    },
+    Kind {
+        path: &["livenessProbe"],
+        agent: ("app-health", "livez"),
+    },
+    Kind {
+        path: &["startupProbe"],
+        agent: ("app-health", "startupz"),
+    },
+    Kind {
+        path: &["lifecycle", "preStop"],
+        agent: ("app-lifecycle", "prestopz"),
+    },
+    Kind {
+        path: &["lifecycle", "postStart"],
+        agent: ("app-lifecycle", "poststartz"),
+    },
+];
+
+/// A probe or lifecycle handler that goes over the network.
+struct Handler<'a> {
+    container: &'a Value,
+    handler: &'a Value,
+    action: &'static str,
+    probe: bool,
+}
+
+impl<'a> Handler<'a> {
+    fn of(container: &'a Value, kind: &Kind) -> Option<Self> {
+        let handler = kind
+            .path
+            .iter()
+            .try_fold(container, |value, key| value.get(*key))?;
+        let actions = if kind.is_probe() {
+            &ACTIONS[..]
+        } else {
+            &ACTIONS[..2]
+        };
+        let action = actions
+            .iter()
+            .find(|action| handler.get(**action).is_some_and(Value::is_object))?;
+        Some(Self {
+            container,
+            handler,
+            action,
+            probe: kind.is_probe(),
+        })
+    }
+
+    /// What the agent has to ask, as JSON in the order of Istio's fields; nothing where the probe
+    /// already goes to the agent.
+    fn prober(&self, port: u16, mesh_port: u16) -> Result<Option<String>, Reason> {
+        let action = &self.handler[self.action];
+        let given = &action["port"];
+        if [port, mesh_port].iter().any(|own| *given == *own) {
+            return Ok(None);
+        }
+        let number = self.resolve(given)?;
+        let fields: &[&str] = match self.action {
+            "httpGet" => &["path", "port", "host", "scheme", "httpHeaders"],
+            "tcpSocket" => &["port", "host"],
+            _ => &["port", "service"],
+        };
+        let fields = fields.iter().filter_map(|field| match *field {
+            "port" => Some(format!("\"port\":{number}")),
+            // Istio writes the service of a gRPC probe even where there is none.
+            "service" => Some(format!("\"service\":{}", action["service"])),
+            field => {
+                let value = action.get(field).filter(|value| !is_empty(value))?;
+                Some(format!("\"{field}\":{value}"))
+            }
+        });
+        let fields = fields.collect::<Vec<_>>().join(",");
+        let timeout = self.handler["timeoutSeconds"].as_u64();
+        let timeout = timeout.filter(|seconds| *seconds > 0 && self.probe);
+        let timeout = timeout.map_or_else(String::new, |t| format!(",\"timeoutSeconds\":{t}"));
+        Ok(Some(format!(
+            "{{\"{}\":{{{fields}}}{timeout}}}",
+            self.action
+        )))
+    }
+
+    fn resolve(&self, port: &Value) -> Result<u64, Reason> {
+        let name = match port {
+            Value::Number(number) => return Ok(number.as_u64().unwrap_or_default()),
+            Value::String(name) => name,
+            _ => "",
+        };
+        if let Ok(number) = name.parse() {
+            return Ok(number);
+        }
+        let ports = self.container["ports"].as_array().into_iter().flatten();
+        let named = ports.filter(|port| port["name"] == name);
+        named.filter_map(|port| port["containerPort"].as_u64()).next().ok_or_else(|| {
+            let container = self.container["name"].as_str().unwrap_or_default();
+            Reason::new(
+                "probe_port_unknown",
+                format!("a probe of container {container} names port {name:?}, which the container does not have; the probe stays as it is"),
+            )
+        })
+    }
+
+    /// The handler as the kubelet asks the agent.
+    fn asked_of_agent(&self, path: &str, port: u16) -> Value {
+        let mut http = match self.action {
+            "httpGet" => self.handler["httpGet"].clone(),
+            _ => json!({}),
+        };
+        http["path"] = path.into();
+        http["port"] = port.into();
+        if http["scheme"] == "HTTPS" {
+            http["scheme"] = "HTTP".into();
+        }
+        let mut handler = self.handler.clone();
+        if let Some(handler) = handler.as_object_mut() {
+            for action in ACTIONS {
+                handler.remove(action);
+            }
+            handler.insert("httpGet".to_owned(), http);
+        }
+        handler
+    }
+}
+
+fn is_empty(value: &Value) -> bool {
+    value.is_null() || value == "" || value.as_array().is_some_and(Vec::is_empty)
+}
+
+/// What a handler may do over the network; lifecycle handlers only the first two.
+const ACTIONS: [&str; 3] = ["httpGet", "tcpSocket", "grpc"];
+
+const PROBERS: &str = "ISTIO_KUBE_APP_PROBERS";

@@ -1,0 +1,278 @@
+//! One case: its files, its settings, and the two ways to run it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use injector::decision::Rules;
+use injector::inject::{Outcome, Target, inject};
+use injector::settings::{Document, Documents, Process, Settings};
+use injector::yaml;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::normal::{differences, normal};
+
+/// One folder of the cases.
+pub(crate) struct Case {
+    pub(crate) name: String,
+    folder: PathBuf,
+    options: Options,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Options {
+    modes: Vec<String>,
+    revision: String,
+    env: std::collections::BTreeMap<String, String>,
+    builtin: bool,
+    expected_error: String,
+    warnings: Vec<String>,
+    flags: Vec<String>,
+}
+
+impl Case {
+    /// All cases, by name; `None`, with a line that says so, where their directory is not given.
+    pub(crate) fn all() -> Option<Vec<Self>> {
+        let Some(folder) = std::env::var_os("ISTIO_CASES") else {
+            assert!(std::env::var_os("CI").is_none(), "ISTIO_CASES is not set");
+            println!("left out: ISTIO_CASES does not name the directory of Istio's cases");
+            return None;
+        };
+        let entries = fs::read_dir(folder).expect("ISTIO_CASES names a directory");
+        let mut cases: Vec<_> = entries
+            .map(|entry| entry.unwrap().path())
+            .filter(|folder| folder.join("options.json").exists())
+            .map(|folder| Self {
+                name: folder.file_name().unwrap().to_string_lossy().into_owned(),
+                options: serde_json::from_str(&read(&folder.join("options.json"))).unwrap(),
+                folder,
+            })
+            .collect();
+        cases.sort_by(|a, b| a.name.cmp(&b.name));
+        Some(cases)
+    }
+
+    /// Why the outcome is not Istio's, where it is not meant to be.
+    pub(crate) fn differs(&self) -> Option<&'static str> {
+        let reason = DIFFERENT.iter().find(|(name, _)| *name == self.name);
+        reason.map(|(_, reason)| *reason)
+    }
+
+    /// Injects the pods of the case's reviews; says how many were equal.
+    pub(crate) fn run_reviews(&self) -> Result<usize, String> {
+        if !self.options.modes.iter().any(|mode| mode == "webhook") {
+            return Ok(0);
+        }
+        let settings = self.settings();
+        let mut equal = 0;
+        for number in 0.. {
+            let file = |kind: &str| self.folder.join(format!("webhook/{number:02}.{kind}.json"));
+            if !file("pod").exists() {
+                break;
+            }
+            let json = |kind| serde_json::from_str::<Value>(&read(&file(kind))).unwrap();
+            let (pod, verdict) = (json("pod"), json("verdict"));
+            let target = Target {
+                pod: &pod,
+                namespace: verdict["namespace"].as_str().unwrap_or_default(),
+                workload: None,
+                path_env: &[],
+                rules: Rules::Admission,
+            };
+            match inject(&settings, &target) {
+                Err(error) if verdict["allowed"] == false => drop(error),
+                Err(error) => return Err(format!("review {number}: {error}")),
+                Ok(Outcome::Skipped(reason)) if verdict["patched"] == false => drop(reason),
+                Ok(Outcome::Skipped(reason)) => return Err(format!("review {number}: {reason}")),
+                Ok(Outcome::Injected(injection)) => {
+                    let mut patched = pod.clone();
+                    json_patch::patch(&mut patched, &injection.patch).unwrap();
+                    assert_eq!(
+                        patched, injection.pod,
+                        "{}: the patch gives the pod",
+                        self.name
+                    );
+                    compare(&format!("review {number}"), patched, json("expected"))?;
+                }
+            }
+            equal += 1;
+        }
+        Ok(equal)
+    }
+
+    /// Runs `istioctl kube-inject` on the case's file; says how many documents were equal.
+    pub(crate) fn run_file(&self) -> Result<usize, String> {
+        if !self.options.modes.iter().any(|mode| mode == "kube-inject") {
+            return Ok(0);
+        }
+        let output = self.kube_inject();
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        if !self.options.expected_error.is_empty() {
+            let expected = self.options.expected_error.to_lowercase();
+            let as_expected = !output.status.success() && stderr.to_lowercase().contains(&expected);
+            return if as_expected {
+                Ok(1)
+            } else {
+                Err(format!("no error {expected}: {stderr}"))
+            };
+        }
+        if !output.status.success() {
+            return Err(stderr);
+        }
+        for warning in &self.options.warnings {
+            if !stderr.contains(warning.trim_end()) {
+                return Err(format!("no warning {warning:?}: {stderr}"));
+            }
+        }
+        let ours = documents(&String::from_utf8_lossy(&output.stdout));
+        let expected = documents(&read(&self.folder.join("expected.yaml")));
+        if ours.len() != expected.len() {
+            return Err(format!("{} documents, not {}", ours.len(), expected.len()));
+        }
+        let count = ours.len();
+        for (number, (ours, expected)) in ours.into_iter().zip(expected).enumerate() {
+            compare(&format!("document {number}"), ours, expected)?;
+        }
+        Ok(count)
+    }
+
+    fn kube_inject(&self) -> Output {
+        let folder = tempfile::tempdir().unwrap();
+        let config = folder.path().join("inject_config.yaml");
+        fs::write(&config, self.inject_config()).unwrap();
+        Command::new(env!("CARGO_BIN_EXE_istioctl"))
+            .current_dir(&self.folder)
+            .args([
+                "kube-inject",
+                "-f",
+                "input.yaml",
+                "--revision",
+                &self.options.revision,
+            ])
+            .arg("--injectConfigFile")
+            .arg(config)
+            .arg("--valuesFile")
+            .arg(self.file("values.json"))
+            .arg("--meshConfigFile")
+            .arg(self.file("mesh.yaml"))
+            .args(&self.options.flags)
+            .env_clear()
+            .envs(&self.options.env)
+            .output()
+            .unwrap()
+    }
+
+    fn settings(&self) -> Settings {
+        let texts = [
+            self.inject_config(),
+            read(&self.file("values.json")),
+            read(&self.file("mesh.yaml")),
+        ];
+        let document = |text| {
+            Some(Document {
+                source: "case",
+                text,
+            })
+        };
+        let documents = Documents {
+            inject_config: document(&texts[0]),
+            values: document(&texts[1]),
+            mesh_config: document(&texts[2]),
+        };
+        let env = |name: &str| self.options.env.get(name).cloned().unwrap_or_default();
+        let revision = Some(self.options.revision.clone()).filter(|name| name != "default");
+        let process = Process {
+            revision: revision.unwrap_or_default(),
+            native_sidecars: env("ENABLE_NATIVE_SIDECARS") != "false",
+            compliance_policy: env("COMPLIANCE_POLICY"),
+        };
+        Settings::parse(&documents, process).unwrap()
+    }
+
+    /// The configuration document without the chart's templates, so that what is built in takes
+    /// their place.
+    fn inject_config(&self) -> String {
+        let text = read(&self.file("inject_config.yaml"));
+        if !self.options.builtin {
+            return text;
+        }
+        let mut config = yaml::parse(&text).unwrap();
+        if let Some(templates) = config["templates"].as_object_mut() {
+            templates.retain(|name, _| !CHART_TEMPLATES.contains(&name.as_str()));
+        }
+        serde_json::to_string(&config).unwrap()
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        let own = self.folder.join(name);
+        if own.exists() {
+            own
+        } else {
+            self.folder.join("../defaults").join(name)
+        }
+    }
+}
+
+fn compare(what: &str, ours: Value, expected: Value) -> Result<(), String> {
+    let differences = differences(&normal(ours), &normal(expected));
+    if differences.is_empty() {
+        return Ok(());
+    }
+    Err(format!(
+        "{what} (ours, then Istio's):\n{}",
+        differences.join("\n")
+    ))
+}
+
+fn documents(text: &str) -> Vec<Value> {
+    let texts = text
+        .split("\n---")
+        .map(|text| text.trim_start_matches("---"));
+    texts
+        .map(|text| yaml::parse(text).unwrap())
+        .filter(|value| !value.is_null())
+        .collect()
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+const CHART_TEMPLATES: [&str; 8] = [
+    "sidecar",
+    "gateway",
+    "grpc-simple",
+    "grpc-agent",
+    "waypoint",
+    "kube-gateway",
+    "agentgateway",
+    "agentgateway-waypoint",
+];
+
+/// Cases whose outcome is not Istio's, and why.
+const DIFFERENT: &[(&str, &str)] = &[
+    (
+        "cronjob",
+        "the pod template gets the metadata, not the Job (docs/differences.md)",
+    ),
+    ("custom-template", "Go templates are not built yet"),
+    ("gateway", "the overlay gateway is not built yet"),
+    ("grpc-agent", "the overlay grpc-agent is not built yet"),
+    ("grpc-simple", "the overlay grpc-simple is not built yet"),
+    (
+        "hello-openshift",
+        "OpenShift's identity ranges are not built yet",
+    ),
+    (
+        "hello-otel-semconv",
+        "OpenTelemetry's resource attributes are not built yet",
+    ),
+    ("istioctl.bare-template", "Go templates are not built yet"),
+    (
+        "multiple-templates",
+        "the overlay grpc-agent is not built yet",
+    ),
+    ("sidecar-spire", "Go templates are not built yet"),
+];

@@ -1,0 +1,40 @@
+//! Istio's own injection cases, whose directory `ISTIO_CASES` names: the same pods come out.
+
+mod case;
+mod normal;
+
+use case::Case;
+
+#[test]
+fn reviews_give_istios_pods() {
+    check(Case::run_reviews);
+}
+
+#[test]
+fn files_give_istios_workloads() {
+    check(Case::run_file);
+}
+
+fn check(run: impl Fn(&Case) -> Result<usize, String>) {
+    let Some(cases) = Case::all() else { return };
+    let mut failures = Vec::new();
+    let mut equal = 0;
+    for case in &cases {
+        if let Some(reason) = case.differs() {
+            println!("{}: not compared: {reason}", case.name);
+            continue;
+        }
+        match run(case) {
+            Ok(count) => equal += count,
+            Err(failure) => failures.push(format!("--- {}\n{failure}", case.name)),
+        }
+    }
+    println!("{equal} are equal to Istio's");
+    assert!(
+        failures.is_empty(),
+        "{} cases differ:\n{}",
+        failures.len(),
+        failures.join("\n")
+    );
+    assert!(equal > 0, "no case ran");
+}
