@@ -121,9 +121,10 @@ impl Node {
         let server = control_plane.server();
         let kubectl = Kubectl::new(programs, Identity::Admin.kubeconfig(folder, server)?)?;
         let dns = Dns::start(server.address, kubectl.clone())?;
-        let kube_proxy = KubeProxy::start(folder, programs, &bridge, server)?;
         make_cgroups()?;
         let kubelet = Kubelet::start(folder, programs, &containerd, server)?;
+        // After the kubelet: it waits long for a node that does not exist yet.
+        let kube_proxy = KubeProxy::start(folder, programs, &bridge, server)?;
         wait::until("the node is Ready", PATIENCE, || {
             let condition = format!("--for=condition=Ready=true node/{NODE_NAME} --timeout=0");
             let mut args = vec!["wait"];

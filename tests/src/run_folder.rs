@@ -47,7 +47,9 @@ impl RunFolder {
             fs::create_dir_all(&folder)
                 .with_context(|| format!("creating {}", folder.display()))?;
         }
-        Ok(())
+        let new = FOLDERS_WITHOUT_OPTION.iter().filter(|folder| !Path::new(folder).exists());
+        let new: String = new.map(|folder| format!("{folder}\n")).collect();
+        self.write(NEW_FOLDERS, new).map(drop)
     }
 
     /// A folder below `node/`, created.
@@ -67,8 +69,13 @@ impl RunFolder {
         Ok(path)
     }
 
-    /// Ends a run: `node/` is removed.
+    /// Ends a run: `node/` is removed, and so are the folders of the machine that
+    /// did not exist before.
     pub(crate) fn end(&self) -> Result<()> {
+        let new = fs::read_to_string(self.node().join(NEW_FOLDERS)).unwrap_or_default();
+        for folder in new.lines() {
+            remove(Path::new(folder))?;
+        }
         remove(&self.node())
     }
 }
@@ -81,3 +88,8 @@ fn remove(folder: &Path) -> Result<()> {
         _ => Ok(()),
     }
 }
+
+/// Where the kubelet, containerd and its network plugins write, whatever they are told.
+const FOLDERS_WITHOUT_OPTION: [&str; 4] =
+    ["/run/containerd", "/var/lib/cni", "/var/lib/kubelet", "/var/log/containers"];
+const NEW_FOLDERS: &str = "new-folders";

@@ -97,7 +97,9 @@ fn compare(settings: &Settings, addresses: Addresses) {
 fn is_allowed(settings: &Settings, attempt: &Try) -> bool {
     let From::Pod(owner) = attempt.from else { return false };
     let is_later = settings.list('u').iter().skip(1).any(|uid| *uid == owner.uid.to_string());
-    is_later && OWN.contains(&&*attempt.target.ip().to_string()) && !istio::captures_loopback(settings)
+    let target = attempt.target.ip();
+    let stays_in_the_pod = target.is_loopback() || OWN.contains(&&*target.to_string());
+    is_later && stays_in_the_pod && !istio::captures_loopback(settings)
 }
 
 /// Every owner from the pod, and the world, to every address and port.
