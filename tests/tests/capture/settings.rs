@@ -26,7 +26,10 @@ impl Settings {
 
     /// The same, IPv6 included.
     pub(crate) fn injected_dual() -> Self {
-        Self { dual_stack: true, ..Self::injected() }
+        Self {
+            dual_stack: true,
+            ..Self::injected()
+        }
     }
 
     pub(crate) fn with(mut self, flag: char, value: &str) -> Self {
@@ -53,7 +56,10 @@ impl Settings {
     }
 
     pub(crate) fn list(&self, flag: char) -> Vec<&str> {
-        self.flag(flag).split(',').filter(|element| !element.is_empty()).collect()
+        self.flag(flag)
+            .split(',')
+            .filter(|element| !element.is_empty())
+            .collect()
     }
 
     pub(crate) fn variable(&self, name: &str) -> Option<&str> {
