@@ -8,6 +8,7 @@ use super::metrics::CallResult;
 use super::review::{Request, Response, Review};
 use crate::decision::Rules;
 use crate::inject::{InjectError, Outcome, Target};
+use crate::overlay::OverlayError;
 use crate::reason::Reason;
 use crate::settings::Settings;
 
@@ -28,7 +29,7 @@ impl Admission {
 
     /// Decides a review. Nothing is changed anywhere, so a dry run is no special case.
     pub(super) fn decide(
-        &self,
+        self,
         settings: &Settings,
         review: Review,
         path_env: &[(String, String)],
@@ -72,15 +73,11 @@ impl Admission {
                         response: response.with_warnings(&injection.warnings),
                         bytes: 0,
                     },
-                    Err(error) => Verdict::broken(subject, uid, "internal", error.to_string()),
+                    Err(error) => Verdict::denied(subject, uid, "internal", 500, error.to_string()),
                 }
             }
             Err(error) => {
-                let (word, message) = (error.word(), error.to_string());
-                match fault(&error) {
-                    Fault::User => Verdict::denied(subject, uid, word, 400, message),
-                    Fault::Ours => Verdict::broken(subject, uid, word, message),
-                }
+                Verdict::denied(subject, uid, error.word(), code(&error), error.to_string())
             }
         }
     }
@@ -126,15 +123,6 @@ impl Verdict {
             problem: Some(message.clone()),
             response: Response::deny(uid, code, message),
             bytes: 0,
-        }
-    }
-
-    /// A fault of ours or of the configuration: the user is told where to look, the log the rest.
-    fn broken(subject: Subject, uid: String, reason: &'static str, problem: String) -> Self {
-        let message = format!("injection failed ({reason}); the injector's log has the cause");
-        Self {
-            problem: Some(problem),
-            ..Self::denied(subject, uid, reason, 500, message)
         }
     }
 
@@ -226,18 +214,13 @@ fn not_a_new_pod(request: &Request) -> Option<Reason> {
     None
 }
 
-/// Whose fault an injection's failure is.
-enum Fault {
-    /// The pod's: its author can mend it.
-    User,
-    /// The configuration's or the program's.
-    #[expect(dead_code, reason = "no error of injection is ours yet")]
-    Ours,
-}
-
-fn fault(error: &InjectError) -> Fault {
+/// 400 for what the pod's author can mend, 500 for what the configuration's can.
+fn code(error: &InjectError) -> u16 {
     match error {
-        InjectError::Annotations(_) | InjectError::Pod(_) => Fault::User,
+        InjectError::Annotations(_)
+        | InjectError::Pod(_)
+        | InjectError::Overlay(OverlayError::NotFound { .. }) => 400,
+        InjectError::Overlay(_) | InjectError::Merge { .. } => 500,
     }
 }
 

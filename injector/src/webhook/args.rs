@@ -12,7 +12,7 @@ use super::log::Levels;
 
 /// Adds sidecars to pods: a mutating admission webhook with Istio's configuration and interface.
 ///
-/// In a cluster it takes its configuration from ConfigMaps and keeps its own certificate. Anywhere
+/// In a cluster it takes its configuration from `ConfigMap`s and keeps its own certificate. Anywhere
 /// else, and for whatever a file is named for, it serves from files and built-in defaults alone.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "sidecar-injector", version)]
@@ -47,11 +47,11 @@ pub struct Args {
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Configuration")]
 pub struct ConfigurationArgs {
-    /// The `config` document of Istio's ConfigMap, or a bare template; with any of the three files
-    /// named, no ConfigMap is read
+    /// The `config` document of Istio's `ConfigMap`, or a bare template; with any of the three files
+    /// named, no `ConfigMap` is read
     #[arg(long = "injectConfigFile", value_name = "FILE")]
     pub inject_config: Option<PathBuf>,
-    /// The `values` document of Istio's ConfigMap
+    /// The `values` document of Istio's `ConfigMap`
     #[arg(long = "valuesFile", value_name = "FILE")]
     pub values: Option<PathBuf>,
     /// The `mesh` document

@@ -6,12 +6,13 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
-use axum::http::header::{ALLOW, CONTENT_LENGTH, CONTENT_TYPE, LOCATION};
+use axum::http::header::{ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, LOCATION};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::body::Body as _;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 use tower_http::catch_panic::CatchPanicLayer;
@@ -133,13 +134,18 @@ impl Webhook {
     }
 
     async fn read(&self, body: Body, deadline: Instant) -> Result<Bytes, Refusal> {
+        let too_large = Refusal::TooLarge {
+            limit: self.body_limit,
+        };
+        // A length that is announced is believed before a byte of it is read.
+        if body.size_hint().lower() > self.body_limit as u64 {
+            return Err(too_large);
+        }
         let reading = Limited::new(body, self.body_limit).collect();
         let body = match timeout_at(deadline, reading).await {
             Ok(Ok(body)) => body.to_bytes(),
             Ok(Err(error)) if error.is::<LengthLimitError>() => {
-                return Err(Refusal::TooLarge {
-                    limit: self.body_limit,
-                });
+                return Err(too_large);
             }
             Ok(Err(_)) => return Err(Refusal::Body),
             Err(_) => return Err(Refusal::Slow),
@@ -218,6 +224,12 @@ impl IntoResponse for Refusal {
             response
                 .headers_mut()
                 .insert(ALLOW, HeaderValue::from_static("POST"));
+        }
+        if matches!(self, Self::TooLarge { .. } | Self::Body | Self::Slow) {
+            // The rest of the body stands where the next request would.
+            response
+                .headers_mut()
+                .insert(CONNECTION, HeaderValue::from_static("close"));
         }
         response
     }

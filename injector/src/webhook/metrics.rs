@@ -54,6 +54,13 @@ impl Metrics {
             refused_at: Gauge::default(),
         };
         metrics.register();
+        // A rate needs the value before the first event.
+        for cause in ["error", "timeout"] {
+            let _ = metrics.handshake_failures.get_or_create(&Cause { cause });
+        }
+        for cause in ["idle", "head", "review", "reply"] {
+            let _ = metrics.expired_connections.get_or_create(&Cause { cause });
+        }
         metrics
     }
 
@@ -128,7 +135,7 @@ impl Metrics {
         self.refused_at.set(Timestamp::now().as_second());
     }
 
-    /// Writes everything in the OpenMetrics text format. The certificate's end is asked for by
+    /// Writes everything in the `OpenMetrics` text format. The certificate's end is asked for by
     /// the scrape, since it changes without an event here.
     pub(super) fn encode(&self, certificate_not_after: Option<Timestamp>) -> String {
         self.certificate_not_after
@@ -189,7 +196,7 @@ impl Metrics {
         );
         registry.register(
             "sidecar_injector_expired_connections",
-            "Connections closed for their slowness, by phase (idle, head, review, reply)",
+            "Connections closed for their slowness, by cause (idle, head, review, reply)",
             self.expired_connections.clone(),
         );
         registry.register(

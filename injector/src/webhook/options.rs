@@ -30,7 +30,7 @@ pub struct Options {
 pub enum ConfigurationSource {
     /// Files, and the built-in default for each document without one.
     Files(Files),
-    /// The control plane's ConfigMaps.
+    /// The control plane's `ConfigMap`s.
     ConfigMaps(ConfigMaps),
 }
 

@@ -135,7 +135,7 @@ mod tests {
             ("/inject/net/n%201", "ISTIO_META_NETWORK=n 1"),
             (
                 "/inject/net/a%2Fcluster/c1",
-                "CLUSTER=c1 ISTIO_META_NETWORK=a",
+                "ISTIO_META_CLUSTER_ID=c1 ISTIO_META_NETWORK=a",
             ),
             (
                 "/inject/:ENV:net=n1:ENV:cluster=c1",

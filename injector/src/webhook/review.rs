@@ -1,4 +1,4 @@
-//! The AdmissionReview envelope of `admission.k8s.io/v1`.
+//! The `AdmissionReview` envelope of `admission.k8s.io/v1`.
 //!
 //! The pod stays a JSON value, so that no field is lost that this build does not know.
 
@@ -200,7 +200,11 @@ mod tests {
             (format!("{review} {{}}"), "trailing characters"),
             ("{}".to_owned(), "want admission.k8s.io/v1"),
             ("apiVersion: v1".to_owned(), "not an AdmissionReview"),
-            ("[".repeat(100_000), "recursion limit"),
+            (format!("{{\"request\":{}", "[".repeat(200)), "invalid type"),
+            (
+                format!("{{\"request\":{{\"object\":{}", "[".repeat(100_000)),
+                "recursion limit",
+            ),
         ];
         for (body, message) in table {
             let error = parse(body.as_bytes()).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! Configuration from the ConfigMaps of the control plane's namespace.
+//! Configuration from the `ConfigMap`s of the control plane's namespace.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use kube::{Api, Client};
 
 use super::{Configuration, Text, Texts};
 
-/// Where the ConfigMaps are.
+/// Where the `ConfigMap`s are.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ConfigMaps {
     /// The control plane's namespace.
@@ -73,7 +73,7 @@ impl ConfigMaps {
     /// The documents once both maps are known; an error says which map or key is missing.
     fn texts(&self, seen: &Seen) -> Result<Option<Texts>, MissingDocument> {
         let Seen { sidecar, mesh } = seen;
-        if !(sidecar.is_known && mesh.is_known) {
+        if !(sidecar.listed && mesh.listed) {
             return Ok(None);
         }
         let text = |slot, key: &str, data: Option<&BTreeMap<String, String>>| {
@@ -106,7 +106,7 @@ impl ConfigMaps {
     }
 }
 
-/// A ConfigMap, or a key of it, that has to be there and is not.
+/// A `ConfigMap`, or a key of it, that has to be there and is not.
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{0}: missing")]
 struct MissingDocument(String);
@@ -132,14 +132,14 @@ impl Seen {
         };
         match event {
             // Until the list ends, what was known before still counts.
-            Event::Init => known.is_listed = false,
+            Event::Init => known.in_list = false,
             Event::InitApply(map) => {
-                known.is_listed = true;
+                known.in_list = true;
                 known.data = map.data;
             }
             Event::InitDone => {
-                known.is_known = true;
-                if !known.is_listed {
+                known.listed = true;
+                if !known.in_list {
                     known.data = None;
                 }
             }
@@ -149,13 +149,13 @@ impl Seen {
     }
 }
 
-/// What is known of one ConfigMap.
+/// What is known of one `ConfigMap`.
 #[derive(Debug, Default)]
 struct Known {
     /// Whether a list of it has ended.
-    is_known: bool,
+    listed: bool,
     /// Whether the list that is going on has shown it.
-    is_listed: bool,
+    in_list: bool,
     /// Its data, `None` where there is none.
     data: Option<BTreeMap<String, String>>,
 }

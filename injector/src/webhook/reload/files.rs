@@ -1,7 +1,7 @@
 //! Configuration from files.
 //!
 //! The bytes are compared at an interval. A watch of the paths would miss the way in which the
-//! kubelet replaces a mounted ConfigMap: it swaps the symbolic link `..data` beside them.
+//! kubelet replaces a mounted `ConfigMap`: it swaps the symbolic link `..data` beside them.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ pub struct Files {
 }
 
 impl Files {
-    /// Reads all files. Those of one mounted ConfigMap come from the same version of it.
+    /// Reads all files. Those of one mounted `ConfigMap` come from the same version of it.
     pub fn read(&self) -> Result<Texts, FileError> {
         loop {
             let before = self.versions();

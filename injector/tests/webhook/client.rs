@@ -1,0 +1,173 @@
+//! A client that can misbehave: bytes over TLS, and answers read by hand.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use serde_json::{Value, json};
+
+use crate::program::PATIENCE;
+
+/// A connection with its TLS handshake done.
+pub(crate) struct Client {
+    stream: StreamOwned<ClientConnection, TcpStream>,
+}
+
+impl Client {
+    /// Connects and shakes hands, trusting the CA alone.
+    pub(crate) fn connect(address: SocketAddr, ca: &[u8]) -> io::Result<Self> {
+        let mut roots = RootCertStore::empty();
+        for certificate in CertificateDer::pem_slice_iter(ca) {
+            roots.add(certificate.unwrap()).unwrap();
+        }
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        // What an API server offers.
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        let name = ServerName::IpAddress(address.ip().into());
+        let connection = ClientConnection::new(Arc::new(config), name).unwrap();
+        let mut stream = StreamOwned::new(connection, tcp(address)?);
+        while stream.conn.is_handshaking() {
+            stream.conn.complete_io(&mut stream.sock)?;
+        }
+        Ok(Self { stream })
+    }
+
+    /// The serving certificate as it was presented.
+    pub(crate) fn certificate(&self) -> Vec<u8> {
+        self.stream.conn.peer_certificates().unwrap()[0].to_vec()
+    }
+
+    pub(crate) fn send(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).unwrap();
+        self.stream.flush().unwrap();
+    }
+
+    /// Sends a request and reads the answer.
+    pub(crate) fn ask(&mut self, method: &str, path: &str, headers: &str, body: &[u8]) -> Answer {
+        let length = body.len();
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nHost: test\r\nContent-Length: {length}\r\n{headers}\r\n"
+        );
+        self.send(&[head.as_bytes(), body].concat());
+        self.answer()
+    }
+
+    /// Sends a review and reads the response in the review that answers.
+    pub(crate) fn review(&mut self, path: &str, request: &Value) -> Value {
+        let answer = self.ask("POST", path, JSON, review(request).to_string().as_bytes());
+        assert_eq!(answer.status, 200, "{}", answer.body);
+        answer.review()
+    }
+
+    pub(crate) fn answer(&mut self) -> Answer {
+        read_answer(&mut self.stream).unwrap()
+    }
+
+    /// Waits for the server to end the connection, which it does without another word.
+    pub(crate) fn is_closed(&mut self) -> bool {
+        let mut rest = Vec::new();
+        match self.stream.read_to_end(&mut rest) {
+            Ok(_) => rest.is_empty(),
+            Err(error) => is_end(&error) && rest.is_empty(),
+        }
+    }
+}
+
+/// Whether an error means that the other side has ended the connection.
+pub(crate) fn is_end(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe
+    )
+}
+
+/// What came back.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    /// In lower case, one line each.
+    pub(crate) head: String,
+    pub(crate) body: String,
+}
+
+impl Answer {
+    /// The value of a header; its name is in lower case.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.head
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
+    }
+
+    /// The response in a review, after what every review has in common.
+    pub(crate) fn review(&self) -> Value {
+        let mut review: Value = serde_json::from_str(&self.body).unwrap();
+        assert_eq!(self.header("content-type"), Some("application/json"));
+        assert_eq!(review["apiVersion"], "admission.k8s.io/v1");
+        assert_eq!(review["kind"], "AdmissionReview");
+        review["response"].take()
+    }
+}
+
+/// A review with this request.
+pub(crate) fn review(request: &Value) -> Value {
+    json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request})
+}
+
+/// A request over plain HTTP.
+pub(crate) fn plain_get(address: SocketAddr, path: &str) -> Answer {
+    let mut stream = tcp(address).unwrap();
+    write!(
+        stream,
+        "GET {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n"
+    )
+    .unwrap();
+    read_answer(&mut stream).unwrap()
+}
+
+/// A TCP connection that gives up rather than hang a test.
+pub(crate) fn tcp(address: SocketAddr) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    Ok(stream)
+}
+
+/// The header that a review is sent with.
+pub(crate) const JSON: &str = "Content-Type: application/json\r\n";
+
+fn read_answer(stream: &mut impl Read) -> io::Result<Answer> {
+    let mut head = Vec::new();
+    let mut byte = [0];
+    while !head.ends_with(b"\r\n\r\n") {
+        stream.read_exact(&mut byte)?;
+        head.extend(byte);
+    }
+    let head = String::from_utf8(head).unwrap().replace("\r\n", "\n");
+    let (line, headers) = head.split_once('\n').unwrap();
+    let status = line.split(' ').nth(1).unwrap().parse().unwrap();
+    let lower = |line: &str| match line.split_once(':') {
+        Some((name, value)) => format!("{}:{value}", name.to_lowercase()),
+        None => line.to_owned(),
+    };
+    let head = headers.lines().map(lower).collect::<Vec<_>>().join("\n");
+    let mut answer = Answer {
+        status,
+        head,
+        body: String::new(),
+    };
+    let length = answer
+        .header("content-length")
+        .map_or(0, |length| length.parse().unwrap());
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body)?;
+    answer.body = String::from_utf8(body).unwrap();
+    Ok(answer)
+}

@@ -1,0 +1,197 @@
+//! Configuration and certificate from files, replaced while the program runs.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
+use tempfile::TempDir;
+use webhook_certs::authority::{Authority, Entropy, Lifetime};
+use webhook_certs::server_names::ServerNames;
+
+use crate::client::{Client, plain_get};
+use crate::program::{Program, command, until};
+
+#[test]
+fn a_bad_file_is_refused_and_the_last_good_one_stays() {
+    let directory = TempDir::new().unwrap();
+    let config = directory.path().join("config.yaml");
+    fs::write(&config, "policy: enabled\n").unwrap();
+    let file = config.to_str().unwrap().to_owned();
+    let program = Program::start_in(
+        directory,
+        &["--injectConfigFile", &file, "--reload-interval", "20ms"],
+    );
+    assert_eq!(injected(&program), "injected");
+
+    fs::write(&config, "policy: [\n").unwrap();
+    let refusal = program.log("configuration refused");
+    assert!(
+        refusal["problem"].as_str().unwrap().contains(&file),
+        "{refusal}"
+    );
+    assert_eq!(refusal["kept_generation"], 1);
+    program.metric_becomes("sidecar_injector_configuration_refused_total", 1.0);
+    assert!(program.metric("sidecar_injector_configuration_refused_timestamp_seconds") > 0.0);
+    program.metric_becomes("sidecar_injector_configuration_generation", 1.0);
+    assert_eq!(plain_get(program.admin, "/ready").status, 200);
+    assert_eq!(injected(&program), "injected");
+
+    fs::write(&config, "policy: disabled\n").unwrap();
+    program.metric_becomes("sidecar_injector_configuration_generation", 2.0);
+    assert_eq!(injected(&program), "skipped");
+
+    fs::remove_file(&config).unwrap();
+    program.metric_becomes("sidecar_injector_configuration_refused_total", 2.0);
+    assert_eq!(injected(&program), "skipped");
+}
+
+#[test]
+fn a_mounted_config_map_is_taken_as_a_whole() {
+    let directory = TempDir::new().unwrap();
+    let mount = directory.path().to_owned();
+    let version = |name: &str, policy: &str, hub: &str| {
+        fs::create_dir(mount.join(name)).unwrap();
+        fs::write(
+            mount.join(name).join("config"),
+            format!("policy: {policy}\n"),
+        )
+        .unwrap();
+        fs::write(
+            mount.join(name).join("values"),
+            format!("global: {{hub: {hub}}}\n"),
+        )
+        .unwrap();
+    };
+    version("..1", "enabled", "one");
+    symlink("..1", mount.join("..data")).unwrap();
+    for file in ["config", "values"] {
+        symlink(Path::new("..data").join(file), mount.join(file)).unwrap();
+    }
+    let path = |file: &str| mount.join(file).to_str().unwrap().to_owned();
+    let (config, values) = (path("config"), path("values"));
+    let program = Program::start_in(
+        directory,
+        &[
+            "--injectConfigFile",
+            &config,
+            "--valuesFile",
+            &values,
+            "--reload-interval",
+            "20ms",
+        ],
+    );
+    assert_eq!(
+        program
+            .metric("sidecar_injector_configuration_generation")
+            .to_string(),
+        "1"
+    );
+    // What the kubelet does to a volume.
+    version("..2", "disabled", "two");
+    symlink("..2", mount.join("..data_tmp")).unwrap();
+    fs::rename(mount.join("..data_tmp"), mount.join("..data")).unwrap();
+    fs::remove_dir_all(mount.join("..1")).unwrap();
+    until("the new version is in use", || {
+        injected(&program) == "skipped"
+    });
+    assert_eq!(
+        program
+            .metric("sidecar_injector_configuration_generation")
+            .to_string(),
+        "2"
+    );
+    assert_eq!(
+        program
+            .metric("sidecar_injector_configuration_refused_total")
+            .to_string(),
+        "0"
+    );
+}
+
+#[test]
+fn a_bad_file_at_the_start_ends_the_program() {
+    let directory = TempDir::new().unwrap();
+    let config = directory.path().join("config.yaml");
+    fs::write(&config, "policy: [\n").unwrap();
+    let missing = directory.path().join("missing.pem");
+    let (config, missing) = (config.to_str().unwrap(), missing.to_str().unwrap());
+    let table: [(&[&str], &str); 5] = [
+        (&["--injectConfigFile", config], config),
+        (&["--valuesFile", missing], missing),
+        (
+            &["--tlsCertFile", missing, "--tlsKeyFile", missing],
+            "--tlsCertFile",
+        ),
+        (&["--tlsCertFile", missing], "--tlsKeyFile"),
+        (&["--kubeconfig", missing], "--kubeconfig"),
+    ];
+    for (flags, named) in table {
+        let addresses = ["--httpsAddr", "127.0.0.1:0", "--adminAddr", "127.0.0.1:0"];
+        let output = command().args(addresses).args(flags).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{flags:?}: {said}");
+        assert!(said.contains(named), "{flags:?}: {said}");
+        assert!(output.stdout.is_empty());
+    }
+}
+
+#[test]
+fn the_certificate_of_files_is_followed() {
+    let directory = TempDir::new().unwrap();
+    issue(directory.path());
+    let path = |file: &str| directory.path().join(file).to_str().unwrap().to_owned();
+    let (certificate, key) = (path("tls.crt"), path("tls.key"));
+    let flags = [
+        "--tlsCertFile",
+        &certificate,
+        "--tlsKeyFile",
+        &key,
+        "--reload-interval",
+        "20ms",
+    ];
+    let program = Program::spawn(directory, &flags);
+    let mut first = program.connect();
+    assert_eq!(first.ask("GET", "/ready", "", b"").status, 200);
+
+    let ca = issue(&program.path(""));
+    until("the new certificate is served", || {
+        Client::connect(program.https, &ca).is_ok()
+    });
+    assert_ne!(
+        Client::connect(program.https, &ca).unwrap().certificate(),
+        first.certificate()
+    );
+    // A connection that is open goes on.
+    assert_eq!(first.ask("GET", "/ready", "", b"").status, 200);
+    assert!(program.metric("sidecar_injector_certificate_not_after_timestamp_seconds") > 0.0);
+}
+
+/// What becomes of a plain pod.
+fn injected(program: &Program) -> &'static str {
+    let pod = json!({"metadata": {"name": "p"},
+        "spec": {"containers": [{"name": "app", "image": "app"}]}});
+    let request = json!({"uid": "u", "namespace": "shop", "object": pod});
+    let response = program.connect().review("/inject", &request);
+    if response["patch"].is_string() {
+        "injected"
+    } else {
+        "skipped"
+    }
+}
+
+/// Writes a new certificate of a new CA, and the CA beside it.
+pub(crate) fn issue(directory: &Path) -> Vec<u8> {
+    let lifetime = Lifetime::starting(Timestamp::now(), SignedDuration::from_hours(1));
+    let authority = Authority::create("test", 1, lifetime, Entropy::draw().unwrap()).unwrap();
+    let names = ServerNames::parse(["127.0.0.1"]).unwrap();
+    let leaf = authority
+        .issue(&names, lifetime, Entropy::draw().unwrap())
+        .unwrap();
+    let ca = authority.certificate_pem().into_bytes();
+    fs::write(directory.join("tls.key"), leaf.key_pem().as_bytes()).unwrap();
+    fs::write(directory.join("tls.crt"), leaf.certificate_pem()).unwrap();
+    fs::write(directory.join("ca.pem"), &ca).unwrap();
+    ca
+}

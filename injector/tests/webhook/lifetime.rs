@@ -1,0 +1,161 @@
+//! From not being ready yet to the end.
+
+use std::fs;
+use std::net::TcpStream;
+
+use rustix::process::Signal;
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::client::{Client, JSON, plain_get, review};
+use crate::configuration::issue;
+use crate::program::{Program, command, until};
+
+#[test]
+fn is_not_ready_before_it_has_everything() {
+    let directory = TempDir::new().unwrap();
+    let kubeconfig = unreachable_cluster(&directory);
+    let mut program = Program::spawn(
+        directory,
+        &["--kubeconfig", &kubeconfig, "--shutdown-delay", "0s"],
+    );
+    let answer = plain_get(program.admin, "/healthz/ready");
+    assert_eq!(
+        (answer.status, answer.body.as_str()),
+        (503, "no certificate yet\n")
+    );
+    assert_eq!(plain_get(program.admin, "/healthz/live").status, 200);
+    program.metric_becomes("sidecar_injector_configuration_generation", 0.0);
+    program.signal(Signal::TERM);
+    assert_eq!(program.exit().code(), Some(0));
+}
+
+#[test]
+fn needs_a_configuration_beside_a_certificate() {
+    let directory = TempDir::new().unwrap();
+    let kubeconfig = unreachable_cluster(&directory);
+    issue(directory.path());
+    let path = |file: &str| directory.path().join(file).to_str().unwrap().to_owned();
+    let (certificate, key) = (path("tls.crt"), path("tls.key"));
+    let program = Program::spawn(
+        directory,
+        &[
+            "--kubeconfig",
+            &kubeconfig,
+            "--tlsCertFile",
+            &certificate,
+            "--tlsKeyFile",
+            &key,
+        ],
+    );
+    let answer = plain_get(program.admin, "/healthz/ready");
+    assert_eq!(
+        (answer.status, answer.body.as_str()),
+        (503, "no configuration yet\n")
+    );
+    // A call that comes all the same fails, so that the webhook's failurePolicy decides.
+    let body = review(&json!({"uid": "u", "object": {}})).to_string();
+    assert_eq!(
+        program
+            .connect()
+            .ask("POST", "/inject", JSON, body.as_bytes())
+            .status,
+        503
+    );
+}
+
+#[test]
+fn serves_on_for_a_while_after_sigterm() {
+    let mut program = Program::start(&["--shutdown-delay", "1h"]);
+    program.signal(Signal::TERM);
+    until("readiness is taken back", || {
+        plain_get(program.admin, "/healthz/ready").status == 503
+    });
+    assert_eq!(plain_get(program.admin, "/ready").body, "shutting down\n");
+    assert_eq!(plain_get(program.admin, "/healthz/live").status, 200);
+    // API servers that have not heard of it yet are still served, on new connections too.
+    let skipped = json!({"uid": "u", "operation": "UPDATE", "object": {}});
+    assert_eq!(
+        program.connect().review("/inject", &skipped)["allowed"],
+        true
+    );
+    program.signal(Signal::INT);
+    assert_eq!(program.exit().code(), Some(0));
+}
+
+#[test]
+fn answers_what_is_in_flight_and_closes() {
+    let mut program = Program::start(&["--shutdown-delay", "0s"]);
+    let mut idle = program.connect();
+    assert_eq!(idle.ask("GET", "/ready", "", b"").status, 200);
+    let mut busy = program.connect();
+    let body = review(&json!({"uid": "u", "operation": "UPDATE", "object": {}})).to_string();
+    let (start, rest) = body.split_at(10);
+    let head = format!(
+        "POST /inject HTTP/1.1\r\nHost: t\r\nContent-Length: {}\r\n",
+        body.len()
+    );
+    busy.send(format!("{head}{JSON}\r\n{start}").as_bytes());
+    program.metric_becomes("sidecar_injection_requests_total", 1.0);
+
+    program.signal(Signal::TERM);
+    assert!(idle.is_closed());
+    let https = program.https;
+    until("connections are refused", || {
+        TcpStream::connect(https).is_err()
+    });
+    busy.send(rest.as_bytes());
+    let answer = busy.answer();
+    assert_eq!(
+        (answer.status, answer.header("connection")),
+        (200, Some("close"))
+    );
+    assert_eq!(answer.review()["allowed"], true);
+    assert!(busy.is_closed());
+    assert_eq!(program.exit().code(), Some(0));
+}
+
+#[test]
+fn does_not_wait_for_ever() {
+    let flags = ["--shutdown-delay", "0s", "--shutdown-grace", "100ms"];
+    let mut program = Program::start(&flags);
+    let mut stuck = program.connect();
+    let head = "POST /inject HTTP/1.1\r\nHost: t\r\nContent-Length: 100\r\n";
+    stuck.send(format!("{head}{JSON}\r\n{{").as_bytes());
+    program.metric_becomes("sidecar_injection_requests_total", 1.0);
+    program.signal(Signal::TERM);
+    program.log("connections were still busy at the end of the grace period");
+    assert_eq!(program.exit().code(), Some(0));
+}
+
+#[test]
+fn two_processes_do_not_share_an_address() {
+    let program = Program::start(&[]);
+    let address = program.https.to_string();
+    let flags = ["--httpsAddr", &address, "--adminAddr", "127.0.0.1:0"];
+    let output = command().args(flags).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains(&format!("--httpsAddr {address}: ")), "{said}");
+}
+
+#[test]
+fn a_client_that_trusts_another_ca_is_refused_alone() {
+    let (one, other) = (Program::start(&[]), Program::start(&[]));
+    let ca = fs::read(other.path("ca.pem")).unwrap();
+    assert!(Client::connect(one.https, &ca).is_err());
+    assert_eq!(one.connect().ask("GET", "/ready", "", b"").status, 200);
+}
+
+/// The kubeconfig of a cluster that does not answer: port 1 of the loopback address.
+fn unreachable_cluster(directory: &TempDir) -> String {
+    let path = directory.path().join("kubeconfig");
+    let config = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}],
+        "users": [{"name": "u", "user": {}}],
+    });
+    fs::write(&path, config.to_string()).unwrap();
+    path.to_str().unwrap().to_owned()
+}

@@ -1,0 +1,165 @@
+//! The built `sidecar-injector`, started for one test and gone with it.
+
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::client::{Client, plain_get};
+
+/// A running program that serves from files and defaults.
+pub(crate) struct Program {
+    child: Child,
+    log: Receiver<Value>,
+    directory: TempDir,
+    pub(crate) https: SocketAddr,
+    pub(crate) admin: SocketAddr,
+}
+
+impl Program {
+    /// Starts it with a certificate of its own, and waits until it listens.
+    pub(crate) fn start(flags: &[&str]) -> Self {
+        Self::start_in(TempDir::new().unwrap(), flags)
+    }
+
+    /// As [`Program::start`], with the CA written into `directory`.
+    pub(crate) fn start_in(directory: TempDir, flags: &[&str]) -> Self {
+        let ca = directory.path().join("ca.pem");
+        let ca = ["--writeCaFile", ca.to_str().unwrap()];
+        Self::spawn(directory, &[&ca, flags].concat())
+    }
+
+    /// Starts it with these flags and no others but for addresses and the log's form.
+    pub(crate) fn spawn(directory: TempDir, flags: &[&str]) -> Self {
+        let mut child = command()
+            .args([
+                "--httpsAddr",
+                "127.0.0.1:0",
+                "--adminAddr",
+                "127.0.0.1:0",
+                "--log_as_json",
+            ])
+            .args(["--log_output_level", "default:debug"])
+            .args(flags)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (sender, log) = channel();
+        let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        std::thread::spawn(move || {
+            for line in lines.map_while(Result::ok) {
+                let entry = serde_json::from_str(&line).unwrap_or(Value::String(line));
+                if sender.send(entry).is_err() {
+                    break;
+                }
+            }
+        });
+        let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
+        let mut program = Self {
+            child,
+            log,
+            directory,
+            https: nowhere,
+            admin: nowhere,
+        };
+        let listening = program.log("listening");
+        let address = |key: &str| listening[key].as_str().unwrap().parse().unwrap();
+        (program.https, program.admin) = (address("https"), address("admin"));
+        program
+    }
+
+    /// The directory that is gone with the program.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// A new connection with its TLS handshake done.
+    pub(crate) fn connect(&self) -> Client {
+        Client::connect(self.https, &std::fs::read(self.path("ca.pem")).unwrap()).unwrap()
+    }
+
+    /// Waits for the next log line with this message.
+    pub(crate) fn log(&self, message: &str) -> Value {
+        let deadline = Instant::now() + PATIENCE;
+        let mut seen = Vec::new();
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match self.log.recv_timeout(left) {
+                Ok(entry) if entry["message"] == message => return entry,
+                Ok(entry) => seen.push(entry.to_string()),
+                Err(end) => panic!("{end}: no log line {message:?} after:\n{}", seen.join("\n")),
+            }
+        }
+    }
+
+    /// The value of a metric, by its name and labels as they stand on the page.
+    pub(crate) fn metric(&self, name: &str) -> f64 {
+        let page = plain_get(self.admin, "/metrics").body;
+        let value = page
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        value.map_or(0.0, |value| value.parse().unwrap())
+    }
+
+    /// Waits until a metric has a value.
+    pub(crate) fn metric_becomes(&self, name: &str, value: f64) {
+        until(&format!("{name} is {value}"), || {
+            (self.metric(name) - value).abs() < f64::EPSILON
+        });
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Waits for the program's own end.
+    pub(crate) fn exit(&mut self) -> ExitStatus {
+        let mut status = None;
+        until("the program ends", || {
+            status = self.child.try_wait().unwrap();
+            status.is_some()
+        });
+        status.unwrap()
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // After a failed test it still runs; after a passed one there is nothing to kill.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The program, without anything of this environment that would change what it does.
+pub(crate) fn command() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sidecar-injector"));
+    for name in [
+        "KUBERNETES_SERVICE_HOST",
+        "POD_NAMESPACE",
+        "REVISION",
+        "ENABLE_NATIVE_SIDECARS",
+        "COMPLIANCE_POLICY",
+    ] {
+        command.env_remove(name);
+    }
+    command
+}
+
+/// Waits for a condition.
+pub(crate) fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !condition() {
+        assert!(Instant::now() < deadline, "waited in vain: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Enough for a busy machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);

@@ -1,0 +1,162 @@
+//! The routes with another function in the place of injection: what it is told, and what becomes
+//! of its failures.
+
+#![expect(
+    clippy::unnecessary_wraps,
+    reason = "the form of the functions is given"
+)]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::{Request, StatusCode};
+use http_body_util::BodyExt;
+use injector::inject::{InjectError, Injection, Outcome, Target};
+use injector::reason::Reason;
+use injector::settings::{Process, Settings};
+use injector::webhook::admission::{Admission, Inject};
+use injector::webhook::handler::{Webhook, router};
+use injector::webhook::metrics::Metrics;
+use injector::webhook::reload::{Configuration, Texts};
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+use tower::ServiceExt;
+
+use crate::client::review;
+
+#[tokio::test]
+async fn hands_over_the_environment_of_the_path() {
+    let router = webhook(says_what_it_is_told, 1);
+    let table = [
+        ("/inject", "shop []"),
+        ("/inject/", "shop []"),
+        ("/inject/cluster", "shop []"),
+        (
+            "/inject/net/n1/cluster/c1?timeout=10s",
+            r#"shop [("ISTIO_META_CLUSTER_ID", "c1"), ("ISTIO_META_NETWORK", "n1")]"#,
+        ),
+        ("/inject/url/a--slash--b/", r#"shop [("URL", "a/b")]"#),
+        (
+            "/inject/:ENV:net=a/b",
+            r#"shop [("ISTIO_META_NETWORK", "a/b")]"#,
+        ),
+        (
+            "/inject/net/n%2Bm",
+            r#"shop [("ISTIO_META_NETWORK", "n+m")]"#,
+        ),
+    ];
+    for (path, expected) in table {
+        let (status, response) = ask(&router, path).await;
+        assert_eq!(status, StatusCode::OK, "{path}");
+        assert_eq!(
+            response["warnings"],
+            json!([format!("{expected} (told)")]),
+            "{path}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_panic_costs_one_call() {
+    let router = webhook(panics_in_one_namespace, 1);
+    let (status, _) = ask_in(&router, "/inject", "panic").await;
+    assert_eq!(status, StatusCode::INTERNAL_SERVER_ERROR);
+    // The only place was given back.
+    let (status, response) = ask(&router, "/inject").await;
+    assert_eq!(status, StatusCode::OK);
+    assert_eq!(response["allowed"], true);
+}
+
+#[tokio::test]
+async fn tells_of_a_failure() {
+    let router = webhook(fails, 1);
+    let (status, response) = ask(&router, "/inject").await;
+    assert_eq!(status, StatusCode::OK);
+    assert_eq!(
+        (&response["uid"], &response["allowed"]),
+        (&json!("u"), &json!(false))
+    );
+    assert_eq!(
+        response["status"],
+        json!({"code": 400, "message": "pod: it has no containers"})
+    );
+}
+
+#[tokio::test]
+async fn an_empty_patch_is_left_out_and_warnings_stay() {
+    let router = webhook(changes_nothing, 1);
+    let (_, response) = ask(&router, "/inject").await;
+    let expected = json!({"uid": "u", "allowed": true, "warnings": ["beware (beware)"]});
+    assert_eq!(response, expected);
+}
+
+#[tokio::test]
+async fn a_call_waits_for_its_place_within_its_time() {
+    let router = webhook(says_what_it_is_told, 0);
+    let (status, _) = ask(&router, "/inject?timeout=100ms").await;
+    assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+}
+
+#[tokio::test]
+async fn without_a_configuration_a_call_fails() {
+    let router = router(unconfigured(says_what_it_is_told, 1));
+    let (status, _) = ask(&router, "/inject").await;
+    assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+}
+
+fn says_what_it_is_told(_: &Settings, target: &Target<'_>) -> Result<Outcome, InjectError> {
+    let told = format!("{} {:?}", target.namespace, target.path_env);
+    Ok(Outcome::Skipped(Reason::new("told", told)))
+}
+
+fn panics_in_one_namespace(_: &Settings, target: &Target<'_>) -> Result<Outcome, InjectError> {
+    assert_ne!(target.namespace, "panic");
+    Ok(Outcome::Skipped(Reason::new("calm", "nothing happened")))
+}
+
+fn fails(_: &Settings, _: &Target<'_>) -> Result<Outcome, InjectError> {
+    Err(InjectError::Pod("it has no containers".to_owned()))
+}
+
+fn changes_nothing(_: &Settings, target: &Target<'_>) -> Result<Outcome, InjectError> {
+    Ok(Outcome::Injected(Box::new(Injection {
+        pod: target.pod.clone(),
+        patch: json_patch::Patch(Vec::new()),
+        warnings: vec![Reason::new("beware", "beware")],
+    })))
+}
+
+fn webhook(inject: Inject, places: usize) -> Router {
+    let webhook = unconfigured(inject, places);
+    webhook.configuration.offer(&Texts::default()).unwrap();
+    router(webhook)
+}
+
+fn unconfigured(inject: Inject, places: usize) -> Webhook {
+    let metrics = Arc::new(Metrics::new());
+    Webhook {
+        configuration: Arc::new(Configuration::new(Process::default(), Arc::clone(&metrics))),
+        admission: Admission::new(inject),
+        metrics,
+        places: Semaphore::new(places),
+        body_limit: 1024,
+        time_limit: Duration::from_secs(9),
+    }
+}
+
+async fn ask(router: &Router, path: &str) -> (StatusCode, Value) {
+    ask_in(router, path, "shop").await
+}
+
+async fn ask_in(router: &Router, path: &str, namespace: &str) -> (StatusCode, Value) {
+    let body = review(&json!({"uid": "u", "namespace": namespace, "object": {}})).to_string();
+    let request = Request::post(path).header("Content-Type", "application/json");
+    let request = request.body(Body::from(body)).unwrap();
+    let response = router.clone().oneshot(request).await.unwrap();
+    let status = response.status();
+    let body = response.into_body().collect().await.unwrap().to_bytes();
+    let mut review: Value = serde_json::from_slice(&body).unwrap_or_default();
+    (status, review["response"].take())
+}
