@@ -2,6 +2,7 @@
 
 mod cli;
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -11,6 +12,7 @@ fn main() -> ExitCode {
     tracing_subscriber::fmt()
         .with_env_filter(command.log_filter())
         .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
         .init();
     // Fails only where a provider is installed already, which is then the one to use.
     let _ = rustls::crypto::ring::default_provider().install_default();

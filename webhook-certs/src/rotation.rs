@@ -358,8 +358,8 @@ mod tests {
         ServerNames::parse(["test.test.svc"]).unwrap()
     }
 
-    fn secret(state: &State) -> Option<Secret> {
-        Some(state.write(Secret::default()))
+    fn secret(state: &State) -> Secret {
+        state.write(Secret::default())
     }
 
     fn configuration(bundle: &Bundle) -> Configuration {
@@ -377,12 +377,12 @@ mod tests {
 
     fn look(
         memory: &mut Memory,
-        secret: Option<Secret>,
+        secret: impl Into<Option<Secret>>,
         bundle: &Bundle,
         hour: i64,
     ) -> Vec<Action> {
         let observation = Observation {
-            secret,
+            secret: secret.into(),
             configurations: vec![configuration(bundle)],
         };
         let parameters = Parameters::default();
@@ -464,7 +464,7 @@ mod tests {
     #[test]
     fn without_memory_the_signing_ca_is_salvaged_and_only_else_replaced() {
         let state = State::new(authority(1, 0), 4, at(0));
-        let mut damaged = secret(&state).unwrap();
+        let mut damaged = secret(&state);
         damaged.data.as_mut().unwrap().remove("ca.crt");
         let salvaged = State::new(state.active.clone(), 5, at(1));
         assert_eq!(
@@ -539,7 +539,7 @@ mod tests {
             );
         }
         let observation = Observation {
-            secret: secret(&state),
+            secret: Some(secret(&state)),
             configurations: vec![configuration(&state.bundle())],
         };
         let renamed = ServerNames::parse(["other.test.svc"]).unwrap();

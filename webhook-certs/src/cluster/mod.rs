@@ -53,6 +53,7 @@ pub async fn maintain(
         status,
         memory: Memory::default(),
         budgets: BTreeMap::new(),
+        complaint: None,
     };
     tokio::select! {
         never = upkeep.run(&changed) => match never {},
@@ -93,6 +94,8 @@ struct Upkeep<'a> {
     status: watch::Sender<Status>,
     memory: Memory,
     budgets: BTreeMap<String, WriteBudget>,
+    /// What was wrong with the Secret at the latest look.
+    complaint: Option<String>,
 }
 
 /// How a look at the cluster went.
@@ -163,8 +166,11 @@ impl Upkeep<'_> {
             parameters,
             Timestamp::now(),
         );
-        if let Some(complaint) = complaint {
-            tracing::warn!(secret = self.options.secret_name, "{complaint}");
+        if complaint != self.complaint {
+            if let Some(complaint) = &complaint {
+                tracing::warn!(secret = self.options.secret_name, "{complaint}");
+            }
+            self.complaint = complaint;
         }
         for action in actions {
             match self.carry_out(action, observation.secret.as_ref()).await {

@@ -1,0 +1,519 @@
+//! The upkeep of certificates against a real API server, with the least rights.
+
+mod api_server;
+mod reviewer;
+mod stage;
+
+use std::collections::BTreeSet;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail, ensure};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::ByteString;
+use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use libtest_mimic::{Arguments, Conclusion, Failed, Trial};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use webhook_certs::authority::{Entropy, Leaf, Lifetime};
+use webhook_certs::serving::{Identity, ServingCertificate};
+use webhook_certs::status::Status;
+
+use api_server::{ApiServer, Programs};
+use reviewer::Reviewer;
+use stage::{OTHERS_BUNDLE, OURS, Replica, Stage, eventually};
+
+async fn two_replicas_at_once_end_with_one_ca_and_both_leaves_trusted(
+    stage: Stage<'_>,
+) -> Result<()> {
+    let (one, two) = tokio::join!(stage.replica(), stage.replica());
+    let (mut one, mut two) = (one?, two?);
+    let settled = |status: &Status| status.leaf_not_after.is_some() && status.last_error.is_none();
+    one.until("the first has a leaf", settled).await?;
+    two.until("the second has a leaf", settled).await?;
+    let state = stage.state().await?;
+    ensure!(state.generation == 1, "generation {}", state.generation);
+    ensure!(
+        one.leaf()? != two.leaf()?,
+        "each replica has a leaf of its own"
+    );
+
+    // The configuration comes last, as in an installation, and API servers then call either.
+    stage.expose().await?;
+    for (name, replica) in [("by-one", &one), ("by-two", &two)] {
+        let reviewer = Reviewer::start(Arc::clone(&replica.certificate)).await?;
+        stage.configure(reviewer.port).await?;
+        stage.published().await?;
+        // The API server learns of the change in its own time.
+        eventually("the API server trusts the leaf", async || {
+            stage.create_reviewed(name).await
+        })
+        .await?;
+    }
+    let trusted = |status: &Status| status.trusted && status.entries == OURS.len();
+    one.until("the first is trusted", trusted).await?;
+    two.until("the second is trusted", trusted).await?;
+
+    // The same way with a leaf of some other CA shows that the API server does verify.
+    let lifetime = Lifetime::starting(Timestamp::now(), SignedDuration::from_hours(1));
+    let untrusted = Leaf::untrusted(&stage.options.names()?, lifetime, Entropy::draw()?)?;
+    let certificate = ServingCertificate::new();
+    certificate.set(Identity::from_leaf(&untrusted)?);
+    let reviewer = Reviewer::start(certificate).await?;
+    stage.configure(reviewer.port).await?;
+    eventually(
+        "the API server refuses the leaf of another CA",
+        async || {
+            let refusal = stage.create_reviewed("by-nobody").await.err();
+            let refusal = format!("{:#}", refusal.context("it was accepted")?);
+            ensure!(refusal.contains("signed by unknown authority"), "{refusal}");
+            Ok(())
+        },
+    )
+    .await?;
+    ensure!(
+        stage.state().await? == state,
+        "the Secret was written only once"
+    );
+    Ok(())
+}
+
+async fn only_the_bundle_of_our_entries_is_written_and_owned(stage: Stage<'_>) -> Result<()> {
+    stage.configure(443).await?;
+    let before = stage.configuration().await?;
+    let _replica = stage.replica().await?;
+    stage.published().await?;
+    let after = stage.configuration().await?;
+
+    let bundles = stage.bundles().await?;
+    let theirs = bundles["service.theirs.outrigger.io"].clone();
+    let expected: ByteString = serde_json::from_value(json!(OTHERS_BUNDLE))?;
+    ensure!(
+        theirs == Some(expected.0),
+        "another Service's entry was changed"
+    );
+    ensure!(
+        bundles["url.theirs.outrigger.io"].is_none(),
+        "an entry by URL was changed"
+    );
+
+    let owned = after
+        .metadata
+        .managed_fields
+        .iter()
+        .flatten()
+        .find(|fields| fields.manager.as_deref() == Some("sidecar-injector-webhook-certs"))
+        .context("our field manager owns nothing")?;
+    ensure!(owned.operation.as_deref() == Some("Apply"), "{owned:?}");
+    let mut entries = serde_json::Map::new();
+    for name in OURS {
+        let key = format!("k:{}", json!({"name": name}));
+        let fields = json!({".": {}, "f:clientConfig": {"f:caBundle": {}}, "f:name": {}});
+        entries.insert(key, fields);
+    }
+    let fields = owned.fields_v1.as_ref().map(|fields| &fields.0);
+    let expected = json!({"f:webhooks": entries});
+    ensure!(fields == Some(&expected), "{fields:?}\n{expected}");
+    ensure!(
+        without_ours(before)? == without_ours(after)?,
+        "another field was changed"
+    );
+    Ok(())
+}
+
+async fn a_wiped_or_overwritten_bundle_is_repaired_by_one_write(stage: Stage<'_>) -> Result<()> {
+    stage.configure(443).await?;
+    let (_one, _two) = (stage.replica().await?, stage.replica().await?);
+    stage.published().await?;
+    let configurations = stage.configurations();
+    let name = &stage.options.webhook_configurations[0];
+
+    let remove = json!([{"op": "remove", "path": "/webhooks/0/clientConfig/caBundle"}]);
+    let remove = Patch::<()>::Json(serde_json::from_value(remove)?);
+    let overwrite = Patch::Apply(json!({
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "MutatingWebhookConfiguration",
+        "webhooks": [{"name": OURS[1], "clientConfig": {"caBundle": OTHERS_BUNDLE}}],
+    }));
+    let force = PatchParams::apply("somebody").force();
+    for round in 0..3 {
+        let generation = stage.configuration().await?.metadata.generation;
+        match round {
+            0 => drop(
+                configurations
+                    .patch(name, &PatchParams::default(), &remove)
+                    .await?,
+            ),
+            1 => drop(configurations.patch(name, &force, &overwrite).await?),
+            _ => {
+                let mut whole = stage.configuration().await?;
+                for webhook in whole.webhooks.iter_mut().flatten() {
+                    webhook.client_config.ca_bundle = None;
+                }
+                configurations
+                    .replace(name, &PostParams::default(), &whole)
+                    .await?;
+            }
+        }
+        stage.published().await?;
+        let writes = stage
+            .configuration()
+            .await?
+            .metadata
+            .generation
+            .zip(generation);
+        let writes = writes.map(|(after, before)| after - before);
+        ensure!(
+            writes == Some(2),
+            "round {round}: {writes:?} writes, ours and theirs"
+        );
+    }
+    Ok(())
+}
+
+async fn a_contended_bundle_is_written_no_more_than_the_budget_allows(
+    mut stage: Stage<'_>,
+) -> Result<()> {
+    stage.options.parameters.write_burst = 3;
+    stage.options.parameters.write_interval = SignedDuration::from_hours(1);
+    stage.configure(443).await?;
+    let mut replica = stage.replica().await?;
+    let name = &stage.options.webhook_configurations[0];
+    let remove = json!([{"op": "remove", "path": "/webhooks/0/clientConfig/caBundle"}]);
+    let remove = Patch::<()>::Json(serde_json::from_value(remove)?);
+    for _ in 0..3 {
+        stage.published().await?;
+        let wipe = PatchParams::default();
+        stage.configurations().patch(name, &wipe, &remove).await?;
+    }
+    let status = replica
+        .until("it gives up for now", |status| {
+            let error = status.last_error.as_deref().unwrap_or_default();
+            error.contains("changes too often")
+        })
+        .await?;
+    ensure!(status.bundle_writes == 3, "{status:?}");
+    ensure!(!status.trusted, "{status:?}");
+    Ok(())
+}
+
+async fn a_deleted_or_damaged_secret_comes_back_with_the_same_ca(stage: Stage<'_>) -> Result<()> {
+    stage.configure(443).await?;
+    let (mut one, mut two) = (stage.replica().await?, stage.replica().await?);
+    stage.published().await?;
+    let trusted = |status: &Status| status.trusted && status.generation == Some(1);
+    one.until("the first is trusted", trusted).await?;
+    two.until("the second is trusted", trusted).await?;
+    let original = stage.state().await?;
+    let leaves = (one.leaf()?, two.leaf()?);
+    let bundles = stage.bundles().await?;
+    let (secrets, name) = (stage.secrets(), &stage.options.secret_name);
+
+    for round in 0..4 {
+        let mut secret = secrets.get(name).await?;
+        match round {
+            0 => drop(secrets.delete(name, &DeleteParams::default()).await?),
+            1 => {
+                secret.data = None;
+                secrets
+                    .replace(name, &PostParams::default(), &secret)
+                    .await?;
+            }
+            2 => {
+                let data = secret.data.as_mut().context("the Secret is empty")?;
+                data.insert("active.key".to_owned(), ByteString(b"garbage".to_vec()));
+                secrets
+                    .replace(name, &PostParams::default(), &secret)
+                    .await?;
+            }
+            // An older copy of it, as from a backup.
+            _ => {
+                let older = original.write(secret);
+                secrets
+                    .replace(name, &PostParams::default(), &older)
+                    .await?;
+            }
+        }
+        let restored = original.generation + round + 1;
+        eventually("the Secret is restored", async || {
+            let state = stage.state().await?;
+            ensure!(
+                state.generation == restored,
+                "generation {}",
+                state.generation
+            );
+            ensure!(state.active == original.active, "another CA");
+            Ok(())
+        })
+        .await?;
+        for replica in [&mut one, &mut two] {
+            let caught_up = |status: &Status| status.generation == Some(restored);
+            replica.until("the replica has seen it", caught_up).await?;
+        }
+    }
+    ensure!(leaves == (one.leaf()?, two.leaf()?), "a leaf was replaced");
+    ensure!(bundles == stage.bundles().await?, "a bundle was changed");
+    Ok(())
+}
+
+async fn a_configuration_that_is_created_anew_is_patched_again(stage: Stage<'_>) -> Result<()> {
+    let mut replica = stage.replica().await?;
+    let name = &stage.options.webhook_configurations[0];
+    for _ in 0..3 {
+        stage.configure(443).await?;
+        stage.published().await?;
+        stage
+            .configurations()
+            .delete(name, &DeleteParams::default())
+            .await?;
+        replica
+            .until("it has gone", |status| {
+                status.entries == 0 && status.trusted
+            })
+            .await?;
+    }
+    let gone = stage.configurations().get_opt(name).await?;
+    ensure!(
+        gone.is_none(),
+        "a deleted configuration is not written again"
+    );
+    Ok(())
+}
+
+async fn an_expired_ca_is_renewed_and_served_at_once(mut stage: Stage<'_>) -> Result<()> {
+    stage.configure(443).await?;
+    stage.options.parameters.authority_lifetime = SignedDuration::from_secs(1);
+    let short = stage.replica().await?;
+    stage.published().await?;
+    drop(short);
+    let expired = eventually("the CA has expired", async || {
+        let active = stage.state().await?.active;
+        ensure!(
+            !active.ca().is_valid_at(Timestamp::now()),
+            "it is still valid"
+        );
+        Ok(active)
+    })
+    .await?;
+    stage.options.parameters.authority_lifetime = SignedDuration::from_hours(24 * 365);
+    let mut replica = stage.replica().await?;
+    let trusted = |status: &Status| status.trusted && status.entries == OURS.len();
+    replica.until("it is trusted", trusted).await?;
+    let renewed = stage.state().await?.active;
+    ensure!(
+        renewed.ca().is_same_signer(expired.ca()),
+        "the key was given up"
+    );
+    ensure!(renewed != expired, "the certificate is the same");
+    Ok(())
+}
+
+async fn without_the_right_to_publish_a_leaf_is_served_and_the_reason_told(
+    stage: Stage<'_>,
+) -> Result<()> {
+    stage.forbid_configurations().await?;
+    let mut replica = stage.replica().await?;
+    let status = replica
+        .until("it serves and complains", |status| {
+            status.leaf_not_after.is_some() && status.last_error.is_some()
+        })
+        .await?;
+    let error = status.last_error.unwrap_or_default();
+    let start = format!(
+        "cannot get mutatingwebhookconfigurations/{}: ",
+        stage.options.namespace
+    );
+    ensure!(
+        error.starts_with(&start) && error.contains("hint: "),
+        "{error}"
+    );
+    ensure!(replica.certificate.is_loaded());
+    Ok(())
+}
+
+async fn another_revision_is_left_alone(mut stage: Stage<'_>) -> Result<()> {
+    "canary".clone_into(&mut stage.options.revision);
+    stage.configure(443).await?;
+    let mut replica: Replica = stage.replica().await?;
+    let status = replica
+        .until("it has a leaf", |status| status.leaf_not_after.is_some())
+        .await?;
+    ensure!(
+        status.entries == 0 && status.bundle_writes == 0,
+        "{status:?}"
+    );
+    let bundles = stage.bundles().await?;
+    ensure!(
+        OURS.iter().all(|entry| bundles[*entry].is_none()),
+        "a bundle was written"
+    );
+    Ok(())
+}
+
+async fn every_right_is_needed_and_none_is_missing(stage: Stage<'_>) -> Result<()> {
+    stage.configure(443).await?;
+    let mut replica = stage.replica().await?;
+    let name = &stage.options.secret_name;
+    stage.published().await?;
+    let mut secret = stage.secrets().get(name).await?;
+    secret.data = None;
+    stage
+        .secrets()
+        .replace(name, &PostParams::default(), &secret)
+        .await?;
+    let restored = |status: &Status| status.generation == Some(2) && status.trusted;
+    replica.until("the Secret is restored", restored).await?;
+
+    let (configurations, secrets) = ("mutatingwebhookconfigurations", "secrets");
+    let granted: BTreeSet<_> = ["get", "list", "watch", "patch"]
+        .map(|verb| (verb.to_owned(), configurations.to_owned()))
+        .into_iter()
+        .chain(
+            ["get", "list", "watch", "update", "create"]
+                .map(|verb| (verb.to_owned(), secrets.to_owned())),
+        )
+        .collect();
+    let account = format!("system:serviceaccount:{0}:{0}", stage.options.namespace);
+    eventually("every right was used", async || {
+        let mut used = BTreeSet::new();
+        for event in stage.server.audit()? {
+            if event["user"]["username"] == json!(account) {
+                ensure!(event["responseStatus"]["code"] != json!(403), "{event}");
+                let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+                used.insert((text(&event["verb"]), text(&event["objectRef"]["resource"])));
+            }
+        }
+        ensure!(used == granted, "used {used:?}");
+        Ok(())
+    })
+    .await
+}
+
+async fn the_program_keeps_a_cluster_up_and_tells_its_state(stage: Stage<'_>) -> Result<()> {
+    let kubeconfig = stage.server.kubeconfig()?;
+    let namespace = &stage.options.namespace;
+    let program = |command: &str| {
+        let mut program = tokio::process::Command::new(env!("CARGO_BIN_EXE_webhook-certs"));
+        program.args([
+            command,
+            "--namespace",
+            namespace,
+            "--webhook-configuration",
+            namespace,
+        ]);
+        program
+            .arg("--kubeconfig")
+            .arg(&kubeconfig)
+            .kill_on_drop(true);
+        program
+    };
+    let output = program("status").output().await?;
+    let said = String::from_utf8(output.stderr)?;
+    ensure!(
+        output.status.code() == Some(1),
+        "{output:?}",
+        output = output.status
+    );
+    ensure!(
+        said.contains(&format!("there is no Secret {namespace}/")),
+        "{said}"
+    );
+
+    stage.configure(443).await?;
+    let mut serving = program("serve").arg("--log=off").spawn()?;
+    stage.published().await?;
+    let output = program("status").output().await?;
+    let said = String::from_utf8(output.stdout)?;
+    ensure!(output.status.success(), "{said}");
+    let lines: Vec<_> = said.lines().collect();
+    let secret = format!("Secret {namespace}/sidecar-injector-ca: generation 1, steady since 20");
+    ensure!(lines[0].starts_with(&secret), "{said}");
+    ensure!(
+        lines[1].starts_with("CA CN=sidecar-injector-ca 1: valid until 20"),
+        "{said}"
+    );
+    let entries = OURS.map(|entry| format!("{namespace} {entry}: trusts it"));
+    ensure!(lines[2..] == entries, "{said}");
+
+    let pid = serving
+        .id()
+        .and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
+    kill_process(pid.context("the program has ended")?, Signal::TERM)?;
+    ensure!(serving.wait().await?.success(), "it does not end well");
+    Ok(())
+}
+
+/// The configuration without what a write of ours changes.
+fn without_ours(mut configuration: MutatingWebhookConfiguration) -> Result<Value> {
+    let ours = BTreeSet::from(OURS);
+    for webhook in configuration.webhooks.iter_mut().flatten() {
+        if ours.contains(webhook.name.as_str()) {
+            webhook.client_config.ca_bundle = None;
+        }
+    }
+    configuration.metadata.managed_fields = None;
+    configuration.metadata.resource_version = None;
+    configuration.metadata.generation = None;
+    Ok(serde_json::to_value(configuration)?)
+}
+
+/// Lists the stories; each plays in the namespace that its name gives.
+macro_rules! stories {
+    ($server:expr, $($story:ident)*) => {
+        vec![$({
+            let server = Arc::clone($server);
+            Trial::test(stringify!($story), move || {
+                let namespace = stringify!($story).replace('_', "-");
+                play(async {
+                    let stage = Stage::set(&server, &namespace[..namespace.len().min(60)]).await?;
+                    $story(stage).await
+                })
+            })
+        }),*]
+    };
+}
+
+#[expect(clippy::print_stderr, reason = "what is left out is said")]
+fn main() -> Result<ExitCode> {
+    let arguments = Arguments::from_args();
+    let programs = match Programs::find() {
+        Ok(programs) => programs,
+        Err(error) if std::env::var_os("CI").is_none() => {
+            eprintln!("left out, since there is no API server: {error:#}");
+            return Ok(ExitCode::SUCCESS);
+        }
+        Err(error) => bail!(error),
+    };
+    let server = Arc::new(ApiServer::start(&programs)?);
+    let stories = stories![&server,
+        two_replicas_at_once_end_with_one_ca_and_both_leaves_trusted
+        only_the_bundle_of_our_entries_is_written_and_owned
+        a_wiped_or_overwritten_bundle_is_repaired_by_one_write
+        a_contended_bundle_is_written_no_more_than_the_budget_allows
+        a_deleted_or_damaged_secret_comes_back_with_the_same_ca
+        a_configuration_that_is_created_anew_is_patched_again
+        an_expired_ca_is_renewed_and_served_at_once
+        without_the_right_to_publish_a_leaf_is_served_and_the_reason_told
+        another_revision_is_left_alone
+        every_right_is_needed_and_none_is_missing
+        the_program_keeps_a_cluster_up_and_tells_its_state
+    ];
+    let Conclusion { num_failed, .. } = libtest_mimic::run(&arguments, stories);
+    drop(server);
+    Ok(if num_failed == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+fn play(story: impl Future<Output = Result<()>>) -> Result<(), Failed> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| error.to_string())?;
+    runtime
+        .block_on(story)
+        .map_err(|error| format!("{error:?}").into())
+}

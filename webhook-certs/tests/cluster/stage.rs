@@ -1,0 +1,309 @@
+//! What one story plays on: a namespace, an account with the least rights, a webhook configuration.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
+use k8s_openapi::api::authentication::v1::TokenRequest;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret, Service, ServiceAccount};
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::{Api, Client, Resource};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use webhook_certs::bundle::Bundle;
+use webhook_certs::cluster::{CertificateError, Options, maintain};
+use webhook_certs::secret::State;
+use webhook_certs::serving::ServingCertificate;
+use webhook_certs::status::Status;
+
+use crate::api_server::ApiServer;
+
+pub(crate) struct Stage<'a> {
+    pub(crate) admin: Client,
+    pub(crate) options: Options,
+    pub(crate) server: &'a ApiServer,
+    namespace: String,
+}
+
+impl<'a> Stage<'a> {
+    /// Makes the namespace, and an account that may do what the manifests allow and no more.
+    pub(crate) async fn set(server: &'a ApiServer, namespace: &str) -> Result<Self> {
+        let admin = server.admin().await?;
+        let options = Options {
+            namespace: namespace.to_owned(),
+            webhook_configurations: vec![namespace.to_owned()],
+            ..Options::default()
+        };
+        let stage = Self {
+            admin,
+            options,
+            server,
+            namespace: namespace.to_owned(),
+        };
+        let all = Api::<Namespace>::all(stage.admin.clone());
+        create(&all, json!({"metadata": {"name": namespace}})).await?;
+        stage.grant().await?;
+        Ok(stage)
+    }
+
+    /// The rules of the manifests: names where a rule can have them.
+    async fn grant(&self) -> Result<()> {
+        let name = &self.namespace;
+        let metadata = json!({"name": name});
+        create(&self.api::<ServiceAccount>(), json!({"metadata": metadata})).await?;
+        let secrets = json!([
+            {"apiGroups": [""], "resources": ["secrets"], "resourceNames": [self.options.secret_name],
+             "verbs": ["get", "list", "watch", "update"]},
+            {"apiGroups": [""], "resources": ["secrets"], "verbs": ["create"]},
+        ]);
+        create(
+            &self.api::<Role>(),
+            json!({"metadata": metadata, "rules": secrets}),
+        )
+        .await?;
+        let configurations = json!([
+            {"apiGroups": ["admissionregistration.k8s.io"],
+             "resources": ["mutatingwebhookconfigurations"],
+             "resourceNames": [name], "verbs": ["get", "list", "watch", "patch"]},
+        ]);
+        let roles = Api::<ClusterRole>::all(self.admin.clone());
+        create(
+            &roles,
+            json!({"metadata": metadata, "rules": configurations}),
+        )
+        .await?;
+        let binding = |kind: &str| {
+            json!({
+                "metadata": metadata,
+                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name},
+                "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": name}],
+            })
+        };
+        create(&self.api::<RoleBinding>(), binding("Role")).await?;
+        let bindings = Api::<ClusterRoleBinding>::all(self.admin.clone());
+        create(&bindings, binding("ClusterRole")).await?;
+        Ok(())
+    }
+
+    /// Takes the rights on webhook configurations away.
+    pub(crate) async fn forbid_configurations(&self) -> Result<()> {
+        let bindings = Api::<ClusterRoleBinding>::all(self.admin.clone());
+        bindings
+            .delete(&self.namespace, &DeleteParams::default())
+            .await?;
+        Ok(())
+    }
+
+    /// Starts a replica under the account of the story.
+    pub(crate) async fn replica(&self) -> Result<Replica> {
+        let request: TokenRequest = serde_json::from_value(json!({"spec": {"audiences": []}}))?;
+        let accounts = self.api::<ServiceAccount>();
+        let token = accounts
+            .create_token_request(&self.namespace, &PostParams::default(), &request)
+            .await?;
+        let token = token
+            .status
+            .context("the token request has no status")?
+            .token;
+        let certificate = ServingCertificate::new();
+        let (sender, status) = watch::channel(Status::default());
+        let client = self.server.client(&token)?;
+        let upkeep = maintain(
+            client,
+            self.options.clone(),
+            Arc::clone(&certificate),
+            sender,
+        );
+        Ok(Replica {
+            certificate,
+            status,
+            upkeep: tokio::spawn(upkeep),
+        })
+    }
+
+    /// Applies the webhook configuration as an installation does: without any caBundle of ours.
+    ///
+    /// Two entries call our Service at `port`; the others call another one and a URL.
+    pub(crate) async fn configure(&self, port: u16) -> Result<()> {
+        let entry = |name: &str, client: Value, failure: &str| {
+            json!({
+                "name": format!("{name}.outrigger.io"),
+                "clientConfig": client,
+                "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"],
+                           "resources": ["configmaps"], "scope": "Namespaced"}],
+                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": self.namespace}},
+                "objectSelector": {"matchLabels": {"reviewed": "true"}},
+                "failurePolicy": failure,
+                "sideEffects": "None",
+                "admissionReviewVersions": ["v1"],
+                "timeoutSeconds": 5,
+            })
+        };
+        let ours = json!({"service": {"namespace": self.namespace, "name": self.options.service,
+                                      "path": "/inject", "port": port}});
+        let other = json!({"service": {"namespace": self.namespace, "name": "other"},
+                           "caBundle": OTHERS_BUNDLE});
+        let url = json!({"url": "https://127.0.0.1:1/inject"});
+        let configuration = json!({
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "MutatingWebhookConfiguration",
+            "metadata": {"name": self.namespace, "labels": {"istio.io/rev": "default"}},
+            "webhooks": [
+                entry("one.ours", ours.clone(), "Fail"),
+                entry("two.ours", ours, "Fail"),
+                entry("service.theirs", other, "Ignore"),
+                entry("url.theirs", url, "Ignore"),
+            ],
+        });
+        self.configurations()
+            .patch(
+                &self.namespace,
+                &PatchParams::apply("installer"),
+                &Patch::Apply(configuration),
+            )
+            .await?;
+        Ok(())
+    }
+
+    /// Makes our Service lead to this machine, where the API server dials it.
+    pub(crate) async fn expose(&self) -> Result<()> {
+        let service = json!({
+            "metadata": {"name": self.options.service},
+            "spec": {"type": "ExternalName", "externalName": "localhost"},
+        });
+        create(&self.api::<Service>(), service).await
+    }
+
+    /// Creates a config map that both of our entries review.
+    pub(crate) async fn create_reviewed(&self, name: &str) -> Result<ConfigMap> {
+        let map = json!({"metadata": {"name": name, "labels": {"reviewed": "true"}}});
+        let map = serde_json::from_value(map)?;
+        Ok(self
+            .api::<ConfigMap>()
+            .create(&PostParams::default(), &map)
+            .await?)
+    }
+
+    pub(crate) fn secrets(&self) -> Api<Secret> {
+        self.api()
+    }
+
+    pub(crate) fn configurations(&self) -> Api<MutatingWebhookConfiguration> {
+        Api::all(self.admin.clone())
+    }
+
+    pub(crate) async fn configuration(&self) -> Result<MutatingWebhookConfiguration> {
+        Ok(self.configurations().get(&self.namespace).await?)
+    }
+
+    /// The caBundle of each entry, where it has one.
+    pub(crate) async fn bundles(&self) -> Result<BTreeMap<String, Option<Vec<u8>>>> {
+        let webhooks = self.configuration().await?.webhooks.unwrap_or_default();
+        let bundle = |bytes: k8s_openapi::ByteString| bytes.0;
+        Ok(webhooks
+            .into_iter()
+            .map(|webhook| (webhook.name, webhook.client_config.ca_bundle.map(bundle)))
+            .collect())
+    }
+
+    /// The state of the Secret, which has to be whole.
+    pub(crate) async fn state(&self) -> Result<State> {
+        let secret = self.secrets().get(&self.options.secret_name).await?;
+        Ok(State::parse(&secret)?)
+    }
+
+    /// Waits until both of our entries hold the CA of the Secret, and returns that.
+    pub(crate) async fn published(&self) -> Result<Bundle> {
+        eventually("the CA is published", async || {
+            let wanted = self.state().await?.bundle();
+            let bundles = self.bundles().await?;
+            for entry in OURS {
+                let bundle = bundles.get(entry).cloned().flatten().unwrap_or_default();
+                if !Bundle::observed(&bundle).is_superset_of(&wanted) {
+                    bail!("{entry} lacks the CA");
+                }
+            }
+            Ok(wanted)
+        })
+        .await
+    }
+
+    fn api<K>(&self) -> Api<K>
+    where
+        K: Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>,
+    {
+        Api::namespaced(self.admin.clone(), &self.namespace)
+    }
+}
+
+/// A running replica; it stops when it is dropped.
+pub(crate) struct Replica {
+    pub(crate) certificate: Arc<ServingCertificate>,
+    pub(crate) status: watch::Receiver<Status>,
+    upkeep: JoinHandle<Result<Infallible, CertificateError>>,
+}
+
+impl Replica {
+    /// Waits until the status is as wanted, and returns it.
+    pub(crate) async fn until(
+        &mut self,
+        what: &str,
+        wanted: impl Fn(&Status) -> bool,
+    ) -> Result<Status> {
+        let mut status = self.status.clone();
+        let found = tokio::time::timeout(PATIENCE, status.wait_for(wanted)).await;
+        match found {
+            Ok(status) => Ok(status.context("the upkeep has ended")?.clone()),
+            Err(_) => bail!("waited until {what}: {:?}", self.status.borrow()),
+        }
+    }
+
+    /// The certificate that is being served.
+    pub(crate) fn leaf(&self) -> Result<Vec<u8>> {
+        let identity = self.certificate.current().context("nothing is served")?;
+        Ok(identity.chain()[0].to_vec())
+    }
+}
+
+impl Drop for Replica {
+    fn drop(&mut self) {
+        self.upkeep.abort();
+    }
+}
+
+/// Asks `probe` until it answers, and fails with its last reason when that takes too long.
+pub(crate) async fn eventually<T>(what: &str, probe: impl AsyncFn() -> Result<T>) -> Result<T> {
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    loop {
+        match probe().await {
+            Ok(found) => return Ok(found),
+            Err(error) if tokio::time::Instant::now() > deadline => {
+                return Err(error.context(format!("waited until {what}")));
+            }
+            Err(_) => tokio::time::sleep(BETWEEN_PROBES).await,
+        }
+    }
+}
+
+async fn create<K>(api: &Api<K>, object: Value) -> Result<()>
+where
+    K: Clone + DeserializeOwned + Serialize + std::fmt::Debug,
+{
+    let object = serde_json::from_value(object)?;
+    api.create(&PostParams::default(), &object).await?;
+    Ok(())
+}
+
+/// The entries that call our Service.
+pub(crate) const OURS: [&str; 2] = ["one.ours.outrigger.io", "two.ours.outrigger.io"];
+/// What somebody else has put into an entry of theirs, in base64.
+pub(crate) const OTHERS_BUNDLE: &str = "dGhlaXJz";
+const PATIENCE: Duration = Duration::from_secs(60);
+const BETWEEN_PROBES: Duration = Duration::from_millis(20);
