@@ -95,9 +95,18 @@ impl Serialize for Guarded<'_> {
             Value::String(text) if text.trim_start_matches('\n').starts_with('\t') => {
                 serde_saphyr::DoubleQuoted(text).serialize(serializer)
             }
+            Value::String(text) if is_json(text) => {
+                serde_saphyr::SingleQuoted(text).serialize(serializer)
+            }
             scalar => scalar.serialize(serializer),
         }
     }
+}
+
+/// JSON in a string reads better in single quotes, where nothing in it needs a backslash.
+fn is_json(text: &str) -> bool {
+    let printable = |c: char| c != '\'' && (c == ' ' || c.is_ascii_graphic());
+    text.starts_with(['{', '[']) && text.contains('"') && text.chars().all(printable)
 }
 
 /// The library's limits, with room for a file of thousands of workloads: what is parsed here was
@@ -190,6 +199,12 @@ mod tests {
         a: "\tx\ny"
         b: "\n\n\tx\ny"
         "#);
+    }
+
+    #[test]
+    fn writes_json_in_single_quotes() {
+        let value = json!({"status": r#"{"revision":"default"}"#});
+        insta::assert_snapshot!(to_string(&value).unwrap(), @r#"status: '{"revision":"default"}'"#);
     }
 
     proptest! {

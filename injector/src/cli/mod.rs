@@ -86,7 +86,6 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Add the sidecar to the workloads of a file
     #[command(name = "kube-inject")]
     KubeInject(KubeInject),
     /// Print this program's version

@@ -257,10 +257,9 @@ fn expand_aliases(
 
 fn holds_alias(node: &Node, anchors: Option<&BTreeSet<usize>>) -> bool {
     match &node.kind {
-        Kind::Collection(collection) => collection
-            .items
-            .iter()
-            .any(|item| holds_alias(&item.value, anchors)),
+        Kind::Collection(collection) => {
+            collection.items.iter().any(|item| holds_alias(&item.value, anchors))
+        }
         _ => is_alias(node, anchors),
     }
 }
@@ -287,11 +286,7 @@ fn lose(node: &Node, lost: &mut BTreeSet<usize>) {
 }
 
 fn index(token: &str, count: usize) -> Option<usize> {
-    if token == "-" {
-        Some(count)
-    } else {
-        token.parse().ok()
-    }
+    if token == "-" { Some(count) } else { token.parse().ok() }
 }
 
 impl Collection {

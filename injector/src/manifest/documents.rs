@@ -19,21 +19,13 @@ impl<'a> Document<'a> {
     /// lines that start with `...`.
     pub fn split(text: &'a str) -> Vec<Self> {
         let mut documents = Vec::new();
-        let mut part = Part {
-            start: 0,
-            line: 1,
-            state: State::Nothing,
-        };
+        let mut part = Part { start: 0, line: 1, state: State::Nothing };
         let mut number = 0;
         let mut position = 0;
         let mut finish = |part: &Part, end: usize| {
             number += usize::from(part.state == State::Content);
             if part.start < end {
-                documents.push(Self {
-                    text: &text[part.start..end],
-                    number,
-                    line: part.line,
-                });
+                documents.push(Self { text: &text[part.start..end], number, line: part.line });
             }
         };
         for (line_number, line) in (1..).zip(text.split_inclusive('\n')) {
@@ -42,22 +34,14 @@ impl<'a> Document<'a> {
             // `%YAML` and the like belong to the document whose separator follows.
             if separator && part.state != State::Directives {
                 finish(&part, position);
-                part = Part {
-                    start: position,
-                    line: line_number,
-                    state: State::Nothing,
-                };
+                part = Part { start: position, line: line_number, state: State::Nothing };
             }
             let rest = if separator { &bare[3..] } else { bare };
             part.state = part.state.after(rest.trim(), bare);
             position += line.len();
             if is_marker(bare, "...") {
                 finish(&part, position);
-                part = Part {
-                    start: position,
-                    line: line_number + 1,
-                    state: State::Nothing,
-                };
+                part = Part { start: position, line: line_number + 1, state: State::Nothing };
             }
         }
         finish(&part, text.len());
@@ -105,10 +89,7 @@ mod tests {
     fn splits_where_yaml_and_kubectl_do() {
         let texts = |text| {
             let parts = Document::split(text);
-            parts
-                .into_iter()
-                .map(|part| (part.text, part.number, part.line))
-                .collect::<Vec<_>>()
+            parts.into_iter().map(|part| (part.text, part.number, part.line)).collect::<Vec<_>>()
         };
         assert_eq!(texts(""), []);
         assert_eq!(texts("a\n---\nb"), [("a\n", 1, 1), ("---\nb", 2, 2)]);
@@ -116,10 +97,7 @@ mod tests {
             texts("# c\n--- # d\na: |\n  ---\n"),
             [("# c\n", 0, 1), ("--- # d\na: |\n  ---\n", 1, 2)]
         );
-        assert_eq!(
-            texts("%YAML 1.1\n---\na\n"),
-            [("%YAML 1.1\n---\na\n", 1, 1)]
-        );
+        assert_eq!(texts("%YAML 1.1\n---\na\n"), [("%YAML 1.1\n---\na\n", 1, 1)]);
         assert_eq!(texts("a\n...\nb\n"), [("a\n...\n", 1, 1), ("b\n", 2, 3)]);
         assert_eq!(
             texts("---\r\n--- a\r\n---x\r\n"),

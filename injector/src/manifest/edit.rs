@@ -45,20 +45,13 @@ struct Edit {
 
 impl<'a> Editor<'a> {
     fn new(source: &'a Source<'a>, style: Style) -> Self {
-        Self {
-            source,
-            style,
-            edits: Vec::new(),
-        }
+        Self { source, style, edits: Vec::new() }
     }
 
     fn root(&mut self, root: &Node, value: &Value) -> Result<(), YamlError> {
         let eol = self.source.eol;
         let text = if self.source.byte(root.start) == Some(b'{') {
-            let layout = Layout::Lines {
-                indent: String::new(),
-                step: "  ".to_owned(),
-            };
+            let layout = Layout::Lines { indent: String::new(), step: "  ".to_owned() };
             layout.value(value, eol)?
         } else {
             hanging(&self.style.lines(value)?, 0, eol)
@@ -113,9 +106,7 @@ impl<'a> Editor<'a> {
                 Slot::New(_) => format!("{indent}{}", hanging(&text, place.column, eol)),
                 Slot::Old(_) => text,
             };
-            last_kept
-                .map_or(&mut before, |at: usize| &mut after[at])
-                .push(text);
+            last_kept.map_or(&mut before, |at: usize| &mut after[at]).push(text);
         }
         self.delete_from_block(collection, &kept, &place);
         if let (false, Some(&first)) = (before.is_empty(), kept.first()) {
@@ -164,10 +155,7 @@ impl<'a> Editor<'a> {
             let moves = collection.slots.contains(&Slot::Old(at));
             if at == 0 && place.inline {
                 // The next entry takes its place behind the dash, unless comments stand between.
-                let next = collection
-                    .items
-                    .get(1)
-                    .map_or(item.end(), |next| next.start);
+                let next = collection.items.get(1).map_or(item.end(), |next| next.start);
                 let end = if source.text[item.end()..next].contains('#') {
                     source.line_end(item.end())
                 } else {
@@ -220,9 +208,7 @@ impl<'a> Editor<'a> {
                     editor.excerpt(item.start..item.end())?
                 }
             };
-            last_kept
-                .map_or(&mut before, |at: usize| &mut after[at])
-                .push(text);
+            last_kept.map_or(&mut before, |at: usize| &mut after[at]).push(text);
         }
         let between = layout.between(eol);
         if let (false, Some(&first)) = (before.is_empty(), kept.first()) {
@@ -242,16 +228,15 @@ impl<'a> Editor<'a> {
     fn insert_in_flow(&mut self, end: usize, text: &str, between: &str) {
         let source = self.source;
         let line_end = source.line_end(end);
-        let beside = &source.text[end..line_end];
-        let Some((code, _)) = beside.split_once('#') else {
-            return self.insert(end, format!("{between}{text}"));
-        };
-        let between = between.trim_start_matches(',');
-        if code.trim_start().starts_with(',') {
-            self.insert(line_end, format!("{between}{text},"));
-        } else {
-            self.insert(end, ",".to_owned());
-            self.insert(line_end, format!("{between}{text}"));
+        let (code, comment) = source.text[end..line_end].split_once('#').unwrap_or_default();
+        let between_lines = between.trim_start_matches(',');
+        match code.trim() {
+            "" if !comment.is_empty() => {
+                self.insert(end, ",".to_owned());
+                self.insert(line_end, format!("{between_lines}{text}"));
+            }
+            "," => self.insert(line_end, format!("{between_lines}{text},")),
+            _ => self.insert(end, format!("{between}{text}")),
         }
     }
 
@@ -259,9 +244,7 @@ impl<'a> Editor<'a> {
         let items = &collection.items;
         let mut at = 0;
         while at < items.len() {
-            let gone = (at..items.len())
-                .take_while(|at| kept.binary_search(at).is_err())
-                .count();
+            let gone = (at..items.len()).take_while(|at| kept.binary_search(at).is_err()).count();
             let next = at + gone;
             if gone > 0 {
                 let range = match (items.get(next), at.checked_sub(1)) {
@@ -328,11 +311,7 @@ impl<'a> Editor<'a> {
         layout: &Layout,
     ) -> Result<(), YamlError> {
         let (start, end) = (item.value.start, item.value.end);
-        let space = if start == end && item.after == Some(start) {
-            " "
-        } else {
-            ""
-        };
+        let space = if start == end && item.after == Some(start) { " " } else { "" };
         let text = format!("{space}{}", layout.value(value, self.source.eol)?);
         self.replace(start..end, text);
         Ok(())
@@ -348,8 +327,9 @@ impl<'a> Editor<'a> {
 
     /// The text of a range with the edits made so far.
     fn excerpt(&mut self, range: Range<usize>) -> Result<String, YamlError> {
-        // Stable: of insertions at one place, those of inner collections come first.
-        self.edits.sort_by_key(|edit| edit.range.start);
+        // Insertions go before a deletion that starts there. The sort is stable: of insertions at
+        // one place, those of inner collections come first.
+        self.edits.sort_by_key(|edit| (edit.range.start, edit.range.end));
         let mut text = String::new();
         let mut position = range.start;
         for edit in &self.edits {
@@ -396,17 +376,12 @@ impl<'a> Place<'a> {
     }
 
     fn floor(&self, at: usize) -> usize {
-        if at == 0 {
-            self.floor
-        } else {
-            self.items[at - 1].end()
-        }
+        if at == 0 { self.floor } else { self.items[at - 1].end() }
     }
 
     fn extent_end(&self, at: usize) -> usize {
         let last = at + 1 == self.items.len();
-        self.source
-            .extent_end(self.items[at].end(), self.column, last)
+        self.source.extent_end(self.items[at].end(), self.column, last)
     }
 }
 
@@ -441,9 +416,8 @@ fn kept(slots: &[Slot]) -> Vec<usize> {
     let mut runs: Vec<Vec<usize>> = Vec::new();
     for at in old {
         let position = runs.partition_point(|run| run.last() < Some(&at));
-        let mut run = position
-            .checked_sub(1)
-            .map_or_else(Vec::new, |shorter| runs[shorter].clone());
+        let mut run =
+            position.checked_sub(1).map_or_else(Vec::new, |shorter| runs[shorter].clone());
         run.push(at);
         match runs.get_mut(position) {
             Some(longer) => *longer = run,
@@ -464,19 +438,12 @@ fn slot_value<'v>(
         Slot::New(key) => key.as_deref(),
         Slot::Old(at) => collection.items[*at].key.as_deref(),
     };
-    let found = if collection.map {
-        key.and_then(|key| value.get(key))
-    } else {
-        value.get(position)
-    };
+    let found =
+        if collection.map { key.and_then(|key| value.get(key)) } else { value.get(position) };
     found.unwrap_or(&Value::Null)
 }
 
 fn unsupported() -> YamlError {
     let problem = "the change cannot be made in place".to_owned();
-    YamlError {
-        line: 0,
-        column: 0,
-        problem,
-    }
+    YamlError { line: 0, column: 0, problem }
 }

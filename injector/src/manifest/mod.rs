@@ -89,10 +89,8 @@ impl<'a> Manifest<'a> {
     ///
     /// Where an edit cannot be made in place, the whole pod template is written anew.
     pub fn edit(&self, edits: &[Edit<'_>]) -> Result<String, ManifestError> {
-        let edits: Vec<_> = edits
-            .iter()
-            .filter(|edit| edit.pod != self.pod(edit.template))
-            .collect();
+        let edits: Vec<_> =
+            edits.iter().filter(|edit| edit.pod != self.pod(edit.template)).collect();
         if edits.is_empty() {
             return Ok(self.source.text.to_owned());
         }
@@ -118,11 +116,7 @@ impl<'a> Manifest<'a> {
 
     fn read_text(text: &'a str, line: usize) -> Result<Self, ManifestError> {
         let source = Source::new(text);
-        let mut manifest = Self {
-            source,
-            value: Value::Null,
-            pods: Vec::new(),
-        };
+        let mut manifest = Self { source, value: Value::Null, pods: Vec::new() };
         let Some(root) = Node::parse(&source)? else {
             return Ok(manifest);
         };
@@ -153,9 +147,7 @@ impl<'a> Manifest<'a> {
         if yaml::parse(&text).map_err(problem)? == *value {
             return Ok(text);
         }
-        Err(ManifestError::Edit(
-            "the change cannot be made in place".to_owned(),
-        ))
+        Err(ManifestError::Edit("the change cannot be made in place".to_owned()))
     }
 }
 
@@ -167,7 +159,8 @@ fn may_hold_pods(root: &Node) -> bool {
     };
     match root.entry("kind").map(|item| &item.value.kind) {
         Some(Kind::Scalar(kind)) => pod_template::is_known(kind),
-        Some(_) => true,
+        Some(Kind::Alias(_)) => true,
+        Some(_) => false,
         None => collection.map && root.entry("<<").is_some(),
     }
 }
@@ -181,10 +174,7 @@ fn start_of(root: &Node, place: &[String]) -> usize {
         let next = if collection.map {
             node.entry(token)
         } else {
-            token
-                .parse()
-                .ok()
-                .and_then(|index: usize| collection.items.get(index))
+            token.parse().ok().and_then(|index: usize| collection.items.get(index))
         };
         let Some(item) = next else { break };
         node = &item.value;

@@ -42,18 +42,10 @@ fn look(
     place: &mut Vec<String>,
     found: &mut Vec<PodTemplate>,
 ) -> Result<(), ManifestError> {
-    let text = |pointer: &str| {
-        value
-            .pointer(pointer)
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-    };
+    let text = |pointer: &str| value.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let (api_version, kind) = (text("/apiVersion"), text("/kind"));
     if (api_version, kind) == ("v1", LIST) {
-        let items = value
-            .get("items")
-            .and_then(Value::as_array)
-            .map_or(&[][..], Vec::as_slice);
+        let items = value.get("items").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
         for (index, item) in items.iter().enumerate() {
             place.extend(["items".to_owned(), index.to_string()]);
             look(item, place, found)?;
@@ -61,9 +53,7 @@ fn look(
         }
         return Ok(());
     }
-    let known = KINDS
-        .iter()
-        .find(|known| (known.api_version, known.kind) == (api_version, kind));
+    let known = KINDS.iter().find(|known| (known.api_version, known.kind) == (api_version, kind));
     let Some(known) = known else { return Ok(()) };
     let name = match text("/metadata/name") {
         "" => text("/metadata/generateName"),
@@ -75,10 +65,7 @@ fn look(
         name: name.to_owned(),
         namespace: text("/metadata/namespace").to_owned(),
     };
-    let pod = known
-        .template
-        .iter()
-        .try_fold(value, |value, key| value.get(key));
+    let pod = known.template.iter().try_fold(value, |value, key| value.get(key));
     if !pod.is_some_and(Value::is_object) {
         let template = known.template.join(".");
         return Err(ManifestError::NoTemplate { workload, template });
@@ -86,12 +73,7 @@ fn look(
     let outer = place.len();
     let inner = known.template.iter().map(|&key| key.to_owned());
     let place = place.iter().cloned().chain(inner).collect();
-    found.push(PodTemplate {
-        workload,
-        place,
-        line: 0,
-        outer,
-    });
+    found.push(PodTemplate { workload, place, line: 0, outer });
     Ok(())
 }
 
@@ -107,49 +89,17 @@ const TEMPLATE: &[&str] = &["spec", "template"];
 
 /// The kinds that Istio's `kube-inject` knows, in their current API versions.
 const KINDS: &[Known] = &[
-    Known {
-        api_version: "apps.openshift.io/v1",
-        kind: "DeploymentConfig",
-        template: TEMPLATE,
-    },
-    Known {
-        api_version: "apps/v1",
-        kind: "DaemonSet",
-        template: TEMPLATE,
-    },
-    Known {
-        api_version: "apps/v1",
-        kind: "Deployment",
-        template: TEMPLATE,
-    },
-    Known {
-        api_version: "apps/v1",
-        kind: "ReplicaSet",
-        template: TEMPLATE,
-    },
-    Known {
-        api_version: "apps/v1",
-        kind: "StatefulSet",
-        template: TEMPLATE,
-    },
+    Known { api_version: "apps.openshift.io/v1", kind: "DeploymentConfig", template: TEMPLATE },
+    Known { api_version: "apps/v1", kind: "DaemonSet", template: TEMPLATE },
+    Known { api_version: "apps/v1", kind: "Deployment", template: TEMPLATE },
+    Known { api_version: "apps/v1", kind: "ReplicaSet", template: TEMPLATE },
+    Known { api_version: "apps/v1", kind: "StatefulSet", template: TEMPLATE },
     Known {
         api_version: "batch/v1",
         kind: "CronJob",
         template: &["spec", "jobTemplate", "spec", "template"],
     },
-    Known {
-        api_version: "batch/v1",
-        kind: "Job",
-        template: TEMPLATE,
-    },
-    Known {
-        api_version: "v1",
-        kind: "Pod",
-        template: &[],
-    },
-    Known {
-        api_version: "v1",
-        kind: "ReplicationController",
-        template: TEMPLATE,
-    },
+    Known { api_version: "batch/v1", kind: "Job", template: TEMPLATE },
+    Known { api_version: "v1", kind: "Pod", template: &[] },
+    Known { api_version: "v1", kind: "ReplicationController", template: TEMPLATE },
 ];

@@ -19,16 +19,10 @@ pub(super) struct Style {
 impl Style {
     /// Reads it off a document.
     pub(super) fn of(source: &Source<'_>, root: &Node) -> Self {
-        let mut style = Seen {
-            step: None,
-            dash: None,
-        };
+        let mut style = Seen { step: None, dash: None };
         style.look(source, root);
         let step = style.step.unwrap_or(2);
-        Self {
-            step,
-            dash: style.dash.unwrap_or(0),
-        }
+        Self { step, dash: style.dash.unwrap_or(0) }
     }
 
     /// What follows `key:` for a value, its further lines indented relative to the key.
@@ -47,10 +41,7 @@ impl Style {
     /// What follows a dash for a value, its further lines indented relative to the dash.
     pub(super) fn item_value(&self, value: &Value) -> Result<String, YamlError> {
         if is_block(value) {
-            return Ok(format!(
-                " {}",
-                self.below_dash(value)?.trim_start_matches(' ')
-            ));
+            return Ok(format!(" {}", self.below_dash(value)?.trim_start_matches(' ')));
         }
         scalar(value)
     }
@@ -64,12 +55,7 @@ impl Style {
             Value::Object(entries) if !entries.is_empty() => {
                 Ok(indented(&self.lines(value)?, self.step))
             }
-            _ => Ok(format!(
-                "{:1$}{2}",
-                "",
-                self.step,
-                scalar(value)?.trim_start_matches(' ')
-            )),
+            _ => Ok(format!("{:1$}{2}", "", self.step, scalar(value)?.trim_start_matches(' '))),
         }
     }
 
@@ -78,12 +64,7 @@ impl Style {
         if is_block(value) {
             return Ok(indented(&self.lines(value)?, DASH.len()));
         }
-        Ok(format!(
-            "{:1$}{2}",
-            "",
-            DASH.len(),
-            scalar(value)?.trim_start_matches(' ')
-        ))
+        Ok(format!("{:1$}{2}", "", DASH.len(), scalar(value)?.trim_start_matches(' ')))
     }
 
     /// A collection's items, or a scalar, from column 0.
@@ -95,7 +76,10 @@ impl Style {
             }
             Value::Object(entries) if !entries.is_empty() => {
                 let entry = |(key, value): (&String, &Value)| self.entry(key, value);
-                entries.iter().map(entry).collect::<Result<_, _>>()?
+                // A name tells what the lines below it are about.
+                let (name, rest): (Vec<_>, Vec<_>) =
+                    entries.iter().partition(|(key, _)| *key == "name");
+                name.into_iter().chain(rest).map(entry).collect::<Result<_, _>>()?
             }
             _ => return Ok(scalar(value)?.trim_start_matches(' ').to_owned()),
         };
@@ -125,23 +109,15 @@ impl Layout {
         if source.text[bracket..first.start].contains('\n') {
             let indent = source.line_indent(first.start);
             let outer = source.line_indent(bracket);
-            let step = indent
-                .strip_prefix(outer)
-                .filter(|step| !step.is_empty())
-                .unwrap_or("  ");
-            return Self::Lines {
-                indent: indent.to_owned(),
-                step: step.to_owned(),
-            };
+            let step = indent.strip_prefix(outer).filter(|step| !step.is_empty()).unwrap_or("  ");
+            return Self::Lines { indent: indent.to_owned(), step: step.to_owned() };
         }
         let mark = |item: &Item| match item.after {
             Some(after) => Some(after),
             None => (source.byte(item.end()) == Some(b',')).then_some(item.end() + 1),
         };
         let mut marks = collection.items.iter().filter_map(mark);
-        Self::Line {
-            spaces: marks.all(|at| source.byte(at) == Some(b' ')),
-        }
+        Self::Line { spaces: marks.all(|at| source.byte(at) == Some(b' ')) }
     }
 
     /// What stands between two items.
@@ -167,16 +143,8 @@ impl Layout {
 
     /// `"key": value`.
     pub(super) fn entry(&self, key: &str, value: &Value, eol: &str) -> Result<String, YamlError> {
-        let colon = if matches!(self, Self::Line { spaces: false }) {
-            ":"
-        } else {
-            ": "
-        };
-        Ok(format!(
-            "{}{colon}{}",
-            Value::from(key),
-            self.value(value, eol)?
-        ))
+        let colon = if matches!(self, Self::Line { spaces: false }) { ":" } else { ": " };
+        Ok(format!("{}{colon}{}", Value::from(key), self.value(value, eol)?))
     }
 }
 
@@ -226,11 +194,7 @@ fn scalar(value: &Value) -> Result<String, YamlError> {
 
 fn json(value: &Value, formatter: impl Formatter) -> Result<String, YamlError> {
     let mut out = Vec::new();
-    let failed = |problem: String| YamlError {
-        line: 0,
-        column: 0,
-        problem,
-    };
+    let failed = |problem: String| YamlError { line: 0, column: 0, problem };
     serde::Serialize::serialize(value, &mut Serializer::with_formatter(&mut out, formatter))
         .map_err(|error| failed(error.to_string()))?;
     String::from_utf8(out).map_err(|error| failed(error.to_string()))
@@ -245,11 +209,7 @@ impl Formatter for Spaced {
         writer: &mut W,
         first: bool,
     ) -> std::io::Result<()> {
-        if first {
-            Ok(())
-        } else {
-            writer.write_all(b", ")
-        }
+        if first { Ok(()) } else { writer.write_all(b", ") }
     }
 
     fn begin_object_key<W: ?Sized + std::io::Write>(
@@ -257,11 +217,7 @@ impl Formatter for Spaced {
         writer: &mut W,
         first: bool,
     ) -> std::io::Result<()> {
-        if first {
-            Ok(())
-        } else {
-            writer.write_all(b", ")
-        }
+        if first { Ok(()) } else { writer.write_all(b", ") }
     }
 
     fn begin_object_value<W: ?Sized + std::io::Write>(

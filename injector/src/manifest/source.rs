@@ -13,10 +13,7 @@ impl<'a> Source<'a> {
     /// Wraps a text; its first line break decides which line break it uses.
     pub(super) fn new(text: &'a str) -> Self {
         let crlf = text.find('\n').is_some_and(|at| text[..at].ends_with('\r'));
-        Self {
-            text,
-            eol: if crlf { "\r\n" } else { "\n" },
-        }
+        Self { text, eol: if crlf { "\r\n" } else { "\n" } }
     }
 
     /// The byte at an offset.
@@ -40,10 +37,7 @@ impl<'a> Source<'a> {
     /// The offset of the start of the line.
     pub(super) fn line_start(&self, position: usize) -> usize {
         let before = &self.text.as_bytes()[..position];
-        let start = before
-            .iter()
-            .rposition(|&byte| byte == b'\n')
-            .map_or(0, |at| at + 1);
+        let start = before.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
         if start == 0 && self.text.starts_with(BOM) && position >= BOM.len_utf8() {
             return BOM.len_utf8();
         }
@@ -64,9 +58,7 @@ impl<'a> Source<'a> {
 
     /// Whether nothing but spaces stands before an offset in its line.
     pub(super) fn first_in_line(&self, position: usize) -> bool {
-        self.text[self.line_start(position)..position]
-            .bytes()
-            .all(|byte| byte == b' ')
+        self.text[self.line_start(position)..position].bytes().all(|byte| byte == b' ')
     }
 
     /// The space at the start of the line.
@@ -89,11 +81,7 @@ impl<'a> Source<'a> {
     /// The offset after white space, comments, and the comma between two items in brackets.
     pub(super) fn skip_comma(&self, position: usize) -> usize {
         let next = self.skip_trivia(position);
-        if self.byte(next) == Some(b',') {
-            self.skip_trivia(next + 1)
-        } else {
-            next
-        }
+        if self.byte(next) == Some(b',') { self.skip_trivia(next + 1) } else { next }
     }
 
     /// The offset after anchors and tags.
@@ -102,11 +90,7 @@ impl<'a> Source<'a> {
         while matches!(self.byte(position), Some(b'&' | b'!')) {
             let verbatim = self.text[position..].starts_with("!<");
             let ends = |c: char| {
-                if verbatim {
-                    c == '>'
-                } else {
-                    c.is_ascii_whitespace()
-                }
+                if verbatim { c == '>' } else { c.is_ascii_whitespace() }
             };
             let length = self.text[position..].find(ends).unwrap_or(0) + usize::from(verbatim);
             if length == 0 {
@@ -120,9 +104,7 @@ impl<'a> Source<'a> {
     /// Whether the `?` of an explicit key stands here.
     pub(super) fn is_question_mark(&self, position: usize) -> bool {
         self.byte(position) == Some(b'?')
-            && self
-                .byte(position + 1)
-                .is_none_or(|byte| byte.is_ascii_whitespace())
+            && self.byte(position + 1).is_none_or(|byte| byte.is_ascii_whitespace())
     }
 
     /// The end of a block scalar that starts (with anchor and tag) at `start`: the end of its
@@ -130,15 +112,14 @@ impl<'a> Source<'a> {
     pub(super) fn block_scalar_end(&self, start: usize, span_end: usize) -> usize {
         let header = self.skip_properties(start);
         let header_end = self.line_end(header.min(self.text.len()));
-        let marks = self.text[header..header_end]
-            .split('#')
-            .next()
-            .unwrap_or_default();
+        let marks = self.text[header..header_end].split('#').next().unwrap_or_default();
         if span_end <= header_end {
             return header_end;
         }
         let body = &self.text[header_end..span_end];
         let kept = if marks.contains('+') {
+            // The reader's place may end in the space before what follows.
+            let body = body.trim_end_matches(' ');
             let body = body.strip_suffix('\n').unwrap_or(body);
             body.strip_suffix('\r').unwrap_or(body)
         } else {

@@ -89,17 +89,11 @@ impl Node {
             let range = span.byte_range().unwrap_or_default();
             events.push((event, range.start, range.end));
         }
-        let mut builder = Builder {
-            source,
-            events: events.into_iter().peekable(),
-            depth: 0,
-        };
+        let mut builder = Builder { source, events: events.into_iter().peekable(), depth: 0 };
         while let Some((event, start, end)) = builder.events.next() {
             if let Event::DocumentStart(explicit, _) = event {
                 let from = if explicit { end } else { start };
-                return builder
-                    .node(from)
-                    .map(|node| node.filter(|node| !node.is_nothing()));
+                return builder.node(from).map(|node| node.filter(|node| !node.is_nothing()));
             }
         }
         Ok(None)
@@ -149,64 +143,29 @@ impl Builder<'_> {
             return Ok(None);
         };
         let place = |anchor: usize, tagged: bool| {
-            if anchor != 0 || tagged {
-                self.source.skip_trivia(from)
-            } else {
-                start
-            }
+            if anchor != 0 || tagged { self.source.skip_trivia(from) } else { start }
         };
         let node = match event {
-            Event::Alias(id) => Node {
-                start,
-                end,
-                anchor: 0,
-                kind: Kind::Alias(id),
-            },
+            Event::Alias(id) => Node { start, end, anchor: 0, kind: Kind::Alias(id) },
             Event::Scalar(text, style, anchor, tag) => {
                 let block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
                 let first = place(anchor, tag.is_some() || block);
-                let end = if block {
-                    self.source.block_scalar_end(first, end)
-                } else {
-                    end
-                };
+                let end = if block { self.source.block_scalar_end(first, end) } else { end };
                 // The reader gives an empty scalar a text, and a place before the colon.
                 let empty = style == ScalarStyle::Plain && start == end;
-                let text = if empty {
-                    String::new()
-                } else {
-                    text.into_owned()
-                };
-                let (first, end) = if empty {
-                    (first.max(from), end.max(from))
-                } else {
-                    (first, end)
-                };
-                Node {
-                    start: first,
-                    end,
-                    anchor,
-                    kind: Kind::Scalar(text),
-                }
+                let text = if empty { String::new() } else { text.into_owned() };
+                let (first, end) =
+                    if empty { (first.max(from), end.max(from)) } else { (first, end) };
+                Node { start: first, end, anchor, kind: Kind::Scalar(text) }
             }
             Event::SequenceStart(style, anchor, tag) => {
-                let at = Opening {
-                    from,
-                    start,
-                    end,
-                    anchor,
-                    properties: anchor != 0 || tag.is_some(),
-                };
+                let at =
+                    Opening { from, start, end, anchor, properties: anchor != 0 || tag.is_some() };
                 self.nested(|this| this.sequence(style == StructureStyle::Flow, &at))?
             }
             Event::MappingStart(style, anchor, tag) => {
-                let at = Opening {
-                    from,
-                    start,
-                    end,
-                    anchor,
-                    properties: anchor != 0 || tag.is_some(),
-                };
+                let at =
+                    Opening { from, start, end, anchor, properties: anchor != 0 || tag.is_some() };
                 self.nested(|this| this.mapping(style == StructureStyle::Flow, &at))?
             }
             _ => return Ok(None),
@@ -217,11 +176,7 @@ impl Builder<'_> {
     fn sequence(&mut self, flow: bool, at: &Opening) -> Result<Node, YamlError> {
         let start = at.node_start(self.source, flow);
         let mut items = Vec::new();
-        let mut position = if flow {
-            at.end
-        } else {
-            at.content(self.source, start)
-        };
+        let mut position = if flow { at.end } else { at.content(self.source, start) };
         loop {
             if let Some(end) = self.closing() {
                 let end = if flow { end } else { position };
@@ -236,13 +191,7 @@ impl Builder<'_> {
             let value = self.child(after.unwrap_or(first))?;
             position = value.end.max(after.unwrap_or(value.start));
             let start = if flow { value.start } else { first };
-            items.push(Item {
-                start,
-                after,
-                key: None,
-                explicit: false,
-                value,
-            });
+            items.push(Item { start, after, key: None, explicit: false, value });
         }
     }
 
@@ -250,11 +199,7 @@ impl Builder<'_> {
         let braces = flow && self.source.byte(at.start) == Some(b'{');
         let start = at.node_start(self.source, braces);
         let mut items = Vec::new();
-        let mut position = if braces {
-            at.end
-        } else {
-            at.content(self.source, start)
-        };
+        let mut position = if braces { at.end } else { at.content(self.source, start) };
         loop {
             if let Some(end) = self.closing() {
                 let end = if braces { end } else { position };
@@ -298,11 +243,7 @@ impl Builder<'_> {
 
     fn expect(&self, byte: u8, position: usize) -> Result<usize, YamlError> {
         let found = self.source.skip_trivia(position);
-        if self.source.byte(found) == Some(byte) {
-            Ok(found)
-        } else {
-            Err(self.unsupported(found))
-        }
+        if self.source.byte(found) == Some(byte) { Ok(found) } else { Err(self.unsupported(found)) }
     }
 
     fn nested(
@@ -320,19 +261,12 @@ impl Builder<'_> {
     }
 
     fn unsupported(&self, position: usize) -> YamlError {
-        self.error(
-            position,
-            "a layout that cannot be edited in place".to_owned(),
-        )
+        self.error(position, "a layout that cannot be edited in place".to_owned())
     }
 
     fn error(&self, position: usize, problem: String) -> YamlError {
         let (line, column) = self.source.place(position);
-        YamlError {
-            line,
-            column,
-            problem,
-        }
+        YamlError { line, column, problem }
     }
 }
 
@@ -346,19 +280,8 @@ impl Node {
         items: Vec<Item>,
     ) -> Self {
         let slots = (0..items.len()).map(Slot::Old).collect();
-        let collection = Collection {
-            map,
-            flow,
-            items,
-            slots,
-            dirty: false,
-        };
-        Self {
-            start,
-            end,
-            anchor,
-            kind: Kind::Collection(collection),
-        }
+        let collection = Collection { map, flow, items, slots, dirty: false };
+        Self { start, end, anchor, kind: Kind::Collection(collection) }
     }
 }
 
@@ -374,20 +297,12 @@ struct Opening {
 impl Opening {
     /// A block collection has no mark of its own: it starts with its first dash or key.
     fn node_start(&self, source: &Source<'_>, bracket: bool) -> usize {
-        if bracket && !self.properties {
-            self.start
-        } else {
-            source.skip_trivia(self.from)
-        }
+        if bracket && !self.properties { self.start } else { source.skip_trivia(self.from) }
     }
 
     /// The offset after anchor and tag.
     fn content(&self, source: &Source<'_>, start: usize) -> usize {
-        if self.properties {
-            source.skip_properties(start)
-        } else {
-            start
-        }
+        if self.properties { source.skip_properties(start) } else { start }
     }
 }
 
