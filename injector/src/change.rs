@@ -39,7 +39,6 @@ impl Change {
     pub fn then(self, later: Self) -> Self {
         match (self, later) {
             (earlier, Self::Kept) => earlier,
-            (Self::Kept, later) => later,
             // What is below a value that was set or put anew is part of that value.
             (Self::Set, Self::Object(_) | Self::List(_)) => Self::Set,
             (Self::Object(mut members), Self::Object(later)) => {
@@ -66,10 +65,7 @@ impl Change {
     pub fn item(index: usize, change: Self) -> Self {
         match change {
             Self::Kept => Self::Kept,
-            change => Self::List(ListChange {
-                origins: None,
-                items: [(index, change)].into(),
-            }),
+            change => Self::List(ListChange { origins: None, items: [(index, change)].into() }),
         }
     }
 
@@ -77,24 +73,13 @@ impl Change {
     /// what was done to those that were there before, by present index.
     pub fn list(origins: Vec<Option<usize>>, before: usize, items: BTreeMap<usize, Self>) -> Self {
         let in_place = origins.len() == before
-            && origins
-                .iter()
-                .enumerate()
-                .all(|(index, origin)| *origin == Some(index));
-        let items: BTreeMap<_, _> = items
-            .into_iter()
-            .filter(|(_, change)| *change != Self::Kept)
-            .collect();
+            && origins.iter().enumerate().all(|(index, origin)| *origin == Some(index));
+        let items: BTreeMap<_, _> =
+            items.into_iter().filter(|(_, change)| *change != Self::Kept).collect();
         match (in_place, items.is_empty()) {
             (true, true) => Self::Kept,
-            (true, false) => Self::List(ListChange {
-                origins: None,
-                items,
-            }),
-            (false, _) => Self::List(ListChange {
-                origins: Some(origins),
-                items,
-            }),
+            (true, false) => Self::List(ListChange { origins: None, items }),
+            (false, _) => Self::List(ListChange { origins: Some(origins), items }),
         }
     }
 }
@@ -134,21 +119,15 @@ impl ListChange {
         }
         let origins = match &self.origins {
             None => moves,
-            Some(origins) => moves
-                .into_iter()
-                .map(|between| between.and_then(|index| origins[index]))
-                .collect(),
+            Some(origins) => {
+                moves.into_iter().map(|between| between.and_then(|index| origins[index])).collect()
+            }
         };
-        Self {
-            origins: Some(origins),
-            items,
-        }
+        Self { origins: Some(origins), items }
     }
 
     fn was_there(&self, index: usize) -> bool {
-        self.origins
-            .as_ref()
-            .is_none_or(|origins| origins[index].is_some())
+        self.origins.as_ref().is_none_or(|origins| origins[index].is_some())
     }
 }
 
@@ -162,15 +141,20 @@ pub struct Draft {
 impl Draft {
     /// Starts from a value.
     pub fn new(value: Value) -> Self {
-        Self {
-            value,
-            change: Change::Kept,
-        }
+        Self { value, change: Change::Kept }
     }
 
     /// The value as it is now.
     pub fn value(&self) -> &Value {
         &self.value
+    }
+
+    /// What is at the end of a path.
+    pub fn at(&self, path: &[Step<'_>]) -> Option<&Value> {
+        path.iter().try_fold(&self.value, |value, step| match step {
+            Step::Index(index) => value.get(index),
+            Step::Key(key) => value.get(key),
+        })
     }
 
     /// The value and what was done to it since the start.
@@ -194,14 +178,8 @@ impl Draft {
 
     /// Removes the member of an object, if it is there.
     pub fn remove(&mut self, path: &[Step<'_>], key: &str) {
-        let parent = path
-            .iter()
-            .try_fold(&mut self.value, |value, step| step.of_mut(value));
-        if parent
-            .and_then(Value::as_object_mut)
-            .and_then(|parent| parent.remove(key))
-            .is_some()
-        {
+        let parent = path.iter().try_fold(&mut self.value, |value, step| step.of_mut(value));
+        if parent.and_then(Value::as_object_mut).and_then(|parent| parent.remove(key)).is_some() {
             let mut change = Change::member(key, Change::Removed);
             for step in path.iter().rev() {
                 change = step.change(change);
@@ -213,9 +191,7 @@ impl Draft {
     /// Puts the items of a list into another order: for each place the present index of the item
     /// that goes there, every index once.
     pub fn reorder(&mut self, path: &[Step<'_>], order: &[usize]) {
-        let list = path
-            .iter()
-            .try_fold(&mut self.value, |value, step| step.of_mut(value));
+        let list = path.iter().try_fold(&mut self.value, |value, step| step.of_mut(value));
         let Some(list) = list.and_then(Value::as_array_mut) else {
             return;
         };
@@ -231,9 +207,7 @@ impl Draft {
 
     /// Appends an item to a list, which is made where it is missing.
     pub fn push(&mut self, path: &[Step<'_>], item: Value) {
-        let list = path
-            .iter()
-            .try_fold(&mut self.value, |value, step| step.of_mut(value));
+        let list = path.iter().try_fold(&mut self.value, |value, step| step.of_mut(value));
         let Some(list) = list.and_then(Value::as_array_mut) else {
             return self.set(path, Value::Array(vec![item]));
         };
@@ -293,10 +267,7 @@ fn set(target: &mut Value, path: &[Step<'_>], value: Value) -> Change {
         *target = value;
         return Change::Set;
     };
-    if let Some(inner) = step
-        .of_mut(target)
-        .filter(|inner| !inner.is_null() || rest.is_empty())
-    {
+    if let Some(inner) = step.of_mut(target).filter(|inner| !inner.is_null() || rest.is_empty()) {
         return step.change(set(inner, rest, value));
     }
     let Step::Key(key) = step else {

@@ -55,11 +55,8 @@ pub fn decide(config: &InjectConfig, rules: Rules, pod: &Value, namespace: &str)
     };
     if let Policy::Unknown(policy) = policy {
         return Decision::Skip(
-            Reason::new(
-                "unknown_policy",
-                format!("the configuration's policy is {policy:?}"),
-            )
-            .with_hint("policy is enabled or disabled"),
+            Reason::new("unknown_policy", format!("the configuration's policy is {policy:?}"))
+                .with_hint("policy is enabled or disabled"),
         );
     }
     match Switch::of(metadata) {
@@ -76,11 +73,7 @@ pub fn decide(config: &InjectConfig, rules: Rules, pod: &Value, namespace: &str)
 }
 
 fn by_configuration(config: &InjectConfig, labels: &Value) -> Decision {
-    if config
-        .never_inject_selector
-        .iter()
-        .any(|selector| selector.selects(labels))
-    {
+    if config.never_inject_selector.iter().any(|selector| selector.selects(labels)) {
         return Decision::Skip(
             Reason::new(
                 "never_inject_selector",
@@ -91,11 +84,7 @@ fn by_configuration(config: &InjectConfig, labels: &Value) -> Decision {
             ),
         );
     }
-    if config
-        .always_inject_selector
-        .iter()
-        .any(|selector| selector.selects(labels))
-    {
+    if config.always_inject_selector.iter().any(|selector| selector.selects(labels)) {
         return Decision::Inject;
     }
     match config.policy {
@@ -108,10 +97,7 @@ fn by_configuration(config: &InjectConfig, labels: &Value) -> Decision {
 }
 
 fn opted_out(word: &'static str, place: &str) -> Reason {
-    Reason::new(
-        word,
-        format!("{place} sidecar.istio.io/inject of the pod is \"false\""),
-    )
+    Reason::new(word, format!("{place} sidecar.istio.io/inject of the pod is \"false\""))
 }
 
 /// What the pod itself says; its label, even an empty one, stands before its annotation.
@@ -138,12 +124,8 @@ impl Switch {
 /// The label and annotation by which a pod opts in or out.
 pub const INJECT: &str = "sidecar.istio.io/inject";
 
-const IGNORED_NAMESPACES: [&str; 4] = [
-    "kube-system",
-    "kube-public",
-    "kube-node-lease",
-    "local-path-storage",
-];
+const IGNORED_NAMESPACES: [&str; 4] =
+    ["kube-system", "kube-public", "kube-node-lease", "local-path-storage"];
 
 #[cfg(test)]
 mod tests {
@@ -168,11 +150,7 @@ mod tests {
         let annotated =
             |value: &str| json!({"metadata": {"annotations": {INJECT: value}}, "spec": {}});
         for (config, pod, expected) in [
-            (
-                "policy: enabled",
-                json!({"metadata": {}, "spec": {}}),
-                "inject",
-            ),
+            ("policy: enabled", json!({"metadata": {}, "spec": {}}), "inject"),
             (
                 "policy: enabled",
                 json!({"metadata": {}, "spec": {"hostNetwork": true}}),
@@ -183,32 +161,12 @@ mod tests {
                 json!({"metadata": {"namespace": "kube-system"}, "spec": {}}),
                 "ignored_namespace",
             ),
-            (
-                "policy: disabled",
-                json!({"metadata": {}, "spec": {}}),
-                "policy_disabled",
-            ),
-            (
-                "policy: sometimes",
-                labels(json!({INJECT: "true"})),
-                "unknown_policy",
-            ),
-            (
-                "policy: disabled",
-                labels(json!({INJECT: "true"})),
-                "inject",
-            ),
+            ("policy: disabled", json!({"metadata": {}, "spec": {}}), "policy_disabled"),
+            ("policy: sometimes", labels(json!({INJECT: "true"})), "unknown_policy"),
+            ("policy: disabled", labels(json!({INJECT: "true"})), "inject"),
             ("policy: disabled", annotated("true"), "inject"),
-            (
-                "policy: enabled",
-                labels(json!({INJECT: "false"})),
-                "opted_out_by_label",
-            ),
-            (
-                "policy: enabled",
-                annotated("false"),
-                "opted_out_by_annotation",
-            ),
+            ("policy: enabled", labels(json!({INJECT: "false"})), "opted_out_by_label"),
+            ("policy: enabled", annotated("false"), "opted_out_by_annotation"),
             ("policy: enabled", annotated("no"), "inject"),
             ("policy: disabled", annotated("yes"), "policy_disabled"),
             (
@@ -216,29 +174,13 @@ mod tests {
                 json!({"metadata": {"labels": {INJECT: ""}, "annotations": {INJECT: "false"}}, "spec": {}}),
                 "inject",
             ),
-            (
-                never,
-                labels(json!({"app": "web"})),
-                "never_inject_selector",
-            ),
-            (
-                never,
-                labels(json!({"app": "web", INJECT: "true"})),
-                "inject",
-            ),
+            (never, labels(json!({"app": "web"})), "never_inject_selector"),
+            (never, labels(json!({"app": "web", INJECT: "true"})), "inject"),
             (always, labels(json!({"app": "any"})), "inject"),
             (always, labels(json!({})), "policy_disabled"),
-            (
-                "policy: enabled\nneverInjectSelector: [{}]",
-                labels(json!({"app": "web"})),
-                "inject",
-            ),
+            ("policy: enabled\nneverInjectSelector: [{}]", labels(json!({"app": "web"})), "inject"),
         ] {
-            assert_eq!(
-                word(config, Rules::Admission, pod.clone()),
-                expected,
-                "{config}: {pod}"
-            );
+            assert_eq!(word(config, Rules::Admission, pod.clone()), expected, "{config}: {pod}");
         }
     }
 
@@ -248,9 +190,6 @@ mod tests {
         let never = "policy: disabled\nneverInjectSelector: [{matchLabels: {app: web}}]";
         assert_eq!(word(never, Rules::Manual, plain), "inject");
         let out = json!({"metadata": {"annotations": {INJECT: "false"}}, "spec": {}});
-        assert_eq!(
-            word("policy: enabled", Rules::Manual, out),
-            "opted_out_by_annotation"
-        );
+        assert_eq!(word("policy: enabled", Rules::Manual, out), "opted_out_by_annotation");
     }
 }

@@ -5,7 +5,6 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::overlay::PROXY;
 use crate::postprocess::{CONTAINERS, INIT_CONTAINERS, prometheus};
 use crate::settings::annotations::key;
 
@@ -25,11 +24,7 @@ impl Earlier {
 
     /// Whether a container of this name was injected into this list.
     pub fn injected(&self, list: &str, name: &str) -> bool {
-        let names = if list == CONTAINERS {
-            &self.containers
-        } else {
-            &self.init_containers
-        };
+        let names = if list == CONTAINERS { &self.containers } else { &self.init_containers };
         names.iter().flatten().any(|injected| injected == name)
     }
 }
@@ -42,27 +37,16 @@ pub fn without<'a>(pod: &'a Value, earlier: Option<&Earlier>, status_port: u16) 
     };
     let mut pod = pod.clone();
     let overrides = Overrides::of_pod(&pod);
-    for (list, own) in [
-        (CONTAINERS, overrides.containers),
-        (INIT_CONTAINERS, overrides.init),
-    ] {
+    for (list, own) in [(CONTAINERS, overrides.containers), (INIT_CONTAINERS, overrides.init)] {
         let Some(containers) = pod["spec"][list].as_array_mut() else {
             continue;
         };
         containers.retain(|container| {
-            !container["name"]
-                .as_str()
-                .is_some_and(|name| earlier.injected(list, name))
+            !container["name"].as_str().is_some_and(|name| earlier.injected(list, name))
         });
-        let own = own
-            .into_iter()
-            .filter(|own| own["name"] != PROXY || list == CONTAINERS);
         let missing: Vec<_> = own
-            .filter(|own| {
-                !containers
-                    .iter()
-                    .any(|present| present["name"] == own["name"])
-            })
+            .into_iter()
+            .filter(|own| !containers.iter().any(|present| present["name"] == own["name"]))
             .collect();
         containers.extend(missing);
     }
@@ -91,8 +75,7 @@ impl Overrides {
     /// Reads the annotation; empty where the pod has none.
     pub fn of_pod(pod: &Value) -> Self {
         let text = pod["metadata"]["annotations"][key::OVERRIDES].as_str();
-        text.and_then(|text| serde_json::from_str(text).ok())
-            .unwrap_or_default()
+        text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
     }
 
     /// Whether there are none.
@@ -102,13 +85,8 @@ impl Overrides {
 
     /// The annotation's value.
     pub fn to_json(&self) -> String {
-        let lists = [
-            ("containers", &self.containers),
-            ("initContainers", &self.init),
-        ];
-        let lists = lists
-            .into_iter()
-            .filter(|(_, containers)| !containers.is_empty());
+        let lists = [("containers", &self.containers), ("initContainers", &self.init)];
+        let lists = lists.into_iter().filter(|(_, containers)| !containers.is_empty());
         let lists = lists.map(|(name, list)| (name.to_owned(), Value::Array(list.clone())));
         Value::Object(lists.collect::<Map<_, _>>()).to_string()
     }

@@ -122,12 +122,8 @@ fn inject_into(
     let settings = context.settings;
     let mut draft = Draft::new(target.pod.clone());
     let injected = overlay_all(&mut draft, context)?;
-    overrides::reapply(&mut draft, context, target.pod, &injected, earlier).map_err(|source| {
-        InjectError::Merge {
-            template: key::OVERRIDES.to_owned(),
-            source,
-        }
-    })?;
+    overrides::reapply(&mut draft, context, target.pod, &injected, earlier)
+        .map_err(|source| InjectError::Merge { template: key::OVERRIDES.to_owned(), source })?;
     let variables = path_env::variables(context, target.path_env);
     path_env::apply(&mut draft, &variables);
     prometheus::merge(&mut draft, context)
@@ -141,20 +137,12 @@ fn inject_into(
         &settings.inject.injected_annotations,
     );
     let hold = context.proxy_config.hold_application_until_proxy_starts()
-        || settings
-            .values
-            .global
-            .proxy
-            .hold_application_until_proxy_starts
-            .on();
-    order::apply(&mut draft, hold);
+        || settings.values.global.proxy.hold_application_until_proxy_starts.on();
+    order::containers(&mut draft, hold);
+    order::proxy_env(&mut draft, &variables);
     let (pod, change) = draft.finish();
     let patch = patch::write(target.pod, &pod, &change);
-    Ok(Outcome::Injected(Box::new(Injection {
-        pod,
-        patch,
-        warnings,
-    })))
+    Ok(Outcome::Injected(Box::new(Injection { pod, patch, warnings })))
 }
 
 /// Puts every overlay over the pod, one after the other; returns what they are together.
@@ -162,10 +150,7 @@ fn overlay_all(draft: &mut Draft, context: &Context<'_>) -> Result<Value, Inject
     let mut injected = Value::Object(serde_json::Map::new());
     for template in templates(context) {
         let overlay = overlay::make(&template, context).map_err(InjectError::Overlay)?;
-        let failed = |source| InjectError::Merge {
-            template: template.clone(),
-            source,
-        };
+        let failed = |source| InjectError::Merge { template: template.clone(), source };
         merge(&mut injected, overlay.clone()).map_err(failed)?;
         move_proxy(draft, &overlay);
         draft.edit(|pod| merge(pod, overlay)).map_err(failed)?;
@@ -178,28 +163,22 @@ fn templates(context: &Context<'_>) -> Vec<String> {
     let config = &context.settings.inject;
     let named = context.annotations.get(key::TEMPLATES);
     let names: Vec<String> = match named {
-        Some(names) => names
-            .split(',')
-            .map(|name| name.trim().to_owned())
-            .collect(),
+        Some(names) => names.split(',').map(|name| name.trim().to_owned()).collect(),
         None => config.default_templates().to_vec(),
     };
-    let resolved = names
-        .into_iter()
-        .flat_map(|name| match config.aliases.get(&name) {
-            Some(names) => names.clone(),
-            None => vec![name],
-        });
+    let resolved = names.into_iter().flat_map(|name| match config.aliases.get(&name) {
+        Some(names) => names.clone(),
+        None => vec![name],
+    });
     resolved.collect()
 }
 
 /// A proxy that the user wrote into one list of containers goes where the overlay has it, so that
 /// the pod does not end up with two.
 fn move_proxy(draft: &mut Draft, overlay: &Value) {
-    let (Some((to, _)), Some((from, index))) = (
-        postprocess::find_proxy(overlay),
-        postprocess::find_proxy(draft.value()),
-    ) else {
+    let (Some((to, _)), Some((from, index))) =
+        (postprocess::find_proxy(overlay), postprocess::find_proxy(draft.value()))
+    else {
         return;
     };
     if from == to {
@@ -212,10 +191,7 @@ fn move_proxy(draft: &mut Draft, overlay: &Value) {
         };
         let before = list.len();
         proxy = list.remove(index);
-        let origins = (0..before)
-            .filter(|place| *place != index)
-            .map(Some)
-            .collect();
+        let origins = (0..before).filter(|place| *place != index).map(Some).collect();
         let change = Change::list(origins, before, std::collections::BTreeMap::new());
         Ok(Change::member("spec", Change::member(from, change)))
     });
@@ -247,16 +223,9 @@ fn check_form(pod: &Value) -> Result<(), InjectError> {
             return wrong(&format!("metadata.{place}[{key:?}]: {value}"), "a string");
         }
     }
-    for list in [
-        "containers",
-        "initContainers",
-        "volumes",
-        "imagePullSecrets",
-    ] {
+    for list in ["containers", "initContainers", "volumes", "imagePullSecrets"] {
         let value = &pod["spec"][list];
-        let objects = value
-            .as_array()
-            .map(|items| items.iter().all(Value::is_object));
+        let objects = value.as_array().map(|items| items.iter().all(Value::is_object));
         if !value.is_null() && objects != Some(true) {
             return wrong(&format!("spec.{list}"), "a list of objects");
         }
@@ -267,9 +236,7 @@ fn check_form(pod: &Value) -> Result<(), InjectError> {
 /// The mesh's default with the pod's own layer on top.
 fn proxy_config(settings: &Settings, annotations: Annotations<'_>) -> ProxyConfig {
     let mut config = settings.mesh.default_config.clone();
-    let layer = annotations
-        .get(key::PROXY_CONFIG)
-        .and_then(|text| yaml::parse(text).ok());
+    let layer = annotations.get(key::PROXY_CONFIG).and_then(|text| yaml::parse(text).ok());
     if let Some(layer) = layer.filter(|layer| !layer.is_null()) {
         // Validation has shown that it fits.
         let _ = config.overlay(&layer);

@@ -139,11 +139,7 @@ fn merge_object(
             changes.insert(key, change);
         }
     }
-    Ok(if changes.is_empty() {
-        Change::Kept
-    } else {
-        Change::Object(changes)
-    })
+    Ok(if changes.is_empty() { Change::Kept } else { Change::Object(changes) })
 }
 
 enum Directive {
@@ -157,10 +153,9 @@ fn directive(patch: &mut Map<String, Value>, field: &str) -> Result<Option<Direc
         Some(Value::String(word)) if word == "replace" => Ok(Some(Directive::Replace)),
         Some(Value::String(word)) if word == "delete" => Ok(Some(Directive::Delete)),
         Some(Value::String(word)) if word == "merge" => Ok(None),
-        Some(other) => Err(MergeError::Directive {
-            field: field.to_owned(),
-            directive: other.to_string(),
-        }),
+        Some(other) => {
+            Err(MergeError::Directive { field: field.to_owned(), directive: other.to_string() })
+        }
     }
 }
 
@@ -176,10 +171,7 @@ fn retain_keys(
     };
     let names: HashSet<&str> = names.iter().filter_map(Value::as_str).collect();
     if let Some(key) = patch.keys().find(|key| !names.contains(key.as_str())) {
-        return Err(MergeError::RetainKeys {
-            field: field.to_owned(),
-            key: key.clone(),
-        });
+        return Err(MergeError::RetainKeys { field: field.to_owned(), key: key.clone() });
     }
     original.retain(|key, _| {
         let retained = names.contains(key.as_str());
@@ -199,10 +191,7 @@ fn merge_keyed(
     field: &str,
     key: &'static str,
 ) -> Result<Change, MergeError> {
-    let no_key = || MergeError::NoMergeKey {
-        field: field.to_owned(),
-        key,
-    };
+    let no_key = || MergeError::NoMergeKey { field: field.to_owned(), key };
     let before = original.len();
     let mut items = Vec::with_capacity(patch.len());
     let mut deleted = HashSet::new();
@@ -221,11 +210,7 @@ fn merge_keyed(
         }
     }
     if replaced {
-        let items = items
-            .into_iter()
-            .map(Value::Object)
-            .map(without_nulls)
-            .collect();
+        let items = items.into_iter().map(Value::Object).map(without_nulls).collect();
         return Ok(replace(original, items));
     }
 
@@ -234,11 +219,7 @@ fn merge_keyed(
         .into_iter()
         .enumerate()
         .filter(|(_, value)| value.get(key).is_none_or(|key| !deleted.contains(key)))
-        .map(|(origin, value)| Merged {
-            value,
-            origin: Some(origin),
-            change: Change::Kept,
-        })
+        .map(|(origin, value)| Merged { value, origin: Some(origin), change: Change::Kept })
         .collect();
     let mut places: HashMap<Value, usize> = HashMap::with_capacity(present.len());
     for (place, item) in present.iter().enumerate() {
@@ -298,18 +279,12 @@ fn interleave(
     before: usize,
 ) -> Change {
     let mut present: Vec<Option<Merged>> = present.into_iter().map(Some).collect();
-    let mut only_original = (0..touched.len())
-        .filter(|place| !touched[*place])
-        .peekable();
+    let mut only_original = (0..touched.len()).filter(|place| !touched[*place]).peekable();
     let mut order: Vec<Merged> = Vec::with_capacity(present.len() + overlay.len());
     for item in overlay {
         match item {
             Source::New(value) => {
-                order.push(Merged {
-                    value,
-                    origin: None,
-                    change: Change::Kept,
-                });
+                order.push(Merged { value, origin: None, change: Change::Kept });
             }
             Source::Present(place) => {
                 while let Some(earlier) = only_original.next_if(|earlier| *earlier < place) {
@@ -338,9 +313,7 @@ fn merge_union(original: &mut Vec<Value>, patch: Vec<Value>) -> Change {
     let before = original.len();
     let mut seen: HashSet<Value> = original.iter().cloned().collect();
     original.extend(patch.into_iter().filter(|item| seen.insert(item.clone())));
-    let origins = (0..original.len())
-        .map(|index| (index < before).then_some(index))
-        .collect();
+    let origins = (0..original.len()).map(|index| (index < before).then_some(index)).collect();
     Change::list(origins, before, BTreeMap::new())
 }
 
@@ -365,11 +338,7 @@ fn without_nulls(value: Value) -> Value {
                 .collect(),
         ),
         Value::Array(items) => Value::Array(
-            items
-                .into_iter()
-                .filter(|item| !is_directive(item))
-                .map(without_nulls)
-                .collect(),
+            items.into_iter().filter(|item| !is_directive(item)).map(without_nulls).collect(),
         ),
         scalar => scalar,
     }
@@ -420,20 +389,14 @@ mod tests {
             json!({"containers": [{"name": "c", "args": ["a", "b"], "future": 1}]}),
             json!({"containers": [{"name": "c", "args": ["x"]}]}),
         );
-        assert_eq!(
-            result,
-            json!({"containers": [{"name": "c", "args": ["x"], "future": 1}]})
-        );
+        assert_eq!(result, json!({"containers": [{"name": "c", "args": ["x"], "future": 1}]}));
     }
 
     #[test]
     fn directives() {
         let labels = json!({"labels": {"a": "1", "b": "2"}});
         assert_eq!(
-            merged(
-                labels.clone(),
-                json!({"labels": {"$patch": "replace", "c": "3"}})
-            ),
+            merged(labels.clone(), json!({"labels": {"$patch": "replace", "c": "3"}})),
             json!({"labels": {"c": "3"}})
         );
         assert_eq!(
@@ -441,31 +404,20 @@ mod tests {
             json!({"labels": {}})
         );
         assert_eq!(
-            merged(
-                labels.clone(),
-                json!({"labels": {"$retainKeys": ["a", "c"], "c": "3"}})
-            ),
+            merged(labels.clone(), json!({"labels": {"$retainKeys": ["a", "c"], "c": "3"}})),
             json!({"labels": {"a": "1", "c": "3"}})
         );
         let env = json!({"env": [{"name": "a"}, {"name": "b"}]});
         assert_eq!(
-            merged(
-                env.clone(),
-                json!({"env": [{"name": "a", "$patch": "delete"}]})
-            ),
+            merged(env.clone(), json!({"env": [{"name": "a", "$patch": "delete"}]})),
             json!({"env": [{"name": "b"}]})
         );
         assert_eq!(
-            merged(
-                env.clone(),
-                json!({"env": [{"$patch": "replace"}, {"name": "c"}]})
-            ),
+            merged(env.clone(), json!({"env": [{"$patch": "replace"}, {"name": "c"}]})),
             json!({"env": [{"name": "c"}]})
         );
         assert_eq!(
-            merge(&mut env.clone(), json!({"env": [{"value": "v"}]}))
-                .unwrap_err()
-                .to_string(),
+            merge(&mut env.clone(), json!({"env": [{"value": "v"}]})).unwrap_err().to_string(),
             "env: an item has no \"name\", by which the list is merged"
         );
         assert!(merge(&mut labels.clone(), json!({"labels": {"$patch": "drop"}})).is_err());
@@ -485,10 +437,7 @@ mod tests {
     #[test]
     fn an_added_value_has_no_nulls() {
         assert_eq!(
-            merged(
-                json!({}),
-                json!({"spec": {"volumes": [{"name": "v", "emptyDir": null}]}})
-            ),
+            merged(json!({}), json!({"spec": {"volumes": [{"name": "v", "emptyDir": null}]}})),
             json!({"spec": {"volumes": [{"name": "v"}]}})
         );
     }

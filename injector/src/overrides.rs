@@ -12,8 +12,8 @@ use crate::settings::annotations::key;
 /// Puts the user's own fields back over what the overlays made of his containers, and records
 /// them in the pod.
 ///
-/// `injected` is what the overlays put in. A container that an earlier injection put into the pod
-/// is not the user's.
+/// `injected` is what the overlays put in. Of a container that an earlier injection put into the
+/// pod only what that injection recorded is the user's.
 pub fn reapply(
     draft: &mut Draft,
     context: &Context<'_>,
@@ -23,15 +23,13 @@ pub fn reapply(
 ) -> Result<(), MergeError> {
     let recorded = Overrides::of_pod(original);
     let mut applied = Overrides::default();
-    for list in [CONTAINERS, INIT_CONTAINERS] {
+    for list in LISTS {
         let names = injected["spec"][list].as_array().into_iter().flatten();
         for name in names.filter_map(|container| container["name"].as_str()) {
-            if earlier.is_some_and(|earlier| earlier.injected(list, name)) {
-                continue;
-            }
-            let Some(mut own) = of_user(name, list, original, &recorded) else {
-                continue;
-            };
+            let injected = earlier.is_some_and(|earlier| earlier.injected(list, name));
+            let own = recorded_of(name, list, &recorded)
+                .or_else(|| if injected { None } else { written_of(name, list, original) });
+            let Some(mut own) = own.cloned() else { continue };
             if own["image"] == AUTO {
                 own.as_object_mut().map(|own| own.remove("image"));
             }
@@ -40,12 +38,7 @@ pub fn reapply(
                 let change = merge_list(list, &mut pod["spec"][list], vec![over])?;
                 Ok(Change::member("spec", Change::member(list, change)))
             })?;
-            if list == CONTAINERS {
-                &mut applied.containers
-            } else {
-                &mut applied.init
-            }
-            .push(own);
+            if list == CONTAINERS { &mut applied.containers } else { &mut applied.init }.push(own);
         }
     }
     follow_user(draft, context, &applied);
@@ -56,28 +49,18 @@ pub fn reapply(
     Ok(())
 }
 
-fn of_user(name: &str, list: &str, original: &Value, recorded: &Overrides) -> Option<Value> {
-    let recorded = if list == CONTAINERS {
-        &recorded.containers
-    } else {
-        &recorded.init
-    };
-    let named = |containers: &[Value]| {
-        containers
-            .iter()
-            .find(|container| container["name"] == name)
-            .cloned()
-    };
-    named(recorded).or_else(|| {
-        // A native sidecar is an init container, but people write it under containers.
-        let lists = if list == CONTAINERS {
-            &[CONTAINERS][..]
-        } else {
-            &[CONTAINERS, list][..]
-        };
-        lists
-            .iter()
-            .find_map(|list| named(original["spec"][*list].as_array()?))
+fn recorded_of<'a>(name: &str, list: &str, recorded: &'a Overrides) -> Option<&'a Value> {
+    let recorded = if list == CONTAINERS { &recorded.containers } else { &recorded.init };
+    recorded.iter().find(|container| container["name"] == name)
+}
+
+fn written_of<'a>(name: &str, list: &str, original: &'a Value) -> Option<&'a Value> {
+    // A native sidecar is an init container, but people write it under containers; where the
+    // overlay has the proxy among the containers, it may have been written under either.
+    let lists = if list == CONTAINERS && name != PROXY { &[CONTAINERS][..] } else { &LISTS[..] };
+    lists.iter().find_map(|list| {
+        let containers = original["spec"][*list].as_array()?;
+        containers.iter().find(|container| container["name"] == name)
     })
 }
 
@@ -114,18 +97,15 @@ fn follow_user(draft: &mut Draft, context: &Context<'_>, applied: &Overrides) {
     }
     if let Some(user) = user.as_u64().filter(|user| *user != 0) {
         let args = &draft.value()["spec"][INIT_CONTAINERS][index]["args"];
-        let flag = args
-            .as_array()
-            .and_then(|args| args.iter().position(|arg| arg == "-u"));
+        let flag = args.as_array().and_then(|args| args.iter().position(|arg| arg == "-u"));
         if let Some(flag) = flag.filter(|flag| args.get(flag + 1).is_some()) {
             let value = ["args".into(), (flag + 1).into()];
-            draft.set(
-                &in_container(INIT_CONTAINERS, index, value),
-                user.to_string().into(),
-            );
+            draft.set(&in_container(INIT_CONTAINERS, index, value), user.to_string().into());
         }
     }
 }
+
+const LISTS: [&str; 2] = [CONTAINERS, INIT_CONTAINERS];
 
 /// The image by which a user says that the overlay's is meant.
 const AUTO: &str = "auto";

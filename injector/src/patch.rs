@@ -12,10 +12,7 @@ use crate::change::{Change, ListChange};
 /// what goes (from the end), then what comes, then what changed in place. There are no `test`
 /// operations.
 pub fn write(before: &Value, after: &Value, change: &Change) -> Patch {
-    let mut writer = Writer {
-        path: PointerBuf::root(),
-        operations: Vec::new(),
-    };
+    let mut writer = Writer { path: PointerBuf::root(), operations: Vec::new() };
     writer.value(before, after, change);
     Patch(writer.operations)
 }
@@ -40,12 +37,10 @@ impl Writer {
                 self.list(before, after, change);
             }
             _ if before == after => {}
-            _ => self
-                .operations
-                .push(PatchOperation::Replace(ReplaceOperation {
-                    path: self.path.clone(),
-                    value: after.clone(),
-                })),
+            _ => self.operations.push(PatchOperation::Replace(ReplaceOperation {
+                path: self.path.clone(),
+                value: after.clone(),
+            })),
         }
     }
 
@@ -62,10 +57,8 @@ impl Writer {
         if let Some(origins) = change.origins() {
             let stays = longest_ascending(origins);
             let mut kept = vec![false; before.len()];
-            for origin in origins
-                .iter()
-                .zip(&stays)
-                .filter_map(|(origin, stays)| origin.filter(|_| *stays))
+            for origin in
+                origins.iter().zip(&stays).filter_map(|(origin, stays)| origin.filter(|_| *stays))
             {
                 kept[origin] = true;
             }
@@ -77,16 +70,12 @@ impl Writer {
             }
             for (index, change) in change.items().filter(|(index, _)| stays[*index]) {
                 if let Some(origin) = origins[index] {
-                    self.at(index, |writer| {
-                        writer.value(&before[origin], &after[index], change)
-                    });
+                    self.at(index, |writer| writer.value(&before[origin], &after[index], change));
                 }
             }
         } else {
             for (index, change) in change.items() {
-                self.at(index, |writer| {
-                    writer.value(&before[index], &after[index], change)
-                });
+                self.at(index, |writer| writer.value(&before[index], &after[index], change));
             }
         }
     }
@@ -99,14 +88,12 @@ impl Writer {
 
     fn add(&mut self, value: &Value) {
         let (path, value) = (self.path.clone(), value.clone());
-        self.operations
-            .push(PatchOperation::Add(AddOperation { path, value }));
+        self.operations.push(PatchOperation::Add(AddOperation { path, value }));
     }
 
     fn remove(&mut self) {
         let path = self.path.clone();
-        self.operations
-            .push(PatchOperation::Remove(RemoveOperation { path }));
+        self.operations.push(PatchOperation::Remove(RemoveOperation { path }));
     }
 }
 
@@ -225,10 +212,7 @@ mod tests {
                     let items = value["l"].as_array_mut().unwrap();
                     items.remove(i % len);
                     let origins = (0..len).filter(|at| *at != i % len).map(Some).collect();
-                    Ok(Change::member(
-                        "l",
-                        Change::list(origins, len, BTreeMap::new()),
-                    ))
+                    Ok(Change::member("l", Change::list(origins, len, BTreeMap::new())))
                 });
                 result.unwrap();
             }

@@ -19,11 +19,7 @@ impl Reason {
     /// Makes a reason from its word (lower case, words joined by `_`, fit for a metric label) and
     /// its message.
     pub fn new(word: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
-        Self {
-            word,
-            message: message.into(),
-            hint: None,
-        }
+        Self { word, message: message.into(), hint: None }
     }
 
     /// Adds what the user can do about it.

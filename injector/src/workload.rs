@@ -34,9 +34,7 @@ impl Workload {
                 _ => namespace.to_owned(),
             },
         };
-        let generated = metadata["generateName"]
-            .as_str()
-            .is_some_and(|name| !name.is_empty());
+        let generated = metadata["generateName"].as_str().is_some_and(|name| !name.is_empty());
         if let Some(controller) = controller(metadata).filter(|_| generated) {
             workload.api_version = text(&controller["apiVersion"]);
             workload.kind = text(&controller["kind"]);
@@ -87,10 +85,7 @@ impl Workload {
 }
 
 fn controller(metadata: &Value) -> Option<&Value> {
-    metadata["ownerReferences"]
-        .as_array()?
-        .iter()
-        .find(|owner| owner["controller"] == true)
+    metadata["ownerReferences"].as_array()?.iter().find(|owner| owner["controller"] == true)
 }
 
 fn without_hash(name: &str, hash: &str) -> Option<String> {
@@ -121,49 +116,19 @@ mod tests {
     #[test]
     fn looks_behind_the_controllers_that_are_made_by_others() {
         let deployment = owned_by("ReplicaSet", "web-5d4", json!({"pod-template-hash": "5d4"}));
-        assert_eq!(
-            (deployment.kind.as_str(), deployment.name.as_str()),
-            ("Deployment", "web")
-        );
-        let bare = owned_by(
-            "ReplicaSet",
-            "web-5d4",
-            json!({"pod-template-hash": "other"}),
-        );
-        assert_eq!(
-            (bare.kind.as_str(), bare.name.as_str()),
-            ("ReplicaSet", "web-5d4")
-        );
-        let rollout = owned_by(
-            "ReplicaSet",
-            "web-9f",
-            json!({"rollouts-pod-template-hash": "9f"}),
-        );
-        assert_eq!(
-            (rollout.kind.as_str(), rollout.name.as_str()),
-            ("Rollout", "web")
-        );
+        assert_eq!((deployment.kind.as_str(), deployment.name.as_str()), ("Deployment", "web"));
+        let bare = owned_by("ReplicaSet", "web-5d4", json!({"pod-template-hash": "other"}));
+        assert_eq!((bare.kind.as_str(), bare.name.as_str()), ("ReplicaSet", "web-5d4"));
+        let rollout = owned_by("ReplicaSet", "web-9f", json!({"rollouts-pod-template-hash": "9f"}));
+        assert_eq!((rollout.kind.as_str(), rollout.name.as_str()), ("Rollout", "web"));
         assert_eq!(rollout.api_version, "v1alpha1");
-        let config = owned_by(
-            "ReplicationController",
-            "web-1",
-            json!({"deploymentconfig": "web"}),
-        );
-        assert_eq!(
-            (config.kind.as_str(), config.name.as_str()),
-            ("DeploymentConfig", "web")
-        );
+        let config = owned_by("ReplicationController", "web-1", json!({"deploymentconfig": "web"}));
+        assert_eq!((config.kind.as_str(), config.name.as_str()), ("DeploymentConfig", "web"));
         let cron = owned_by("Job", "backup-28113120", json!({}));
-        assert_eq!(
-            (cron.kind.as_str(), cron.name.as_str()),
-            ("CronJob", "backup")
-        );
+        assert_eq!((cron.kind.as_str(), cron.name.as_str()), ("CronJob", "backup"));
         assert_eq!(cron.api_version, "batch/v1");
         let job = owned_by("Job", "backup-1234567", json!({}));
-        assert_eq!(
-            (job.kind.as_str(), job.name.as_str()),
-            ("Job", "backup-1234567")
-        );
+        assert_eq!((job.kind.as_str(), job.name.as_str()), ("Job", "backup-1234567"));
     }
 
     #[test]
@@ -172,11 +137,7 @@ mod tests {
             {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-1", "controller": true}]}});
         let workload = Workload::of_pod(&pod, "ns");
         assert_eq!(
-            (
-                workload.kind.as_str(),
-                workload.name.as_str(),
-                workload.namespace.as_str()
-            ),
+            (workload.kind.as_str(), workload.name.as_str(), workload.namespace.as_str()),
             ("Pod", "web", "ns")
         );
     }

@@ -34,9 +34,7 @@ fn image(hub: &str, name: &str, tag: &str, variant: &str) -> String {
     if variant.is_empty() {
         return format!("{hub}/{name}:{tag}");
     }
-    let plain = tag
-        .strip_suffix("-distroless")
-        .or_else(|| tag.strip_suffix("-debug"));
+    let plain = tag.strip_suffix("-distroless").or_else(|| tag.strip_suffix("-debug"));
     let tag = plain.unwrap_or(tag);
     match variant {
         "default" => format!("{hub}/{name}:{tag}"),

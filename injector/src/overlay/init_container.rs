@@ -11,22 +11,11 @@ pub(super) fn of(context: &Context<'_>) -> Value {
     let cni = context.values().pilot.cni.enabled.on();
     let mut container = Map::new();
     let mut put = |key: &str, value: Value| container.insert(key.to_owned(), value);
-    put(
-        "name",
-        if cni {
-            "istio-validation"
-        } else {
-            "istio-init"
-        }
-        .into(),
-    );
+    put("name", if cni { "istio-validation" } else { "istio-init" }.into());
     put("image", image::of_init(context).into());
     put("args", args(context).into());
     if !global.image_pull_policy.is_empty() {
-        put(
-            "imagePullPolicy",
-            global.image_pull_policy.to_string().into(),
-        );
+        put("imagePullPolicy", global.image_pull_policy.to_string().into());
     }
     let env: Vec<_> = context
         .proxy_config
@@ -52,42 +41,21 @@ fn args(context: &Context<'_>) -> Vec<String> {
     put("-z", &mesh.proxy_inbound_listen_port.to_string());
     put("-u", &PROXY_UID.to_string());
     put("-m", context.interception_mode());
-    put(
-        "-i",
-        given.or(key::INCLUDE_OUTBOUND_IP_RANGES, &proxy.include_ip_ranges),
-    );
-    put(
-        "-x",
-        given.or(key::EXCLUDE_OUTBOUND_IP_RANGES, &proxy.exclude_ip_ranges),
-    );
-    put(
-        "-b",
-        given.or(key::INCLUDE_INBOUND_PORTS, &proxy.include_inbound_ports),
-    );
+    put("-i", given.or(key::INCLUDE_OUTBOUND_IP_RANGES, &proxy.include_ip_ranges));
+    put("-x", given.or(key::EXCLUDE_OUTBOUND_IP_RANGES, &proxy.exclude_ip_ranges));
+    put("-b", given.or(key::INCLUDE_INBOUND_PORTS, &proxy.include_inbound_ports));
     let excluded = excluded_inbound_ports(context);
-    put(
-        "-d",
-        format!("15090,15021,{excluded}").trim_end_matches(','),
-    );
+    put("-d", format!("15090,15021,{excluded}").trim_end_matches(','));
     for (flag, key, default) in [
-        (
-            "-q",
-            key::INCLUDE_OUTBOUND_PORTS,
-            &proxy.include_outbound_ports,
-        ),
-        (
-            "-o",
-            key::EXCLUDE_OUTBOUND_PORTS,
-            &proxy.exclude_outbound_ports,
-        ),
+        ("-q", key::INCLUDE_OUTBOUND_PORTS, &proxy.include_outbound_ports),
+        ("-o", key::EXCLUDE_OUTBOUND_PORTS, &proxy.exclude_outbound_ports),
     ] {
         if given.get(key).is_some() || !default.is_empty() {
             put(flag, given.or(key, default));
         }
     }
-    let virtual_interfaces = given
-        .get(key::REROUTE_VIRTUAL_INTERFACES)
-        .or_else(|| given.get(key::KUBEVIRT_INTERFACES));
+    let virtual_interfaces =
+        given.get(key::REROUTE_VIRTUAL_INTERFACES).or_else(|| given.get(key::KUBEVIRT_INTERFACES));
     if let Some(interfaces) = virtual_interfaces {
         put("-k", interfaces);
     }
@@ -101,10 +69,7 @@ fn args(context: &Context<'_>) -> Vec<String> {
     let cni = values.pilot.cni.enabled.on();
     switch("--run-validation", cni);
     switch("--skip-rule-apply", cni);
-    switch(
-        "--force-apply",
-        !cni && values.global.proxy_init.force_apply_iptables.on(),
-    );
+    switch("--force-apply", !cni && values.global.proxy_init.force_apply_iptables.on());
     switch("--native-nftables", values.global.native_nftables.on());
     args
 }
@@ -114,12 +79,7 @@ pub(super) fn excluded_inbound_ports(context: &Context<'_>) -> String {
     let default = &context.values().global.proxy.exclude_inbound_ports;
     let excluded = context.annotations.or(key::EXCLUDE_INBOUND_PORTS, default);
     let status = context.status_port().trim();
-    let ports = || {
-        excluded
-            .split(',')
-            .map(str::trim)
-            .filter(|port| !port.is_empty())
-    };
+    let ports = || excluded.split(',').map(str::trim).filter(|port| !port.is_empty());
     if status.is_empty() || status == "0" || ports().any(|port| port == status) {
         return excluded.to_owned();
     }

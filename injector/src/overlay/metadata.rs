@@ -33,10 +33,7 @@ fn labels(context: &Context<'_>) -> Map<String, Value> {
 
 /// As much of a name as fits a label's value.
 fn label_value(name: &str) -> &str {
-    let end = name
-        .char_indices()
-        .nth(63)
-        .map_or(name.len(), |(end, _)| end);
+    let end = name.char_indices().nth(63).map_or(name.len(), |(end, _)| end);
     name[..end].trim_matches(['-', '_', '.'])
 }
 
@@ -90,11 +87,8 @@ fn for_cni(context: &Context<'_>, put: &mut impl FnMut(&str, &str)) {
             put(key, given.or(key, default));
         }
     }
-    for key in [
-        key::KUBEVIRT_INTERFACES,
-        key::REROUTE_VIRTUAL_INTERFACES,
-        key::EXCLUDE_INTERFACES,
-    ] {
+    for key in [key::KUBEVIRT_INTERFACES, key::REROUTE_VIRTUAL_INTERFACES, key::EXCLUDE_INTERFACES]
+    {
         if let Some(interfaces) = given.get(key).filter(|interfaces| !interfaces.is_empty()) {
             put(key, interfaces);
         }
@@ -109,19 +103,12 @@ fn with_network(networks: &str, name: &str, namespace: &str) -> String {
     }
     if !networks.contains(']') {
         let listed = networks.split(',').any(|network| network.trim() == short);
-        return if listed {
-            networks.to_owned()
-        } else {
-            format!("{networks}, {short}")
-        };
+        return if listed { networks.to_owned() } else { format!("{networks}, {short}") };
     }
     let Ok(Value::Array(list)) = serde_json::from_str(networks) else {
         return networks.to_owned();
     };
-    if list
-        .iter()
-        .any(|network| network["name"] == name && network["namespace"] == namespace)
-    {
+    if list.iter().any(|network| network["name"] == name && network["namespace"] == namespace) {
         return networks.to_owned();
     }
     // The rest of the list stays as the user wrote it.

@@ -20,22 +20,15 @@ use crate::workload::Workload;
 pub fn make(name: &str, context: &Context<'_>) -> Result<Value, OverlayError> {
     let templates = &context.settings.inject.templates;
     match name {
-        _ if templates.contains_key(name) => Err(OverlayError::TextTemplate {
-            name: name.to_owned(),
-        }),
+        _ if templates.contains_key(name) => {
+            Err(OverlayError::TextTemplate { name: name.to_owned() })
+        }
         "sidecar" => Ok(sidecar::overlay(context)),
         _ => {
             let mut have: Vec<_> = templates.keys().map(String::as_str).collect();
-            have.extend(
-                BUILT_IN
-                    .iter()
-                    .filter(|name| !templates.contains_key(**name)),
-            );
+            have.extend(BUILT_IN.iter().filter(|name| !templates.contains_key(**name)));
             have.sort_unstable();
-            Err(OverlayError::NotFound {
-                name: name.to_owned(),
-                have: have.join(", "),
-            })
+            Err(OverlayError::NotFound { name: name.to_owned(), have: have.join(", ") })
         }
     }
 }
@@ -86,17 +79,12 @@ impl<'a> Context<'a> {
 
     /// A label of the pod, unless it is empty.
     fn label(&self, key: &str) -> Option<&'a str> {
-        self.pod["metadata"]["labels"][key]
-            .as_str()
-            .filter(|value| !value.is_empty())
+        self.pod["metadata"]["labels"][key].as_str().filter(|value| !value.is_empty())
     }
 
     /// How inbound connections are captured: `REDIRECT`, `TPROXY` or `NONE`.
     pub fn interception_mode(&self) -> &'a str {
-        self.annotations.or(
-            key::INTERCEPTION_MODE,
-            self.proxy_config.interception_mode(),
-        )
+        self.annotations.or(key::INTERCEPTION_MODE, self.proxy_config.interception_mode())
     }
 
     fn tproxy(&self) -> bool {
@@ -105,16 +93,12 @@ impl<'a> Context<'a> {
 
     /// Where the agent answers probes, as text; `0` for nowhere.
     fn status_port(&self) -> &'a str {
-        self.annotations
-            .or(key::STATUS_PORT, &self.values().global.proxy.status_port)
+        self.annotations.or(key::STATUS_PORT, &self.values().global.proxy.status_port)
     }
 
     /// The names of the application's containers, in order.
     fn application_containers(&self) -> impl Iterator<Item = &'a str> {
-        let containers = self.pod["spec"]["containers"]
-            .as_array()
-            .into_iter()
-            .flatten();
+        let containers = self.pod["spec"]["containers"].as_array().into_iter().flatten();
         let names = containers.map(|container| container["name"].as_str().unwrap_or_default());
         names.filter(|name| *name != PROXY)
     }
@@ -124,11 +108,9 @@ impl<'a> Context<'a> {
     fn resources(&self) -> Value {
         let given = |requirement: &str, cpu: &str, memory: &str| {
             let entries =
-                [("cpu", cpu), ("memory", memory)]
-                    .into_iter()
-                    .filter_map(|(name, key)| {
-                        Some((name.to_owned(), Value::from(self.annotations.get(key)?)))
-                    });
+                [("cpu", cpu), ("memory", memory)].into_iter().filter_map(|(name, key)| {
+                    Some((name.to_owned(), Value::from(self.annotations.get(key)?)))
+                });
             let entries: serde_json::Map<_, _> = entries.collect();
             (!entries.is_empty()).then(|| (requirement.to_owned(), Value::Object(entries)))
         };
@@ -143,10 +125,7 @@ impl<'a> Context<'a> {
 
     fn seccomp_profile(&self) -> Option<&'a Value> {
         let profile = &self.values().global.proxy.seccomp_profile;
-        profile
-            .as_object()
-            .filter(|profile| !profile.is_empty())
-            .map(|_| profile)
+        profile.as_object().filter(|profile| !profile.is_empty()).map(|_| profile)
     }
 }
 
@@ -176,7 +155,5 @@ fn without_nulls(value: &Value) -> Option<Value> {
 
 /// A number where the text is one, so that a probe gets a number.
 fn number(text: &str) -> Value {
-    text.trim()
-        .parse::<u64>()
-        .map_or_else(|_| Value::from(text), Value::from)
+    text.trim().parse::<u64>().map_or_else(|_| Value::from(text), Value::from)
 }

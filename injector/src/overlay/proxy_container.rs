@@ -16,15 +16,9 @@ pub(super) fn of(context: &Context<'_>) -> Value {
         put("restartPolicy", "Always".into());
     }
     if !global.image_pull_policy.is_empty() {
-        put(
-            "imagePullPolicy",
-            global.image_pull_policy.to_string().into(),
-        );
+        put("imagePullPolicy", global.image_pull_policy.to_string().into());
     }
-    put(
-        "ports",
-        json!([{"containerPort": 15090, "protocol": "TCP", "name": "http-envoy-prom"}]),
-    );
+    put("ports", json!([{"containerPort": 15090, "protocol": "TCP", "name": "http-envoy-prom"}]));
     put("args", args(context).into());
     if let Some(lifecycle) = lifecycle(context) {
         put("lifecycle", lifecycle);
@@ -51,18 +45,12 @@ fn args(context: &Context<'_>) -> Vec<String> {
         "sidecar".to_owned(),
         "--domain".to_owned(),
         format!("$(POD_NAMESPACE).svc.{}", &*proxy.cluster_domain),
-        format!(
-            "--proxyLogLevel={}",
-            given.or(key::LOG_LEVEL, &proxy.log_level)
-        ),
+        format!("--proxyLogLevel={}", given.or(key::LOG_LEVEL, &proxy.log_level)),
         format!(
             "--proxyComponentLogLevel={}",
             given.or(key::COMPONENT_LOG_LEVEL, &proxy.component_log_level)
         ),
-        format!(
-            "--log_output_level={}",
-            given.or(key::AGENT_LOG_LEVEL, &global.logging.level)
-        ),
+        format!("--log_output_level={}", given.or(key::AGENT_LOG_LEVEL, &global.logging.level)),
     ];
     if !["", "0"].contains(&&*global.sts.service_port) {
         args.push(format!("--stsPort={}", &*global.sts.service_port));
@@ -78,10 +66,7 @@ fn args(context: &Context<'_>) -> Vec<String> {
 
 fn lifecycle(context: &Context<'_>) -> Option<Value> {
     let proxy = &context.values().global.proxy;
-    let given = proxy
-        .lifecycle
-        .as_object()
-        .filter(|lifecycle| !lifecycle.is_empty());
+    let given = proxy.lifecycle.as_object().filter(|lifecycle| !lifecycle.is_empty());
     let hold = context.proxy_config.hold_application_until_proxy_starts()
         || proxy.hold_application_until_proxy_starts.on();
     if given.is_some() {
@@ -96,12 +81,7 @@ fn lifecycle(context: &Context<'_>) -> Option<Value> {
 }
 
 fn startup_probe(context: &Context<'_>) -> Value {
-    let threshold = &context
-        .values()
-        .global
-        .proxy
-        .startup_probe
-        .failure_threshold;
+    let threshold = &context.values().global.proxy.startup_probe.failure_threshold;
     json!({
         "httpGet": {"path": "/healthz/ready", "port": 15021},
         "periodSeconds": 1,
@@ -120,10 +100,7 @@ fn readiness_probe(context: &Context<'_>) -> Value {
         "failureThreshold":
             setting(key::READINESS_FAILURE_THRESHOLD, &proxy.readiness_failure_threshold),
     });
-    let delay = setting(
-        key::READINESS_INITIAL_DELAY,
-        &proxy.readiness_initial_delay_seconds,
-    );
+    let delay = setting(key::READINESS_INITIAL_DELAY, &proxy.readiness_initial_delay_seconds);
     if delay != 0 {
         probe["initialDelaySeconds"] = delay;
     }
@@ -133,10 +110,8 @@ fn readiness_probe(context: &Context<'_>) -> Value {
 fn security_context(context: &Context<'_>) -> Value {
     let proxy = &context.values().global.proxy;
     let privileged = proxy.privileged.on();
-    let binds_low_ports = context
-        .annotations
-        .or(key::CAP_NET_BIND_SERVICE, &proxy.cap_net_bind_service)
-        == "true";
+    let binds_low_ports =
+        context.annotations.or(key::CAP_NET_BIND_SERVICE, &proxy.cap_net_bind_service) == "true";
     let traces = context.proxy_config.metadata("IPTABLES_TRACE_LOGGING") == Some("true");
     let mut capabilities = Map::new();
     let added: Vec<&str> = [

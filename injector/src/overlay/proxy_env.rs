@@ -28,10 +28,7 @@ pub(super) fn of(context: &Context<'_>) -> Vec<Value> {
     env.text("ISTIO_META_POD_PORTS", pod_ports(context));
     env.text(
         "ISTIO_META_APP_CONTAINERS",
-        context
-            .application_containers()
-            .collect::<Vec<_>>()
-            .join(","),
+        context.application_containers().collect::<Vec<_>>().join(","),
     );
     env.resource("GOMEMLIMIT", "limits.memory");
     let compliance = &context.settings.process.compliance_policy;
@@ -41,18 +38,13 @@ pub(super) fn of(context: &Context<'_>) -> Vec<Value> {
             env.text("GODEBUG", "fips140=only");
         }
     }
-    env.text(
-        "ISTIO_META_CLUSTER_ID",
-        or(&global.multi_cluster.cluster_name, "Kubernetes"),
-    );
+    env.text("ISTIO_META_CLUSTER_ID", or(&global.multi_cluster.cluster_name, "Kubernetes"));
     env.field("ISTIO_META_NODE_NAME", "spec.nodeName");
     env.text("ISTIO_META_INTERCEPTION_MODE", context.interception_mode());
     env.text_unless_empty("ISTIO_META_NETWORK", &global.network);
     env.text_unless_empty(
         "ISTIO_META_WORKLOAD_NAME",
-        context
-            .label("service.istio.io/workload-name")
-            .unwrap_or(&workload.name),
+        context.label("service.istio.io/workload-name").unwrap_or(&workload.name),
     );
     if !workload.api_version.is_empty() && !workload.name.is_empty() {
         env.text(
@@ -67,10 +59,7 @@ pub(super) fn of(context: &Context<'_>) -> Vec<Value> {
         );
     }
     if context.annotations.get(key::BOOTSTRAP_OVERRIDE).is_some() {
-        env.text(
-            "ISTIO_BOOTSTRAP_OVERRIDE",
-            "/etc/istio/custom-bootstrap/custom_bootstrap.json",
-        );
+        env.text("ISTIO_BOOTSTRAP_OVERRIDE", "/etc/istio/custom-bootstrap/custom_bootstrap.json");
     }
     let trust_domain = or(&mesh.trust_domain, &global.trust_domain);
     env.text_unless_empty("ISTIO_META_MESH_ID", or(&global.mesh_id, trust_domain));
@@ -81,12 +70,7 @@ pub(super) fn of(context: &Context<'_>) -> Vec<Value> {
         // Validation has shown that it is an object.
         let given = serde_json::from_str::<Map<String, Value>>(given).unwrap_or_default();
         for (name, value) in given {
-            env.text(
-                &name,
-                value
-                    .as_str()
-                    .map_or_else(|| value.to_string(), str::to_owned),
-            );
+            env.text(&name, value.as_str().map_or_else(|| value.to_string(), str::to_owned));
         }
     }
     for (name, value) in context.proxy_config.all_metadata() {
@@ -104,18 +88,12 @@ fn ca_address(context: &Context<'_>) -> String {
         "" => String::new(),
         revision => format!("-{revision}"),
     };
-    format!(
-        "istiod{revision}.{}.svc:15012",
-        &*values.global.istio_namespace
-    )
+    format!("istiod{revision}.{}.svc:15012", &*values.global.istio_namespace)
 }
 
 /// The application's ports as a JSON list, an item a line.
 fn pod_ports(context: &Context<'_>) -> String {
-    let containers = context.pod["spec"]["containers"]
-        .as_array()
-        .into_iter()
-        .flatten();
+    let containers = context.pod["spec"]["containers"].as_array().into_iter().flatten();
     let ports =
         containers.flat_map(|container| container["ports"].as_array().into_iter().flatten());
     let mut list = String::from("[");
@@ -152,8 +130,7 @@ struct Environment {
 
 impl Environment {
     fn text(&mut self, name: &str, value: impl Into<String>) {
-        self.variables
-            .push(json!({"name": name, "value": value.into()}));
+        self.variables.push(json!({"name": name, "value": value.into()}));
     }
 
     fn text_unless_empty(&mut self, name: &str, value: &str) {
@@ -164,13 +141,11 @@ impl Environment {
 
     fn field(&mut self, name: &str, path: &str) {
         let source = json!({"fieldRef": {"fieldPath": path}});
-        self.variables
-            .push(json!({"name": name, "valueFrom": source}));
+        self.variables.push(json!({"name": name, "valueFrom": source}));
     }
 
     fn resource(&mut self, name: &str, resource: &str) {
         let source = json!({"resourceFieldRef": {"resource": resource, "divisor": "1"}});
-        self.variables
-            .push(json!({"name": name, "valueFrom": source}));
+        self.variables.push(json!({"name": name, "valueFrom": source}));
     }
 }

@@ -11,10 +11,7 @@ pub fn overlay(context: &Context<'_>) -> Value {
     let proxy = proxy_container::of(context);
     let mut spec = Map::new();
     if context.native_sidecar {
-        spec.insert(
-            INIT_CONTAINERS.to_owned(),
-            init.into_iter().chain([proxy]).collect(),
-        );
+        spec.insert(INIT_CONTAINERS.to_owned(), init.into_iter().chain([proxy]).collect());
     } else {
         spec.insert(INIT_CONTAINERS.to_owned(), init.into_iter().collect());
         spec.insert("containers".to_owned(), Value::Array(vec![proxy]));
@@ -22,9 +19,7 @@ pub fn overlay(context: &Context<'_>) -> Value {
     spec.insert("volumes".to_owned(), volumes::of(context));
     let secrets = &context.settings.values.global.image_pull_secrets;
     if !secrets.is_empty() {
-        let secrets = secrets
-            .iter()
-            .map(|name| serde_json::json!({"name": &**name}));
+        let secrets = secrets.iter().map(|name| serde_json::json!({"name": &**name}));
         spec.insert("imagePullSecrets".to_owned(), secrets.collect());
     }
     let mut overlay = Map::new();

@@ -10,10 +10,8 @@ pub(super) fn of(context: &Context<'_>) -> Value {
     let values = context.values();
     let global = &values.global;
     // These have no source, so that a template on top can choose one; Kubernetes takes emptyDir.
-    let mut volumes = vec![
-        json!({"name": "workload-socket"}),
-        json!({"name": "credential-socket"}),
-    ];
+    let mut volumes =
+        vec![json!({"name": "workload-socket"}), json!({"name": "credential-socket"})];
     volumes.push(if on_gke(context) {
         json!({
             "name": "gke-workload-certificate",
@@ -31,20 +29,16 @@ pub(super) fn of(context: &Context<'_>) -> Value {
         {"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}},
         {"path": "annotations", "fieldRef": {"fieldPath": "metadata.annotations"}},
     ]}}));
-    volumes.push(
-        json!({"name": "istio-token", "projected": {"sources": [{"serviceAccountToken": {
-            "path": "istio-token", "expirationSeconds": 43200, "audience": &*global.sds.token.aud,
-        }}]}}),
-    );
+    volumes.push(json!({"name": "istio-token", "projected": {"sources": [{"serviceAccountToken": {
+        "path": "istio-token", "expirationSeconds": 43200, "audience": &*global.sds.token.aud,
+    }}]}}));
     if istiod_signs(context) {
         volumes.push(root_certificate(context));
     }
     let crl = or(&values.pilot.crl_config_map_name, "istio-ca-crl");
     volumes.push(json!({"name": "istio-ca-crl", "configMap": {"name": crl, "optional": true}}));
     if global.mount_mtls_certs.on() {
-        let account = context.pod["spec"]["serviceAccountName"]
-            .as_str()
-            .unwrap_or_default();
+        let account = context.pod["spec"]["serviceAccountName"].as_str().unwrap_or_default();
         let secret = format!("istio.{}", or(account, "default"));
         volumes.push(
             json!({"name": "istio-certs", "secret": {"optional": true, "secretName": secret}}),
@@ -79,10 +73,7 @@ pub(super) fn mounts(context: &Context<'_>) -> Value {
     }
     mounts.push(mount("istio-data", "/var/lib/istio/data"));
     if context.annotations.get(key::BOOTSTRAP_OVERRIDE).is_some() {
-        mounts.push(mount(
-            "custom-bootstrap-volume",
-            "/etc/istio/custom-bootstrap",
-        ));
+        mounts.push(mount("custom-bootstrap-volume", "/etc/istio/custom-bootstrap"));
     }
     mounts.push(mount("istio-envoy", "/etc/istio/proxy"));
     mounts.push(mount("istio-token", "/var/run/secrets/tokens"));
@@ -115,10 +106,7 @@ fn root_certificate(context: &Context<'_>) -> Value {
 /// The objects of an annotation that maps names to objects, each with its name.
 fn named(context: &Context<'_>, key: &str) -> Vec<Value> {
     // Validation has shown that it is an object.
-    let given = context
-        .annotations
-        .get(key)
-        .and_then(|given| serde_json::from_str(given).ok());
+    let given = context.annotations.get(key).and_then(|given| serde_json::from_str(given).ok());
     let given: Map<String, Value> = given.unwrap_or_default();
     let objects = given.into_iter().map(|(name, object)| {
         let mut members = Map::from_iter([("name".to_owned(), Value::String(name))]);
@@ -141,10 +129,7 @@ fn istiod_signs(context: &Context<'_>) -> bool {
 /// The file with the tracing collector's CA, where tracing goes to Lightstep over TLS.
 fn lightstep_certificates<'a>(context: &Context<'a>) -> Option<&'a str> {
     let lightstep = &*context.values().global.proxy.tracer == "lightstep";
-    context
-        .proxy_config
-        .tracing_ca_certificates()
-        .filter(|_| lightstep)
+    context.proxy_config.tracing_ca_certificates().filter(|_| lightstep)
 }
 
 fn or<'a>(text: &'a str, default: &'a str) -> &'a str {

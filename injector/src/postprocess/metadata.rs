@@ -18,16 +18,10 @@ pub fn apply(
     injected_annotations: &BTreeMap<String, String>,
 ) {
     if let Some(network) = network {
-        draft.set(
-            &["metadata".into(), "labels".into(), NETWORK_LABEL.into()],
-            network.into(),
-        );
+        draft.set(&["metadata".into(), "labels".into(), NETWORK_LABEL.into()], network.into());
     }
     let mut annotate = |key: &str, value: &str| {
-        draft.set(
-            &["metadata".into(), "annotations".into(), key.into()],
-            value.into(),
-        );
+        draft.set(&["metadata".into(), "annotations".into(), key.into()], value.into());
     };
     annotate(STATUS, status);
     for (key, value) in injected_annotations {

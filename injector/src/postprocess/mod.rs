@@ -23,33 +23,35 @@ pub fn in_container<'a, const N: usize>(
     index: usize,
     rest: [Step<'a>; N],
 ) -> Vec<Step<'a>> {
-    ["spec".into(), list.into(), index.into()]
-        .into_iter()
-        .chain(rest)
-        .collect()
+    ["spec".into(), list.into(), index.into()].into_iter().chain(rest).collect()
 }
 
 /// Where in a list a container stands.
 pub fn find(pod: &Value, list: &str, name: &str) -> Option<usize> {
-    pod["spec"][list]
-        .as_array()?
-        .iter()
-        .position(|container| container["name"] == name)
+    pod["spec"][list].as_array()?.iter().position(|container| container["name"] == name)
 }
 
 /// Where the proxy's container stands: its list and index.
 pub fn find_proxy(pod: &Value) -> Option<(&'static str, usize)> {
-    [CONTAINERS, INIT_CONTAINERS]
-        .into_iter()
-        .find_map(|list| Some((list, find(pod, list, PROXY)?)))
+    [CONTAINERS, INIT_CONTAINERS].into_iter().find_map(|list| Some((list, find(pod, list, PROXY)?)))
 }
 
-/// Appends a variable to the proxy's environment, if there is a proxy.
-fn append_env(draft: &mut Draft, name: &str, value: &str) {
-    if let Some((list, index)) = find_proxy(draft.value()) {
-        let path = in_container(list, index, ["env".into()]);
-        draft.push(&path, serde_json::json!({"name": name, "value": value}));
+/// Sets a variable of the proxy, if there is a proxy; a new one comes last.
+fn put_env(draft: &mut Draft, name: &str, value: &str) {
+    let Some((list, index)) = find_proxy(draft.value()) else { return };
+    let variable = serde_json::json!({"name": name, "value": value});
+    match find_env(draft.value(), list, index, name) {
+        Some(place) => {
+            draft.set(&in_container(list, index, ["env".into(), place.into()]), variable);
+        }
+        None => draft.push(&in_container(list, index, ["env".into()]), variable),
     }
+}
+
+/// Where in a container's environment a variable stands.
+fn find_env(pod: &Value, list: &str, index: usize, name: &str) -> Option<usize> {
+    let env = pod["spec"][list][index]["env"].as_array()?;
+    env.iter().position(|variable| variable["name"] == name)
 }
 
 /// The value of a boolean as Go's `strconv.ParseBool` reads it.

@@ -1,7 +1,10 @@
-//! The order of an injected pod's containers.
+//! The order of an injected pod's containers, and of the proxy's environment.
 
-use super::{CONTAINERS, INIT_CONTAINERS, find};
-use crate::change::Draft;
+use serde_json::Value;
+
+use super::path_env::Variables;
+use super::{CONTAINERS, INIT_CONTAINERS, find, find_proxy, in_container, probes, prometheus};
+use crate::change::{Draft, Step};
 use crate::overlay::PROXY;
 
 /// Brings the containers into Istio's order.
@@ -9,32 +12,35 @@ use crate::overlay::PROXY;
 /// A proxy among the containers stands first if the application waits for it, else last. A native
 /// sidecar and what prepares it stand before all other init containers; without one, capture
 /// begins after them, so that they still reach the network.
-pub fn apply(draft: &mut Draft, hold_application: bool) {
-    let containers: (&[&str], &[&str]) = if hold_application {
-        (&[PROXY], &[])
-    } else {
-        (&[], &[PROXY])
-    };
-    arrange(draft, CONTAINERS, containers.0, containers.1);
+pub fn containers(draft: &mut Draft, hold_application: bool) {
+    let proxy: (&[&str], &[&str]) =
+        if hold_application { (&[PROXY], &[]) } else { (&[], &[PROXY]) };
+    arrange(draft, &["spec".into(), CONTAINERS.into()], proxy.0, proxy.1);
+    let init = ["spec".into(), INIT_CONTAINERS.into()];
     if find(draft.value(), INIT_CONTAINERS, PROXY).is_some() {
-        arrange(
-            draft,
-            INIT_CONTAINERS,
-            &[INIT, VALIDATION, PROXY, CORE_DUMP],
-            &[],
-        );
+        arrange(draft, &init, &[INIT, VALIDATION, PROXY, CORE_DUMP], &[]);
     } else {
-        arrange(draft, INIT_CONTAINERS, &[VALIDATION], &[INIT, CORE_DUMP]);
+        arrange(draft, &init, &[VALIDATION], &[INIT, CORE_DUMP]);
     }
 }
 
-/// Puts the named containers first and last, in the order of the names; the others stay between.
-fn arrange(draft: &mut Draft, list: &str, first: &[&str], last: &[&str]) {
-    let Some(containers) = draft.value()["spec"][list].as_array() else {
-        return;
-    };
+/// Puts the variables that come after the merge last, always in one order, so that a second
+/// injection finds them where it puts them.
+pub fn proxy_env(draft: &mut Draft, variables: &Variables) {
+    let Some((list, index)) = find_proxy(draft.value()) else { return };
+    let last: Vec<_> = variables
+        .iter()
+        .map(|(name, _)| name.as_str())
+        .chain([prometheus::SCRAPE_CONFIG, probes::PROBERS])
+        .collect();
+    arrange(draft, &in_container(list, index, ["env".into()]), &[], &last);
+}
+
+/// Puts the named items first and last, in the order of the names; the others stay between.
+fn arrange(draft: &mut Draft, path: &[Step<'_>], first: &[&str], last: &[&str]) {
+    let Some(items) = draft.at(path).and_then(Value::as_array) else { return };
     let rank = |index: &usize| {
-        let name = containers[*index]["name"].as_str().unwrap_or_default();
+        let name = items[*index]["name"].as_str().unwrap_or_default();
         let place = |names: &[&str]| names.iter().position(|one| *one == name);
         match (place(first), place(last)) {
             (Some(place), _) => (0, place),
@@ -42,12 +48,12 @@ fn arrange(draft: &mut Draft, list: &str, first: &[&str], last: &[&str]) {
             _ => (1, 0),
         }
     };
-    let mut order: Vec<usize> = (0..containers.len()).collect();
+    let mut order: Vec<usize> = (0..items.len()).collect();
     if order.is_sorted_by_key(rank) {
         return;
     }
     order.sort_by_key(rank);
-    draft.reorder(&["spec".into(), list.into()], &order);
+    draft.reorder(path, &order);
 }
 
 const CORE_DUMP: &str = "enable-core-dump";

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::{CONTAINERS, INIT_CONTAINERS, append_env, find_proxy, in_container, parse_bool};
+use super::{CONTAINERS, INIT_CONTAINERS, find_env, find_proxy, in_container, parse_bool, put_env};
 use crate::change::{Draft, Step};
 use crate::overlay::{Context, PROXY};
 use crate::reason::Reason;
@@ -17,28 +18,14 @@ use crate::settings::annotations::key;
 /// name the container does not have, with a warning.
 pub fn rewrite(draft: &mut Draft, context: &Context<'_>, reinjected: bool) -> Vec<Reason> {
     let mut warnings = Vec::new();
-    let rewrite = context
-        .annotations
-        .get(key::REWRITE_APP_PROBES)
-        .and_then(parse_bool);
-    let default = context
-        .settings
-        .values
-        .sidecar_injector_webhook
-        .rewrite_app_http_probe
-        .on();
+    let rewrite = context.annotations.get(key::REWRITE_APP_PROBES).and_then(parse_bool);
+    let default = context.settings.values.sidecar_injector_webhook.rewrite_app_http_probe.on();
     if find_proxy(draft.value()).is_none() || !rewrite.unwrap_or(default) {
         return warnings;
     }
     let mesh_port = context.settings.mesh.default_config.status_port();
-    let given = context
-        .annotations
-        .get(key::STATUS_PORT)
-        .map(|port| port.trim().parse());
-    let Some(port) = given
-        .map_or(Some(mesh_port), Result::ok)
-        .filter(|port| *port != 0)
-    else {
+    let given = context.annotations.get(key::STATUS_PORT).map(|port| port.trim().parse());
+    let Some(port) = given.map_or(Some(mesh_port), Result::ok).filter(|port| *port != 0) else {
         return warnings;
     };
     let mut probers = BTreeMap::new();
@@ -76,35 +63,22 @@ pub fn rewrite(draft: &mut Draft, context: &Context<'_>, reinjected: bool) -> Ve
 
 /// Hands the probers to the agent; those of an earlier injection stand.
 fn tell_agent(draft: &mut Draft, mut probers: BTreeMap<String, String>, reinjected: bool) {
-    let Some((list, index)) = find_proxy(draft.value()) else {
-        return;
-    };
-    let env = draft.value()["spec"][list][index]["env"].as_array();
-    let present = env.and_then(|env| env.iter().position(|variable| variable["name"] == PROBERS));
-    let earlier = present
-        .filter(|_| reinjected)
-        .and_then(|place| env?.get(place));
-    if let (Some(place), Some(variable)) = (present, earlier) {
-        let text = variable["value"].as_str().unwrap_or_default();
-        let earlier: BTreeMap<String, Box<serde_json::value::RawValue>> =
-            serde_json::from_str(text).unwrap_or_default();
-        probers.extend(
-            earlier
-                .into_iter()
-                .map(|(path, prober)| (path, prober.get().to_owned())),
-        );
-        let value = ["env".into(), place.into(), "value".into()];
-        draft.set(&in_container(list, index, value), to_json(&probers).into());
-    } else if !probers.is_empty() {
-        append_env(draft, PROBERS, &to_json(&probers));
+    let pod = draft.value();
+    let Some((list, index)) = find_proxy(pod) else { return };
+    if let Some(place) = find_env(pod, list, index, PROBERS).filter(|_| reinjected) {
+        let earlier = pod["spec"][list][index]["env"][place]["value"].as_str().unwrap_or_default();
+        let earlier: BTreeMap<String, Box<RawValue>> =
+            serde_json::from_str(earlier).unwrap_or_default();
+        probers.extend(earlier.into_iter().map(|(path, prober)| (path, prober.get().to_owned())));
+    }
+    if !probers.is_empty() {
+        put_env(draft, PROBERS, &to_json(&probers));
     }
 }
 
 fn to_json(probers: &BTreeMap<String, String>) -> String {
-    let entries: Vec<_> = probers
-        .iter()
-        .map(|(path, prober)| format!("{}:{prober}", Value::from(&**path)))
-        .collect();
+    let entries: Vec<_> =
+        probers.iter().map(|(path, prober)| format!("{}:{prober}", Value::from(&**path))).collect();
     format!("{{{}}}", entries.join(","))
 }
 
@@ -126,62 +100,34 @@ impl Kind {
 }
 
 const HANDLERS: [Kind; 5] = [
-    Kind {
-        path: &["readinessProbe"],
-        agent: ("app-health", "readyz"),
-    },
-    Kind {
-        path: &["livenessProbe"],
-        agent: ("app-health", "livez"),
-    },
-    Kind {
-        path: &["startupProbe"],
-        agent: ("app-health", "startupz"),
-    },
-    Kind {
-        path: &["lifecycle", "preStop"],
-        agent: ("app-lifecycle", "prestopz"),
-    },
-    Kind {
-        path: &["lifecycle", "postStart"],
-        agent: ("app-lifecycle", "poststartz"),
-    },
+    Kind { path: &["readinessProbe"], agent: ("app-health", "readyz") },
+    Kind { path: &["livenessProbe"], agent: ("app-health", "livez") },
+    Kind { path: &["startupProbe"], agent: ("app-health", "startupz") },
+    Kind { path: &["lifecycle", "preStop"], agent: ("app-lifecycle", "prestopz") },
+    Kind { path: &["lifecycle", "postStart"], agent: ("app-lifecycle", "poststartz") },
 ];
 
 /// A probe or lifecycle handler that goes over the network.
 struct Handler<'a> {
     container: &'a Value,
-    handler: &'a Value,
+    given: &'a Value,
     action: &'static str,
     probe: bool,
 }
 
 impl<'a> Handler<'a> {
     fn of(container: &'a Value, kind: &Kind) -> Option<Self> {
-        let handler = kind
-            .path
-            .iter()
-            .try_fold(container, |value, key| value.get(*key))?;
-        let actions = if kind.is_probe() {
-            &ACTIONS[..]
-        } else {
-            &ACTIONS[..2]
-        };
-        let action = actions
-            .iter()
-            .find(|action| handler.get(**action).is_some_and(Value::is_object))?;
-        Some(Self {
-            container,
-            handler,
-            action,
-            probe: kind.is_probe(),
-        })
+        let handler = kind.path.iter().try_fold(container, |value, key| value.get(*key))?;
+        let actions = if kind.is_probe() { &ACTIONS[..] } else { &ACTIONS[..2] };
+        let action =
+            actions.iter().find(|action| handler.get(**action).is_some_and(Value::is_object))?;
+        Some(Self { container, given: handler, action, probe: kind.is_probe() })
     }
 
     /// What the agent has to ask, as JSON in the order of Istio's fields; nothing where the probe
     /// already goes to the agent.
     fn prober(&self, port: u16, mesh_port: u16) -> Result<Option<String>, Reason> {
-        let action = &self.handler[self.action];
+        let action = &self.given[self.action];
         let given = &action["port"];
         if [port, mesh_port].iter().any(|own| *given == *own) {
             return Ok(None);
@@ -202,13 +148,10 @@ impl<'a> Handler<'a> {
             }
         });
         let fields = fields.collect::<Vec<_>>().join(",");
-        let timeout = self.handler["timeoutSeconds"].as_u64();
+        let timeout = self.given["timeoutSeconds"].as_u64();
         let timeout = timeout.filter(|seconds| *seconds > 0 && self.probe);
         let timeout = timeout.map_or_else(String::new, |t| format!(",\"timeoutSeconds\":{t}"));
-        Ok(Some(format!(
-            "{{\"{}\":{{{fields}}}{timeout}}}",
-            self.action
-        )))
+        Ok(Some(format!("{{\"{}\":{{{fields}}}{timeout}}}", self.action)))
     }
 
     fn resolve(&self, port: &Value) -> Result<u64, Reason> {
@@ -221,8 +164,8 @@ impl<'a> Handler<'a> {
             return Ok(number);
         }
         let ports = self.container["ports"].as_array().into_iter().flatten();
-        let named = ports.filter(|port| port["name"] == name);
-        named.filter_map(|port| port["containerPort"].as_u64()).next().ok_or_else(|| {
+        let mut named = ports.filter(|port| port["name"] == name);
+        named.find_map(|port| port["containerPort"].as_u64()).ok_or_else(|| {
             let container = self.container["name"].as_str().unwrap_or_default();
             Reason::new(
                 "probe_port_unknown",
@@ -234,7 +177,7 @@ impl<'a> Handler<'a> {
     /// The handler as the kubelet asks the agent.
     fn asked_of_agent(&self, path: &str, port: u16) -> Value {
         let mut http = match self.action {
-            "httpGet" => self.handler["httpGet"].clone(),
+            "httpGet" => self.given["httpGet"].clone(),
             _ => json!({}),
         };
         http["path"] = path.into();
@@ -242,7 +185,7 @@ impl<'a> Handler<'a> {
         if http["scheme"] == "HTTPS" {
             http["scheme"] = "HTTP".into();
         }
-        let mut handler = self.handler.clone();
+        let mut handler = self.given.clone();
         if let Some(handler) = handler.as_object_mut() {
             for action in ACTIONS {
                 handler.remove(action);
@@ -260,4 +203,5 @@ fn is_empty(value: &Value) -> bool {
 /// What a handler may do over the network; lifecycle handlers only the first two.
 const ACTIONS: [&str; 3] = ["httpGet", "tcpSocket", "grpc"];
 
-const PROBERS: &str = "ISTIO_KUBE_APP_PROBERS";
+/// The variable that tells the agent what to ask.
+pub const PROBERS: &str = "ISTIO_KUBE_APP_PROBERS";

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{append_env, find_proxy, parse_bool};
+use super::{find_proxy, parse_bool, put_env};
 use crate::change::Draft;
 use crate::overlay::Context;
 use crate::settings::annotations::{AnnotationError, key};
@@ -13,9 +13,7 @@ use crate::settings::annotations::{AnnotationError, key};
 pub fn merge(draft: &mut Draft, context: &Context<'_>) -> Result<(), AnnotationError> {
     let status_port = context.settings.mesh.default_config.status_port();
     let empty = Map::new();
-    let annotations = draft.value()["metadata"]["annotations"]
-        .as_object()
-        .unwrap_or(&empty);
+    let annotations = draft.value()["metadata"]["annotations"].as_object().unwrap_or(&empty);
     let setting = |name: &str| find_setting(annotations, name);
     let scraped = setting(SCRAPE).is_none_or(|(_, value)| parse_bool(value) == Some(true));
     let enabled = match context.annotations.get(key::MERGE_METRICS).map(parse_bool) {
@@ -41,36 +39,20 @@ pub fn merge(draft: &mut Draft, context: &Context<'_>) -> Result<(), AnnotationE
         check_port(key, value, status_port)?;
     }
     let scrape = text(SCRAPE);
-    let obsolete: Vec<String> = annotations
-        .keys()
-        .filter(|key| is_scrape_setting(key))
-        .cloned()
-        .collect();
+    let obsolete: Vec<String> =
+        annotations.keys().filter(|key| is_scrape_setting(key)).cloned().collect();
     if find_proxy(draft.value()).is_some()
         && !(scrape.is_empty() && path.is_empty() && port.is_empty())
     {
-        append_env(
-            draft,
-            "ISTIO_PROMETHEUS_ANNOTATIONS",
-            &scrape_config(&scrape, &path, &port, &targets),
-        );
+        put_env(draft, SCRAPE_CONFIG, &scrape_config(&scrape, &path, &port, &targets));
     }
     let annotations = ["metadata".into(), "annotations".into()];
-    for key in obsolete
-        .iter()
-        .filter(|key| !WRITTEN.contains(&key.as_str()))
-    {
+    for key in obsolete.iter().filter(|key| !WRITTEN.contains(&key.as_str())) {
         draft.remove(&annotations, key);
     }
     let status_port = status_port.to_string();
-    for (key, value) in WRITTEN
-        .into_iter()
-        .zip([&*status_port, "/stats/prometheus", "true"])
-    {
-        draft.set(
-            &["metadata".into(), "annotations".into(), key.into()],
-            value.into(),
-        );
+    for (key, value) in WRITTEN.into_iter().zip([&*status_port, "/stats/prometheus", "true"]) {
+        draft.set(&["metadata".into(), "annotations".into(), key.into()], value.into());
     }
     Ok(())
 }
@@ -79,29 +61,17 @@ pub fn merge(draft: &mut Draft, context: &Context<'_>) -> Result<(), AnnotationE
 pub fn secure_port(draft: &mut Draft) {
     let pod = draft.value();
     let annotations = pod["metadata"]["annotations"].as_object();
-    let given = annotations
-        .into_iter()
-        .flatten()
-        .any(|(key, _)| sanitized(key) == SECURE_PORT);
+    let given = annotations.into_iter().flatten().any(|(key, _)| sanitized(key) == SECURE_PORT);
     let Some((list, index)) = find_proxy(pod).filter(|_| !given) else {
         return;
     };
-    let env = pod["spec"][list][index]["env"]
-        .as_array()
-        .into_iter()
-        .flatten();
+    let env = pod["spec"][list][index]["env"].as_array().into_iter().flatten();
     let port = env
         .filter(|variable| variable["name"] == "ENVOY_SECURE_MERGED_METRICS_PORT")
         .find_map(|variable| variable["value"].as_str());
-    if let Some(port) = port
-        .filter(|port| !["", "0"].contains(port))
-        .map(str::to_owned)
-    {
+    if let Some(port) = port.filter(|port| !["", "0"].contains(port)).map(str::to_owned) {
         let key = "prometheus.istio.io/secure-port";
-        draft.set(
-            &["metadata".into(), "annotations".into(), key.into()],
-            port.into(),
-        );
+        draft.set(&["metadata".into(), "annotations".into(), key.into()], port.into());
     }
 }
 
@@ -124,17 +94,12 @@ fn find_setting<'a>(annotations: &'a Map<String, Value>, name: &str) -> Option<(
 
 /// A key as Prometheus turns it into a label: all but letters, digits and `_` become `_`.
 fn sanitized(key: &str) -> String {
-    key.chars()
-        .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
-        .collect()
+    key.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect()
 }
 
 /// `port:path` separated by commas; the path may be left out. `None` where a part is wrong.
 fn parse_targets(text: &str) -> Option<Vec<(String, String)>> {
-    let targets = text
-        .split(',')
-        .map(str::trim)
-        .filter(|target| !target.is_empty());
+    let targets = text.split(',').map(str::trim).filter(|target| !target.is_empty());
     targets
         .map(|target| {
             let (port, path) = target.split_once(':').unwrap_or((target, ""));
@@ -151,11 +116,10 @@ fn scrape_config(scrape: &str, path: &str, port: &str, targets: &[(String, Strin
     let (scrape, path, port) = (text(scrape), text(path), text(port));
     let mut config = format!("{{\"scrape\":{scrape},\"path\":{path},\"port\":{port}");
     if !targets.is_empty() {
-        let targets: Vec<_> = targets
-            .iter()
-            .map(|(port, path)| json!({"port": port, "path": path}))
-            .collect();
-        config += &format!(",\"targets\":{}", Value::from(targets));
+        let targets: Vec<_> =
+            targets.iter().map(|(port, path)| json!({"port": port, "path": path})).collect();
+        config.push_str(",\"targets\":");
+        config.push_str(&Value::from(targets).to_string());
     }
     config + "}"
 }
@@ -172,23 +136,18 @@ fn check_port(key: &str, value: &str, status_port: u16) -> Result<(), Annotation
         }
         _ => "is not a port from 1 to 65535".to_owned(),
     };
-    Err(AnnotationError {
-        key: key.to_owned().into(),
-        value: value.to_owned(),
-        problem,
-    })
+    Err(AnnotationError { key: key.to_owned().into(), value: value.to_owned(), problem })
 }
+
+/// The variable that tells the agent where the application's metrics are.
+pub const SCRAPE_CONFIG: &str = "ISTIO_PROMETHEUS_ANNOTATIONS";
 
 const SCRAPE: &str = "prometheus_io_scrape";
 const PATH: &str = "prometheus_io_path";
 const PORT: &str = "prometheus_io_port";
 const SECURE_PORT: &str = "prometheus_istio_io_secure_port";
 const TARGETS: &str = "prometheus.istio.io/scrape-targets";
-const WRITTEN: [&str; 3] = [
-    "prometheus.io/port",
-    "prometheus.io/path",
-    "prometheus.io/scrape",
-];
+const WRITTEN: [&str; 3] = ["prometheus.io/port", "prometheus.io/path", "prometheus.io/scrape"];
 const RESERVED: [(u16, &str); 9] = [
     (15000, "Envoy's administration"),
     (15001, "outbound capture"),

@@ -73,16 +73,15 @@ impl Kind {
             Self::PortsOrAll => all_or(value, |value| list(value.trim(), |item| port(item.trim()))),
             Self::ProxyConfig => return proxy_config(value),
             Self::Quantity => fault(quantity(value)),
-            Self::Seconds => fault(decimal(value).is_some_and(|n| n <= i32::MAX as u64)),
+            Self::Seconds => fault(decimal(value).is_some_and(|n| i32::try_from(n).is_ok())),
             Self::Text => return Ok(()),
         };
         match fault {
             None => Ok(()),
             Some(Fault::Whole) => Err(format!("is not {}", self.allowed())),
-            Some(Fault::Item(item)) => Err(format!(
-                "is not {}: the item {item:?} is wrong",
-                self.allowed()
-            )),
+            Some(Fault::Item(item)) => {
+                Err(format!("is not {}: the item {item:?} is wrong", self.allowed()))
+            }
         }
     }
 }
@@ -105,14 +104,8 @@ fn list(value: &str, good: impl Fn(&str) -> bool) -> Option<Fault> {
         return None;
     }
     // A trailing comma is common and means nothing, here as in Istio.
-    let wrong = value
-        .split(',')
-        .find(|item| !item.is_empty() && !good(item))?;
-    Some(if wrong == value {
-        Fault::Whole
-    } else {
-        Fault::Item(wrong.to_owned())
-    })
+    let wrong = value.split(',').find(|item| !item.is_empty() && !good(item))?;
+    Some(if wrong == value { Fault::Whole } else { Fault::Item(wrong.to_owned()) })
 }
 
 /// Address and length as Go's `netip.ParsePrefix` takes them: host bits may be set, a zone or a
@@ -130,7 +123,7 @@ fn cidr(item: &str) -> bool {
 }
 
 fn port(item: &str) -> bool {
-    decimal(item).is_some_and(|number| number <= u64::from(u16::MAX))
+    decimal(item).is_some_and(|number| u16::try_from(number).is_ok())
 }
 
 fn decimal(text: &str) -> Option<u64> {
@@ -142,18 +135,14 @@ fn decimal(text: &str) -> Option<u64> {
 fn interface(name: &str) -> bool {
     name.len() <= 15
         && name.starts_with(|c: char| c.is_ascii_alphabetic())
-        && name
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || b"_.-".contains(&b))
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.-".contains(&b))
 }
 
 /// `apimachinery`'s `resource.Quantity`: a decimal number with a binary, decimal or exponent
 /// suffix.
 fn quantity(value: &str) -> bool {
     let unsigned = value.strip_prefix(['+', '-']).unwrap_or(value);
-    let end = unsigned
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(unsigned.len());
+    let end = unsigned.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(unsigned.len());
     let (number, suffix) = unsigned.split_at(end);
     let digits = number.bytes().filter(u8::is_ascii_digit).count();
     let points = number.len() - digits;
@@ -161,9 +150,8 @@ fn quantity(value: &str) -> bool {
         let power = power.strip_prefix(['+', '-']).unwrap_or(power);
         decimal(power).is_some()
     });
-    let suffixes = [
-        "", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei",
-    ];
+    let suffixes =
+        ["", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
     digits > 0 && points <= 1 && (suffixes.contains(&suffix) || exponent)
 }
 
@@ -188,14 +176,7 @@ mod tests {
             (
                 Kind::Cidrs,
                 &["", "10.1.2.3/8", "fd00::/8,10.0.0.0/8"][..],
-                &[
-                    "*",
-                    "10.1.2.3",
-                    "10.0.0.0/33",
-                    " 10.0.0.0/8",
-                    "10.0.0.0/08",
-                    "a/8",
-                ][..],
+                &["*", "10.1.2.3", "10.0.0.0/33", " 10.0.0.0/8", "10.0.0.0/08", "a/8"][..],
             ),
             (Kind::CidrsOrAll, &["*", ""], &["*,10.0.0.0/8"]),
             (
@@ -210,23 +191,11 @@ mod tests {
                 &["100m", "2", "128Mi", "1.5", "1e3", ".5"],
                 &["", "100 m", "1.2.3", "Mi", "5x", "1\n"],
             ),
-            (
-                Kind::Seconds,
-                &["0", "2147483647"],
-                &["", "2147483648", "-1", "1s"],
-            ),
-            (
-                Kind::Interfaces,
-                &["", "eth0", "net1,eth-0.5"],
-                &["0eth", "a b", "abcdefghijklmnop"],
-            ),
+            (Kind::Seconds, &["0", "2147483647"], &["", "2147483648", "-1", "1s"]),
+            (Kind::Interfaces, &["", "eth0", "net1,eth-0.5"], &["0eth", "a b", "abcdefghijklmnop"]),
             (Kind::InterceptionMode, &["NONE"], &["redirect", ""]),
             (Kind::JsonObject, &["{}"], &["[]", "", "{"]),
-            (
-                Kind::ProxyConfig,
-                &["concurrency: 2", "{}", ""],
-                &["concurrency: x", "[", "text"],
-            ),
+            (Kind::ProxyConfig, &["concurrency: 2", "{}", ""], &["concurrency: x", "[", "text"]),
             (Kind::Image, &["a/b:c"], &["a b", "a\n"]),
         ] {
             for value in good {

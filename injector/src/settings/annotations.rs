@@ -17,30 +17,20 @@ pub struct Annotations<'a> {
 impl<'a> Annotations<'a> {
     /// Reads a pod's annotations; the error holds every wrong one.
     pub fn of_pod(pod: &'a Value) -> Result<Self, Vec<AnnotationError>> {
-        let annotations = Self {
-            entries: pod["metadata"]["annotations"].as_object(),
-        };
+        let annotations = Self { entries: pod["metadata"]["annotations"].as_object() };
         let errors: Vec<_> = HONOURED
             .iter()
             .filter_map(|honoured| {
                 let value = annotations.get(honoured.key)?;
                 let mut problem = honoured.kind.check(value).err()?;
                 if !honoured.default.is_empty() {
-                    problem += &format!("; without it {} applies", honoured.default);
+                    let _ = write!(problem, "; without it {} applies", honoured.default);
                 }
                 let value = value.to_owned();
-                Some(AnnotationError {
-                    key: honoured.key.into(),
-                    value,
-                    problem,
-                })
+                Some(AnnotationError { key: honoured.key.into(), value, problem })
             })
             .collect();
-        if errors.is_empty() {
-            Ok(annotations)
-        } else {
-            Err(errors)
-        }
+        if errors.is_empty() { Ok(annotations) } else { Err(errors) }
     }
 
     /// The annotation's value, if the pod has it, even an empty one.
@@ -94,23 +84,9 @@ pub fn reference() -> String {
          `injector/src/settings/annotations.rs`.\n\n\
          | annotation | value | without it | meaning |\n| --- | --- | --- | --- |\n",
     );
-    for Honoured {
-        key,
-        kind,
-        default,
-        meaning,
-    } in HONOURED
-    {
-        let default = if default.is_empty() {
-            String::new()
-        } else {
-            format!("`{default}`")
-        };
-        let _ = writeln!(
-            page,
-            "| `{key}` | {} | {default} | {meaning} |",
-            kind.allowed()
-        );
+    for Honoured { key, kind, default, meaning } in HONOURED {
+        let default = if default.is_empty() { String::new() } else { format!("`{default}`") };
+        let _ = writeln!(page, "| `{key}` | {} | {default} | {meaning} |", kind.allowed());
     }
     page
 }

@@ -54,11 +54,7 @@ impl InjectConfig {
     pub fn default_templates(&self) -> &[String] {
         static FALLBACK: std::sync::LazyLock<[String; 1]> =
             std::sync::LazyLock::new(|| [SIDECAR.to_owned()]);
-        if self.default_templates.is_empty() {
-            &*FALLBACK
-        } else {
-            &self.default_templates
-        }
+        if self.default_templates.is_empty() { &*FALLBACK } else { &self.default_templates }
     }
 }
 
@@ -96,10 +92,8 @@ where
 /// A document that does not parse is a configuration with an error if one of its lines begins
 /// with one of the keys; a template hardly ever does.
 fn looks_like_configuration(text: &str) -> bool {
-    text.lines().any(|line| {
-        line.split_once(':')
-            .is_some_and(|(key, _)| KEYS.contains(&key.trim_end()))
-    })
+    text.lines()
+        .any(|line| line.split_once(':').is_some_and(|(key, _)| KEYS.contains(&key.trim_end())))
 }
 
 const KEYS: [&str; 8] = [
@@ -129,10 +123,7 @@ mod tests {
 
     #[test]
     fn anything_else_is_a_bare_template() {
-        for text in [
-            "spec:\n  containers: []\n",
-            "{{ define `x` }}\nmetadata:\n{{ end }}",
-        ] {
+        for text in ["spec:\n  containers: []\n", "{{ define `x` }}\nmetadata:\n{{ end }}"] {
             let config = InjectConfig::parse(text).unwrap();
             assert_eq!(config.templates["sidecar"], text);
         }

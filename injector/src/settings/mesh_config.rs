@@ -68,10 +68,7 @@ pub enum InboundTrafficPolicy {
 impl InboundTrafficPolicy {
     fn of(document: &Map<String, Value>) -> Result<Self, String> {
         const KEY: &str = "inboundTrafficPolicy.mode";
-        match document
-            .get("inboundTrafficPolicy")
-            .and_then(|policy| policy.get("mode"))
-        {
+        match document.get("inboundTrafficPolicy").and_then(|policy| policy.get("mode")) {
             None | Some(Value::Null) => Ok(Self::Passthrough),
             Some(Value::String(mode)) if mode == "PASSTHROUGH" => Ok(Self::Passthrough),
             Some(Value::String(mode)) if mode == "LOCALHOST" => Ok(Self::Localhost),
@@ -120,25 +117,16 @@ mod tests {
     #[test]
     fn an_empty_document_means_istios_defaults() {
         let mesh = MeshConfig::parse("").unwrap();
-        assert_eq!(
-            (mesh.proxy_listen_port, mesh.proxy_inbound_listen_port),
-            (15001, 15006)
-        );
+        assert_eq!((mesh.proxy_listen_port, mesh.proxy_inbound_listen_port), (15001, 15006));
         assert_eq!(mesh.trust_domain, "cluster.local");
         assert!(mesh.enable_prometheus_merge);
-        assert_eq!(
-            mesh.inbound_traffic_policy,
-            InboundTrafficPolicy::Passthrough
-        );
+        assert_eq!(mesh.inbound_traffic_policy, InboundTrafficPolicy::Passthrough);
     }
 
     #[test]
     fn errors_name_key_and_value() {
         for (text, expected) in [
-            (
-                "proxyListenPort: 70000",
-                "proxyListenPort: 70000 is not a port from 1 to 65535",
-            ),
+            ("proxyListenPort: 70000", "proxyListenPort: 70000 is not a port from 1 to 65535"),
             (
                 "inboundTrafficPolicy: {mode: NEAR}",
                 "inboundTrafficPolicy.mode: \"NEAR\" is not PASSTHROUGH or LOCALHOST",

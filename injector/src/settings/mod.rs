@@ -59,11 +59,7 @@ pub struct Process {
 impl Process {
     /// The revision's name; the default one is called `default`.
     pub fn revision_name(&self) -> &str {
-        if self.revision.is_empty() {
-            "default"
-        } else {
-            &self.revision
-        }
+        if self.revision.is_empty() { "default" } else { &self.revision }
     }
 }
 
@@ -86,10 +82,7 @@ impl Settings {
 impl Document<'_> {
     fn read<T>(self, parse: impl Fn(&str) -> Result<T, String>) -> Result<T, SettingsError> {
         let origin = || self.source.to_owned();
-        parse(self.text).map_err(|problem| SettingsError {
-            origin: origin(),
-            problem,
-        })
+        parse(self.text).map_err(|problem| SettingsError { origin: origin(), problem })
     }
 }
 
@@ -108,10 +101,7 @@ const INJECT_CONFIG: Document<'_> = Document {
     text: include_str!("defaults/inject_config.yaml"),
 };
 
-const VALUES: Document<'_> = Document {
-    source: "the built-in values",
-    text: "",
-};
+const VALUES: Document<'_> = Document { source: "the built-in values", text: "" };
 
 const MESH_CONFIG: Document<'_> = Document {
     source: "the built-in mesh configuration",

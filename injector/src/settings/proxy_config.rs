@@ -20,9 +20,7 @@ impl Default for ProxyConfig {
             };
             Some((field.name.to_owned(), value))
         });
-        Self {
-            fields: fields.collect(),
-        }
+        Self { fields: fields.collect() }
     }
 }
 
@@ -63,10 +61,7 @@ impl ProxyConfig {
 
     /// `interceptionMode`: how inbound connections are captured where the pod does not say.
     pub fn interception_mode(&self) -> &str {
-        self.fields
-            .get("interceptionMode")
-            .and_then(Value::as_str)
-            .unwrap_or("REDIRECT")
+        self.fields.get("interceptionMode").and_then(Value::as_str).unwrap_or("REDIRECT")
     }
 
     /// `holdApplicationUntilProxyStarts`.
@@ -77,28 +72,19 @@ impl ProxyConfig {
     /// `statusPort`: where the agent answers probes; 0 for nowhere.
     pub fn status_port(&self) -> u16 {
         let port = self.fields.get("statusPort").and_then(Value::as_u64);
-        port.and_then(|port| u16::try_from(port).ok())
-            .unwrap_or_default()
+        port.and_then(|port| u16::try_from(port).ok()).unwrap_or_default()
     }
 
     /// `image.imageType`; empty for none.
     pub fn image_type(&self) -> &str {
-        let image = self
-            .fields
-            .get("image")
-            .and_then(|image| image.get("imageType"));
+        let image = self.fields.get("image").and_then(|image| image.get("imageType"));
         image.and_then(Value::as_str).unwrap_or_default()
     }
 
     /// `tracing.tlsSettings.caCertificates`, where tracing has TLS settings.
     pub fn tracing_ca_certificates(&self) -> Option<&str> {
         let settings = self.fields.get("tracing")?.get("tlsSettings")?;
-        Some(
-            settings
-                .get("caCertificates")
-                .and_then(Value::as_str)
-                .unwrap_or_default(),
-        )
+        Some(settings.get("caCertificates").and_then(Value::as_str).unwrap_or_default())
     }
 
     /// One entry of `proxyMetadata`.
@@ -118,9 +104,7 @@ impl ProxyConfig {
     pub fn to_json(&self) -> String {
         let defaults = Self::default();
         let mut json = String::from("{");
-        let known = FIELDS
-            .iter()
-            .filter_map(|field| self.fields.get_key_value(field.name));
+        let known = FIELDS.iter().filter_map(|field| self.fields.get_key_value(field.name));
         let unknown = self.fields.iter().filter(|(name, _)| field(name).is_none());
         for (name, value) in known.chain(unknown) {
             let empty = value.as_object().is_some_and(Map::is_empty);
@@ -248,27 +232,15 @@ enum Initial {
 }
 
 const fn of(name: &'static str, kind: Kind) -> Field {
-    Field {
-        name,
-        kind,
-        initial: Initial::Unset,
-    }
+    Field { name, kind, initial: Initial::Unset }
 }
 
 const fn text(name: &'static str, kind: Kind, initial: &'static str) -> Field {
-    Field {
-        name,
-        kind,
-        initial: Initial::Text(initial),
-    }
+    Field { name, kind, initial: Initial::Text(initial) }
 }
 
 const fn number(name: &'static str, initial: i32) -> Field {
-    Field {
-        name,
-        kind: Kind::Number,
-        initial: Initial::Number(initial),
-    }
+    Field { name, kind: Kind::Number, initial: Initial::Number(initial) }
 }
 
 /// The fields of `mesh.v1alpha1.ProxyConfig` in the order of their numbers.
@@ -277,11 +249,7 @@ const FIELDS: &[Field] = &[
     text("binaryPath", Kind::Text, "/usr/local/bin/envoy"),
     text("serviceCluster", Kind::Text, "istio-proxy"),
     text("drainDuration", Kind::Duration, "45s"),
-    text(
-        "discoveryAddress",
-        Kind::Text,
-        "istiod.istio-system.svc:15012",
-    ),
+    text("discoveryAddress", Kind::Text, "istiod.istio-system.svc:15012"),
     of("discoveryRefreshDelay", Kind::Duration),
     of("zipkinAddress", Kind::Text),
     of("statsdUdpAddress", Kind::Text),
@@ -335,10 +303,7 @@ mod tests {
             "discoveryAddress": "istiod.istio-system.svc:15012", "proxyMetadata": {},
             "drainDuration": "7s", "configPath": "/foo/bar", "statusPort": 15020,
         })]);
-        assert_eq!(
-            config.to_json(),
-            r#"{"configPath":"/foo/bar","drainDuration":"7s"}"#
-        );
+        assert_eq!(config.to_json(), r#"{"configPath":"/foo/bar","drainDuration":"7s"}"#);
     }
 
     #[test]

@@ -20,14 +20,8 @@ impl LabelSelector {
     pub fn selects(&self, labels: &Value) -> bool {
         let empty = self.match_labels.is_empty() && self.match_expressions.is_empty();
         !empty
-            && self
-                .match_labels
-                .iter()
-                .all(|(key, value)| labels[key] == value.as_str())
-            && self
-                .match_expressions
-                .iter()
-                .all(|requirement| requirement.holds(labels))
+            && self.match_labels.iter().all(|(key, value)| labels[key] == value.as_str())
+            && self.match_expressions.iter().all(|requirement| requirement.holds(labels))
     }
 }
 
@@ -69,9 +63,7 @@ mod tests {
     #[test]
     fn operators_are_kubernetes() {
         let holds = |selector: Value, labels: Value| {
-            serde_json::from_value::<LabelSelector>(selector)
-                .unwrap()
-                .selects(&labels)
+            serde_json::from_value::<LabelSelector>(selector).unwrap().selects(&labels)
         };
         let expression = |operator: &str| json!({"matchExpressions": [{"key": "app", "operator": operator, "values": ["web"]}]});
         assert!(holds(expression("In"), json!({"app": "web"})));

@@ -61,10 +61,7 @@ impl Values {
 
 impl Default for Values {
     fn default() -> Self {
-        #[expect(
-            clippy::expect_used,
-            reason = "the embedded document is covered by a test"
-        )]
+        #[expect(clippy::expect_used, reason = "the embedded document is covered by a test")]
         Self::parse("").expect("the embedded values parse")
     }
 }
@@ -237,9 +234,7 @@ impl<'de> Deserialize<'de> for Text {
             Value::Null => Ok(Self::default()),
             Value::String(text) => Ok(Self(text)),
             scalar @ (Value::Bool(_) | Value::Number(_)) => Ok(Self(scalar.to_string())),
-            other => Err(serde::de::Error::custom(format!(
-                "{other} where text is expected"
-            ))),
+            other => Err(serde::de::Error::custom(format!("{other} where text is expected"))),
         }
     }
 }
@@ -261,9 +256,9 @@ impl<'de> Deserialize<'de> for Switch {
             Value::Null => Ok(Self(false)),
             Value::Bool(on) => Ok(Self(on)),
             Value::String(text) if text.is_empty() => Ok(Self(false)),
-            other => Err(serde::de::Error::custom(format!(
-                "{other} where true or false is expected"
-            ))),
+            other => {
+                Err(serde::de::Error::custom(format!("{other} where true or false is expected")))
+            }
         }
     }
 }
@@ -330,9 +325,6 @@ mod tests {
     fn errors_name_the_part() {
         let error = Values::parse("global: {proxy: {privileged: perhaps}}").unwrap_err();
         assert!(error.starts_with("global.proxy: "), "{error}");
-        assert!(
-            error.contains("\"perhaps\" where true or false is expected"),
-            "{error}"
-        );
+        assert!(error.contains("\"perhaps\" where true or false is expected"), "{error}");
     }
 }

@@ -89,11 +89,7 @@ impl Case {
                 Ok(Outcome::Injected(injection)) => {
                     let mut patched = pod.clone();
                     json_patch::patch(&mut patched, &injection.patch).unwrap();
-                    assert_eq!(
-                        patched, injection.pod,
-                        "{}: the patch gives the pod",
-                        self.name
-                    );
+                    assert_eq!(patched, injection.pod, "{}: the patch gives the pod", self.name);
                     compare(&format!("review {number}"), patched, json("expected"))?;
                 }
             }
@@ -112,11 +108,7 @@ impl Case {
         if !self.options.expected_error.is_empty() {
             let expected = self.options.expected_error.to_lowercase();
             let as_expected = !output.status.success() && stderr.to_lowercase().contains(&expected);
-            return if as_expected {
-                Ok(1)
-            } else {
-                Err(format!("no error {expected}: {stderr}"))
-            };
+            return if as_expected { Ok(1) } else { Err(format!("no error {expected}: {stderr}")) };
         }
         if !output.status.success() {
             return Err(stderr);
@@ -144,13 +136,7 @@ impl Case {
         fs::write(&config, self.inject_config()).unwrap();
         Command::new(env!("CARGO_BIN_EXE_istioctl"))
             .current_dir(&self.folder)
-            .args([
-                "kube-inject",
-                "-f",
-                "input.yaml",
-                "--revision",
-                &self.options.revision,
-            ])
+            .args(["kube-inject", "-f", "input.yaml", "--revision", &self.options.revision])
             .arg("--injectConfigFile")
             .arg(config)
             .arg("--valuesFile")
@@ -165,17 +151,9 @@ impl Case {
     }
 
     fn settings(&self) -> Settings {
-        let texts = [
-            self.inject_config(),
-            read(&self.file("values.json")),
-            read(&self.file("mesh.yaml")),
-        ];
-        let document = |text| {
-            Some(Document {
-                source: "case",
-                text,
-            })
-        };
+        let texts =
+            [self.inject_config(), read(&self.file("values.json")), read(&self.file("mesh.yaml"))];
+        let document = |text| Some(Document { source: "case", text });
         let documents = Documents {
             inject_config: document(&texts[0]),
             values: document(&texts[1]),
@@ -207,11 +185,7 @@ impl Case {
 
     fn file(&self, name: &str) -> PathBuf {
         let own = self.folder.join(name);
-        if own.exists() {
-            own
-        } else {
-            self.folder.join("../defaults").join(name)
-        }
+        if own.exists() { own } else { self.folder.join("../defaults").join(name) }
     }
 }
 
@@ -220,20 +194,12 @@ fn compare(what: &str, ours: Value, expected: Value) -> Result<(), String> {
     if differences.is_empty() {
         return Ok(());
     }
-    Err(format!(
-        "{what} (ours, then Istio's):\n{}",
-        differences.join("\n")
-    ))
+    Err(format!("{what} (ours, then Istio's):\n{}", differences.join("\n")))
 }
 
 fn documents(text: &str) -> Vec<Value> {
-    let texts = text
-        .split("\n---")
-        .map(|text| text.trim_start_matches("---"));
-    texts
-        .map(|text| yaml::parse(text).unwrap())
-        .filter(|value| !value.is_null())
-        .collect()
+    let texts = text.split("\n---").map(|text| text.trim_start_matches("---"));
+    texts.map(|text| yaml::parse(text).unwrap()).filter(|value| !value.is_null()).collect()
 }
 
 fn read(path: &Path) -> String {
@@ -253,26 +219,14 @@ const CHART_TEMPLATES: [&str; 8] = [
 
 /// Cases whose outcome is not Istio's, and why.
 const DIFFERENT: &[(&str, &str)] = &[
-    (
-        "cronjob",
-        "the pod template gets the metadata, not the Job (docs/differences.md)",
-    ),
+    ("cronjob", "the pod template gets the metadata, not the Job (docs/differences.md)"),
     ("custom-template", "Go templates are not built yet"),
     ("gateway", "the overlay gateway is not built yet"),
     ("grpc-agent", "the overlay grpc-agent is not built yet"),
     ("grpc-simple", "the overlay grpc-simple is not built yet"),
-    (
-        "hello-openshift",
-        "OpenShift's identity ranges are not built yet",
-    ),
-    (
-        "hello-otel-semconv",
-        "OpenTelemetry's resource attributes are not built yet",
-    ),
+    ("hello-openshift", "OpenShift's identity ranges are not built yet"),
+    ("hello-otel-semconv", "OpenTelemetry's resource attributes are not built yet"),
     ("istioctl.bare-template", "Go templates are not built yet"),
-    (
-        "multiple-templates",
-        "the overlay grpc-agent is not built yet",
-    ),
+    ("multiple-templates", "the overlay grpc-agent is not built yet"),
     ("sidecar-spire", "Go templates are not built yet"),
 ];

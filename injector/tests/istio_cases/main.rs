@@ -1,5 +1,12 @@
 //! Istio's own injection cases, whose directory `ISTIO_CASES` names: the same pods come out.
 
+#![expect(
+    clippy::expect_used,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a test fails by panic, and says what it leaves out"
+)]
+
 mod case;
 mod normal;
 
@@ -30,11 +37,6 @@ fn check(run: impl Fn(&Case) -> Result<usize, String>) {
         }
     }
     println!("{equal} are equal to Istio's");
-    assert!(
-        failures.is_empty(),
-        "{} cases differ:\n{}",
-        failures.len(),
-        failures.join("\n")
-    );
+    assert!(failures.is_empty(), "{} cases differ:\n{}", failures.len(), failures.join("\n"));
     assert!(equal > 0, "no case ran");
 }

@@ -45,21 +45,14 @@ fn prune(key: &str, value: Value) -> Option<Value> {
             let members: serde_json::Map<_, _> = members
                 .into_iter()
                 .filter_map(|(name, value)| {
-                    let value = if quantities {
-                        quantity(&value)
-                    } else {
-                        prune(&name, value)?
-                    };
+                    let value = if quantities { quantity(&value) } else { prune(&name, value)? };
                     Some((name, value))
                 })
                 .collect();
             (!members.is_empty() || key == "emptyDir").then_some(Value::Object(members))
         }
         Value::Array(items) => {
-            let mut items: Vec<_> = items
-                .into_iter()
-                .filter_map(|item| prune("", item))
-                .collect();
+            let mut items: Vec<_> = items.into_iter().filter_map(|item| prune("", item)).collect();
             if UNORDERED.contains(&key) {
                 items.sort_by_key(ToString::to_string);
             }
@@ -94,9 +87,7 @@ fn string(key: &str, text: String) -> Option<Value> {
 }
 
 fn quantity(value: &Value) -> Value {
-    let text = value
-        .as_str()
-        .map_or_else(|| value.to_string(), str::to_owned);
+    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let suffixes = [
         ("Ki", 1024.0),
         ("Mi", 1024.0 * 1024.0),
@@ -111,27 +102,11 @@ fn quantity(value: &Value) -> Value {
         .iter()
         .find_map(|(suffix, factor)| Some((text.strip_suffix(suffix)?, factor)))
         .expect("the last suffix is empty");
-    number
-        .parse::<f64>()
-        .map_or(Value::String(text.clone()), |number| {
-            Value::from(number * factor)
-        })
+    number.parse::<f64>().map_or(Value::String(text.clone()), |number| Value::from(number * factor))
 }
 
 /// Fields that Kubernetes leaves out when they are zero.
-const OMITTED: [&str; 5] = [
-    "initialDelaySeconds",
-    "minReadySeconds",
-    "paused",
-    "readOnly",
-    "test",
-];
+const OMITTED: [&str; 5] = ["initialDelaySeconds", "minReadySeconds", "paused", "readOnly", "test"];
 
-const UNORDERED: [&str; 6] = [
-    "add",
-    "drop",
-    "imagePullSecrets",
-    "ports",
-    "volumeMounts",
-    "volumes",
-];
+const UNORDERED: [&str; 6] =
+    ["add", "drop", "imagePullSecrets", "ports", "volumeMounts", "volumes"];

@@ -1,0 +1,264 @@
+//! What holds for every pod: the patch gives the injected pod, a second injection changes
+//! nothing, and what injection does not know it leaves alone.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panic")]
+
+use std::sync::LazyLock;
+
+use injector::decision::Rules;
+use injector::inject::{Injection, Outcome, Target, inject};
+use injector::settings::{Documents, Process, Settings};
+use proptest::prelude::*;
+use serde_json::{Map, Value, json};
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    #[test]
+    fn the_patch_gives_the_injected_pod(pod in pods(), native in any::<bool>()) {
+        let Some(injection) = injected(&pod, native) else { return Ok(()) };
+        let mut patched = pod.clone();
+        json_patch::patch(&mut patched, &injection.patch).unwrap();
+        prop_assert_eq!(patched, injection.pod);
+    }
+
+    #[test]
+    fn a_second_injection_changes_nothing(pod in pods(), native in any::<bool>()) {
+        let Some(first) = injected(&pod, native) else { return Ok(()) };
+        let second = injected(&first.pod, native).expect("an injected pod is injected again");
+        prop_assert!(second.patch.0.is_empty(), "{}", serde_json::to_string(&second.patch).unwrap());
+    }
+
+    #[test]
+    fn what_is_not_injections_stays(pod in pods(), native in any::<bool>()) {
+        let Some(injection) = injected(&pod, native) else { return Ok(()) };
+        prop_assert_eq!(&injection.pod["spec"]["future"], &pod["spec"]["future"]);
+        for (list, key) in [("containers", "name"), ("initContainers", "name"), ("volumes", "name")] {
+            let names = |pod: &Value| -> Vec<Value> {
+                let items = pod["spec"][list].as_array().into_iter().flatten();
+                items.map(|item| item[key].clone()).collect()
+            };
+            let kept: Vec<_> =
+                names(&injection.pod).into_iter().filter(|name| names(&pod).contains(name)).collect();
+            let names = names(&pod).into_iter().filter(|name| name != "istio-proxy");
+            let kept = kept.into_iter().filter(|name| name != "istio-proxy");
+            prop_assert!(kept.eq(names), "the user's {} keep their order", list);
+        }
+        for (before, container) in by_name(&pod).into_iter().map(|c| (c, c["name"].clone())) {
+            let after = by_name(&injection.pod).into_iter().find(|c| c["name"] == container).unwrap();
+            if container == "istio-proxy" {
+                prop_assert_eq!(&after["future"], &before["future"]);
+                continue;
+            }
+            for field in ["image", "env", "future", "args"] {
+                prop_assert_eq!(&after[field], &before[field]);
+            }
+        }
+    }
+
+    #[test]
+    fn there_is_one_proxy(pod in pods(), native in any::<bool>()) {
+        let Some(injection) = injected(&pod, native) else { return Ok(()) };
+        let proxies = by_name(&injection.pod).into_iter().filter(|c| c["name"] == "istio-proxy");
+        prop_assert_eq!(proxies.count(), 1);
+    }
+
+    #[test]
+    fn the_same_pod_gives_the_same_bytes(pod in pods()) {
+        let bytes = || injected(&pod, true).map(|injection| serde_json::to_vec(&injection.patch).unwrap());
+        prop_assert_eq!(bytes(), bytes());
+    }
+
+    #[test]
+    fn no_pod_whatever_its_form_ends_in_a_panic(pod in anything()) {
+        let _ = inject(settings(true), &target(&pod));
+    }
+}
+
+/// A large pod costs what it weighs: the patch does not repeat what is not injection's.
+#[test]
+fn five_thousand_variables_are_not_in_the_patch() {
+    let env: Vec<_> =
+        (0..5000).map(|n| json!({"name": format!("V{n}"), "value": "x".repeat(20)})).collect();
+    let pod = json!({"metadata": {}, "spec": {"containers": [
+        {"name": "app", "env": env, "readinessProbe": {"httpGet": {"port": 80}}}]}});
+    let injection = injected(&pod, false).unwrap();
+    assert!(serde_json::to_vec(&injection.patch).unwrap().len() < 8000);
+}
+
+fn injected(pod: &Value, native: bool) -> Option<Injection> {
+    match inject(settings(native), &target(pod)).unwrap() {
+        Outcome::Injected(injection) => Some(*injection),
+        Outcome::Skipped(_) => None,
+    }
+}
+
+fn target(pod: &Value) -> Target<'_> {
+    Target { pod, namespace: "default", workload: None, path_env: &[], rules: Rules::Admission }
+}
+
+fn settings(native_sidecars: bool) -> &'static Settings {
+    static SETTINGS: LazyLock<[Settings; 2]> = LazyLock::new(|| {
+        [false, true].map(|native_sidecars| {
+            let process = Process { native_sidecars, ..Process::default() };
+            Settings::parse(&Documents::default(), process).unwrap()
+        })
+    });
+    &SETTINGS[usize::from(native_sidecars)]
+}
+
+fn by_name(pod: &Value) -> Vec<&Value> {
+    let lists = ["containers", "initContainers"].map(|list| pod["spec"][list].as_array());
+    lists.into_iter().flatten().flatten().collect()
+}
+
+fn pods() -> impl Strategy<Value = Value> {
+    let metadata = (entries(), entries(), any::<bool>(), any::<bool>()).prop_map(
+        |(labels, annotations, has_labels, has_annotations)| {
+            let mut metadata = json!({"generateName": "web-"});
+            if has_labels {
+                metadata["labels"] = labels;
+            }
+            if has_annotations {
+                metadata["annotations"] = annotations;
+            }
+            metadata
+        },
+    );
+    let names = prop::sample::subsequence(vec!["app", "side", "ü/~", "enable-core-dump"], 1..4);
+    let containers =
+        names.prop_flat_map(|names| names.into_iter().map(container).collect::<Vec<_>>());
+    let init = prop::sample::subsequence(vec!["prepare", "fetch"], 0..3)
+        .prop_flat_map(|names| names.into_iter().map(container).collect::<Vec<_>>());
+    let volumes = prop::sample::subsequence(vec!["data", "cache", "istio-envoyish"], 0..3);
+    (metadata, containers, own_proxy(), init, volumes, any::<bool>()).prop_map(
+        |(metadata, mut containers, own_proxy, mut init, volumes, host_network)| {
+            match own_proxy {
+                Some((proxy, true)) => containers.push(proxy),
+                Some((proxy, false)) => init.insert(0, proxy),
+                None => {}
+            }
+            let mut pod = json!({"metadata": metadata, "spec": {"containers": containers}});
+            let spec = pod["spec"].as_object_mut().unwrap();
+            if !init.is_empty() {
+                spec.insert("initContainers".to_owned(), init.into());
+            }
+            if !volumes.is_empty() {
+                let volumes = volumes.iter().map(|name| json!({"name": name, "emptyDir": {}}));
+                spec.insert("volumes".to_owned(), volumes.collect());
+            }
+            spec.insert("future".to_owned(), json!({"field": [1, {"~": null}]}));
+            if host_network {
+                spec.insert("hostNetwork".to_owned(), false.into());
+            }
+            pod
+        },
+    )
+}
+
+/// A proxy that the user wrote himself, and whether under `containers`.
+fn own_proxy() -> impl Strategy<Value = Option<(Value, bool)>> {
+    let proxy = prop_oneof![
+        Just(json!({"name": "istio-proxy", "image": "auto"})),
+        Just(json!({"name": "istio-proxy", "image": "auto", "args": ["proxy", "mine"],
+                    "securityContext": {"runAsUser": 1338}, "env": [{"name": "MINE", "value": "1"}]})),
+        Just(json!({"name": "istio-proxy", "image": "example/proxy:1", "future": {"a": 1},
+                    "resources": {"requests": {"cpu": "1"}}})),
+    ];
+    prop::option::weighted(0.3, (proxy, any::<bool>()))
+}
+
+fn container(name: &'static str) -> impl Strategy<Value = Value> {
+    let env = prop::collection::vec(("[A-Z]{1,4}", ".{0,8}"), 0..5);
+    (env, probe(), probe(), probe(), prop::option::of(1u16..9000)).prop_map(
+        move |(env, readiness, liveness, pre_stop, port)| {
+            let mut container = Map::new();
+            let mut put = |key: &str, value| container.insert(key.to_owned(), value);
+            put("name", name.into());
+            put("image", "example/app:1".into());
+            put("future", json!({"a/b~c": null}));
+            if !env.is_empty() {
+                let env = env.iter().map(|(name, value)| json!({"name": name, "value": value}));
+                put("env", env.collect());
+            }
+            if let Some(port) = port {
+                put("ports", json!([{"name": "web", "containerPort": port}]));
+            }
+            for (key, probe) in [("readinessProbe", readiness), ("livenessProbe", liveness)] {
+                if let Some(probe) = probe {
+                    put(key, probe);
+                }
+            }
+            if let Some(handler) = pre_stop {
+                put("lifecycle", json!({"preStop": handler}));
+            }
+            Value::Object(container)
+        },
+    )
+}
+
+fn probe() -> impl Strategy<Value = Option<Value>> {
+    prop::option::of(prop_oneof![
+        (1u16..9000).prop_map(|port| json!({"httpGet": {"path": "/", "port": port}})),
+        Just(json!({"httpGet": {"port": "web", "scheme": "HTTPS"}, "timeoutSeconds": 2})),
+        (1u16..9000).prop_map(|port| json!({"tcpSocket": {"port": port}})),
+        (1u16..9000).prop_map(|port| json!({"grpc": {"port": port}})),
+        Just(json!({"exec": {"command": ["true"]}})),
+    ])
+}
+
+fn entries() -> impl Strategy<Value = Value> {
+    let known = prop_oneof![
+        Just(("app".to_owned(), "web".to_owned())),
+        Just(("version".to_owned(), "v1".to_owned())),
+        Just(("sidecar.istio.io/inject".to_owned(), "true".to_owned())),
+        Just(("sidecar.istio.io/proxyCPU".to_owned(), "50m".to_owned())),
+        Just(("status.sidecar.istio.io/port".to_owned(), "15022".to_owned())),
+        Just(("traffic.sidecar.istio.io/excludeInboundPorts".to_owned(), "9090, 80".to_owned())),
+        Just(("prometheus.io/port".to_owned(), "8080".to_owned())),
+        Just(("prometheus.io/scrape".to_owned(), "true".to_owned())),
+        Just(("topology.istio.io/network".to_owned(), "n1".to_owned())),
+        ("[a-z~/ü]{1,6}", ".{0,8}"),
+    ];
+    prop::collection::vec(known, 0..5).prop_map(|entries| {
+        Value::Object(entries.into_iter().map(|(key, value)| (key, Value::from(value))).collect())
+    })
+}
+
+fn anything() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        ".{0,6}".prop_map(Value::from),
+    ];
+    let keys = prop::sample::select(vec![
+        "metadata",
+        "spec",
+        "labels",
+        "annotations",
+        "containers",
+        "initContainers",
+        "volumes",
+        "name",
+        "env",
+        "ports",
+        "readinessProbe",
+        "httpGet",
+        "port",
+        "lifecycle",
+        "preStop",
+        "securityContext",
+        "sidecar.istio.io/status",
+        "proxy.istio.io/overrides",
+        "image",
+    ]);
+    leaf.prop_recursive(6, 64, 6, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::btree_map(keys.clone(), inner, 0..6).prop_map(|members| {
+                Value::Object(members.into_iter().map(|(k, v)| (k.to_owned(), v)).collect())
+            }),
+        ]
+    })
+}
