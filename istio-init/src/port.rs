@@ -45,9 +45,9 @@ impl FromStr for Port {
     type Err = Fault;
 
     fn from_str(text: &str) -> Result<Self, Fault> {
-        NonZeroU16::new(number(text)?)
-            .map(Self)
-            .ok_or_else(|| Fault::new("is not a port to listen on").hint("use 1 to 65535"))
+        let port = number(text).ok().and_then(NonZeroU16::new);
+        let fault = || Fault::new("is not a port to listen on").hint("use 1 to 65535");
+        port.map(Self).ok_or_else(fault)
     }
 }
 

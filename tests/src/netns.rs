@@ -57,22 +57,19 @@ impl Namespace {
     }
 
     /// Connects it with another namespace: a link named `mine` here and `theirs` there, both up.
+    /// The links have no address that the kernel made, so that all of a namespace is known.
     pub fn connect(&self, mine: &str, other: &Self, theirs: &str) -> Result<()> {
         let here = &other.name;
-        self.ip(&format!(
-            "link add {mine} type veth peer name {theirs} netns {here}"
-        ))?;
-        self.ip(&format!("link set {mine} up"))?;
-        other.ip(&format!("link set {theirs} up"))
+        self.ip(&format!("link add {mine} type veth peer name {theirs} netns {here}"))?;
+        self.ip(&format!("link set {mine} addrgenmode none up"))?;
+        other.ip(&format!("link set {theirs} addrgenmode none up"))
     }
 
     /// Runs commands of `ip`, one a line, inside.
     pub fn ip(&self, commands: &str) -> Result<()> {
         let mut ip = Command::new("ip");
         ip.args(["-netns", &self.name, "-batch", "-"]);
-        succeed(&mut ip, commands)
-            .map(drop)
-            .with_context(|| format!("ip {commands}"))
+        succeed(&mut ip, commands).map(drop).with_context(|| format!("ip {commands}"))
     }
 
     /// Runs a closure inside, as the administrator, on a thread of its own.
@@ -88,9 +85,7 @@ impl Namespace {
                 become_owner(owner)?;
                 Ok(work())
             });
-            thread
-                .join()
-                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })
     }
 
@@ -119,20 +114,13 @@ impl Drop for Namespace {
 /// Runs a program to its end, and fails unless it succeeds.
 pub fn succeed(command: &mut Command, input: &str) -> Result<String> {
     let name = PathBuf::from(command.get_program()).display().to_string();
-    command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let mut child = command
-        .spawn()
-        .with_context(|| format!("starting {name}"))?;
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().with_context(|| format!("starting {name}"))?;
     if let Some(mut stdin) = child.stdin.take() {
         // A program that does not read its input ends before it is written.
         let _ = stdin.write_all(input.as_bytes());
     }
-    let output = child
-        .wait_with_output()
-        .with_context(|| format!("waiting for {name}"))?;
+    let output = child.wait_with_output().with_context(|| format!("waiting for {name}"))?;
     let complaint = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {
         bail!("{name}: {}: {}", output.status, complaint.trim());
@@ -157,10 +145,7 @@ fn remove_leftovers() {
     };
     for entry in entries.flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
-        let Some(owner) = name
-            .strip_prefix(PREFIX)
-            .and_then(|rest| rest.split('-').next())
-        else {
+        let Some(owner) = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next()) else {
             continue;
         };
         if !Path::new("/proc").join(owner).exists() {
@@ -186,9 +171,7 @@ mod tests {
         let namespace = Namespace::create().unwrap();
         let path = Path::new(FOLDER).join(namespace.name());
         assert!(path.exists());
-        let links = namespace
-            .output(Command::new("ip").args(["-o", "link"]), "")
-            .unwrap();
+        let links = namespace.output(Command::new("ip").args(["-o", "link"]), "").unwrap();
         assert_eq!(links.lines().count(), 1, "{links}");
         drop(namespace);
         assert!(!path.exists());
@@ -197,15 +180,9 @@ mod tests {
     #[test]
     fn an_owner_is_one_of_the_thread() {
         let namespace = Namespace::create().unwrap();
-        let owner = Owner {
-            uid: 1000,
-            gid: 2000,
-        };
+        let owner = Owner { uid: 1000, gid: 2000 };
         let seen = namespace.run_as(owner, || {
-            (
-                rustix::process::geteuid().as_raw(),
-                rustix::process::getegid().as_raw(),
-            )
+            (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw())
         });
         assert_eq!(seen.unwrap(), (1000, 2000));
         assert_eq!(rustix::process::geteuid(), Uid::ROOT);

@@ -59,10 +59,7 @@ impl Listeners {
         let sockets = namespace.run(|| Sockets::open(ports))??;
         let (stop, stopped) = UnixStream::pair().context("making a pair of sockets")?;
         let thread = thread::spawn(move || sockets.serve(who, &stopped));
-        Ok(Self {
-            stop,
-            thread: Some(thread),
-        })
+        Ok(Self { stop, thread: Some(thread) })
     }
 }
 
@@ -114,9 +111,7 @@ fn reach_by_udp(source: Option<IpAddr>, target: SocketAddr) -> Result<String, Er
     let socket = UdpSocket::from(socket);
     let mut buffer = [0; 512];
     // The answer may come from another address than the one that was asked.
-    let answered = socket
-        .send_to(b"who?", target)
-        .and_then(|_| socket.recv(&mut buffer));
+    let answered = socket.send_to(b"who?", target).and_then(|_| socket.recv(&mut buffer));
     match answered {
         Ok(length) => Ok(String::from_utf8_lossy(&buffer[..length]).into_owned()),
         Err(error) => Err(Errno::from_io_error(&error).unwrap_or(Errno::IO)),
@@ -126,11 +121,7 @@ fn reach_by_udp(source: Option<IpAddr>, target: SocketAddr) -> Result<String, Er
 impl Answer {
     fn parse(text: &str) -> Option<Self> {
         let mut words = text.split_whitespace().map(str::to_owned);
-        Some(Self {
-            by: words.next()?,
-            original: words.next()?,
-            client: words.next()?,
-        })
+        Some(Self { by: words.next()?, original: words.next()?, client: words.next()? })
     }
 }
 
@@ -147,15 +138,9 @@ struct Sockets {
 
 impl Sockets {
     fn open(ports: &[u16]) -> Result<Self> {
-        let mut sockets = Self {
-            tcp: Vec::new(),
-            udp: Vec::new(),
-        };
+        let mut sockets = Self { tcp: Vec::new(), udp: Vec::new() };
         for &port in ports {
-            for address in [
-                IpAddr::from(Ipv4Addr::UNSPECIFIED),
-                Ipv6Addr::UNSPECIFIED.into(),
-            ] {
+            for address in [IpAddr::from(Ipv4Addr::UNSPECIFIED), Ipv6Addr::UNSPECIFIED.into()] {
                 let listening = || format!("listening on {address} port {port}");
                 let tcp = bound(address, port, SocketType::STREAM).with_context(listening)?;
                 rustix::net::listen(&tcp, BACKLOG).with_context(listening)?;
@@ -169,16 +154,8 @@ impl Sockets {
 
     fn serve(&self, who: &str, stopped: &UnixStream) {
         let mut fds = vec![PollFd::new(stopped, PollFlags::IN)];
-        fds.extend(
-            self.tcp
-                .iter()
-                .map(|(_, socket)| PollFd::new(socket, PollFlags::IN)),
-        );
-        fds.extend(
-            self.udp
-                .iter()
-                .map(|(_, socket)| PollFd::new(socket, PollFlags::IN)),
-        );
+        fds.extend(self.tcp.iter().map(|(_, socket)| PollFd::new(socket, PollFlags::IN)));
+        fds.extend(self.udp.iter().map(|(_, socket)| PollFd::new(socket, PollFlags::IN)));
         loop {
             match poll(&mut fds, None) {
                 Ok(_) | Err(Errno::INTR) => {}
@@ -191,9 +168,7 @@ impl Sockets {
             let tcp = (1..).zip(&self.tcp).filter(|(index, _)| is_ready(*index));
             // One client that is gone before it is answered is no concern of the others.
             tcp.for_each(|(_, (port, socket))| drop(answer_tcp(who, *port, socket)));
-            let udp = (1 + self.tcp.len()..)
-                .zip(&self.udp)
-                .filter(|(index, _)| is_ready(*index));
+            let udp = (1 + self.tcp.len()..).zip(&self.udp).filter(|(index, _)| is_ready(*index));
             udp.for_each(|(_, (port, socket))| drop(answer_udp(who, *port, socket)));
         }
     }
@@ -208,25 +183,15 @@ fn answer_tcp(who: &str, port: u16, socket: &TcpListener) -> std::io::Result<()>
     // Where connections are not tracked, nothing can have redirected this one.
     let original = original.or_else(|_| stream.local_addr())?;
     let by = format!("{who}:{port}");
-    let answer = Answer {
-        by,
-        original: original.to_string(),
-        client: client.ip().to_string(),
-    };
+    let answer = Answer { by, original: original.to_string(), client: client.ip().to_string() };
     stream.write_all(answer.to_string().as_bytes())
 }
 
 fn answer_udp(who: &str, port: u16, socket: &UdpSocket) -> std::io::Result<()> {
     let (_, client) = socket.recv_from(&mut [0; 64])?;
     let by = format!("{who}:{port}");
-    let answer = Answer {
-        by,
-        original: "udp".to_owned(),
-        client: client.ip().to_string(),
-    };
-    socket
-        .send_to(answer.to_string().as_bytes(), client)
-        .map(drop)
+    let answer = Answer { by, original: "udp".to_owned(), client: client.ip().to_string() };
+    socket.send_to(answer.to_string().as_bytes(), client).map(drop)
 }
 
 fn bound(address: IpAddr, port: u16, kind: SocketType) -> Result<OwnedFd, Errno> {
@@ -261,16 +226,12 @@ mod tests {
         for (transport, original) in [(Transport::Tcp, "[::1]:80"), (Transport::Udp, "udp")] {
             let target = SocketAddr::new(Ipv6Addr::LOCALHOST.into(), 80);
             let outcome = namespace.run(|| reach(transport, None, target)).unwrap();
-            let Outcome::Answered(answer) = outcome else {
-                panic!("{outcome:?}")
-            };
+            let Outcome::Answered(answer) = outcome else { panic!("{outcome:?}") };
             assert_eq!(answer.to_string(), format!("here:80 {original} ::1"));
         }
         drop(listeners);
         let target = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 80);
-        let outcome = namespace
-            .run(|| reach(Transport::Tcp, None, target))
-            .unwrap();
+        let outcome = namespace.run(|| reach(Transport::Tcp, None, target)).unwrap();
         assert!(matches!(outcome, Outcome::Failed(_)), "{outcome:?}");
     }
 }

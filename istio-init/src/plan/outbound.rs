@@ -23,8 +23,7 @@ pub(super) fn rules(config: &Config, rules: &mut Vec<Rule>) {
     let mut chain = OutboundChain { config, rules };
     chain.excluded_ports();
     chain.proxy_to_application();
-    chain.proxy(Owners::Users);
-    chain.proxy(Owners::Groups);
+    chain.proxy();
     chain.owner_groups();
     chain.loopback();
     chain.excluded_ranges();
@@ -35,13 +34,6 @@ pub(super) fn rules(config: &Config, rules: &mut Vec<Rule>) {
 struct OutboundChain<'a> {
     config: &'a Config,
     rules: &'a mut Vec<Rule>,
-}
-
-/// Which of the proxy's owners a block of rules is about.
-#[derive(Clone, Copy)]
-enum Owners {
-    Users,
-    Groups,
 }
 
 impl OutboundChain<'_> {
@@ -67,32 +59,39 @@ impl OutboundChain<'_> {
     /// (the proxy chose its own pod as endpoint) comes in as from any other pod. What anyone else
     /// sends over loopback stays in the pod and is left alone.
     ///
-    /// Istio writes the last as "over loopback and not this owner". As the owner's own traffic
+    /// Istio writes the last as "over loopback and not this user". As the user's own traffic
     /// returns right after, "over loopback" alone says the same, also for a packet that has no
-    /// owner, and lets several owners stand side by side.
-    fn proxy(&mut self, owners: Owners) {
-        let (owners, flag) = match owners {
-            Owners::Users => (
-                self.config
-                    .proxy_uids
-                    .iter()
-                    .copied()
-                    .map(Field::OwnerUid)
-                    .collect::<Vec<_>>(),
-                Flag::ProxyUid,
-            ),
-            Owners::Groups => (
-                self.config
-                    .proxy_gids
-                    .iter()
-                    .copied()
-                    .map(Field::OwnerGid)
-                    .collect(),
-                Flag::ProxyGid,
-            ),
-        };
-        let origin = Origin::Flag(flag);
-        for owner in &owners {
+    /// owner, and lets several users stand side by side. It also decides for the groups, unless
+    /// loopback is captured: in Istio, too, no packet reaches what they have besides.
+    fn proxy(&mut self) {
+        let users = self
+            .config
+            .proxy_uids
+            .iter()
+            .copied()
+            .map(Field::OwnerUid)
+            .collect::<Vec<_>>();
+        let groups = self
+            .config
+            .proxy_gids
+            .iter()
+            .copied()
+            .map(Field::OwnerGid)
+            .collect::<Vec<_>>();
+        let captures_loopback = captures_loopback(&self.config.outbound);
+        self.calls_to_own_pod(&users, Flag::ProxyUid);
+        if !captures_loopback {
+            self.add(vec![over_loopback()], Verdict::Return, Origin::Loopback);
+        }
+        self.leave_alone(users, Flag::ProxyUid);
+        if captures_loopback {
+            self.calls_to_own_pod(&groups, Flag::ProxyGid);
+        }
+        self.leave_alone(groups, Flag::ProxyGid);
+    }
+
+    fn calls_to_own_pod(&mut self, owners: &[Field], flag: Flag) {
+        for owner in owners {
             for loopback in self.config.loopbacks() {
                 let matches = vec![
                     over_loopback(),
@@ -100,14 +99,18 @@ impl OutboundChain<'_> {
                     Match::is_not(tcp_to(self.config.tunnel_port)),
                     Match::is(owner.clone()),
                 ];
-                self.add(matches, Verdict::Jump(Chain::InRedirect), origin);
+                self.add(
+                    matches,
+                    Verdict::Jump(Chain::InRedirect),
+                    Origin::Flag(flag),
+                );
             }
         }
-        if !captures_loopback(&self.config.outbound) {
-            self.add(vec![over_loopback()], Verdict::Return, Origin::Loopback);
-        }
+    }
+
+    fn leave_alone(&mut self, owners: Vec<Field>, flag: Flag) {
         for owner in owners {
-            self.add(vec![Match::is(owner)], Verdict::Return, origin);
+            self.add(vec![Match::is(owner)], Verdict::Return, Origin::Flag(flag));
         }
     }
 

@@ -25,19 +25,14 @@ fn every_flag_decides_as_in_istio() {
         dual().with('u', "1400").with('g', "2000"),
         dual().with('g', "2000,5000"),
         dual().with('u', "1337,1400"),
-        dual()
-            .with('u', "1337,1400")
-            .with('i', "127.0.0.0/8,10.0.0.0/8"),
+        dual().with('u', "1337,1400").with('i', "127.0.0.0/8,10.0.0.0/8"),
         dual().with('i', ""),
         dual().with('i', "10.0.0.0/8,2001:db8::/32"),
         dual().with('i', "10.1.2.3/9"),
         dual().with('i', "127.0.0.1/32,203.0.113.0/24"),
         dual().with('i', "::1/128"),
         dual().with('i', "0.0.0.0/0,::/0"),
-        dual()
-            .with('i', "10.0.0.0/8")
-            .with('x', "10.1.0.0/16")
-            .with('q', "443,8080"),
+        dual().with('i', "10.0.0.0/8").with('x', "10.1.0.0/16").with('q', "443,8080"),
         dual().with('x', "10.0.0.0/8,2001:db8::/32"),
         dual().with('x', "10.0.0.0/8").with('q', "80").with('i', ""),
         dual().with('x', "192.168.77.2/32,fd77::2/128"),
@@ -48,10 +43,7 @@ fn every_flag_decides_as_in_istio() {
         dual().with('d', ""),
         dual().with('d', "80, 443"),
         dual().with('o', "80,53"),
-        dual()
-            .with('o', "8000:9000")
-            .with('q', "8080")
-            .with('i', ""),
+        dual().with('o', "8000:9000").with('q', "8080").with('i', ""),
         dual().with('q', "80").with('i', ""),
         dual().with('c', "net1"),
         dual().with('c', "eth0,net1"),
@@ -60,14 +52,10 @@ fn every_flag_decides_as_in_istio() {
         dual().with_variable(GROUPS, "5000"),
         dual().with_variable(GROUPS, "5000,0"),
         dual().with_variable(GROUPS, ""),
-        dual()
-            .with_variable(GROUPS, "5000")
-            .with_variable(GROUPS_EXCLUDE, "0"),
+        dual().with_variable(GROUPS, "5000").with_variable(GROUPS_EXCLUDE, "0"),
         dual().with_variable(GROUPS_EXCLUDE, "5000,1000"),
         dual().with_variable(LOOPBACK, "127.0.0.1/8"),
-        dual()
-            .with_variable(LOOPBACK, "127.0.0.1/16")
-            .with('i', "127.9.0.0/16"),
+        dual().with_variable(LOOPBACK, "127.0.0.1/16").with('i', "127.9.0.0/16"),
     ];
     for settings in &sets {
         compare(settings, Addresses::Both);
@@ -75,12 +63,7 @@ fn every_flag_decides_as_in_istio() {
     for addresses in [Addresses::V4, Addresses::V6] {
         compare(&injected(), addresses);
         compare(&dual(), addresses);
-        compare(
-            &dual()
-                .with('i', "10.0.0.0/8,2001:db8::/32")
-                .with('x', "fd88::/16"),
-            addresses,
-        );
+        compare(&dual().with('i', "10.0.0.0/8,2001:db8::/32").with('x', "fd88::/16"), addresses);
     }
 }
 
@@ -97,10 +80,7 @@ fn compare(settings: &Settings, addresses: Addresses) {
     ours.init(settings);
     istios.istio(settings);
     let tries = matrix(addresses);
-    let outcomes = ours
-        .outcomes(&tries)
-        .into_iter()
-        .zip(istios.outcomes(&tries));
+    let outcomes = ours.outcomes(&tries).into_iter().zip(istios.outcomes(&tries));
     let differences: Vec<String> = tries
         .iter()
         .zip(outcomes)
@@ -108,15 +88,8 @@ fn compare(settings: &Settings, addresses: Addresses) {
         .map(|(attempt, (ours, istios))| format!("{attempt:?}\n  {ours:?}\n  {istios:?}"))
         .collect();
     let found = differences.len();
-    let shown = differences
-        .into_iter()
-        .take(5)
-        .collect::<Vec<_>>()
-        .join("\n");
-    assert_eq!(
-        found, 0,
-        "{settings:?} {addresses:?}: ours, then Istio's:\n{shown}"
-    );
+    let shown = differences.into_iter().take(5).collect::<Vec<_>>().join("\n");
+    assert_eq!(found, 0, "{settings:?} {addresses:?}: ours, then Istio's:\n{shown}");
 }
 
 /// The one difference that is meant: with several proxy users, Istio's rule "over loopback and
@@ -125,11 +98,7 @@ fn is_allowed(settings: &Settings, attempt: &Try) -> bool {
     let From::Pod(owner) = attempt.from else {
         return false;
     };
-    let is_later = settings
-        .list('u')
-        .iter()
-        .skip(1)
-        .any(|uid| *uid == owner.uid.to_string());
+    let is_later = settings.list('u').iter().skip(1).any(|uid| *uid == owner.uid.to_string());
     let target = attempt.target.ip();
     let stays_in_the_pod = target.is_loopback() || OWN.contains(&&*target.to_string());
     is_later && stays_in_the_pod && !istio::captures_loopback(settings)
@@ -149,36 +118,21 @@ fn matrix(addresses: Addresses) -> Vec<Try> {
                 let target = SocketAddr::new(address(target), *port);
                 for transport in [Transport::Tcp, Transport::Udp] {
                     let from = From::Pod(*owner);
-                    tries.push(Try {
-                        from,
-                        transport,
-                        source: None,
-                        target,
-                    });
+                    tries.push(Try { from, transport, source: None, target });
                 }
             }
         }
         for (source, target) in FROM_LOOPBACK.iter().filter(|(_, target)| has(&target)) {
             let (source, target) = (Some(address(source)), SocketAddr::new(address(target), 80));
             let from = From::Pod(*owner);
-            tries.push(Try {
-                from,
-                transport: Transport::Tcp,
-                source,
-                target,
-            });
+            tries.push(Try { from, transport: Transport::Tcp, source, target });
         }
     }
     for target in OWN.iter().filter(has) {
         for port in PORTS {
             let target = SocketAddr::new(address(target), *port);
             for transport in [Transport::Tcp, Transport::Udp] {
-                tries.push(Try {
-                    from: From::World,
-                    transport,
-                    source: None,
-                    target,
-                });
+                tries.push(Try { from: From::World, transport, source: None, target });
             }
         }
     }
@@ -188,18 +142,7 @@ fn matrix(addresses: Addresses) -> Vec<Try> {
 fn random_settings(dice: &mut Dice) -> Settings {
     let mut settings = Settings::default();
     settings.dual_stack = dice.one_in(2);
-    let ports = [
-        "80",
-        "443",
-        "8080",
-        "9080",
-        "15008",
-        "53",
-        "15021",
-        "8000:9000",
-        "0",
-        "65535",
-    ];
+    let ports = ["80", "443", "8080", "9080", "15008", "53", "15021", "8000:9000", "0", "65535"];
     let ranges = [
         "10.0.0.0/8",
         "10.1.2.3/32",
@@ -278,30 +221,12 @@ const LOOPBACK: &str = "ISTIO_OUTBOUND_IPV4_LOOPBACK_CIDR";
 /// Applications, the proxy, and those who share only its user or only its group.
 const OWNERS: &[Owner] = &[
     Owner { uid: 0, gid: 0 },
-    Owner {
-        uid: 1000,
-        gid: 1000,
-    },
-    Owner {
-        uid: 1000,
-        gid: 5000,
-    },
-    Owner {
-        uid: 1337,
-        gid: 1337,
-    },
-    Owner {
-        uid: 1337,
-        gid: 1000,
-    },
-    Owner {
-        uid: 1000,
-        gid: 1337,
-    },
-    Owner {
-        uid: 1400,
-        gid: 2000,
-    },
+    Owner { uid: 1000, gid: 1000 },
+    Owner { uid: 1000, gid: 5000 },
+    Owner { uid: 1337, gid: 1337 },
+    Owner { uid: 1337, gid: 1000 },
+    Owner { uid: 1000, gid: 1337 },
+    Owner { uid: 1400, gid: 2000 },
 ];
 const OUTSIDE: &[&str] = &[
     "10.1.2.3",

@@ -22,49 +22,24 @@ fn injected_flags_capture_what_comes_and_goes() {
             (World, Tcp, "192.168.77.2:80", "pod:15006 192.168.77.2:80"),
             (World, Tcp, "[fd77::2]:80", "pod:15006 [fd77::2]:80"),
             (World, Tcp, "192.168.99.2:80", "pod:15006 192.168.99.2:80"),
-            (
-                World,
-                Tcp,
-                "192.168.77.2:15090",
-                "pod:15090 192.168.77.2:15090",
-            ),
+            (World, Tcp, "192.168.77.2:15090", "pod:15090 192.168.77.2:15090"),
             (World, Tcp, "[fd77::2]:15021", "pod:15021 [fd77::2]:15021"),
-            (
-                World,
-                Tcp,
-                "192.168.77.2:15008",
-                "pod:15008 192.168.77.2:15008",
-            ),
+            (World, Tcp, "192.168.77.2:15008", "pod:15008 192.168.77.2:15008"),
             (World, Tcp, "[fd77::2]:15008", "pod:15008 [fd77::2]:15008"),
             (World, Udp, "192.168.77.2:53", "pod:53 udp"),
             (World, Udp, "[fd77::2]:53", "pod:53 udp"),
             // Outbound of the application.
             (APP, Tcp, "203.0.113.7:80", "pod:15001 203.0.113.7:80"),
             (APP, Tcp, "[2001:db8::7]:443", "pod:15001 [2001:db8::7]:443"),
-            (
-                FromPod(Owner::ROOT),
-                Tcp,
-                "203.0.113.7:80",
-                "pod:15001 203.0.113.7:80",
-            ),
+            (FromPod(Owner::ROOT), Tcp, "203.0.113.7:80", "pod:15001 203.0.113.7:80"),
             (APP, Tcp, "203.0.113.7:15008", "pod:15001 203.0.113.7:15008"),
             (APP, Udp, "203.0.113.7:53", "world:53 udp"),
             (APP, Udp, "[2001:db8::7]:53", "world:53 udp"),
             // Outbound of the proxy: by its user, or by its group.
             (PROXY, Tcp, "203.0.113.7:80", "world:80 203.0.113.7:80"),
             (PROXY, Tcp, "[2001:db8::7]:80", "world:80 [2001:db8::7]:80"),
-            (
-                owned_by(1337, 1000),
-                Tcp,
-                "203.0.113.7:80",
-                "world:80 203.0.113.7:80",
-            ),
-            (
-                owned_by(1000, 1337),
-                Tcp,
-                "203.0.113.7:80",
-                "world:80 203.0.113.7:80",
-            ),
+            (owned_by(1337, 1000), Tcp, "203.0.113.7:80", "world:80 203.0.113.7:80"),
+            (owned_by(1000, 1337), Tcp, "203.0.113.7:80", "world:80 203.0.113.7:80"),
             (PROXY, Udp, "203.0.113.7:53", "world:53 udp"),
             // The application to itself: by loopback, and by the pod's own address.
             (APP, Tcp, "127.0.0.1:80", "pod:80 127.0.0.1:80"),
@@ -74,12 +49,7 @@ fn injected_flags_capture_what_comes_and_goes() {
             // The proxy to its own pod: as from any other pod, but for loopback and the tunnel.
             (PROXY, Tcp, "192.168.77.2:80", "pod:15006 192.168.77.2:80"),
             (PROXY, Tcp, "[fd77::2]:80", "pod:15006 [fd77::2]:80"),
-            (
-                PROXY,
-                Tcp,
-                "192.168.77.2:15008",
-                "pod:15008 192.168.77.2:15008",
-            ),
+            (PROXY, Tcp, "192.168.77.2:15008", "pod:15008 192.168.77.2:15008"),
             (PROXY, Tcp, "127.0.0.1:80", "pod:80 127.0.0.1:80"),
             (PROXY, Tcp, "[::1]:80", "pod:80 [::1]:80"),
         ],
@@ -96,15 +66,8 @@ fn the_proxy_calls_the_application_from_its_own_source_address() {
         ("::6", "[fd77::2]:80"),
         ("::6", "[::1]:80"),
     ] {
-        let attempt = Try {
-            source: Some(address(source)),
-            ..attempt(PROXY, Tcp, target)
-        };
-        assert_eq!(
-            answers(&pod, &[attempt]),
-            [format!("pod:80 {target}")],
-            "from {source}"
-        );
+        let attempt = Try { source: Some(address(source)), ..attempt(PROXY, Tcp, target) };
+        assert_eq!(answers(&pod, &[attempt]), [format!("pod:80 {target}")], "from {source}");
     }
 }
 
@@ -156,11 +119,7 @@ fn a_pod_with_ipv6_alone_captures_it_unasked() {
 #[test]
 fn p_and_z_move_the_listeners() {
     let pod = Pod::create();
-    pod.init(
-        &Settings::injected_dual()
-            .with('p', "16001")
-            .with('z', "16006"),
-    );
+    pod.init(&Settings::injected_dual().with('p', "16001").with('z', "16006"));
     check(
         &pod,
         &[
@@ -179,19 +138,9 @@ fn e_moves_the_tunnel() {
     check(
         &pod,
         &[
-            (
-                World,
-                Tcp,
-                "192.168.77.2:15009",
-                "pod:15009 192.168.77.2:15009",
-            ),
+            (World, Tcp, "192.168.77.2:15009", "pod:15009 192.168.77.2:15009"),
             (World, Tcp, "[fd77::2]:15008", "pod:15006 [fd77::2]:15008"),
-            (
-                PROXY,
-                Tcp,
-                "192.168.77.2:15009",
-                "pod:15009 192.168.77.2:15009",
-            ),
+            (PROXY, Tcp, "192.168.77.2:15009", "pod:15009 192.168.77.2:15009"),
         ],
     );
 }
@@ -199,33 +148,14 @@ fn e_moves_the_tunnel() {
 #[test]
 fn u_and_g_name_the_proxy() {
     let pod = Pod::create();
-    pod.init(
-        &Settings::injected_dual()
-            .with('u', "1400")
-            .with('g', "2000"),
-    );
+    pod.init(&Settings::injected_dual().with('u', "1400").with('g', "2000"));
     check(
         &pod,
         &[
-            (
-                owned_by(1400, 1000),
-                Tcp,
-                "203.0.113.7:80",
-                "world:80 203.0.113.7:80",
-            ),
-            (
-                owned_by(1000, 2000),
-                Tcp,
-                "[fd88::1]:80",
-                "world:80 [fd88::1]:80",
-            ),
+            (owned_by(1400, 1000), Tcp, "203.0.113.7:80", "world:80 203.0.113.7:80"),
+            (owned_by(1000, 2000), Tcp, "[fd88::1]:80", "world:80 [fd88::1]:80"),
             (PROXY, Tcp, "203.0.113.7:80", "pod:15001 203.0.113.7:80"),
-            (
-                owned_by(1400, 1000),
-                Tcp,
-                "192.168.77.2:80",
-                "pod:15006 192.168.77.2:80",
-            ),
+            (owned_by(1400, 1000), Tcp, "192.168.77.2:80", "pod:15006 192.168.77.2:80"),
             (PROXY, Tcp, "192.168.77.2:80", "pod:80 192.168.77.2:80"),
         ],
     );
@@ -239,37 +169,14 @@ fn several_users_are_the_proxy_alike() {
         check(
             &pod,
             &[
-                (
-                    owned_by(uid, 1000),
-                    Tcp,
-                    "203.0.113.7:80",
-                    "world:80 203.0.113.7:80",
-                ),
-                (
-                    owned_by(uid, 1000),
-                    Tcp,
-                    "192.168.77.2:80",
-                    "pod:15006 192.168.77.2:80",
-                ),
-                (
-                    owned_by(uid, 1000),
-                    Tcp,
-                    "[fd77::2]:80",
-                    "pod:15006 [fd77::2]:80",
-                ),
-                (
-                    owned_by(uid, 1000),
-                    Tcp,
-                    "127.0.0.1:80",
-                    "pod:80 127.0.0.1:80",
-                ),
+                (owned_by(uid, 1000), Tcp, "203.0.113.7:80", "world:80 203.0.113.7:80"),
+                (owned_by(uid, 1000), Tcp, "192.168.77.2:80", "pod:15006 192.168.77.2:80"),
+                (owned_by(uid, 1000), Tcp, "[fd77::2]:80", "pod:15006 [fd77::2]:80"),
+                (owned_by(uid, 1000), Tcp, "127.0.0.1:80", "pod:80 127.0.0.1:80"),
             ],
         );
     }
-    check(
-        &pod,
-        &[(APP, Tcp, "192.168.77.2:80", "pod:80 192.168.77.2:80")],
-    );
+    check(&pod, &[(APP, Tcp, "192.168.77.2:80", "pod:80 192.168.77.2:80")]);
 }
 
 #[test]
@@ -314,9 +221,7 @@ fn i_with_a_loopback_range_captures_loopback() {
 #[test]
 fn x_leaves_ranges_alone_and_beats_q_and_i() {
     let pod = Pod::create();
-    let settings = Settings::injected_dual()
-        .with('x', "10.1.0.0/16,fd88::/16")
-        .with('q', "80");
+    let settings = Settings::injected_dual().with('x', "10.1.0.0/16,fd88::/16").with('q', "80");
     pod.init(&settings);
     check(
         &pod,
@@ -332,11 +237,7 @@ fn x_leaves_ranges_alone_and_beats_q_and_i() {
 #[test]
 fn q_captures_ports_whatever_the_address() {
     let pod = Pod::create();
-    pod.init(
-        &Settings::injected_dual()
-            .with('i', "")
-            .with('q', "80,8000:9000"),
-    );
+    pod.init(&Settings::injected_dual().with('i', "").with('q', "80,8000:9000"));
     check(
         &pod,
         &[
@@ -351,11 +252,7 @@ fn q_captures_ports_whatever_the_address() {
 #[test]
 fn o_leaves_ports_alone_and_beats_everything() {
     let pod = Pod::create();
-    pod.init(
-        &Settings::injected_dual()
-            .with('o', "80,8500")
-            .with('q', "80"),
-    );
+    pod.init(&Settings::injected_dual().with('o', "80,8500").with('q', "80"));
     check(
         &pod,
         &[
@@ -371,41 +268,23 @@ fn o_leaves_ports_alone_and_beats_everything() {
 #[test]
 fn b_names_the_inbound_ports_and_d_the_exceptions_of_all() {
     let pod = Pod::create();
-    pod.init(
-        &Settings::injected_dual()
-            .with('b', "80,8000-9000,15008")
-            .with('d', "80"),
-    );
+    pod.init(&Settings::injected_dual().with('b', "80,8000-9000,15008").with('d', "80"));
     check(
         &pod,
         &[
             (World, Tcp, "192.168.77.2:80", "pod:15006 192.168.77.2:80"),
             (World, Tcp, "[fd77::2]:8080", "pod:15006 [fd77::2]:8080"),
             (World, Tcp, "192.168.77.2:443", "pod:443 192.168.77.2:443"),
-            (
-                World,
-                Tcp,
-                "192.168.77.2:15008",
-                "pod:15008 192.168.77.2:15008",
-            ),
+            (World, Tcp, "192.168.77.2:15008", "pod:15008 192.168.77.2:15008"),
         ],
     );
-    pod.init(
-        &Settings::injected_dual()
-            .with('b', "*")
-            .with('d', "80, 443"),
-    );
+    pod.init(&Settings::injected_dual().with('b', "*").with('d', "80, 443"));
     check(
         &pod,
         &[
             (World, Tcp, "192.168.77.2:80", "pod:80 192.168.77.2:80"),
             (World, Tcp, "[fd77::2]:443", "pod:443 [fd77::2]:443"),
-            (
-                World,
-                Tcp,
-                "192.168.77.2:15090",
-                "pod:15006 192.168.77.2:15090",
-            ),
+            (World, Tcp, "192.168.77.2:15090", "pod:15006 192.168.77.2:15090"),
         ],
     );
     pod.init(&Settings::injected_dual().with('b', ""));
@@ -445,31 +324,16 @@ fn owner_groups_choose_whose_traffic_is_captured() {
     check(
         &pod,
         &[
-            (
-                group(5000),
-                Tcp,
-                "203.0.113.7:80",
-                "pod:15001 203.0.113.7:80",
-            ),
+            (group(5000), Tcp, "203.0.113.7:80", "pod:15001 203.0.113.7:80"),
             (group(6000), Tcp, "[fd88::1]:80", "pod:15001 [fd88::1]:80"),
-            (
-                group(1000),
-                Tcp,
-                "203.0.113.7:80",
-                "world:80 203.0.113.7:80",
-            ),
+            (group(1000), Tcp, "203.0.113.7:80", "world:80 203.0.113.7:80"),
         ],
     );
     pod.init(&Settings::injected_dual().with_variable(GROUPS_EXCLUDE, "5000"));
     check(
         &pod,
         &[
-            (
-                group(5000),
-                Tcp,
-                "203.0.113.7:80",
-                "world:80 203.0.113.7:80",
-            ),
+            (group(5000), Tcp, "203.0.113.7:80", "world:80 203.0.113.7:80"),
             (group(1000), Tcp, "[fd88::1]:80", "pod:15001 [fd88::1]:80"),
         ],
     );
@@ -477,12 +341,7 @@ fn owner_groups_choose_whose_traffic_is_captured() {
     check(
         &pod,
         &[
-            (
-                group(1000),
-                Tcp,
-                "203.0.113.7:80",
-                "world:80 203.0.113.7:80",
-            ),
+            (group(1000), Tcp, "203.0.113.7:80", "world:80 203.0.113.7:80"),
             (World, Tcp, "192.168.77.2:80", "pod:15006 192.168.77.2:80"),
         ],
     );
@@ -492,10 +351,7 @@ fn owner_groups_choose_whose_traffic_is_captured() {
 fn the_loopback_range_is_never_sent_back_inbound() {
     let pod = Pod::create();
     pod.init(&Settings::injected_dual());
-    check(
-        &pod,
-        &[(PROXY, Tcp, "127.9.0.9:80", "pod:15006 127.9.0.9:80")],
-    );
+    check(&pod, &[(PROXY, Tcp, "127.9.0.9:80", "pod:15006 127.9.0.9:80")]);
     pod.init(&Settings::injected_dual().with_variable(LOOPBACK, "127.0.0.1/8"));
     check(&pod, &[(PROXY, Tcp, "127.9.0.9:80", "pod:80 127.9.0.9:80")]);
 }
@@ -504,10 +360,7 @@ type Row = (From, Transport, &'static str, &'static str);
 
 /// Tries each row and compares who answered, and the original destination.
 fn check(pod: &Pod, rows: &[Row]) {
-    let tries: Vec<Try> = rows
-        .iter()
-        .map(|(from, by, to, _)| attempt(*from, *by, to))
-        .collect();
+    let tries: Vec<Try> = rows.iter().map(|(from, by, to, _)| attempt(*from, *by, to)).collect();
     let wrong: Vec<String> = rows
         .iter()
         .zip(answers(pod, &tries))
@@ -529,12 +382,7 @@ fn answers(pod: &Pod, tries: &[Try]) -> Vec<String> {
 
 fn attempt(from: From, transport: Transport, target: &str) -> Try {
     let target: SocketAddr = target.parse().expect("an address and a port");
-    Try {
-        from,
-        transport,
-        source: None,
-        target,
-    }
+    Try { from, transport, source: None, target }
 }
 
 const fn owned_by(uid: u32, gid: u32) -> From {

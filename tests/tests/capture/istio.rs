@@ -8,12 +8,7 @@ use crate::settings::Settings;
 /// The rules of one family.
 pub(crate) fn restore_text(settings: &Settings, ipv6: bool) -> String {
     let mut text = String::from("* nat\n");
-    for chain in [
-        "ISTIO_INBOUND",
-        "ISTIO_REDIRECT",
-        "ISTIO_IN_REDIRECT",
-        "ISTIO_OUTPUT",
-    ] {
+    for chain in ["ISTIO_INBOUND", "ISTIO_REDIRECT", "ISTIO_IN_REDIRECT", "ISTIO_OUTPUT"] {
         text += &format!("-N {chain}\n");
     }
     for rule in rules(settings, ipv6) {
@@ -39,14 +34,8 @@ fn rules(settings: &Settings, ipv6: bool) -> Vec<String> {
         add(format!("OUTPUT -o {nic} -j RETURN"));
     }
     add(format!("ISTIO_INBOUND -p tcp --dport {tunnel} -j RETURN"));
-    add(format!(
-        "ISTIO_REDIRECT -p tcp -j REDIRECT --to-ports {}",
-        settings.flag('p')
-    ));
-    add(format!(
-        "ISTIO_IN_REDIRECT -p tcp -j REDIRECT --to-ports {}",
-        settings.flag('z')
-    ));
+    add(format!("ISTIO_REDIRECT -p tcp -j REDIRECT --to-ports {}", settings.flag('p')));
+    add(format!("ISTIO_IN_REDIRECT -p tcp -j REDIRECT --to-ports {}", settings.flag('z')));
     if !settings.flag('b').is_empty() {
         add("PREROUTING -p tcp -j ISTIO_INBOUND".to_owned());
         if settings.flag('b') == "*" {
@@ -56,9 +45,7 @@ fn rules(settings: &Settings, ipv6: bool) -> Vec<String> {
             add("ISTIO_INBOUND -p tcp -j ISTIO_IN_REDIRECT".to_owned());
         } else {
             for port in settings.list('b') {
-                add(format!(
-                    "ISTIO_INBOUND -p tcp --dport {port} -j ISTIO_IN_REDIRECT"
-                ));
+                add(format!("ISTIO_INBOUND -p tcp --dport {port} -j ISTIO_IN_REDIRECT"));
             }
         }
     }
@@ -75,31 +62,21 @@ fn rules(settings: &Settings, ipv6: bool) -> Vec<String> {
                  -m owner {owner} {id} -j ISTIO_IN_REDIRECT"
             ));
             if !captures_loopback(settings) {
-                add(format!(
-                    "ISTIO_OUTPUT -o lo -m owner ! {owner} {id} -j RETURN"
-                ));
+                add(format!("ISTIO_OUTPUT -o lo -m owner ! {owner} {id} -j RETURN"));
             }
             add(format!("ISTIO_OUTPUT -m owner {owner} {id} -j RETURN"));
         }
     }
-    match settings
-        .variable("ISTIO_OUTBOUND_OWNER_GROUPS")
-        .unwrap_or("*")
-    {
+    match settings.variable("ISTIO_OUTBOUND_OWNER_GROUPS").unwrap_or("*") {
         "*" => {
             let excluded = settings.variable("ISTIO_OUTBOUND_OWNER_GROUPS_EXCLUDE");
             for group in split(excluded.unwrap_or_default()) {
-                add(format!(
-                    "ISTIO_OUTPUT -m owner --gid-owner {group} -j RETURN"
-                ));
+                add(format!("ISTIO_OUTPUT -m owner --gid-owner {group} -j RETURN"));
             }
         }
         included => {
             let matches = split(included).map(|group| format!(" -m owner ! --gid-owner {group}"));
-            add(format!(
-                "ISTIO_OUTPUT{} -j RETURN",
-                matches.collect::<String>()
-            ));
+            add(format!("ISTIO_OUTPUT{} -j RETURN", matches.collect::<String>()));
         }
     }
     add(format!("ISTIO_OUTPUT -d {loopback} -j RETURN"));
@@ -108,9 +85,7 @@ fn rules(settings: &Settings, ipv6: bool) -> Vec<String> {
         add(format!("ISTIO_OUTPUT -d {range} -j RETURN"));
     }
     for port in settings.list('q') {
-        add(format!(
-            "ISTIO_OUTPUT -p tcp --dport {port} -j ISTIO_REDIRECT"
-        ));
+        add(format!("ISTIO_OUTPUT -p tcp --dport {port} -j ISTIO_REDIRECT"));
     }
     if settings.flag('i') == "*" {
         add("ISTIO_OUTPUT -j ISTIO_REDIRECT".to_owned());
@@ -125,15 +100,13 @@ fn rules(settings: &Settings, ipv6: bool) -> Vec<String> {
 /// Whether an included range begins with a loopback address: then Istio drops the rules that
 /// leave loopback traffic alone.
 pub(crate) fn captures_loopback(settings: &Settings) -> bool {
-    settings
-        .list('i')
-        .iter()
-        .filter_map(|range| range.split('/').next())
-        .any(|address| match address.parse() {
+    settings.list('i').iter().filter_map(|range| range.split('/').next()).any(|address| {
+        match address.parse() {
             Ok(IpAddr::V4(v4)) => v4.is_loopback(),
             Ok(IpAddr::V6(v6)) => v6.is_loopback(),
             Err(_) => false,
-        })
+        }
+    })
 }
 
 fn split(list: &str) -> impl Iterator<Item = &str> {

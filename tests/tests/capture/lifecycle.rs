@@ -1,1 +1,275 @@
-//! x
+//! Runs after runs, killed runs, cleanups, and runs of those who may do little.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use e2e::netns::Owner;
+use e2e::sockets::{Outcome, Transport, reach};
+use tempfile::TempDir;
+
+use crate::pod::{Addresses, Pod, address, istio_init};
+use crate::settings::Settings;
+
+#[test]
+fn a_second_run_changes_nothing() {
+    for addresses in [Addresses::V4, Addresses::V6, Addresses::Both] {
+        let pod = Pod::with(addresses);
+        pod.init(&Settings::injected_dual());
+        let once = pod.dump();
+        pod.init(&Settings::injected_dual());
+        assert_eq!(pod.dump(), once, "{addresses:?}");
+    }
+}
+
+#[test]
+fn a_run_with_other_flags_leaves_nothing_of_the_first() {
+    let (fresh, used) = (Pod::create(), Pod::create());
+    let other = Settings::injected().with('b', "80").with('i', "10.0.0.0/8");
+    fresh.init(&other);
+    used.init(&Settings::injected_dual().with('c', "net1"));
+    used.init(&other);
+    assert_eq!(used.dump(), fresh.dump());
+}
+
+#[test]
+fn a_run_replaces_stale_tables_and_leaves_those_of_others() {
+    let pod = Pod::create();
+    let nft = |line: &str| {
+        let mut command = Command::new("nft");
+        pod.namespace.output(command.args(line.split(' ')), "").expect(line)
+    };
+    nft("add table inet others");
+    nft("add table inet istio-proxy-mangle");
+    nft("add chain inet istio-proxy-mangle stale");
+    pod.init(&Settings::injected());
+    assert_eq!(nft("list tables"), "table inet others\ntable inet istio-proxy-nat\n");
+    assert!(clean_up(&pod).status.success());
+    assert_eq!(nft("list tables"), "table inet others\n");
+}
+
+#[test]
+fn cleanup_leaves_the_namespace_as_it_was() {
+    for settings in [Settings::injected(), Settings::injected_dual(), Settings::default()] {
+        let pod = Pod::create();
+        let before = pod.dump();
+        pod.init(&settings);
+        assert_ne!(pod.dump(), before);
+        for _ in 0..2 {
+            let output = clean_up(&pod);
+            assert!(output.status.success(), "{}", text(&output.stderr));
+            assert_eq!(pod.dump(), before, "{settings:?}");
+        }
+    }
+}
+
+#[test]
+fn cleanup_ignores_what_a_run_would_refuse() {
+    let pod = Pod::create();
+    pod.init(&Settings::injected());
+    let mut command = istio_init();
+    command.args(["--cleanup-only", "-b", "no port", "--redirect-dns"]);
+    assert!(pod.namespace.run(|| command.output()).unwrap().unwrap().status.success());
+}
+
+#[test]
+fn a_rerun_leaves_no_gap() {
+    let pod = Pod::create();
+    pod.init(&Settings::injected());
+    let done = AtomicBool::new(false);
+    let target = SocketAddr::new(address("203.0.113.7"), 80);
+    let outcomes = thread::scope(|scope| {
+        let client = scope.spawn(|| {
+            let connect = || reach(Transport::Tcp, None, target);
+            let until_done = || {
+                std::iter::repeat_with(connect)
+                    .take_while(|_| !done.load(Ordering::Relaxed))
+                    .collect::<Vec<_>>()
+            };
+            pod.namespace.run_as(Owner { uid: 1000, gid: 1000 }, until_done).unwrap()
+        });
+        for _ in 0..50 {
+            pod.init(&Settings::injected().with('o', "443"));
+            pod.init(&Settings::injected());
+        }
+        done.store(true, Ordering::Relaxed);
+        client.join().unwrap()
+    });
+    assert!(!outcomes.is_empty());
+    for outcome in outcomes {
+        let captured = matches!(&outcome, Outcome::Answered(answer) if answer.by == "pod:15001");
+        assert!(captured, "{outcome:?}");
+    }
+}
+
+#[test]
+fn a_killed_run_leaves_the_old_rules_or_the_new() {
+    let pod = Pod::create();
+    let [old, new] = [Settings::injected_dual(), Settings::injected_dual().with('x', &ranges(200))];
+    pod.init(&new);
+    let new_rules = pod.dump();
+    let started = Instant::now();
+    pod.init(&old);
+    let whole_run = started.elapsed();
+    let old_rules = pod.dump();
+    let (mut kept, mut replaced) = (0, 0);
+    for step in 0..KILLS {
+        let run = pod.namespace.run(|| istio_init().args(new.command_line()).spawn());
+        let mut run = run.unwrap().unwrap();
+        spin(whole_run * step / KILLS);
+        run.kill().unwrap();
+        run.wait().unwrap();
+        match pod.dump() {
+            rules if rules == old_rules => kept += 1,
+            rules if rules == new_rules => {
+                replaced += 1;
+                pod.init(&old);
+            }
+            rules => panic!("neither the old rules nor the new:\n{rules}"),
+        }
+    }
+    println!("{kept} runs were killed before the new rules, {replaced} after");
+}
+
+#[test]
+fn a_refused_run_says_why_and_changes_nothing() {
+    let pod = Pod::create();
+    pod.init(&Settings::injected());
+    let before = pod.dump();
+    let run = |words: &[&str]| {
+        let output = pod.namespace.run(|| istio_init().args(words).output()).unwrap().unwrap();
+        assert_eq!(pod.dump(), before, "{words:?}");
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    let (code, stdout, stderr) = run(&["-b", "80-", "-x", "10.0.0.1", "--run-validation"]);
+    assert_eq!((code, &*stdout), (Some(1), ""));
+    insta::assert_snapshot!(stderr, @r"
+    error: --run-validation: `true` is known from Istio, but not built yet in this istio-init
+    hint: leave it out
+    error: --istio-inbound-ports: `80-` is not a port
+    hint: use a number from 0 to 65535, or a range such as 8000:9000
+    error: --istio-service-exclude-cidr: `10.0.0.1` is not an address range: it has no prefix length
+    hint: write 10.0.0.1/32
+    ");
+    for usage in [&["--no-such-flag"][..], &["word"], &["--dry-run=perhaps"], &["-p"]] {
+        let (code, stdout, stderr) = run(usage);
+        assert_eq!((code, &*stdout), (Some(2), ""));
+        assert!(stderr.starts_with("error: "), "{stderr}");
+    }
+    let (code, stdout, stderr) = run(&["--help"]);
+    assert_eq!((code, &*stderr), (Some(0), ""));
+    assert!(stdout.contains("--istio-service-exclude-cidr"));
+}
+
+#[test]
+fn a_pod_without_an_address_is_refused() {
+    let namespace = e2e::netns::Namespace::create().unwrap();
+    let output = namespace.run(|| istio_init().output()).unwrap().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("after the pod's network is set up"));
+}
+
+#[test]
+fn one_capability_and_a_read_only_root_are_enough() {
+    let pod = Pod::create();
+    let expected = Pod::create();
+    expected.init(&Settings::injected_dual());
+    let program = Alone::create();
+    let output = program.run_as_nobody(&pod, "-all,+net_admin", &Settings::injected_dual());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(pod.dump(), expected.dump());
+}
+
+#[test]
+fn without_the_capability_the_reason_is_told() {
+    let pod = Pod::create();
+    let before = pod.dump();
+    let output = Alone::create().run_as_nobody(&pod, "-all", &Settings::injected());
+    assert_eq!(output.status.code(), Some(1));
+    let stderr = text(&output.stderr);
+    assert!(stderr.ends_with("hint: istio-init needs the capability NET_ADMIN\n"), "{stderr}");
+    assert_eq!(pod.dump(), before);
+}
+
+#[test]
+fn no_other_program_is_run() {
+    let (pod, expected) = (Pod::create(), Pod::create());
+    let program = Alone::create();
+    let run = |settings: &Settings| {
+        let mut chroot = Command::new("chroot");
+        chroot.arg(program.folder.path()).arg("/istio-init").args(settings.command_line());
+        pod.namespace.output(chroot.env_clear().env("PATH", SEARCH_PATH), "").expect("chroot")
+    };
+    run(&Settings::injected_dual());
+    expected.init(&Settings::injected_dual());
+    assert_eq!(pod.dump(), expected.dump());
+    assert!(run(&Settings::injected_dual().dry_run()).contains("add rule"));
+}
+
+/// The program in a folder that holds nothing else, but for the libraries of a dynamic build.
+struct Alone {
+    folder: TempDir,
+}
+
+impl Alone {
+    fn create() -> Self {
+        let folder = TempDir::new().unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let program = PathBuf::from(istio_init().get_program());
+        fs::copy(&program, folder.path().join("istio-init")).unwrap();
+        // For a static program, ldd fails, and there is nothing to copy.
+        let libraries = Command::new("ldd").arg(&program).output().unwrap();
+        for word in text(&libraries.stdout).split_whitespace().filter(|word| word.starts_with('/'))
+        {
+            let copy = folder.path().join(word.trim_start_matches('/'));
+            fs::create_dir_all(copy.parent().unwrap()).unwrap();
+            fs::copy(Path::new(word), copy).unwrap();
+        }
+        Self { folder }
+    }
+
+    /// Runs it in the pod as an ordinary user with these capabilities, where no file system of
+    /// the root can be written.
+    fn run_as_nobody(&self, pod: &Pod, capabilities: &str, settings: &Settings) -> Output {
+        let script = "mount --make-rprivate / && mount -o remount,bind,ro / && \
+                      ! touch /writable 2>/dev/null && exec setpriv \"$@\"";
+        let mut unshare = Command::new("unshare");
+        unshare.args(["--mount", "sh", "-c", script, "sh"]);
+        unshare.args(["--reuid=1000", "--regid=1000", "--clear-groups", "--no-new-privs"]);
+        for set in ["bounding-set", "inh-caps", "ambient-caps"] {
+            unshare.arg(format!("--{set}={capabilities}"));
+        }
+        unshare.arg(self.folder.path().join("istio-init")).args(settings.command_line());
+        unshare.env_clear().env("PATH", SEARCH_PATH);
+        pod.namespace.run(|| unshare.output()).unwrap().unwrap()
+    }
+}
+
+fn clean_up(pod: &Pod) -> Output {
+    pod.namespace.run(|| istio_init().arg("--cleanup-only").output()).unwrap().unwrap()
+}
+
+fn ranges(count: u8) -> String {
+    let ranges: Vec<String> = (0..count).map(|n| format!("172.16.{n}.0/24")).collect();
+    ranges.join(",")
+}
+
+/// Sleeping is too coarse to hit the moments of a run of a millisecond.
+fn spin(time: Duration) {
+    let until = Instant::now() + time;
+    while Instant::now() < until {
+        std::hint::spin_loop();
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+const KILLS: u32 = 150;
+const SEARCH_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";

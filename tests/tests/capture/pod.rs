@@ -55,12 +55,8 @@ impl Pod {
     pub(crate) fn with(addresses: Addresses) -> Self {
         let namespace = Namespace::create().expect("a namespace for the pod");
         let world = Namespace::create().expect("a namespace for the world");
-        namespace
-            .connect("eth0", &world, "eth0")
-            .expect("a first link");
-        namespace
-            .connect("net1", &world, "net1")
-            .expect("a second link");
+        namespace.connect("eth0", &world, "eth0").expect("a first link");
+        namespace.connect("net1", &world, "net1").expect("a second link");
         for (pod_commands, world_commands) in match addresses {
             Addresses::V4 => &[V4][..],
             Addresses::V6 => &[V6],
@@ -71,12 +67,7 @@ impl Pod {
         }
         let listeners = [("pod", &namespace), ("world", &world)]
             .map(|(who, namespace)| Listeners::start(namespace, who, PORTS).expect("listeners"));
-        let pod = Self {
-            _listeners: listeners,
-            namespace,
-            world,
-            addresses,
-        };
+        let pod = Self { _listeners: listeners, namespace, world, addresses };
         pod.wait_for_links();
         pod
     }
@@ -88,9 +79,7 @@ impl Pod {
 
     pub(crate) fn try_init(&self, settings: &Settings) -> anyhow::Result<String> {
         let mut command = istio_init();
-        command
-            .args(settings.command_line())
-            .envs(settings.environment());
+        command.args(settings.command_line()).envs(settings.environment());
         self.namespace.output(&mut command, "")
     }
 
@@ -99,9 +88,7 @@ impl Pod {
         let load = |program: &str, ipv6: bool| {
             let text = istio::restore_text(settings, ipv6);
             let mut command = Command::new(program);
-            self.namespace
-                .output(command.arg("--noflush"), &text)
-                .expect(&text);
+            self.namespace.output(command.arg("--noflush"), &text).expect(&text);
         };
         load("iptables-restore", false);
         let captures_v6 = match self.addresses {
@@ -111,9 +98,7 @@ impl Pod {
         };
         if captures_v6 {
             load("ip6tables-restore", true);
-            self.namespace
-                .ip("address add ::6/128 dev lo")
-                .expect("the address ::6");
+            self.namespace.ip("address add ::6/128 dev lo").expect("the address ::6");
         }
     }
 
@@ -139,9 +124,7 @@ impl Pod {
     /// Everything that our program could leave behind.
     pub(crate) fn dump(&self) -> String {
         let list = |program: &str, arguments: &[&str]| {
-            self.namespace
-                .output(Command::new(program).args(arguments), "")
-                .expect(program)
+            self.namespace.output(Command::new(program).args(arguments), "").expect(program)
         };
         let counted = list("nft", &["list", "ruleset"]);
         let addresses = list("ip", &["-o", "address"]);
@@ -153,24 +136,16 @@ impl Pod {
     /// A link's queue opens some time after the link is up. A TCP connection tries again until
     /// then.
     fn wait_for_links(&self) {
-        let neighbours = [
-            ("192.168.77.1", Addresses::V4),
-            ("192.168.99.1", Addresses::V4),
-        ]
-        .into_iter()
-        .chain([("fd77::1", Addresses::V6), ("fd99::1", Addresses::V6)]);
+        let neighbours = [("192.168.77.1", Addresses::V4), ("192.168.99.1", Addresses::V4)]
+            .into_iter()
+            .chain([("fd77::1", Addresses::V6), ("fd99::1", Addresses::V6)]);
         for (neighbour, family) in neighbours {
             if self.addresses != Addresses::Both && self.addresses != family {
                 continue;
             }
             let target = SocketAddr::new(address(neighbour), 80);
             let from = From::Pod(Owner::ROOT);
-            let attempt = Try {
-                from,
-                transport: Transport::Tcp,
-                source: None,
-                target,
-            };
+            let attempt = Try { from, transport: Transport::Tcp, source: None, target };
             let answered =
                 (0..5).any(|_| matches!(self.outcomes(&[attempt])[..], [Outcome::Answered(_)]));
             assert!(answered, "{neighbour} does not answer");
@@ -198,10 +173,7 @@ pub(crate) fn address(text: &str) -> IpAddr {
 /// Cargo puts programs one folder above tests.
 fn beside_this_test() -> PathBuf {
     let test = std::env::current_exe().expect("the path of this test");
-    let folder = test
-        .parent()
-        .and_then(Path::parent)
-        .expect("cargo's folder of programs");
+    let folder = test.parent().and_then(Path::parent).expect("cargo's folder of programs");
     folder.join("istio-init")
 }
 
@@ -218,13 +190,7 @@ fn without_counts(ruleset: &str) -> String {
 }
 
 fn without_lifetimes(addresses: &str) -> String {
-    let before = |line: &str| {
-        line.split("valid_lft")
-            .next()
-            .unwrap_or_default()
-            .to_owned()
-            + "\n"
-    };
+    let before = |line: &str| line.split("valid_lft").next().unwrap_or_default().to_owned() + "\n";
     addresses.lines().map(before).collect()
 }
 
@@ -240,16 +206,19 @@ const V4: (&str, &str) = (
      address add 203.0.113.7/32 dev lo",
 );
 const V6: (&str, &str) = (
-    "address add fd77::2/64 dev eth0 nodad
+    "address add fe80::2/64 dev eth0 nodad
+     address add fe80::2/64 dev net1 nodad
+     address add fd77::2/64 dev eth0 nodad
      address add fd99::2/64 dev net1 nodad
      route add default via fd77::1",
-    "address add fd77::1/64 dev eth0 nodad
+    "address add fe80::1/64 dev eth0 nodad
+     address add fe80::1/64 dev net1 nodad
+     address add fd77::1/64 dev eth0 nodad
      address add fd99::1/64 dev net1 nodad
      address add fd88::1/128 dev lo nodad
      address add 2001:db8::7/128 dev lo nodad",
 );
 
 /// Ports that the pod and the world listen on.
-pub(crate) const PORTS: &[u16] = &[
-    53, 80, 443, 8080, 8500, 9080, 15001, 15006, 15008, 15009, 15020, 15021, 15090, 16001, 16006,
-];
+pub(crate) const PORTS: &[u16] =
+    &[53, 80, 443, 8080, 8500, 9080, 15001, 15006, 15008, 15009, 15020, 15021, 15090, 16001, 16006];

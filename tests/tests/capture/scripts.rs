@@ -1,1 +1,76 @@
-//! x
+//! The scripts of `--dry-run`: the real nft must take them, and what they install must be what
+//! our own transaction installs.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use e2e::netns::Namespace;
+
+use crate::pod::{Pod, istio_init};
+use crate::settings::Settings;
+
+#[test]
+fn every_golden_script_loads() {
+    let namespace = Namespace::create().expect("a namespace");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../istio-init/tests/snapshots");
+    let mut loaded = 0;
+    for entry in fs::read_dir(&folder).expect("the goldens of istio-init") {
+        let path = entry.expect("a golden").path();
+        let text = fs::read_to_string(&path).expect("a golden");
+        // A golden is the script after a header between two lines of dashes.
+        let script = text.splitn(3, "---\n").last().expect("a script");
+        if path.to_string_lossy().contains("__plans@") {
+            let mut nft = Command::new("nft");
+            namespace.output(nft.args(["-c", "-f", "-"]), script).expect(&path.to_string_lossy());
+            loaded += 1;
+        }
+    }
+    assert!(loaded > 10, "only {loaded} goldens found in {}", folder.display());
+}
+
+#[test]
+fn a_script_installs_what_the_program_installs() {
+    for settings in [
+        Settings::default(),
+        Settings::injected(),
+        Settings::injected_dual(),
+        Settings::injected_dual()
+            .with('u', "1337,1400")
+            .with('b', "80,8000:9000")
+            .with('c', "net1,eth+")
+            .with('i', "10.1.2.3/9,127.0.0.1/32,fd00::/17,::/0")
+            .with('x', "0.0.0.0/0,fd88::1/128")
+            .with('q', "443,9000-9100")
+            .with('o', "53,3300:3310")
+            .with_variable("ISTIO_OUTBOUND_OWNER_GROUPS", "5000,6000"),
+    ] {
+        let (by_program, by_script) = (Pod::create(), Pod::create());
+        by_program.init(&settings);
+        let before = by_script.dump();
+        let script = by_script.init(&settings.clone().dry_run());
+        assert_eq!(by_script.dump(), before, "a dry run changes nothing");
+        let mut nft = Command::new("nft");
+        by_script.namespace.output(nft.args(["-f", "-"]), &script).expect(&script);
+        assert_eq!(ruleset(&by_script), ruleset(&by_program), "{settings:?}");
+    }
+}
+
+#[test]
+fn the_script_of_a_cleanup_removes_the_rules() {
+    let pod = Pod::create();
+    let before = ruleset(&pod);
+    pod.init(&Settings::injected_dual());
+    let mut dry_run = istio_init();
+    let script =
+        pod.namespace.output(dry_run.args(["--cleanup-only", "-n"]), "").expect("a script");
+    assert_ne!(ruleset(&pod), before, "a dry run changes nothing");
+    let mut nft = Command::new("nft");
+    pod.namespace.output(nft.args(["-f", "-"]), &script).expect(&script);
+    assert_eq!(ruleset(&pod), before);
+}
+
+fn ruleset(pod: &Pod) -> String {
+    let mut nft = Command::new("nft");
+    pod.namespace.output(nft.args(["-s", "list", "ruleset"]), "").expect("the ruleset")
+}

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-/// What one run is told: short flags, variables, and the one switch that has no letter.
+/// What one run is told: short flags, variables, and switches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Settings {
     flags: BTreeMap<char, String>,
     variables: BTreeMap<&'static str, String>,
     pub(crate) dual_stack: bool,
+    dry_run: bool,
 }
 
 impl Settings {
@@ -26,10 +27,7 @@ impl Settings {
 
     /// The same, IPv6 included.
     pub(crate) fn injected_dual() -> Self {
-        Self {
-            dual_stack: true,
-            ..Self::injected()
-        }
+        Self { dual_stack: true, ..Self::injected() }
     }
 
     pub(crate) fn with(mut self, flag: char, value: &str) -> Self {
@@ -40,6 +38,10 @@ impl Settings {
     pub(crate) fn with_variable(mut self, name: &'static str, value: &str) -> Self {
         self.variables.insert(name, value.to_owned());
         self
+    }
+
+    pub(crate) fn dry_run(self) -> Self {
+        Self { dry_run: true, ..self }
     }
 
     /// The value of a flag, Istio's default where it is not set.
@@ -56,10 +58,7 @@ impl Settings {
     }
 
     pub(crate) fn list(&self, flag: char) -> Vec<&str> {
-        self.flag(flag)
-            .split(',')
-            .filter(|element| !element.is_empty())
-            .collect()
+        self.flag(flag).split(',').filter(|element| !element.is_empty()).collect()
     }
 
     pub(crate) fn variable(&self, name: &str) -> Option<&str> {
@@ -73,6 +72,9 @@ impl Settings {
         }
         if self.dual_stack {
             words.push("--dual-stack".to_owned());
+        }
+        if self.dry_run {
+            words.push("--dry-run".to_owned());
         }
         words
     }

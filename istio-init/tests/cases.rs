@@ -1,0 +1,58 @@
+//! From flags, environment and pod to the script of `--dry-run`, or to the refusal: one case a
+//! file in `testdata`.
+//!
+//! A case has one setting a line: `addresses`, `env`, `passwd` and `group`, or a flag.
+
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use istio_init::args::{Args, Environment};
+use istio_init::config::{Config, Invalid, Surroundings};
+use istio_init::plan::plan;
+use istio_init::render::nft;
+
+#[test]
+fn plans() {
+    insta::glob!("../testdata/plans", "*.case", |file| {
+        let (config, warnings) = read(file).expect("a valid case");
+        let mut text = String::new();
+        for warning in warnings {
+            let _ = writeln!(text, "# warning: {warning}");
+        }
+        insta::assert_snapshot!(text + &nft::script(&plan(&config)));
+    });
+}
+
+#[test]
+fn refusals() {
+    insta::glob!("../testdata/refusals", "*.case", |file| {
+        insta::assert_snapshot!(read(file).expect_err("an invalid case"));
+    });
+}
+
+fn read(case: &Path) -> Result<(Config, Vec<String>), Invalid> {
+    let text = fs::read_to_string(case).unwrap();
+    let mut words = vec![OsString::from("istio-init")];
+    let mut environment = Environment::new();
+    let mut surroundings = Surroundings::default();
+    for line in text.lines() {
+        let (key, value) = line.split_once(' ').unwrap_or((line, ""));
+        match key {
+            "addresses" => {
+                let addresses = value.split(' ').map(|address| address.parse().unwrap());
+                surroundings.addresses = addresses.collect();
+            }
+            "env" => {
+                let (name, value) = value.split_once('=').unwrap();
+                environment.insert(name.to_owned(), value.to_owned());
+            }
+            "passwd" => surroundings.accounts.passwd += &format!("{value}\n"),
+            "group" => surroundings.accounts.group += &format!("{value}\n"),
+            flag if flag.starts_with("--") => words.push(flag.into()),
+            flag => words.extend([flag.into(), value.into()]),
+        }
+    }
+    Config::read(&Args::parse(words, &environment).unwrap(), &surroundings)
+}

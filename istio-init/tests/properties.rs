@@ -1,0 +1,113 @@
+//! What holds for any input at all.
+
+use std::ffi::OsString;
+use std::net::IpAddr;
+
+use istio_init::args::{Args, Environment};
+use istio_init::config::{Config, Surroundings};
+use istio_init::flag::{FLAGS, Kind, Support};
+use istio_init::plan::{Chain, Plan, Verdict, plan};
+use istio_init::render::nft;
+use istio_init::variable::Variable;
+use proptest::prelude::*;
+
+proptest! {
+    /// Nothing panics, and whatever is accepted makes a plan that says nothing but what the
+    /// grammar of plans allows: no text of the user's reaches a script unread.
+    #[test]
+    fn any_input_is_planned_or_refused(
+        values in prop::collection::vec(value(), FLAGS.len()),
+        variables in prop::collection::vec(prop::option::of(value()), Variable::ALL.len()),
+        addresses in prop::collection::vec(any::<IpAddr>(), 0..3),
+    ) {
+        let built = |kind, support| kind == Kind::Text && support == Support::Built;
+        let flags = FLAGS.iter().zip(values).filter(|(spec, _)| built(spec.kind, spec.support));
+        let words = flags.map(|(spec, value)| OsString::from(format!("--{}={value}", spec.long)));
+        let words = std::iter::once(OsString::from("istio-init")).chain(words);
+        let environment: Environment = Variable::ALL
+            .into_iter()
+            .zip(variables)
+            .filter_map(|(variable, value)| Some((variable.name().to_owned(), value?)))
+            .collect();
+        let args = Args::parse(words, &environment).expect("flags of the table");
+        let surroundings = Surroundings { addresses, ..Surroundings::default() };
+        match Config::read(&args, &surroundings) {
+            Ok((config, _)) => check(&plan(&config)),
+            Err(invalid) => prop_assert!(!invalid.0.is_empty()),
+        }
+    }
+
+    /// The same from mostly valid values, so that plans are seen often.
+    #[test]
+    fn plans_of_valid_input_hold_together(
+        ports in prop::collection::vec(any::<u16>(), 0..5),
+        ranges in prop::collection::vec((any::<IpAddr>(), 0..=32u8), 0..5),
+        owners in prop::collection::vec(0..u32::MAX, 1..4),
+        dual_stack: bool,
+    ) {
+        let joined = |values: Vec<String>| values.join(",");
+        let ports = joined(ports.iter().map(u16::to_string).collect());
+        let ranges = joined(ranges.iter().map(|(ip, length)| format!("{ip}/{length}")).collect());
+        let owners = joined(owners.iter().map(u32::to_string).collect());
+        let words = [
+            "istio-init".to_owned(),
+            format!("-b={ports}"),
+            format!("-o={ports}"),
+            format!("-q={ports}"),
+            format!("-i={ranges}"),
+            format!("-x={ranges}"),
+            format!("-u={owners}"),
+            format!("--dual-stack={dual_stack}"),
+        ];
+        let args = Args::parse(words.map(OsString::from), &Environment::new()).expect("flags");
+        let addresses = vec!["10.0.0.5".parse().unwrap(), "fd00::5".parse().unwrap()];
+        let surroundings = Surroundings { addresses, ..Surroundings::default() };
+        let (config, _) = Config::read(&args, &surroundings).expect("valid values");
+        prop_assert_eq!(config.ipv6, dual_stack);
+        check(&plan(&config));
+    }
+}
+
+/// Jumps lead to chains of the same table that have rules, never back; every line of the script
+/// is one command.
+fn check(plan: &Plan) {
+    for rule in &plan.rules {
+        if let Verdict::Jump(target) = rule.verdict {
+            assert!(target.base(rule.table).is_none());
+            assert!(
+                plan.rules
+                    .iter()
+                    .any(|r| r.table == rule.table && r.chain == target)
+            );
+            let depth = |chain: Chain| match chain {
+                Chain::Prerouting | Chain::Output => 0,
+                Chain::Inbound | Chain::Outbound => 1,
+                Chain::Redirect | Chain::InRedirect => 2,
+            };
+            assert!(depth(target) > depth(rule.chain));
+        }
+        let line = nft::add_rule(rule);
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || " -./:!=\"*_@".contains(c);
+        assert!(line.chars().all(is_plain), "{line}");
+    }
+    assert!(nft::script(plan).lines().all(|line| {
+        ["add ", "delete ", "# "]
+            .iter()
+            .any(|verb| line.starts_with(verb))
+    }));
+}
+
+/// Text that is often nearly right.
+fn value() -> impl Strategy<Value = String> {
+    prop_oneof![
+        Just(String::new()),
+        Just("*".to_owned()),
+        "[0-9]{1,5}",
+        "[0-9]{1,5}[:-][0-9]{1,5}",
+        "[0-9]{1,3}\\.[0-9]\\.0\\.0/[0-9]{1,2}",
+        "fd[0-9a-f]{2}::/[0-9]{1,3}",
+        "[a-z]{1,5}[0-9+]",
+        "[0-9*,./: -]{0,20}",
+        ".{0,20}",
+    ]
+}
