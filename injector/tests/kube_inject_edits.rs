@@ -37,10 +37,8 @@ fn edited(text: &str) -> String {
                 (template, patch, pod)
             })
             .collect();
-        let edits: Vec<_> = pods
-            .iter()
-            .map(|(template, patch, pod)| Edit { template, patch, pod })
-            .collect();
+        let edits: Vec<_> =
+            pods.iter().map(|(template, patch, pod)| Edit { template, patch, pod }).collect();
         let after = manifest.edit(&edits).unwrap();
         if pods.is_empty() {
             assert_eq!(after, document.text);
@@ -70,7 +68,10 @@ fn patch(pod: &Value) -> Patch {
         add("/metadata/annotations/istio.io~1rev", json!("default"));
         add("/metadata/annotations/prometheus.io~1port", json!("15020"));
     } else {
-        add("/metadata/annotations", json!({"istio.io/rev": "default", "prometheus.io/port": "15020"}));
+        add(
+            "/metadata/annotations",
+            json!({"istio.io/rev": "default", "prometheus.io/port": "15020"}),
+        );
     }
     if !is("/metadata/labels", Value::is_object) {
         add("/metadata/labels", json!({}));
@@ -80,17 +81,21 @@ fn patch(pod: &Value) -> Patch {
     if !is("/spec/initContainers", Value::is_array) {
         add("/spec/initContainers", json!([]));
     }
-    let env = json!([{"name": "PROXY_CONFIG", "value": "{}\n"}, {"name": "PORTS", "value": "[\n]"}]);
+    let env =
+        json!([{"name": "PROXY_CONFIG", "value": "{}\n"}, {"name": "PORTS", "value": "[\n]"}]);
     add("/spec/initContainers/0", json!({"name": "istio-init", "args": ["-x", ""], "env": env}));
     if !is("/spec/volumes", Value::is_array) {
         add("/spec/volumes", json!([]));
     }
     add("/spec/volumes/0", json!({"name": "istio-data", "emptyDir": {}}));
     if is("/spec/containers/1", Value::is_object) {
-        operations.push(json!({"op": "move", "from": "/spec/containers/1", "path": "/spec/containers/0"}));
+        operations.push(
+            json!({"op": "move", "from": "/spec/containers/1", "path": "/spec/containers/0"}),
+        );
     }
     if is("/spec/containers/1/image", Value::is_string) {
-        operations.push(json!({"op": "replace", "path": "/spec/containers/0/image", "value": "image:2"}));
+        operations
+            .push(json!({"op": "replace", "path": "/spec/containers/0/image", "value": "image:2"}));
     }
     if is("/spec/containers/0/args", Value::is_array) {
         operations.push(json!({"op": "remove", "path": "/spec/containers/0/args/0"}));

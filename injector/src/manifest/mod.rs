@@ -50,8 +50,10 @@ pub enum ManifestError {
     #[error("{0}; hint: write this part in block style, without anchors and aliases")]
     Edit(String),
     /// A workload without its pod template.
-    #[error("{} {:?} has no pod template: {template} must be an object", .workload.kind, .workload.name)]
+    #[error("line {line}: {} {:?}: {template} is not an object, but has to be the pod template", .workload.kind, .workload.name)]
     NoTemplate {
+        /// The line of the file at which the workload starts.
+        line: usize,
         /// The workload.
         workload: Workload,
         /// Where the pod template had to be.
@@ -122,10 +124,15 @@ impl<'a> Manifest<'a> {
         };
         if may_hold_pods(&root) {
             manifest.value = yaml::parse(text)?;
-            manifest.pods = pod_template::find(&manifest.value)?;
+            manifest.pods = pod_template::find(&manifest.value);
             for pod in &mut manifest.pods {
                 let start = start_of(&root, &pod.place[..pod.outer]);
                 pod.line = line - 1 + source.place(start).0;
+                if !at(&manifest.value, &pod.place).is_some_and(Value::is_object) {
+                    let template = pod.place[pod.outer..].join(".");
+                    let (line, workload) = (pod.line, pod.workload.clone());
+                    return Err(ManifestError::NoTemplate { line, workload, template });
+                }
             }
         }
         Ok(manifest)

@@ -2,7 +2,6 @@
 
 use serde_json::Value;
 
-use super::ManifestError;
 use crate::workload::Workload;
 
 /// A pod template of a document, or the pod that it is.
@@ -30,31 +29,27 @@ pub(super) fn is_known(kind: &str) -> bool {
     KINDS.iter().any(|known| known.kind == kind) || kind == LIST
 }
 
-/// Finds every pod template of a document.
-pub(super) fn find(document: &Value) -> Result<Vec<PodTemplate>, ManifestError> {
+/// Finds where every pod template of a document is, or has to be.
+pub(super) fn find(document: &Value) -> Vec<PodTemplate> {
     let mut found = Vec::new();
-    look(document, &mut Vec::new(), &mut found)?;
-    Ok(found)
+    look(document, &mut Vec::new(), &mut found);
+    found
 }
 
-fn look(
-    value: &Value,
-    place: &mut Vec<String>,
-    found: &mut Vec<PodTemplate>,
-) -> Result<(), ManifestError> {
+fn look(value: &Value, place: &mut Vec<String>, found: &mut Vec<PodTemplate>) {
     let text = |pointer: &str| value.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let (api_version, kind) = (text("/apiVersion"), text("/kind"));
     if (api_version, kind) == ("v1", LIST) {
         let items = value.get("items").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
         for (index, item) in items.iter().enumerate() {
             place.extend(["items".to_owned(), index.to_string()]);
-            look(item, place, found)?;
+            look(item, place, found);
             place.truncate(place.len() - 2);
         }
-        return Ok(());
+        return;
     }
     let known = KINDS.iter().find(|known| (known.api_version, known.kind) == (api_version, kind));
-    let Some(known) = known else { return Ok(()) };
+    let Some(known) = known else { return };
     let name = match text("/metadata/name") {
         "" => text("/metadata/generateName"),
         name => name,
@@ -65,16 +60,10 @@ fn look(
         name: name.to_owned(),
         namespace: text("/metadata/namespace").to_owned(),
     };
-    let pod = known.template.iter().try_fold(value, |value, key| value.get(key));
-    if !pod.is_some_and(Value::is_object) {
-        let template = known.template.join(".");
-        return Err(ManifestError::NoTemplate { workload, template });
-    }
     let outer = place.len();
     let inner = known.template.iter().map(|&key| key.to_owned());
     let place = place.iter().cloned().chain(inner).collect();
     found.push(PodTemplate { workload, place, line: 0, outer });
-    Ok(())
 }
 
 /// A kind that holds a pod, and where.

@@ -1,0 +1,367 @@
+//! `istioctl kube-inject`, as a user runs it.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use injector::decision::Rules;
+use injector::inject::{Outcome, Target, inject};
+use injector::manifest::{Document, Manifest};
+use injector::settings::{Documents, Process, Settings};
+use injector::yaml;
+use serde_json::Value;
+
+#[test]
+fn every_layout_gets_what_the_library_says() {
+    for file in manifests() {
+        let (text, injected) = (read(&file), injected(&file));
+        let (before, after) = (Document::split(&text), Document::split(&injected));
+        assert_eq!(before.len(), after.len(), "{file:?}");
+        for (before, after) in before.iter().zip(&after) {
+            let manifest = Manifest::read(before).unwrap();
+            if manifest.pods().is_empty() {
+                assert_eq!(before.text, after.text, "{file:?}");
+                continue;
+            }
+            let mut expected = yaml::parse(before.text).unwrap();
+            for template in manifest.pods() {
+                let target = Target {
+                    pod: manifest.pod(template),
+                    namespace: &template.workload.namespace,
+                    workload: (!template.is_pod()).then(|| template.workload.clone()),
+                    path_env: &[],
+                    rules: Rules::Manual,
+                };
+                match inject(&settings(), &target).unwrap() {
+                    Outcome::Injected(injection) => {
+                        *at(&mut expected, &template.place) = injection.pod
+                    }
+                    Outcome::Skipped(reason) => panic!("{file:?}: {reason}"),
+                }
+            }
+            assert_eq!(yaml::parse(after.text).unwrap(), expected, "{file:?}");
+        }
+    }
+}
+
+#[test]
+fn only_adds_to_what_somebody_wrote() {
+    for name in
+        ["comments", "cronjob", "duplicate-looking-keys", "four-spaces", "moved", "odd-indentation"]
+    {
+        let file = edits().join(name).with_extension("yaml");
+        let (text, injected) = (read(&file), injected(&file));
+        let mut lines = injected.lines();
+        for line in text.lines().filter(|line| !line.contains('{')) {
+            assert!(lines.any(|injected| injected == line), "{name}: lost or moved: {line}");
+        }
+    }
+}
+
+#[test]
+fn injecting_twice_is_injecting_once() {
+    for file in manifests() {
+        let once = injected(&file);
+        let twice = run(&["kube-inject", "-f", "-"], &once);
+        assert_eq!((twice.code, twice.messages.as_str()), (0, ""), "{file:?}");
+        assert_eq!(twice.output, once, "{file:?}");
+    }
+}
+
+#[test]
+fn a_cron_job_gets_its_metadata_on_the_pod_not_on_the_job() {
+    let value = yaml::parse(&injected(&edits().join("cronjob.yaml"))).unwrap();
+    let labels = value.pointer("/spec/jobTemplate/metadata/labels").unwrap();
+    assert_eq!(labels, &serde_json::json!({"of": "the job"}));
+    let pod = value.pointer("/spec/jobTemplate/spec/template/metadata").unwrap();
+    assert!(pod.pointer("/annotations/sidecar.istio.io~1status").is_some());
+    assert_eq!(pod.pointer("/labels/service.istio.io~1canonical-name").unwrap(), "cron");
+}
+
+#[test]
+fn a_skipped_workload_is_a_warning_and_stays_as_it_is() {
+    let text = "\
+# Two that want no sidecar.
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: node, namespace: sample}
+spec: {template: {spec: {hostNetwork: true, containers: []}}}
+---
+apiVersion: v1
+kind: Pod
+metadata:
+  name: out # of it
+  labels: {sidecar.istio.io/inject: \"false\"}
+spec: {containers: []}
+";
+    let ran = run(&["kube-inject", "-f", "-"], text);
+    assert_eq!(ran.code, 0);
+    assert_eq!(ran.output, text);
+    let lines: Vec<_> = ran.messages.lines().collect();
+    let words =
+        "===> Skipping injection because Deployment \"sample/node\" has host networking enabled";
+    assert_eq!(lines[0], words);
+    assert!(lines[1].starts_with("     ") && lines[1].contains("(host_network)"), "{}", lines[1]);
+    assert_eq!(
+        lines[2],
+        "===> Skipping injection because Pod \"out\" has sidecar injection disabled"
+    );
+    assert_eq!(lines.len(), 4);
+}
+
+#[test]
+fn a_wrong_annotation_is_named_with_its_place_and_nothing_is_written() {
+    let directory = tempfile::tempdir().unwrap();
+    let (input, output) = (directory.path().join("in.yaml"), directory.path().join("out.yaml"));
+    let good = "apiVersion: v1\nkind: Pod\nmetadata: {name: good}\nspec: {containers: []}\n---\n";
+    let bad = "\
+# a comment
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: bad, namespace: ns}
+spec:
+  template:
+    metadata:
+      annotations: {traffic.sidecar.istio.io/includeOutboundIPRanges: bad}
+    spec: {containers: []}
+";
+    fs::write(&input, format!("{good}{bad}---\n{bad}")).unwrap();
+    fs::write(&output, "as before").unwrap();
+    let ran = run(&["kube-inject", "-f", path(&input), "-o", path(&output)], "");
+    assert_eq!((ran.code, ran.output.as_str()), (1, ""));
+    assert_eq!(read(&output), "as before");
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 2);
+    let errors: Vec<_> = ran.messages.lines().collect();
+    assert_eq!(errors.len(), 2, "{errors:?}");
+    for (error, place) in errors.iter().zip(["document 2: line 7", "document 3: line 17"]) {
+        let start = format!("error: {}: {place}: Deployment \"ns/bad\": ", input.display());
+        assert!(error.starts_with(&start), "{error}");
+        assert!(error.contains("includeOutboundIPRanges") && error.contains("\"bad\""), "{error}");
+    }
+    let ran = run(&["kube-inject", "-f", path(&input)], "");
+    assert_eq!((ran.code, ran.output.as_str()), (1, ""));
+}
+
+#[test]
+fn what_is_not_yaml_is_named_with_its_place() {
+    let message = |text: &str| {
+        let ran = run(&["kube-inject", "-f", "-"], text);
+        assert_eq!((ran.code, ran.output.as_str()), (1, ""));
+        ran.messages
+    };
+    insta::assert_snapshot!(
+        message("a: b\n---\n# c\na: [b\nc: d\n"),
+        @"error: standard input: document 2: line 5, column 2: illegal placement of ':' indicator"
+    );
+    insta::assert_snapshot!(
+        message("a: b\n---\na:\n\tb: c\n"),
+        @"error: standard input: document 2: line 4, column 2: tabs disallowed within this context (block indentation)"
+    );
+    insta::assert_snapshot!(
+        message("apiVersion: v1\nkind: Pod\nmetadata: {}\nmetadata: {}\n"),
+        @"error: standard input: document 1: line 4, column 1: duplicate mapping key: metadata"
+    );
+    insta::assert_snapshot!(
+        message("a: b\n---\n# c\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: x}\n"),
+        @r#"error: standard input: document 2: line 4: Deployment "x": spec.template is not an object, but has to be the pod template"#
+    );
+}
+
+#[test]
+fn usage_errors_exit_with_2() {
+    for args in [
+        &["kube-inject"][..],
+        &["kube-inject", "-f", "-", "--nonsense"],
+        &["kube-inject", "-f", "-", "--meshConfigMapName", "other"],
+        &["kube-inject", "-f", "-", "--injectConfigMapName=other"],
+        &["kube-inject", "-f", "-", "--operatorFileName", "iop.yaml"],
+        &["kube-inject", "-f", "-", "--webhookConfig", "other"],
+        &["kube-inject", "-f", "-", "--xds-address", "istiod:15012"],
+        &["kube-inject", "-f", "-", "--plaintext"],
+        &["kube-inject", "-f", "-", "-c", "kubeconfig"],
+        &["--context", "other", "kube-inject", "-f", "-"],
+        &["nonsense"],
+        &[],
+    ] {
+        let ran = run(args, "");
+        assert_eq!((ran.code, ran.output.as_str()), (2, ""), "{args:?}");
+        assert!(!ran.messages.is_empty(), "{args:?}");
+    }
+    insta::assert_snapshot!(run(&["kube-inject", "-f", "-", "--context", "other"], "").messages, @r#"
+    error: --context "other": not built yet: this istioctl asks no cluster and no control plane
+      hint: name files with --injectConfigFile, --valuesFile and --meshConfigFile; without them the built-in defaults are used
+    "#);
+}
+
+#[test]
+fn flags_of_istio_with_no_effect_are_taken() {
+    let args = [
+        "--log_output_level=default:debug",
+        "kube-inject",
+        "--log_as_json",
+        "--log_target=stderr",
+        "-i",
+        "istio-system",
+        "--meshConfigMapName=istio",
+        "--injectConfigMapName=istio-sidecar-injector",
+        "--webhookConfig=istio-sidecar-injector",
+        "--timeout=30s",
+        "--plaintext=false",
+        "-f",
+        "-",
+    ];
+    let ran = run(&args, "a: b\n");
+    assert_eq!((ran.code, ran.output.as_str(), ran.messages.as_str()), (0, "a: b\n", ""));
+}
+
+#[test]
+fn writes_over_its_own_input() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("pod.yaml");
+    fs::write(&file, POD).unwrap();
+    let ran = run(&["kube-inject", "-f", path(&file), "--output", path(&file)], "");
+    assert_eq!((ran.code, ran.output.as_str(), ran.messages.as_str()), (0, "", ""));
+    assert_eq!(read(&file), run(&["kube-inject", "-f", "-", "-o", "-"], POD).output);
+}
+
+#[test]
+fn the_flags_and_the_environment_count() {
+    let proxy = |ran: &Ran, list: &str| {
+        let value = yaml::parse(&ran.output).unwrap();
+        let names = value.pointer(list).and_then(Value::as_array).cloned().unwrap_or_default();
+        names.iter().any(|container| container["name"] == "istio-proxy")
+    };
+    let args = ["kube-inject", "-f", "-", "-n", "shop", "-r", "canary"];
+    let native = run(&args, POD);
+    assert!(proxy(&native, "/spec/initContainers") && !proxy(&native, "/spec/containers"));
+    assert!(native.output.contains("istio.io/rev: canary"));
+    assert!(native.output.contains("namespaces/shop/pods/pod"));
+    for (key, value) in [("ENABLE_NATIVE_SIDECARS", "false"), ("ENABLE_NATIVE_SIDECARS", "False")] {
+        let classic = run_with(&args, POD, &[(key, value)]);
+        assert!(proxy(&classic, "/spec/containers") && !proxy(&classic, "/spec/initContainers"));
+    }
+    let wrong = run_with(&args, POD, &[("ENABLE_NATIVE_SIDECARS", "perhaps")]);
+    assert_eq!(wrong.code, 2);
+    assert!(wrong.messages.contains("perhaps"), "{}", wrong.messages);
+}
+
+#[test]
+fn a_wrong_configuration_file_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("file.yaml");
+    fs::write(&file, "a: [b\n").unwrap();
+    for flag in ["--injectConfigFile", "--valuesFile", "--meshConfigFile"] {
+        // What is no configuration is a template, which says so itself.
+        let template = flag == "--injectConfigFile";
+        for name in [path(&file), "/nowhere"].into_iter().skip(usize::from(template)) {
+            let ran = run(&["kube-inject", "-f", "-", flag, name], POD);
+            assert_eq!((ran.code, ran.output.as_str()), (1, ""), "{flag}");
+            assert!(ran.messages.contains(name), "{flag}: {}", ran.messages);
+        }
+    }
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_failure() {
+    let mut child = istioctl(&["kube-inject", "-f", "-"], &[]).spawn().unwrap();
+    drop(child.stdout.take());
+    let text = format!("{POD}---\n").repeat(200);
+    child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn says_what_it_is() {
+    let version = run(&["version"], "");
+    assert_eq!(version.output, format!("client version: {}\n", env!("CARGO_PKG_VERSION")));
+    let help = run(&["kube-inject", "--help"], "");
+    assert_eq!((help.code, help.messages.as_str()), (0, ""));
+    assert!(help.output.contains("--valuesFile"));
+}
+
+struct Ran {
+    code: i32,
+    output: String,
+    messages: String,
+}
+
+fn run(args: &[&str], input: &str) -> Ran {
+    run_with(args, input, &[])
+}
+
+fn run_with(args: &[&str], input: &str, environment: &[(&str, &str)]) -> Ran {
+    let mut child = istioctl(args, environment).spawn().unwrap();
+    // A command that fails before it reads has closed its input.
+    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+    let output = child.wait_with_output().unwrap();
+    Ran {
+        code: output.status.code().unwrap(),
+        output: String::from_utf8(output.stdout).unwrap(),
+        messages: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+fn istioctl(args: &[&str], environment: &[(&str, &str)]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_istioctl"));
+    command
+        .args(args)
+        .env_clear()
+        // A cluster that does not answer: nobody may ask it.
+        .env("KUBECONFIG", "/nowhere")
+        .envs(environment.iter().copied())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+fn injected(file: &Path) -> String {
+    let ran = run(&["kube-inject", "-f", path(file)], "");
+    assert_eq!((ran.code, ran.messages.as_str()), (0, ""), "{file:?}");
+    ran.output
+}
+
+fn settings() -> Settings {
+    let process = Process { native_sidecars: true, ..Process::default() };
+    Settings::parse(&Documents::default(), process).unwrap()
+}
+
+fn manifests() -> Vec<PathBuf> {
+    let entries = fs::read_dir(edits()).unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<_> = entries.filter(|path| path.is_file()).collect();
+    files.sort();
+    assert!(!files.is_empty());
+    files
+}
+
+fn edits() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/kube-inject/edits")
+}
+
+fn at<'v>(value: &'v mut Value, place: &[String]) -> &'v mut Value {
+    place.iter().fold(value, |value, token| match value {
+        Value::Array(items) => &mut items[token.parse::<usize>().unwrap()],
+        _ => &mut value[token],
+    })
+}
+
+fn path(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap()
+}
+
+const POD: &str = "\
+apiVersion: v1
+kind: Pod
+metadata:
+  name: pod # a pod
+spec:
+  containers:
+    - name: pod
+      image: pod:1
+";
