@@ -24,26 +24,17 @@ pub fn readiness(readiness: Arc<Readiness>) -> Router {
             }
         }
     });
-    Router::new()
-        .route("/healthz/ready", ready.clone())
-        .route("/ready", ready)
+    Router::new().route("/healthz/ready", ready.clone()).route("/ready", ready)
 }
 
 /// `/healthz/live`, which is 200 as long as the process answers at all, and `/metrics`.
 ///
 /// These are for the plain port: there are no secrets in them.
 pub fn monitoring(metrics: Arc<Metrics>, certificate: Arc<ServingCertificate>) -> Router {
-    Router::new()
-        .route("/healthz/live", get(async || "live\n"))
-        .route(
-            "/metrics",
-            get(async move || {
-                (
-                    [(CONTENT_TYPE, METRICS)],
-                    metrics.encode(certificate.not_after()),
-                )
-            }),
-        )
+    Router::new().route("/healthz/live", get(async || "live\n")).route(
+        "/metrics",
+        get(async move || ([(CONTENT_TYPE, METRICS)], metrics.encode(certificate.not_after()))),
+    )
 }
 
 const METRICS: HeaderValue = HeaderValue::from_static(metrics::CONTENT_TYPE);

@@ -36,13 +36,7 @@ impl Admission {
     ) -> Verdict {
         let Some(mut request) = review.request else {
             let message = "the AdmissionReview has no request".to_owned();
-            return Verdict::denied(
-                Subject::default(),
-                String::new(),
-                "no_request",
-                400,
-                message,
-            );
+            return Verdict::denied(Subject::default(), String::new(), "no_request", 400, message);
         };
         let uid = std::mem::take(&mut request.uid);
         let subject = Subject::of(&request, &uid);
@@ -128,12 +122,7 @@ impl Verdict {
 
     /// Writes the one line of this review.
     pub(super) fn log(&self, took: Duration) {
-        let Subject {
-            uid,
-            namespace,
-            name,
-            dry_run,
-        } = &self.subject;
+        let Subject { uid, namespace, name, dry_run } = &self.subject;
         let (result, reason) = (self.result.word(), self.reason);
         let microseconds = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         let bytes = self.bytes;

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::builder::BoolishValueParser;
+use clap::builder::{BoolishValueParser, NonEmptyStringValueParser};
 use clap::{ArgAction, Parser, ValueEnum};
 
 use super::duration;
@@ -33,7 +33,8 @@ pub struct Args {
     #[arg(long, value_name = "FILE", help_heading = CLUSTER)]
     pub kubeconfig: Option<PathBuf>,
     /// The control plane's namespace
-    #[arg(long, env = "POD_NAMESPACE", default_value = "istio-system", help_heading = CLUSTER)]
+    #[arg(long, env = "POD_NAMESPACE", default_value = "istio-system", help_heading = CLUSTER,
+          value_parser = NonEmptyStringValueParser::new())]
     pub namespace: String,
     /// The control plane's revision; empty or `default` is the one without a suffix
     #[arg(long, env = "REVISION", default_value = "", help_heading = CLUSTER)]
@@ -93,11 +94,7 @@ pub struct CertificateArgs {
     pub key: Option<PathBuf>,
     /// Where to write the CA of the certificate that is made when there is neither a cluster nor
     /// --tlsCertFile, so that a client can trust it
-    #[arg(
-        long = "writeCaFile",
-        value_name = "FILE",
-        conflicts_with = "certificate"
-    )]
+    #[arg(long = "writeCaFile", value_name = "FILE", conflicts_with = "certificate")]
     pub write_ca: Option<PathBuf>,
     /// The Service through which the API server reaches the webhook
     #[arg(long, value_name = "NAME", default_value = "sidecar-injector")]
@@ -106,11 +103,7 @@ pub struct CertificateArgs {
     #[arg(long = "extra-san", value_name = "NAME")]
     pub extra_names: Vec<String>,
     /// The cluster's DNS domain
-    #[arg(
-        long = "cluster-domain",
-        value_name = "DOMAIN",
-        default_value = "cluster.local"
-    )]
+    #[arg(long = "cluster-domain", value_name = "DOMAIN", default_value = "cluster.local")]
     pub cluster_domain: String,
 }
 

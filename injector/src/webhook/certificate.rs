@@ -27,9 +27,7 @@ pub(super) fn in_memory(
     let entropy = || Entropy::draw().map_err(InMemoryError::Issue);
     let authority = Authority::create("sidecar-injector", 1, lifetime, entropy()?)
         .map_err(InMemoryError::Issue)?;
-    let leaf = authority
-        .issue(&names, lifetime, entropy()?)
-        .map_err(InMemoryError::Issue)?;
+    let leaf = authority.issue(&names, lifetime, entropy()?).map_err(InMemoryError::Issue)?;
     if let Some(path) = write_ca {
         std::fs::write(&path, authority.certificate_pem())
             .map_err(|source| InMemoryError::WriteCa { path, source })?;

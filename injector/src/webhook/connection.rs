@@ -50,10 +50,7 @@ where
             }
         })
     };
-    let stream = TokioIo::new(Paced {
-        stream,
-        pace: Arc::clone(&pace),
-    });
+    let stream = TokioIo::new(Paced { stream, pace: Arc::clone(&pace) });
     let connection = http1::Builder::new()
         // The timer of `Pace` takes its place.
         .header_read_timeout(None)
@@ -70,10 +67,7 @@ where
         if timer.deadline() != deadline {
             timer.as_mut().reset(deadline);
         }
-        timer
-            .as_mut()
-            .poll(context)
-            .map(|()| Err(ConnectionError::Expired(phase)))
+        timer.as_mut().poll(context).map(|()| Err(ConnectionError::Expired(phase)))
     })
     .await
 }
@@ -121,10 +115,7 @@ struct Pace {
 impl Pace {
     fn new(limits: Limits) -> Self {
         // A new connection that sends nothing at all has no claim to the time of an idle one.
-        Self {
-            limits,
-            now: Mutex::new((Phase::Head, Instant::now() + limits.head)),
-        }
+        Self { limits, now: Mutex::new((Phase::Head, Instant::now() + limits.head)) }
     }
 
     fn now(&self) -> (Phase, Instant) {

@@ -6,9 +6,7 @@ use std::time::Duration;
 /// decimal numbers with a unit of `h`, `m`, `s`, `ms`, `us` or `µs`, one after the other; `0`
 /// needs no unit.
 pub fn parse(text: &str) -> Result<Duration, DurationError> {
-    let wrong = || DurationError {
-        value: text.to_owned(),
-    };
+    let wrong = || DurationError { value: text.to_owned() };
     if text == "0" {
         return Ok(Duration::ZERO);
     }
@@ -18,19 +16,11 @@ pub fn parse(text: &str) -> Result<Duration, DurationError> {
     let mut rest = text;
     let mut total = 0.0;
     while !rest.is_empty() {
-        let number_end = rest
-            .find(|c: char| !c.is_ascii_digit() && c != '.')
-            .ok_or_else(wrong)?;
+        let number_end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(wrong)?;
         let (number, tail) = rest.split_at(number_end);
-        let unit_end = tail
-            .find(|c: char| c.is_ascii_digit() || c == '.')
-            .unwrap_or(tail.len());
+        let unit_end = tail.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(tail.len());
         let (unit, tail) = tail.split_at(unit_end);
-        let seconds = UNITS
-            .iter()
-            .find(|(name, _)| *name == unit)
-            .ok_or_else(wrong)?
-            .1;
+        let seconds = UNITS.iter().find(|(name, _)| *name == unit).ok_or_else(wrong)?.1;
         total += number.parse::<f64>().map_err(|_| wrong())? * seconds;
         rest = tail;
     }
@@ -45,14 +35,8 @@ pub struct DurationError {
     pub value: String,
 }
 
-const UNITS: [(&str, f64); 6] = [
-    ("h", 3600.0),
-    ("m", 60.0),
-    ("s", 1.0),
-    ("ms", 1e-3),
-    ("us", 1e-6),
-    ("µs", 1e-6),
-];
+const UNITS: [(&str, f64); 6] =
+    [("h", 3600.0), ("m", 60.0), ("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("µs", 1e-6)];
 
 #[cfg(test)]
 mod tests {
@@ -69,26 +53,13 @@ mod tests {
             ("2h", 7_200_000),
         ];
         for (text, milliseconds) in table {
-            assert_eq!(
-                parse(text),
-                Ok(Duration::from_millis(milliseconds)),
-                "{text}"
-            );
+            assert_eq!(parse(text), Ok(Duration::from_millis(milliseconds)), "{text}");
         }
     }
 
     #[test]
     fn refuses_the_rest() {
-        for text in [
-            "",
-            "10",
-            "s",
-            "-1s",
-            "10 s",
-            "1..5s",
-            "1d",
-            "99999999999999999999h",
-        ] {
+        for text in ["", "10", "s", "-1s", "10 s", "1..5s", "1d", "99999999999999999999h"] {
             assert!(parse(text).is_err(), "{text}");
         }
     }

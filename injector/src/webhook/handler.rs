@@ -82,16 +82,12 @@ async fn call(State(webhook): State<Arc<Webhook>>, request: Request) -> Response
     let took = start.elapsed();
     match answer {
         Ok((verdict, body)) => {
-            webhook
-                .metrics
-                .answered(verdict.result, verdict.reason, true, took);
+            webhook.metrics.answered(verdict.result, verdict.reason, true, took);
             verdict.log(took);
             ([(CONTENT_TYPE, JSON)], body).into_response()
         }
         Err(refusal) => {
-            webhook
-                .metrics
-                .answered(CallResult::Failed, refusal.word(), false, took);
+            webhook.metrics.answered(CallResult::Failed, refusal.word(), false, took);
             tracing::warn!(reason = refusal.word(), problem = %refusal, "call refused");
             refusal.into_response()
         }
@@ -109,11 +105,7 @@ impl Webhook {
             return Err(Refusal::Method);
         }
         let path_env = path::environment(head.uri.path()).map_err(Refusal::Path)?;
-        if head
-            .headers
-            .get(CONTENT_LENGTH)
-            .is_some_and(|length| length == "0")
-        {
+        if head.headers.get(CONTENT_LENGTH).is_some_and(|length| length == "0") {
             return Err(Refusal::Empty);
         }
         if !is_json(&head.headers) {
@@ -134,9 +126,7 @@ impl Webhook {
     }
 
     async fn read(&self, body: Body, deadline: Instant) -> Result<Bytes, Refusal> {
-        let too_large = Refusal::TooLarge {
-            limit: self.body_limit,
-        };
+        let too_large = Refusal::TooLarge { limit: self.body_limit };
         // A length that is announced is believed before a byte of it is read.
         if body.size_hint().lower() > self.body_limit as u64 {
             return Err(too_large);
@@ -150,11 +140,7 @@ impl Webhook {
             Ok(Err(_)) => return Err(Refusal::Body),
             Err(_) => return Err(Refusal::Slow),
         };
-        if body.is_empty() {
-            Err(Refusal::Empty)
-        } else {
-            Ok(body)
-        }
+        if body.is_empty() { Err(Refusal::Empty) } else { Ok(body) }
     }
 }
 
@@ -221,15 +207,11 @@ impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
         let mut response = (self.status(), format!("{self}\n")).into_response();
         if matches!(self, Self::Method) {
-            response
-                .headers_mut()
-                .insert(ALLOW, HeaderValue::from_static("POST"));
+            response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
         }
         if matches!(self, Self::TooLarge { .. } | Self::Body | Self::Slow) {
             // The rest of the body stands where the next request would.
-            response
-                .headers_mut()
-                .insert(CONNECTION, HeaderValue::from_static("close"));
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         response
     }
@@ -237,9 +219,7 @@ impl IntoResponse for Refusal {
 
 /// Whether the content type is `application/json`, with or without parameters.
 fn is_json(headers: &HeaderMap) -> bool {
-    let text = headers
-        .get(CONTENT_TYPE)
-        .and_then(|value| value.to_str().ok());
+    let text = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let essence = text.and_then(|text| text.split(';').next());
     essence.is_some_and(|essence| essence.trim().eq_ignore_ascii_case("application/json"))
 }

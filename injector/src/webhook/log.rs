@@ -24,10 +24,7 @@ pub fn install(levels: &Levels, as_json: bool) {
     };
     if installed.is_ok() {
         std::panic::set_hook(Box::new(|panic| {
-            let place = panic
-                .location()
-                .map(ToString::to_string)
-                .unwrap_or_default();
+            let place = panic.location().map(ToString::to_string).unwrap_or_default();
             // The message of a panic may quote data, so it stays out of the log.
             tracing::error!(place, "panic");
         }));
@@ -60,9 +57,7 @@ impl FromStr for Levels {
     type Err = LevelError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let wrong = || LevelError {
-            value: text.to_owned(),
-        };
+        let wrong = || LevelError { value: text.to_owned() };
         let item = |item: &str| {
             let (scope, level) = item.rsplit_once(':').unwrap_or(("default", item));
             let is_path = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | ':');
@@ -71,19 +66,13 @@ impl FromStr for Levels {
             }
             Ok((scope.to_owned(), Level::parse(level).ok_or_else(wrong)?))
         };
-        text.split(',')
-            .map(|part| item(part.trim()))
-            .collect::<Result<_, _>>()
-            .map(Self)
+        text.split(',').map(|part| item(part.trim())).collect::<Result<_, _>>().map(Self)
     }
 }
 
 impl fmt::Display for Levels {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let items = self
-            .0
-            .iter()
-            .map(|(scope, level)| format!("{scope}:{}", level.directive()));
+        let items = self.0.iter().map(|(scope, level)| format!("{scope}:{}", level.directive()));
         f.write_str(&items.collect::<Vec<_>>().join(","))
     }
 }
@@ -142,14 +131,8 @@ mod tests {
     fn reads_istio_levels() {
         let table = [
             ("info", "default:info"),
-            (
-                "default:warn,kube_client:debug",
-                "default:warn,kube_client:debug",
-            ),
-            (
-                "all:none, injector::webhook:fatal",
-                "all:off,injector::webhook:error",
-            ),
+            ("default:warn,kube_client:debug", "default:warn,kube_client:debug"),
+            ("all:none, injector::webhook:fatal", "all:off,injector::webhook:error"),
         ];
         for (text, expected) in table {
             assert_eq!(text.parse::<Levels>().unwrap().to_string(), expected);
@@ -163,9 +146,6 @@ mod tests {
     fn keeps_libraries_quiet_by_default() {
         let levels: Levels = "default:debug".parse().unwrap();
         let filter = levels.filter().to_string();
-        assert!(
-            filter.contains("injector=debug") && filter.contains("warn"),
-            "{filter}"
-        );
+        assert!(filter.contains("injector=debug") && filter.contains("warn"), "{filter}");
     }
 }

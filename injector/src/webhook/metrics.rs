@@ -91,37 +91,25 @@ impl Metrics {
             }
         }
         self.time.observe(took.as_secs_f64());
-        self.results
-            .get_or_create(&Labels {
-                result: result.word(),
-                reason,
-            })
-            .inc();
+        self.results.get_or_create(&Labels { result: result.word(), reason }).inc();
     }
 
     /// A call ended in a panic and was answered with an error.
     pub(super) fn panicked(&self) {
         self.panics.inc();
         self.failure.inc();
-        let labels = Labels {
-            result: CallResult::Failed.word(),
-            reason: "panic",
-        };
+        let labels = Labels { result: CallResult::Failed.word(), reason: "panic" };
         self.results.get_or_create(&labels).inc();
     }
 
     /// A TLS handshake failed.
     pub(super) fn handshake_failed(&self, cause: &'static str) {
-        self.handshake_failures
-            .get_or_create(&Cause { cause })
-            .inc();
+        self.handshake_failures.get_or_create(&Cause { cause }).inc();
     }
 
     /// A connection was closed since its phase took too long.
     pub(super) fn connection_expired(&self, cause: &'static str) {
-        self.expired_connections
-            .get_or_create(&Cause { cause })
-            .inc();
+        self.expired_connections.get_or_create(&Cause { cause }).inc();
     }
 
     /// New settings are in use; `generation` counts them from 1.
@@ -137,9 +125,8 @@ impl Metrics {
 
     /// Writes everything in the `OpenMetrics` text format. The certificate's end is asked for by
     /// the scrape, since it changes without an event here.
-    pub(super) fn encode(&self, certificate_not_after: Option<Timestamp>) -> String {
-        self.certificate_not_after
-            .set(certificate_not_after.map_or(0, Timestamp::as_second));
+    pub fn encode(&self, certificate_not_after: Option<Timestamp>) -> String {
+        self.certificate_not_after.set(certificate_not_after.map_or(0, Timestamp::as_second));
         let mut page = String::with_capacity(8 * 1024);
         if text::encode(&mut page, &self.registry).is_err() {
             tracing::error!("metrics cannot be written");

@@ -4,18 +4,17 @@
 //! connections, [`handler`] reads calls, [`review`] and [`admission`] answer them by
 //! [`crate::inject`], [`reload`] keeps the settings current, [`admin`] tells of all that.
 
-use std::io;
+use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::num::NonZero;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use tokio::net::TcpListener;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Semaphore, oneshot, watch};
 use tokio_rustls::TlsAcceptor;
-use webhook_certs::cluster::{self, CertificateError};
+use webhook_certs::cluster;
 use webhook_certs::serving::{self, ServingCertificate};
 use webhook_certs::status::Status;
 
@@ -26,7 +25,9 @@ use self::metrics::Metrics;
 use self::options::{CertificateSource, ClusterAccess, ConfigurationSource, Options};
 use self::readiness::Readiness;
 use self::reload::Configuration;
+use self::run_error::RunError;
 use self::server::Server;
+use self::signals::Signals;
 
 pub mod admin;
 pub mod admission;
@@ -44,7 +45,9 @@ pub mod path;
 pub mod readiness;
 pub mod reload;
 pub mod review;
+pub mod run_error;
 pub mod server;
+mod signals;
 
 /// Serves until SIGTERM or SIGINT, and until what was in flight then is answered.
 ///
@@ -60,79 +63,6 @@ pub fn run(args: &Args) -> Result<(), RunError> {
     runtime.block_on(serve(args))
 }
 
-/// Why the server cannot start or go on.
-#[derive(Debug, thiserror::Error)]
-pub enum RunError {
-    /// The threads cannot be started.
-    #[error("starting the runtime: {0}")]
-    Runtime(#[source] io::Error),
-    /// Signals cannot be received.
-    #[error("receiving signals: {0}")]
-    Signals(#[source] io::Error),
-    /// Flags contradict each other.
-    #[error("{0}")]
-    Options(#[source] options::OptionsError),
-    /// An address cannot be listened on.
-    #[error("{flag} {address}: {source}")]
-    Bind {
-        /// The flag that names it.
-        flag: &'static str,
-        /// The address.
-        address: SocketAddr,
-        /// Why not.
-        source: io::Error,
-    },
-    /// The kubeconfig cannot be used.
-    #[error("--kubeconfig {}: {source}", path.display())]
-    Kubeconfig {
-        /// The file.
-        path: PathBuf,
-        /// Why not.
-        source: kube::config::KubeconfigError,
-    },
-    /// The pod's service account cannot be used.
-    #[error("the pod's service account: {0}")]
-    Pod(#[source] kube::config::InClusterError),
-    /// There is no client for the cluster.
-    #[error("making a client for the cluster: {0}")]
-    Client(#[source] Box<kube::Error>),
-    /// A configuration file cannot be read.
-    #[error("{0}")]
-    File(#[source] reload::files::FileError),
-    /// A configuration file cannot be used.
-    #[error("{0}")]
-    Settings(#[source] crate::settings::SettingsError),
-    /// The certificate files cannot be used.
-    #[error("--tlsCertFile, --tlsKeyFile: {0}")]
-    CertificateFiles(#[source] webhook_certs::files::FilesError),
-    /// No certificate can be made without a cluster.
-    #[error("{0}")]
-    InMemory(#[source] certificate::InMemoryError),
-    /// No certificate can be kept up in the cluster.
-    #[error("keeping the certificate up: {0}")]
-    Upkeep(#[source] CertificateError),
-}
-
-impl RunError {
-    /// 2 where a flag or a file of the user is at fault, else 1.
-    pub fn exit_code(&self) -> u8 {
-        match self {
-            Self::Options(_)
-            | Self::Kubeconfig { .. }
-            | Self::File(_)
-            | Self::Settings(_)
-            | Self::CertificateFiles(_)
-            | Self::Upkeep(_) => 2,
-            Self::Runtime(_)
-            | Self::Signals(_)
-            | Self::Bind { .. }
-            | Self::Pod(_)
-            | Self::Client(_)
-            | Self::InMemory(_) => 1,
-        }
-    }
-}
-
 async fn serve(args: &Args) -> Result<(), RunError> {
     let mut signals = Signals::new().map_err(RunError::Signals)?;
     let options = Options::new(args, runs_in_pod()).map_err(RunError::Options)?;
@@ -140,28 +70,17 @@ async fn serve(args: &Args) -> Result<(), RunError> {
     let (admin, admin_at) = bind("--adminAddr", args.server.admin).await?;
 
     let metrics = Arc::new(Metrics::new());
-    let configuration = Arc::new(Configuration::new(
-        options::process(args),
-        Arc::clone(&metrics),
-    ));
+    let configuration = Arc::new(Configuration::new(options::process(args), Arc::clone(&metrics)));
     let certificate = ServingCertificate::new();
-    let readiness = Arc::new(Readiness::new(
-        Arc::clone(&certificate),
-        Arc::clone(&configuration),
-    ));
+    let readiness = Arc::new(Readiness::new(Arc::clone(&certificate), Arc::clone(&configuration)));
 
     let (stop_admin, admin_stopped) = oneshot::channel();
     let admin = Server {
         listener: admin,
         tls: None,
-        router: admin::readiness(Arc::clone(&readiness)).merge(admin::monitoring(
-            Arc::clone(&metrics),
-            Arc::clone(&certificate),
-        )),
-        limits: Limits {
-            connections: ADMIN_CONNECTIONS,
-            ..Limits::default()
-        },
+        router: admin::readiness(Arc::clone(&readiness))
+            .merge(admin::monitoring(Arc::clone(&metrics), Arc::clone(&certificate))),
+        limits: Limits { connections: ADMIN_CONNECTIONS, ..Limits::default() },
         metrics: None,
     };
     let admin = tokio::spawn(admin.run(ended(admin_stopped), std::time::Duration::ZERO));
@@ -245,12 +164,9 @@ fn certify(
 ) -> Result<impl Future<Output = RunError> + use<>, RunError> {
     let (status, _) = watch::channel(Status::default());
     let upkeep = match (options.certificate, client) {
-        (CertificateSource::Cluster(options), Some(client)) => Some(cluster::maintain(
-            client,
-            *options,
-            Arc::clone(certificate),
-            status,
-        )),
+        (CertificateSource::Cluster(options), Some(client)) => {
+            Some(cluster::maintain(client, *options, Arc::clone(certificate), status))
+        }
         (CertificateSource::Cluster(_), None) => None,
         (CertificateSource::Files(files), _) => {
             certificate.set(files.load().map_err(RunError::CertificateFiles)?);
@@ -281,15 +197,10 @@ async fn connect(access: &ClusterAccess) -> Result<kube::Client, RunError> {
     let config = match access {
         ClusterAccess::Pod => kube::Config::incluster().map_err(RunError::Pod)?,
         ClusterAccess::Kubeconfig(path) => {
-            let wrong = |source| RunError::Kubeconfig {
-                path: path.clone(),
-                source,
-            };
+            let wrong = |source| RunError::Kubeconfig { path: path.clone(), source };
             let kubeconfig = Kubeconfig::read_from(path).map_err(wrong)?;
             let options = KubeConfigOptions::default();
-            kube::Config::from_custom_kubeconfig(kubeconfig, &options)
-                .await
-                .map_err(wrong)?
+            kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(wrong)?
         }
     };
     kube::Client::try_from(config).map_err(|error| RunError::Client(Box::new(error)))
@@ -300,14 +211,11 @@ async fn bind(
     flag: &'static str,
     address: SocketAddr,
 ) -> Result<(TcpListener, SocketAddr), RunError> {
-    let failed = |source| RunError::Bind {
-        flag,
-        address,
-        source,
-    };
+    let failed = |source| RunError::Bind { flag, address, source };
+    let is_all = address.ip().is_unspecified() && address.is_ipv6();
     let listener = match TcpListener::bind(address).await {
         // `:PORT` means all addresses; a host without IPv6 has those of IPv4.
-        Err(_) if address.ip().is_unspecified() && address.is_ipv6() => {
+        Err(error) if is_all && error.kind() != ErrorKind::AddrInUse => {
             TcpListener::bind((Ipv4Addr::UNSPECIFIED, address.port())).await
         }
         bound => bound,
@@ -325,28 +233,6 @@ fn runs_in_pod() -> bool {
 /// Completes when the other end is dropped.
 async fn ended(signal: oneshot::Receiver<()>) {
     let _ = signal.await;
-}
-
-/// The signals that ask for the end.
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Signals {
-    fn new() -> io::Result<Self> {
-        Ok(Self {
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-        })
-    }
-
-    async fn next(&mut self) -> &'static str {
-        tokio::select! {
-            _ = self.terminate.recv() => "SIGTERM",
-            _ = self.interrupt.recv() => "SIGINT",
-        }
-    }
 }
 
 const TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";

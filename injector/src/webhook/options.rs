@@ -75,11 +75,7 @@ impl Options {
         }
         let is_wanted = matches!(configuration, ConfigurationSource::ConfigMaps(_))
             || matches!(certificate, CertificateSource::Cluster(_));
-        Ok(Self {
-            configuration,
-            certificate,
-            cluster: access.filter(|_| is_wanted),
-        })
+        Ok(Self { configuration, certificate, cluster: access.filter(|_| is_wanted) })
     }
 }
 
@@ -179,37 +175,20 @@ mod tests {
     fn needs_no_cluster_unless_told_of_one() {
         let options = options("", false).unwrap();
         assert_eq!(options.cluster, None);
-        assert_eq!(
-            options.configuration,
-            ConfigurationSource::Files(Files::default())
-        );
-        assert!(matches!(
-            options.certificate,
-            CertificateSource::InMemory { .. }
-        ));
+        assert_eq!(options.configuration, ConfigurationSource::Files(Files::default()));
+        assert!(matches!(options.certificate, CertificateSource::InMemory { .. }));
     }
 
     #[test]
     fn takes_everything_from_the_cluster_it_runs_in() {
         let options = options("--revision canary --namespace mesh", true).unwrap();
         assert_eq!(options.cluster, Some(ClusterAccess::Pod));
-        let maps = ConfigMaps {
-            namespace: "mesh".to_owned(),
-            revision: "canary".to_owned(),
-        };
+        let maps = ConfigMaps { namespace: "mesh".to_owned(), revision: "canary".to_owned() };
         assert_eq!(options.configuration, ConfigurationSource::ConfigMaps(maps));
-        let CertificateSource::Cluster(certificate) = options.certificate else {
-            panic!()
-        };
+        let CertificateSource::Cluster(certificate) = options.certificate else { panic!() };
+        assert_eq!(certificate.webhook_configurations, ["istio-sidecar-injector-canary"]);
         assert_eq!(
-            certificate.webhook_configurations,
-            ["istio-sidecar-injector-canary"]
-        );
-        assert_eq!(
-            (
-                certificate.namespace.as_str(),
-                certificate.revision.as_str()
-            ),
+            (certificate.namespace.as_str(), certificate.revision.as_str()),
             ("mesh", "canary")
         );
     }
@@ -228,10 +207,7 @@ mod tests {
 
     #[test]
     fn refuses_to_write_a_ca_that_it_does_not_make() {
-        assert_eq!(
-            options("--writeCaFile ca", true),
-            Err(OptionsError::WriteCa)
-        );
+        assert_eq!(options("--writeCaFile ca", true), Err(OptionsError::WriteCa));
         assert!(options("--writeCaFile ca", false).is_ok());
     }
 }

@@ -79,9 +79,7 @@ fn variable(key: &str) -> String {
 }
 
 fn decode(path: &str) -> Result<String, PathError> {
-    let wrong = || PathError {
-        path: path.to_owned(),
-    };
+    let wrong = || PathError { path: path.to_owned() };
     let mut bytes = Vec::with_capacity(path.len());
     let mut rest = path.bytes();
     while let Some(byte) = rest.next() {
@@ -108,11 +106,7 @@ mod tests {
 
     fn read(path: &str) -> String {
         let pairs = environment(path).unwrap();
-        pairs
-            .iter()
-            .map(|(k, v)| format!("{k}={v}"))
-            .collect::<Vec<_>>()
-            .join(" ")
+        pairs.iter().map(|(k, v)| format!("{k}={v}")).collect::<Vec<_>>().join(" ")
     }
 
     #[test]
@@ -123,33 +117,21 @@ mod tests {
             ("/inject/cluster", ""),
             ("/inject/cluster/c1", "ISTIO_META_CLUSTER_ID=c1"),
             ("/inject/net/n1/", "ISTIO_META_NETWORK=n1"),
-            (
-                "/inject/net/n1/cluster/c1",
-                "ISTIO_META_CLUSTER_ID=c1 ISTIO_META_NETWORK=n1",
-            ),
+            ("/inject/net/n1/cluster/c1", "ISTIO_META_CLUSTER_ID=c1 ISTIO_META_NETWORK=n1"),
             ("/inject/cluster/c1/net", "ISTIO_META_CLUSTER_ID=c1"),
             ("/inject/custom_env/v", "CUSTOM_ENV=v"),
             ("/inject/A--slash--b/c", "A--SLASH--B=c"),
             ("/inject/url/a--slash--b--slash--c", "URL=a/b/c"),
             ("/inject/net/one/net/two", "ISTIO_META_NETWORK=two"),
             ("/inject/net/n%201", "ISTIO_META_NETWORK=n 1"),
-            (
-                "/inject/net/a%2Fcluster/c1",
-                "ISTIO_META_CLUSTER_ID=c1 ISTIO_META_NETWORK=a",
-            ),
+            ("/inject/net/a%2Fcluster/c1", "ISTIO_META_CLUSTER_ID=c1 ISTIO_META_NETWORK=a"),
             (
                 "/inject/:ENV:net=n1:ENV:cluster=c1",
                 "ISTIO_META_CLUSTER_ID=c1 ISTIO_META_NETWORK=n1",
             ),
             ("/inject/:ENV:net=a/b", "ISTIO_META_NETWORK=a/b"),
-            (
-                "/inject/:ENV:net=a--slash--b",
-                "ISTIO_META_NETWORK=a--slash--b",
-            ),
-            (
-                "/inject/:ENV:empty=:ENV:=v:ENV:=:ENV:bare:ENV:k=a=b",
-                "EMPTY= K=a=b",
-            ),
+            ("/inject/:ENV:net=a--slash--b", "ISTIO_META_NETWORK=a--slash--b"),
+            ("/inject/:ENV:empty=:ENV:=v:ENV:=:ENV:bare:ENV:k=a=b", "EMPTY= K=a=b"),
             ("/inject/%3AENV%3Anet=n1", "ISTIO_META_NETWORK=n1"),
         ];
         for (path, expected) in table {
@@ -159,31 +141,14 @@ mod tests {
 
     #[test]
     fn refuses_broken_encodings() {
-        for path in [
-            "/inject/net/%",
-            "/inject/net/%4",
-            "/inject/net/%zz",
-            "/inject/net/%ff",
-        ] {
-            assert_eq!(
-                environment(path),
-                Err(PathError {
-                    path: path.to_owned()
-                })
-            );
+        for path in ["/inject/net/%", "/inject/net/%4", "/inject/net/%zz", "/inject/net/%ff"] {
+            assert_eq!(environment(path), Err(PathError { path: path.to_owned() }));
         }
     }
 
     #[test]
     fn cleans_as_go_does() {
-        for path in [
-            "/",
-            "/inject",
-            "/inject/",
-            "/inject/net/n1/",
-            "/inject/..a",
-            "/inject/%2F",
-        ] {
+        for path in ["/", "/inject", "/inject/", "/inject/net/n1/", "/inject/..a", "/inject/%2F"] {
             assert_eq!(clean(path), Ok(()), "{path}");
         }
         let table = [

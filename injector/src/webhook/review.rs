@@ -13,9 +13,7 @@ use crate::reason::Reason;
 pub fn parse(body: &[u8]) -> Result<Review, ReviewError> {
     let review: Review = serde_json::from_slice(body).map_err(ReviewError::Json)?;
     if review.api_version != API_VERSION || review.kind != KIND {
-        let Review {
-            api_version, kind, ..
-        } = review;
+        let Review { api_version, kind, .. } = review;
         return Err(ReviewError::Version { api_version, kind });
     }
     Ok(review)
@@ -94,11 +92,7 @@ impl Response {
 
     /// Denies the object. The API server shows the message to the user and answers with the code.
     pub fn deny(uid: String, code: u16, message: String) -> Self {
-        Self {
-            allowed: false,
-            status: Some(Status { code, message }),
-            ..Self::allow(uid)
-        }
+        Self { allowed: false, status: Some(Status { code, message }), ..Self::allow(uid) }
     }
 
     /// Adds a JSON patch. An empty one is left out together with its type: the API server refuses
@@ -129,11 +123,7 @@ impl Response {
             kind: &'static str,
             response: &'a Response,
         }
-        serde_json::to_vec(&Envelope {
-            api_version: API_VERSION,
-            kind: KIND,
-            response: self,
-        })
+        serde_json::to_vec(&Envelope { api_version: API_VERSION, kind: KIND, response: self })
     }
 }
 
@@ -179,10 +169,7 @@ mod tests {
         });
         let request = parse(body.to_string().as_bytes()).unwrap().request.unwrap();
         assert_eq!(request.object, pod);
-        assert_eq!(
-            (request.uid.as_str(), request.namespace.as_str()),
-            ("u1", "n")
-        );
+        assert_eq!((request.uid.as_str(), request.namespace.as_str()), ("u1", "n"));
         assert!(request.dry_run);
         assert_eq!(request.kind.kind, "Pod");
     }
@@ -193,18 +180,12 @@ mod tests {
         assert!(parse(review.as_bytes()).unwrap().request.is_none());
         let table = [
             (review.replace("v1", "v1beta1"), "want admission.k8s.io/v1"),
-            (
-                review.replace("Review", "Revue"),
-                "want admission.k8s.io/v1",
-            ),
+            (review.replace("Review", "Revue"), "want admission.k8s.io/v1"),
             (format!("{review} {{}}"), "trailing characters"),
             ("{}".to_owned(), "want admission.k8s.io/v1"),
             ("apiVersion: v1".to_owned(), "not an AdmissionReview"),
             (format!("{{\"request\":{}", "[".repeat(200)), "invalid type"),
-            (
-                format!("{{\"request\":{{\"object\":{}", "[".repeat(100_000)),
-                "recursion limit",
-            ),
+            (format!("{{\"request\":{{\"object\":{}", "[".repeat(100_000)), "recursion limit"),
         ];
         for (body, message) in table {
             let error = parse(body.as_bytes()).unwrap_err().to_string();
@@ -220,9 +201,7 @@ mod tests {
         let patch: json_patch::Patch =
             serde_json::from_value(json!([{"op": "remove", "path": "/a"}])).unwrap();
         let inject = Response::allow("u".to_owned()).with_patch(&patch).unwrap();
-        let empty = Response::allow("u".to_owned())
-            .with_patch(&json_patch::Patch(vec![]))
-            .unwrap();
+        let empty = Response::allow("u".to_owned()).with_patch(&json_patch::Patch(vec![])).unwrap();
         let lines: Vec<_> = [skip, deny, inject, empty]
             .iter()
             .map(|r| String::from_utf8(r.to_json().unwrap()).unwrap())

@@ -33,13 +33,7 @@ impl Server {
     /// Serves until `stop` completes; then no connection is accepted any more, idle ones are
     /// closed, and requests in flight are answered with `Connection: close`, for `grace` at most.
     pub async fn run(self, stop: impl Future<Output = ()>, grace: Duration) {
-        let Self {
-            listener,
-            tls,
-            router,
-            limits,
-            metrics,
-        } = self;
+        let Self { listener, tls, router, limits, metrics } = self;
         let graceful = GracefulShutdown::new();
         let places = Arc::new(Semaphore::new(limits.connections));
         let mut stop = std::pin::pin!(stop);
@@ -104,14 +98,7 @@ struct Connection {
 
 impl Connection {
     async fn serve(self, stream: TcpStream) {
-        let Self {
-            peer,
-            tls,
-            router,
-            limits,
-            metrics,
-            watcher,
-        } = self;
+        let Self { peer, tls, router, limits, metrics, watcher } = self;
         let metrics = metrics.as_deref();
         let _counted = metrics.map(Counted::new);
         // Answers are small and wanted at once.

@@ -25,38 +25,15 @@ fn refuses_what_is_not_a_call() {
         ("POST", "/inject", JSON, "", 400, "no body found"),
         ("POST", "/inject", JSON, "{", 400, "not an AdmissionReview"),
         ("POST", "/inject", JSON, &twice, 400, "trailing characters"),
-        (
-            "POST",
-            "/inject",
-            JSON,
-            &old,
-            400,
-            "want admission.k8s.io/v1",
-        ),
-        (
-            "POST",
-            "/inject/net/%zz",
-            JSON,
-            &pod,
-            400,
-            "percent-encoding",
-        ),
-        (
-            "POST",
-            "/inject",
-            JSON,
-            &large,
-            413,
-            "larger than 2000 bytes",
-        ),
+        ("POST", "/inject", JSON, &old, 400, "want admission.k8s.io/v1"),
+        ("POST", "/inject/net/%zz", JSON, &pod, 400, "percent-encoding"),
+        ("POST", "/inject", JSON, &large, 413, "larger than 2000 bytes"),
         ("POST", "/injectx", JSON, &pod, 404, ""),
         ("POST", "/", JSON, &pod, 404, ""),
         ("POST", "/inject/a//b?timeout=10s", JSON, &pod, 307, ""),
     ];
     for (method, path, headers, body, status, message) in table {
-        let answer = program
-            .connect()
-            .ask(method, path, headers, body.as_bytes());
+        let answer = program.connect().ask(method, path, headers, body.as_bytes());
         let said = &answer.body;
         assert_eq!(answer.status, status, "{method} {path} {headers}{said}");
         assert!(said.contains(message), "{method} {path} {headers}{said}");
@@ -98,29 +75,14 @@ fn answers_every_review_over_one_connection() {
     };
 
     let response = client.review("/inject", &json!({"uid": "u1", "object": pod("a", true)}));
-    assert_eq!(
-        (&response["uid"], &response["allowed"]),
-        (&json!("u1"), &json!(true))
-    );
-    assert_eq!(
-        (&response["patch"], &response["patchType"]),
-        (&json!(null), &json!(null))
-    );
-    assert_eq!(
-        response["warnings"].as_array().unwrap().len(),
-        1,
-        "{response}"
-    );
+    assert_eq!((&response["uid"], &response["allowed"]), (&json!("u1"), &json!(true)));
+    assert_eq!((&response["patch"], &response["patchType"]), (&json!(null), &json!(null)));
+    assert_eq!(response["warnings"].as_array().unwrap().len(), 1, "{response}");
 
     let update = json!({"uid": "u2", "operation": "UPDATE", "object": pod("a", false)});
     let response = client.review("/inject", &update);
     assert_eq!(response["allowed"], true);
-    assert!(
-        response["warnings"][0]
-            .as_str()
-            .unwrap()
-            .contains("(not_a_create)")
-    );
+    assert!(response["warnings"][0].as_str().unwrap().contains("(not_a_create)"));
 
     let delete = json!({"uid": "u3", "operation": "DELETE", "object": null});
     assert_eq!(client.review("/inject", &delete)["allowed"], true);
@@ -128,30 +90,16 @@ fn answers_every_review_over_one_connection() {
     let kind = json!({"group": "apps", "version": "v1", "kind": "Deployment"});
     let response = client.review("/inject", &json!({"uid": "u4", "kind": kind, "object": {}}));
     assert_eq!(response["allowed"], true);
-    assert!(
-        response["warnings"][0]
-            .as_str()
-            .unwrap()
-            .contains("(not_a_pod)")
-    );
+    assert!(response["warnings"][0].as_str().unwrap().contains("(not_a_pod)"));
 
     let response = client.review("/inject", &json!({"uid": "u5", "object": "pod"}));
-    assert_eq!(
-        (&response["uid"], &response["allowed"]),
-        (&json!("u5"), &json!(false))
-    );
+    assert_eq!((&response["uid"], &response["allowed"]), (&json!("u5"), &json!(false)));
     assert_eq!(response["status"]["code"], 400);
 
     let response = client.review("/inject", &json!(null));
-    assert_eq!(
-        (&response["uid"], &response["allowed"]),
-        (&json!(""), &json!(false))
-    );
+    assert_eq!((&response["uid"], &response["allowed"]), (&json!(""), &json!(false)));
     assert_eq!(response["status"]["code"], 400);
-    assert_eq!(
-        response["status"]["message"],
-        "the AdmissionReview has no request"
-    );
+    assert_eq!(response["status"]["message"], "the AdmissionReview has no request");
 }
 
 #[test]
@@ -165,20 +113,11 @@ fn injects_a_pod() {
     assert_eq!(response["patchType"], "JSONPatch", "{response}");
     let patched = patched(&pod, &response);
     assert_eq!(patched["spec"]["ofTheFuture"], json!([1]));
-    assert_eq!(
-        patched["metadata"]["labels"]["topology.istio.io/network"],
-        "n1"
-    );
+    assert_eq!(patched["metadata"]["labels"]["topology.istio.io/network"], "n1");
     let line = program.log("admission");
     assert_eq!(line["result"], "injected", "{line}");
-    assert_eq!(
-        (&line["namespace"], &line["name"]),
-        (&json!("shop"), &json!("web-"))
-    );
-    assert_eq!(
-        (&line["uid"], &line["dry_run"]),
-        (&json!("u"), &json!(true))
-    );
+    assert_eq!((&line["namespace"], &line["name"]), (&json!("shop"), &json!("web-")));
+    assert_eq!((&line["uid"], &line["dry_run"]), (&json!("u"), &json!(true)));
 }
 
 #[test]
@@ -187,16 +126,11 @@ fn names_a_wrong_annotation() {
     let key = "traffic.sidecar.istio.io/includeInboundPorts";
     let pod = json!({"metadata": {"name": "web", "annotations": {key: "eighty"}},
         "spec": {"containers": [{"name": "app", "image": "app"}]}});
-    let response = program
-        .connect()
-        .review("/inject", &json!({"uid": "u", "object": pod}));
+    let response = program.connect().review("/inject", &json!({"uid": "u", "object": pod}));
     assert_eq!(response["allowed"], false, "{response}");
     assert_eq!(response["status"]["code"], 400, "{response}");
     let message = response["status"]["message"].as_str().unwrap();
-    assert!(
-        message.contains(key) && message.contains("eighty"),
-        "{message}"
-    );
+    assert!(message.contains(key) && message.contains("eighty"), "{message}");
 }
 
 #[test]
@@ -211,23 +145,14 @@ fn tells_of_itself_on_the_plain_port() {
         assert_eq!(client.ask("GET", path, "", b"").status, status, "{path}");
     }
     client.ask("POST", "/inject", JSON, b"{");
-    client.review(
-        "/inject",
-        &json!({"uid": "u", "operation": "UPDATE", "object": {}}),
-    );
+    client.review("/inject", &json!({"uid": "u", "operation": "UPDATE", "object": {}}));
     client.review("/inject", &json!(null));
     assert!((program.metric("sidecar_injection_requests_total") - 3.0).abs() < f64::EPSILON);
     let page = plain_get(program.admin, "/metrics");
-    assert!(
-        page.header("content-type")
-            .unwrap()
-            .starts_with("application/openmetrics-text")
-    );
+    assert!(page.header("content-type").unwrap().starts_with("application/openmetrics-text"));
     let is_kept = |line: &&str| {
         !line.starts_with("# EOF")
-            && !["_sum", "_bucket", "not_after"]
-                .iter()
-                .any(|part| line.contains(part))
+            && !["_sum", "_bucket", "not_after"].iter().any(|part| line.contains(part))
     };
     let mut lines: Vec<_> = page.body.lines().filter(is_kept).collect();
     lines.sort_unstable();
@@ -237,14 +162,9 @@ fn tells_of_itself_on_the_plain_port() {
 fn patched(pod: &serde_json::Value, response: &serde_json::Value) -> serde_json::Value {
     use base64::Engine;
     let patch = response["patch"].as_str().unwrap();
-    let patch = base64::engine::general_purpose::STANDARD
-        .decode(patch)
-        .unwrap();
+    let patch = base64::engine::general_purpose::STANDARD.decode(patch).unwrap();
     let mut pod = pod.clone();
-    json_patch::patch(
-        &mut pod,
-        &serde_json::from_slice::<json_patch::Patch>(&patch).unwrap(),
-    )
-    .unwrap();
+    json_patch::patch(&mut pod, &serde_json::from_slice::<json_patch::Patch>(&patch).unwrap())
+        .unwrap();
     pod
 }

@@ -101,9 +101,7 @@ pub(crate) struct Answer {
 impl Answer {
     /// The value of a header; its name is in lower case.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        self.head
-            .lines()
-            .find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
+        self.head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
     }
 
     /// The response in a review, after what every review has in common.
@@ -124,11 +122,7 @@ pub(crate) fn review(request: &Value) -> Value {
 /// A request over plain HTTP.
 pub(crate) fn plain_get(address: SocketAddr, path: &str) -> Answer {
     let mut stream = tcp(address).unwrap();
-    write!(
-        stream,
-        "GET {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n"
-    )
-    .unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n").unwrap();
     read_answer(&mut stream).unwrap()
 }
 
@@ -158,14 +152,8 @@ fn read_answer(stream: &mut impl Read) -> io::Result<Answer> {
         None => line.to_owned(),
     };
     let head = headers.lines().map(lower).collect::<Vec<_>>().join("\n");
-    let mut answer = Answer {
-        status,
-        head,
-        body: String::new(),
-    };
-    let length = answer
-        .header("content-length")
-        .map_or(0, |length| length.parse().unwrap());
+    let mut answer = Answer { status, head, body: String::new() };
+    let length = answer.header("content-length").map_or(0, |length| length.parse().unwrap());
     let mut body = vec![0; length];
     stream.read_exact(&mut body)?;
     answer.body = String::from_utf8(body).unwrap();

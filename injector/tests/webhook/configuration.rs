@@ -19,18 +19,13 @@ fn a_bad_file_is_refused_and_the_last_good_one_stays() {
     let config = directory.path().join("config.yaml");
     fs::write(&config, "policy: enabled\n").unwrap();
     let file = config.to_str().unwrap().to_owned();
-    let program = Program::start_in(
-        directory,
-        &["--injectConfigFile", &file, "--reload-interval", "20ms"],
-    );
+    let program =
+        Program::start_in(directory, &["--injectConfigFile", &file, "--reload-interval", "20ms"]);
     assert_eq!(injected(&program), "injected");
 
     fs::write(&config, "policy: [\n").unwrap();
     let refusal = program.log("configuration refused");
-    assert!(
-        refusal["problem"].as_str().unwrap().contains(&file),
-        "{refusal}"
-    );
+    assert!(refusal["problem"].as_str().unwrap().contains(&file), "{refusal}");
     assert_eq!(refusal["kept_generation"], 1);
     program.metric_becomes("sidecar_injector_configuration_refused_total", 1.0);
     assert!(program.metric("sidecar_injector_configuration_refused_timestamp_seconds") > 0.0);
@@ -53,16 +48,8 @@ fn a_mounted_config_map_is_taken_as_a_whole() {
     let mount = directory.path().to_owned();
     let version = |name: &str, policy: &str, hub: &str| {
         fs::create_dir(mount.join(name)).unwrap();
-        fs::write(
-            mount.join(name).join("config"),
-            format!("policy: {policy}\n"),
-        )
-        .unwrap();
-        fs::write(
-            mount.join(name).join("values"),
-            format!("global: {{hub: {hub}}}\n"),
-        )
-        .unwrap();
+        fs::write(mount.join(name).join("config"), format!("policy: {policy}\n")).unwrap();
+        fs::write(mount.join(name).join("values"), format!("global: {{hub: {hub}}}\n")).unwrap();
     };
     version("..1", "enabled", "one");
     symlink("..1", mount.join("..data")).unwrap();
@@ -73,41 +60,17 @@ fn a_mounted_config_map_is_taken_as_a_whole() {
     let (config, values) = (path("config"), path("values"));
     let program = Program::start_in(
         directory,
-        &[
-            "--injectConfigFile",
-            &config,
-            "--valuesFile",
-            &values,
-            "--reload-interval",
-            "20ms",
-        ],
+        &["--injectConfigFile", &config, "--valuesFile", &values, "--reload-interval", "20ms"],
     );
-    assert_eq!(
-        program
-            .metric("sidecar_injector_configuration_generation")
-            .to_string(),
-        "1"
-    );
+    assert_eq!(program.metric("sidecar_injector_configuration_generation").to_string(), "1");
     // What the kubelet does to a volume.
     version("..2", "disabled", "two");
     symlink("..2", mount.join("..data_tmp")).unwrap();
     fs::rename(mount.join("..data_tmp"), mount.join("..data")).unwrap();
     fs::remove_dir_all(mount.join("..1")).unwrap();
-    until("the new version is in use", || {
-        injected(&program) == "skipped"
-    });
-    assert_eq!(
-        program
-            .metric("sidecar_injector_configuration_generation")
-            .to_string(),
-        "2"
-    );
-    assert_eq!(
-        program
-            .metric("sidecar_injector_configuration_refused_total")
-            .to_string(),
-        "0"
-    );
+    until("the new version is in use", || injected(&program) == "skipped");
+    assert_eq!(program.metric("sidecar_injector_configuration_generation").to_string(), "2");
+    assert_eq!(program.metric("sidecar_injector_configuration_refused_total").to_string(), "0");
 }
 
 #[test]
@@ -119,11 +82,8 @@ fn a_bad_file_at_the_start_ends_the_program() {
     let (config, missing) = (config.to_str().unwrap(), missing.to_str().unwrap());
     let table: [(&[&str], &str); 5] = [
         (&["--injectConfigFile", config], config),
-        (&["--valuesFile", missing], missing),
-        (
-            &["--tlsCertFile", missing, "--tlsKeyFile", missing],
-            "--tlsCertFile",
-        ),
+        (&["--valuesFile", missing], "--valuesFile"),
+        (&["--tlsCertFile", missing, "--tlsKeyFile", missing], "--tlsCertFile"),
         (&["--tlsCertFile", missing], "--tlsKeyFile"),
         (&["--kubeconfig", missing], "--kubeconfig"),
     ];
@@ -143,26 +103,14 @@ fn the_certificate_of_files_is_followed() {
     issue(directory.path());
     let path = |file: &str| directory.path().join(file).to_str().unwrap().to_owned();
     let (certificate, key) = (path("tls.crt"), path("tls.key"));
-    let flags = [
-        "--tlsCertFile",
-        &certificate,
-        "--tlsKeyFile",
-        &key,
-        "--reload-interval",
-        "20ms",
-    ];
+    let flags = ["--tlsCertFile", &certificate, "--tlsKeyFile", &key, "--reload-interval", "20ms"];
     let program = Program::spawn(directory, &flags);
     let mut first = program.connect();
     assert_eq!(first.ask("GET", "/ready", "", b"").status, 200);
 
     let ca = issue(&program.path(""));
-    until("the new certificate is served", || {
-        Client::connect(program.https, &ca).is_ok()
-    });
-    assert_ne!(
-        Client::connect(program.https, &ca).unwrap().certificate(),
-        first.certificate()
-    );
+    until("the new certificate is served", || Client::connect(program.https, &ca).is_ok());
+    assert_ne!(Client::connect(program.https, &ca).unwrap().certificate(), first.certificate());
     // A connection that is open goes on.
     assert_eq!(first.ask("GET", "/ready", "", b"").status, 200);
     assert!(program.metric("sidecar_injector_certificate_not_after_timestamp_seconds") > 0.0);
@@ -174,11 +122,7 @@ fn injected(program: &Program) -> &'static str {
         "spec": {"containers": [{"name": "app", "image": "app"}]}});
     let request = json!({"uid": "u", "namespace": "shop", "object": pod});
     let response = program.connect().review("/inject", &request);
-    if response["patch"].is_string() {
-        "injected"
-    } else {
-        "skipped"
-    }
+    if response["patch"].is_string() { "injected" } else { "skipped" }
 }
 
 /// Writes a new certificate of a new CA, and the CA beside it.
@@ -186,9 +130,7 @@ pub(crate) fn issue(directory: &Path) -> Vec<u8> {
     let lifetime = Lifetime::starting(Timestamp::now(), SignedDuration::from_hours(1));
     let authority = Authority::create("test", 1, lifetime, Entropy::draw().unwrap()).unwrap();
     let names = ServerNames::parse(["127.0.0.1"]).unwrap();
-    let leaf = authority
-        .issue(&names, lifetime, Entropy::draw().unwrap())
-        .unwrap();
+    let leaf = authority.issue(&names, lifetime, Entropy::draw().unwrap()).unwrap();
     let ca = authority.certificate_pem().into_bytes();
     fs::write(directory.join("tls.key"), leaf.key_pem().as_bytes()).unwrap();
     fs::write(directory.join("tls.crt"), leaf.certificate_pem()).unwrap();

@@ -15,15 +15,10 @@ use crate::program::{Program, command, until};
 fn is_not_ready_before_it_has_everything() {
     let directory = TempDir::new().unwrap();
     let kubeconfig = unreachable_cluster(&directory);
-    let mut program = Program::spawn(
-        directory,
-        &["--kubeconfig", &kubeconfig, "--shutdown-delay", "0s"],
-    );
+    let mut program =
+        Program::spawn(directory, &["--kubeconfig", &kubeconfig, "--shutdown-delay", "0s"]);
     let answer = plain_get(program.admin, "/healthz/ready");
-    assert_eq!(
-        (answer.status, answer.body.as_str()),
-        (503, "no certificate yet\n")
-    );
+    assert_eq!((answer.status, answer.body.as_str()), (503, "no certificate yet\n"));
     assert_eq!(plain_get(program.admin, "/healthz/live").status, 200);
     program.metric_becomes("sidecar_injector_configuration_generation", 0.0);
     program.signal(Signal::TERM);
@@ -39,46 +34,25 @@ fn needs_a_configuration_beside_a_certificate() {
     let (certificate, key) = (path("tls.crt"), path("tls.key"));
     let program = Program::spawn(
         directory,
-        &[
-            "--kubeconfig",
-            &kubeconfig,
-            "--tlsCertFile",
-            &certificate,
-            "--tlsKeyFile",
-            &key,
-        ],
+        &["--kubeconfig", &kubeconfig, "--tlsCertFile", &certificate, "--tlsKeyFile", &key],
     );
     let answer = plain_get(program.admin, "/healthz/ready");
-    assert_eq!(
-        (answer.status, answer.body.as_str()),
-        (503, "no configuration yet\n")
-    );
+    assert_eq!((answer.status, answer.body.as_str()), (503, "no configuration yet\n"));
     // A call that comes all the same fails, so that the webhook's failurePolicy decides.
     let body = review(&json!({"uid": "u", "object": {}})).to_string();
-    assert_eq!(
-        program
-            .connect()
-            .ask("POST", "/inject", JSON, body.as_bytes())
-            .status,
-        503
-    );
+    assert_eq!(program.connect().ask("POST", "/inject", JSON, body.as_bytes()).status, 503);
 }
 
 #[test]
 fn serves_on_for_a_while_after_sigterm() {
     let mut program = Program::start(&["--shutdown-delay", "1h"]);
     program.signal(Signal::TERM);
-    until("readiness is taken back", || {
-        plain_get(program.admin, "/healthz/ready").status == 503
-    });
+    until("readiness is taken back", || plain_get(program.admin, "/healthz/ready").status == 503);
     assert_eq!(plain_get(program.admin, "/ready").body, "shutting down\n");
     assert_eq!(plain_get(program.admin, "/healthz/live").status, 200);
     // API servers that have not heard of it yet are still served, on new connections too.
     let skipped = json!({"uid": "u", "operation": "UPDATE", "object": {}});
-    assert_eq!(
-        program.connect().review("/inject", &skipped)["allowed"],
-        true
-    );
+    assert_eq!(program.connect().review("/inject", &skipped)["allowed"], true);
     program.signal(Signal::INT);
     assert_eq!(program.exit().code(), Some(0));
 }
@@ -91,25 +65,17 @@ fn answers_what_is_in_flight_and_closes() {
     let mut busy = program.connect();
     let body = review(&json!({"uid": "u", "operation": "UPDATE", "object": {}})).to_string();
     let (start, rest) = body.split_at(10);
-    let head = format!(
-        "POST /inject HTTP/1.1\r\nHost: t\r\nContent-Length: {}\r\n",
-        body.len()
-    );
+    let head = format!("POST /inject HTTP/1.1\r\nHost: t\r\nContent-Length: {}\r\n", body.len());
     busy.send(format!("{head}{JSON}\r\n{start}").as_bytes());
     program.metric_becomes("sidecar_injection_requests_total", 1.0);
 
     program.signal(Signal::TERM);
     assert!(idle.is_closed());
     let https = program.https;
-    until("connections are refused", || {
-        TcpStream::connect(https).is_err()
-    });
+    until("connections are refused", || TcpStream::connect(https).is_err());
     busy.send(rest.as_bytes());
     let answer = busy.answer();
-    assert_eq!(
-        (answer.status, answer.header("connection")),
-        (200, Some("close"))
-    );
+    assert_eq!((answer.status, answer.header("connection")), (200, Some("close")));
     assert_eq!(answer.review()["allowed"], true);
     assert!(busy.is_closed());
     assert_eq!(program.exit().code(), Some(0));

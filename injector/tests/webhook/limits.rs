@@ -67,10 +67,7 @@ fn ends_a_slow_body_with_an_answer() {
     let head = "POST /inject?timeout=400ms HTTP/1.1\r\nHost: t\r\nContent-Length: 100\r\n";
     client.send(format!("{head}{JSON}\r\n{{").as_bytes());
     let answer = client.answer();
-    assert_eq!(
-        (answer.status, answer.header("connection")),
-        (408, Some("close"))
-    );
+    assert_eq!((answer.status, answer.header("connection")), (408, Some("close")));
     assert!(client.is_closed());
 }
 
@@ -80,10 +77,7 @@ fn accepts_no_more_connections_than_allowed() {
     let mut first = program.connect();
     let second = program.connect();
     let (sender, third) = channel();
-    let (address, ca) = (
-        program.https,
-        std::fs::read(program.path("ca.pem")).unwrap(),
-    );
+    let (address, ca) = (program.https, std::fs::read(program.path("ca.pem")).unwrap());
     let waiting = std::thread::spawn(move || {
         let client = Client::connect(address, &ca);
         let _ = sender.send(());
@@ -91,10 +85,7 @@ fn accepts_no_more_connections_than_allowed() {
     });
     // The others go on while it waits.
     for _ in 0..3 {
-        first.review(
-            "/inject",
-            &json!({"uid": "u", "operation": "UPDATE", "object": {}}),
-        );
+        first.review("/inject", &json!({"uid": "u", "operation": "UPDATE", "object": {}}));
         program.metric_becomes("sidecar_injector_connections", 2.0);
     }
     assert!(third.try_recv().is_err());

@@ -1,9 +1,6 @@
 //! The webhook server from outside: the built program, real sockets and real TLS.
 
-#![allow(
-    clippy::unwrap_used,
-    reason = "what a test's own helpers unwrap fails that test"
-)]
+#![allow(clippy::unwrap_used, reason = "what a test's own helpers unwrap fails that test")]
 
 mod answers;
 mod client;

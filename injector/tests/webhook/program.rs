@@ -38,13 +38,7 @@ impl Program {
     /// Starts it with these flags and no others but for addresses and the log's form.
     pub(crate) fn spawn(directory: TempDir, flags: &[&str]) -> Self {
         let mut child = command()
-            .args([
-                "--httpsAddr",
-                "127.0.0.1:0",
-                "--adminAddr",
-                "127.0.0.1:0",
-                "--log_as_json",
-            ])
+            .args(["--httpsAddr", "127.0.0.1:0", "--adminAddr", "127.0.0.1:0", "--log_as_json"])
             .args(["--log_output_level", "default:debug"])
             .args(flags)
             .stderr(Stdio::piped())
@@ -61,13 +55,7 @@ impl Program {
             }
         });
         let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
-        let mut program = Self {
-            child,
-            log,
-            directory,
-            https: nowhere,
-            admin: nowhere,
-        };
+        let mut program = Self { child, log, directory, https: nowhere, admin: nowhere };
         let listening = program.log("listening");
         let address = |key: &str| listening[key].as_str().unwrap().parse().unwrap();
         (program.https, program.admin) = (address("https"), address("admin"));
@@ -101,17 +89,13 @@ impl Program {
     /// The value of a metric, by its name and labels as they stand on the page.
     pub(crate) fn metric(&self, name: &str) -> f64 {
         let page = plain_get(self.admin, "/metrics").body;
-        let value = page
-            .lines()
-            .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        let value = page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
         value.map_or(0.0, |value| value.parse().unwrap())
     }
 
     /// Waits until a metric has a value.
     pub(crate) fn metric_becomes(&self, name: &str, value: f64) {
-        until(&format!("{name} is {value}"), || {
-            (self.metric(name) - value).abs() < f64::EPSILON
-        });
+        until(&format!("{name} is {value}"), || (self.metric(name) - value).abs() < f64::EPSILON);
     }
 
     pub(crate) fn signal(&self, signal: Signal) {

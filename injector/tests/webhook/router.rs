@@ -1,10 +1,7 @@
 //! The routes with another function in the place of injection: what it is told, and what becomes
 //! of its failures.
 
-#![expect(
-    clippy::unnecessary_wraps,
-    reason = "the form of the functions is given"
-)]
+#![expect(clippy::unnecessary_wraps, reason = "the form of the functions is given")]
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,35 +35,36 @@ async fn hands_over_the_environment_of_the_path() {
             r#"shop [("ISTIO_META_CLUSTER_ID", "c1"), ("ISTIO_META_NETWORK", "n1")]"#,
         ),
         ("/inject/url/a--slash--b/", r#"shop [("URL", "a/b")]"#),
-        (
-            "/inject/:ENV:net=a/b",
-            r#"shop [("ISTIO_META_NETWORK", "a/b")]"#,
-        ),
-        (
-            "/inject/net/n%2Bm",
-            r#"shop [("ISTIO_META_NETWORK", "n+m")]"#,
-        ),
+        ("/inject/:ENV:net=a/b", r#"shop [("ISTIO_META_NETWORK", "a/b")]"#),
+        ("/inject/net/n%2Bm", r#"shop [("ISTIO_META_NETWORK", "n+m")]"#),
     ];
     for (path, expected) in table {
         let (status, response) = ask(&router, path).await;
         assert_eq!(status, StatusCode::OK, "{path}");
-        assert_eq!(
-            response["warnings"],
-            json!([format!("{expected} (told)")]),
-            "{path}"
-        );
+        assert_eq!(response["warnings"], json!([format!("{expected} (told)")]), "{path}");
     }
 }
 
 #[tokio::test]
 async fn a_panic_costs_one_call() {
-    let router = webhook(panics_in_one_namespace, 1);
+    let webhook = configured(panics_in_one_namespace, 1);
+    let metrics = Arc::clone(&webhook.metrics);
+    let router = router(webhook);
     let (status, _) = ask_in(&router, "/inject", "panic").await;
     assert_eq!(status, StatusCode::INTERNAL_SERVER_ERROR);
     // The only place was given back.
     let (status, response) = ask(&router, "/inject").await;
     assert_eq!(status, StatusCode::OK);
     assert_eq!(response["allowed"], true);
+    let page = metrics.encode(None);
+    for line in [
+        "sidecar_injector_panics_total 1",
+        "sidecar_injection_requests_total 2",
+        "sidecar_injection_failure_total 1",
+        "sidecar_injection_total{result=\"failed\",reason=\"panic\"} 1",
+    ] {
+        assert!(page.lines().any(|l| l == line), "{line} in:\n{page}");
+    }
 }
 
 #[tokio::test]
@@ -74,14 +72,8 @@ async fn tells_of_a_failure() {
     let router = webhook(fails, 1);
     let (status, response) = ask(&router, "/inject").await;
     assert_eq!(status, StatusCode::OK);
-    assert_eq!(
-        (&response["uid"], &response["allowed"]),
-        (&json!("u"), &json!(false))
-    );
-    assert_eq!(
-        response["status"],
-        json!({"code": 400, "message": "pod: it has no containers"})
-    );
+    assert_eq!((&response["uid"], &response["allowed"]), (&json!("u"), &json!(false)));
+    assert_eq!(response["status"], json!({"code": 400, "message": "pod: it has no containers"}));
 }
 
 #[tokio::test]
@@ -129,9 +121,13 @@ fn changes_nothing(_: &Settings, target: &Target<'_>) -> Result<Outcome, InjectE
 }
 
 fn webhook(inject: Inject, places: usize) -> Router {
+    router(configured(inject, places))
+}
+
+fn configured(inject: Inject, places: usize) -> Webhook {
     let webhook = unconfigured(inject, places);
     webhook.configuration.offer(&Texts::default()).unwrap();
-    router(webhook)
+    webhook
 }
 
 fn unconfigured(inject: Inject, places: usize) -> Webhook {

@@ -30,9 +30,7 @@ impl ConfigMaps {
         let events = |slot: Slot| {
             let config =
                 watcher::Config::default().fields(&format!("metadata.name={}", self.name(slot)));
-            watch(api.clone(), config)
-                .default_backoff()
-                .map(move |event| (slot, event))
+            watch(api.clone(), config).default_backoff().map(move |event| (slot, event))
         };
         let mut events = Box::pin(stream::select(events(Slot::Sidecar), events(Slot::Mesh)));
         let mut seen = Seen::default();
@@ -79,10 +77,7 @@ impl ConfigMaps {
         let text = |slot, key: &str, data: Option<&BTreeMap<String, String>>| {
             let source = format!("ConfigMap {}/{}, {key}", self.namespace, self.name(slot));
             match data.and_then(|data| data.get(key)) {
-                Some(text) => Ok(Text {
-                    source,
-                    text: text.clone(),
-                }),
+                Some(text) => Ok(Text { source, text: text.clone() }),
                 None => Err(MissingDocument(source)),
             }
         };
@@ -168,78 +163,42 @@ mod tests {
     use super::*;
 
     fn map(entries: &[(&str, &str)]) -> ConfigMap {
-        let data = entries
-            .iter()
-            .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
-            .collect();
-        ConfigMap {
-            data: Some(data),
-            ..ConfigMap::default()
-        }
+        let data = entries.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        ConfigMap { data: Some(data), ..ConfigMap::default() }
     }
 
     #[test]
     fn waits_for_both_maps_and_takes_them_together() {
-        let maps = ConfigMaps {
-            namespace: "istio-system".to_owned(),
-            revision: "canary".to_owned(),
-        };
+        let maps =
+            ConfigMaps { namespace: "istio-system".to_owned(), revision: "canary".to_owned() };
         let mut seen = Seen::default();
-        seen.apply(
-            Slot::Sidecar,
-            Event::InitApply(map(&[("config", "c"), ("values", "v")])),
-        );
+        seen.apply(Slot::Sidecar, Event::InitApply(map(&[("config", "c"), ("values", "v")])));
         seen.apply(Slot::Sidecar, Event::InitDone);
         assert_eq!(maps.texts(&seen), Ok(None));
         seen.apply(Slot::Mesh, Event::Init);
         seen.apply(Slot::Mesh, Event::InitDone);
         let texts = maps.texts(&seen).unwrap().unwrap();
         let config = texts.inject_config.unwrap();
-        assert_eq!(
-            config.source,
-            "ConfigMap istio-system/istio-sidecar-injector-canary, config"
-        );
+        assert_eq!(config.source, "ConfigMap istio-system/istio-sidecar-injector-canary, config");
         assert_eq!((config.text.as_str(), texts.mesh_config), ("c", None));
         seen.apply(Slot::Mesh, Event::Apply(map(&[("mesh", "m")])));
-        assert_eq!(
-            maps.texts(&seen)
-                .unwrap()
-                .unwrap()
-                .mesh_config
-                .unwrap()
-                .text,
-            "m"
-        );
+        assert_eq!(maps.texts(&seen).unwrap().unwrap().mesh_config.unwrap().text, "m");
     }
 
     #[test]
     fn names_what_is_missing() {
-        let maps = ConfigMaps {
-            namespace: "mesh".to_owned(),
-            revision: "default".to_owned(),
-        };
+        let maps = ConfigMaps { namespace: "mesh".to_owned(), revision: "default".to_owned() };
         let mut seen = Seen::default();
         seen.apply(Slot::Mesh, Event::InitDone);
         seen.apply(Slot::Sidecar, Event::InitApply(map(&[("config", "c")])));
         seen.apply(Slot::Sidecar, Event::InitDone);
         let message = maps.texts(&seen).unwrap_err().to_string();
-        assert_eq!(
-            message,
-            "ConfigMap mesh/istio-sidecar-injector, values: missing"
-        );
+        assert_eq!(message, "ConfigMap mesh/istio-sidecar-injector, values: missing");
         // Deleted while the watch was interrupted: the next list does not show it.
         seen.apply(Slot::Sidecar, Event::Init);
-        assert!(
-            maps.texts(&seen)
-                .unwrap_err()
-                .to_string()
-                .contains("values")
-        );
+        assert!(maps.texts(&seen).unwrap_err().to_string().contains("values"));
         seen.apply(Slot::Sidecar, Event::InitDone);
         let message = maps.texts(&seen).unwrap_err().to_string();
-        assert_eq!(
-            message,
-            "ConfigMap mesh/istio-sidecar-injector, config: missing"
-        );
+        assert_eq!(message, "ConfigMap mesh/istio-sidecar-injector, config: missing");
     }
 }

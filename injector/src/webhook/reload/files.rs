@@ -27,9 +27,9 @@ impl Files {
         loop {
             let before = self.versions();
             let texts = Texts {
-                inject_config: read(self.inject_config.as_deref())?,
-                values: read(self.values.as_deref())?,
-                mesh_config: read(self.mesh_config.as_deref())?,
+                inject_config: read("--injectConfigFile", self.inject_config.as_deref())?,
+                values: read("--valuesFile", self.values.as_deref())?,
+                mesh_config: read("--meshConfigFile", self.mesh_config.as_deref())?,
             };
             if self.versions() == before {
                 return Ok(texts);
@@ -39,11 +39,10 @@ impl Files {
 
     /// Offers the files to `configuration` whenever their bytes change from `texts`, for ever.
     pub async fn watch(self, mut texts: Texts, configuration: Arc<Configuration>, every: Duration) {
-        let files = Arc::new(self);
         let mut unreadable = false;
         loop {
             tokio::time::sleep(every).await;
-            match files.settled().await {
+            match self.settled().await {
                 Ok(read) if read == texts => unreadable = false,
                 Ok(read) => {
                     unreadable = false;
@@ -62,27 +61,16 @@ impl Files {
     }
 
     /// Reads until two readings agree, so that a file which is being written is not taken half.
-    async fn settled(self: &Arc<Self>) -> Result<Texts, FileError> {
-        let mut last = self.read_aside().await?;
+    async fn settled(&self) -> Result<Texts, FileError> {
+        let mut last = self.read()?;
         loop {
             tokio::time::sleep(SETTLE).await;
-            let read = self.read_aside().await?;
+            let read = self.read()?;
             if read == last {
                 return Ok(read);
             }
             last = read;
         }
-    }
-
-    async fn read_aside(self: &Arc<Self>) -> Result<Texts, FileError> {
-        let files = Arc::clone(self);
-        let task = tokio::task::spawn_blocking(move || files.read());
-        task.await.unwrap_or_else(|error| {
-            Err(FileError {
-                path: PathBuf::new(),
-                source: io::Error::other(error),
-            })
-        })
     }
 
     /// What the `..data` links beside the files point to.
@@ -96,24 +84,24 @@ impl Files {
 
 /// A file that cannot be read.
 #[derive(Debug, thiserror::Error)]
-#[error("{}: {source}", path.display())]
+#[error("{flag} {}: {source}", path.display())]
 pub struct FileError {
+    /// The flag that names the file.
+    pub flag: &'static str,
     /// The file as it was named.
     pub path: PathBuf,
     /// Why not.
     pub source: io::Error,
 }
 
-fn read(path: Option<&Path>) -> Result<Option<Text>, FileError> {
+fn read(flag: &'static str, path: Option<&Path>) -> Result<Option<Text>, FileError> {
     let Some(path) = path else { return Ok(None) };
     let text = std::fs::read_to_string(path).map_err(|source| FileError {
+        flag,
         path: path.to_owned(),
         source,
     })?;
-    Ok(Some(Text {
-        source: path.display().to_string(),
-        text,
-    }))
+    Ok(Some(Text { source: path.display().to_string(), text }))
 }
 
 /// The link by which the kubelet publishes all files of a mounted volume at once.

@@ -27,12 +27,7 @@ pub struct Configuration {
 impl Configuration {
     /// Nothing is configured yet.
     pub fn new(process: Process, metrics: Arc<Metrics>) -> Self {
-        Self {
-            current: ArcSwapOption::empty(),
-            generation: AtomicI64::new(0),
-            process,
-            metrics,
-        }
+        Self { current: ArcSwapOption::empty(), generation: AtomicI64::new(0), process, metrics }
     }
 
     /// The settings in use, for one review from its start to its end; `None` before the first
@@ -91,10 +86,7 @@ pub struct Text {
 impl Texts {
     fn documents(&self) -> Documents<'_> {
         fn document(text: &Text) -> Document<'_> {
-            Document {
-                source: &text.source,
-                text: &text.text,
-            }
+            Document { source: &text.source, text: &text.text }
         }
         Documents {
             inject_config: self.inject_config.as_ref().map(document),
@@ -106,9 +98,6 @@ impl Texts {
     fn sources(&self) -> String {
         let named = [&self.inject_config, &self.values, &self.mesh_config]
             .map(|text| text.as_ref().map_or("built in", |text| &text.source));
-        format!(
-            "config: {}; values: {}; mesh: {}",
-            named[0], named[1], named[2]
-        )
+        format!("config: {}; values: {}; mesh: {}", named[0], named[1], named[2])
     }
 }

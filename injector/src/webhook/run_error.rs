@@ -1,0 +1,87 @@
+//! Why the server cannot start or go on.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use kube::config::{InClusterError, KubeconfigError};
+use webhook_certs::cluster::CertificateError;
+use webhook_certs::files::FilesError;
+
+use super::certificate::InMemoryError;
+use super::options::OptionsError;
+use super::reload::files::FileError;
+use crate::settings::SettingsError;
+
+/// Why the server cannot start or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The threads cannot be started.
+    #[error("starting the runtime: {0}")]
+    Runtime(#[source] io::Error),
+    /// Signals cannot be received.
+    #[error("receiving signals: {0}")]
+    Signals(#[source] io::Error),
+    /// Flags contradict each other.
+    #[error("{0}")]
+    Options(#[source] OptionsError),
+    /// An address cannot be listened on.
+    #[error("{flag} {address}: {source}")]
+    Bind {
+        /// The flag that names it.
+        flag: &'static str,
+        /// The address.
+        address: SocketAddr,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The kubeconfig cannot be used.
+    #[error("--kubeconfig {}: {source}", path.display())]
+    Kubeconfig {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: KubeconfigError,
+    },
+    /// The pod's service account cannot be used.
+    #[error("the pod's service account: {0}")]
+    Pod(#[source] InClusterError),
+    /// There is no client for the cluster.
+    #[error("making a client for the cluster: {0}")]
+    Client(#[source] Box<kube::Error>),
+    /// A configuration file cannot be read.
+    #[error("{0}")]
+    File(#[source] FileError),
+    /// A configuration file cannot be used.
+    #[error("{0}")]
+    Settings(#[source] SettingsError),
+    /// The certificate files cannot be used.
+    #[error("--tlsCertFile, --tlsKeyFile: {0}")]
+    CertificateFiles(#[source] FilesError),
+    /// No certificate can be made without a cluster.
+    #[error("{0}")]
+    InMemory(#[source] InMemoryError),
+    /// No certificate can be kept up in the cluster.
+    #[error("keeping the certificate up: {0}")]
+    Upkeep(#[source] CertificateError),
+}
+
+impl RunError {
+    /// 2 where a flag or a file of the user is at fault, else 1.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Options(_)
+            | Self::Kubeconfig { .. }
+            | Self::File(_)
+            | Self::Settings(_)
+            | Self::CertificateFiles(_)
+            | Self::Upkeep(_) => 2,
+            Self::Runtime(_)
+            | Self::Signals(_)
+            | Self::Bind { .. }
+            | Self::Pod(_)
+            | Self::Client(_)
+            | Self::InMemory(_) => 1,
+        }
+    }
+}
