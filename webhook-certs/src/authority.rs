@@ -53,9 +53,7 @@ impl Authority {
             Ok(renewed)
         } else {
             // Only a CA that this crate did not make has more than a common name in its subject.
-            Err(AuthorityError::ForeignSubject {
-                name: self.ca.name().to_owned(),
-            })
+            Err(AuthorityError::ForeignSubject { name: self.ca.name().to_owned() })
         }
     }
 
@@ -63,23 +61,14 @@ impl Authority {
     pub fn from_pem(certificate: &[u8], key: &[u8]) -> Result<Self, AuthorityError> {
         let der = bundle::first_certificate(certificate).map_err(AuthorityError::Certificate)?;
         let ca = TrustedCa::from_der(der).map_err(AuthorityError::Certificate)?;
-        let key = PrivatePkcs8KeyDer::from_pem_slice(key).map_err(|error| AuthorityError::Key {
-            reason: error.to_string(),
-        })?;
-        let key = KeyPair::from_pkcs8_der_and_sign_algo(&key, &PKCS_ECDSA_P256_SHA256).map_err(
-            |error| AuthorityError::Key {
-                reason: error.to_string(),
-            },
-        )?;
+        let key = PrivatePkcs8KeyDer::from_pem_slice(key)
+            .map_err(|error| AuthorityError::Key { reason: error.to_string() })?;
+        let key = KeyPair::from_pkcs8_der_and_sign_algo(&key, &PKCS_ECDSA_P256_SHA256)
+            .map_err(|error| AuthorityError::Key { reason: error.to_string() })?;
         if rcgen::PublicKeyData::subject_public_key_info(&key) != ca.public_key() {
-            return Err(AuthorityError::KeyMismatch {
-                name: ca.name().to_owned(),
-            });
+            return Err(AuthorityError::KeyMismatch { name: ca.name().to_owned() });
         }
-        Ok(Self {
-            ca,
-            key: Arc::new(key),
-        })
+        Ok(Self { ca, key: Arc::new(key) })
     }
 
     /// The certificate that a client has to trust.
@@ -113,6 +102,7 @@ impl Authority {
         };
         let mut parameters = parameters(common_name(&names.first()), entropy.serial, lifetime)?;
         parameters.subject_alt_names = alternative_names(names)?;
+        parameters.is_ca = IsCa::ExplicitNoCa;
         parameters.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         parameters.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         parameters.use_authority_key_identifier_extension = true;
@@ -174,16 +164,6 @@ pub struct Leaf {
 }
 
 impl Leaf {
-    /// Makes a leaf of a CA that is thrown away at once, for serving where nobody has to trust it.
-    pub fn untrusted(
-        names: &ServerNames,
-        lifetime: Lifetime,
-        entropy: Entropy,
-    ) -> Result<Self, AuthorityError> {
-        Authority::create("untrusted", 1, lifetime, Entropy::draw()?)?
-            .issue(names, lifetime, entropy)
-    }
-
     /// The certificate as DER.
     pub fn certificate(&self) -> &CertificateDer<'static> {
         &self.certificate
@@ -232,17 +212,8 @@ impl Leaf {
 
 impl fmt::Debug for Leaf {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            names,
-            lifetime,
-            issuer,
-            ..
-        } = self;
-        write!(
-            formatter,
-            "Leaf({names} until {} by {issuer:?})",
-            lifetime.not_after
-        )
+        let Self { names, lifetime, issuer, .. } = self;
+        write!(formatter, "Leaf({names} until {} by {issuer:?})", lifetime.not_after)
     }
 }
 
@@ -278,20 +249,13 @@ impl Entropy {
     /// Draws from the system's random generator.
     pub fn draw() -> Result<Self, AuthorityError> {
         let mut bytes = [0; SERIAL_BYTES + 1];
-        default_provider()
-            .secure_random
-            .fill(&mut bytes)
-            .map_err(|_| AuthorityError::Random)?;
+        default_provider().secure_random.fill(&mut bytes).map_err(|_| AuthorityError::Random)?;
         let [mut serial @ .., spread] = bytes;
         // DER integers are signed, and leading zeros are not allowed: keep it positive at full length.
         serial[0] = serial[0] & 0x7f | 0x40;
         let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)
             .map_err(|source| AuthorityError::Sign { source })?;
-        Ok(Self {
-            key,
-            serial: SerialNumber::from_slice(&serial),
-            spread,
-        })
+        Ok(Self { key, serial: SerialNumber::from_slice(&serial), spread })
     }
 }
 
@@ -299,7 +263,7 @@ impl Entropy {
 #[derive(Debug, thiserror::Error)]
 pub enum AuthorityError {
     /// The certificate is not one of a CA.
-    #[error("the CA certificate cannot be used")]
+    #[error("the CA certificate cannot be used: {0}")]
     Certificate(#[source] BundleError),
     /// The private key cannot be read.
     #[error("the CA key is not an ECDSA P-256 key in PKCS#8 PEM: {reason}")]
@@ -320,7 +284,7 @@ pub enum AuthorityError {
         name: String,
     },
     /// The certificate could not be built or signed.
-    #[error("a certificate cannot be signed")]
+    #[error("a certificate cannot be signed: {source}")]
     Sign {
         /// What the certificate library says.
         source: rcgen::Error,

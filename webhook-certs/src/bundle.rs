@@ -27,10 +27,8 @@ pub struct TrustedCa {
 impl TrustedCa {
     /// Reads a DER certificate; anything that is not a CA is refused.
     pub fn from_der(der: CertificateDer<'static>) -> Result<Self, BundleError> {
-        let (rest, parsed) =
-            X509Certificate::from_der(&der).map_err(|error| BundleError::Certificate {
-                reason: error.to_string(),
-            })?;
+        let (rest, parsed) = X509Certificate::from_der(&der)
+            .map_err(|error| BundleError::Certificate { reason: error.to_string() })?;
         if !rest.is_empty() {
             return Err(BundleError::Certificate {
                 reason: "bytes follow the certificate".to_owned(),
@@ -95,11 +93,7 @@ impl TrustedCa {
 
 impl fmt::Debug for TrustedCa {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            formatter,
-            "TrustedCa({} until {})",
-            self.name, self.not_after
-        )
+        write!(formatter, "TrustedCa({} until {})", self.name, self.not_after)
     }
 }
 
@@ -123,9 +117,9 @@ impl Bundle {
     pub fn parse(pem: &[u8]) -> Result<Self, BundleError> {
         let mut certificates = Vec::new();
         for der in CertificateDer::pem_slice_iter(pem) {
-            let ca = TrustedCa::from_der(der.map_err(|error| BundleError::Pem {
-                reason: error.to_string(),
-            })?)?;
+            let ca = TrustedCa::from_der(
+                der.map_err(|error| BundleError::Pem { reason: error.to_string() })?,
+            )?;
             if !certificates.contains(&ca) {
                 certificates.push(ca);
             }
@@ -189,9 +183,7 @@ impl Bundle {
 
     /// Tells whether a leaf of `authority` verifies under this bundle at `now`.
     pub fn trusts(&self, authority: &TrustedCa, now: Timestamp) -> bool {
-        self.0
-            .iter()
-            .any(|ca| ca.is_same_signer(authority) && ca.is_valid_at(now))
+        self.0.iter().any(|ca| ca.is_same_signer(authority) && ca.is_valid_at(now))
     }
 
     /// The certificates that `known` does not hold.
@@ -235,9 +227,7 @@ pub enum BundleError {
 pub(crate) fn first_certificate(pem: &[u8]) -> Result<CertificateDer<'static>, BundleError> {
     match CertificateDer::pem_slice_iter(pem).next() {
         Some(Ok(der)) => Ok(der),
-        Some(Err(error)) => Err(BundleError::Pem {
-            reason: error.to_string(),
-        }),
+        Some(Err(error)) => Err(BundleError::Pem { reason: error.to_string() }),
         None => Err(BundleError::Empty),
     }
 }
@@ -250,10 +240,7 @@ pub(crate) fn pem(der: &CertificateDer<'_>) -> String {
 /// Writes bytes as PEM (RFC 7468).
 pub(crate) fn pem_block(label: &str, bytes: &[u8]) -> String {
     let encoded = Zeroizing::new(STANDARD.encode(bytes));
-    let (begin, end) = (
-        format!("-----BEGIN {label}-----"),
-        format!("-----END {label}-----"),
-    );
+    let (begin, end) = (format!("-----BEGIN {label}-----"), format!("-----END {label}-----"));
     // Never grows beyond this, so that no copy of a key is left behind in freed memory.
     let lines = encoded.len() / PEM_LINE + 3;
     let mut text = String::with_capacity(begin.len() + encoded.len() + end.len() + lines);
@@ -291,7 +278,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::authority::{Authority, Entropy, Leaf, Lifetime};
+    use crate::authority::{Authority, Entropy, Lifetime};
     use crate::server_names::ServerNames;
 
     /// More CAs than a bundle holds; the higher the position, the later it expires.
@@ -311,10 +298,7 @@ mod tests {
     });
 
     fn cas(positions: &[usize]) -> Vec<TrustedCa> {
-        positions
-            .iter()
-            .map(|position| CAS[*position].clone())
-            .collect()
+        positions.iter().map(|position| CAS[*position].clone()).collect()
     }
 
     #[test]
@@ -329,10 +313,7 @@ mod tests {
         let garbage = pem_block("CERTIFICATE", b"garbage");
         let text = format!("words\n{garbage}{good}{good}");
         assert_eq!(Bundle::observed(text.as_bytes()).certificates(), cas(&[0]));
-        assert!(matches!(
-            Bundle::parse(text.as_bytes()),
-            Err(BundleError::Certificate { .. })
-        ));
+        assert!(matches!(Bundle::parse(text.as_bytes()), Err(BundleError::Certificate { .. })));
         assert_eq!(Bundle::parse(b""), Err(BundleError::Empty));
         assert!(Bundle::observed(b"").is_empty());
     }
@@ -341,12 +322,11 @@ mod tests {
     fn a_leaf_is_no_trusted_ca() {
         let names = ServerNames::parse(["a.b.svc"]).unwrap();
         let lifetime = Lifetime::starting(Timestamp::UNIX_EPOCH, SignedDuration::from_hours(1));
-        let leaf = Leaf::untrusted(&names, lifetime, Entropy::draw().unwrap()).unwrap();
+        let authority = Authority::create("test", 1, lifetime, Entropy::draw().unwrap()).unwrap();
+        let leaf = authority.issue(&names, lifetime, Entropy::draw().unwrap()).unwrap();
         assert_eq!(
             TrustedCa::from_der(leaf.certificate().clone()),
-            Err(BundleError::NotCa {
-                name: "CN=a.b.svc".to_owned()
-            })
+            Err(BundleError::NotCa { name: "CN=a.b.svc".to_owned() })
         );
     }
 

@@ -1,15 +1,19 @@
-//! Errors with their causes on one line, for logs and status.
+//! Errors of others with their causes on one line.
 
 use std::error::Error;
-use std::fmt::Write;
 
 /// Writes an error and what caused it, outermost first.
-pub(crate) fn with_causes(error: &dyn Error) -> String {
+///
+/// Errors of this crate say their cause themselves; a cause that was said is not said again.
+pub fn with_causes(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
-        // Writing to a string cannot fail.
-        let _ = write!(text, ": {error}");
+        let said = error.to_string();
+        if !text.ends_with(&said) {
+            text.push_str(": ");
+            text.push_str(&said);
+        }
         cause = error.source();
     }
     text
@@ -18,17 +22,18 @@ pub(crate) fn with_causes(error: &dyn Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bundle::BundleError;
-    use crate::secret::SecretError;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("outer")]
+    struct Silent(#[source] Telling);
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("middle: {0}")]
+    struct Telling(#[source] std::fmt::Error);
 
     #[test]
-    fn causes_follow_the_error() {
-        let error = SecretError::Bundle {
-            source: BundleError::Empty,
-        };
-        assert_eq!(
-            with_causes(&error),
-            "key `ca.crt` holds no bundle of CAs: no certificate in it"
-        );
+    fn each_cause_is_said_once() {
+        let text = with_causes(&Silent(Telling(std::fmt::Error)));
+        assert_eq!(text, format!("outer: middle: {}", std::fmt::Error));
     }
 }

@@ -15,6 +15,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tracing_subscriber::EnvFilter;
 use webhook_certs::authority::{Authority, Entropy, Lifetime};
+use webhook_certs::cause::with_causes;
 use webhook_certs::cluster::{self, Options, Parameters};
 use webhook_certs::secret::State;
 use webhook_certs::server_names::ServerNames;
@@ -148,11 +149,7 @@ async fn status(args: ClusterArgs) -> Result<ExitCode> {
             "Secret {name}: generation {}, {} since {}",
             state.generation, state.phase, state.phase_since
         ),
-        format!(
-            "CA {}: valid until {}",
-            authority.name(),
-            authority.not_after()
-        ),
+        format!("CA {}: valid until {}", authority.name(), authority.not_after()),
     ];
     let mut healthy = authority.is_valid_at(now);
     for configuration in &observation.configurations {
@@ -164,11 +161,7 @@ async fn status(args: ClusterArgs) -> Result<ExitCode> {
         }
     }
     print(&lines)?;
-    Ok(if healthy {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(if healthy { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn issue(args: &IssueArgs) -> Result<ExitCode> {
@@ -209,37 +202,25 @@ impl ClusterArgs {
             cluster_domain: self.cluster_domain.clone(),
             extra_names: self.extra_names.clone(),
             revision: self.revision.clone(),
-            secret_name: self
-                .secret_name
-                .clone()
-                .unwrap_or_else(|| format!("{}-ca", self.install)),
+            secret_name: self.secret_name.clone().unwrap_or_else(|| format!("{}-ca", self.install)),
             webhook_configurations: if configurations.is_empty() {
                 vec![Options::default_configuration(&self.revision)]
             } else {
                 configurations.clone()
             },
             parameters: Parameters {
-                authority_lifetime: self
-                    .authority_lifetime
-                    .unwrap_or(defaults.authority_lifetime),
+                authority_lifetime: self.authority_lifetime.unwrap_or(defaults.authority_lifetime),
                 leaf_lifetime,
-                retire_delay: self
-                    .retire_delay
-                    .unwrap_or(defaults.retire_delay)
-                    .max(leaf_lifetime),
-                tick: self
-                    .tick
-                    .map_or(defaults.tick, SignedDuration::unsigned_abs),
+                retire_delay: self.retire_delay.unwrap_or(defaults.retire_delay).max(leaf_lifetime),
+                tick: self.tick.map_or(defaults.tick, SignedDuration::unsigned_abs),
                 ..defaults
             },
         }
     }
 
     async fn client(&self) -> Result<Client> {
-        let options = KubeConfigOptions {
-            context: self.context.clone(),
-            ..KubeConfigOptions::default()
-        };
+        let options =
+            KubeConfigOptions { context: self.context.clone(), ..KubeConfigOptions::default() };
         let mut config = match &self.kubeconfig {
             Some(file) => {
                 let kubeconfig = Kubeconfig::read_from(file)
@@ -248,12 +229,15 @@ impl ClusterArgs {
                     .await
                     .with_context(|| format!("--kubeconfig `{}`", file.display()))?
             }
-            None if self.context.is_some() => kube::Config::from_kubeconfig(&options)
-                .await
-                .context("--context")?,
-            None => kube::Config::infer().await.context(
-                "no cluster is known; hint: name one with --kubeconfig, or run in a pod",
-            )?,
+            None if self.context.is_some() => {
+                kube::Config::from_kubeconfig(&options).await.context("--context")?
+            }
+            None => kube::Config::infer().await.map_err(|error| {
+                let error = with_causes(&error);
+                anyhow::anyhow!(
+                    "no cluster is known: {error}\nhint: name one with --kubeconfig, or run in a pod"
+                )
+            })?,
         };
         // The upkeep has its own, shorter patience.
         config.default_retry = false;
@@ -286,12 +270,8 @@ fn print(lines: &[String]) -> Result<()> {
 }
 
 fn write(path: &Path, mode: u32, text: &str) -> std::io::Result<()> {
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(mode)
-        .open(path)?;
+    let mut file =
+        OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(path)?;
     file.write_all(text.as_bytes())
 }
 

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use zeroize::Zeroizing;
 
-use crate::cause::with_causes;
 use crate::serving::{Identity, IdentityError, ServingCertificate};
 
 /// The two files that hold a certificate chain and its key.
@@ -40,7 +39,7 @@ impl CertificateFiles {
         loop {
             let read = self.read();
             if let Err(error) = &read {
-                let text = with_causes(error);
+                let text = error.to_string();
                 if seen != Some(Err(text.clone())) {
                     tracing::warn!(
                         error = text,
@@ -62,7 +61,7 @@ impl CertificateFiles {
                     }
                     Err(error) => {
                         tracing::warn!(
-                            error = with_causes(&error),
+                            %error,
                             "certificate files cannot be used, the last good certificate stays"
                         );
                     }
@@ -75,10 +74,7 @@ impl CertificateFiles {
 
     fn read(&self) -> Result<PemPair, FilesError> {
         let (certificate, key) = self.resolved();
-        Ok(PemPair {
-            certificate: read(&certificate)?,
-            key: Zeroizing::new(read(&key)?),
-        })
+        Ok(PemPair { certificate: read(&certificate)?, key: Zeroizing::new(read(&key)?) })
     }
 
     /// Finds the generation of a mounted Secret that both files are read from.
@@ -87,11 +83,9 @@ impl CertificateFiles {
     /// give the certificate of one generation and the key of the next (Kubernetes, `AtomicWriter`).
     fn resolved(&self) -> (PathBuf, PathBuf) {
         let unresolved = || (self.certificate.clone(), self.key.clone());
-        let (Some(directory), Some(certificate), Some(key)) = (
-            self.certificate.parent(),
-            self.certificate.file_name(),
-            self.key.file_name(),
-        ) else {
+        let (Some(directory), Some(certificate), Some(key)) =
+            (self.certificate.parent(), self.certificate.file_name(), self.key.file_name())
+        else {
             return unresolved();
         };
         if self.key.parent() != Some(directory) {
@@ -108,7 +102,7 @@ impl CertificateFiles {
 #[derive(Debug, thiserror::Error)]
 pub enum FilesError {
     /// A file cannot be read.
-    #[error("cannot read `{}`", path.display())]
+    #[error("cannot read `{}`: {source}", path.display())]
     Read {
         /// The file.
         path: PathBuf,
@@ -133,16 +127,11 @@ struct PemPair {
 
 impl PemPair {
     fn parse(&self, files: &CertificateFiles) -> Result<Identity, FilesError> {
-        Identity::from_pem(&self.certificate, &self.key).map_err(|source| FilesError::Identity {
-            files: files.clone(),
-            source,
-        })
+        Identity::from_pem(&self.certificate, &self.key)
+            .map_err(|source| FilesError::Identity { files: files.clone(), source })
     }
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, FilesError> {
-    std::fs::read(path).map_err(|source| FilesError::Read {
-        path: path.to_owned(),
-        source,
-    })
+    std::fs::read(path).map_err(|source| FilesError::Read { path: path.to_owned(), source })
 }

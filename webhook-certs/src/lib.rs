@@ -7,6 +7,7 @@
 
 pub mod authority;
 pub mod bundle;
+pub mod cause;
 pub mod cluster;
 pub mod files;
 pub mod options;
@@ -16,5 +17,3 @@ pub mod server_names;
 pub mod serving;
 pub mod status;
 pub mod write_budget;
-
-mod cause;

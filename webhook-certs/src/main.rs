@@ -6,7 +6,9 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::Parser;
+use webhook_certs::cause::with_causes;
 
+#[expect(clippy::print_stderr, reason = "the log may be turned off")]
 fn main() -> ExitCode {
     let command = cli::Cli::parse();
     tracing_subscriber::fmt()
@@ -19,7 +21,7 @@ fn main() -> ExitCode {
     match cli::run(command) {
         Ok(code) => code,
         Err(error) => {
-            tracing::error!("{error:#}");
+            eprintln!("error: {}", with_causes(error.as_ref()));
             ExitCode::FAILURE
         }
     }

@@ -48,12 +48,20 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The configurations of a revision by default: Istio's name, with the revision as suffix
-    /// unless it is `default`.
+    /// The webhook configuration of a revision by default: Istio's name, with the revision as
+    /// suffix unless it is `default` or empty.
     pub fn default_configuration(revision: &str) -> String {
         match revision {
-            "default" => "istio-sidecar-injector".to_owned(),
+            "" | "default" => "istio-sidecar-injector".to_owned(),
             revision => format!("istio-sidecar-injector-{revision}"),
+        }
+    }
+
+    /// The revision as labels have it, where an empty one means `default`.
+    pub fn revision(&self) -> &str {
+        match self.revision.as_str() {
+            "" => "default",
+            revision => revision,
         }
     }
 

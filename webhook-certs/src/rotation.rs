@@ -11,7 +11,6 @@ use k8s_openapi::api::core::v1::Secret;
 
 use crate::authority::{Authority, Leaf};
 use crate::bundle::{Bundle, TrustedCa};
-use crate::cause::with_causes;
 use crate::options::Parameters;
 use crate::secret::{State, generation_of};
 use crate::server_names::ServerNames;
@@ -130,16 +129,10 @@ pub fn decide(
         let authority = choose(&state, &observation.configurations, parameters, now);
         let until = limit(&state, authority, parameters);
         if !memory.has_leaf_of(authority, names, now) {
-            actions.push(Action::Serve {
-                authority: authority.clone(),
-                until,
-            });
+            actions.push(Action::Serve { authority: authority.clone(), until });
         }
     }
-    Decision {
-        actions,
-        complaint: settled.complaint,
-    }
+    Decision { actions, complaint: settled.complaint }
 }
 
 /// Chooses the CA whose leaf is served: the active one where it is trusted by every entry, else
@@ -179,8 +172,7 @@ impl Memory {
             .flat_map(|entry| entry.bundle.beyond(known))
             .map(|ca| ca.der().as_ref())
             .collect();
-        self.foreign
-            .retain(|der, _| present.contains(&der.as_slice()));
+        self.foreign.retain(|der, _| present.contains(&der.as_slice()));
         for der in present {
             self.foreign.entry(der.to_vec()).or_insert(now);
         }
@@ -214,11 +206,7 @@ struct Settled {
 
 impl Settled {
     fn repair(write: Action, complaint: String) -> Self {
-        Self {
-            write: Some(write),
-            complaint: Some(complaint),
-            reliable: false,
-        }
+        Self { write: Some(write), complaint: Some(complaint), reliable: false }
     }
 }
 
@@ -261,19 +249,13 @@ fn settle(
             let write = is_near_its_end(found.active.ca(), parameters, now)
                 .then(|| Action::ReplaceSecret(Content::Renewed(found.clone().after(0))));
             memory.state = Some(found);
-            Settled {
-                write,
-                complaint: None,
-                reliable: true,
-            }
+            Settled { write, complaint: None, reliable: true }
         }
         (Err(error), held) => {
             let state = held.cloned().or_else(|| State::salvage(secret, now));
             let content = match state {
                 Some(state) => Content::State(state.after(generation)),
-                None => Content::New {
-                    generation: generation.saturating_add(1),
-                },
+                None => Content::New { generation: generation.saturating_add(1) },
             };
             let kept = match content {
                 Content::New { .. } => "a new CA is made",
@@ -281,7 +263,7 @@ fn settle(
             };
             Settled::repair(
                 Action::ReplaceSecret(content),
-                format!("the Secret cannot be used: {}; {kept}", with_causes(&error)),
+                format!("the Secret cannot be used: {error}; {kept}"),
             )
         }
     }
@@ -293,9 +275,7 @@ fn outranks(held: &State, found: &State) -> bool {
 
 /// Tells whether leaves of a CA would be cut short by its end.
 fn is_near_its_end(ca: &TrustedCa, parameters: &Parameters, now: Timestamp) -> bool {
-    let margin = parameters
-        .leaf_lifetime
-        .min(parameters.authority_lifetime / 3);
+    let margin = parameters.leaf_lifetime.min(parameters.authority_lifetime / 3);
     ca.not_after().duration_since(now) < margin
 }
 
@@ -329,10 +309,7 @@ fn publish(
 /// The instant that a leaf of `authority` may not outlive: a CA that does not sign is dropped then.
 fn limit(state: &State, authority: &Authority, parameters: &Parameters) -> Option<Timestamp> {
     (*authority != state.active).then(|| {
-        state
-            .phase_since
-            .saturating_add(parameters.retire_delay)
-            .unwrap_or(Timestamp::MAX)
+        state.phase_since.saturating_add(parameters.retire_delay).unwrap_or(Timestamp::MAX)
     })
 }
 
@@ -367,10 +344,7 @@ mod tests {
             name: "hook".to_owned(),
             uid: "1".to_owned(),
             entries: ["one", "two"]
-                .map(|name| Entry {
-                    name: name.to_owned(),
-                    bundle: bundle.clone(),
-                })
+                .map(|name| Entry { name: name.to_owned(), bundle: bundle.clone() })
                 .into(),
         }
     }
@@ -381,19 +355,14 @@ mod tests {
         bundle: &Bundle,
         hour: i64,
     ) -> Vec<Action> {
-        let observation = Observation {
-            secret: secret.into(),
-            configurations: vec![configuration(bundle)],
-        };
+        let observation =
+            Observation { secret: secret.into(), configurations: vec![configuration(bundle)] };
         let parameters = Parameters::default();
         decide(memory, &observation, &names(), &parameters, at(hour)).actions
     }
 
     fn remembering(state: &State) -> Memory {
-        Memory {
-            state: Some(state.clone()),
-            ..Memory::default()
-        }
+        Memory { state: Some(state.clone()), ..Memory::default() }
     }
 
     fn serving(mut memory: Memory, authority: &Authority, hour: i64) -> Memory {
@@ -407,17 +376,12 @@ mod tests {
         Action::PatchBundle {
             name: "hook".to_owned(),
             uid: "1".to_owned(),
-            entries: ["one", "two"]
-                .map(|name| (name.to_owned(), bundle.clone()))
-                .into(),
+            entries: ["one", "two"].map(|name| (name.to_owned(), bundle.clone())).into(),
         }
     }
 
     fn serve(authority: &Authority) -> Action {
-        Action::Serve {
-            authority: authority.clone(),
-            until: None,
-        }
+        Action::Serve { authority: authority.clone(), until: None }
     }
 
     #[test]
@@ -468,20 +432,11 @@ mod tests {
         damaged.data.as_mut().unwrap().remove("ca.crt");
         let salvaged = State::new(state.active.clone(), 5, at(1));
         assert_eq!(
-            look(
-                &mut Memory::default(),
-                Some(damaged.clone()),
-                &state.bundle(),
-                1
-            ),
+            look(&mut Memory::default(), Some(damaged.clone()), &state.bundle(), 1),
             [Action::ReplaceSecret(Content::State(salvaged))]
         );
         let key = ByteString(b"no key".to_vec());
-        damaged
-            .data
-            .as_mut()
-            .unwrap()
-            .insert("active.key".to_owned(), key);
+        damaged.data.as_mut().unwrap().insert("active.key".to_owned(), key);
         assert_eq!(
             look(&mut Memory::default(), Some(damaged), &state.bundle(), 1),
             [Action::ReplaceSecret(Content::New { generation: 5 })]
@@ -509,18 +464,10 @@ mod tests {
     fn an_expired_ca_is_renewed_under_its_key_and_one_with_time_left_is_not() {
         let state = State::new(authority(1, 0), 4, at(0));
         let year = 365 * 24;
-        for (hour, renewed) in [
-            (0, false),
-            (year - 169, false),
-            (year - 167, true),
-            (2 * year, true),
-        ] {
-            let actions = look(
-                &mut Memory::default(),
-                secret(&state),
-                &state.bundle(),
-                hour,
-            );
+        for (hour, renewed) in
+            [(0, false), (year - 169, false), (year - 167, true), (2 * year, true)]
+        {
+            let actions = look(&mut Memory::default(), secret(&state), &state.bundle(), hour);
             let renewal = Action::ReplaceSecret(Content::Renewed(state.clone().after(4)));
             assert_eq!(actions.contains(&renewal), renewed, "hour {hour}");
         }
@@ -532,24 +479,14 @@ mod tests {
         let mut memory = serving(remembering(&state), &state.active, 0);
         for (hour, renewed) in [(74, false), (94, true)] {
             let actions = look(&mut memory, secret(&state), &state.bundle(), hour);
-            assert_eq!(
-                actions.contains(&serve(&state.active)),
-                renewed,
-                "hour {hour}"
-            );
+            assert_eq!(actions.contains(&serve(&state.active)), renewed, "hour {hour}");
         }
         let observation = Observation {
             secret: Some(secret(&state)),
             configurations: vec![configuration(&state.bundle())],
         };
         let renamed = ServerNames::parse(["other.test.svc"]).unwrap();
-        let decision = decide(
-            &mut memory,
-            &observation,
-            &renamed,
-            &Parameters::default(),
-            at(1),
-        );
+        let decision = decide(&mut memory, &observation, &renamed, &Parameters::default(), at(1));
         assert_eq!(decision.actions, [serve(&state.active)]);
     }
 
@@ -560,15 +497,9 @@ mod tests {
         let whole = state.bundle().with([foreign.ca().clone()]);
         let mut memory = serving(remembering(&state), &state.active, 80);
         assert_eq!(look(&mut memory, secret(&state), &whole, 80), []);
-        assert_eq!(
-            look(&mut memory, secret(&state), &whole, 80 + 168),
-            [serve(&state.active)]
-        );
+        assert_eq!(look(&mut memory, secret(&state), &whole, 80 + 168), [serve(&state.active)]);
         let mut memory = serving(memory, &state.active, 80 + 169);
-        assert_eq!(
-            look(&mut memory, secret(&state), &whole, 80 + 169),
-            [patched(&state.bundle())]
-        );
+        assert_eq!(look(&mut memory, secret(&state), &whole, 80 + 169), [patched(&state.bundle())]);
         // A Secret that cannot be relied upon removes nothing.
         assert_eq!(
             look(&mut memory, None, &whole, 80 + 170),
@@ -586,9 +517,7 @@ mod tests {
         let (active, other) = (authority(2, 0), authority(1, 0));
         let parameters = Parameters::default();
         let state = State {
-            phase: Phase::Activated {
-                retiring: other.clone(),
-            },
+            phase: Phase::Activated { retiring: other.clone() },
             ..State::new(active.clone(), 3, at(0))
         };
         let only = |authority: &Authority| Bundle::new(authority.ca().clone(), None);
@@ -600,20 +529,11 @@ mod tests {
             (Bundle::default(), 1, &active),
         ] {
             let configurations = [configuration(&bundle)];
-            assert_eq!(
-                choose(&state, &configurations, &parameters, at(hour)),
-                chosen
-            );
+            assert_eq!(choose(&state, &configurations, &parameters, at(hour)), chosen);
         }
         assert_eq!(choose(&state, &[], &parameters, at(1)), &active);
         let actions = look(&mut Memory::default(), secret(&state), &only(&other), 1);
-        assert_eq!(
-            actions.last(),
-            Some(&Action::Serve {
-                authority: other,
-                until: Some(at(169)),
-            })
-        );
+        assert_eq!(actions.last(), Some(&Action::Serve { authority: other, until: Some(at(169)) }));
     }
 
     /// A cluster with one Secret and one configuration, and replicas that look at it in turn.
@@ -640,20 +560,12 @@ mod tests {
                 configurations: vec![configuration(&self.bundle)],
             };
             let memory = &mut self.replicas[replica];
-            let decision = decide(
-                memory,
-                &observation,
-                &names(),
-                &Parameters::default(),
-                at(0),
-            );
+            let decision = decide(memory, &observation, &names(), &Parameters::default(), at(0));
             if let Some(other) = between {
                 self.step(other, None);
             }
             let version = |secret: &Option<Secret>| {
-                secret
-                    .as_ref()
-                    .and_then(|secret| secret.metadata.resource_version.clone())
+                secret.as_ref().and_then(|secret| secret.metadata.resource_version.clone())
             };
             let current = version(&self.secret) == version(&observation.secret);
             let actions = decision.actions.len();
@@ -739,11 +651,7 @@ mod tests {
             }
         }
         let mut rounds = 0;
-        while (0..3)
-            .map(|replica| world.step(replica, None))
-            .sum::<usize>()
-            > 0
-        {
+        while (0..3).map(|replica| world.step(replica, None)).sum::<usize>() > 0 {
             rounds += 1;
             assert!(rounds < 10, "the replicas do not come to rest");
         }

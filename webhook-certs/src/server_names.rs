@@ -86,9 +86,7 @@ pub enum ServerNamesError {
 fn server_name(name: &str) -> Result<ServerName<'static>, ServerNamesError> {
     ServerName::try_from(name)
         .map(|parsed| parsed.to_owned())
-        .map_err(|_| ServerNamesError::Name {
-            name: name.to_owned(),
-        })
+        .map_err(|_| ServerNamesError::Name { name: name.to_owned() })
 }
 
 #[cfg(test)]
@@ -116,13 +114,7 @@ mod tests {
     #[test]
     fn a_name_that_no_certificate_can_carry_is_refused_with_its_text() {
         let error = ServerNames::parse(["in valid"]).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "`in valid` is neither a DNS name nor an IP address"
-        );
-        assert_eq!(
-            ServerNames::parse(Vec::<String>::new()),
-            Err(ServerNamesError::Empty)
-        );
+        assert_eq!(error.to_string(), "`in valid` is neither a DNS name nor an IP address");
+        assert_eq!(ServerNames::parse(Vec::<String>::new()), Err(ServerNamesError::Empty));
     }
 }

@@ -61,10 +61,7 @@ impl ServingCertificate {
 
 impl ResolvesServerCert for ServingCertificate {
     fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        self.current
-            .load()
-            .as_ref()
-            .map(|identity| Arc::clone(&identity.key))
+        self.current.load().as_ref().map(|identity| Arc::clone(&identity.key))
     }
 }
 
@@ -94,12 +91,9 @@ impl Identity {
     pub fn from_pem(chain: &[u8], key: &[u8]) -> Result<Self, IdentityError> {
         let chain = CertificateDer::pem_slice_iter(chain)
             .collect::<Result<Vec<_>, _>>()
-            .map_err(|error| IdentityError::Certificate {
-                reason: error.to_string(),
-            })?;
-        let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| IdentityError::Key {
-            reason: error.to_string(),
-        })?;
+            .map_err(|error| IdentityError::Certificate { reason: error.to_string() })?;
+        let key = PrivateKeyDer::from_pem_slice(key)
+            .map_err(|error| IdentityError::Key { reason: error.to_string() })?;
         Self::from_der(chain, key)
     }
 
@@ -115,15 +109,10 @@ impl Identity {
             CertifiedKey::from_der(chain, key, &default_provider()).map_err(
                 |error| match error {
                     rustls::Error::InconsistentKeys(_) => IdentityError::Mismatch,
-                    error => IdentityError::Key {
-                        reason: error.to_string(),
-                    },
+                    error => IdentityError::Key { reason: error.to_string() },
                 },
             )?;
-        Ok(Self {
-            key: Arc::new(key),
-            lifetime,
-        })
+        Ok(Self { key: Arc::new(key), lifetime })
     }
 
     /// The chain that is presented, leaf first.
@@ -161,10 +150,7 @@ pub enum IdentityError {
 ///
 /// TLS 1.2 and 1.3, and HTTP/1.1 alone: API servers offer nothing else to a webhook
 /// (kubernetes/kubernetes#75791), so a listener needs no HTTP/2.
-#[expect(
-    clippy::expect_used,
-    reason = "the ring provider has suites for both versions"
-)]
+#[expect(clippy::expect_used, reason = "the ring provider has suites for both versions")]
 pub fn server_config(certificate: Arc<ServingCertificate>) -> Arc<ServerConfig> {
     let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
         .with_protocol_versions(&[&TLS13, &TLS12])
@@ -176,10 +162,8 @@ pub fn server_config(certificate: Arc<ServingCertificate>) -> Arc<ServerConfig> 
 }
 
 fn lifetime(leaf: &CertificateDer<'_>) -> Result<Lifetime, IdentityError> {
-    let (_, parsed) =
-        X509Certificate::from_der(leaf).map_err(|error| IdentityError::Certificate {
-            reason: error.to_string(),
-        })?;
+    let (_, parsed) = X509Certificate::from_der(leaf)
+        .map_err(|error| IdentityError::Certificate { reason: error.to_string() })?;
     let instant = |seconds| Timestamp::from_second(seconds).unwrap_or(Timestamp::MAX);
     Ok(Lifetime {
         not_before: instant(parsed.validity().not_before.timestamp()),

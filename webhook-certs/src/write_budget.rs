@@ -17,12 +17,7 @@ pub struct WriteBudget {
 impl WriteBudget {
     /// Starts with a whole burst.
     pub fn new(burst: u32, interval: SignedDuration, now: Timestamp) -> Self {
-        Self {
-            burst,
-            interval,
-            left: burst,
-            counted: now,
-        }
+        Self { burst, interval, left: burst, counted: now }
     }
 
     /// Takes one write, or tells how long to wait for it.

@@ -42,9 +42,7 @@ fn authority(generation: u64) -> Authority {
 
 fn leaf(authority: &Authority, duration: SignedDuration) -> Leaf {
     let lifetime = Lifetime::starting(now(), duration);
-    authority
-        .issue(&names(), lifetime, Entropy::draw().unwrap())
-        .unwrap()
+    authority.issue(&names(), lifetime, Entropy::draw().unwrap()).unwrap()
 }
 
 fn serving(leaf: &Leaf) -> Arc<ServingCertificate> {
@@ -55,10 +53,7 @@ fn serving(leaf: &Leaf) -> Arc<ServingCertificate> {
 
 fn bundle(authorities: &[&Authority]) -> Bundle {
     let (first, others) = authorities.split_first().unwrap();
-    Bundle::new(
-        first.ca().clone(),
-        others.iter().map(|authority| authority.ca().clone()),
-    )
+    Bundle::new(first.ca().clone(), others.iter().map(|authority| authority.ca().clone()))
 }
 
 #[derive(Debug)]
@@ -130,11 +125,7 @@ fn the_ca_is_trusted_for_each_name_of_the_service_and_no_other() {
     ] {
         assert!(accepts(&certificate, &bundle, name), "{name}");
     }
-    for name in [
-        "sidecar-injector.other.svc",
-        "istiod.istio-system.svc",
-        "192.0.2.8",
-    ] {
+    for name in ["sidecar-injector.other.svc", "istiod.istio-system.svc", "192.0.2.8"] {
         assert!(!accepts(&certificate, &bundle, name), "{name}");
     }
 }
@@ -211,10 +202,7 @@ fn nothing_is_served_before_there_is_a_certificate_and_the_newest_one_after() {
 fn serial_numbers_are_positive_and_of_full_length() {
     use x509_parser::prelude::{FromDer, X509Certificate};
     let authority = authority(1);
-    for der in [
-        authority.ca().der().clone(),
-        leaf(&authority, hours(1)).certificate().clone(),
-    ] {
+    for der in [authority.ca().der().clone(), leaf(&authority, hours(1)).certificate().clone()] {
         let (_, parsed) = X509Certificate::from_der(&der).unwrap();
         let serial = parsed.raw_serial();
         assert_eq!(serial.len(), 16);
@@ -229,15 +217,10 @@ fn a_ca_survives_its_pem_form_and_a_foreign_key_is_refused() {
         Authority::from_pem(one.certificate_pem().as_bytes(), one.key_pem().as_bytes()).unwrap();
     let certificate = serving(&leaf(&read, hours(1)));
     assert!(accepts(&certificate, &bundle(&[&one]), SERVICE));
-    let error = Authority::from_pem(
-        one.certificate_pem().as_bytes(),
-        authority(2).key_pem().as_bytes(),
-    )
-    .unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "the CA key does not belong to the certificate `CN=test-ca 1`"
-    );
+    let error =
+        Authority::from_pem(one.certificate_pem().as_bytes(), authority(2).key_pem().as_bytes())
+            .unwrap_err();
+    assert_eq!(error.to_string(), "the CA key does not belong to the certificate `CN=test-ca 1`");
 }
 
 #[test]
@@ -287,27 +270,17 @@ async fn mounted_files_are_followed_and_a_bad_pair_keeps_the_last_good_one() {
             let after = Some(good.certificate().clone());
             let deadline = tokio::time::Instant::now() + Duration::from_secs(30);
             loop {
-                let shown = certificate
-                    .current()
-                    .map(|identity| identity.chain()[0].clone());
+                let shown = certificate.current().map(|identity| identity.chain()[0].clone());
                 if shown == after {
                     break;
                 }
                 assert_eq!(shown, before, "only good pairs are served");
-                assert!(
-                    tokio::time::Instant::now() < deadline,
-                    "the new pair is not served"
-                );
+                assert!(tokio::time::Instant::now() < deadline, "the new pair is not served");
                 tokio::time::sleep(interval).await;
             }
             assert!(accepts(&certificate, &bundle, SERVICE));
             before = after;
-            mount(
-                directory.path(),
-                &format!("..bad{round}"),
-                &other.certificate_pem(),
-                &key,
-            );
+            mount(directory.path(), &format!("..bad{round}"), &other.certificate_pem(), &key);
             assert!(matches!(files.load(), Err(FilesError::Identity { .. })));
             tokio::time::sleep(interval).await;
         }

@@ -18,7 +18,6 @@ use kube::runtime::watcher::DefaultBackoff;
 use tokio::sync::{Notify, watch};
 
 use crate::authority::{Authority, AuthorityError, Entropy, Lifetime};
-use crate::cause::with_causes;
 pub use crate::options::{Options, Parameters};
 use crate::rotation::{Action, Content, Decision, Memory, Observation, decide, is_trusted};
 use crate::secret::State;
@@ -71,17 +70,14 @@ pub async fn observe(client: Client, options: &Options) -> Result<Observation, C
     for name in &options.webhook_configurations {
         configurations.extend(objects.configuration(name).await?);
     }
-    Ok(Observation {
-        secret,
-        configurations,
-    })
+    Ok(Observation { secret, configurations })
 }
 
 /// Why no certificate can be kept up.
 #[derive(Debug, thiserror::Error)]
 pub enum CertificateError {
     /// The options give a name that no certificate can carry.
-    #[error("the leaf's names, made of service, namespace, cluster domain and extra names")]
+    #[error("the leaf's names, made of service, namespace, cluster domain and extra names: {0}")]
     Names(#[source] ServerNamesError),
 }
 
@@ -143,7 +139,7 @@ impl Upkeep<'_> {
         let secret = match self.objects.secret().await {
             Ok(secret) => secret,
             Err(error) => {
-                outcome.troubles.push(with_causes(&error));
+                outcome.troubles.push(error.to_string());
                 return outcome;
             }
         };
@@ -151,21 +147,13 @@ impl Upkeep<'_> {
         for name in &self.options.webhook_configurations {
             match self.objects.configuration(name).await {
                 Ok(found) => configurations.extend(found),
-                Err(error) => outcome.troubles.push(with_causes(&error)),
+                Err(error) => outcome.troubles.push(error.to_string()),
             }
         }
-        let observation = Observation {
-            secret,
-            configurations,
-        };
+        let observation = Observation { secret, configurations };
         let parameters = &self.options.parameters;
-        let Decision { actions, complaint } = decide(
-            &mut self.memory,
-            &observation,
-            &self.names,
-            parameters,
-            Timestamp::now(),
-        );
+        let Decision { actions, complaint } =
+            decide(&mut self.memory, &observation, &self.names, parameters, Timestamp::now());
         if complaint != self.complaint {
             if let Some(complaint) = &complaint {
                 tracing::warn!(secret = self.options.secret_name, "{complaint}");
@@ -177,14 +165,14 @@ impl Upkeep<'_> {
                 Ok(Done::Written) => outcome.again = true,
                 Ok(Done::Serving) => {}
                 Err(ActionError::Call(error)) if error.is_conflict() => {
-                    tracing::debug!("looking again: {}", with_causes(&error));
+                    tracing::debug!("looking again: {error}");
                     outcome.again = true;
                 }
                 Err(error) => {
                     if let ActionError::Budget { wait, .. } = error {
                         outcome.wait = Some(outcome.wait.map_or(wait, |other| wait.min(other)));
                     }
-                    outcome.troubles.push(with_causes(&error));
+                    outcome.troubles.push(error.to_string());
                 }
             }
         }
@@ -238,8 +226,7 @@ impl Upkeep<'_> {
                 let leaf = authority
                     .issue(&self.names, lifetime, entropy)
                     .map_err(ActionError::Authority)?;
-                self.certificate
-                    .set(Identity::from_leaf(&leaf).map_err(ActionError::Leaf)?);
+                self.certificate.set(Identity::from_leaf(&leaf).map_err(ActionError::Leaf)?);
                 tracing::info!(
                     names = %self.names,
                     not_after = %leaf.lifetime().not_after,
@@ -258,10 +245,9 @@ impl Upkeep<'_> {
         let entropy = Entropy::draw().map_err(ActionError::Authority)?;
         let state = match content {
             Content::State(state) => Ok(state),
-            Content::Renewed(state) => state
-                .active
-                .renewed(lifetime, entropy)
-                .map(|active| State { active, ..state }),
+            Content::Renewed(state) => {
+                state.active.renewed(lifetime, entropy).map(|active| State { active, ..state })
+            }
             Content::New { generation } => {
                 Authority::create(&self.options.install, generation, lifetime, entropy)
                     .map(|active| State::new(active, generation, now))
@@ -301,19 +287,12 @@ impl Upkeep<'_> {
 
     fn spend(&mut self, object: String) -> Result<(), ActionError> {
         let now = Timestamp::now();
-        let Parameters {
-            write_burst,
-            write_interval,
-            ..
-        } = self.options.parameters;
+        let Parameters { write_burst, write_interval, .. } = self.options.parameters;
         let budget = self
             .budgets
             .entry(object.clone())
             .or_insert_with(|| WriteBudget::new(write_burst, write_interval, now));
-        budget.take(now).map_err(|wait| ActionError::Budget {
-            object,
-            wait: wait.unsigned_abs(),
-        })
+        budget.take(now).map_err(|wait| ActionError::Budget { object, wait: wait.unsigned_abs() })
     }
 
     fn report(&self, observation: &Observation) {
@@ -358,9 +337,9 @@ enum Done {
 enum ActionError {
     #[error(transparent)]
     Call(CallError),
-    #[error("no certificate can be made")]
+    #[error("no certificate can be made: {0}")]
     Authority(#[source] AuthorityError),
-    #[error("the minted leaf cannot be served")]
+    #[error("the minted leaf cannot be served: {0}")]
     Leaf(#[source] IdentityError),
     #[error("{object} changes too often; hint: see who else writes to it")]
     Budget { object: String, wait: Duration },

@@ -14,6 +14,7 @@ use kube::{Api, Client};
 use serde_json::json;
 
 use crate::bundle::Bundle;
+use crate::cause::with_causes;
 use crate::options::Options;
 use crate::rotation::{Configuration, Entry};
 
@@ -53,9 +54,7 @@ impl Objects {
     /// Replaces the Secret if it still has the resource version that `secret` carries.
     pub(super) async fn replace_secret(&self, secret: &Secret) -> Result<(), CallError> {
         let parameters = self.post_parameters();
-        let call = self
-            .secrets
-            .replace(&self.options.secret_name, &parameters, secret);
+        let call = self.secrets.replace(&self.options.secret_name, &parameters, secret);
         self.within("update", self.secret_path(), call).await?;
         Ok(())
     }
@@ -96,26 +95,17 @@ impl Objects {
         let configurations = self.options.webhook_configurations.iter().map(|name| {
             let api: Api<PartialObjectMeta<MutatingWebhookConfiguration>> =
                 Api::all(self.client.clone());
-            watcher(api, pinned(name))
-                .default_backoff()
-                .map(|event| noted(event.map(drop)))
-                .boxed()
+            watcher(api, pinned(name)).default_backoff().map(|event| noted(event.map(drop))).boxed()
         });
         select_all(configurations.chain([secret]))
     }
 
     pub(super) fn secret_path(&self) -> String {
-        format!(
-            "secrets/{} in namespace {}",
-            self.options.secret_name, self.options.namespace
-        )
+        format!("secrets/{} in namespace {}", self.options.secret_name, self.options.namespace)
     }
 
     fn post_parameters(&self) -> PostParams {
-        PostParams {
-            field_manager: Some(self.options.field_manager()),
-            ..PostParams::default()
-        }
+        PostParams { field_manager: Some(self.options.field_manager()), ..PostParams::default() }
     }
 
     /// The client itself retries some refusals for minutes, so the limit is around the whole.
@@ -128,22 +118,11 @@ impl Objects {
         let limit = self.options.parameters.call_timeout;
         match tokio::time::timeout(limit, call).await {
             Ok(Ok(value)) => Ok(value),
-            Ok(Err(kube::Error::Api(status))) => Err(CallError::Refused {
-                verb,
-                object,
-                code: status.code,
-                message: status.message,
-            }),
-            Ok(Err(source)) => Err(CallError::Failed {
-                verb,
-                object,
-                source: Box::new(source),
-            }),
-            Err(_) => Err(CallError::TimedOut {
-                verb,
-                object,
-                limit,
-            }),
+            Ok(Err(kube::Error::Api(status))) => {
+                Err(CallError::Refused { verb, object, code: status.code, message: status.message })
+            }
+            Ok(Err(source)) => Err(CallError::Failed { verb, object, source: Box::new(source) }),
+            Err(_) => Err(CallError::TimedOut { verb, object, limit }),
         }
     }
 }
@@ -169,7 +148,7 @@ pub enum CallError {
         message: String,
     },
     /// There was no answer that could be read.
-    #[error("cannot {verb} {object}")]
+    #[error("cannot {verb} {object}: {}", with_causes(source.as_ref()))]
     Failed {
         /// The verb of the request.
         verb: &'static str,
@@ -253,11 +232,8 @@ fn managed(
     options: &Options,
 ) -> Option<Configuration> {
     let MutatingWebhookConfiguration { metadata, webhooks } = configuration;
-    let revision = metadata
-        .labels
-        .as_ref()
-        .and_then(|labels| labels.get(REVISION_LABEL));
-    if revision.is_some_and(|revision| *revision != options.revision) {
+    let revision = metadata.labels.as_ref().and_then(|labels| labels.get(REVISION_LABEL));
+    if revision.is_some_and(|revision| revision != options.revision()) {
         return None;
     }
     let entries = webhooks
@@ -286,10 +262,7 @@ fn is_ours(webhook: &MutatingWebhook, options: &Options) -> bool {
         service.name == options.service && service.namespace == options.namespace
     };
     webhook.client_config.service.as_ref().is_some_and(calls_us)
-        && webhook
-            .rules
-            .as_ref()
-            .is_some_and(|rules| !rules.is_empty())
+        && webhook.rules.as_ref().is_some_and(|rules| !rules.is_empty())
 }
 
 /// Istio's label for the revision that a webhook configuration belongs to.

@@ -28,7 +28,11 @@ pub(crate) struct ApiServer {
 impl ApiServer {
     /// Starts both programs; answers may still take a moment.
     pub(crate) fn start(programs: &Programs) -> Result<Self> {
-        let folder = tempfile::tempdir().context("making a folder for the API server")?;
+        clear_what_killed_runs_left();
+        let folder = tempfile::Builder::new()
+            .prefix(&format!("{FOLDERS}{}-", std::process::id()))
+            .tempdir()
+            .context("making a folder for the API server")?;
         let path = |name: &str| folder.path().join(name);
         let (store, peer) = (url(free_port()?), url(free_port()?));
         let etcd = Program::start(
@@ -48,10 +52,7 @@ impl ApiServer {
         let pair = rcgen::KeyPair::generate().context("making the service account key")?;
         fs::write(path("account.key"), pair.serialize_pem())?;
         fs::write(path("account.pub"), pair.public_key_pem())?;
-        fs::write(
-            path("tokens.csv"),
-            format!("{ADMIN_TOKEN},admin,admin,system:masters\n"),
-        )?;
+        fs::write(path("tokens.csv"), format!("{ADMIN_TOKEN},admin,admin,system:masters\n"))?;
         fs::write(path("audit.json"), AUDIT_POLICY)?;
         let port = free_port()?;
         let api_server = Program::start(
@@ -66,14 +67,8 @@ impl ApiServer {
                 "--endpoint-reconciler-type=none".to_owned(),
                 "--service-cluster-ip-range=10.96.0.0/24".to_owned(),
                 format!("--cert-dir={}", path("certificates").display()),
-                format!(
-                    "--service-account-key-file={}",
-                    path("account.pub").display()
-                ),
-                format!(
-                    "--service-account-signing-key-file={}",
-                    path("account.key").display()
-                ),
+                format!("--service-account-key-file={}", path("account.pub").display()),
+                format!("--service-account-signing-key-file={}", path("account.key").display()),
                 "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
                 format!("--token-auth-file={}", path("tokens.csv").display()),
                 "--authorization-mode=RBAC".to_owned(),
@@ -81,11 +76,7 @@ impl ApiServer {
                 format!("--audit-log-path={}", path(AUDIT_LOG).display()),
             ],
         )?;
-        Ok(Self {
-            port,
-            folder,
-            _programs: [api_server, etcd],
-        })
+        Ok(Self { port, folder, _programs: [api_server, etcd] })
     }
 
     /// Makes a client of the administrator, once the API server is ready.
@@ -106,19 +97,20 @@ impl ApiServer {
         }
     }
 
-    /// Makes a client that shows `token`.
-    pub(crate) fn client(&self, token: &str) -> Result<Client> {
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Makes a client that shows `token` and dials `port`.
+    pub(crate) fn client(&self, token: &str, port: u16) -> Result<Client> {
         let certificate = self.folder.path().join("certificates/apiserver.crt");
         let roots = CertificateDer::pem_file_iter(&certificate)
             .and_then(Iterator::collect::<Result<Vec<_>, _>>)
             .with_context(|| format!("reading {}", certificate.display()))?;
-        let address = format!("https://127.0.0.1:{}", self.port);
+        let address = format!("https://127.0.0.1:{port}");
         let mut config = Config::new(address.parse().context("the API server's address")?);
         config.root_cert = Some(roots.iter().map(|root| root.to_vec()).collect());
-        config.auth_info = AuthInfo {
-            token: Some(token.to_owned().into()),
-            ..AuthInfo::default()
-        };
+        config.auth_info = AuthInfo { token: Some(token.to_owned().into()), ..AuthInfo::default() };
         Client::try_from(config).context("making a client")
     }
 
@@ -126,10 +118,7 @@ impl ApiServer {
     pub(crate) fn audit(&self) -> Result<Vec<Value>> {
         let log = fs::read_to_string(self.folder.path().join(AUDIT_LOG))?;
         // The last line may still be on its way.
-        Ok(log
-            .lines()
-            .map_while(|line| serde_json::from_str(line).ok())
-            .collect())
+        Ok(log.lines().map_while(|line| serde_json::from_str(line).ok()).collect())
     }
 
     /// Writes a kubeconfig of the administrator.
@@ -150,7 +139,7 @@ impl ApiServer {
     }
 
     async fn ready(&self) -> Result<Client> {
-        let client = self.client(ADMIN_TOKEN)?;
+        let client = self.client(ADMIN_TOKEN, self.port)?;
         Api::<Namespace>::all(client.clone()).get("default").await?;
         Ok(client)
     }
@@ -180,14 +169,8 @@ impl Programs {
             let program = found.into_iter().find(|path| path.exists());
             program.with_context(|| format!("{name} is not here; hint: make setup"))
         };
-        let folders: Vec<_> = assets
-            .into_iter()
-            .chain([built, "/usr/bin".into()])
-            .collect();
-        Ok(Self {
-            api_server: find("kube-apiserver", &folders)?,
-            etcd: find("etcd", &folders)?,
-        })
+        let folders: Vec<_> = assets.into_iter().chain([built, "/usr/bin".into()]).collect();
+        Ok(Self { api_server: find("kube-apiserver", &folders)?, etcd: find("etcd", &folders)? })
     }
 }
 
@@ -222,6 +205,20 @@ impl Drop for Program {
     }
 }
 
+/// A run that was killed leaves its folder, called by its process; the kernel ends the programs.
+fn clear_what_killed_runs_left() {
+    let folders = fs::read_dir(std::env::temp_dir());
+    for folder in folders.into_iter().flatten().flatten() {
+        let name = folder.file_name();
+        let process = name.to_str().and_then(|name| name.strip_prefix(FOLDERS));
+        let process = process.and_then(|rest| rest.split_once('-'));
+        if process.is_some_and(|(id, _)| !Path::new("/proc").join(id).exists()) {
+            // Another run may be clearing too.
+            let _ = fs::remove_dir_all(folder.path());
+        }
+    }
+}
+
 fn free_port() -> Result<u16> {
     let listener = TcpListener::bind("127.0.0.1:0").context("finding a free port")?;
     Ok(listener.local_addr().context("finding a free port")?.port())
@@ -231,6 +228,7 @@ fn url(port: u16) -> String {
     format!("http://127.0.0.1:{port}")
 }
 
+const FOLDERS: &str = "outrigger-webhook-certs-";
 const AUDIT_LOG: &str = "audit.log";
 const AUDIT_POLICY: &str = r#"{
     "apiVersion": "audit.k8s.io/v1", "kind": "Policy",

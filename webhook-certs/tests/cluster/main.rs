@@ -7,6 +7,7 @@ mod stage;
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use jiff::{SignedDuration, Timestamp};
@@ -16,7 +17,8 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use libtest_mimic::{Arguments, Conclusion, Failed, Trial};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
-use webhook_certs::authority::{Entropy, Leaf, Lifetime};
+use tokio::net::{TcpListener, TcpStream};
+use webhook_certs::authority::{Authority, Entropy, Lifetime};
 use webhook_certs::serving::{Identity, ServingCertificate};
 use webhook_certs::status::Status;
 
@@ -34,10 +36,7 @@ async fn two_replicas_at_once_end_with_one_ca_and_both_leaves_trusted(
     two.until("the second has a leaf", settled).await?;
     let state = stage.state().await?;
     ensure!(state.generation == 1, "generation {}", state.generation);
-    ensure!(
-        one.leaf()? != two.leaf()?,
-        "each replica has a leaf of its own"
-    );
+    ensure!(one.leaf()? != two.leaf()?, "each replica has a leaf of its own");
 
     // The configuration comes last, as in an installation, and API servers then call either.
     stage.expose().await?;
@@ -46,10 +45,8 @@ async fn two_replicas_at_once_end_with_one_ca_and_both_leaves_trusted(
         stage.configure(reviewer.port).await?;
         stage.published().await?;
         // The API server learns of the change in its own time.
-        eventually("the API server trusts the leaf", async || {
-            stage.create_reviewed(name).await
-        })
-        .await?;
+        eventually("the API server trusts the leaf", async || stage.create_reviewed(name).await)
+            .await?;
     }
     let trusted = |status: &Status| status.trusted && status.entries == OURS.len();
     one.until("the first is trusted", trusted).await?;
@@ -57,25 +54,20 @@ async fn two_replicas_at_once_end_with_one_ca_and_both_leaves_trusted(
 
     // The same way with a leaf of some other CA shows that the API server does verify.
     let lifetime = Lifetime::starting(Timestamp::now(), SignedDuration::from_hours(1));
-    let untrusted = Leaf::untrusted(&stage.options.names()?, lifetime, Entropy::draw()?)?;
+    let authority = Authority::create("sidecar-injector", 1, lifetime, Entropy::draw()?)?;
+    let untrusted = authority.issue(&stage.options.names()?, lifetime, Entropy::draw()?)?;
     let certificate = ServingCertificate::new();
     certificate.set(Identity::from_leaf(&untrusted)?);
     let reviewer = Reviewer::start(certificate).await?;
     stage.configure(reviewer.port).await?;
-    eventually(
-        "the API server refuses the leaf of another CA",
-        async || {
-            let refusal = stage.create_reviewed("by-nobody").await.err();
-            let refusal = format!("{:#}", refusal.context("it was accepted")?);
-            ensure!(refusal.contains("signed by unknown authority"), "{refusal}");
-            Ok(())
-        },
-    )
+    eventually("the API server refuses the leaf of another CA", async || {
+        let refusal = stage.create_reviewed("by-nobody").await.err();
+        let refusal = format!("{:#}", refusal.context("it was accepted")?);
+        ensure!(refusal.contains("signed by unknown authority"), "{refusal}");
+        Ok(())
+    })
     .await?;
-    ensure!(
-        stage.state().await? == state,
-        "the Secret was written only once"
-    );
+    ensure!(stage.state().await? == state, "the Secret was written only once");
     Ok(())
 }
 
@@ -89,14 +81,8 @@ async fn only_the_bundle_of_our_entries_is_written_and_owned(stage: Stage<'_>) -
     let bundles = stage.bundles().await?;
     let theirs = bundles["service.theirs.outrigger.io"].clone();
     let expected: ByteString = serde_json::from_value(json!(OTHERS_BUNDLE))?;
-    ensure!(
-        theirs == Some(expected.0),
-        "another Service's entry was changed"
-    );
-    ensure!(
-        bundles["url.theirs.outrigger.io"].is_none(),
-        "an entry by URL was changed"
-    );
+    ensure!(theirs == Some(expected.0), "another Service's entry was changed");
+    ensure!(bundles["url.theirs.outrigger.io"].is_none(), "an entry by URL was changed");
 
     let owned = after
         .metadata
@@ -115,10 +101,7 @@ async fn only_the_bundle_of_our_entries_is_written_and_owned(stage: Stage<'_>) -
     let fields = owned.fields_v1.as_ref().map(|fields| &fields.0);
     let expected = json!({"f:webhooks": entries});
     ensure!(fields == Some(&expected), "{fields:?}\n{expected}");
-    ensure!(
-        without_ours(before)? == without_ours(after)?,
-        "another field was changed"
-    );
+    ensure!(without_ours(before)? == without_ours(after)?, "another field was changed");
     Ok(())
 }
 
@@ -140,34 +123,20 @@ async fn a_wiped_or_overwritten_bundle_is_repaired_by_one_write(stage: Stage<'_>
     for round in 0..3 {
         let generation = stage.configuration().await?.metadata.generation;
         match round {
-            0 => drop(
-                configurations
-                    .patch(name, &PatchParams::default(), &remove)
-                    .await?,
-            ),
+            0 => drop(configurations.patch(name, &PatchParams::default(), &remove).await?),
             1 => drop(configurations.patch(name, &force, &overwrite).await?),
             _ => {
                 let mut whole = stage.configuration().await?;
                 for webhook in whole.webhooks.iter_mut().flatten() {
                     webhook.client_config.ca_bundle = None;
                 }
-                configurations
-                    .replace(name, &PostParams::default(), &whole)
-                    .await?;
+                configurations.replace(name, &PostParams::default(), &whole).await?;
             }
         }
         stage.published().await?;
-        let writes = stage
-            .configuration()
-            .await?
-            .metadata
-            .generation
-            .zip(generation);
+        let writes = stage.configuration().await?.metadata.generation.zip(generation);
         let writes = writes.map(|(after, before)| after - before);
-        ensure!(
-            writes == Some(2),
-            "round {round}: {writes:?} writes, ours and theirs"
-        );
+        ensure!(writes == Some(2), "round {round}: {writes:?} writes, ours and theirs");
     }
     Ok(())
 }
@@ -216,33 +185,23 @@ async fn a_deleted_or_damaged_secret_comes_back_with_the_same_ca(stage: Stage<'_
             0 => drop(secrets.delete(name, &DeleteParams::default()).await?),
             1 => {
                 secret.data = None;
-                secrets
-                    .replace(name, &PostParams::default(), &secret)
-                    .await?;
+                secrets.replace(name, &PostParams::default(), &secret).await?;
             }
             2 => {
                 let data = secret.data.as_mut().context("the Secret is empty")?;
                 data.insert("active.key".to_owned(), ByteString(b"garbage".to_vec()));
-                secrets
-                    .replace(name, &PostParams::default(), &secret)
-                    .await?;
+                secrets.replace(name, &PostParams::default(), &secret).await?;
             }
             // An older copy of it, as from a backup.
             _ => {
                 let older = original.write(secret);
-                secrets
-                    .replace(name, &PostParams::default(), &older)
-                    .await?;
+                secrets.replace(name, &PostParams::default(), &older).await?;
             }
         }
         let restored = original.generation + round + 1;
         eventually("the Secret is restored", async || {
             let state = stage.state().await?;
-            ensure!(
-                state.generation == restored,
-                "generation {}",
-                state.generation
-            );
+            ensure!(state.generation == restored, "generation {}", state.generation);
             ensure!(state.active == original.active, "another CA");
             Ok(())
         })
@@ -263,21 +222,11 @@ async fn a_configuration_that_is_created_anew_is_patched_again(stage: Stage<'_>)
     for _ in 0..3 {
         stage.configure(443).await?;
         stage.published().await?;
-        stage
-            .configurations()
-            .delete(name, &DeleteParams::default())
-            .await?;
-        replica
-            .until("it has gone", |status| {
-                status.entries == 0 && status.trusted
-            })
-            .await?;
+        stage.configurations().delete(name, &DeleteParams::default()).await?;
+        replica.until("it has gone", |status| status.entries == 0 && status.trusted).await?;
     }
     let gone = stage.configurations().get_opt(name).await?;
-    ensure!(
-        gone.is_none(),
-        "a deleted configuration is not written again"
-    );
+    ensure!(gone.is_none(), "a deleted configuration is not written again");
     Ok(())
 }
 
@@ -289,10 +238,7 @@ async fn an_expired_ca_is_renewed_and_served_at_once(mut stage: Stage<'_>) -> Re
     drop(short);
     let expired = eventually("the CA has expired", async || {
         let active = stage.state().await?.active;
-        ensure!(
-            !active.ca().is_valid_at(Timestamp::now()),
-            "it is still valid"
-        );
+        ensure!(!active.ca().is_valid_at(Timestamp::now()), "it is still valid");
         Ok(active)
     })
     .await?;
@@ -301,10 +247,7 @@ async fn an_expired_ca_is_renewed_and_served_at_once(mut stage: Stage<'_>) -> Re
     let trusted = |status: &Status| status.trusted && status.entries == OURS.len();
     replica.until("it is trusted", trusted).await?;
     let renewed = stage.state().await?.active;
-    ensure!(
-        renewed.ca().is_same_signer(expired.ca()),
-        "the key was given up"
-    );
+    ensure!(renewed.ca().is_same_signer(expired.ca()), "the key was given up");
     ensure!(renewed != expired, "the certificate is the same");
     Ok(())
 }
@@ -320,14 +263,8 @@ async fn without_the_right_to_publish_a_leaf_is_served_and_the_reason_told(
         })
         .await?;
     let error = status.last_error.unwrap_or_default();
-    let start = format!(
-        "cannot get mutatingwebhookconfigurations/{}: ",
-        stage.options.namespace
-    );
-    ensure!(
-        error.starts_with(&start) && error.contains("hint: "),
-        "{error}"
-    );
+    let start = format!("cannot get mutatingwebhookconfigurations/{}: ", stage.options.namespace);
+    ensure!(error.starts_with(&start) && error.contains("hint: "), "{error}");
     ensure!(replica.certificate.is_loaded());
     Ok(())
 }
@@ -336,18 +273,35 @@ async fn another_revision_is_left_alone(mut stage: Stage<'_>) -> Result<()> {
     "canary".clone_into(&mut stage.options.revision);
     stage.configure(443).await?;
     let mut replica: Replica = stage.replica().await?;
-    let status = replica
-        .until("it has a leaf", |status| status.leaf_not_after.is_some())
-        .await?;
-    ensure!(
-        status.entries == 0 && status.bundle_writes == 0,
-        "{status:?}"
-    );
+    let status = replica.until("it has a leaf", |status| status.leaf_not_after.is_some()).await?;
+    ensure!(status.entries == 0 && status.bundle_writes == 0, "{status:?}");
     let bundles = stage.bundles().await?;
-    ensure!(
-        OURS.iter().all(|entry| bundles[*entry].is_none()),
-        "a bundle was written"
-    );
+    ensure!(OURS.iter().all(|entry| bundles[*entry].is_none()), "a bundle was written");
+    Ok(())
+}
+
+async fn an_api_server_that_does_not_answer_is_waited_for(mut stage: Stage<'_>) -> Result<()> {
+    stage.options.parameters.call_timeout = Duration::from_millis(200);
+    let silent = TcpListener::bind("127.0.0.1:0").await?;
+    let mut replica = stage.replica_by(silent.local_addr()?.port()).await?;
+    let status =
+        replica.until("it tells that nobody answers", |status| status.last_error.is_some()).await?;
+    let error = status.last_error.unwrap_or_default();
+    ensure!(error.starts_with("cannot get secrets/sidecar-injector-ca in namespace "), "{error}");
+    ensure!(!replica.certificate.is_loaded());
+
+    let server = stage.server.port();
+    let relay = tokio::spawn(async move {
+        while let Ok((mut client, _)) = silent.accept().await {
+            tokio::spawn(async move {
+                let mut server = TcpStream::connect(("127.0.0.1", server)).await?;
+                tokio::io::copy_bidirectional(&mut client, &mut server).await
+            });
+        }
+    });
+    let status = replica.until("it has a leaf", |status| status.leaf_not_after.is_some()).await?;
+    ensure!(status.generation == Some(1), "{status:?}");
+    relay.abort();
     Ok(())
 }
 
@@ -358,10 +312,7 @@ async fn every_right_is_needed_and_none_is_missing(stage: Stage<'_>) -> Result<(
     stage.published().await?;
     let mut secret = stage.secrets().get(name).await?;
     secret.data = None;
-    stage
-        .secrets()
-        .replace(name, &PostParams::default(), &secret)
-        .await?;
+    stage.secrets().replace(name, &PostParams::default(), &secret).await?;
     let restored = |status: &Status| status.generation == Some(2) && status.trusted;
     replica.until("the Secret is restored", restored).await?;
 
@@ -395,30 +346,14 @@ async fn the_program_keeps_a_cluster_up_and_tells_its_state(stage: Stage<'_>) ->
     let namespace = &stage.options.namespace;
     let program = |command: &str| {
         let mut program = tokio::process::Command::new(env!("CARGO_BIN_EXE_webhook-certs"));
-        program.args([
-            command,
-            "--namespace",
-            namespace,
-            "--webhook-configuration",
-            namespace,
-        ]);
-        program
-            .arg("--kubeconfig")
-            .arg(&kubeconfig)
-            .kill_on_drop(true);
+        program.args([command, "--namespace", namespace, "--webhook-configuration", namespace]);
+        program.arg("--kubeconfig").arg(&kubeconfig).kill_on_drop(true);
         program
     };
     let output = program("status").output().await?;
     let said = String::from_utf8(output.stderr)?;
-    ensure!(
-        output.status.code() == Some(1),
-        "{output:?}",
-        output = output.status
-    );
-    ensure!(
-        said.contains(&format!("there is no Secret {namespace}/")),
-        "{said}"
-    );
+    ensure!(output.status.code() == Some(1), "{output:?}", output = output.status);
+    ensure!(said.contains(&format!("there is no Secret {namespace}/")), "{said}");
 
     stage.configure(443).await?;
     let mut serving = program("serve").arg("--log=off").spawn()?;
@@ -429,16 +364,11 @@ async fn the_program_keeps_a_cluster_up_and_tells_its_state(stage: Stage<'_>) ->
     let lines: Vec<_> = said.lines().collect();
     let secret = format!("Secret {namespace}/sidecar-injector-ca: generation 1, steady since 20");
     ensure!(lines[0].starts_with(&secret), "{said}");
-    ensure!(
-        lines[1].starts_with("CA CN=sidecar-injector-ca 1: valid until 20"),
-        "{said}"
-    );
+    ensure!(lines[1].starts_with("CA CN=sidecar-injector-ca 1: valid until 20"), "{said}");
     let entries = OURS.map(|entry| format!("{namespace} {entry}: trusts it"));
     ensure!(lines[2..] == entries, "{said}");
 
-    let pid = serving
-        .id()
-        .and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
+    let pid = serving.id().and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
     kill_process(pid.context("the program has ended")?, Signal::TERM)?;
     ensure!(serving.wait().await?.success(), "it does not end well");
     Ok(())
@@ -496,16 +426,13 @@ fn main() -> Result<ExitCode> {
         an_expired_ca_is_renewed_and_served_at_once
         without_the_right_to_publish_a_leaf_is_served_and_the_reason_told
         another_revision_is_left_alone
+        an_api_server_that_does_not_answer_is_waited_for
         every_right_is_needed_and_none_is_missing
         the_program_keeps_a_cluster_up_and_tells_its_state
     ];
     let Conclusion { num_failed, .. } = libtest_mimic::run(&arguments, stories);
     drop(server);
-    Ok(if num_failed == 0 {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(if num_failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn play(story: impl Future<Output = Result<()>>) -> Result<(), Failed> {
@@ -513,7 +440,5 @@ fn play(story: impl Future<Output = Result<()>>) -> Result<(), Failed> {
         .enable_all()
         .build()
         .map_err(|error| error.to_string())?;
-    runtime
-        .block_on(story)
-        .map_err(|error| format!("{error:?}").into())
+    runtime.block_on(story).map_err(|error| format!("{error:?}").into())
 }

@@ -41,12 +41,7 @@ impl<'a> Stage<'a> {
             webhook_configurations: vec![namespace.to_owned()],
             ..Options::default()
         };
-        let stage = Self {
-            admin,
-            options,
-            server,
-            namespace: namespace.to_owned(),
-        };
+        let stage = Self { admin, options, server, namespace: namespace.to_owned() };
         let all = Api::<Namespace>::all(stage.admin.clone());
         create(&all, json!({"metadata": {"name": namespace}})).await?;
         stage.grant().await?;
@@ -63,22 +58,14 @@ impl<'a> Stage<'a> {
              "verbs": ["get", "list", "watch", "update"]},
             {"apiGroups": [""], "resources": ["secrets"], "verbs": ["create"]},
         ]);
-        create(
-            &self.api::<Role>(),
-            json!({"metadata": metadata, "rules": secrets}),
-        )
-        .await?;
+        create(&self.api::<Role>(), json!({"metadata": metadata, "rules": secrets})).await?;
         let configurations = json!([
             {"apiGroups": ["admissionregistration.k8s.io"],
              "resources": ["mutatingwebhookconfigurations"],
              "resourceNames": [name], "verbs": ["get", "list", "watch", "patch"]},
         ]);
         let roles = Api::<ClusterRole>::all(self.admin.clone());
-        create(
-            &roles,
-            json!({"metadata": metadata, "rules": configurations}),
-        )
-        .await?;
+        create(&roles, json!({"metadata": metadata, "rules": configurations})).await?;
         let binding = |kind: &str| {
             json!({
                 "metadata": metadata,
@@ -95,37 +82,28 @@ impl<'a> Stage<'a> {
     /// Takes the rights on webhook configurations away.
     pub(crate) async fn forbid_configurations(&self) -> Result<()> {
         let bindings = Api::<ClusterRoleBinding>::all(self.admin.clone());
-        bindings
-            .delete(&self.namespace, &DeleteParams::default())
-            .await?;
+        bindings.delete(&self.namespace, &DeleteParams::default()).await?;
         Ok(())
     }
 
     /// Starts a replica under the account of the story.
     pub(crate) async fn replica(&self) -> Result<Replica> {
+        self.replica_by(self.server.port()).await
+    }
+
+    /// Starts a replica that reaches the API server by another port.
+    pub(crate) async fn replica_by(&self, port: u16) -> Result<Replica> {
         let request: TokenRequest = serde_json::from_value(json!({"spec": {"audiences": []}}))?;
         let accounts = self.api::<ServiceAccount>();
         let token = accounts
             .create_token_request(&self.namespace, &PostParams::default(), &request)
             .await?;
-        let token = token
-            .status
-            .context("the token request has no status")?
-            .token;
+        let token = token.status.context("the token request has no status")?.token;
         let certificate = ServingCertificate::new();
         let (sender, status) = watch::channel(Status::default());
-        let client = self.server.client(&token)?;
-        let upkeep = maintain(
-            client,
-            self.options.clone(),
-            Arc::clone(&certificate),
-            sender,
-        );
-        Ok(Replica {
-            certificate,
-            status,
-            upkeep: tokio::spawn(upkeep),
-        })
+        let client = self.server.client(&token, port)?;
+        let upkeep = maintain(client, self.options.clone(), Arc::clone(&certificate), sender);
+        Ok(Replica { certificate, status, upkeep: tokio::spawn(upkeep) })
     }
 
     /// Applies the webhook configuration as an installation does: without any caBundle of ours.
@@ -163,11 +141,7 @@ impl<'a> Stage<'a> {
             ],
         });
         self.configurations()
-            .patch(
-                &self.namespace,
-                &PatchParams::apply("installer"),
-                &Patch::Apply(configuration),
-            )
+            .patch(&self.namespace, &PatchParams::apply("installer"), &Patch::Apply(configuration))
             .await?;
         Ok(())
     }
@@ -185,10 +159,7 @@ impl<'a> Stage<'a> {
     pub(crate) async fn create_reviewed(&self, name: &str) -> Result<ConfigMap> {
         let map = json!({"metadata": {"name": name, "labels": {"reviewed": "true"}}});
         let map = serde_json::from_value(map)?;
-        Ok(self
-            .api::<ConfigMap>()
-            .create(&PostParams::default(), &map)
-            .await?)
+        Ok(self.api::<ConfigMap>().create(&PostParams::default(), &map).await?)
     }
 
     pub(crate) fn secrets(&self) -> Api<Secret> {
