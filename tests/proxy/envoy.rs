@@ -8,6 +8,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
+use crate::app_probe::app_probes;
 use crate::bootstrap::{Families, Pod, bootstrap};
 
 /// Writes the bootstrap and becomes Envoy; returns only when that fails.
@@ -22,6 +23,10 @@ pub(crate) fn become_envoy(flags: &[&str]) -> Result<()> {
         } else {
             Families::Ipv4
         },
+        app_probes: match env::var("ISTIO_KUBE_APP_PROBERS") {
+            Ok(probes) => app_probes(&probes)?,
+            Err(_) => Vec::new(),
+        },
     };
     let path = Path::new(FOLDER).join("envoy.json");
     fs::write(&path, format!("{:#}", bootstrap(&pod)))
@@ -29,6 +34,8 @@ pub(crate) fn become_envoy(flags: &[&str]) -> Result<()> {
     let mut envoy = Command::new("envoy");
     envoy.arg("--config-path").arg(&path);
     envoy.args(["--disable-hot-restart", "--concurrency", "2"]);
+    // The connections that it logs are looked for soon.
+    envoy.args(["--file-flush-interval-msec", "100"]);
     for (flag, envoy_flag) in LOG_FLAGS {
         if let Some(level) = flags.iter().find_map(|given| value_of(given, flag)) {
             envoy.args([envoy_flag, level]);
@@ -44,7 +51,5 @@ fn value_of<'a>(given: &'a str, flag: &str) -> Option<&'a str> {
 /// The injected container mounts it, so it can be written to.
 const FOLDER: &str = "/etc/istio/proxy";
 
-const LOG_FLAGS: [(&str, &str); 2] = [
-    ("--proxyLogLevel", "--log-level"),
-    ("--proxyComponentLogLevel", "--component-log-level"),
-];
+const LOG_FLAGS: [(&str, &str); 2] =
+    [("--proxyLogLevel", "--log-level"), ("--proxyComponentLogLevel", "--component-log-level")];

@@ -4,6 +4,7 @@
 //! sidecar …` becomes Envoy with a static bootstrap, `request … POST drain`
 //! drains it.
 
+mod app_probe;
 mod bootstrap;
 mod drain;
 mod envoy;
@@ -28,7 +29,9 @@ fn run(args: &[String]) -> Result<()> {
     match words.as_slice() {
         ["proxy", "sidecar", flags @ ..] => envoy::become_envoy(flags),
         ["request", .., "POST", "drain"] => drain::drain(),
-        _ => bail!("unknown arguments {args:?}; known are `proxy sidecar …` and `request … POST drain`"),
+        _ => bail!(
+            "unknown arguments {args:?}; known are `proxy sidecar …` and `request … POST drain`"
+        ),
     }
 }
 

@@ -73,9 +73,11 @@ pub(crate) fn remove(node: &Path) -> Result<()> {
 }
 
 fn free_range(routes: &str) -> Result<Bridge> {
-    let taken = |second: u8| routes.split_whitespace().any(|word| {
-        word.starts_with(&format!("10.{second}.")) || word == "10.0.0.0/8"
-    });
+    let taken = |second: u8| {
+        routes
+            .split_whitespace()
+            .any(|word| word.starts_with(&format!("10.{second}.")) || word == "10.0.0.0/8")
+    };
     match (200..=249).find(|second| !taken(*second)) {
         Some(second) => Ok(Bridge { network: [10, second] }),
         None => bail!("no free private range for the pods between 10.200.0.0 and 10.249.0.0"),

@@ -38,7 +38,8 @@ impl Containerd {
             &programs.system("containerd")?,
             [Path::new("--config"), &config],
         )?;
-        process.wait_until("containerd answers", PATIENCE, || ctr(&socket, &["version".as_ref()]))?;
+        process
+            .wait_until("containerd answers", PATIENCE, || ctr(&socket, &["version".as_ref()]))?;
         Ok(Self { process, socket })
     }
 

@@ -110,7 +110,8 @@ const NO_SUCH_NAME: u8 = 3;
 mod tests {
     use super::*;
 
-    const QUERY: &[u8] = b"\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x03Web\x00\x00\x01\x00\x01";
+    const QUERY: &[u8] =
+        b"\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x03Web\x00\x00\x01\x00\x01";
 
     #[test]
     fn a_known_name_is_answered_with_its_address() {

@@ -37,8 +37,7 @@ pub fn get(server: SocketAddr, path: &str) -> Result<Response> {
         Ok(answer)
     };
     let answer = attempt().with_context(|| format!("GET http://{server}{path}"))?;
-    parse(&answer)
-        .with_context(|| format!("GET http://{server}{path}: not an HTTP answer"))
+    parse(&answer).with_context(|| format!("GET http://{server}{path}: not an HTTP answer"))
 }
 
 fn parse(answer: &[u8]) -> Option<Response> {

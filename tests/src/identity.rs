@@ -43,11 +43,11 @@ impl Identity {
 
     /// The API server's `--token-auth-file` with all clients.
     pub(crate) fn token_file(secret: &str) -> String {
-        let line = |identity: &Identity| {
+        let lines = ALL.map(|identity| {
             let (token, user, group) = (identity.token(secret), identity.user(), identity.group());
             format!("{token},{user},{user},{group}\n")
-        };
-        ALL.iter().map(line).collect()
+        });
+        lines.concat()
     }
 
     fn token(self, secret: &str) -> String {
@@ -79,7 +79,7 @@ pub(crate) fn new_secret() -> Result<String> {
     File::open("/dev/urandom")
         .and_then(|mut random| random.read_exact(&mut bytes))
         .context("reading /dev/urandom")?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(format!("{:032x}", u128::from_be_bytes(bytes)))
 }
 
 /// Where the API server answers, and what each side proves itself by.

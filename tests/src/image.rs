@@ -58,7 +58,7 @@ impl Image {
 
     /// With a program and the shared libraries that it needs here.
     pub fn program(mut self, at: &str, from: &Path) -> Result<Self> {
-        for library in shared_libraries(from)? {
+        for library in shared_libraries(from) {
             let library_at = library.to_string_lossy().into_owned();
             if !self.has(&library_at) {
                 self = self.file(&library_at, &library)?;
@@ -143,16 +143,14 @@ impl Image {
 }
 
 /// What the loader would open for a program; nothing for a static one.
-fn shared_libraries(program: &Path) -> Result<Vec<PathBuf>> {
+fn shared_libraries(program: &Path) -> Vec<PathBuf> {
     // It fails for a program that is not dynamic, and says so on its standard error.
-    let Ok(listing) = run("ldd", [program]) else {
-        return Ok(Vec::new());
-    };
-    Ok(libraries_in(&listing))
+    run("ldd", [program]).map_or_else(|_| Vec::new(), |listing| libraries_in(&listing))
 }
 
 fn libraries_in(listing: &str) -> Vec<PathBuf> {
-    let path_of = |line: &str| line.split_whitespace().find(|word| word.starts_with('/')).map(PathBuf::from);
+    let path_of =
+        |line: &str| line.split_whitespace().find(|word| word.starts_with('/')).map(PathBuf::from);
     listing.lines().filter_map(path_of).collect()
 }
 
@@ -179,13 +177,18 @@ fn digest(path: &Path) -> Result<String> {
     let mut context = ring::digest::Context::new(&ring::digest::SHA256);
     let mut buffer = vec![0; BUFFER];
     loop {
-        let length = reader.read(&mut buffer).with_context(|| format!("reading {}", path.display()))?;
+        let length =
+            reader.read(&mut buffer).with_context(|| format!("reading {}", path.display()))?;
         if length == 0 {
             break;
         }
         context.update(&buffer[..length]);
     }
-    Ok(context.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hex(context.finish().as_ref()))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
 }
 
 const BUFFER: usize = 1 << 16;
@@ -208,7 +211,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("hello");
         fs::write(&file, "hello").unwrap();
-        let image = Image::new("docker.io/library/hello:1", &["/hello"]).file("/hello", &file).unwrap();
+        let image =
+            Image::new("docker.io/library/hello:1", &["/hello"]).file("/hello", &file).unwrap();
         let digests = ["a", "b"].map(|name| {
             let layer = folder.path().join(name);
             image.write_layer(&layer).unwrap();

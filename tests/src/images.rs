@@ -40,7 +40,8 @@ pub fn proxy(programs: &Programs, agent: &Path) -> Result<Image> {
 pub fn busybox(programs: &Programs) -> Result<Image> {
     let mut image = Image::new("docker.io/library/busybox:1.37", &[])
         .program("/bin/busybox", &programs.system("busybox")?)?;
-    for applet in ["cat", "echo", "env", "httpd", "id", "ls", "mkdir", "nc", "sh", "sleep", "wget"] {
+    for applet in ["cat", "echo", "env", "httpd", "id", "ls", "mkdir", "nc", "sh", "sleep", "wget"]
+    {
         image = image.link(&format!("/bin/{applet}"), "busybox");
     }
     Ok(image)

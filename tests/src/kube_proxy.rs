@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, ensure};
 
 use crate::bridge::Bridge;
 use crate::http;
@@ -13,7 +13,7 @@ use crate::programs::Programs;
 use crate::run_folder::RunFolder;
 use crate::tool::run;
 
-/// A running kube-proxy that writes nf_tables.
+/// A running kube-proxy that writes `nf_tables`.
 #[derive(Debug)]
 pub(crate) struct KubeProxy {
     process: Process,
@@ -48,7 +48,8 @@ impl KubeProxy {
         )?;
         process.wait_until("kube-proxy has written its rules", PATIENCE, || {
             http::get(([127, 0, 0, 1], health_port).into(), "/livez")?.expect_ok()?;
-            if tables()?.is_empty() { bail!("there is no table yet") } else { Ok(()) }
+            ensure!(!tables()?.is_empty(), "there is no table yet");
+            Ok(())
         })?;
         Ok(Self { process })
     }
@@ -61,7 +62,8 @@ impl KubeProxy {
 /// The families in which kube-proxy's table exists on this machine.
 pub(crate) fn tables() -> Result<Vec<&'static str>> {
     let tables = run("nft", ["list", "tables"])?;
-    let exists = |family: &&str| tables.lines().any(|line| line == format!("table {family} {TABLE}"));
+    let exists =
+        |family: &&str| tables.lines().any(|line| line == format!("table {family} {TABLE}"));
     Ok(["ip", "ip6"].into_iter().filter(exists).collect())
 }
 

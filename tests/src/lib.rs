@@ -21,6 +21,7 @@ pub mod namespace;
 mod port;
 mod process;
 pub mod programs;
+pub mod proxy;
 mod remains;
 pub mod run_folder;
 mod tool;

@@ -45,6 +45,12 @@ impl<'a> Namespace<'a> {
         &self.name
     }
 
+    /// Deletes the namespace, with all that runs in it. A story that fails leaves
+    /// its namespace for whoever looks into the failure.
+    pub fn delete(self) -> Result<()> {
+        self.cluster.kubectl().must(["delete", "namespace", &self.name, "--wait=false"]).map(drop)
+    }
+
     /// Runs kubectl in this namespace; that it failed is an error.
     pub fn kubectl(&self, args: &[&str]) -> Result<String> {
         self.cluster.kubectl().must(self.here(args))
@@ -66,9 +72,12 @@ impl<'a> Namespace<'a> {
         serde_json::from_str(&text).with_context(|| format!("reading {object}"))
     }
 
-    /// Waits until a Deployment has all its replicas available.
+    /// Waits until all the replicas of a Deployment are available, and of no other
+    /// than its newest pod template.
     pub fn wait_until_available(&self, deployment: &str) -> Result<()> {
-        self.wait_for("condition=Available", &format!("deployment/{deployment}"))
+        let patience = format!("--timeout={}s", PATIENCE.as_secs());
+        let object = format!("deployment/{deployment}");
+        self.explained(self.kubectl(&["rollout", "status", &object, &patience]))
     }
 
     /// Waits for a condition in kubectl's words, as `condition=Ready` of `pod/client`.
@@ -77,14 +86,16 @@ impl<'a> Namespace<'a> {
     pub fn wait_for(&self, condition: &str, object: &str) -> Result<()> {
         let condition = format!("--for={condition}");
         let patience = format!("--timeout={}s", PATIENCE.as_secs());
-        let waited = self.kubectl(&["wait", &condition, object, &patience]);
-        match waited {
-            Ok(_) => Ok(()),
-            Err(error) => {
-                let pods = self.kubectl(&["describe", "pods"]).unwrap_or_default();
-                bail!("{error:#}\n{pods}")
-            }
-        }
+        self.explained(self.kubectl(&["wait", &condition, object, &patience]))
+    }
+
+    fn explained(&self, waited: Result<String>) -> Result<()> {
+        let Err(error) = waited else {
+            return Ok(());
+        };
+        let pods = self.kubectl(&["describe", "pods"]).unwrap_or_default();
+        let events = self.kubectl(&["get", "events"]).unwrap_or_default();
+        bail!("{error:#}\n{pods}\n{events}")
     }
 
     /// The pods with a label (`key=value`) that are not on their way out.

@@ -115,8 +115,8 @@ pub(crate) fn kill_recorded(node: &Path) -> Result<()> {
     };
     for entry in records {
         let path = entry.context("listing recorded processes")?.path();
-        let text = fs::read_to_string(&path)
-            .with_context(|| format!("reading {}", path.display()))?;
+        let text =
+            fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
         let Some(record) = Record::parse(&text) else {
             continue;
         };

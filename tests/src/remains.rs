@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use rustix::mount::{UnmountFlags, unmount};
 
 use crate::run_folder::RunFolder;
@@ -70,7 +70,8 @@ fn clear_cgroups() -> Result<()> {
                 remove_cgroups(top)?;
             }
         }
-        if left > 0 { bail!("{left} processes are left") } else { Ok(()) }
+        ensure!(left == 0, "{left} processes are left");
+        Ok(())
     })
 }
 

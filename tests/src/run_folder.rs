@@ -47,9 +47,9 @@ impl RunFolder {
             fs::create_dir_all(&folder)
                 .with_context(|| format!("creating {}", folder.display()))?;
         }
-        let new = FOLDERS_WITHOUT_OPTION.iter().filter(|folder| !Path::new(folder).exists());
-        let new: String = new.map(|folder| format!("{folder}\n")).collect();
-        self.write(NEW_FOLDERS, new).map(drop)
+        let is_new = |folder: &&str| !Path::new(folder).exists();
+        let new: Vec<&str> = FOLDERS_WITHOUT_OPTION.into_iter().filter(is_new).collect();
+        self.write(NEW_FOLDERS, new.join("\n")).map(drop)
     }
 
     /// A folder below `node/`, created.

@@ -1,0 +1,49 @@
+//! What the Envoy of a pod tells of itself.
+
+use std::net::IpAddr;
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use crate::http;
+use crate::namespace::address_of;
+
+/// The connections that one Envoy has taken so far, by its own statistics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Connections {
+    /// On the virtual inbound listener.
+    pub inbound: u64,
+    /// On the virtual outbound listener.
+    pub outbound: u64,
+}
+
+/// Asks the Envoy of a pod for its statistics, on the port that is never captured.
+pub fn connections(pod: &Value) -> Result<Connections> {
+    let address: IpAddr = address_of(pod)?;
+    let page = http::get((address, STATISTICS_PORT).into(), "/stats/prometheus")?.expect_ok()?;
+    let count = |direction: &str| {
+        count_in(&page, direction).with_context(|| format!("Envoy has no count of {direction}"))
+    };
+    Ok(Connections { inbound: count("inbound")?, outbound: count("outbound")? })
+}
+
+fn count_in(page: &str, direction: &str) -> Option<u64> {
+    let series = format!("envoy_tcp_downstream_cx_total{{envoy_tcp_prefix=\"{direction}\"}} ");
+    page.lines().find_map(|line| line.strip_prefix(&series))?.trim().parse().ok()
+}
+
+const STATISTICS_PORT: u16 = 15090;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_count_is_found_by_its_direction() {
+        let page = "# TYPE envoy_tcp_downstream_cx_total counter\n\
+            envoy_tcp_downstream_cx_total{envoy_tcp_prefix=\"inbound\"} 2\n\
+            envoy_tcp_downstream_cx_total{envoy_tcp_prefix=\"outbound\"} 13\n";
+        assert_eq!(count_in(page, "outbound"), Some(13));
+        assert_eq!(count_in(page, "sideways"), None);
+    }
+}

@@ -1,0 +1,32 @@
+//! istio-init and the proxy in pods that nobody injected.
+
+use anyhow::Result;
+use e2e::namespace::name_of;
+use e2e::proxy::{Connections, connections};
+
+use crate::stage::Stage;
+
+pub(crate) fn a_pod_written_by_hand_is_captured(stage: &Stage) -> Result<()> {
+    let captured = stage.cluster()?.namespace("captured", &[])?;
+    for (name, command) in [("server", SERVER), ("client", CLIENT)] {
+        captured.apply(
+            &include_str!("captured.yaml").replace("<pod>", name).replace("<command>", command),
+        )?;
+        captured.wait_for("condition=Ready", &format!("pod/{name}"))?;
+    }
+    let (server, client) = (captured.pod("app=server")?, captured.pod("app=client")?);
+    assert_eq!(connections(&client)?, Connections { inbound: 0, outbound: 0 });
+
+    let page = captured.exec("client", "app", &["wget", "-q", "-O", "-", "http://server/"])?;
+
+    assert_eq!(page, "hello\n");
+    assert_eq!(connections(&client)?, Connections { inbound: 0, outbound: 1 });
+    assert_eq!(connections(&server)?, Connections { inbound: 1, outbound: 0 });
+    let log = captured.logs(name_of(&server), "istio-init")?;
+    assert!(!log.contains("error"), "{log}");
+    captured.delete()
+}
+
+const SERVER: &str =
+    "mkdir /tmp/www; echo hello >/tmp/www/index.html; exec httpd -f -p 8080 -h /tmp/www";
+const CLIENT: &str = "trap exit TERM; sleep infinity & wait";

@@ -1,0 +1,24 @@
+//! `kubectl apply -f install.yaml`.
+
+use anyhow::Result;
+
+use crate::stage::Stage;
+
+pub(crate) fn the_injector_becomes_ready_and_trusted(stage: &Stage) -> Result<()> {
+    let cluster = stage.cluster_with_injector()?;
+    let system = cluster.existing_namespace("istio-system");
+    let replicas = system.pods("app=sidecar-injector")?;
+    assert_eq!(replicas.len(), 2, "replicas of the injector");
+
+    // With failurePolicy Fail, a webhook that is not trusted lets no pod through.
+    let asked = cluster.namespace("asked", &["istio-injection=enabled"])?;
+    let reviewed = asked.kubectl(&[
+        "run",
+        "probe",
+        "--image=busybox:1.37",
+        "--dry-run=server",
+        "--output=jsonpath={.spec.initContainers[*].name}",
+    ])?;
+    assert_eq!(reviewed, "istio-init istio-proxy");
+    asked.delete()
+}

@@ -1,0 +1,49 @@
+//! The stories on a real cluster: one node for all of them, a namespace for each.
+//!
+//! They run one after the other, in this order, on the main thread: the node
+//! lives as long as the thread that started it.
+
+mod by_hand;
+mod capture;
+mod injection;
+mod install;
+mod node;
+mod replacement;
+mod stage;
+mod traffic;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use libtest_mimic::{Arguments, Failed, Trial};
+
+use stage::Stage;
+
+fn main() -> Result<ExitCode> {
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads = Some(1);
+    let stage = Arc::new(Stage::default());
+    let trials = STORIES.iter().map(|(name, story)| {
+        let stage = Arc::clone(&stage);
+        let tell = move || story(&stage).map_err(|error| Failed::from(format!("{error:#}")));
+        Trial::test(*name, tell)
+    });
+    let conclusion = libtest_mimic::run(&arguments, trials.collect());
+    let stage = Arc::into_inner(stage).context("a story still holds the cluster")?;
+    stage.take_down(conclusion.has_failed())?;
+    Ok(conclusion.exit_code())
+}
+
+type Story = fn(&Stage) -> Result<()>;
+
+const STORIES: [(&str, Story); 8] = [
+    ("a_deployment_answers_by_its_service", node::a_deployment_answers_by_its_service),
+    ("a_pod_written_by_hand_is_captured", capture::a_pod_written_by_hand_is_captured),
+    ("the_injector_becomes_ready_and_trusted", install::the_injector_becomes_ready_and_trusted),
+    ("a_labelled_namespace_gets_sidecars", injection::a_labelled_namespace_gets_sidecars),
+    ("a_pod_that_opts_out_stays_plain", injection::a_pod_that_opts_out_stays_plain),
+    ("both_envoys_count_what_is_captured", traffic::both_envoys_count_what_is_captured),
+    ("by_hand_equals_automatic", by_hand::by_hand_equals_automatic),
+    ("no_pod_comes_up_without_its_sidecar", replacement::no_pod_comes_up_without_its_sidecar),
+];

@@ -1,0 +1,79 @@
+//! What the stories share: the node, and the injector installed on it.
+
+use std::env;
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+use e2e::cluster::Cluster;
+use e2e::programs::{Programs, repository};
+use e2e::{images, wait};
+
+/// Starts and installs when a story first needs it, once.
+#[derive(Default)]
+pub(crate) struct Stage {
+    cluster: OnceLock<Result<Cluster, String>>,
+    installed: OnceLock<Result<(), String>>,
+}
+
+impl Stage {
+    /// The cluster, as it comes.
+    pub(crate) fn cluster(&self) -> Result<&Cluster> {
+        once(&self.cluster, || {
+            let programs = Programs::find()?;
+            let agent = Path::new(env!("CARGO_BIN_EXE_pilot-agent"));
+            Cluster::start(&programs, &images::all(&programs, agent)?)
+        })
+    }
+
+    /// The cluster with `manifests/install.yaml` applied and the webhook at work.
+    pub(crate) fn cluster_with_injector(&self) -> Result<&Cluster> {
+        let cluster = self.cluster()?;
+        once(&self.installed, || install(cluster))?;
+        Ok(cluster)
+    }
+
+    /// Takes the node down. After a failure it first waits for the reader of the
+    /// failure, when `OUTRIGGER_HOLD` asks for that.
+    pub(crate) fn take_down(self, failed: bool) -> Result<()> {
+        let Some(Ok(cluster)) = self.cluster.into_inner() else {
+            return Ok(());
+        };
+        if failed && env::var_os("OUTRIGGER_HOLD").is_some() {
+            let kubeconfig = cluster.kubectl().kubeconfig().display();
+            eprintln!("the node is held: export KUBECONFIG={kubeconfig}; Enter takes it down");
+            io::stdin().read_line(&mut String::new()).context("waiting for Enter")?;
+        }
+        cluster.stop().context("taking the cluster down")
+    }
+}
+
+/// A file of the repository, as text.
+pub(crate) fn manifest(path: &str) -> Result<String> {
+    let path = repository().join("manifests").join(path);
+    fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))
+}
+
+fn install(cluster: &Cluster) -> Result<()> {
+    cluster.apply(&manifest("install.yaml")?)?;
+    cluster.existing_namespace("istio-system").wait_until_available("sidecar-injector")?;
+    let configuration = "mutatingwebhookconfiguration/istio-sidecar-injector";
+    let bundles = "--output=jsonpath={.webhooks[*].clientConfig.caBundle}";
+    wait::until("every entry of the webhook has its caBundle", PATIENCE, || {
+        let found = cluster.kubectl().must(["get", configuration, bundles])?;
+        let count = found.split_whitespace().count();
+        if count == ENTRIES { Ok(()) } else { bail!("{count} of {ENTRIES} have one") }
+    })
+}
+
+fn once<T>(cell: &OnceLock<Result<T, String>>, make: impl FnOnce() -> Result<T>) -> Result<&T> {
+    let made = cell.get_or_init(|| make().map_err(|error| format!("{error:#}")));
+    made.as_ref().map_err(|error| anyhow!("{error}"))
+}
+
+/// Istio's entries of the default revision.
+const ENTRIES: usize = 4;
+const PATIENCE: Duration = Duration::from_secs(60);
