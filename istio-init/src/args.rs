@@ -63,10 +63,7 @@ impl Args {
             .iter()
             .map(|spec| {
                 let typed = match matches.get_one::<String>(spec.long) {
-                    Some(text) => Typed {
-                        text: text.clone(),
-                        source: Source::Flag(spec.flag),
-                    },
+                    Some(text) => Typed { text: text.clone(), source: Source::Flag(spec.flag) },
                     None => without_command_line(spec, environment, &mut ignored),
                 };
                 (spec.flag, typed)
@@ -76,11 +73,7 @@ impl Args {
             .into_iter()
             .filter_map(|variable| Some((variable, environment.get(variable.name())?.clone())))
             .collect();
-        Ok(Self {
-            flags,
-            variables,
-            ignored,
-        })
+        Ok(Self { flags, variables, ignored })
     }
 
     /// The text of a flag.
@@ -118,27 +111,20 @@ pub fn command() -> Command {
              Exit codes: 0 done, 1 refused or failed, 2 wrong usage.",
         )
         .args_override_self(true);
-    FLAGS
-        .iter()
-        .fold(command, |command, spec| command.arg(argument(spec)))
+    FLAGS.iter().fold(command, |command, spec| command.arg(argument(spec)))
 }
 
 fn argument(spec: &'static Spec) -> Arg {
     let mut help = spec.help.to_owned();
     if let [variables @ .., last] = spec.variables {
-        let names: Vec<&str> = std::iter::once(last)
-            .chain(variables.iter().rev())
-            .copied()
-            .collect();
+        let names: Vec<&str> =
+            std::iter::once(last).chain(variables.iter().rev()).copied().collect();
         help = format!("{help} [env: {}]", names.join(", "));
     }
     if !spec.default.is_empty() && spec.kind != Kind::Bool {
         help = format!("{help} [default: {}]", spec.default);
     }
-    let arg = Arg::new(spec.long)
-        .long(spec.long)
-        .help(help)
-        .action(ArgAction::Set);
+    let arg = Arg::new(spec.long).long(spec.long).help(help).action(ArgAction::Set);
     let arg = match spec.short {
         Some(short) => arg.short(short),
         None => arg,
@@ -155,9 +141,7 @@ fn argument(spec: &'static Spec) -> Arg {
             .default_missing_value("true")
             .value_name("true|false")
     } else {
-        arg.num_args(1)
-            .allow_hyphen_values(true)
-            .value_name("VALUE")
+        arg.num_args(1).allow_hyphen_values(true).value_name("VALUE")
     }
 }
 
@@ -172,20 +156,14 @@ fn without_command_line(
         };
         match reads_as(spec.kind, text) {
             Ok(()) => {
-                return Typed {
-                    text: text.clone(),
-                    source: Source::Variable(name),
-                };
+                return Typed { text: text.clone(), source: Source::Variable(name) };
             }
             Err(expected) => {
                 ignored.push(format!("{name}: `{text}` is ignored: expected {expected}"));
             }
         }
     }
-    Typed {
-        text: spec.default.to_owned(),
-        source: Source::Default(spec.flag),
-    }
+    Typed { text: spec.default.to_owned(), source: Source::Default(spec.flag) }
 }
 
 fn reads_as(kind: Kind, text: &str) -> Result<(), &'static str> {
@@ -236,17 +214,12 @@ mod tests {
     use super::*;
 
     fn parse(line: &[&str], environment: &[(&str, &str)]) -> Args {
-        let words = std::iter::once("istio-init")
-            .chain(line.iter().copied())
-            .map(OsString::from);
+        let words = std::iter::once("istio-init").chain(line.iter().copied()).map(OsString::from);
         Args::parse(words, &env(environment)).expect("usage")
     }
 
     fn env(pairs: &[(&str, &str)]) -> Environment {
-        pairs
-            .iter()
-            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
-            .collect()
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
     }
 
     fn text(line: &[&str], environment: &[(&str, &str)], flag: Flag) -> String {
@@ -270,13 +243,7 @@ mod tests {
 
     #[test]
     fn short_flags_come_in_every_spelling_of_go() {
-        for line in [
-            &["-p", "1"][..],
-            &["-p1"],
-            &["-p=1"],
-            &["-np1"],
-            &["-p", "9", "-p", "1"],
-        ] {
+        for line in [&["-p", "1"][..], &["-p1"], &["-p=1"], &["-np1"], &["-p", "9", "-p", "1"]] {
             assert_eq!(text(line, &[], Flag::EnvoyPort), "1", "{line:?}");
         }
         for spec in FLAGS.iter().filter(|spec| spec.kind == Kind::Text) {
@@ -287,10 +254,7 @@ mod tests {
 
     #[test]
     fn empty_and_dashed_values_are_values() {
-        assert_eq!(
-            text(&["-x", "", "-p", "1"], &[], Flag::ServiceExcludeCidr),
-            ""
-        );
+        assert_eq!(text(&["-x", "", "-p", "1"], &[], Flag::ServiceExcludeCidr), "");
         assert_eq!(text(&["-x", "-b"], &[], Flag::ServiceExcludeCidr), "-b");
     }
 
@@ -305,22 +269,14 @@ mod tests {
 
     #[test]
     fn the_subcommand_of_istio_is_skipped_once() {
-        assert_eq!(
-            text(&["istio-iptables", "-p", "1"], &[], Flag::EnvoyPort),
-            "1"
-        );
+        assert_eq!(text(&["istio-iptables", "-p", "1"], &[], Flag::EnvoyPort), "1");
         let words = ["istio-init", "istio-iptables", "istio-iptables"].map(OsString::from);
         assert!(Args::parse(words, &Environment::new()).is_err());
     }
 
     #[test]
     fn unknown_flags_and_bad_switches_are_usage_errors() {
-        for line in [
-            &["--no-such"][..],
-            &["-y"],
-            &["--dry-run=yes"],
-            &["--probe-timeout=5"],
-        ] {
+        for line in [&["--no-such"][..], &["-y"], &["--dry-run=yes"], &["--probe-timeout=5"]] {
             let words = std::iter::once("istio-init").chain(line.iter().copied());
             let error = Args::parse(words.map(OsString::from), &Environment::new()).unwrap_err();
             assert_eq!(error.exit_code(), 2, "{line:?}");
@@ -355,14 +311,7 @@ mod tests {
 
     #[test]
     fn set_but_empty_counts_as_set() {
-        assert_eq!(
-            text(
-                &[],
-                &[("INBOUND_CAPTURE_PORT", "")],
-                Flag::InboundCapturePort
-            ),
-            ""
-        );
+        assert_eq!(text(&[], &[("INBOUND_CAPTURE_PORT", "")], Flag::InboundCapturePort), "");
     }
 
     #[test]
@@ -371,10 +320,7 @@ mod tests {
         assert!(!args.is_on(Flag::DryRun));
         assert_eq!(args.flag(Flag::ProbeTimeout).text, "5s");
         assert_eq!(args.ignored.len(), 2);
-        assert_eq!(
-            args.ignored[0],
-            "DRY_RUN: `yes` is ignored: expected true or false"
-        );
+        assert_eq!(args.ignored[0], "DRY_RUN: `yes` is ignored: expected true or false");
     }
 
     #[test]

@@ -17,10 +17,7 @@ pub struct Cidr {
 impl Cidr {
     /// The range of this one address.
     pub fn host(address: IpAddr) -> Self {
-        Self {
-            address,
-            length: Family::of(address).address_bits(),
-        }
+        Self { address, length: Family::of(address).address_bits() }
     }
 
     /// The address as typed, host bits included.
@@ -44,11 +41,7 @@ impl Cidr {
             IpAddr::V4(v4) => v4.octets().to_vec(),
             IpAddr::V6(v6) => v6.octets().to_vec(),
         };
-        address
-            .iter()
-            .zip(self.mask())
-            .map(|(byte, mask)| byte & mask)
-            .collect()
+        address.iter().zip(self.mask()).map(|(byte, mask)| byte & mask).collect()
     }
 
     /// The mask of the bits that count, in network order.
@@ -128,10 +121,7 @@ mod tests {
     fn host_bits_are_allowed_and_masked() {
         assert_eq!(cidr("10.1.2.3/8").to_string(), "10.0.0.0/8");
         assert_eq!(cidr("10.1.2.3/8").address().to_string(), "10.1.2.3");
-        assert_eq!(
-            cidr("fd00:ffff:8001::1/33").to_string(),
-            "fd00:ffff:8000::/33"
-        );
+        assert_eq!(cidr("fd00:ffff:8001::1/33").to_string(), "fd00:ffff:8000::/33");
         assert_eq!(cidr("1.2.3.4/0").mask(), [0; 4]);
         assert_eq!(cidr("1.2.3.4/32").mask(), [255; 4]);
         assert_eq!(cidr("1.2.3.4/9").mask(), [255, 128, 0, 0]);
@@ -146,16 +136,9 @@ mod tests {
 
     #[test]
     fn what_go_refuses_is_refused() {
-        for text in [
-            "",
-            "*",
-            "10.0.0.1",
-            " 10.0.0.0/8",
-            "10.0.0.0/33",
-            "10.0.0.0/08",
-            "10.0.0.0/+8",
-            "/8",
-        ] {
+        for text in
+            ["", "*", "10.0.0.1", " 10.0.0.0/8", "10.0.0.0/33", "10.0.0.0/08", "10.0.0.0/+8", "/8"]
+        {
             assert!(text.parse::<Cidr>().is_err(), "{text}");
         }
         let fault = "10.0.0.1".parse::<Cidr>().unwrap_err();

@@ -53,10 +53,7 @@ enum Failure {
     #[error(transparent)]
     Usage(#[from] clap::Error),
     #[error("cannot read {file}: {source}")]
-    Accounts {
-        file: &'static str,
-        source: io::Error,
-    },
+    Accounts { file: &'static str, source: io::Error },
     #[error(transparent)]
     Invalid(#[from] Invalid),
     #[error(transparent)]
@@ -81,22 +78,12 @@ fn run(
     let (config, warnings) = Config::read(&args, &surroundings()?)?;
     warn_of(&warnings);
     let plan = plan(&config);
-    if dry_run {
-        print(&nft::script(&plan))
-    } else {
-        Ok(kernel::apply(&plan)?)
-    }
+    if dry_run { print(&nft::script(&plan)) } else { Ok(kernel::apply(&plan)?) }
 }
 
 fn surroundings() -> Result<Surroundings, Failure> {
-    let accounts = Accounts {
-        passwd: read("/etc/passwd")?,
-        group: read("/etc/group")?,
-    };
-    Ok(Surroundings {
-        addresses: kernel::addresses()?,
-        accounts,
-    })
+    let accounts = Accounts { passwd: read("/etc/passwd")?, group: read("/etc/group")? };
+    Ok(Surroundings { addresses: kernel::addresses()?, accounts })
 }
 
 /// The file's text; empty where there is no such file, as in an image without accounts.
@@ -109,9 +96,7 @@ fn read(file: &'static str) -> Result<String, Failure> {
 }
 
 fn print(text: &str) -> Result<(), Failure> {
-    io::stdout()
-        .write_all(text.as_bytes())
-        .map_err(Failure::Output)
+    io::stdout().write_all(text.as_bytes()).map_err(Failure::Output)
 }
 
 fn warn_of(warnings: &[String]) {

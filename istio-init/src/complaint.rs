@@ -25,19 +25,13 @@ pub struct Fault {
 impl Fault {
     /// A fault without advice.
     pub fn new(reason: impl Into<String>) -> Self {
-        Self {
-            reason: reason.into(),
-            hint: None,
-        }
+        Self { reason: reason.into(), hint: None }
     }
 
     /// The same fault with advice.
     #[must_use]
     pub fn hint(self, hint: impl Into<String>) -> Self {
-        Self {
-            hint: Some(hint.into()),
-            ..self
-        }
+        Self { hint: Some(hint.into()), ..self }
     }
 }
 

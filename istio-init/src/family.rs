@@ -15,11 +15,7 @@ pub enum Family {
 impl Family {
     /// The family of an address.
     pub fn of(address: IpAddr) -> Self {
-        if address.is_ipv4() {
-            Self::V4
-        } else {
-            Self::V6
-        }
+        if address.is_ipv4() { Self::V4 } else { Self::V6 }
     }
 
     /// How many bits an address has.

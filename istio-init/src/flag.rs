@@ -155,16 +155,7 @@ const fn row(
     (kind, support): (Kind, Support),
     help: &'static str,
 ) -> Spec {
-    Spec {
-        flag,
-        long,
-        short,
-        variables,
-        default,
-        kind,
-        support,
-        help,
-    }
+    Spec { flag, long, short, variables, default, kind, support, help }
 }
 
 const TEXT: (Kind, Support) = (Kind::Text, Support::Built);

@@ -18,10 +18,7 @@ pub struct InterfaceName {
 impl InterfaceName {
     /// The loopback interface.
     pub fn loopback() -> Self {
-        Self {
-            name: "lo".to_owned(),
-            is_prefix: false,
-        }
+        Self { name: "lo".to_owned(), is_prefix: false }
     }
 
     /// The name, or the part that all names share.
@@ -36,11 +33,7 @@ impl InterfaceName {
 
     /// Whether an interface of this name is meant.
     pub fn matches(&self, name: &str) -> bool {
-        if self.is_prefix {
-            name.starts_with(&self.name)
-        } else {
-            name == self.name
-        }
+        if self.is_prefix { name.starts_with(&self.name) } else { name == self.name }
     }
 }
 
@@ -63,18 +56,14 @@ impl FromStr for InterfaceName {
             return Err(not_a_name().hint(format!("the kernel's limit is {LONGEST} characters")));
         }
         let mut bytes = name.bytes();
-        let starts_well = bytes
-            .next()
-            .is_some_and(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        let starts_well =
+            bytes.next().is_some_and(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
         if !starts_well
             || !bytes.all(|byte| byte.is_ascii_alphanumeric() || b"_.-@".contains(&byte))
         {
             return Err(not_a_name().hint("use letters, digits and `_ . - @`, such as eth0"));
         }
-        Ok(Self {
-            name: name.to_owned(),
-            is_prefix,
-        })
+        Ok(Self { name: name.to_owned(), is_prefix })
     }
 }
 

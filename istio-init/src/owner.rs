@@ -52,9 +52,7 @@ impl Accounts {
 
     /// The group with this number or this name.
     pub fn group(&self, text: &str) -> Result<Gid, Fault> {
-        named(&self.group, text)
-            .map(Gid)
-            .map_or_else(|| text.parse(), Ok)
+        named(&self.group, text).map(Gid).map_or_else(|| text.parse(), Ok)
     }
 }
 
@@ -62,9 +60,7 @@ impl FromStr for Uid {
     type Err = Fault;
 
     fn from_str(text: &str) -> Result<Self, Fault> {
-        number(text)
-            .map(Self)
-            .ok_or_else(|| no_such(text, "user", "/etc/passwd"))
+        number(text).map(Self).ok_or_else(|| no_such(text, "user", "/etc/passwd"))
     }
 }
 
@@ -72,9 +68,7 @@ impl FromStr for Gid {
     type Err = Fault;
 
     fn from_str(text: &str) -> Result<Self, Fault> {
-        number(text)
-            .map(Self)
-            .ok_or_else(|| no_such(text, "group", "/etc/group"))
+        number(text).map(Self).ok_or_else(|| no_such(text, "group", "/etc/group"))
     }
 }
 
@@ -96,9 +90,7 @@ fn named(accounts: &str, name: &str) -> Option<u32> {
         .lines()
         .find_map(|line| {
             let mut fields = line.split(':');
-            (!name.is_empty() && fields.next() == Some(name))
-                .then(|| fields.nth(1))
-                .flatten()
+            (!name.is_empty() && fields.next() == Some(name)).then(|| fields.nth(1)).flatten()
         })
         .and_then(number)
 }
@@ -106,9 +98,7 @@ fn named(accounts: &str, name: &str) -> Option<u32> {
 fn number(text: &str) -> Option<u32> {
     let is_decimal = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     // The highest value means "no change" to the kernel and belongs to nobody.
-    text.parse()
-        .ok()
-        .filter(|number| is_decimal && *number != u32::MAX)
+    text.parse().ok().filter(|number| is_decimal && *number != u32::MAX)
 }
 
 fn no_such(text: &str, what: &str, file: &str) -> Fault {
@@ -132,16 +122,9 @@ mod tests {
         assert_eq!(accounts.user("istio-proxy"), Ok(Uid(1337)));
         assert_eq!(accounts.user("4294967294"), Ok(Uid(4_294_967_294)));
         assert_eq!(accounts.group("app"), Ok(Gid(5000)));
-        assert_eq!(
-            accounts.group("77"),
-            Ok(Gid(9)),
-            "a name wins, as it does for iptables"
-        );
+        assert_eq!(accounts.group("77"), Ok(Gid(9)), "a name wins, as it does for iptables");
         for text in ["", "nobody", "4294967295", "-1", "+1", "0x1", "1 "] {
-            assert!(
-                accounts.user(text).is_err() && accounts.group(text).is_err(),
-                "{text}"
-            );
+            assert!(accounts.user(text).is_err() && accounts.group(text).is_err(), "{text}");
         }
     }
 }

@@ -65,10 +65,7 @@ impl FromStr for PortRange {
         let Some((first, last)) = text.split_once([':', '-']) else {
             return number(text).map(Self::from);
         };
-        let range = Self {
-            first: number(first)?,
-            last: number(last)?,
-        };
+        let range = Self { first: number(first)?, last: number(last)? };
         if range.first > range.last {
             return Err(Fault::new("is a port range that ends before it begins"));
         }
@@ -84,10 +81,7 @@ impl From<Port> for PortRange {
 
 impl From<u16> for PortRange {
     fn from(port: u16) -> Self {
-        Self {
-            first: port,
-            last: port,
-        }
+        Self { first: port, last: port }
     }
 }
 
@@ -101,11 +95,7 @@ impl fmt::Display for Port {
 impl fmt::Display for PortRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.first)?;
-        if self.first == self.last {
-            Ok(())
-        } else {
-            write!(f, "-{}", self.last)
-        }
+        if self.first == self.last { Ok(()) } else { write!(f, "-{}", self.last) }
     }
 }
 
@@ -118,8 +108,7 @@ fn number(text: &str) -> Result<u16, Fault> {
     if text.len() > 1 && text.starts_with('0') {
         return Err(Fault::new("has a leading zero").hint("iptables would read it as octal"));
     }
-    text.parse()
-        .map_err(|_| Fault::new("is not a port").hint("the highest port is 65535"))
+    text.parse().map_err(|_| Fault::new("is not a port").hint("the highest port is 65535"))
 }
 
 #[cfg(test)]
@@ -137,9 +126,7 @@ mod tests {
 
     #[test]
     fn what_is_not_a_port_is_refused() {
-        for text in [
-            "", "*", "80-", ":80", "65536", "+80", "0x50", "010", "90-80", "http", "-1",
-        ] {
+        for text in ["", "*", "80-", ":80", "65536", "+80", "0x50", "010", "90-80", "http", "-1"] {
             assert!(text.parse::<PortRange>().is_err(), "{text}");
         }
         for text in ["", "0", " 80", "80:81"] {

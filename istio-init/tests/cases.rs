@@ -3,6 +3,12 @@
 //!
 //! A case has one setting a line: `addresses`, `env`, `passwd` and `group`, or a flag.
 
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    reason = "a test that panics has failed, as it should"
+)]
+
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs;
@@ -48,8 +54,8 @@ fn read(case: &Path) -> Result<(Config, Vec<String>), Invalid> {
                 let (name, value) = value.split_once('=').unwrap();
                 environment.insert(name.to_owned(), value.to_owned());
             }
-            "passwd" => surroundings.accounts.passwd += &format!("{value}\n"),
-            "group" => surroundings.accounts.group += &format!("{value}\n"),
+            "passwd" => surroundings.accounts.passwd += &[value, "\n"].concat(),
+            "group" => surroundings.accounts.group += &[value, "\n"].concat(),
             flag if flag.starts_with("--") => words.push(flag.into()),
             flag => words.extend([flag.into(), value.into()]),
         }

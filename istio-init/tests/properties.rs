@@ -1,5 +1,11 @@
 //! What holds for any input at all.
 
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    reason = "a test that panics has failed, as it should"
+)]
+
 use std::ffi::OsString;
 use std::net::IpAddr;
 
@@ -74,11 +80,7 @@ fn check(plan: &Plan) {
     for rule in &plan.rules {
         if let Verdict::Jump(target) = rule.verdict {
             assert!(target.base(rule.table).is_none());
-            assert!(
-                plan.rules
-                    .iter()
-                    .any(|r| r.table == rule.table && r.chain == target)
-            );
+            assert!(plan.rules.iter().any(|r| r.table == rule.table && r.chain == target));
             let depth = |chain: Chain| match chain {
                 Chain::Prerouting | Chain::Output => 0,
                 Chain::Inbound | Chain::Outbound => 1,
@@ -90,11 +92,11 @@ fn check(plan: &Plan) {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || " -./:!=\"*_@".contains(c);
         assert!(line.chars().all(is_plain), "{line}");
     }
-    assert!(nft::script(plan).lines().all(|line| {
-        ["add ", "delete ", "# "]
-            .iter()
-            .any(|verb| line.starts_with(verb))
-    }));
+    assert!(
+        nft::script(plan)
+            .lines()
+            .all(|line| { ["add ", "delete ", "# "].iter().any(|verb| line.starts_with(verb)) })
+    );
 }
 
 /// Text that is often nearly right.

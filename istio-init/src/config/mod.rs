@@ -101,11 +101,7 @@ impl Config {
 
     /// The address families that are captured. IPv4 always is, as in Istio.
     pub fn families(&self) -> &'static [Family] {
-        if self.ipv6 {
-            &[Family::V4, Family::V6]
-        } else {
-            &[Family::V4]
-        }
+        if self.ipv6 { &[Family::V4, Family::V6] } else { &[Family::V4] }
     }
 
     /// This pod's loopback, one range per captured family.
@@ -115,31 +111,22 @@ impl Config {
 
     /// The addresses that the proxy calls the application from, one per captured family.
     pub fn passthrough_sources(&self) -> Vec<Cidr> {
-        self.per_family(
-            Cidr::host(PASSTHROUGH_V4.into()),
-            Cidr::host(PASSTHROUGH_V6.into()),
-        )
+        self.per_family(Cidr::host(PASSTHROUGH_V4.into()), Cidr::host(PASSTHROUGH_V6.into()))
     }
 
     fn per_family(&self, v4: Cidr, v6: Cidr) -> Vec<Cidr> {
         let both = [v4, v6].into_iter();
-        both.filter(|cidr| self.families().contains(&cidr.family()))
-            .collect()
+        both.filter(|cidr| self.families().contains(&cidr.family())).collect()
     }
 
     fn warn_of_unused_ranges(&self, warnings: &mut Vec<String>) {
         if self.ipv6 {
             return;
         }
-        let included = if let Outbound::Only(ranges) = &self.outbound {
-            &**ranges
-        } else {
-            &[]
-        };
-        for (flag, ranges) in [
-            (Flag::ServiceCidr, included),
-            (Flag::ServiceExcludeCidr, &self.excluded_ranges),
-        ] {
+        let included = if let Outbound::Only(ranges) = &self.outbound { &**ranges } else { &[] };
+        for (flag, ranges) in
+            [(Flag::ServiceCidr, included), (Flag::ServiceExcludeCidr, &self.excluded_ranges)]
+        {
             if ranges.iter().any(|range| range.family() == Family::V6) {
                 warnings.push(format!(
                     "{flag}: IPv6 ranges have no effect: IPv6 is not captured in this pod"

@@ -17,11 +17,7 @@ pub(super) fn read(
     args: &Args,
     surroundings: &Surroundings,
 ) -> Result<(Config, Vec<String>), Invalid> {
-    let mut reader = Reader {
-        args,
-        complaints: Vec::new(),
-        warnings: args.ignored.clone(),
-    };
+    let mut reader = Reader { args, complaints: Vec::new(), warnings: args.ignored.clone() };
     reader.refuse_what_is_not_built();
     reader.check_mode();
     let (proxy_uids, proxy_gids) = reader.proxy(&surroundings.accounts);
@@ -38,18 +34,10 @@ pub(super) fn read(
     let excluded_interfaces = reader.list(Flag::ExcludeInterfaces);
     let owner_groups = reader.owner_groups(&surroundings.accounts);
     reader.warn_of_variables();
-    let Reader {
-        complaints,
-        mut warnings,
-        ..
-    } = reader;
-    let (Some(outbound_port), Some(inbound_port), Some(tunnel_port), Some(loopback_v4), []) = (
-        outbound_port,
-        inbound_port,
-        tunnel_port,
-        loopback_v4,
-        &*complaints,
-    ) else {
+    let Reader { complaints, mut warnings, .. } = reader;
+    let (Some(outbound_port), Some(inbound_port), Some(tunnel_port), Some(loopback_v4), []) =
+        (outbound_port, inbound_port, tunnel_port, loopback_v4, &*complaints)
+    else {
         return Err(Invalid(complaints));
     };
     let config = Config {
@@ -136,9 +124,7 @@ impl<'a> Reader<'a> {
         let gids = self.args.flag(Flag::ProxyGid);
         let gids = if gids.text.is_empty() {
             // Numbers of users stand for groups here, as they do in Istio.
-            uids.iter()
-                .filter_map(|uid| uid.to_string().parse().ok())
-                .collect()
+            uids.iter().filter_map(|uid| uid.to_string().parse().ok()).collect()
         } else {
             self.each(gids.source, &gids.text, |text| accounts.group(text.trim()))
         };
@@ -155,10 +141,7 @@ impl<'a> Reader<'a> {
 
     /// Whether IPv6 is captured: the first usable address decides, or any with dual stack.
     fn ipv6(&mut self, addresses: &[IpAddr]) -> bool {
-        let mut usable = addresses
-            .iter()
-            .copied()
-            .filter(|address| is_usable(*address));
+        let mut usable = addresses.iter().copied().filter(|address| is_usable(*address));
         match usable.next() {
             Some(IpAddr::V4(_)) => self.args.is_on(Flag::DualStack) && usable.any(|a| a.is_ipv6()),
             Some(IpAddr::V6(_)) => true,
@@ -178,11 +161,7 @@ impl<'a> Reader<'a> {
 
     fn port(&mut self, flag: Flag) -> Option<Port> {
         let typed = self.args.flag(flag);
-        typed
-            .text
-            .parse()
-            .map_err(|fault| self.complain(typed.source, &typed.text, fault))
-            .ok()
+        typed.text.parse().map_err(|fault| self.complain(typed.source, &typed.text, fault)).ok()
     }
 
     fn loopback(&mut self) -> Option<Cidr> {
@@ -196,8 +175,7 @@ impl<'a> Reader<'a> {
             _ => Err(Fault::new("is not an IPv4 loopback range").hint("use a part of 127.0.0.0/8")),
         });
         let source = Source::Variable(Variable::LoopbackCidr.name());
-        read.map_err(|fault| self.complain(source, text, fault))
-            .ok()
+        read.map_err(|fault| self.complain(source, text, fault)).ok()
     }
 
     fn inbound(&mut self) -> Inbound {
@@ -236,10 +214,8 @@ impl<'a> Reader<'a> {
             return self.each(typed.source, &typed.text, str::parse);
         }
         let fault = Fault::new("would leave everything alone");
-        let fault = fault.hint(format!(
-            "to capture nothing outbound, leave {} empty",
-            Flag::ServiceCidr
-        ));
+        let fault =
+            fault.hint(format!("to capture nothing outbound, leave {} empty", Flag::ServiceCidr));
         self.complain(typed.source, &typed.text, fault);
         Vec::new()
     }
@@ -271,11 +247,7 @@ impl<'a> Reader<'a> {
         if groups.len() > MOST_OWNER_GROUPS {
             let fault = Fault::new(format!("names {} groups", groups.len()));
             let fault = fault.hint(format!("at most {MOST_OWNER_GROUPS} can be captured"));
-            self.complain(
-                Source::Variable(Variable::OwnerGroups.name()),
-                included,
-                fault,
-            );
+            self.complain(Source::Variable(Variable::OwnerGroups.name()), included, fault);
         }
         OwnerGroups::Only(groups)
     }
@@ -284,23 +256,15 @@ impl<'a> Reader<'a> {
         if let Some(port) = self.args.variable(Variable::EnvoyPort)
             && port != self.args.flag(Flag::EnvoyPort).text
         {
-            let warning = format!(
-                "{}: `{port}` has no effect; use {}",
-                Variable::EnvoyPort,
-                Flag::EnvoyPort
-            );
+            let warning =
+                format!("{}: `{port}` has no effect; use {}", Variable::EnvoyPort, Flag::EnvoyPort);
             self.warnings.push(warning);
         }
         if self.args.is_on(Flag::DryRun)
-            && self
-                .args
-                .variable(Variable::DryRunFilePath)
-                .is_some_and(|path| !path.is_empty())
+            && self.args.variable(Variable::DryRunFilePath).is_some_and(|path| !path.is_empty())
         {
             let variable = Variable::DryRunFilePath;
-            self.warnings.push(format!(
-                "{variable}: has no effect; the dry run prints on stdout"
-            ));
+            self.warnings.push(format!("{variable}: has no effect; the dry run prints on stdout"));
         }
     }
 
@@ -333,11 +297,7 @@ impl<'a> Reader<'a> {
     }
 
     fn complain(&mut self, source: Source, value: &str, fault: Fault) {
-        let complaint = Complaint {
-            source: source.to_string(),
-            value: value.to_owned(),
-            fault,
-        };
+        let complaint = Complaint { source: source.to_string(), value: value.to_owned(), fault };
         self.complaints.push(complaint);
     }
 }

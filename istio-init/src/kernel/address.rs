@@ -14,11 +14,7 @@ use crate::config::PASSTHROUGH_V6;
 pub fn addresses() -> Result<Vec<IpAddr>, KernelError> {
     let socket = Socket::route()?;
     let mut messages = Messages::default();
-    let header = Header {
-        kind: GET_ADDRESS,
-        flags: DUMP,
-        sequence: 1,
-    };
+    let header = Header { kind: GET_ADDRESS, flags: DUMP, sequence: 1 };
     messages.push(header, &[0; ADDRESS_MESSAGE_LENGTH], |_| {});
     list(&socket, messages.as_bytes()).map_err(KernelError::ListAddresses)
 }
@@ -78,18 +74,10 @@ fn request(kind: u16, flags: u16) -> Result<Result<(), Errno>, KernelError> {
     fixed[0] = FAMILY_V6;
     fixed[1] = 128;
     fixed[4..].copy_from_slice(&LOOPBACK_INDEX.to_ne_bytes());
-    messages.push(
-        Header {
-            kind,
-            flags: flags | ACK,
-            sequence: 1,
-        },
-        &fixed,
-        |attributes| {
-            attributes.bytes(LOCAL, &PASSTHROUGH_V6.octets());
-            attributes.bytes(ADDRESS, &PASSTHROUGH_V6.octets());
-        },
-    );
+    messages.push(Header { kind, flags: flags | ACK, sequence: 1 }, &fixed, |attributes| {
+        attributes.bytes(LOCAL, &PASSTHROUGH_V6.octets());
+        attributes.bytes(ADDRESS, &PASSTHROUGH_V6.octets());
+    });
     Ok(send(&socket, messages.as_bytes()))
 }
 

@@ -10,10 +10,7 @@ use crate::port::PortRange;
 
 /// Appends the rule's expressions: its matches, a counter, its verdict.
 pub(super) fn expressions(rule: &Rule, list: &mut Attributes) {
-    let mut expressions = Expressions {
-        list,
-        known_family: None,
-    };
+    let mut expressions = Expressions { list, known_family: None };
     for condition in &rule.matches {
         expressions.condition(condition);
     }
@@ -99,14 +96,8 @@ impl Expressions<'_, '_> {
             self.family(EQUAL, family);
         }
         let offsets = match family {
-            Family::V4 => AddressOffsets {
-                source: 12,
-                destination: 16,
-            },
-            Family::V6 => AddressOffsets {
-                source: 8,
-                destination: 24,
-            },
+            Family::V4 => AddressOffsets { source: 12, destination: 16 },
+            Family::V6 => AddressOffsets { source: 8, destination: 24 },
         };
         let bits = family.address_bits();
         self.payload(NETWORK_HEADER, side(offsets), u32::from(bits) / 8);

@@ -95,9 +95,7 @@ pub(super) fn received(mut bytes: &[u8]) -> impl Iterator<Item = Received<'_>> {
     std::iter::from_fn(move || {
         let length = usize::try_from(native_u32(bytes, 0)?).ok()?;
         let message = bytes.get(..length)?;
-        bytes = bytes
-            .get(length.next_multiple_of(ALIGNMENT)..)
-            .unwrap_or_default();
+        bytes = bytes.get(length.next_multiple_of(ALIGNMENT)..).unwrap_or_default();
         Some(Received {
             kind: native_u16(message, 4)?,
             sequence: native_u32(message, 8)?,
@@ -112,18 +110,14 @@ pub(super) fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])>
         let length = usize::from(native_u16(bytes, 0)?);
         let kind = native_u16(bytes, 2)? & !NESTED;
         let value = bytes.get(4..length)?;
-        bytes = bytes
-            .get(length.next_multiple_of(ALIGNMENT)..)
-            .unwrap_or_default();
+        bytes = bytes.get(length.next_multiple_of(ALIGNMENT)..).unwrap_or_default();
         Some((kind, value))
     })
 }
 
 /// What an error message says: `Ok` for a mere acknowledgement.
 pub(super) fn outcome(error: &[u8]) -> Result<(), Errno> {
-    let bytes = error
-        .get(..4)
-        .and_then(|bytes| <[u8; 4]>::try_from(bytes).ok());
+    let bytes = error.get(..4).and_then(|bytes| <[u8; 4]>::try_from(bytes).ok());
     match bytes.map(i32::from_ne_bytes) {
         Some(0) => Ok(()),
         Some(code) => Err(Errno::from_raw_os_error(code.wrapping_neg())),
@@ -169,11 +163,7 @@ mod tests {
     fn what_is_written_can_be_read() {
         let mut messages = Messages::default();
         for sequence in 0..2 {
-            let header = Header {
-                kind: 7,
-                flags: ACK,
-                sequence,
-            };
+            let header = Header { kind: 7, flags: ACK, sequence };
             messages.push(header, &[9; 4], |attributes| {
                 attributes.text(1, "ab");
                 attributes.nested(2, |inner| inner.number(3, 258));
@@ -184,32 +174,17 @@ mod tests {
         assert_eq!((all[1].kind, all[1].sequence), (7, 1));
         let read: Vec<_> = attributes(&all[1].payload[4..]).collect();
         assert_eq!(read[0], (1, &b"ab\0"[..]));
-        assert_eq!(
-            attributes(read[1].1).collect::<Vec<_>>(),
-            [(3, &[0, 0, 1, 2][..])]
-        );
+        assert_eq!(attributes(read[1].1).collect::<Vec<_>>(), [(3, &[0, 0, 1, 2][..])]);
     }
 
     #[test]
     fn cut_bytes_end_the_reading() {
         let mut messages = Messages::default();
-        messages.push(
-            Header {
-                kind: 7,
-                flags: 0,
-                sequence: 1,
-            },
-            &[1; 4],
-            |_| {},
-        );
+        messages.push(Header { kind: 7, flags: 0, sequence: 1 }, &[1; 4], |_| {});
         for length in 0..messages.as_bytes().len() {
             assert_eq!(received(&messages.as_bytes()[..length]).count(), 0);
         }
-        assert_eq!(
-            received(&[0; 64]).count(),
-            0,
-            "a length of nothing must not loop"
-        );
+        assert_eq!(received(&[0; 64]).count(), 0, "a length of nothing must not loop");
         assert_eq!(attributes(&[0; 64]).count(), 0);
         assert_eq!(outcome(&[]), Err(Errno::BADMSG));
     }

@@ -5,7 +5,9 @@
 
 mod address;
 mod encode;
+mod installed;
 mod message;
+mod nf_tables;
 mod socket;
 mod transaction;
 
@@ -15,7 +17,9 @@ use thiserror::Error;
 pub use address::addresses;
 
 use crate::plan::Plan;
-use transaction::Transaction;
+use installed::Installed;
+use socket::Socket;
+use transaction::{Outcome, Transaction};
 
 /// What the kernel, or the way to it, refused.
 #[derive(Debug, Error)]
@@ -37,6 +41,12 @@ pub enum KernelError {
     /// The proxy's IPv6 source address cannot be removed.
     #[error("cannot remove ::6/128 from lo: {0}{hint}", hint = hint(*.0))]
     RemoveAddress(Errno),
+    /// The tables of an earlier run cannot be looked up.
+    #[error("cannot look up the tables of an earlier run: {0}{hint}", hint = hint(*.0))]
+    ListTables(Errno),
+    /// Somebody else changes the rules of this namespace all the time.
+    #[error("the rules of this network namespace were changed by others again and again")]
+    Overtaken,
     /// The rules as a whole cannot be sent.
     #[error("cannot send the rules to the kernel: {0}{hint}", hint = hint(*.0))]
     Send(Errno),
@@ -64,18 +74,25 @@ pub fn apply(plan: &Plan) -> Result<(), KernelError> {
     if plan.passthrough_address {
         address::add_passthrough()?;
     }
-    Transaction::replacing(plan).commit()?;
-    if plan.passthrough_address {
-        Ok(())
-    } else {
-        address::remove_passthrough()
-    }
+    commit(|installed| Transaction::replacing(installed, plan))?;
+    if plan.passthrough_address { Ok(()) } else { address::remove_passthrough() }
 }
 
 /// Removes whatever an earlier run installed, whatever its settings were.
 pub fn clean_up() -> Result<(), KernelError> {
-    Transaction::removing().commit()?;
+    commit(Transaction::removing)?;
     address::remove_passthrough()
+}
+
+fn commit<'a>(build: impl Fn(&Installed) -> Transaction<'a>) -> Result<(), KernelError> {
+    let socket = Socket::netfilter()?;
+    for _ in 0..ATTEMPTS {
+        let installed = Installed::read(&socket)?;
+        if build(&installed).commit(&socket)? == Outcome::Done {
+            return Ok(());
+        }
+    }
+    Err(KernelError::Overtaken)
 }
 
 fn hint(errno: Errno) -> &'static str {
@@ -91,3 +108,6 @@ fn hint(errno: Errno) -> &'static str {
         _ => "",
     }
 }
+
+/// Others change rules seldom, and never for long.
+const ATTEMPTS: u32 = 100;

@@ -10,80 +10,39 @@ use crate::port::PortRange;
 pub(super) fn rules(config: &Config, rules: &mut Vec<Rule>) {
     let mut add = |chain, matches, verdict, flag| {
         let origin = Origin::Flag(flag);
-        rules.push(Rule {
-            table: Table::Nat,
-            chain,
-            matches,
-            verdict,
-            origin,
-        });
+        rules.push(Rule { table: Table::Nat, chain, matches, verdict, origin });
     };
     for interface in &config.excluded_interfaces {
         let arrives = Match::is(Field::InInterface(interface.clone()));
-        add(
-            Chain::Prerouting,
-            vec![arrives],
-            Verdict::Return,
-            Flag::ExcludeInterfaces,
-        );
+        add(Chain::Prerouting, vec![arrives], Verdict::Return, Flag::ExcludeInterfaces);
         let leaves = Match::is(Field::OutInterface(interface.clone()));
-        add(
-            Chain::Output,
-            vec![leaves],
-            Verdict::Return,
-            Flag::ExcludeInterfaces,
-        );
+        add(Chain::Output, vec![leaves], Verdict::Return, Flag::ExcludeInterfaces);
     }
     let tunnel = vec![tcp_to(config.tunnel_port)];
-    add(
-        Chain::Inbound,
-        tunnel,
-        Verdict::Return,
-        Flag::InboundTunnelPort,
-    );
+    add(Chain::Inbound, tunnel, Verdict::Return, Flag::InboundTunnelPort);
     let to_outbound = Verdict::RedirectTo(config.outbound_port);
     add(Chain::Redirect, vec![tcp()], to_outbound, Flag::EnvoyPort);
     let to_inbound = Verdict::RedirectTo(config.inbound_port);
-    add(
-        Chain::InRedirect,
-        vec![tcp()],
-        to_inbound,
-        Flag::InboundCapturePort,
-    );
+    add(Chain::InRedirect, vec![tcp()], to_inbound, Flag::InboundCapturePort);
     if config.inbound == Inbound::None {
         return;
     }
     let mut arriving = captured_families(config);
     arriving.push(tcp());
-    add(
-        Chain::Prerouting,
-        arriving,
-        Verdict::Jump(Chain::Inbound),
-        Flag::InboundPorts,
-    );
+    add(Chain::Prerouting, arriving, Verdict::Jump(Chain::Inbound), Flag::InboundPorts);
     let capture = Verdict::Jump(Chain::InRedirect);
     match &config.inbound {
         Inbound::None => {}
         Inbound::AllBut(excluded) => {
             for port in excluded {
                 let matches = vec![tcp_to(*port)];
-                add(
-                    Chain::Inbound,
-                    matches,
-                    Verdict::Return,
-                    Flag::LocalExcludePorts,
-                );
+                add(Chain::Inbound, matches, Verdict::Return, Flag::LocalExcludePorts);
             }
             add(Chain::Inbound, vec![tcp()], capture, Flag::InboundPorts);
         }
         Inbound::Only(ports) => {
             for port in ports {
-                add(
-                    Chain::Inbound,
-                    vec![tcp_to(*port)],
-                    capture,
-                    Flag::InboundPorts,
-                );
+                add(Chain::Inbound, vec![tcp_to(*port)], capture, Flag::InboundPorts);
             }
         }
     }

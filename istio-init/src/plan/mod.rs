@@ -25,9 +25,7 @@ pub struct Plan {
 impl Plan {
     /// The tables that have rules.
     pub fn tables(&self) -> impl Iterator<Item = Table> {
-        Table::ALL
-            .into_iter()
-            .filter(|table| self.rules.iter().any(|rule| rule.table == *table))
+        Table::ALL.into_iter().filter(|table| self.rules.iter().any(|rule| rule.table == *table))
     }
 
     /// The chains of a table that have rules or are jumped to.
@@ -46,10 +44,7 @@ pub fn plan(config: &Config) -> Plan {
     let mut rules = Vec::new();
     inbound::rules(config, &mut rules);
     outbound::rules(config, &mut rules);
-    Plan {
-        rules,
-        passthrough_address: config.ipv6,
-    }
+    Plan { rules, passthrough_address: config.ipv6 }
 }
 
 /// The matches that keep a rule of a base chain to the captured families. Chains of our own are

@@ -64,20 +64,9 @@ impl OutboundChain<'_> {
     /// owner, and lets several users stand side by side. It also decides for the groups, unless
     /// loopback is captured: in Istio, too, no packet reaches what they have besides.
     fn proxy(&mut self) {
-        let users = self
-            .config
-            .proxy_uids
-            .iter()
-            .copied()
-            .map(Field::OwnerUid)
-            .collect::<Vec<_>>();
-        let groups = self
-            .config
-            .proxy_gids
-            .iter()
-            .copied()
-            .map(Field::OwnerGid)
-            .collect::<Vec<_>>();
+        let users = self.config.proxy_uids.iter().copied().map(Field::OwnerUid).collect::<Vec<_>>();
+        let groups =
+            self.config.proxy_gids.iter().copied().map(Field::OwnerGid).collect::<Vec<_>>();
         let captures_loopback = captures_loopback(&self.config.outbound);
         self.calls_to_own_pod(&users, Flag::ProxyUid);
         if !captures_loopback {
@@ -99,11 +88,7 @@ impl OutboundChain<'_> {
                     Match::is_not(tcp_to(self.config.tunnel_port)),
                     Match::is(owner.clone()),
                 ];
-                self.add(
-                    matches,
-                    Verdict::Jump(Chain::InRedirect),
-                    Origin::Flag(flag),
-                );
+                self.add(matches, Verdict::Jump(Chain::InRedirect), Origin::Flag(flag));
             }
         }
     }
@@ -124,15 +109,9 @@ impl OutboundChain<'_> {
                 }
             }
             OwnerGroups::Only(included) => {
-                let others = included
-                    .iter()
-                    .map(|group| Match::is_not(Field::OwnerGid(*group)))
-                    .collect();
-                self.add(
-                    others,
-                    Verdict::Return,
-                    Origin::Variable(Variable::OwnerGroups),
-                );
+                let others =
+                    included.iter().map(|group| Match::is_not(Field::OwnerGid(*group))).collect();
+                self.add(others, Verdict::Return, Origin::Variable(Variable::OwnerGroups));
             }
         }
     }
@@ -146,11 +125,7 @@ impl OutboundChain<'_> {
 
     fn excluded_ranges(&mut self) {
         for matches in self.to_ranges(&self.config.excluded_ranges) {
-            self.add(
-                matches,
-                Verdict::Return,
-                Origin::Flag(Flag::ServiceExcludeCidr),
-            );
+            self.add(matches, Verdict::Return, Origin::Flag(Flag::ServiceExcludeCidr));
         }
     }
 
@@ -181,13 +156,7 @@ impl OutboundChain<'_> {
 
     fn add(&mut self, matches: Vec<Match>, verdict: Verdict, origin: Origin) {
         let chain = Chain::Outbound;
-        self.rules.push(Rule {
-            table: Table::Nat,
-            chain,
-            matches,
-            verdict,
-            origin,
-        });
+        self.rules.push(Rule { table: Table::Nat, chain, matches, verdict, origin });
     }
 }
 

@@ -142,18 +142,12 @@ pub enum Origin {
 impl Match {
     /// The field has the value.
     pub fn is(field: Field) -> Self {
-        Self {
-            field,
-            negated: false,
-        }
+        Self { field, negated: false }
     }
 
     /// The field has another value.
     pub fn is_not(field: Field) -> Self {
-        Self {
-            field,
-            negated: true,
-        }
+        Self { field, negated: true }
     }
 }
 
@@ -208,11 +202,7 @@ impl Chain {
             (Table::Mangle, Hook::Prerouting) => ("filter", -150),
             (Table::Raw, _) => ("filter", -300),
         };
-        Some(Base {
-            kind,
-            hook,
-            priority,
-        })
+        Some(Base { kind, hook, priority })
     }
 }
 

@@ -12,12 +12,7 @@ pub fn script(plan: &Plan) -> String {
     for table in plan.tables() {
         lines.push(format!("add table inet {}", table.name()));
         lines.extend(plan.chains(table).map(|chain| add_chain(table, chain)));
-        lines.extend(
-            plan.rules
-                .iter()
-                .filter(|rule| rule.table == table)
-                .map(add_rule),
-        );
+        lines.extend(plan.rules.iter().filter(|rule| rule.table == table).map(add_rule));
     }
     if plan.passthrough_address {
         lines.push("# besides: ip -6 address add ::6/128 dev lo".to_owned());
@@ -40,12 +35,7 @@ pub fn add_rule(rule: &Rule) -> String {
         line.push_str(&condition_text(condition));
     }
     // Writing to a string cannot fail.
-    let _ = write!(
-        line,
-        " counter {} comment \"{}\"",
-        verdict_text(rule.verdict),
-        rule.origin
-    );
+    let _ = write!(line, " counter {} comment \"{}\"", verdict_text(rule.verdict), rule.origin);
     line
 }
 
@@ -65,10 +55,7 @@ fn add_chain(table: Table, chain: Chain) -> String {
         Hook::Prerouting => "prerouting",
         Hook::Output => "output",
     };
-    format!(
-        "{name} {{ type {} hook {hook} priority {} ; }}",
-        base.kind, base.priority
-    )
+    format!("{name} {{ type {} hook {hook} priority {} ; }}", base.kind, base.priority)
 }
 
 fn condition_text(condition: &Match) -> String {

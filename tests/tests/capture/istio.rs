@@ -7,15 +7,12 @@ use crate::settings::Settings;
 
 /// The rules of one family.
 pub(crate) fn restore_text(settings: &Settings, ipv6: bool) -> String {
-    let mut text = String::from("* nat\n");
-    for chain in ["ISTIO_INBOUND", "ISTIO_REDIRECT", "ISTIO_IN_REDIRECT", "ISTIO_OUTPUT"] {
-        text += &format!("-N {chain}\n");
-    }
-    for rule in rules(settings, ipv6) {
-        text += &rule;
-        text.push('\n');
-    }
-    text + "COMMIT\n"
+    let chains = ["ISTIO_INBOUND", "ISTIO_REDIRECT", "ISTIO_IN_REDIRECT", "ISTIO_OUTPUT"];
+    let mut lines = vec!["* nat".to_owned()];
+    lines.extend(chains.map(|chain| format!("-N {chain}")));
+    lines.extend(rules(settings, ipv6));
+    lines.push("COMMIT\n".to_owned());
+    lines.join("\n")
 }
 
 fn rules(settings: &Settings, ipv6: bool) -> Vec<String> {

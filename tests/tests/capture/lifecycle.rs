@@ -108,6 +108,26 @@ fn a_rerun_leaves_no_gap() {
 }
 
 #[test]
+fn rules_that_others_change_meanwhile_are_no_obstacle() {
+    let pod = Pod::create();
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                let mut nft = Command::new("nft");
+                let script = "add table inet others\ndelete table inet others\n";
+                pod.namespace.output(nft.args(["-f", "-"]), script).unwrap();
+            }
+        });
+        let runs: Vec<_> = (0..30).map(|_| pod.try_init(&Settings::injected())).collect();
+        done.store(true, Ordering::Relaxed);
+        for run in runs {
+            run.unwrap();
+        }
+    });
+}
+
+#[test]
 fn a_killed_run_leaves_the_old_rules_or_the_new() {
     let pod = Pod::create();
     let [old, new] = [Settings::injected_dual(), Settings::injected_dual().with('x', &ranges(200))];

@@ -1,5 +1,11 @@
 //! What `istio-init` does to packets: real sockets in network namespaces.
 
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    reason = "a test that panics has failed, as it should"
+)]
+
 mod istio;
 mod pod;
 mod settings;

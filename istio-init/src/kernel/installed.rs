@@ -1,0 +1,74 @@
+//! What an earlier run installed.
+
+use rustix::io::Errno;
+
+use super::KernelError;
+use super::message::{ERROR, Header, Messages, attributes, outcome, received};
+use super::nf_tables::{
+    FIXED_LENGTH, GENERATION_ID, GET_GENERATION, GET_TABLE, INET, NEW_GENERATION, NEW_TABLE,
+    TABLE_NAME, message_type,
+};
+use super::socket::{RECEIVE_BUFFER, Socket};
+use crate::plan::Table;
+
+/// Which of our tables the namespace has, and at which of the ruleset's generations that was so.
+///
+/// A transaction names the generation it builds on, and the kernel refuses it when the ruleset
+/// has changed since. So tables can be looked up first, and only those deleted that are there:
+/// a transaction that deletes keeps the process waiting until no processor uses the deleted any
+/// more, some milliseconds, while one that only adds does not.
+#[derive(Debug)]
+pub(super) struct Installed {
+    pub(super) generation: u32,
+    pub(super) tables: Vec<Table>,
+}
+
+impl Installed {
+    /// Asks the kernel.
+    pub(super) fn read(socket: &Socket) -> Result<Self, KernelError> {
+        ask(socket).map_err(KernelError::ListTables)
+    }
+}
+
+/// The request for a table has the table's index in [`Table::ALL`] as its number.
+fn ask(socket: &Socket) -> Result<Installed, Errno> {
+    let mut messages = Messages::default();
+    let header = |kind, sequence| Header { kind: message_type(kind), flags: 0, sequence };
+    messages.push(header(GET_GENERATION, GENERATION_REQUEST), &[0; FIXED_LENGTH], |_| {});
+    for (index, table) in (0..).zip(Table::ALL) {
+        messages.push(header(GET_TABLE, index), &INET, |a| a.text(TABLE_NAME, table.name()));
+    }
+    socket.send(messages.as_bytes())?;
+
+    let mut generation = None;
+    let mut tables = Vec::new();
+    let mut buffer = vec![0; RECEIVE_BUFFER];
+    loop {
+        let bytes = match socket.receive(&mut buffer) {
+            Ok(bytes) => bytes,
+            // The kernel has answered everything before the sending returned.
+            Err(Errno::AGAIN) => break,
+            Err(errno) => return Err(errno),
+        };
+        for answer in received(bytes) {
+            if answer.kind == message_type(NEW_GENERATION) {
+                let mut values = attributes(answer.payload.get(FIXED_LENGTH..).unwrap_or_default());
+                let id = values.find_map(|(kind, id)| (kind == GENERATION_ID).then_some(id));
+                generation = id.and_then(|id| id.try_into().ok()).map(u32::from_be_bytes);
+            } else if answer.kind == message_type(NEW_TABLE) {
+                let index = usize::try_from(answer.sequence).ok();
+                tables.extend(index.and_then(|index| Table::ALL.get(index)));
+            } else if answer.kind == ERROR {
+                match outcome(answer.payload) {
+                    Ok(()) | Err(Errno::NOENT) => {}
+                    Err(errno) => return Err(errno),
+                }
+            }
+        }
+    }
+    let generation = generation.ok_or(Errno::BADMSG)?;
+    Ok(Installed { generation, tables })
+}
+
+/// A number that no table's index has.
+const GENERATION_REQUEST: u32 = 1000;

@@ -1,0 +1,46 @@
+//! Numbers of `nf_tables` messages and their attributes (kernel
+//! `include/uapi/linux/netfilter/nf_tables.h` and `nfnetlink.h`).
+
+/// The netlink type of one of `nf_tables`' messages.
+pub(super) const fn message_type(kind: u16) -> u16 {
+    NF_TABLES << 8 | kind
+}
+
+/// The length of `struct nfgenmsg`, the fixed part of every message.
+pub(super) const FIXED_LENGTH: usize = 4;
+/// `struct nfgenmsg`: family `NFPROTO_INET`, version, resource.
+pub(super) const INET: [u8; FIXED_LENGTH] = [1, 0, 0, 0];
+/// The same of a batch: no family, and the subsystem as resource.
+pub(super) const BATCH: [u8; FIXED_LENGTH] = [0, 0, 0, 10];
+
+// NFNL_MSG_BATCH_… and NFNL_BATCH_….
+pub(super) const BATCH_BEGIN: u16 = 0x10;
+pub(super) const BATCH_END: u16 = 0x11;
+pub(super) const BATCH_GENERATION: u16 = 1;
+
+// NFT_MSG_….
+pub(super) const NEW_TABLE: u16 = 0;
+pub(super) const GET_TABLE: u16 = 1;
+pub(super) const DELETE_TABLE: u16 = 2;
+pub(super) const NEW_CHAIN: u16 = 3;
+pub(super) const NEW_RULE: u16 = 6;
+pub(super) const NEW_GENERATION: u16 = 15;
+pub(super) const GET_GENERATION: u16 = 16;
+
+// NFTA_GEN_…, NFTA_TABLE_…, NFTA_CHAIN_…, NFTA_HOOK_…, NFTA_RULE_….
+pub(super) const GENERATION_ID: u16 = 1;
+pub(super) const TABLE_NAME: u16 = 1;
+pub(super) const CHAIN_TABLE: u16 = 1;
+pub(super) const CHAIN_NAME: u16 = 3;
+pub(super) const CHAIN_HOOK: u16 = 4;
+pub(super) const CHAIN_POLICY: u16 = 5;
+pub(super) const CHAIN_TYPE: u16 = 7;
+pub(super) const HOOK_NUMBER: u16 = 1;
+pub(super) const HOOK_PRIORITY: u16 = 2;
+pub(super) const RULE_TABLE: u16 = 1;
+pub(super) const RULE_CHAIN: u16 = 2;
+pub(super) const RULE_EXPRESSIONS: u16 = 4;
+pub(super) const RULE_USER_DATA: u16 = 7;
+
+/// `NFNL_SUBSYS_NFTABLES`.
+const NF_TABLES: u16 = 10;
