@@ -13,6 +13,7 @@ use std::sync::Arc;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use webhook_certs::cluster;
 use webhook_certs::serving::{self, ServingCertificate};
@@ -85,12 +86,9 @@ async fn serve(args: &Args) -> Result<(), RunError> {
     };
     let admin = tokio::spawn(admin.run(ended(admin_stopped), std::time::Duration::ZERO));
 
-    let client = match &options.cluster {
-        Some(access) => Some(connect(access).await?),
-        None => None,
-    };
-    configure(args, &options, client.clone(), &configuration)?;
-    let upkeep = certify(args, options, client, https_at.ip(), &certificate)?;
+    let mut upkeep = JoinSet::new();
+    configure(args, options.configuration, &configuration, &mut upkeep).await?;
+    certify(args, options.certificate, https_at.ip(), &certificate, &mut upkeep).await?;
 
     let webhook = handler::Webhook {
         configuration,
@@ -116,7 +114,9 @@ async fn serve(args: &Args) -> Result<(), RunError> {
 
     tokio::select! {
         name = signals.next() => tracing::info!(signal = name, "shutting down"),
-        error = upkeep => return Err(error),
+        Some(ended) = upkeep.join_next() => {
+            return Err(ended.unwrap_or_else(RunError::Stopped));
+        }
     }
     readiness.set_draining();
     tokio::select! {
@@ -132,73 +132,68 @@ async fn serve(args: &Args) -> Result<(), RunError> {
 }
 
 /// Loads the configuration, where it can be loaded at once, and keeps it current.
-fn configure(
+async fn configure(
     args: &Args,
-    options: &Options,
-    client: Option<kube::Client>,
+    source: ConfigurationSource,
     configuration: &Arc<Configuration>,
+    upkeep: &mut JoinSet<RunError>,
 ) -> Result<(), RunError> {
-    match (&options.configuration, client) {
-        (ConfigurationSource::ConfigMaps(maps), Some(client)) => {
-            tokio::spawn(maps.clone().watch(client, Arc::clone(configuration)));
+    let configuration = Arc::clone(configuration);
+    match source {
+        ConfigurationSource::ConfigMaps(access, maps) => {
+            let client = connect(access).await?;
+            upkeep.spawn(async move { match maps.watch(client, configuration).await {} });
         }
-        (ConfigurationSource::ConfigMaps(_), None) => {}
-        (ConfigurationSource::Files(files), _) => {
+        ConfigurationSource::Files(files) => {
             let texts = files.read().map_err(RunError::File)?;
             configuration.offer(&texts).map_err(RunError::Settings)?;
             let every = args.configuration.reload_interval;
-            tokio::spawn(files.clone().watch(texts, Arc::clone(configuration), every));
+            upkeep.spawn(async move { match files.watch(texts, configuration, every).await {} });
         }
     }
     Ok(())
 }
 
-/// Loads the certificate, where it can be loaded at once, and keeps it current; the future ends
-/// when that has become impossible.
-fn certify(
+/// Loads the certificate, where it can be loaded at once, and keeps it current.
+async fn certify(
     args: &Args,
-    options: Options,
-    client: Option<kube::Client>,
+    source: CertificateSource,
     listening: IpAddr,
     certificate: &Arc<ServingCertificate>,
-) -> Result<impl Future<Output = RunError> + use<>, RunError> {
-    let (status, _) = watch::channel(Status::default());
-    let upkeep = match (options.certificate, client) {
-        (CertificateSource::Cluster(options), Some(client)) => {
-            Some(cluster::maintain(client, *options, Arc::clone(certificate), status))
+    upkeep: &mut JoinSet<RunError>,
+) -> Result<(), RunError> {
+    let certificate = Arc::clone(certificate);
+    match source {
+        CertificateSource::Cluster(access, options) => {
+            let client = connect(access).await?;
+            let (status, _) = watch::channel(Status::default());
+            upkeep.spawn(async move {
+                match cluster::maintain(client, *options, certificate, status).await {
+                    Ok(never) => match never {},
+                    Err(error) => RunError::Upkeep(error),
+                }
+            });
         }
-        (CertificateSource::Cluster(_), None) => None,
-        (CertificateSource::Files(files), _) => {
+        CertificateSource::Files(files) => {
             certificate.set(files.load().map_err(RunError::CertificateFiles)?);
-            let (certificate, every) =
-                (Arc::clone(certificate), args.configuration.reload_interval);
-            tokio::spawn(async move { files.follow(certificate, every).await });
-            None
+            let every = args.configuration.reload_interval;
+            upkeep.spawn(async move { match files.follow(certificate, every).await {} });
         }
-        (CertificateSource::InMemory { names, write_ca }, _) => {
+        CertificateSource::InMemory { names, write_ca } => {
             let identity =
                 certificate::in_memory(listening, &names, write_ca).map_err(RunError::InMemory)?;
             certificate.set(identity);
-            None
         }
-    };
-    Ok(async move {
-        match upkeep {
-            Some(upkeep) => match upkeep.await {
-                Ok(never) => match never {},
-                Err(error) => RunError::Upkeep(error),
-            },
-            None => std::future::pending().await,
-        }
-    })
+    }
+    Ok(())
 }
 
-async fn connect(access: &ClusterAccess) -> Result<kube::Client, RunError> {
+async fn connect(access: ClusterAccess) -> Result<kube::Client, RunError> {
     let config = match access {
         ClusterAccess::Pod => kube::Config::incluster().map_err(RunError::Pod)?,
         ClusterAccess::Kubeconfig(path) => {
             let wrong = |source| RunError::Kubeconfig { path: path.clone(), source };
-            let kubeconfig = Kubeconfig::read_from(path).map_err(wrong)?;
+            let kubeconfig = Kubeconfig::read_from(&path).map_err(wrong)?;
             let options = KubeConfigOptions::default();
             kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(wrong)?
         }

@@ -21,8 +21,6 @@ pub struct Options {
     pub configuration: ConfigurationSource,
     /// Where the certificate comes from.
     pub certificate: CertificateSource,
-    /// How to reach the cluster; `None` when nothing is wanted from it.
-    pub cluster: Option<ClusterAccess>,
 }
 
 /// Where the configuration comes from.
@@ -31,7 +29,7 @@ pub enum ConfigurationSource {
     /// Files, and the built-in default for each document without one.
     Files(Files),
     /// The control plane's `ConfigMap`s.
-    ConfigMaps(ConfigMaps),
+    ConfigMaps(ClusterAccess, ConfigMaps),
 }
 
 /// Where the certificate comes from.
@@ -40,7 +38,7 @@ pub enum CertificateSource {
     /// Files that somebody else keeps.
     Files(CertificateFiles),
     /// The CA in the cluster's Secret.
-    Cluster(Box<cluster::Options>),
+    Cluster(ClusterAccess, Box<cluster::Options>),
     /// A CA and a leaf made at the start, gone at the end.
     InMemory {
         /// What the leaf is called beside this host's names.
@@ -66,16 +64,14 @@ impl Options {
             Some(path) => Some(ClusterAccess::Kubeconfig(path.clone())),
             None => in_pod.then_some(ClusterAccess::Pod),
         };
-        let configuration = configuration(args, access.is_some());
-        let certificate = certificate(args, access.is_some());
+        let configuration = configuration(args, access.clone());
+        let certificate = certificate(args, access);
         if args.certificate.write_ca.is_some()
             && !matches!(certificate, CertificateSource::InMemory { .. })
         {
             return Err(OptionsError::WriteCa);
         }
-        let is_wanted = matches!(configuration, ConfigurationSource::ConfigMaps(_))
-            || matches!(certificate, CertificateSource::Cluster(_));
-        Ok(Self { configuration, certificate, cluster: access.filter(|_| is_wanted) })
+        Ok(Self { configuration, certificate })
     }
 }
 
@@ -112,33 +108,34 @@ pub(super) fn limits(args: &Args) -> Limits {
     }
 }
 
-fn configuration(args: &Args, has_cluster: bool) -> ConfigurationSource {
+fn configuration(args: &Args, access: Option<ClusterAccess>) -> ConfigurationSource {
     let files = Files {
         inject_config: args.configuration.inject_config.clone(),
         values: args.configuration.values.clone(),
         mesh_config: args.configuration.mesh_config.clone(),
     };
-    if has_cluster && files == Files::default() {
-        return ConfigurationSource::ConfigMaps(ConfigMaps {
-            namespace: args.namespace.clone(),
-            revision: args.revision.clone(),
-        });
+    match access {
+        Some(access) if files == Files::default() => {
+            let maps =
+                ConfigMaps { namespace: args.namespace.clone(), revision: args.revision.clone() };
+            ConfigurationSource::ConfigMaps(access, maps)
+        }
+        _ => ConfigurationSource::Files(files),
     }
-    ConfigurationSource::Files(files)
 }
 
-fn certificate(args: &Args, has_cluster: bool) -> CertificateSource {
+fn certificate(args: &Args, access: Option<ClusterAccess>) -> CertificateSource {
     let certificate = &args.certificate;
     if let (Some(chain), Some(key)) = (&certificate.certificate, &certificate.key) {
         let (certificate, key) = (chain.clone(), key.clone());
         return CertificateSource::Files(CertificateFiles { certificate, key });
     }
-    if !has_cluster {
+    let Some(access) = access else {
         return CertificateSource::InMemory {
             names: certificate.extra_names.clone(),
             write_ca: certificate.write_ca.clone(),
         };
-    }
+    };
     let defaults = cluster::Options::default();
     let revision = match args.revision.as_str() {
         "" => defaults.revision.clone(),
@@ -148,7 +145,7 @@ fn certificate(args: &Args, has_cluster: bool) -> CertificateSource {
         "default" => String::new(),
         revision => format!("-{revision}"),
     };
-    CertificateSource::Cluster(Box::new(cluster::Options {
+    let options = cluster::Options {
         namespace: args.namespace.clone(),
         service: certificate.service.clone(),
         cluster_domain: certificate.cluster_domain.clone(),
@@ -156,7 +153,8 @@ fn certificate(args: &Args, has_cluster: bool) -> CertificateSource {
         revision,
         webhook_configurations: vec![format!("istio-sidecar-injector{suffix}")],
         ..defaults
-    }))
+    };
+    CertificateSource::Cluster(access, Box::new(options))
 }
 
 #[cfg(test)]
@@ -174,7 +172,6 @@ mod tests {
     #[test]
     fn needs_no_cluster_unless_told_of_one() {
         let options = options("", false).unwrap();
-        assert_eq!(options.cluster, None);
         assert_eq!(options.configuration, ConfigurationSource::Files(Files::default()));
         assert!(matches!(options.certificate, CertificateSource::InMemory { .. }));
     }
@@ -182,10 +179,15 @@ mod tests {
     #[test]
     fn takes_everything_from_the_cluster_it_runs_in() {
         let options = options("--revision canary --namespace mesh", true).unwrap();
-        assert_eq!(options.cluster, Some(ClusterAccess::Pod));
         let maps = ConfigMaps { namespace: "mesh".to_owned(), revision: "canary".to_owned() };
-        assert_eq!(options.configuration, ConfigurationSource::ConfigMaps(maps));
-        let CertificateSource::Cluster(certificate) = options.certificate else { panic!() };
+        assert_eq!(
+            options.configuration,
+            ConfigurationSource::ConfigMaps(ClusterAccess::Pod, maps)
+        );
+        let CertificateSource::Cluster(ClusterAccess::Pod, certificate) = options.certificate
+        else {
+            panic!()
+        };
         assert_eq!(certificate.webhook_configurations, ["istio-sidecar-injector-canary"]);
         assert_eq!(
             (certificate.namespace.as_str(), certificate.revision.as_str()),
@@ -197,12 +199,13 @@ mod tests {
     fn files_stand_for_the_cluster() {
         let files = "--valuesFile v --tlsCertFile c --tlsKeyFile k";
         let both = options(files, true).unwrap();
-        assert_eq!(both.cluster, None);
         assert!(matches!(both.configuration, ConfigurationSource::Files(_)));
         assert!(matches!(both.certificate, CertificateSource::Files(_)));
         let one = options("--valuesFile v --kubeconfig k", false).unwrap();
-        assert_eq!(one.cluster, Some(ClusterAccess::Kubeconfig("k".into())));
-        assert!(matches!(one.certificate, CertificateSource::Cluster(_)));
+        let kubeconfig = ClusterAccess::Kubeconfig("k".into());
+        assert!(
+            matches!(one.certificate, CertificateSource::Cluster(access, _) if access == kubeconfig)
+        );
     }
 
     #[test]

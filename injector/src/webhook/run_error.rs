@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use kube::config::{InClusterError, KubeconfigError};
+use tokio::task::JoinError;
 use webhook_certs::cluster::CertificateError;
 use webhook_certs::files::FilesError;
 
@@ -61,6 +62,10 @@ pub enum RunError {
     /// No certificate can be made without a cluster.
     #[error("{0}")]
     InMemory(#[source] InMemoryError),
+    /// What keeps configuration or certificate current has panicked; without it the process would
+    /// go on with what it has, and nobody would know.
+    #[error("keeping configuration and certificate current: {0}")]
+    Stopped(#[source] JoinError),
     /// No certificate can be kept up in the cluster.
     #[error("keeping the certificate up: {0}")]
     Upkeep(#[source] CertificateError),
@@ -81,7 +86,8 @@ impl RunError {
             | Self::Bind { .. }
             | Self::Pod(_)
             | Self::Client(_)
-            | Self::InMemory(_) => 1,
+            | Self::InMemory(_)
+            | Self::Stopped(_) => 1,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Configuration from the `ConfigMap`s of the control plane's namespace.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,7 +26,7 @@ impl ConfigMaps {
     /// Offers the documents to `configuration` at every change, for ever.
     ///
     /// The watches are pinned to the two names, which is all that the permissions allow.
-    pub async fn watch(self, client: Client, configuration: Arc<Configuration>) {
+    pub async fn watch(self, client: Client, configuration: Arc<Configuration>) -> Infallible {
         let api: Api<ConfigMap> = Api::namespaced(client, &self.namespace);
         let events = |slot: Slot| {
             let config =
@@ -37,7 +38,7 @@ impl ConfigMaps {
         let mut last = Ok(None);
         loop {
             let Some((slot, event)) = events.next().await else {
-                return;
+                unreachable!("a watcher tries again for ever");
             };
             self.note(&mut seen, slot, event);
             // Both maps are often applied by one command: wait for what belongs together.

@@ -3,6 +3,7 @@
 //! The bytes are compared at an interval. A watch of the paths would miss the way in which the
 //! kubelet replaces a mounted `ConfigMap`: it swaps the symbolic link `..data` beside them.
 
+use std::convert::Infallible;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -38,7 +39,12 @@ impl Files {
     }
 
     /// Offers the files to `configuration` whenever their bytes change from `texts`, for ever.
-    pub async fn watch(self, mut texts: Texts, configuration: Arc<Configuration>, every: Duration) {
+    pub async fn watch(
+        self,
+        mut texts: Texts,
+        configuration: Arc<Configuration>,
+        every: Duration,
+    ) -> Infallible {
         let mut unreadable = false;
         loop {
             tokio::time::sleep(every).await;
