@@ -49,7 +49,7 @@ test: ## Everything: set-up, checks, build, all tests (root; first run under an 
 test-all:
 	cargo test --locked --workspace --no-fail-fast
 
-test-unit: ## Unit and library tests: no node, no network namespaces
+test-unit: setup ## The tests of each crate: no node, no network namespaces
 	cargo test --locked --workspace --lib --bins --no-fail-fast
 	cargo test --locked --workspace --exclude e2e --no-fail-fast --tests
 

@@ -23,15 +23,8 @@ impl Programs {
 
     /// A Kubernetes program, of the version that `tests/kubernetes/go.mod` names.
     ///
-    /// `kube-apiserver` and `kubectl` come from `KUBEBUILDER_ASSETS` where that is
-    /// set and has them; the programs of a node are never there.
+    /// `KUBEBUILDER_ASSETS` is not asked: a node's programs are of one version.
     pub fn kubernetes(&self, name: &str) -> Result<PathBuf> {
-        if let Some(assets) = env::var_os("KUBEBUILDER_ASSETS") {
-            let program = Path::new(&assets).join(name);
-            if program.exists() {
-                return Ok(program);
-            }
-        }
         let version = include_str!("../kubernetes/go.mod")
             .lines()
             .find_map(|line| line.trim().strip_prefix("k8s.io/kubernetes "))
