@@ -37,38 +37,27 @@ impl CertificateFiles {
     ) -> Infallible {
         let mut seen = None;
         loop {
-            let read = self.read();
-            if let Err(error) = &read {
-                let text = error.to_string();
-                if seen != Some(Err(text.clone())) {
-                    tracing::warn!(
-                        error = text,
-                        "certificate files cannot be read, the last good certificate stays"
-                    );
-                    seen = Some(Err(text));
-                }
-            } else if let Ok(pair) = read
-                && seen.as_ref() != Some(&Ok(pair.clone()))
-            {
-                match pair.parse(self) {
-                    Ok(identity) => {
-                        tracing::info!(
-                            file = %self.certificate.display(),
-                            not_after = %identity.lifetime().not_after,
-                            "serving the certificate from files"
-                        );
-                        certificate.set(identity);
-                    }
-                    Err(error) => {
-                        tracing::warn!(
-                            %error,
-                            "certificate files cannot be used, the last good certificate stays"
-                        );
-                    }
-                }
-                seen = Some(Ok(pair));
+            let found = self.read().map_err(|error| error.to_string());
+            if seen.as_ref() != Some(&found) {
+                self.present(&found, &certificate);
+                seen = Some(found);
             }
             tokio::time::sleep(interval).await;
+        }
+    }
+
+    fn present(&self, found: &Result<PemPair, String>, certificate: &ServingCertificate) {
+        let parsed = |pair: &PemPair| pair.parse(self).map_err(|error| error.to_string());
+        match found.as_ref().map_err(Clone::clone).and_then(parsed) {
+            Ok(identity) => {
+                tracing::info!(
+                    file = %self.certificate.display(),
+                    not_after = %identity.lifetime().not_after,
+                    "a certificate from files is served"
+                );
+                certificate.set(identity);
+            }
+            Err(error) => tracing::warn!("{error}; the last good certificate stays"),
         }
     }
 
@@ -110,7 +99,11 @@ pub enum FilesError {
         source: io::Error,
     },
     /// The files hold nothing that can be served.
-    #[error("cannot serve `{}` with the key `{}`: {source}", files.certificate.display(), files.key.display())]
+    #[error(
+        "cannot serve `{}` with the key `{}`: {source}",
+        files.certificate.display(),
+        files.key.display()
+    )]
     Identity {
         /// Both files.
         files: CertificateFiles,

@@ -128,7 +128,8 @@ pub fn decide(
         }
         let authority = choose(&state, &observation.configurations, parameters, now);
         let until = limit(&state, authority, parameters);
-        if !memory.has_leaf_of(authority, names, now) {
+        // A leaf of an expired CA would be expired too; its renewal comes first.
+        if now < authority.ca().not_after() && !memory.has_leaf_of(authority, names, now) {
             actions.push(Action::Serve { authority: authority.clone(), until });
         }
     }
