@@ -40,6 +40,8 @@ const UNITS: [(&str, f64); 6] =
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -61,6 +63,13 @@ mod tests {
     fn refuses_the_rest() {
         for text in ["", "10", "s", "-1s", "10 s", "1..5s", "1d", "99999999999999999999h"] {
             assert!(parse(text).is_err(), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read(text in "[0-9.hmsuµ]{0,12}|\\PC{0,12}") {
+            let _ = parse(&text);
         }
     }
 }

@@ -102,6 +102,8 @@ const ENV_MARK: &str = ":ENV:";
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn read(path: &str) -> String {
@@ -162,6 +164,27 @@ mod tests {
         ];
         for (path, expected) in table {
             assert_eq!(clean(path), Err(expected.to_owned()), "{path}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_path_is_read_and_cleaned_once(path in "[/.a:%=ENV-]{0,40}|\\PC{0,40}") {
+            let _ = environment(&path);
+            if let Err(cleaned) = clean(&path) {
+                prop_assert_eq!(clean(&cleaned), Ok(()));
+            }
+        }
+
+        #[test]
+        fn what_a_path_says_comes_back(
+            pairs in proptest::collection::btree_map("[a-z]{1,8}_", "[a-z/]{0,8}[a-z]", 0..4),
+        ) {
+            let segments = pairs.iter().map(|(k, v)| format!("/{k}/{}", v.replace('/', "--slash--")));
+            let path = format!("/inject{}", segments.collect::<String>());
+            let expected: BTreeMap<_, _> =
+                pairs.iter().map(|(k, v)| (k.to_uppercase(), v.clone())).collect();
+            prop_assert_eq!(environment(&path), Ok(expected.into_iter().collect()));
         }
     }
 }
