@@ -144,7 +144,7 @@ fn original_destination(name: &str) -> Value {
     })
 }
 
-/// From 127.0.0.6 and ::6 a connection to the application, which goes to the
+/// From `127.0.0.6` and `::6` a connection to the application, which goes to the
 /// pod's own address, is not captured again.
 fn from_passthrough_address(mut cluster: Value) -> Value {
     cluster["upstream_bind_config"] = json!({

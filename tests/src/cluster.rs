@@ -3,7 +3,8 @@
 use std::fs;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
+use rustix::process::geteuid;
 
 use crate::bridge::Bridge;
 use crate::containerd::Containerd;
@@ -15,6 +16,7 @@ use crate::image::Image;
 use crate::kube_proxy::KubeProxy;
 use crate::kubectl::Kubectl;
 use crate::kubelet::Kubelet;
+use crate::kubelet_access::KubeletAccess;
 use crate::namespace::Namespace;
 use crate::programs::Programs;
 use crate::run_folder::RunFolder;
@@ -36,6 +38,7 @@ impl Cluster {
     /// Clears what a killed run left, starts every program, imports the images,
     /// and waits until the node is Ready.
     pub fn start(programs: &Programs, images: &[Image]) -> Result<Self> {
+        ensure!(geteuid().is_root(), "a node needs root, for containers and their network");
         let folder = RunFolder::claim()?;
         remains::clear(&folder).context("clearing what an earlier run left")?;
         folder.begin()?;
@@ -117,12 +120,14 @@ impl Node {
             import(folder, &containerd, image)?;
         }
         let etcd = Etcd::start(folder, programs)?;
-        let control_plane = ControlPlane::start(folder, programs, &etcd, bridge.address())?;
+        let access = KubeletAccess::create(folder)?;
+        let control_plane =
+            ControlPlane::start(folder, programs, &etcd, bridge.address(), &access)?;
         let server = control_plane.server();
         let kubectl = Kubectl::new(programs, Identity::Admin.kubeconfig(folder, server)?)?;
         let dns = Dns::start(server.address, kubectl.clone())?;
         make_cgroups()?;
-        let kubelet = Kubelet::start(folder, programs, &containerd, server)?;
+        let kubelet = Kubelet::start(folder, programs, &containerd, server, &access)?;
         // After the kubelet: it waits long for a node that does not exist yet.
         let kube_proxy = KubeProxy::start(folder, programs, &bridge, server)?;
         wait::until("the node is Ready", PATIENCE, || {

@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail};
 use crate::etcd::Etcd;
 use crate::identity::{Identity, Server, new_secret};
 use crate::kubectl::Kubectl;
+use crate::kubelet_access::KubeletAccess;
 use crate::port::free_port;
 use crate::process::Process;
 use crate::programs::Programs;
@@ -30,9 +31,11 @@ impl ControlPlane {
         programs: &Programs,
         etcd: &Etcd,
         address: Ipv4Addr,
+        access: &KubeletAccess,
     ) -> Result<Self> {
         let keys = ServiceAccountKeys::create(folder)?;
-        let (server, api_server) = start_api_server(folder, programs, etcd, address, &keys)?;
+        let (server, api_server) =
+            start_api_server(folder, programs, etcd, address, &keys, access)?;
         let controller_manager = start_controller_manager(folder, programs, &server, &keys)?;
         let scheduler = Process::start(
             folder,
@@ -86,6 +89,7 @@ fn start_api_server(
     etcd: &Etcd,
     address: Ipv4Addr,
     keys: &ServiceAccountKeys,
+    access: &KubeletAccess,
 ) -> Result<(Server, Process)> {
     let certificates = folder.folder("api-server")?;
     let port = free_port()?;
@@ -112,6 +116,8 @@ fn start_api_server(
             "--authorization-mode=Node,RBAC".to_owned(),
             "--enable-admission-plugins=NodeRestriction".to_owned(),
             "--allow-privileged=true".to_owned(),
+            format!("--kubelet-client-certificate={}", access.certificate.display()),
+            format!("--kubelet-client-key={}", access.key.display()),
             // Else `kubectl logs` tries to resolve the node's name.
             "--kubelet-preferred-address-types=InternalIP".to_owned(),
         ],

@@ -9,6 +9,7 @@ use serde_json::json;
 use crate::containerd::Containerd;
 use crate::http;
 use crate::identity::{Identity, NODE_NAME, Server};
+use crate::kubelet_access::KubeletAccess;
 use crate::port::free_port;
 use crate::process::Process;
 use crate::programs::Programs;
@@ -27,9 +28,10 @@ impl Kubelet {
         programs: &Programs,
         containerd: &Containerd,
         server: &Server,
+        access: &KubeletAccess,
     ) -> Result<Self> {
         let health_port = free_port()?;
-        let config = configuration(folder, containerd, server.address, health_port)?;
+        let config = configuration(folder, containerd, server.address, access, health_port)?;
         let config = folder.write("kubelet.json", config.to_string())?;
         let root = folder.folder("kubelet")?;
         let kubeconfig = Identity::Kubelet.kubeconfig(folder, server)?;
@@ -61,6 +63,7 @@ fn configuration(
     folder: &RunFolder,
     containerd: &Containerd,
     address: Ipv4Addr,
+    access: &KubeletAccess,
     health_port: u16,
 ) -> Result<serde_json::Value> {
     // Pods ask the cluster's DNS and, beyond it, nobody.
@@ -71,8 +74,12 @@ fn configuration(
         "address": address,
         "port": free_port()?,
         "healthzPort": health_port,
-        "authentication": { "anonymous": { "enabled": true }, "webhook": { "enabled": false } },
-        "authorization": { "mode": "AlwaysAllow" },
+        "authentication": {
+            "anonymous": { "enabled": false },
+            "webhook": { "enabled": false },
+            "x509": { "clientCAFile": access.authority },
+        },
+        "authorization": { "mode": "Webhook" },
         "containerRuntimeEndpoint": format!("unix://{}", containerd.socket().display()),
         // Every process of a pod is below it, so a killed run can be cleared.
         "cgroupRoot": CGROUP,

@@ -17,6 +17,7 @@ pub mod images;
 mod kube_proxy;
 pub mod kubectl;
 mod kubelet;
+mod kubelet_access;
 pub mod namespace;
 mod port;
 mod process;

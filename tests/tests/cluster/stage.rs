@@ -43,12 +43,17 @@ impl Stage {
             return Ok(());
         };
         if failed && env::var_os("OUTRIGGER_HOLD").is_some() {
-            let kubeconfig = cluster.kubectl().kubeconfig().display();
-            eprintln!("the node is held: export KUBECONFIG={kubeconfig}; Enter takes it down");
-            io::stdin().read_line(&mut String::new()).context("waiting for Enter")?;
+            hold(&cluster)?;
         }
         cluster.stop().context("taking the cluster down")
     }
+}
+
+#[expect(clippy::print_stderr, reason = "talk with whoever asked for it")]
+fn hold(cluster: &Cluster) -> Result<()> {
+    let kubeconfig = cluster.kubectl().kubeconfig().display();
+    eprintln!("the node is held: export KUBECONFIG={kubeconfig}; Enter takes it down");
+    io::stdin().read_line(&mut String::new()).context("waiting for Enter").map(drop)
 }
 
 /// A file of the repository, as text.
