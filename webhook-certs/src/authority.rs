@@ -251,7 +251,7 @@ impl Entropy {
         let mut bytes = [0; SERIAL_BYTES + 1];
         default_provider().secure_random.fill(&mut bytes).map_err(|_| AuthorityError::Random)?;
         let [mut serial @ .., spread] = bytes;
-        // DER integers are signed, and leading zeros are not allowed: keep it positive at full length.
+        // DER integers are signed and have no leading zeros: keep it positive at full length.
         serial[0] = serial[0] & 0x7f | 0x40;
         let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)
             .map_err(|source| AuthorityError::Sign { source })?;

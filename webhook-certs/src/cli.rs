@@ -235,7 +235,8 @@ impl ClusterArgs {
             None => kube::Config::infer().await.map_err(|error| {
                 let error = with_causes(&error);
                 anyhow::anyhow!(
-                    "no cluster is known: {error}\nhint: name one with --kubeconfig, or run in a pod"
+                    "no cluster is known: {error}\n\
+                     hint: name one with --kubeconfig, or run in a pod"
                 )
             })?,
         };

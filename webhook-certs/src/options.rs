@@ -89,7 +89,8 @@ pub struct Parameters {
     /// How long a new leaf is valid; it is renewed at half of that.
     pub leaf_lifetime: SignedDuration,
     /// How long a CA that no longer signs stays trusted, at least a leaf's lifetime: a retiring one
-    /// after its successor was activated, one that the Secret does not know after it was first seen.
+    /// after its successor was activated, one that the Secret does not know after it was first
+    /// seen.
     pub retire_delay: SignedDuration,
     /// How often everything is looked at without an event.
     pub tick: Duration,

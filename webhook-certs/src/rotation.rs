@@ -241,8 +241,8 @@ fn settle(
         (Ok(found), Some(held)) if outranks(held, &found) => Settled::repair(
             Action::ReplaceSecret(Content::State(held.clone().after(generation))),
             format!(
-                "the Secret was set from generation {} to another state of generation {generation}; \
-                 it is written back",
+                "the Secret was set from generation {} to another state of generation \
+                 {generation}; it is written back",
                 held.generation
             ),
         ),

@@ -128,7 +128,10 @@ impl ApiServer {
         let config = json!({
             "apiVersion": "v1",
             "kind": "Config",
-            "clusters": [{"name": "c", "cluster": {"server": server, "certificate-authority": authority}}],
+            "clusters": [{
+                "name": "c",
+                "cluster": {"server": server, "certificate-authority": authority},
+            }],
             "users": [{"name": "u", "user": {"token": ADMIN_TOKEN}}],
             "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
             "current-context": "x",

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use webhook_certs::bundle::Bundle;
-use webhook_certs::cluster::{CertificateError, Options, maintain};
+use webhook_certs::cluster::{CertificateError, Options, Parameters, maintain};
 use webhook_certs::secret::State;
 use webhook_certs::serving::ServingCertificate;
 use webhook_certs::status::Status;
@@ -39,6 +39,11 @@ impl<'a> Stage<'a> {
         let options = Options {
             namespace: namespace.to_owned(),
             webhook_configurations: vec![namespace.to_owned()],
+            parameters: Parameters {
+                // What happens in a story happens because a watch told of a change.
+                tick: Duration::from_secs(3600),
+                ..Parameters::default()
+            },
             ..Options::default()
         };
         let stage = Self { admin, options, server, namespace: namespace.to_owned() };
@@ -54,7 +59,8 @@ impl<'a> Stage<'a> {
         let metadata = json!({"name": name});
         create(&self.api::<ServiceAccount>(), json!({"metadata": metadata})).await?;
         let secrets = json!([
-            {"apiGroups": [""], "resources": ["secrets"], "resourceNames": [self.options.secret_name],
+            {"apiGroups": [""], "resources": ["secrets"],
+             "resourceNames": [self.options.secret_name],
              "verbs": ["get", "list", "watch", "update"]},
             {"apiGroups": [""], "resources": ["secrets"], "verbs": ["create"]},
         ]);
@@ -116,7 +122,9 @@ impl<'a> Stage<'a> {
                 "clientConfig": client,
                 "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"],
                            "resources": ["configmaps"], "scope": "Namespaced"}],
-                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": self.namespace}},
+                "namespaceSelector": {
+                    "matchLabels": {"kubernetes.io/metadata.name": self.namespace},
+                },
                 "objectSelector": {"matchLabels": {"reviewed": "true"}},
                 "failurePolicy": failure,
                 "sideEffects": "None",
