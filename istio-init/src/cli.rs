@@ -1,7 +1,7 @@
 //! The program around the library: reads the machine, does what it is told, says what happened.
 
 use std::ffi::{OsStr, OsString};
-use std::fs;
+use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -35,14 +35,13 @@ pub fn main(
         Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
             ExitCode::SUCCESS
         }
-        Err(Failure::Invalid(Invalid(complaints))) => {
-            for complaint in &complaints {
-                say(&format!("error: {complaint}"));
-            }
-            ExitCode::FAILURE
-        }
         Err(failure) => {
-            say(&format!("error: {failure}"));
+            let mut text = String::new();
+            for complaint in failure.complaints() {
+                text.extend(["error: ", &complaint, "\n"]);
+            }
+            say(&text);
+            leave_as_termination_message(&text);
             ExitCode::FAILURE
         }
     }
@@ -60,6 +59,18 @@ enum Failure {
     Kernel(#[from] kernel::KernelError),
     #[error("cannot write to stdout: {0}")]
     Output(io::Error),
+}
+
+impl Failure {
+    /// What went wrong, one text for each thing.
+    fn complaints(&self) -> Vec<String> {
+        match self {
+            Self::Invalid(Invalid(complaints)) => {
+                complaints.iter().map(ToString::to_string).collect()
+            }
+            other => vec![other.to_string()],
+        }
+    }
 }
 
 fn run(
@@ -101,15 +112,28 @@ fn print(text: &str) -> Result<(), Failure> {
 
 fn warn_of(warnings: &[String]) {
     for warning in warnings {
-        say(&format!("warning: {warning}"));
+        say(&format!("warning: {warning}\n"));
     }
 }
 
 fn say(text: &str) {
     // Nobody is left to hear that stderr is closed.
-    let _ = writeln!(io::stderr(), "{text}");
+    let _ = io::stderr().write_all(text.as_bytes());
+}
+
+/// Kubernetes shows this file's text as the reason why the container ended. Anywhere else there
+/// is no such file, and none is made.
+fn leave_as_termination_message(text: &str) {
+    // The same text is on stderr; a second way that is closed is no failure of its own.
+    let _ = OpenOptions::new()
+        .write(true)
+        .open(TERMINATION_MESSAGE)
+        .and_then(|mut file| file.write_all(text.as_bytes()));
 }
 
 fn lossy(text: &OsStr) -> String {
     text.to_string_lossy().into_owned()
 }
+
+/// The default of a container's `terminationMessagePath`.
+const TERMINATION_MESSAGE: &str = "/dev/termination-log";

@@ -11,6 +11,9 @@ use std::time::{Duration, Instant};
 
 use e2e::netns::Owner;
 use e2e::sockets::{Outcome, Transport, reach};
+use istio_init::flag::Flag;
+use istio_init::kernel;
+use istio_init::plan::{Chain, Origin, Plan, Rule, Table, Verdict};
 use tempfile::TempDir;
 
 use crate::pod::{Addresses, Pod, address, istio_init};
@@ -184,6 +187,43 @@ fn a_refused_run_says_why_and_changes_nothing() {
     let (code, stdout, stderr) = run(&["--help"]);
     assert_eq!((code, &*stderr), (Some(0), ""));
     assert!(stdout.contains("--istio-service-exclude-cidr"));
+}
+
+#[test]
+fn a_refusal_by_the_kernel_names_the_rule_and_its_flag() {
+    let pod = Pod::create();
+    pod.init(&Settings::injected());
+    let before = pod.dump();
+    let back_to_the_kernel = Rule {
+        table: Table::Nat,
+        chain: Chain::Inbound,
+        matches: Vec::new(),
+        verdict: Verdict::Jump(Chain::Output),
+        origin: Origin::Flag(Flag::InboundPorts),
+    };
+    let plan = Plan { rules: vec![back_to_the_kernel], passthrough_address: false };
+    let refusal = pod.namespace.run(|| kernel::apply(&plan).unwrap_err().to_string()).unwrap();
+    insta::assert_snapshot!(refusal, @r#"
+    the kernel refuses `add rule inet istio-proxy-nat istio-inbound counter jump output comment "--istio-inbound-ports"` (from --istio-inbound-ports); no rule was changed: Operation not supported (os error 95)
+    hint: the kernel needs nf_tables with NAT for the inet family (5.2 or later)
+    "#);
+    assert_eq!(pod.dump(), before);
+}
+
+#[test]
+fn a_refusal_is_left_as_termination_message() {
+    let pod = Pod::create();
+    let program = Alone::create();
+    let message = program.folder.path().join("dev/termination-log");
+    fs::create_dir_all(message.parent().unwrap()).unwrap();
+    fs::write(&message, "").unwrap();
+    let mut chroot = Command::new("chroot");
+    chroot.arg(program.folder.path()).args(["/istio-init", "-b", "80-"]);
+    let output = pod.namespace.run(|| chroot.output()).unwrap().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let left = fs::read_to_string(&message).unwrap();
+    assert!(left.starts_with("error: --istio-inbound-ports: `80-` "), "{left}");
+    assert_eq!(left, text(&output.stderr));
 }
 
 #[test]
