@@ -91,8 +91,7 @@ impl Serialize for Guarded<'_> {
                 }
                 map.end()
             }
-            // libyaml refuses a block scalar whose first line of text starts with a TAB.
-            Value::String(text) if text.trim_start_matches('\n').starts_with('\t') => {
+            Value::String(text) if !suits_a_block(text) => {
                 serde_saphyr::DoubleQuoted(text).serialize(serializer)
             }
             Value::String(text) if is_json(text) => {
@@ -101,6 +100,13 @@ impl Serialize for Guarded<'_> {
             scalar => scalar.serialize(serializer),
         }
     }
+}
+
+/// libyaml refuses a block scalar whose first line of text starts with a TAB; and one that ends
+/// with empty lines would take in those that happen to follow it.
+fn suits_a_block(text: &str) -> bool {
+    let body = text.trim_start_matches('\n');
+    !body.starts_with('\t') && !text.ends_with("\n\n") && (text.is_empty() || !body.is_empty())
 }
 
 /// JSON in a string reads better in single quotes, where nothing in it needs a backslash.
@@ -122,12 +128,8 @@ fn budget() -> Option<serde_saphyr::Budget> {
 /// The library's words, without the place that [`YamlError`] already has and without advice to
 /// programmers.
 fn problem(message: &str) -> &str {
-    let message = message
-        .rsplit_once(" at line ")
-        .map_or(message, |(problem, _)| problem);
-    message
-        .split_once(", set DuplicateKeyPolicy")
-        .map_or(message, |(problem, _)| problem)
+    let message = message.rsplit_once(" at line ").map_or(message, |(problem, _)| problem);
+    message.split_once(", set DuplicateKeyPolicy").map_or(message, |(problem, _)| problem)
 }
 
 /// Folding would rewrite long strings over several lines for no gain.
@@ -193,11 +195,13 @@ mod tests {
     }
 
     #[test]
-    fn writes_no_block_scalar_that_begins_with_a_tab() {
-        let value = json!({"a": "\tx\ny", "b": "\n\n\tx\ny"});
+    fn writes_no_block_scalar_that_is_misread() {
+        let value = json!({"a": "\tx\ny", "b": "\n\n\tx\ny", "c": "x\n\n", "d": "\n"});
         insta::assert_snapshot!(to_string(&value).unwrap(), @r#"
         a: "\tx\ny"
         b: "\n\n\tx\ny"
+        c: "x\n\n"
+        d: "\n"
         "#);
     }
 

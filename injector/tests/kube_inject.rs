@@ -1,5 +1,7 @@
 //! `istioctl kube-inject`, as a user runs it.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -17,11 +19,11 @@ fn every_layout_gets_what_the_library_says() {
     for file in manifests() {
         let (text, injected) = (read(&file), injected(&file));
         let (before, after) = (Document::split(&text), Document::split(&injected));
-        assert_eq!(before.len(), after.len(), "{file:?}");
+        assert_eq!(before.len(), after.len(), "{}", file.display());
         for (before, after) in before.iter().zip(&after) {
             let manifest = Manifest::read(before).unwrap();
             if manifest.pods().is_empty() {
-                assert_eq!(before.text, after.text, "{file:?}");
+                assert_eq!(before.text, after.text, "{}", file.display());
                 continue;
             }
             let mut expected = yaml::parse(before.text).unwrap();
@@ -35,12 +37,12 @@ fn every_layout_gets_what_the_library_says() {
                 };
                 match inject(&settings(), &target).unwrap() {
                     Outcome::Injected(injection) => {
-                        *at(&mut expected, &template.place) = injection.pod
+                        *at(&mut expected, &template.place) = injection.pod;
                     }
-                    Outcome::Skipped(reason) => panic!("{file:?}: {reason}"),
+                    Outcome::Skipped(reason) => panic!("{}: {reason}", file.display()),
                 }
             }
-            assert_eq!(yaml::parse(after.text).unwrap(), expected, "{file:?}");
+            assert_eq!(yaml::parse(after.text).unwrap(), expected, "{}", file.display());
         }
     }
 }
@@ -64,8 +66,8 @@ fn injecting_twice_is_injecting_once() {
     for file in manifests() {
         let once = injected(&file);
         let twice = run(&["kube-inject", "-f", "-"], &once);
-        assert_eq!((twice.code, twice.messages.as_str()), (0, ""), "{file:?}");
-        assert_eq!(twice.output, once, "{file:?}");
+        assert_eq!((twice.code, twice.messages.as_str()), (0, ""), "{}", file.display());
+        assert_eq!(twice.output, once, "{}", file.display());
     }
 }
 
@@ -319,7 +321,7 @@ fn istioctl(args: &[&str], environment: &[(&str, &str)]) -> Command {
 
 fn injected(file: &Path) -> String {
     let ran = run(&["kube-inject", "-f", path(file)], "");
-    assert_eq!((ran.code, ran.messages.as_str()), (0, ""), "{file:?}");
+    assert_eq!((ran.code, ran.messages.as_str()), (0, ""), "{}", file.display());
     ran.output
 }
 

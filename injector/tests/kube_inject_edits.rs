@@ -1,6 +1,8 @@
 //! Edits of manifests: one patch on every file of `testdata/kube-inject/edits`, in every layout that
 //! people write.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::fs;
 
 use injector::manifest::{Document, Edit, Manifest};

@@ -63,9 +63,7 @@ impl FromArgMatches for UnbuiltFlags {
             let value = matches.get_one::<String>(flag.name)?;
             (value != flag.default).then(|| (flag.name, value.clone()))
         });
-        Ok(Self {
-            given: given.collect(),
-        })
+        Ok(Self { given: given.collect() })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
@@ -82,21 +80,14 @@ struct Flag {
 
 impl Flag {
     const fn new(name: &'static str, default: &'static str) -> Self {
-        Self {
-            name,
-            short: None,
-            default,
-        }
+        Self { name, short: None, default }
     }
 
     fn arg(&self) -> Arg {
         let arg = Arg::new(self.name).long(self.name).global(true).hide(true);
         let arg = self.short.into_iter().fold(arg, Arg::short);
         if matches!(self.default, "true" | "false") {
-            return arg
-                .num_args(0..=1)
-                .require_equals(true)
-                .default_missing_value("true");
+            return arg.num_args(0..=1).require_equals(true).default_missing_value("true");
         }
         arg
     }
@@ -122,11 +113,7 @@ const UNBUILT: &[Flag] = &[
     Flag::new("context", ""),
     Flag::new("injectConfigMapName", "istio-sidecar-injector"),
     Flag::new("insecure", "false"),
-    Flag {
-        name: "kubeconfig",
-        short: Some('c'),
-        default: "",
-    },
+    Flag { name: "kubeconfig", short: Some('c'), default: "" },
     Flag::new("meshConfigMapName", "istio"),
     Flag::new("operatorFileName", ""),
     Flag::new("plaintext", "false"),

@@ -24,6 +24,7 @@ use crate::settings::{Document, Documents, Process, Settings};
 /// ReplicationController, List (v1) and DeploymentConfig (apps.openshift.io/v1).
 ///
 /// No cluster is asked. Nothing is written when any workload of the file cannot be injected.
+#[expect(clippy::doc_markdown, reason = "it is shown as help, where backticks only disturb")]
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct KubeInject {
@@ -83,11 +84,10 @@ impl KubeInject {
         for document in manifest::Document::split(&text) {
             match injected_document(&settings, namespace, &document, streams) {
                 Ok(text) => injected.push_str(&text),
-                Err(failed) => {
-                    errors.extend(failed.into_iter().map(|error| {
-                        error.context(format!("{file}: document {}", document.number))
-                    }))
-                }
+                Err(failed) => errors.extend(failed.into_iter().map(|error| {
+                    let number = document.number;
+                    error.context(format!("{file}: document {number}"))
+                })),
             }
         }
         if !errors.is_empty() {
@@ -127,10 +127,7 @@ impl KubeInject {
     fn read(&self, streams: &mut Streams<'_>) -> anyhow::Result<(String, String)> {
         let (name, bytes) = if self.filename == Path::new(STANDARD) {
             let mut bytes = Vec::new();
-            streams
-                .input
-                .read_to_end(&mut bytes)
-                .context("standard input")?;
+            streams.input.read_to_end(&mut bytes).context("standard input")?;
             ("standard input".to_owned(), bytes)
         } else {
             let name = self.filename.display().to_string();
@@ -188,15 +185,9 @@ fn injected_template(
     template: &PodTemplate,
 ) -> anyhow::Result<Outcome> {
     let pod = manifest.pod(template);
-    let own = pod
-        .pointer("/metadata/namespace")
-        .and_then(|own| own.as_str())
-        .unwrap_or_default();
+    let own = pod.pointer("/metadata/namespace").and_then(|own| own.as_str()).unwrap_or_default();
     let namespaces = [own, &template.workload.namespace, namespace];
-    let namespace = namespaces
-        .into_iter()
-        .find(|name| !name.is_empty())
-        .unwrap_or_default();
+    let namespace = namespaces.into_iter().find(|name| !name.is_empty()).unwrap_or_default();
     let mut workload = template.workload.clone();
     if workload.namespace.is_empty() {
         namespace.clone_into(&mut workload.namespace);

@@ -62,21 +62,10 @@ struct Cli {
     #[command(subcommand)]
     command: Command,
     /// The namespace of workloads that name none
-    #[arg(
-        short,
-        long,
-        global = true,
-        default_value = "",
-        hide_default_value = true
-    )]
+    #[arg(short, long, global = true, default_value = "", hide_default_value = true)]
     namespace: String,
     /// The control plane's namespace; accepted, since no command reads a cluster's configuration
-    #[arg(
-        short,
-        long = "istioNamespace",
-        global = true,
-        default_value = "istio-system"
-    )]
+    #[arg(short, long = "istioNamespace", global = true, default_value = "istio-system")]
     istio_namespace: String,
     #[command(flatten)]
     log: LogFlags,

@@ -9,10 +9,7 @@ use anyhow::Context;
 
 /// Writes a text to a stream. A reader that has seen enough and went away is no error.
 pub(super) fn write(stream: &mut dyn Write, text: &str) -> anyhow::Result<()> {
-    match stream
-        .write_all(text.as_bytes())
-        .and_then(|()| stream.flush())
-    {
+    match stream.write_all(text.as_bytes()).and_then(|()| stream.flush()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         result => result.context("standard output"),
     }
@@ -26,17 +23,12 @@ pub(super) fn write_file(path: &Path, text: &str) -> anyhow::Result<()> {
 
 fn replace(path: &Path, text: &str) -> anyhow::Result<()> {
     let existing = fs::metadata(path).ok();
-    if existing
-        .as_ref()
-        .is_some_and(|existing| !existing.is_file())
-    {
+    if existing.as_ref().is_some_and(|existing| !existing.is_file()) {
         return Ok(fs::write(path, text)?);
     }
     // Through a symbolic link, so that the link stays.
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let directory = path
-        .parent()
-        .filter(|parent| !parent.as_os_str().is_empty());
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let mut file = tempfile::Builder::new()
         .prefix(".istioctl-")
         .permissions(Permissions::from_mode(NEW_FILE))
@@ -65,10 +57,7 @@ mod tests {
         std::os::unix::fs::symlink(&file, &link).unwrap();
         write_file(&link, "new").unwrap();
         assert_eq!(fs::read_to_string(&file).unwrap(), "new");
-        assert_eq!(
-            fs::metadata(&file).unwrap().permissions().mode() & 0o777,
-            0o640
-        );
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o640);
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 2);
     }
@@ -81,9 +70,6 @@ mod tests {
     #[test]
     fn names_the_flag_and_the_file() {
         let error = write_file(Path::new("/nowhere/file"), "text").unwrap_err();
-        assert!(
-            format!("{error:#}").starts_with("--output /nowhere/file: "),
-            "{error:#}"
-        );
+        assert!(format!("{error:#}").starts_with("--output /nowhere/file: "), "{error:#}");
     }
 }

@@ -21,7 +21,6 @@ use render::Style;
 use source::Source;
 use tree::{Kind, Node};
 
-use crate::workload::Workload;
 use crate::yaml::{self, YamlError};
 
 /// A document as read, with the pod templates in it.
@@ -50,12 +49,16 @@ pub enum ManifestError {
     #[error("{0}; hint: write this part in block style, without anchors and aliases")]
     Edit(String),
     /// A workload without its pod template.
-    #[error("line {line}: {} {:?}: {template} is not an object, but has to be the pod template", .workload.kind, .workload.name)]
+    #[error(
+        "line {line}: {kind} {name:?}: {template} is not an object, but has to be the pod template"
+    )]
     NoTemplate {
         /// The line of the file at which the workload starts.
         line: usize,
-        /// The workload.
-        workload: Workload,
+        /// The workload's kind.
+        kind: String,
+        /// The workload's name.
+        name: String,
         /// Where the pod template had to be.
         template: String,
     },
@@ -129,9 +132,12 @@ impl<'a> Manifest<'a> {
                 let start = start_of(&root, &pod.place[..pod.outer]);
                 pod.line = line - 1 + source.place(start).0;
                 if !at(&manifest.value, &pod.place).is_some_and(Value::is_object) {
-                    let template = pod.place[pod.outer..].join(".");
-                    let (line, workload) = (pod.line, pod.workload.clone());
-                    return Err(ManifestError::NoTemplate { line, workload, template });
+                    return Err(ManifestError::NoTemplate {
+                        line: pod.line,
+                        kind: pod.workload.kind.clone(),
+                        name: pod.workload.name.clone(),
+                        template: pod.place[pod.outer..].join("."),
+                    });
                 }
             }
         }

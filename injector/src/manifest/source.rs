@@ -23,8 +23,7 @@ impl<'a> Source<'a> {
 
     /// The line and the column, both from 1.
     pub(super) fn place(&self, position: usize) -> (usize, usize) {
-        let before = &self.text.as_bytes()[..position.min(self.text.len())];
-        let line = before.iter().filter(|&&byte| byte == b'\n').count() + 1;
+        let line = self.text[..position].matches('\n').count() + 1;
         (line, self.column(position) + 1)
     }
 

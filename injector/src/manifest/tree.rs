@@ -17,6 +17,8 @@ pub(super) struct Node {
     pub(super) end: usize,
     /// The number of its anchor; 0 for none.
     pub(super) anchor: usize,
+    /// Whether the text has it as a block collection, so that a comment at its end is inside it.
+    pub(super) block: bool,
     /// What it is.
     pub(super) kind: Kind,
 }
@@ -84,7 +86,7 @@ impl Node {
             let (event, span) = next.map_err(|error| YamlError {
                 line: error.marker().line(),
                 column: error.marker().col() + 1,
-                problem: error.info().to_owned(),
+                problem: error.info().clone(),
             })?;
             let range = span.byte_range().unwrap_or_default();
             events.push((event, range.start, range.end));
@@ -146,7 +148,7 @@ impl Builder<'_> {
             if anchor != 0 || tagged { self.source.skip_trivia(from) } else { start }
         };
         let node = match event {
-            Event::Alias(id) => Node { start, end, anchor: 0, kind: Kind::Alias(id) },
+            Event::Alias(id) => Node { start, end, anchor: 0, block: false, kind: Kind::Alias(id) },
             Event::Scalar(text, style, anchor, tag) => {
                 let block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
                 let first = place(anchor, tag.is_some() || block);
@@ -156,7 +158,7 @@ impl Builder<'_> {
                 let text = if empty { String::new() } else { text.into_owned() };
                 let (first, end) =
                     if empty { (first.max(from), end.max(from)) } else { (first, end) };
-                Node { start: first, end, anchor, kind: Kind::Scalar(text) }
+                Node { start: first, end, anchor, block: false, kind: Kind::Scalar(text) }
             }
             Event::SequenceStart(style, anchor, tag) => {
                 let at =
@@ -281,7 +283,7 @@ impl Node {
     ) -> Self {
         let slots = (0..items.len()).map(Slot::Old).collect();
         let collection = Collection { map, flow, items, slots, dirty: false };
-        Self { start, end, anchor, kind: Kind::Collection(collection) }
+        Self { start, end, anchor, block: !flow, kind: Kind::Collection(collection) }
     }
 }
 

@@ -1,0 +1,205 @@
+//! Edits of block collections: whole lines come and go, and comments with them.
+
+use serde_json::Value;
+
+use super::super::render::{hanging, is_block};
+use super::super::source::Source;
+use super::super::tree::{Collection, Item, Slot};
+use super::{Around, Editor, kept, slot_value, unsupported};
+use crate::yaml::YamlError;
+
+impl Editor<'_> {
+    /// Edits the items of a block collection. `floor` is where the text before it ends.
+    pub(super) fn block(
+        &mut self,
+        collection: &Collection,
+        value: &Value,
+        floor: usize,
+    ) -> Result<(), YamlError> {
+        let source = self.source;
+        let eol = source.eol;
+        let kept = kept(&collection.slots);
+        let place = Place::of(source, collection, floor);
+        let (mut before, mut after) = (Vec::new(), vec![Vec::new(); collection.items.len()]);
+        let mut last_kept = None;
+        for (position, slot) in collection.slots.iter().enumerate() {
+            let value = slot_value(collection, slot, position, value);
+            if let Slot::Old(at) = *slot
+                && kept.binary_search(&at).is_ok()
+            {
+                self.item(&collection.items[at], value, &Around::Block(place.column))?;
+                last_kept = Some(at);
+                continue;
+            }
+            let text = match slot {
+                Slot::New(Some(key)) => self.style.entry(key, value)?,
+                Slot::New(None) => format!("-{}", self.style.item_value(value)?),
+                Slot::Old(at) => self.moved(collection, *at, value, &place)?,
+            };
+            let indent = " ".repeat(place.column);
+            let text = match slot {
+                Slot::New(_) => format!("{indent}{}", hanging(&text, place.column, eol)),
+                Slot::Old(_) => text,
+            };
+            last_kept.map_or(&mut before, |at: usize| &mut after[at]).push(text);
+        }
+        self.delete_from_block(collection, &kept, &place);
+        self.begin_block(collection, &kept, &place, &before);
+        for (at, texts) in after.into_iter().enumerate() {
+            for text in texts {
+                self.insert(place.next(at), format!("{eol}{text}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The text of an item that moves, with the comments above it and all changes in it.
+    fn moved(
+        &self,
+        collection: &Collection,
+        at: usize,
+        value: &Value,
+        place: &Place<'_>,
+    ) -> Result<String, YamlError> {
+        let mut editor = Editor::new(self.source, self.style);
+        let item = &collection.items[at];
+        editor.item(item, value, &Around::Block(place.column))?;
+        if at == 0 && place.inline {
+            let text = editor.excerpt(item.start..place.extent_end(at))?;
+            return Ok(format!("{}{text}", " ".repeat(place.column)));
+        }
+        let lead = self.source.lead_start(item.start, place.floor(at));
+        editor.excerpt(lead..place.extent_end(at))
+    }
+
+    /// Writes what comes before the first item that stays.
+    fn begin_block(
+        &mut self,
+        collection: &Collection,
+        kept: &[usize],
+        place: &Place<'_>,
+        before: &[String],
+    ) {
+        let (source, items) = (self.source, &collection.items);
+        let Some(&first) = kept.first() else { return };
+        let before = before.join(source.eol);
+        if !place.inline {
+            if !before.is_empty() {
+                let lead = source.lead_start(items[first].start, place.floor(first));
+                self.insert(lead, format!("{before}{}", source.eol));
+            }
+            return;
+        }
+        // Behind a dash there is no line to delete or to insert: the next item moves up, unless
+        // comments stand above it.
+        let before = before.get(place.column..).unwrap_or_default().to_owned();
+        let (start, end) = (items[0].start, items[first].start);
+        let above = first.checked_sub(1).map(|above| source.line_end(items[above].end()));
+        match above.filter(|&above| source.text[above..end].contains('#')) {
+            Some(above) => self.replace(start..above, before),
+            None if before.is_empty() => self.replace(start..end, before),
+            None => {
+                let indent = " ".repeat(place.column);
+                self.replace(start..end, format!("{before}{}{indent}", source.eol));
+            }
+        }
+    }
+
+    fn delete_from_block(&mut self, collection: &Collection, kept: &[usize], place: &Place<'_>) {
+        let source = self.source;
+        // What begins behind a dash is another matter: see `begin_block`.
+        let first = if place.inline { kept.first().copied().unwrap_or_default() } else { 0 };
+        for (at, item) in collection.items.iter().enumerate().skip(first) {
+            if kept.binary_search(&at).is_ok() {
+                continue;
+            }
+            let moves = collection.slots.contains(&Slot::Old(at));
+            let start = if moves {
+                source.lead_start(item.start, place.floor(at))
+            } else {
+                source.line_start(item.start)
+            };
+            let end = place.extent_end(at);
+            if start >= source.eol.len() && source.text[..start].ends_with(source.eol) {
+                self.replace(start - source.eol.len()..end, String::new());
+            } else {
+                self.replace(start..source.next_line(end).unwrap_or(end), String::new());
+            }
+        }
+    }
+
+    /// Writes another value after a colon or a dash, and keeps the comments there.
+    pub(super) fn renew_in_block(
+        &mut self,
+        item: &Item,
+        value: &Value,
+        column: usize,
+    ) -> Result<(), YamlError> {
+        let Some(after) = item.after else {
+            return Err(unsupported());
+        };
+        let (source, style, node) = (self.source, self.style, &item.value);
+        let eol = source.eol;
+        let (beside, below) = if item.key.is_some() {
+            (style.entry_value(value)?, style.below_key(value)?)
+        } else {
+            (style.item_value(value)?, style.below_dash(value)?)
+        };
+        let below = format!("{}{}", " ".repeat(column), hanging(&below, column, eol));
+        let beside = hanging(&beside, column, eol);
+        let line_end = source.line_end(node.end);
+        let end = if node.block { line_end } else { node.end };
+        if source.text[after..node.start].contains('#') {
+            self.replace(source.line_start(node.start)..end, below);
+        } else if !source.text[end..line_end].contains('#') {
+            self.replace(after..line_end, beside);
+        } else if !beside.contains('\n') {
+            self.replace(after..node.end, beside);
+        } else if is_block(value) {
+            self.replace(after..node.end, String::new());
+            self.insert(line_end, format!("{eol}{below}"));
+        } else {
+            self.replace(after..node.end, format!(" {value}"));
+        }
+        Ok(())
+    }
+}
+
+/// Where the items of a block collection are.
+struct Place<'a> {
+    source: &'a Source<'a>,
+    items: &'a [Item],
+    floor: usize,
+    column: usize,
+    inline: bool,
+}
+
+impl<'a> Place<'a> {
+    fn of(source: &'a Source<'a>, collection: &'a Collection, floor: usize) -> Self {
+        let start = collection.items[0].start;
+        let column = source.column(start);
+        Self {
+            source,
+            items: &collection.items,
+            floor,
+            column,
+            inline: !source.first_in_line(start),
+        }
+    }
+
+    fn floor(&self, at: usize) -> usize {
+        if at == 0 { self.floor } else { self.items[at - 1].end() }
+    }
+
+    /// Where an item ends, with what is only its own.
+    fn extent_end(&self, at: usize) -> usize {
+        self.source.extent_end(self.items[at].end(), self.column, false)
+    }
+
+    /// Where what follows an item goes. Comments directly below the last entry of a mapping are
+    /// its own; below a sequence they may be those of the next key, in the same column.
+    fn next(&self, at: usize) -> usize {
+        let last = at + 1 == self.items.len() && self.items[at].key.is_some();
+        self.source.extent_end(self.items[at].end(), self.column, last)
+    }
+}

@@ -1,0 +1,105 @@
+//! Edits of collections in brackets: items come and go with their commas.
+
+use serde_json::Value;
+
+use super::super::render::Layout;
+use super::super::tree::{Collection, Item, Node, Slot};
+use super::{Around, Editor, kept, slot_value};
+use crate::yaml::YamlError;
+
+impl Editor<'_> {
+    /// Edits the items of a collection in brackets.
+    pub(super) fn flow(
+        &mut self,
+        node: &Node,
+        collection: &Collection,
+        value: &Value,
+    ) -> Result<(), YamlError> {
+        let source = self.source;
+        let eol = source.eol;
+        let layout = Layout::of(source, node);
+        let around = Around::Flow(&layout);
+        let kept = kept(&collection.slots);
+        let (mut before, mut after) = (Vec::new(), vec![Vec::new(); collection.items.len()]);
+        let mut last_kept = None;
+        for (position, slot) in collection.slots.iter().enumerate() {
+            let value = slot_value(collection, slot, position, value);
+            let text = match slot {
+                Slot::Old(at) if kept.binary_search(at).is_ok() => {
+                    self.item(&collection.items[*at], value, &around)?;
+                    last_kept = Some(*at);
+                    continue;
+                }
+                Slot::New(Some(key)) => layout.entry(key, value, eol)?,
+                Slot::New(None) => layout.value(value, eol)?,
+                Slot::Old(at) => {
+                    let item = &collection.items[*at];
+                    let mut editor = Editor::new(source, self.style);
+                    editor.item(item, value, &around)?;
+                    editor.excerpt(item.start..item.end())?
+                }
+            };
+            last_kept.map_or(&mut before, |at: usize| &mut after[at]).push(text);
+        }
+        let between = layout.between(eol);
+        if let (false, Some(&first)) = (before.is_empty(), kept.first()) {
+            let text = format!("{}{between}", before.join(&between));
+            self.insert(collection.items[first].start, text);
+        }
+        for (at, texts) in after.into_iter().enumerate() {
+            if !texts.is_empty() {
+                self.insert_in_flow(collection.items[at].end(), &texts.join(&between), &between);
+            }
+        }
+        self.delete_from_flow(collection, &kept);
+        Ok(())
+    }
+
+    /// Inserts items after the one that ends at `end`, and behind the comment beside it.
+    fn insert_in_flow(&mut self, end: usize, text: &str, between: &str) {
+        let source = self.source;
+        let line_end = source.line_end(end);
+        let (code, comment) = source.text[end..line_end].split_once('#').unwrap_or_default();
+        let between_lines = between.trim_start_matches(',');
+        match code.trim() {
+            "" if !comment.is_empty() => {
+                self.insert(end, ",".to_owned());
+                self.insert(line_end, format!("{between_lines}{text}"));
+            }
+            "," => self.insert(line_end, format!("{between_lines}{text},")),
+            _ => self.insert(end, format!("{between}{text}")),
+        }
+    }
+
+    fn delete_from_flow(&mut self, collection: &Collection, kept: &[usize]) {
+        let items = &collection.items;
+        let mut at = 0;
+        while at < items.len() {
+            let gone = (at..items.len()).take_while(|at| kept.binary_search(at).is_err()).count();
+            let next = at + gone;
+            if gone > 0 {
+                let range = match (items.get(next), at.checked_sub(1)) {
+                    (Some(next), _) => items[at].start..next.start,
+                    (None, Some(before)) => items[before].end()..items[next - 1].end(),
+                    (None, None) => items[at].start..items[next - 1].end(),
+                };
+                self.replace(range, String::new());
+            }
+            at = next + 1;
+        }
+    }
+
+    /// Writes another value.
+    pub(super) fn renew_in_flow(
+        &mut self,
+        item: &Item,
+        value: &Value,
+        layout: &Layout,
+    ) -> Result<(), YamlError> {
+        let (start, end) = (item.value.start, item.value.end);
+        let space = if start == end && item.after == Some(start) { " " } else { "" };
+        let text = format!("{space}{}", layout.value(value, self.source.eol)?);
+        self.replace(start..end, text);
+        Ok(())
+    }
+}
