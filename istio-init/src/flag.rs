@@ -40,9 +40,9 @@ pub enum Flag {
     DryRun,
     /// Remove what an earlier run installed.
     CleanupOnly,
-    /// Istio: replace differing rules. Here every run does.
+    /// Istio: replace rules that differ. Here every run does.
     Reconcile,
-    /// Istio: apply although the rules match. Here every run does.
+    /// Istio: apply although the rules match, which changes nothing.
     ForceApply,
     /// Istio: use nftables. It is what this program uses.
     NativeNftables,
@@ -184,8 +184,8 @@ pub const FLAGS: &[Spec] = &[
     row(Flag::DualStack, ("dual-stack", None), &["DUAL_STACK", "ISTIO_DUAL_STACK"], "false", SWITCH, "Capture IPv6 when any address of the pod is IPv6, not only when the first one is"),
     row(Flag::DryRun, ("dry-run", Some('n')), &["DRY_RUN"], "false", SWITCH, "Print the rules as an nft script on stdout and change nothing"),
     row(Flag::CleanupOnly, ("cleanup-only", None), &["CLEANUP_ONLY"], "false", SWITCH, "Remove what an earlier run installed; needs no other flag"),
-    row(Flag::Reconcile, ("reconcile", None), &["RECONCILE"], "false", IMPLIED, "Accepted: every run replaces the rules of an earlier one"),
-    row(Flag::ForceApply, ("force-apply", None), &["FORCE_APPLY"], "false", IMPLIED, "Accepted: every run replaces the rules of an earlier one"),
+    row(Flag::Reconcile, ("reconcile", None), &["RECONCILE"], "false", IMPLIED, "Accepted: every run replaces rules that differ from the planned ones"),
+    row(Flag::ForceApply, ("force-apply", None), &["FORCE_APPLY"], "false", IMPLIED, "Accepted: every run replaces rules that differ from the planned ones"),
     row(Flag::NativeNftables, ("native-nftables", None), &["NATIVE_NFTABLES"], "false", IMPLIED, "Accepted: nftables is what this program uses"),
     row(Flag::InboundTproxyMark, ("istio-inbound-tproxy-mark", Some('t')), &["ISTIO_INBOUND_TPROXY_MARK"], "1337", LATER, "Not built yet: packet mark of TPROXY"),
     row(Flag::InboundTproxyRouteTable, ("istio-inbound-tproxy-route-table", Some('r')), &["ISTIO_INBOUND_TPROXY_ROUTE_TABLE"], "133", LATER, "Not built yet: routing table of TPROXY"),

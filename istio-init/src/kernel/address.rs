@@ -6,7 +6,7 @@ use rustix::io::Errno;
 
 use super::KernelError;
 use super::message::{ACK, CREATE, DONE, DUMP, ERROR, EXCLUSIVE, Header, Messages};
-use super::message::{attributes, outcome, received};
+use super::message::{attribute, outcome, received};
 use super::socket::{RECEIVE_BUFFER, Socket};
 use crate::config::PASSTHROUGH_V6;
 
@@ -56,11 +56,8 @@ fn list(socket: &Socket, request: &[u8]) -> Result<Vec<IpAddr>, Errno> {
 
 /// The address of a message. A point-to-point interface has its own address beside the peer's.
 fn address(payload: &[u8]) -> Option<IpAddr> {
-    let value = |wanted| {
-        let mut all = attributes(payload.get(ADDRESS_MESSAGE_LENGTH..).unwrap_or_default());
-        all.find_map(|(kind, value)| (kind == wanted).then_some(value))
-    };
-    let bytes = value(LOCAL).or_else(|| value(ADDRESS))?;
+    let values = payload.get(ADDRESS_MESSAGE_LENGTH..)?;
+    let bytes = attribute(values, LOCAL).or_else(|| attribute(values, ADDRESS))?;
     match bytes.len() {
         4 => <[u8; 4]>::try_from(bytes).ok().map(IpAddr::from),
         _ => <[u8; 16]>::try_from(bytes).ok().map(IpAddr::from),
@@ -73,6 +70,7 @@ fn request(kind: u16, flags: u16) -> Result<Result<(), Errno>, KernelError> {
     let mut fixed = [0; ADDRESS_MESSAGE_LENGTH];
     fixed[0] = FAMILY_V6;
     fixed[1] = 128;
+    fixed[2] = NO_DUPLICATE_DETECTION;
     fixed[4..].copy_from_slice(&LOOPBACK_INDEX.to_ne_bytes());
     messages.push(Header { kind, flags: flags | ACK, sequence: 1 }, &fixed, |attributes| {
         attributes.bytes(LOCAL, &PASSTHROUGH_V6.octets());
@@ -102,5 +100,8 @@ const LOCAL: u16 = 2;
 const FAMILY_V6: u8 = 10;
 /// `struct ifaddrmsg`: family, prefix length, flags, scope, and the interface in four bytes.
 const ADDRESS_MESSAGE_LENGTH: usize = 8;
+/// `IFA_F_NODAD`: usable at once. Otherwise it would be so a moment later, although nobody else
+/// can have an address of this loopback.
+const NO_DUPLICATE_DETECTION: u8 = 0x02;
 /// The loopback interface is the first of every network namespace.
 const LOOPBACK_INDEX: u32 = 1;

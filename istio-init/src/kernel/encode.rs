@@ -1,7 +1,11 @@
 //! A rule as `nf_tables` expressions: each loads a part of the packet into a register, compares the
 //! register, or acts (kernel `include/uapi/linux/netfilter/nf_tables.h`).
+//!
+//! What the kernel would fill in is written out, so that a rule that is listed is the rule that was
+//! sent.
 
 use super::message::Attributes;
+use super::nf_tables::{EXPRESSION_DATA, EXPRESSION_NAME};
 use crate::cidr::Cidr;
 use crate::family::Family;
 use crate::interface::InterfaceName;
@@ -107,6 +111,7 @@ impl Expressions<'_, '_> {
                 bitwise.number(BITWISE_SOURCE, REGISTER);
                 bitwise.number(BITWISE_TARGET, REGISTER);
                 bitwise.number(BITWISE_LENGTH, u32::from(bits) / 8);
+                bitwise.number(BITWISE_OPERATION, MASK_AND_XOR);
                 bitwise.nested(BITWISE_MASK, |data| data.bytes(VALUE, &mask));
                 bitwise.nested(BITWISE_XOR, |data| data.bytes(VALUE, &vec![0; mask.len()]));
             });
@@ -141,7 +146,11 @@ impl Expressions<'_, '_> {
                 self.immediate(REGISTER, |data| {
                     data.bytes(VALUE, &port.get().to_be_bytes());
                 });
-                self.add("redir", |redir| redir.number(REDIR_PORT, REGISTER));
+                self.add("redir", |redir| {
+                    redir.number(REDIR_LOWEST_PORT, REGISTER);
+                    redir.number(REDIR_HIGHEST_PORT, REGISTER);
+                    redir.number(REDIR_FLAGS, REDIR_TO_PORT);
+                });
             }
         }
     }
@@ -192,10 +201,8 @@ struct AddressOffsets {
     destination: u32,
 }
 
-// NFTA_LIST_ELEM and NFTA_EXPR_….
+/// `NFTA_LIST_ELEM`.
 const LIST_ELEMENT: u16 = 1;
-const EXPRESSION_NAME: u16 = 1;
-const EXPRESSION_DATA: u16 = 2;
 
 // NFTA_DATA_… and NFTA_VERDICT_….
 const VALUE: u16 = 1;
@@ -246,8 +253,14 @@ const BITWISE_TARGET: u16 = 2;
 const BITWISE_LENGTH: u16 = 3;
 const BITWISE_MASK: u16 = 4;
 const BITWISE_XOR: u16 = 5;
+const BITWISE_OPERATION: u16 = 6;
+const MASK_AND_XOR: u32 = 0;
 
 // NFTA_IMMEDIATE_… and NFTA_REDIR_….
 const IMMEDIATE_TARGET: u16 = 1;
 const IMMEDIATE_VALUE: u16 = 2;
-const REDIR_PORT: u16 = 1;
+const REDIR_LOWEST_PORT: u16 = 1;
+const REDIR_HIGHEST_PORT: u16 = 2;
+const REDIR_FLAGS: u16 = 3;
+/// `NF_NAT_RANGE_PROTO_SPECIFIED`, which the kernel would add.
+const REDIR_TO_PORT: u32 = 2;

@@ -3,10 +3,10 @@
 use rustix::io::Errno;
 
 use super::KernelError;
-use super::message::{ERROR, Header, Messages, attributes, outcome, received};
+use super::message::{ERROR, Header, Messages, attribute, outcome, received};
 use super::nf_tables::{
     FIXED_LENGTH, GENERATION_ID, GET_GENERATION, GET_TABLE, INET, NEW_GENERATION, NEW_TABLE,
-    TABLE_NAME, message_type,
+    TABLE_FLAGS, TABLE_NAME, message_type,
 };
 use super::socket::{RECEIVE_BUFFER, Socket};
 use crate::plan::Table;
@@ -21,12 +21,14 @@ use crate::plan::Table;
 pub(super) struct Installed {
     pub(super) generation: u32,
     pub(super) tables: Vec<Table>,
+    /// Whether somebody switched one of them off.
+    pub(super) is_dormant: bool,
 }
 
 impl Installed {
     /// Asks the kernel.
     pub(super) fn read(socket: &Socket) -> Result<Self, KernelError> {
-        ask(socket).map_err(KernelError::ListTables)
+        ask(socket).map_err(KernelError::ListRules)
     }
 }
 
@@ -42,6 +44,7 @@ fn ask(socket: &Socket) -> Result<Installed, Errno> {
 
     let mut generation = None;
     let mut tables = Vec::new();
+    let mut is_dormant = false;
     let mut buffer = vec![0; RECEIVE_BUFFER];
     loop {
         let bytes = match socket.receive(&mut buffer) {
@@ -52,12 +55,13 @@ fn ask(socket: &Socket) -> Result<Installed, Errno> {
         };
         for answer in received(bytes) {
             if answer.kind == message_type(NEW_GENERATION) {
-                let mut values = attributes(answer.payload.get(FIXED_LENGTH..).unwrap_or_default());
-                let id = values.find_map(|(kind, id)| (kind == GENERATION_ID).then_some(id));
+                let id = attribute(values(answer.payload), GENERATION_ID);
                 generation = id.and_then(|id| id.try_into().ok()).map(u32::from_be_bytes);
             } else if answer.kind == message_type(NEW_TABLE) {
                 let index = usize::try_from(answer.sequence).ok();
                 tables.extend(index.and_then(|index| Table::ALL.get(index)));
+                let flags = attribute(values(answer.payload), TABLE_FLAGS).unwrap_or_default();
+                is_dormant |= flags.iter().any(|byte| *byte != 0);
             } else if answer.kind == ERROR {
                 match outcome(answer.payload) {
                     Ok(()) | Err(Errno::NOENT) => {}
@@ -67,7 +71,11 @@ fn ask(socket: &Socket) -> Result<Installed, Errno> {
         }
     }
     let generation = generation.ok_or(Errno::BADMSG)?;
-    Ok(Installed { generation, tables })
+    Ok(Installed { generation, tables, is_dormant })
+}
+
+fn values(payload: &[u8]) -> &[u8] {
+    payload.get(FIXED_LENGTH..).unwrap_or_default()
 }
 
 /// A number that no table's index has.

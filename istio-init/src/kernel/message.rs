@@ -22,6 +22,7 @@ pub(super) struct Header {
 /// A message that was received.
 pub(super) struct Received<'a> {
     pub kind: u16,
+    pub flags: u16,
     pub sequence: u32,
     pub payload: &'a [u8],
 }
@@ -98,21 +99,36 @@ pub(super) fn received(mut bytes: &[u8]) -> impl Iterator<Item = Received<'_>> {
         bytes = bytes.get(length.next_multiple_of(ALIGNMENT)..).unwrap_or_default();
         Some(Received {
             kind: native_u16(message, 4)?,
+            flags: native_u16(message, 6)?,
             sequence: native_u32(message, 8)?,
             payload: message.get(HEADER_LENGTH..)?,
         })
     })
 }
 
-/// The attributes in a part of a message: their types and bytes.
-pub(super) fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+/// An attribute that was received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Attribute<'a> {
+    pub kind: u16,
+    /// Whether it is marked as made of attributes. The kernel does not mark all that are.
+    pub is_nested: bool,
+    pub value: &'a [u8],
+}
+
+/// The attributes in a part of a message.
+pub(super) fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = Attribute<'_>> + Clone {
     std::iter::from_fn(move || {
         let length = usize::from(native_u16(bytes, 0)?);
-        let kind = native_u16(bytes, 2)? & !NESTED;
+        let kind = native_u16(bytes, 2)?;
         let value = bytes.get(4..length)?;
         bytes = bytes.get(length.next_multiple_of(ALIGNMENT)..).unwrap_or_default();
-        Some((kind, value))
+        Some(Attribute { kind: kind & !NESTED, is_nested: kind & NESTED != 0, value })
     })
+}
+
+/// The value of the first attribute of a kind.
+pub(super) fn attribute(bytes: &[u8], kind: u16) -> Option<&[u8]> {
+    attributes(bytes).find(|attribute| attribute.kind == kind).map(|attribute| attribute.value)
 }
 
 /// What an error message says: `Ok` for a mere acknowledgement.
@@ -141,6 +157,8 @@ pub(super) const DONE: u16 = 3;
 pub(super) const ACK: u16 = 0x4;
 /// `NLM_F_DUMP`: list all.
 pub(super) const DUMP: u16 = 0x300;
+/// `NLM_F_DUMP_INTR`: what is listed was changed in the middle of the listing.
+pub(super) const INTERRUPTED: u16 = 0x10;
 /// `NLM_F_EXCL`: it must not exist yet.
 pub(super) const EXCLUSIVE: u16 = 0x200;
 /// `NLM_F_CREATE`: create what does not exist.
@@ -172,9 +190,11 @@ mod tests {
         let all: Vec<Received> = received(messages.as_bytes()).collect();
         assert_eq!(all.len(), 2);
         assert_eq!((all[1].kind, all[1].sequence), (7, 1));
-        let read: Vec<_> = attributes(&all[1].payload[4..]).collect();
-        assert_eq!(read[0], (1, &b"ab\0"[..]));
-        assert_eq!(attributes(read[1].1).collect::<Vec<_>>(), [(3, &[0, 0, 1, 2][..])]);
+        let payload = &all[1].payload[4..];
+        assert_eq!(attribute(payload, 1), Some(&b"ab\0"[..]));
+        let nested: Vec<_> = attributes(payload).filter(|a| a.is_nested).collect();
+        assert_eq!(nested.len(), 1);
+        assert_eq!(attribute(nested[0].value, 3), Some(&[0, 0, 1, 2][..]));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! `CAP_NET_ADMIN` in the user namespace that owns the network namespace, and nothing else.
 
 mod address;
+mod comparison;
 mod encode;
 mod installed;
 mod message;
@@ -41,9 +42,9 @@ pub enum KernelError {
     /// The proxy's IPv6 source address cannot be removed.
     #[error("cannot remove ::6/128 from lo: {0}{hint}", hint = hint(*.0))]
     RemoveAddress(Errno),
-    /// The tables of an earlier run cannot be looked up.
-    #[error("cannot look up the tables of an earlier run: {0}{hint}", hint = hint(*.0))]
-    ListTables(Errno),
+    /// What an earlier run installed cannot be looked up.
+    #[error("cannot look up the rules of an earlier run: {0}{hint}", hint = hint(*.0))]
+    ListRules(Errno),
     /// Somebody else changes the rules of this namespace all the time.
     #[error("the rules of this network namespace were changed by others again and again")]
     Overtaken,
@@ -65,7 +66,8 @@ pub enum KernelError {
     },
 }
 
-/// Replaces whatever an earlier run installed by the plan.
+/// Replaces whatever an earlier run installed by the plan; changes nothing where it is the plan
+/// already.
 ///
 /// All tables and both families are one transaction: when this process is killed, or the kernel
 /// refuses a part, the rules are the old ones or the new ones.
@@ -74,21 +76,28 @@ pub fn apply(plan: &Plan) -> Result<(), KernelError> {
     if plan.passthrough_address {
         address::add_passthrough()?;
     }
-    commit(|installed| Transaction::replacing(installed, plan))?;
+    let socket = Socket::netfilter()?;
+    commit(&socket, |installed| {
+        let is_in_force = comparison::is_in_force(&socket, installed, plan)?;
+        Ok((!is_in_force).then(|| Transaction::replacing(installed, plan)))
+    })?;
     if plan.passthrough_address { Ok(()) } else { address::remove_passthrough() }
 }
 
 /// Removes whatever an earlier run installed, whatever its settings were.
 pub fn clean_up() -> Result<(), KernelError> {
-    commit(Transaction::removing)?;
+    commit(&Socket::netfilter()?, |installed| Ok(Some(Transaction::removing(installed))))?;
     address::remove_passthrough()
 }
 
-fn commit<'a>(build: impl Fn(&Installed) -> Transaction<'a>) -> Result<(), KernelError> {
-    let socket = Socket::netfilter()?;
+/// Carries out what is decided from what is installed, as often as others get in between.
+fn commit<'a>(
+    socket: &Socket,
+    decide: impl Fn(&Installed) -> Result<Option<Transaction<'a>>, KernelError>,
+) -> Result<(), KernelError> {
     for _ in 0..ATTEMPTS {
-        let installed = Installed::read(&socket)?;
-        if build(&installed).commit(&socket)? == Outcome::Done {
+        let Some(transaction) = decide(&Installed::read(socket)?)? else { return Ok(()) };
+        if transaction.commit(socket)? == Outcome::Done {
             return Ok(());
         }
     }

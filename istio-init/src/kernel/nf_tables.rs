@@ -23,13 +23,16 @@ pub(super) const NEW_TABLE: u16 = 0;
 pub(super) const GET_TABLE: u16 = 1;
 pub(super) const DELETE_TABLE: u16 = 2;
 pub(super) const NEW_CHAIN: u16 = 3;
+pub(super) const GET_CHAIN: u16 = 4;
 pub(super) const NEW_RULE: u16 = 6;
+pub(super) const GET_RULE: u16 = 7;
 pub(super) const NEW_GENERATION: u16 = 15;
 pub(super) const GET_GENERATION: u16 = 16;
 
 // NFTA_GEN_…, NFTA_TABLE_…, NFTA_CHAIN_…, NFTA_HOOK_…, NFTA_RULE_….
 pub(super) const GENERATION_ID: u16 = 1;
 pub(super) const TABLE_NAME: u16 = 1;
+pub(super) const TABLE_FLAGS: u16 = 2;
 pub(super) const CHAIN_TABLE: u16 = 1;
 pub(super) const CHAIN_NAME: u16 = 3;
 pub(super) const CHAIN_HOOK: u16 = 4;
@@ -41,6 +44,10 @@ pub(super) const RULE_TABLE: u16 = 1;
 pub(super) const RULE_CHAIN: u16 = 2;
 pub(super) const RULE_EXPRESSIONS: u16 = 4;
 pub(super) const RULE_USER_DATA: u16 = 7;
+
+// NFTA_EXPR_….
+pub(super) const EXPRESSION_NAME: u16 = 1;
+pub(super) const EXPRESSION_DATA: u16 = 2;
 
 /// `NFNL_SUBSYS_NFTABLES`.
 const NF_TABLES: u16 = 10;

@@ -32,6 +32,20 @@ enum Step<'a> {
     AddRule(&'a Rule),
 }
 
+/// The message that adds a chain.
+pub(super) fn chain_message(table: Table, chain: Chain) -> Messages {
+    let mut messages = Messages::default();
+    Step::AddChain(table, chain).encode(0, 0, &mut messages);
+    messages
+}
+
+/// The message that adds a rule.
+pub(super) fn rule_message(rule: &Rule) -> Messages {
+    let mut messages = Messages::default();
+    Step::AddRule(rule).encode(0, 0, &mut messages);
+    messages
+}
+
 /// How a transaction ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {

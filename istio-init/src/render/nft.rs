@@ -15,7 +15,7 @@ pub fn script(plan: &Plan) -> String {
         lines.extend(plan.rules.iter().filter(|rule| rule.table == table).map(add_rule));
     }
     if plan.passthrough_address {
-        lines.push("# besides: ip -6 address add ::6/128 dev lo".to_owned());
+        lines.push("# besides: ip -6 address add ::6/128 dev lo nodad".to_owned());
     }
     joined(lines)
 }

@@ -24,9 +24,36 @@ fn a_second_run_changes_nothing() {
     for addresses in [Addresses::V4, Addresses::V6, Addresses::Both] {
         let pod = Pod::with(addresses);
         pod.init(&Settings::injected_dual());
-        let once = pod.dump();
+        // Handles tell a rule from one that took its place.
+        let once = (pod.dump(), nft(&pod, "-s -a list ruleset"));
         pod.init(&Settings::injected_dual());
-        assert_eq!(pod.dump(), once, "{addresses:?}");
+        assert_eq!((pod.dump(), nft(&pod, "-s -a list ruleset")), once, "{addresses:?}");
+    }
+}
+
+#[test]
+fn a_run_repairs_what_others_changed() {
+    let pod = Pod::create();
+    let settings = Settings::injected_dual().with('x', "10.1.0.0/16").with('q', "8000:9000");
+    pod.init(&settings);
+    let planned = pod.dump();
+    for change in [
+        "add rule inet istio-proxy-nat istio-output accept",
+        "insert rule inet istio-proxy-nat istio-output return",
+        "replace rule inet istio-proxy-nat istio-redirect handle {} meta l4proto tcp counter \
+         redirect to :15001 random comment \"--envoy-port\"",
+        "flush chain inet istio-proxy-nat istio-output",
+        "add chain inet istio-proxy-nat another",
+        "add chain inet istio-proxy-nat output { policy drop; }",
+        "add table inet istio-proxy-nat { flags dormant; }",
+        "add table inet istio-proxy-raw",
+        "delete table inet istio-proxy-nat",
+    ] {
+        let redirect = nft(&pod, "-a list chain inet istio-proxy-nat istio-redirect");
+        let handle = redirect.rsplit("# handle ").next().and_then(|rest| rest.lines().next());
+        nft(&pod, &change.replace("{}", handle.unwrap()));
+        pod.init(&settings);
+        assert_eq!(pod.dump(), planned, "{change}");
     }
 }
 
@@ -43,17 +70,13 @@ fn a_run_with_other_flags_leaves_nothing_of_the_first() {
 #[test]
 fn a_run_replaces_stale_tables_and_leaves_those_of_others() {
     let pod = Pod::create();
-    let nft = |line: &str| {
-        let mut command = Command::new("nft");
-        pod.namespace.output(command.args(line.split(' ')), "").expect(line)
-    };
-    nft("add table inet others");
-    nft("add table inet istio-proxy-mangle");
-    nft("add chain inet istio-proxy-mangle stale");
+    nft(&pod, "add table inet others");
+    nft(&pod, "add table inet istio-proxy-mangle");
+    nft(&pod, "add chain inet istio-proxy-mangle stale");
     pod.init(&Settings::injected());
-    assert_eq!(nft("list tables"), "table inet others\ntable inet istio-proxy-nat\n");
+    assert_eq!(nft(&pod, "list tables"), "table inet others\ntable inet istio-proxy-nat\n");
     assert!(clean_up(&pod).status.success());
-    assert_eq!(nft("list tables"), "table inet others\n");
+    assert_eq!(nft(&pod, "list tables"), "table inet others\n");
 }
 
 #[test]
@@ -308,6 +331,12 @@ impl Alone {
         unshare.env_clear().env("PATH", SEARCH_PATH);
         pod.namespace.run(|| unshare.output()).unwrap().unwrap()
     }
+}
+
+/// Runs one command of nft's, options first.
+fn nft(pod: &Pod, words: &str) -> String {
+    let mut command = Command::new("nft");
+    pod.namespace.output(command.args(words.split_whitespace()), "").expect(words)
 }
 
 fn clean_up(pod: &Pod) -> Output {

@@ -98,7 +98,7 @@ impl Pod {
         };
         if captures_v6 {
             load("ip6tables-restore", true);
-            self.namespace.ip("address add ::6/128 dev lo").expect("the address ::6");
+            self.namespace.ip("address add ::6/128 dev lo nodad").expect("the address ::6");
         }
     }
 
