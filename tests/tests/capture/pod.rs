@@ -1,11 +1,11 @@
 //! A pod without Kubernetes: a network namespace, linked to another that stands for the world.
 
 use std::net::{IpAddr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
-use std::sync::Once;
+use std::sync::OnceLock;
 
-use e2e::netns::{Namespace, Owner};
+use e2e::netns::{Namespace, Owner, succeed};
 use e2e::sockets::{Listeners, Outcome, Transport, reach};
 
 use crate::istio;
@@ -153,15 +153,14 @@ impl Pod {
     }
 }
 
-/// Our program, with an empty environment.
+/// Our program, with an empty environment: the one that `ISTIO_INIT_BIN` names, or the one that
+/// cargo builds from this tree.
 pub(crate) fn istio_init() -> Command {
-    static CHECK: Once = Once::new();
-    let path = std::env::var_os("ISTIO_INIT_BIN").map_or_else(beside_this_test, PathBuf::from);
-    CHECK.call_once(|| {
-        let missing = "build it first: cargo build -p istio-init, or set ISTIO_INIT_BIN";
-        assert!(path.exists(), "{} is missing; {missing}", path.display());
-    });
-    let mut command = Command::new(path);
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    let named = || std::env::var_os("ISTIO_INIT_BIN").map(PathBuf::from);
+    let program = PROGRAM.get_or_init(|| named().unwrap_or_else(build));
+    assert!(program.exists(), "ISTIO_INIT_BIN: {} is missing", program.display());
+    let mut command = Command::new(program);
     command.env_clear();
     command
 }
@@ -170,11 +169,17 @@ pub(crate) fn address(text: &str) -> IpAddr {
     text.parse().expect("an address")
 }
 
-/// Cargo puts programs one folder above tests.
-fn beside_this_test() -> PathBuf {
-    let test = std::env::current_exe().expect("the path of this test");
-    let folder = test.parent().and_then(Path::parent).expect("cargo's folder of programs");
-    folder.join("istio-init")
+/// A test of another package does not make cargo build the program, and one that was built some
+/// time ago would be tested in vain.
+fn build() -> PathBuf {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(["build", "--package", "istio-init", "--bins", "--message-format=json"]);
+    let messages = succeed(cargo.current_dir(env!("CARGO_MANIFEST_DIR")), "").expect("cargo build");
+    let executable = |line: &str| {
+        let message: serde_json::Value = serde_json::from_str(line).ok()?;
+        message["executable"].as_str().map(PathBuf::from)
+    };
+    messages.lines().find_map(executable).expect("cargo tells where the program is")
 }
 
 fn without_counts(ruleset: &str) -> String {
