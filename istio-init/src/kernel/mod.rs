@@ -111,7 +111,7 @@ fn hint(errno: Errno) -> &'static str {
             "\nhint: the kernel needs nf_tables with NAT for the inet family (5.2 or later)"
         }
         Errno::MSGSIZE => {
-            "\nhint: there are too many rules for one transaction; use fewer or larger ranges"
+            "\nhint: the rules exceed net.core.wmem_max; use fewer and larger ranges, or raise it"
         }
         Errno::ACCESS => "\nhint: IPv6 may be disabled on lo (net.ipv6.conf.lo.disable_ipv6)",
         _ => "",

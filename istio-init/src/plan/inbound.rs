@@ -12,12 +12,6 @@ pub(super) fn rules(config: &Config, rules: &mut Vec<Rule>) {
         let origin = Origin::Flag(flag);
         rules.push(Rule { table: Table::Nat, chain, matches, verdict, origin });
     };
-    for interface in &config.excluded_interfaces {
-        let arrives = Match::is(Field::InInterface(interface.clone()));
-        add(Chain::Prerouting, vec![arrives], Verdict::Return, Flag::ExcludeInterfaces);
-        let leaves = Match::is(Field::OutInterface(interface.clone()));
-        add(Chain::Output, vec![leaves], Verdict::Return, Flag::ExcludeInterfaces);
-    }
     let tunnel = vec![tcp_to(config.tunnel_port)];
     add(Chain::Inbound, tunnel, Verdict::Return, Flag::InboundTunnelPort);
     let to_outbound = Verdict::RedirectTo(config.outbound_port);

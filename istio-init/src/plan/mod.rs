@@ -10,6 +10,8 @@ mod rule;
 pub use rule::{Base, Chain, Field, Hook, Match, Origin, Protocol, Rule, Table, Verdict};
 
 use crate::config::Config;
+use crate::flag::Flag;
+use crate::interface::InterfaceName;
 
 /// The rules of a configuration. Rules of one chain apply in their order here; the first whose
 /// matches all hold decides.
@@ -41,10 +43,28 @@ impl Plan {
 
 /// Plans the rules of a configuration.
 pub fn plan(config: &Config) -> Plan {
-    let mut rules = Vec::new();
+    let mut rules = excluded_interfaces(config);
     inbound::rules(config, &mut rules);
     outbound::rules(config, &mut rules);
     Plan { rules, passthrough_address: config.ipv6 }
+}
+
+/// What these interfaces carry is left alone in both directions, before anything else is asked.
+fn excluded_interfaces(config: &Config) -> Vec<Rule> {
+    let leave_alone = |chain, field| Rule {
+        table: Table::Nat,
+        chain,
+        matches: vec![Match::is(field)],
+        verdict: Verdict::Return,
+        origin: Origin::Flag(Flag::ExcludeInterfaces),
+    };
+    let both_directions = |name: &InterfaceName| {
+        [
+            leave_alone(Chain::Prerouting, Field::InInterface(name.clone())),
+            leave_alone(Chain::Output, Field::OutInterface(name.clone())),
+        ]
+    };
+    config.excluded_interfaces.iter().flat_map(both_directions).collect()
 }
 
 /// The matches that keep a rule of a base chain to the captured families. Chains of our own are
