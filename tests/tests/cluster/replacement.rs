@@ -1,6 +1,7 @@
 //! The injector goes away while it is needed.
 
 use anyhow::Result;
+use e2e::namespace::Namespace;
 use serde_json::Value;
 
 use crate::stage::{Stage, manifest};
@@ -9,27 +10,38 @@ pub(crate) fn no_pod_comes_up_without_its_sidecar(stage: &Stage) -> Result<()> {
     let cluster = stage.cluster_with_injector()?;
     let system = cluster.existing_namespace("istio-system");
     let shop = cluster.namespace("replacement", &["istio-injection=enabled"])?;
-    let killed = system.pods("app=sidecar-injector")?;
-    let uid = |pod: &Value| pod["metadata"]["uid"].clone();
+    let killed = system.pods(INJECTOR)?;
 
     shop.apply(&manifest("examples/client.yaml")?)?;
-    system.kubectl(&[
-        "delete",
-        "pods",
-        "--selector=app=sidecar-injector",
-        "--grace-period=0",
-        "--force",
-    ])?;
-    shop.kubectl(&["scale", "deployment/client", "--replicas=4"])?;
+    let all = format!("--selector={INJECTOR}");
+    system.kubectl(&["delete", "pods", &all, "--grace-period=0", "--force"])?;
+    shop.kubectl(&["scale", "deployment/client", "--replicas=3"])?;
     shop.wait_until_available("client")?;
     system.wait_until_available("sidecar-injector")?;
-
-    let replaced = system.pods("app=sidecar-injector")?;
+    let uid = |pod: &Value| pod["metadata"]["uid"].clone();
+    let replaced = system.pods(INJECTOR)?;
     assert!(replaced.iter().all(|pod| !killed.iter().any(|old| uid(old) == uid(pod))));
+    expect_sidecars(&shop, 3)?;
+
+    system.kubectl(&["scale", "deployment/sidecar-injector", "--replicas=0"])?;
+    system.kubectl(&["wait", "--for=delete", "pods", &all, "--timeout=120s"])?;
+    shop.kubectl(&["scale", "deployment/client", "--replicas=5"])?;
+    shop.wait_for("condition=ReplicaFailure", "deployment/client")?;
+    expect_sidecars(&shop, 3)?;
+    system.kubectl(&["scale", "deployment/sidecar-injector", "--replicas=2"])?;
+    system.wait_until_available("sidecar-injector")?;
+    shop.wait_until_available("client")?;
+    expect_sidecars(&shop, 5)?;
+    shop.delete()
+}
+
+fn expect_sidecars(shop: &Namespace<'_>, count: usize) -> Result<()> {
     let pods = shop.pods("app=client")?;
-    assert_eq!(pods.len(), 4);
+    assert_eq!(pods.len(), count);
     for pod in &pods {
         assert_eq!(pod["spec"]["initContainers"][1]["name"], "istio-proxy", "{pod:#}");
     }
-    shop.delete()
+    Ok(())
 }
+
+const INJECTOR: &str = "app=sidecar-injector";
