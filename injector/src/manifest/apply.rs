@@ -9,45 +9,56 @@ use json_patch::{Patch, PatchOperation};
 
 use super::tree::{Collection, Kind, Node, Slot};
 
-/// Applies a patch to the node at `place`.
+/// A patch of the node at a place.
+pub(super) type PlacedPatch<'a> = (&'a [String], &'a Patch);
+
+/// Applies patches.
 ///
 /// A part that comes from an alias or a merge key is expanded where it changes, and the anchor
 /// stays as it is; where an anchored part itself changes, its aliases are expanded, so that only
 /// the patched place gets another value.
-pub(super) fn apply(root: &mut Node, place: &[String], patch: &Patch) {
+pub(super) fn apply<'a>(root: &mut Node, patches: impl Iterator<Item = PlacedPatch<'a>>) {
     let mut lost = BTreeSet::new();
+    for (place, patch) in patches {
+        operate(root, place, patch, &mut lost);
+    }
+    expand_lost(root, &mut lost);
+}
+
+/// Marks the nodes at these places as to be written anew as a whole.
+pub(super) fn renew<'a>(root: &mut Node, places: impl Iterator<Item = &'a [String]>) {
+    let mut lost = BTreeSet::new();
+    for place in places {
+        act(root, place, Act::Replace, &mut lost);
+    }
+    expand_lost(root, &mut lost);
+}
+
+fn operate(root: &mut Node, place: &[String], patch: &Patch, lost: &mut BTreeSet<usize>) {
     for operation in &patch.0 {
         let path = |pointer: &json_patch::jsonptr::Pointer| {
             let tokens = pointer.tokens().map(|token| token.decoded().into_owned());
             place.iter().cloned().chain(tokens).collect::<Vec<_>>()
         };
         match operation {
-            PatchOperation::Add(add) => act(root, &path(&add.path), Act::Add, &mut lost),
-            PatchOperation::Copy(copy) => act(root, &path(&copy.path), Act::Add, &mut lost),
+            PatchOperation::Add(add) => act(root, &path(&add.path), Act::Add, lost),
+            PatchOperation::Copy(copy) => act(root, &path(&copy.path), Act::Add, lost),
             PatchOperation::Move(change) => {
                 let (from, to) = (path(&change.from), path(&change.path));
-                if !reorder(root, &from, &to, &mut lost) {
-                    act(root, &from, Act::Remove, &mut lost);
-                    act(root, &to, Act::Add, &mut lost);
+                if !reorder(root, &from, &to, lost) {
+                    act(root, &from, Act::Remove, lost);
+                    act(root, &to, Act::Add, lost);
                 }
             }
             PatchOperation::Remove(remove) => {
-                act(root, &path(&remove.path), Act::Remove, &mut lost);
+                act(root, &path(&remove.path), Act::Remove, lost);
             }
             PatchOperation::Replace(replace) => {
-                act(root, &path(&replace.path), Act::Replace, &mut lost);
+                act(root, &path(&replace.path), Act::Replace, lost);
             }
             PatchOperation::Test(_) => {}
         }
     }
-    expand_lost(root, &mut lost);
-}
-
-/// Marks the node at `place` as to be written anew as a whole.
-pub(super) fn renew(root: &mut Node, place: &[String]) {
-    let mut lost = BTreeSet::new();
-    act(root, place, Act::Replace, &mut lost);
-    expand_lost(root, &mut lost);
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -208,7 +219,7 @@ fn is_sequence(root: &Node, path: &[String]) -> bool {
 
 /// The aliases of anchors that are gone or have another value now are written out.
 fn expand_lost(root: &mut Node, lost: &mut BTreeSet<usize>) {
-    loop {
+    while !lost.is_empty() {
         let before = lost.len();
         let anchors = lost.clone();
         expand_aliases(root, Some(&anchors), lost);

@@ -106,15 +106,11 @@ impl<'a> Manifest<'a> {
             }
         }
         let in_place = self.write(&value, |root| {
-            for edit in &edits {
-                apply::apply(root, &edit.template.place, edit.patch);
-            }
+            apply::apply(root, edits.iter().map(|edit| (&*edit.template.place, edit.patch)));
         });
         in_place.or_else(|_| {
             self.write(&value, |root| {
-                for edit in &edits {
-                    apply::renew(root, &edit.template.place);
-                }
+                apply::renew(root, edits.iter().map(|edit| &*edit.template.place));
             })
         })
     }
@@ -128,9 +124,13 @@ impl<'a> Manifest<'a> {
         if may_hold_pods(&root) {
             manifest.value = yaml::parse(text)?;
             manifest.pods = pod_template::find(&manifest.value);
+            // Aliases aside, they come in the order of the text: no line is counted twice.
+            let (mut line, mut counted) = (line, 0);
             for pod in &mut manifest.pods {
-                let start = start_of(&root, &pod.place[..pod.outer]);
-                pod.line = line - 1 + source.place(start).0;
+                let start = start_of(&root, &pod.place[..pod.outer]).max(counted);
+                line += text[counted..start].matches('\n').count();
+                counted = start;
+                pod.line = line;
                 if !at(&manifest.value, &pod.place).is_some_and(Value::is_object) {
                     return Err(ManifestError::NoTemplate {
                         line: pod.line,
