@@ -1,255 +1,17 @@
-//! Edits of any YAML by any patch: the result reads as it has to, and what the patch does not
-//! touch is there as it was.
-
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+//! A value as text.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use injector::manifest::{Document, Edit, Manifest};
-use injector::yaml;
-use json_patch::Patch;
 use proptest::prelude::*;
-use proptest::sample::Index;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2_000))]
-
-    #[test]
-    fn an_edit_is_right_and_touches_nothing_else(
-        pod in map(),
-        layout in layout(),
-        steps in prop::collection::vec(step(), 1..6),
-    ) {
-        let written = Written::of(&pod, layout);
-        let documents = Document::split(&written.text);
-        prop_assert_eq!(documents.len(), 1);
-        let manifest = Manifest::read(&documents[0]).unwrap();
-        let template = &manifest.pods()[0];
-        let before = manifest.pod(template);
-        prop_assert_eq!(before, &yaml::parse(&written.text).unwrap());
-
-        let mut changes = Changes { pod: before.clone(), ..Changes::default() };
-        for step in &steps {
-            changes.apply(step);
-        }
-        let patch: Patch = serde_json::from_value(Value::Array(changes.operations.clone())).unwrap();
-        let edit = Edit { template, patch: &patch, pod: &changes.pod };
-        let text = manifest.edit(&[edit]).unwrap();
-        prop_assert_eq!(&yaml::parse(&text).unwrap(), &changes.pod);
-        written.assert_kept(&text, &changes)?;
-    }
-
-    #[test]
-    fn no_text_makes_it_panic(text in "(apiVersion: v1\nkind: (Pod|List)\n)?([-:?&*!|>{}\\[\\],#'\" a\n\t\r\u{feff}é]|<<|spec|---|items){0,60}") {
-        for document in Document::split(&text) {
-            if let Ok(manifest) = Manifest::read(&document) {
-                for template in manifest.pods() {
-                    let mut pod = manifest.pod(template).clone();
-                    let patch: Patch = serde_json::from_value(json!([
-                        {"op": "add", "path": "/metadata", "value": {"labels": {"a": "b"}}},
-                    ])).unwrap();
-                    json_patch::patch(&mut pod, &patch).unwrap();
-                    let edited = manifest.edit(&[Edit { template, patch: &patch, pod: &pod }]);
-                    if let Ok(edited) = edited {
-                        yaml::parse(&edited).unwrap();
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// A value with the way it is written.
-#[derive(Clone, Debug)]
-enum Node {
-    Map { flow: bool, entries: Vec<(u8, Comments, Node)> },
-    Scalar(u8),
-    Sequence { flow: bool, items: Vec<(Comments, Node)> },
-}
-
-/// What stands around an entry or item.
-#[derive(Clone, Copy, Debug)]
-struct Comments {
-    above: bool,
-    beside: bool,
-    blank: bool,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Layout {
-    step: usize,
-    dash: usize,
-    gap: usize,
-    crlf: bool,
-    final_newline: bool,
-    separator: bool,
-}
-
-fn layout() -> impl Strategy<Value = Layout> {
-    (1..=4_usize, 0..=3_usize, 1..=3_usize, any::<bool>(), any::<bool>(), any::<bool>()).prop_map(
-        |(step, dash, gap, crlf, final_newline, separator)| Layout {
-            step,
-            dash,
-            gap,
-            crlf,
-            final_newline,
-            separator,
-        },
-    )
-}
-
-fn comments() -> impl Strategy<Value = Comments> {
-    (any::<bool>(), any::<bool>(), any::<bool>()).prop_map(|(above, beside, blank)| Comments {
-        above,
-        beside,
-        blank,
-    })
-}
-
-fn node() -> impl Strategy<Value = Node> {
-    any::<u8>().prop_map(Node::Scalar).prop_recursive(4, 24, 4, |inner| {
-        let entry = (any::<u8>(), comments(), inner.clone());
-        prop_oneof![
-            (prop::bool::weighted(0.2), prop::collection::vec(entry, 0..4))
-                .prop_map(|(flow, entries)| Node::Map { flow, entries }),
-            (prop::bool::weighted(0.2), prop::collection::vec((comments(), inner), 0..4))
-                .prop_map(|(flow, items)| Node::Sequence { flow, items }),
-        ]
-    })
-}
-
-fn map() -> impl Strategy<Value = Node> {
-    prop::collection::vec((any::<u8>(), comments(), node()), 1..5)
-        .prop_map(|entries| Node::Map { flow: false, entries })
-}
-
-/// One operation, of whatever can be done to the value at hand.
-#[derive(Clone, Debug)]
-struct Step {
-    what: u8,
-    place: Index,
-    other: Index,
-    value: Value,
-}
-
-fn step() -> impl Strategy<Value = Step> {
-    let value = prop_oneof![
-        Just(json!("plain")),
-        Just(json!("yes")),
-        Just(json!("{\"a\": 'b'}")),
-        Just(json!("two\nlines\n")),
-        Just(json!("\ttab\nline")),
-        Just(json!("# no comment")),
-        Just(json!("")),
-        Just(json!(null)),
-        Just(json!(1.5)),
-        Just(json!([])),
-        Just(json!({})),
-        Just(json!({"name": "x", "list": [1, {"a": "b\n\n"}], "map": {"k": [["n"], []]}})),
-        Just(json!([{"name": "x", "value": "y"}, "z", ["a"]])),
-    ];
-    (any::<u8>(), any::<Index>(), any::<Index>(), value)
-        .prop_map(|(what, place, other, value)| Step { what, place, other, value })
-}
-
-/// A patch as it grows, with the marks of the values that it touches.
-#[derive(Default)]
-struct Changes {
-    pod: Value,
-    operations: Vec<Value>,
-    touched: BTreeSet<String>,
-    moved: bool,
-}
-
-impl Changes {
-    fn apply(&mut self, step: &Step) {
-        let mut places = Vec::new();
-        collections(&self.pod, String::new(), &mut places);
-        let place = step.place.get(&places).clone();
-        let fresh = format!("new{}", self.operations.len());
-        let operation = match self.pod.pointer(&place).unwrap() {
-            Value::Array(items) if !items.is_empty() => {
-                let (at, to) = (step.other.index(items.len()), step.place.index(items.len()));
-                match step.what % 4 {
-                    0 => json!({"op": "add", "path": format!("{place}/{at}"), "value": step.value}),
-                    1 => json!({"op": "remove", "path": format!("{place}/{at}")}),
-                    2 => {
-                        json!({"op": "replace", "path": format!("{place}/{at}"), "value": step.value})
-                    }
-                    _ => {
-                        json!({"op": "move", "from": format!("{place}/{at}"), "path": format!("{place}/{to}")})
-                    }
-                }
-            }
-            Value::Object(entries)
-                if entries.len() > 2 || place.len() > 2 && !entries.is_empty() =>
-            {
-                let key = step.other.get(&entries.keys().collect::<Vec<_>>()).replace('~', "~0");
-                let path = format!("{place}/{}", key.replace('/', "~1"));
-                let kept = matches!(path.as_str(), "/apiVersion" | "/kind");
-                match step.what % 3 {
-                    0 if !kept => json!({"op": "remove", "path": path}),
-                    1 if !kept => json!({"op": "replace", "path": path, "value": step.value}),
-                    _ => {
-                        json!({"op": "add", "path": format!("{place}/{fresh}"), "value": step.value})
-                    }
-                }
-            }
-            Value::Array(_) => {
-                json!({"op": "add", "path": format!("{place}/-"), "value": step.value})
-            }
-            _ => json!({"op": "add", "path": format!("{place}/{fresh}"), "value": step.value}),
-        };
-        match operation["op"].as_str().unwrap() {
-            "move" => self.moved = true,
-            "add" => {}
-            _ => {
-                let path = operation["path"].as_str().unwrap();
-                marks(self.pod.pointer(path).unwrap(), &mut self.touched);
-            }
-        }
-        let patch: Patch = serde_json::from_value(json!([operation])).unwrap();
-        json_patch::patch(&mut self.pod, &patch).unwrap();
-        self.operations.push(operation);
-    }
-}
-
-fn collections(value: &Value, place: String, places: &mut Vec<String>) {
-    match value {
-        Value::Array(items) => {
-            for (index, item) in items.iter().enumerate() {
-                collections(item, format!("{place}/{index}"), places);
-            }
-        }
-        Value::Object(entries) => {
-            for (key, value) in entries {
-                let key = key.replace('~', "~0").replace('/', "~1");
-                collections(value, format!("{place}/{key}"), places);
-            }
-        }
-        _ => return,
-    }
-    places.push(place);
-}
-
-fn marks(value: &Value, found: &mut BTreeSet<String>) {
-    match value {
-        Value::Array(items) => items.iter().for_each(|item| marks(item, found)),
-        Value::Object(entries) => entries.values().for_each(|value| marks(value, found)),
-        Value::String(text) => {
-            found.extend(
-                text.split_whitespace().filter(|word| word.starts_with("mark")).map(str::to_owned),
-            );
-        }
-        _ => {}
-    }
-}
+use crate::changes::Changes;
+use crate::layout::{Comments, Layout, Node};
 
 /// A text, and which of its parts have to be there as long as one of these marks is untouched.
-struct Written {
-    text: String,
+pub(crate) struct Written {
+    pub(crate) text: String,
     layout: Layout,
     parts: Vec<(BTreeSet<String>, String)>,
     anchors: Vec<String>,
@@ -259,7 +21,7 @@ struct Written {
 }
 
 impl Written {
-    fn of(pod: &Node, layout: Layout) -> Self {
+    pub(crate) fn of(pod: &Node, layout: Layout) -> Self {
         let mut written = Self {
             text: String::new(),
             layout,
@@ -285,7 +47,7 @@ impl Written {
     }
 
     /// Every part that is not touched is there, and in the same order.
-    fn assert_kept(&self, text: &str, changes: &Changes) -> Result<(), TestCaseError> {
+    pub(crate) fn assert_kept(&self, text: &str, changes: &Changes) -> Result<(), TestCaseError> {
         // A mapping from which a merged entry is removed is written anew.
         if self.merges {
             return Ok(());
