@@ -24,7 +24,10 @@ impl Bridge {
         let address = format!("{}/24", bridge.address());
         run("ip", ["address", "add", &address, "dev", NAME])?;
         run("ip", ["link", "set", NAME, "up"])?;
-        remember_and_set(folder, FORWARDING)?;
+        if !Path::new(FILTERED).exists() {
+            run("modprobe", ["br_netfilter"]).context("bridged packets must be filtered")?;
+        }
+        switch_on(folder, &[FORWARDING, FILTERED])?;
         Ok(bridge)
     }
 
@@ -61,13 +64,14 @@ impl Bridge {
     }
 }
 
-/// Removes the bridge, and puts back the forwarding that it needed.
+/// Removes the bridge, and puts back the kernel settings that it needed.
 pub(crate) fn remove(node: &Path) -> Result<()> {
     if Path::new("/sys/class/net").join(NAME).exists() {
         run("ip", ["link", "delete", NAME])?;
     }
-    if let Ok(value) = fs::read_to_string(node.join(REMEMBERED_FORWARDING)) {
-        fs::write(FORWARDING, value).with_context(|| format!("writing {FORWARDING}"))?;
+    let remembered = fs::read_to_string(node.join(REMEMBERED)).unwrap_or_default();
+    for (setting, value) in remembered.lines().filter_map(|line| line.split_once(' ')) {
+        fs::write(setting, value).with_context(|| format!("writing {setting}"))?;
     }
     Ok(())
 }
@@ -84,15 +88,25 @@ fn free_range(routes: &str) -> Result<Bridge> {
     }
 }
 
-fn remember_and_set(folder: &RunFolder, setting: &str) -> Result<()> {
-    let before = fs::read_to_string(setting).with_context(|| format!("reading {setting}"))?;
-    folder.write(REMEMBERED_FORWARDING, before)?;
-    fs::write(setting, "1").with_context(|| format!("writing {setting}"))
+fn switch_on(folder: &RunFolder, settings: &[&str]) -> Result<()> {
+    let mut remembered = String::new();
+    for setting in settings {
+        let before = fs::read_to_string(setting).with_context(|| format!("reading {setting}"))?;
+        remembered += &[setting, " ", before.trim(), "\n"].concat();
+    }
+    folder.write(REMEMBERED, remembered)?;
+    for setting in settings {
+        fs::write(setting, "1").with_context(|| format!("writing {setting}"))?;
+    }
+    Ok(())
 }
 
 const NAME: &str = "outrigger-e2e";
 const FORWARDING: &str = "/proc/sys/net/ipv4/ip_forward";
-const REMEMBERED_FORWARDING: &str = "ip_forward";
+/// Without it a pod's answer to another pod takes the short way over the bridge,
+/// past the translation of the Service's address.
+const FILTERED: &str = "/proc/sys/net/bridge/bridge-nf-call-iptables";
+const REMEMBERED: &str = "kernel-settings";
 
 #[cfg(test)]
 mod tests {

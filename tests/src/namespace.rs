@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use crate::cluster::Cluster;
+use crate::http;
 use crate::wait;
 
 /// A namespace of the cluster; the verbs are those of a story.
@@ -78,6 +79,18 @@ impl<'a> Namespace<'a> {
         let patience = format!("--timeout={}s", PATIENCE.as_secs());
         let object = format!("deployment/{deployment}");
         self.explained(self.kubectl(&["rollout", "status", &object, &patience]))
+    }
+
+    /// Waits until a Service answers HTTP on a port, seen from the machine, and
+    /// returns its address. A pod can be Ready before its Service leads to it.
+    pub fn wait_until_service_answers(&self, service: &str, port: u16) -> Result<IpAddr> {
+        let found = self.get(&format!("service/{service}"))?;
+        let address = found["spec"]["clusterIP"].as_str().context("the Service has no address")?;
+        let address = address.parse().with_context(|| format!("reading {address}"))?;
+        wait::until(&format!("Service {service} answers"), PATIENCE, || {
+            http::get((address, port).into(), "/")?.expect_ok()
+        })?;
+        Ok(address)
     }
 
     /// Waits for a condition in kubectl's words, as `condition=Ready` of `pod/client`.

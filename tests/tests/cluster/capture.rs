@@ -14,14 +14,16 @@ pub(crate) fn a_pod_written_by_hand_is_captured(stage: &Stage) -> Result<()> {
         )?;
         captured.wait_for("condition=Ready", &format!("pod/{name}"))?;
     }
+    captured.wait_until_service_answers("server", 80)?;
     let (server, client) = (captured.pod("app=server")?, captured.pod("app=client")?);
-    assert_eq!(connections(&client)?, Connections { inbound: 0, outbound: 0 });
+    let before = (connections(&client)?, connections(&server)?);
 
     let page = captured.exec("client", "app", &["wget", "-q", "-O", "-", "http://server/"])?;
 
     assert_eq!(page, "hello\n");
-    assert_eq!(connections(&client)?, Connections { inbound: 0, outbound: 1 });
-    assert_eq!(connections(&server)?, Connections { inbound: 1, outbound: 0 });
+    let after = (connections(&client)?, connections(&server)?);
+    assert_eq!(after.0, Connections { outbound: before.0.outbound + 1, ..before.0 });
+    assert_eq!(after.1, Connections { inbound: before.1.inbound + 1, ..before.1 });
     let log = captured.logs(name_of(&server), "istio-init")?;
     assert!(!log.contains("error"), "{log}");
     captured.delete()

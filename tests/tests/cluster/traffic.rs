@@ -1,8 +1,11 @@
 //! What the Envoys of two pods see of a request between them.
 
+use std::time::Duration;
+
 use anyhow::Result;
-use e2e::namespace::{Namespace, name_of};
+use e2e::namespace::{Namespace, address_of, name_of};
 use e2e::proxy::{Connections, connections};
+use e2e::{http, wait};
 use serde_json::{Value, json};
 
 use crate::injection::apply_examples;
@@ -13,8 +16,8 @@ pub(crate) fn both_envoys_count_what_is_captured(stage: &Stage) -> Result<()> {
     let shop = cluster.namespace("traffic", &["istio-injection=enabled"])?;
     apply_examples(&shop)?;
     let server = shop.pod("app=web")?;
-    let cluster_ip = shop.get("service/web")?["spec"]["clusterIP"].clone();
-    let range = format!("{}/32", cluster_ip.as_str().unwrap_or_default());
+    let service = shop.wait_until_service_answers("web", 80)?;
+    shop.wait_until_service_answers("web", 9090)?;
 
     let client = shop.pod("app=client")?;
     let seen = request(&shop, &client, &server, "http://web/")?;
@@ -24,21 +27,24 @@ pub(crate) fn both_envoys_count_what_is_captured(stage: &Stage) -> Result<()> {
     let seen = request(&shop, &client, &server, "http://web:9090/")?;
     assert_eq!(seen, Seen { by_client: 1, by_server: 0 });
 
-    let around = client_with(&shop, "by-range", "excludeOutboundIPRanges", &range)?;
+    let range = format!("{service}/32");
+    let around = pod_with(&shop, "by-range", CLIENT, "excludeOutboundIPRanges", &range)?;
     let seen = request(&shop, &around, &server, "http://web/")?;
     assert_eq!(seen, Seen { by_client: 0, by_server: 1 });
 
-    let around = client_with(&shop, "by-port", "excludeOutboundPorts", "80")?;
+    let around = pod_with(&shop, "by-port", CLIENT, "excludeOutboundPorts", "80")?;
     let seen = request(&shop, &around, &server, "http://web/")?;
     assert_eq!(seen, Seen { by_client: 0, by_server: 1 });
 
-    shop.kubectl(&["patch", "deployment/web", "--patch", &only_port_8080_inbound()])?;
-    shop.wait_until_available("web")?;
-    let server = shop.pod("app=web")?;
-    let seen = request(&shop, &client, &server, "http://web:9090/")?;
-    assert_eq!(seen, Seen { by_client: 1, by_server: 0 });
-    let seen = request(&shop, &client, &server, "http://web/")?;
+    let picky = pod_with(&shop, "picky", SERVER, "includeInboundPorts", "8080")?;
+    let address = address_of(&picky)?;
+    for port in [8080, 9090] {
+        wait::until("its server listens", PATIENCE, || http::get((address, port).into(), "/"))?;
+    }
+    let seen = request(&shop, &client, &picky, &format!("http://{address}:8080/"))?;
     assert_eq!(seen, Seen { by_client: 1, by_server: 1 });
+    let seen = request(&shop, &client, &picky, &format!("http://{address}:9090/"))?;
+    assert_eq!(seen, Seen { by_client: 1, by_server: 0 });
     shop.delete()
 }
 
@@ -62,7 +68,13 @@ fn request(shop: &Namespace<'_>, client: &Value, server: &Value, url: &str) -> R
     })
 }
 
-fn client_with(shop: &Namespace<'_>, name: &str, annotation: &str, value: &str) -> Result<Value> {
+fn pod_with(
+    shop: &Namespace<'_>,
+    name: &str,
+    command: &str,
+    annotation: &str,
+    value: &str,
+) -> Result<Value> {
     let annotation = format!("traffic.sidecar.istio.io/{annotation}");
     let pod = json!({
         "apiVersion": "v1",
@@ -72,7 +84,7 @@ fn client_with(shop: &Namespace<'_>, name: &str, annotation: &str, value: &str) 
             "containers": [{
                 "name": "client",
                 "image": "busybox:1.37",
-                "command": ["sh", "-c", "trap exit TERM; sleep infinity & wait"],
+                "command": ["sh", "-c", command],
             }],
         },
     });
@@ -82,10 +94,7 @@ fn client_with(shop: &Namespace<'_>, name: &str, annotation: &str, value: &str) 
     shop.get(&object)
 }
 
-fn only_port_8080_inbound() -> String {
-    let annotations = json!({
-        "traffic.sidecar.istio.io/excludeInboundPorts": null,
-        "traffic.sidecar.istio.io/includeInboundPorts": "8080",
-    });
-    json!({ "spec": { "template": { "metadata": { "annotations": annotations } } } }).to_string()
-}
+const CLIENT: &str = "trap exit TERM; sleep infinity & wait";
+const SERVER: &str = "mkdir /www; echo 'Hello from web.' >/www/index.html; trap exit TERM; \
+    httpd -f -p 9090 -h /www & httpd -f -p 8080 -h /www & wait";
+const PATIENCE: Duration = Duration::from_secs(30);
