@@ -150,7 +150,15 @@ impl Editor<'_> {
         let line_end = source.line_end(node.end);
         let end = if node.block { line_end } else { node.end };
         if source.text[after..node.start].contains('#') {
-            self.replace(source.line_start(node.start)..end, below);
+            // Comments above the value, and one beside it, which may have no line to stand beside.
+            let start = source.line_start(node.start);
+            let comment = source.text[end..line_end].trim_start();
+            if comment.is_empty() || !below.contains('\n') {
+                self.replace(start..end, below);
+            } else {
+                let indent = source.line_indent(start);
+                self.replace(start..line_end, format!("{indent}{comment}{eol}{below}"));
+            }
         } else if !source.text[end..line_end].contains('#') {
             self.replace(after..line_end, beside);
         } else if !beside.contains('\n') {

@@ -60,7 +60,11 @@ impl Editor<'_> {
         let source = self.source;
         let line_end = source.line_end(end);
         let (code, comment) = source.text[end..line_end].split_once('#').unwrap_or_default();
-        let between_lines = between.trim_start_matches(',');
+        // Nothing can follow a comment in its line.
+        let between_lines = match between.trim_start_matches(',') {
+            lines if lines.contains('\n') => lines.to_owned(),
+            _ => format!("{}{}", source.eol, source.line_indent(end)),
+        };
         match code.trim() {
             "" if !comment.is_empty() => {
                 self.insert(end, ",".to_owned());
