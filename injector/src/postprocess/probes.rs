@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::Value;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 
 use super::{CONTAINERS, INIT_CONTAINERS, find_env, find_proxy, in_container, parse_bool, put_env};
 use crate::change::{Draft, Step};
@@ -36,7 +36,7 @@ pub fn rewrite(draft: &mut Draft, context: &Context<'_>, reinjected: bool) -> Ve
             let Some(name) = own["name"].as_str().filter(|name| *name != PROXY) else {
                 continue;
             };
-            let mut replacements = Vec::new();
+            let mut rewritten = Vec::new();
             for kind in &HANDLERS {
                 let Some(handler) = Handler::of(own, kind) else {
                     continue;
@@ -44,21 +44,34 @@ pub fn rewrite(draft: &mut Draft, context: &Context<'_>, reinjected: bool) -> Ve
                 let path = kind.agent_path(name);
                 match handler.prober(port, mesh_port) {
                     Ok(prober) => {
-                        replacements.push((kind, handler.asked_of_agent(&path, port)));
-                        probers.extend(prober.map(|prober| (path, prober)));
+                        probers.extend(prober.map(|prober| (path.clone(), prober)));
+                        rewritten.push((kind, handler.action, path));
                     }
                     Err(warning) => warnings.push(warning),
                 }
             }
-            for (kind, replacement) in replacements {
-                let mut path = in_container(list, index, []);
-                path.extend(kind.path.iter().map(|key| Step::Key(key)));
-                draft.set(&path, replacement);
+            for (kind, action, path) in rewritten {
+                let mut handler = in_container(list, index, []);
+                handler.extend(kind.path.iter().map(|key| Step::Key(key)));
+                ask_agent(draft, &handler, action, &path, port);
             }
         }
     }
     tell_agent(draft, probers, reinjected);
     warnings
+}
+
+/// Turns a handler to the agent; what else the user says of the request stays.
+fn ask_agent(draft: &mut Draft, handler: &[Step<'_>], action: &str, path: &str, port: u16) {
+    let of_http = |key| [handler, &["httpGet".into(), Step::Key(key)]].concat();
+    if action != "httpGet" {
+        draft.remove(handler, action);
+    }
+    draft.set(&of_http("path"), path.into());
+    draft.set(&of_http("port"), port.into());
+    if draft.at(&of_http("scheme")).is_some_and(|scheme| scheme == "HTTPS") {
+        draft.set(&of_http("scheme"), "HTTP".into());
+    }
 }
 
 /// Hands the probers to the agent; those of an earlier injection stand.
@@ -172,27 +185,6 @@ impl<'a> Handler<'a> {
                 format!("a probe of container {container} names port {name:?}, which the container does not have; the probe stays as it is"),
             )
         })
-    }
-
-    /// The handler as the kubelet asks the agent.
-    fn asked_of_agent(&self, path: &str, port: u16) -> Value {
-        let mut http = match self.action {
-            "httpGet" => self.given["httpGet"].clone(),
-            _ => json!({}),
-        };
-        http["path"] = path.into();
-        http["port"] = port.into();
-        if http["scheme"] == "HTTPS" {
-            http["scheme"] = "HTTP".into();
-        }
-        let mut handler = self.given.clone();
-        if let Some(handler) = handler.as_object_mut() {
-            for action in ACTIONS {
-                handler.remove(action);
-            }
-            handler.insert("httpGet".to_owned(), http);
-        }
-        handler
     }
 }
 
