@@ -6,7 +6,8 @@ SHELL := /bin/bash
 
 HOST := $(shell rustc -vV | sed -n 's/^host: //p')
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
-KUBERNETES = $(lastword $(wildcard $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/outrigger/kubernetes-v*))
+KUBERNETES_VERSION := $(shell awk '$$1 == "k8s.io/kubernetes" { print $$2 }' tests/kubernetes/go.mod)
+KUBERNETES := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/outrigger/kubernetes-$(KUBERNETES_VERSION)
 
 # Static, for images without any library. An explicit target keeps the flags
 # from build scripts and procedural macros.

@@ -54,7 +54,12 @@ impl<'a> Namespace<'a> {
 
     /// Runs kubectl in this namespace; that it failed is an error.
     pub fn kubectl(&self, args: &[&str]) -> Result<String> {
-        self.cluster.kubectl().must(self.here(args))
+        self.kubectl_with_input(args, "")
+    }
+
+    /// [`Namespace::kubectl`] with a standard input.
+    pub fn kubectl_with_input(&self, args: &[&str], input: &str) -> Result<String> {
+        self.cluster.kubectl().must_with_input(self.here(args), input)
     }
 
     /// Applies YAML documents here, and returns what the API server warned of.

@@ -1,6 +1,8 @@
 //! `istioctl kube-inject -f FILE | kubectl apply -f -`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
@@ -16,7 +18,8 @@ pub(crate) fn by_hand_equals_automatic(stage: &Stage) -> Result<()> {
     automatic.wait_until_available("web")?;
 
     let by_hand = cluster.namespace("by-hand", &[])?;
-    by_hand.apply(&kube_inject("manifests/examples/web.yaml")?)?;
+    // The built-in settings name Istio's images: these are those of the installation.
+    by_hand.apply(&kube_inject("manifests/examples/web.yaml".as_ref(), &SETTINGS)?)?;
     by_hand.wait_until_available("web")?;
 
     let (by_hand_pod, automatic_pod) = (by_hand.pod("app=web")?, automatic.pod("app=web")?);
@@ -28,11 +31,27 @@ pub(crate) fn by_hand_equals_automatic(stage: &Stage) -> Result<()> {
     by_hand.delete()
 }
 
-/// With the settings of the installation; the built-in ones name Istio's images.
-fn kube_inject(path: &str) -> Result<String> {
+/// The API server is stricter than any reader: it knows every field of its version.
+pub(crate) fn the_api_server_accepts_every_injected_example(stage: &Stage) -> Result<()> {
+    let cluster = stage.cluster()?;
+    let trying = cluster.namespace("trying", &[])?;
+    let examples = fs::read_dir(repository().join("manifests/examples"))?;
+    for example in examples {
+        let example = example?.path();
+        for settings in [&[][..], &SETTINGS] {
+            let injected = kube_inject(&example, settings)?;
+            assert!(injected.contains("istio-proxy"), "{}", example.display());
+            let create = ["create", "--dry-run=server", "--validate=strict", "--filename=-"];
+            trying.kubectl_with_input(&create, &injected)?;
+        }
+    }
+    trying.delete()
+}
+
+fn kube_inject(path: &Path, settings: &[(&str, &str)]) -> Result<String> {
     let mut istioctl = Command::new(Programs::find()?.own("istioctl")?);
-    istioctl.current_dir(repository()).args(["kube-inject", "-f", path]);
-    for (flag, file) in SETTINGS {
+    istioctl.current_dir(repository()).args(["kube-inject", "-f"]).arg(path);
+    for (flag, file) in settings {
         istioctl.args([flag, file]);
     }
     let output = istioctl.output().context("starting istioctl")?;

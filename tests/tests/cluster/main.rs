@@ -37,13 +37,17 @@ fn main() -> Result<ExitCode> {
 
 type Story = fn(&Stage) -> Result<()>;
 
-const STORIES: [(&str, Story); 8] = [
+const STORIES: [(&str, Story); 9] = [
     ("a_deployment_answers_by_its_service", node::a_deployment_answers_by_its_service),
     ("a_pod_written_by_hand_is_captured", capture::a_pod_written_by_hand_is_captured),
     ("the_injector_becomes_ready_and_trusted", install::the_injector_becomes_ready_and_trusted),
     ("a_labelled_namespace_gets_sidecars", injection::a_labelled_namespace_gets_sidecars),
     ("a_pod_that_opts_out_stays_plain", injection::a_pod_that_opts_out_stays_plain),
     ("both_envoys_count_what_is_captured", traffic::both_envoys_count_what_is_captured),
+    (
+        "the_api_server_accepts_every_injected_example",
+        by_hand::the_api_server_accepts_every_injected_example,
+    ),
     ("by_hand_equals_automatic", by_hand::by_hand_equals_automatic),
     ("no_pod_comes_up_without_its_sidecar", replacement::no_pod_comes_up_without_its_sidecar),
 ];
