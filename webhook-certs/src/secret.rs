@@ -146,6 +146,9 @@ impl State {
 }
 
 impl Phase {
+    /// The words of all phases, in the order in which a rotation goes through them.
+    pub const WORDS: [&str; 3] = ["steady", "prepared", "activated"];
+
     /// The word that the Secret's annotation has for it.
     pub fn word(&self) -> &'static str {
         match self {

@@ -1,5 +1,7 @@
 //! What the upkeep of certificates has come to, for readiness, metrics and people.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 
 /// The outcome of the latest look at the cluster.
@@ -21,8 +23,35 @@ pub struct Status {
     pub leaf_not_after: Option<Timestamp>,
     /// How often this process has written to the Secret.
     pub secret_writes: u64,
-    /// How often this process has written to webhook configurations.
-    pub bundle_writes: u64,
+    /// What became of this process's writes to webhook configurations, by the configuration's name;
+    /// one that nothing was written to yet is missing.
+    pub patches: BTreeMap<String, Patches>,
+    /// How many looks went wrong.
+    pub errors: u64,
     /// What went wrong in the latest look; absent when nothing did.
     pub last_error: Option<String>,
+}
+
+impl Status {
+    /// How often this process has written to webhook configurations with success.
+    pub fn bundle_writes(&self) -> u64 {
+        self.patches.values().map(Patches::writes).sum()
+    }
+}
+
+/// Counts of the writes of `caBundle` to one webhook configuration.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Patches {
+    /// Those that were sent.
+    pub attempts: u64,
+    /// Those that met somebody else's change, and are decided anew.
+    pub retries: u64,
+    /// Those that were refused or not answered.
+    pub failures: u64,
+}
+
+impl Patches {
+    fn writes(&self) -> u64 {
+        self.attempts - self.retries - self.failures
+    }
 }

@@ -12,6 +12,10 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
+use tokio::sync::watch;
+use webhook_certs::status::Status;
+
+use super::upkeep_metrics::UpkeepMetrics;
 
 /// Every metric of the process, each to be used where the event is.
 #[derive(Debug)]
@@ -62,6 +66,11 @@ impl Metrics {
             let _ = metrics.expired_connections.get_or_create(&Cause { cause });
         }
         metrics
+    }
+
+    /// Adds what the upkeep of a certificate in the cluster tells, as it is at each scrape.
+    pub(super) fn follow(&mut self, upkeep: watch::Receiver<Status>) {
+        self.registry.register_collector(Box::new(UpkeepMetrics(upkeep)));
     }
 
     /// A call of the webhook arrived, whatever becomes of it.

@@ -49,6 +49,7 @@ pub mod review;
 pub mod run_error;
 pub mod server;
 mod signals;
+mod upkeep_metrics;
 
 /// Serves until SIGTERM or SIGINT, and until what was in flight then is answered.
 ///
@@ -70,7 +71,12 @@ async fn serve(args: &Args) -> Result<(), RunError> {
     let (https, https_at) = bind("--httpsAddr", args.server.https).await?;
     let (admin, admin_at) = bind("--adminAddr", args.server.admin).await?;
 
-    let metrics = Arc::new(Metrics::new());
+    let mut metrics = Metrics::new();
+    let (status, upkeep_status) = watch::channel(Status::default());
+    if matches!(options.certificate, CertificateSource::Cluster(..)) {
+        metrics.follow(upkeep_status);
+    }
+    let metrics = Arc::new(metrics);
     let configuration = Arc::new(Configuration::new(options::process(args), Arc::clone(&metrics)));
     let certificate = ServingCertificate::new();
     let readiness = Arc::new(Readiness::new(Arc::clone(&certificate), Arc::clone(&configuration)));
@@ -88,7 +94,8 @@ async fn serve(args: &Args) -> Result<(), RunError> {
 
     let mut upkeep = JoinSet::new();
     configure(args, options.configuration, &configuration, &mut upkeep).await?;
-    certify(args, options.certificate, https_at.ip(), &certificate, &mut upkeep).await?;
+    let listening = https_at.ip();
+    certify(args, options.certificate, listening, &certificate, status, &mut upkeep).await?;
 
     let webhook = handler::Webhook {
         configuration,
@@ -160,13 +167,13 @@ async fn certify(
     source: CertificateSource,
     listening: IpAddr,
     certificate: &Arc<ServingCertificate>,
+    status: watch::Sender<Status>,
     upkeep: &mut JoinSet<RunError>,
 ) -> Result<(), RunError> {
     let certificate = Arc::clone(certificate);
     match source {
         CertificateSource::Cluster(access, options) => {
             let client = connect(access).await?;
-            let (status, _) = watch::channel(Status::default());
             upkeep.spawn(async move {
                 match cluster::maintain(client, *options, certificate, status).await {
                     Ok(never) => match never {},

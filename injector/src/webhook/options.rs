@@ -92,6 +92,7 @@ pub(super) fn process(args: &Args) -> Process {
         revision: args.revision.clone(),
         native_sidecars: args.configuration.native_sidecars != NativeSidecars::False,
         compliance_policy: args.configuration.compliance_policy.clone(),
+        ..Process::default()
     }
 }
 
@@ -136,23 +137,14 @@ fn certificate(args: &Args, access: Option<ClusterAccess>) -> CertificateSource 
             write_ca: certificate.write_ca.clone(),
         };
     };
-    let defaults = cluster::Options::default();
-    let revision = match args.revision.as_str() {
-        "" => defaults.revision.clone(),
-        revision => revision.to_owned(),
-    };
-    let suffix = match revision.as_str() {
-        "default" => String::new(),
-        revision => format!("-{revision}"),
-    };
     let options = cluster::Options {
         namespace: args.namespace.clone(),
         service: certificate.service.clone(),
         cluster_domain: certificate.cluster_domain.clone(),
         extra_names: certificate.extra_names.clone(),
-        revision,
-        webhook_configurations: vec![format!("istio-sidecar-injector{suffix}")],
-        ..defaults
+        revision: args.revision.clone(),
+        webhook_configurations: vec![cluster::Options::default_configuration(&args.revision)],
+        ..cluster::Options::default()
     };
     CertificateSource::Cluster(access, Box::new(options))
 }

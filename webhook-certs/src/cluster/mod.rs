@@ -206,9 +206,9 @@ impl Upkeep<'_> {
             }
             Action::PatchBundle { name, uid, entries } => {
                 self.spend(configuration_path(&name))?;
-                let published = self.objects.publish(&name, &uid, &entries);
-                published.await.map_err(ActionError::Call)?;
-                self.status.send_modify(|status| status.bundle_writes += 1);
+                let published = self.objects.publish(&name, &uid, &entries).await;
+                self.count_patch(&name, published.as_ref());
+                published.map_err(ActionError::Call)?;
                 tracing::info!(
                     configuration = name,
                     entries = entries.len(),
@@ -285,6 +285,18 @@ impl Upkeep<'_> {
         );
     }
 
+    fn count_patch(&self, name: &str, published: Result<&(), &CallError>) {
+        self.status.send_modify(|status| {
+            let patches = status.patches.entry(name.to_owned()).or_default();
+            patches.attempts += 1;
+            match published {
+                Ok(()) => {}
+                Err(error) if error.is_conflict() => patches.retries += 1,
+                Err(_) => patches.failures += 1,
+            }
+        });
+    }
+
     fn spend(&mut self, object: String) -> Result<(), ActionError> {
         let now = Timestamp::now();
         let Parameters { write_burst, write_interval, .. } = self.options.parameters;
@@ -321,6 +333,7 @@ impl Upkeep<'_> {
             if is_news && let Some(error) = &last_error {
                 tracing::warn!("{error}");
             }
+            status.errors += u64::from(last_error.is_some());
             status.last_error = last_error;
             is_news
         });

@@ -162,7 +162,7 @@ async fn a_contended_bundle_is_written_no_more_than_the_budget_allows(
             error.contains("changes too often")
         })
         .await?;
-    ensure!(status.bundle_writes == 3, "{status:?}");
+    ensure!(status.bundle_writes() == 3, "{status:?}");
     ensure!(!status.trusted, "{status:?}");
     Ok(())
 }
@@ -274,7 +274,7 @@ async fn another_revision_is_left_alone(mut stage: Stage<'_>) -> Result<()> {
     stage.configure(443).await?;
     let mut replica: Replica = stage.replica().await?;
     let status = replica.until("it has a leaf", |status| status.leaf_not_after.is_some()).await?;
-    ensure!(status.entries == 0 && status.bundle_writes == 0, "{status:?}");
+    ensure!(status.entries == 0 && status.bundle_writes() == 0, "{status:?}");
     let bundles = stage.bundles().await?;
     ensure!(OURS.iter().all(|entry| bundles[*entry].is_none()), "a bundle was written");
     Ok(())
