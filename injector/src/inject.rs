@@ -1,15 +1,20 @@
 //! The way through: a pod in, an [`Injection`] out.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use crate::change::{Change, Draft};
 use crate::decision::{Decision, Rules, decide};
 use crate::earlier::{self, Earlier};
 use crate::merge::{MergeError, merge};
-use crate::overlay::{self, Context, OverlayError};
+use crate::overlay::identity::Identity;
+use crate::overlay::{self, Context, OverlayError, PROXY};
 use crate::overrides;
 use crate::patch;
-use crate::postprocess::{self, metadata, order, path_env, probes, prometheus};
+use crate::postprocess::{
+    self, CONTAINERS, INIT_CONTAINERS, metadata, order, path_env, probes, prometheus,
+};
 use crate::reason::Reason;
 use crate::settings::Settings;
 use crate::settings::annotations::{AnnotationError, Annotations, key};
@@ -38,6 +43,7 @@ pub fn inject(settings: &Settings, target: &Target<'_>) -> Result<Outcome, Injec
         annotations,
         workload: &workload,
         proxy_config: &proxy_config,
+        identity: identity(settings, target),
         native_sidecar: native_sidecar(settings, annotations),
     };
     inject_into(target, &context, earlier.as_ref())
@@ -50,6 +56,9 @@ pub struct Target<'a> {
     pub pod: &'a Value,
     /// The namespace of the request, or of the workload in a file; empty where it is not known.
     pub namespace: &'a str,
+    /// The annotations of that namespace, where they are known; `OpenShift` writes into them which
+    /// users and groups a pod may have.
+    pub namespace_annotations: Option<&'a BTreeMap<String, String>>,
     /// The workload, where the caller knows it; otherwise it is inferred from the pod.
     pub workload: Option<Workload>,
     /// Environment for the proxy from the webhook's path, in any order
@@ -149,8 +158,9 @@ fn inject_into(
 fn overlay_all(draft: &mut Draft, context: &Context<'_>) -> Result<Value, InjectError> {
     let mut injected = Value::Object(serde_json::Map::new());
     for template in templates(context) {
-        let overlay = overlay::make(&template, context).map_err(InjectError::Overlay)?;
+        let mut overlay = overlay::make(&template, context).map_err(InjectError::Overlay)?;
         let failed = |source| InjectError::Merge { template: template.clone(), source };
+        follow_proxy(&mut overlay, &injected);
         merge(&mut injected, overlay.clone()).map_err(failed)?;
         move_proxy(draft, &overlay);
         draft.edit(|pod| merge(pod, overlay)).map_err(failed)?;
@@ -171,6 +181,21 @@ fn templates(context: &Context<'_>) -> Vec<String> {
         None => vec![name],
     });
     resolved.collect()
+}
+
+/// An overlay that adds something to the proxy of an earlier one speaks of a container, which may
+/// by now be a native sidecar: what it has goes there.
+fn follow_proxy(overlay: &mut Value, injected: &Value) {
+    let Some((CONTAINERS, index)) = postprocess::find_proxy(overlay) else { return };
+    if postprocess::find(injected, INIT_CONTAINERS, PROXY).is_none() {
+        return;
+    }
+    let Some(containers) = overlay["spec"][CONTAINERS].as_array_mut() else { return };
+    let proxy = containers.remove(index);
+    match overlay["spec"][INIT_CONTAINERS].as_array_mut() {
+        Some(list) => list.push(proxy),
+        None => overlay["spec"][INIT_CONTAINERS] = Value::Array(vec![proxy]),
+    }
 }
 
 /// A proxy that the user wrote into one list of containers goes where the overlay has it, so that
@@ -242,6 +267,12 @@ fn proxy_config(settings: &Settings, annotations: Annotations<'_>) -> ProxyConfi
         let _ = config.overlay(&layer);
     }
     config
+}
+
+/// The usual user and group, or what `OpenShift` allows in the namespace.
+fn identity(settings: &Settings, target: &Target<'_>) -> Identity {
+    let annotations = target.namespace_annotations.filter(|_| settings.process.openshift);
+    annotations.map(Identity::of_namespace).unwrap_or_default()
 }
 
 /// The pod's own word, else the process's.

@@ -33,6 +33,9 @@ pub fn reapply(
             if own["image"] == AUTO {
                 own.as_object_mut().map(|own| own.remove("image"));
             }
+            if name == PROXY && context.settings.process.openshift {
+                drop_assigned_user(&mut own, original);
+            }
             let over = own.clone();
             draft.edit(|pod| {
                 let change = merge_list(list, &mut pod["spec"][list], vec![over])?;
@@ -62,6 +65,21 @@ fn written_of<'a>(name: &str, list: &str, original: &'a Value) -> Option<&'a Val
         let containers = original["spec"][*list].as_array()?;
         containers.iter().find(|container| container["name"] == name)
     })
+}
+
+/// `OpenShift` gives one user to every container that names none, before the webhook sees the pod;
+/// the proxy must not share the application's, or its connections could not be told apart.
+fn drop_assigned_user(own: &mut Value, original: &Value) {
+    let containers = original["spec"][CONTAINERS].as_array().into_iter().flatten();
+    let mut users = containers
+        .filter(|container| container["name"] != PROXY)
+        .map(|container| &container["securityContext"]["runAsUser"]);
+    let application = users.rfind(|user| !user.is_null());
+    let Some(security) = own["securityContext"].as_object_mut() else { return };
+    if application.is_some() && security.get("runAsUser") == application {
+        security.remove("runAsUser");
+        security.remove("runAsGroup");
+    }
 }
 
 /// Where the user chose the proxy's uid, the capture must spare that one.

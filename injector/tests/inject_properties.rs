@@ -94,7 +94,14 @@ fn injected(pod: &Value, native: bool) -> Option<Injection> {
 }
 
 fn target(pod: &Value) -> Target<'_> {
-    Target { pod, namespace: "default", workload: None, path_env: &[], rules: Rules::Admission }
+    Target {
+        pod,
+        namespace: "default",
+        namespace_annotations: None,
+        workload: None,
+        path_env: &[],
+        rules: Rules::Admission,
+    }
 }
 
 fn settings(native_sidecars: bool) -> &'static Settings {

@@ -31,6 +31,7 @@ fn every_layout_gets_what_the_library_says() {
                 let target = Target {
                     pod: manifest.pod(template),
                     namespace: &template.workload.namespace,
+                    namespace_annotations: None,
                     workload: (!template.is_pod()).then(|| template.workload.clone()),
                     path_env: &[],
                     rules: Rules::Manual,

@@ -64,6 +64,9 @@ pub(super) struct KubeInject {
         hide_default_value = true
     )]
     compliance_policy: String,
+    /// The platform; `openshift` leaves the users of a pod to it
+    #[arg(long, env = "PLATFORM", default_value = "", hide_default_value = true)]
+    platform: String,
 }
 
 /// Whether the proxy becomes a native sidecar.
@@ -119,6 +122,7 @@ impl KubeInject {
             revision: self.revision.clone(),
             native_sidecars: self.native_sidecars != NativeSidecars::False,
             compliance_policy: self.compliance_policy.clone(),
+            openshift: self.platform == "openshift",
         };
         Ok(Settings::parse(&documents, process)?)
     }
@@ -195,6 +199,7 @@ fn injected_template(
     let target = Target {
         pod,
         namespace,
+        namespace_annotations: None,
         // A pod's own metadata tell its owner.
         workload: (!template.is_pod()).then_some(workload),
         path_env: &[],

@@ -3,6 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::identity::{Identity, PROXY_UID};
 use super::{Context, image};
 use crate::settings::annotations::key;
 
@@ -39,7 +40,9 @@ fn args(context: &Context<'_>) -> Vec<String> {
     let mut put = |flag: &str, value: &str| args.extend([flag.to_owned(), value.to_owned()]);
     put("-p", &mesh.proxy_listen_port.to_string());
     put("-z", &mesh.proxy_inbound_listen_port.to_string());
-    put("-u", &PROXY_UID.to_string());
+    // TPROXY finds the proxy's connections by its group, which is fixed then.
+    let uid = if context.tproxy() { PROXY_UID } else { context.identity.uid };
+    put("-u", &uid.to_string());
     put("-m", context.interception_mode());
     put("-i", given.or(key::INCLUDE_OUTBOUND_IP_RANGES, &proxy.include_ip_ranges));
     put("-x", given.or(key::EXCLUDE_OUTBOUND_IP_RANGES, &proxy.exclude_ip_ranges));
@@ -78,21 +81,28 @@ fn args(context: &Context<'_>) -> Vec<String> {
 pub(super) fn excluded_inbound_ports(context: &Context<'_>) -> String {
     let default = &context.values().global.proxy.exclude_inbound_ports;
     let excluded = context.annotations.or(key::EXCLUDE_INBOUND_PORTS, default);
-    let status = context.status_port().trim();
-    let ports = || excluded.split(',').map(str::trim).filter(|port| !port.is_empty());
-    if status.is_empty() || status == "0" || ports().any(|port| port == status) {
-        return excluded.to_owned();
+    with_port(excluded, context.status_port())
+}
+
+/// Adds a port to a list; `0` is none.
+pub(super) fn with_port(list: &str, port: &str) -> String {
+    let port = port.trim();
+    let ports = || list.split(',').map(str::trim).filter(|port| !port.is_empty());
+    if port.is_empty() || port == "0" || ports().any(|listed| listed == port) {
+        return list.to_owned();
     }
-    ports().chain([status]).collect::<Vec<_>>().join(",")
+    ports().chain([port]).collect::<Vec<_>>().join(",")
 }
 
 fn security_context(context: &Context<'_>, cni: bool) -> Value {
     let privileged = context.values().global.proxy.privileged.on();
     let mut security = if cni {
+        let Identity { uid, gid } =
+            if context.tproxy() { Identity::default() } else { context.identity };
         json!({
             "capabilities": {"drop": ["ALL"]},
             "readOnlyRootFilesystem": true,
-            "runAsGroup": PROXY_UID, "runAsUser": PROXY_UID, "runAsNonRoot": true,
+            "runAsGroup": gid, "runAsUser": uid, "runAsNonRoot": true,
         })
     } else {
         json!({
@@ -108,6 +118,3 @@ fn security_context(context: &Context<'_>, cni: bool) -> Value {
     }
     security
 }
-
-/// The user and group that the proxy runs as, whose own connections are not captured.
-pub(super) const PROXY_UID: u32 = 1337;

@@ -6,18 +6,40 @@ use super::Context;
 use super::init_container::excluded_inbound_ports;
 use crate::settings::annotations::key;
 
-pub(super) fn of(context: &Context<'_>) -> Value {
+/// Of a sidecar.
+pub(super) fn of_sidecar(context: &Context<'_>) -> Value {
+    let mut labels = labels(context);
+    let mut put = |key: &str, value: &str| labels.insert(key.to_owned(), value.into());
+    put(TLS_MODE, context.label(TLS_MODE).unwrap_or("istio"));
+    if context.proxy_config.metadata("ISTIO_META_ENABLE_HBONE") == Some("true") {
+        put(TUNNEL, context.label(TUNNEL).unwrap_or("http"));
+    }
+    let mut annotations = annotations(context);
+    if context.values().pilot.cni.enabled.on() {
+        for_cni(context, &mut |key: &str, value: &str| {
+            annotations.insert(key.to_owned(), value.into());
+        });
+    }
+    json!({"labels": labels, "annotations": annotations})
+}
+
+/// Of a gateway.
+pub(super) fn of_gateway(context: &Context<'_>) -> Value {
     json!({"labels": labels(context), "annotations": annotations(context)})
 }
 
+/// Of an application that speaks xDS itself: its probes stay, since no proxy is in their way.
+pub(super) fn of_grpc_agent(context: &Context<'_>) -> Value {
+    let mut annotations = annotations(context);
+    annotations.insert(key::REWRITE_APP_PROBES.to_owned(), "false".into());
+    json!({"labels": labels(context), "annotations": annotations})
+}
+
+/// The canonical service.
 fn labels(context: &Context<'_>) -> Map<String, Value> {
     let mut labels = Map::new();
     let mut put = |key: &str, value: &str| labels.insert(key.to_owned(), value.into());
     let own = |key| context.label(key);
-    put(TLS_MODE, own(TLS_MODE).unwrap_or("istio"));
-    if context.proxy_config.metadata("ISTIO_META_ENABLE_HBONE") == Some("true") {
-        put(TUNNEL, own(TUNNEL).unwrap_or("http"));
-    }
     let name = own(CANONICAL_NAME)
         .or_else(|| own("app.kubernetes.io/name"))
         .or_else(|| own("app"))
@@ -33,7 +55,10 @@ fn labels(context: &Context<'_>) -> Map<String, Value> {
 
 /// As much of a name as fits a label's value.
 fn label_value(name: &str) -> &str {
-    let end = name.char_indices().nth(63).map_or(name.len(), |(end, _)| end);
+    let mut end = name.len().min(63);
+    while !name.is_char_boundary(end) {
+        end -= 1;
+    }
     name[..end].trim_matches(['-', '_', '.'])
 }
 
@@ -50,9 +75,6 @@ fn annotations(context: &Context<'_>) -> Map<String, Value> {
             }
         }
     }
-    if context.values().pilot.cni.enabled.on() {
-        for_cni(context, &mut put);
-    }
     annotations
 }
 
@@ -62,7 +84,7 @@ fn for_cni(context: &Context<'_>, put: &mut impl FnMut(&str, &str)) {
     let proxy = &context.values().global.proxy;
     if &*context.values().pilot.cni.provider == "multus" {
         let networks = given.get(NETWORKS).unwrap_or_default();
-        put(NETWORKS, &with_network(networks, "istio-cni", "default"));
+        put(NETWORKS, &with_network(networks, "default/istio-cni"));
     }
     put(key::INTERCEPTION_MODE, context.interception_mode());
     for (key, default) in [
@@ -96,10 +118,9 @@ fn for_cni(context: &Context<'_>, put: &mut impl FnMut(&str, &str)) {
 }
 
 /// Adds a network to the list that Multus reads, which is JSON or names separated by commas.
-fn with_network(networks: &str, name: &str, namespace: &str) -> String {
-    let short = format!("{namespace}/{name}");
+pub(super) fn with_network(networks: &str, short: &str) -> String {
     if networks.trim().is_empty() {
-        return short;
+        return short.to_owned();
     }
     if !networks.contains(']') {
         let listed = networks.split(',').any(|network| network.trim() == short);
@@ -108,13 +129,20 @@ fn with_network(networks: &str, name: &str, namespace: &str) -> String {
     let Ok(Value::Array(list)) = serde_json::from_str(networks) else {
         return networks.to_owned();
     };
-    if list.iter().any(|network| network["name"] == name && network["namespace"] == namespace) {
+    let (namespace, name) = match short.split_once('/') {
+        Some((namespace, name)) => (Some(namespace), name),
+        None => (None, short),
+    };
+    let same =
+        |network: &Value| network["name"] == name && network["namespace"].as_str() == namespace;
+    if list.iter().any(same) {
         return networks.to_owned();
     }
     // The rest of the list stays as the user wrote it.
     let end = networks.rfind(']').unwrap_or(networks.len());
     let comma = if list.is_empty() { "" } else { ", " };
-    let entry = format!(r#"{comma}{{"name": "{name}", "namespace": "{namespace}"}}"#);
+    let namespace = namespace.map(|namespace| format!(r#", "namespace": "{namespace}""#));
+    let entry = format!(r#"{comma}{{"name": "{name}"{}}}"#, namespace.unwrap_or_default());
     format!("{}{entry}{}", &networks[..end], &networks[end..])
 }
 
@@ -143,7 +171,7 @@ mod tests {
             ),
             ("[broken]", "[broken]"),
         ] {
-            assert_eq!(with_network(networks, "istio-cni", "default"), expected);
+            assert_eq!(with_network(networks, "default/istio-cni"), expected);
         }
     }
 

@@ -1,15 +1,30 @@
 //! Where injected content comes from: overlays, which the merge puts over the pod.
 
+mod container_port;
+mod data;
+mod datum;
+mod functions;
+pub mod gateway;
+mod go_names;
+pub mod grpc_agent;
+pub mod grpc_simple;
+mod guard;
+pub mod identity;
 mod image;
 mod init_container;
 mod metadata;
+mod otel;
 mod proxy_container;
 mod proxy_env;
+mod raw_strings;
 pub mod sidecar;
+pub mod template;
 mod volumes;
 
 use serde_json::Value;
 
+use self::identity::Identity;
+use self::template::TemplateError;
 use crate::settings::Settings;
 use crate::settings::annotations::{Annotations, key};
 use crate::settings::proxy_config::ProxyConfig;
@@ -18,15 +33,19 @@ use crate::workload::Workload;
 
 /// Makes the overlay of one name: a template that the configuration defines, or the built-in one.
 pub fn make(name: &str, context: &Context<'_>) -> Result<Value, OverlayError> {
-    let templates = &context.settings.inject.templates;
+    let templates = &context.settings.templates;
+    if templates.contains(name) {
+        return templates.render(name, data::of(context)).map_err(OverlayError::Template);
+    }
     match name {
-        _ if templates.contains_key(name) => {
-            Err(OverlayError::TextTemplate { name: name.to_owned() })
-        }
+        "gateway" => Ok(gateway::overlay(context)),
+        "grpc-agent" => Ok(grpc_agent::overlay(context)),
+        "grpc-simple" => Ok(grpc_simple::overlay(context)),
         "sidecar" => Ok(sidecar::overlay(context)),
         _ => {
-            let mut have: Vec<_> = templates.keys().map(String::as_str).collect();
-            have.extend(BUILT_IN.iter().filter(|name| !templates.contains_key(**name)));
+            let own = &context.settings.inject.templates;
+            let mut have: Vec<_> = own.keys().map(String::as_str).collect();
+            have.extend(BUILT_IN.iter().filter(|name| !own.contains_key(**name)));
             have.sort_unstable();
             Err(OverlayError::NotFound { name: name.to_owned(), have: have.join(", ") })
         }
@@ -44,15 +63,9 @@ pub enum OverlayError {
         /// The names there are.
         have: String,
     },
-    /// The configuration defines it as a Go template.
-    #[error(
-        "template {name:?} of the configuration is a Go template, which is not built yet; leave \
-         `templates` out of the configuration for the built-in ones"
-    )]
-    TextTemplate {
-        /// The template's name.
-        name: String,
-    },
+    /// The configuration's template of this name fails for this pod.
+    #[error(transparent)]
+    Template(TemplateError),
 }
 
 /// All that an overlay is made from: one pod, and what applies to it.
@@ -68,6 +81,8 @@ pub struct Context<'a> {
     pub workload: &'a Workload,
     /// The proxy's configuration, all layers on top of each other.
     pub proxy_config: &'a ProxyConfig,
+    /// The user and group that the proxy runs as.
+    pub identity: Identity,
     /// Whether the proxy becomes a native sidecar (KEP-753).
     pub native_sidecar: bool,
 }
@@ -123,6 +138,17 @@ impl<'a> Context<'a> {
         resources.unwrap_or_else(|| Value::Object(serde_json::Map::new()))
     }
 
+    /// What every overlay with an agent adds to the pod's own fields.
+    fn spec(&self, volumes: &[Value]) -> Value {
+        let mut spec = serde_json::json!({"volumes": volumes});
+        let secrets = &self.values().global.image_pull_secrets;
+        if !secrets.is_empty() {
+            let secrets = secrets.iter().map(|name| serde_json::json!({"name": &**name}));
+            spec["imagePullSecrets"] = secrets.collect();
+        }
+        spec
+    }
+
     fn seccomp_profile(&self) -> Option<&'a Value> {
         let profile = &self.values().global.proxy.seccomp_profile;
         profile.as_object().filter(|profile| !profile.is_empty()).map(|_| profile)
@@ -132,7 +158,7 @@ impl<'a> Context<'a> {
 /// The name of the proxy's container.
 pub const PROXY: &str = "istio-proxy";
 
-const BUILT_IN: [&str; 1] = ["sidecar"];
+const BUILT_IN: [&str; 4] = ["gateway", "grpc-agent", "grpc-simple", "sidecar"];
 
 /// The value without its nulls, and without what is empty then.
 fn without_nulls(value: &Value) -> Option<Value> {

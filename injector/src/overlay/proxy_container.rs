@@ -1,48 +1,103 @@
-//! The proxy's container.
+//! The proxy's container, in each of its roles.
 
 use serde_json::{Map, Value, json};
 
-use super::init_container::PROXY_UID;
+use super::identity::{Identity, PROXY_UID};
 use super::{Context, PROXY, image, number, proxy_env, volumes};
 use crate::settings::annotations::key;
 
-pub(super) fn of(context: &Context<'_>) -> Value {
+/// Of a sidecar.
+pub(super) fn of_sidecar(context: &Context<'_>) -> Value {
     let global = &context.values().global;
-    let mut container = Map::new();
+    let mut container = begin(context);
     let mut put = |key: &str, value: Value| container.insert(key.to_owned(), value);
-    put("name", PROXY.into());
-    put("image", image::of_proxy(context).into());
     if context.native_sidecar {
         put("restartPolicy", "Always".into());
     }
-    if !global.image_pull_policy.is_empty() {
-        put("imagePullPolicy", global.image_pull_policy.to_string().into());
+    put("ports", envoy_ports());
+    let mut args = args(context, "sidecar");
+    if !global.proxy.outlier_log_path.is_empty() {
+        args.push(format!("--outlierLogPath={}", &*global.proxy.outlier_log_path));
     }
-    put("ports", json!([{"containerPort": 15090, "protocol": "TCP", "name": "http-envoy-prom"}]));
-    put("args", args(context).into());
+    put("args", args.into());
     if let Some(lifecycle) = lifecycle(context) {
         put("lifecycle", lifecycle);
     }
-    put("env", proxy_env::of(context).into());
+    put("env", proxy_env::of_sidecar(context).into());
     if context.status_port() != "0" {
         if global.proxy.startup_probe.enabled.on() {
             put("startupProbe", startup_probe(context));
         }
-        put("readinessProbe", readiness_probe(context));
+        put("readinessProbe", readiness_probe(15021, &own_readiness(context)));
     }
     put("securityContext", security_context(context));
     put("resources", context.resources());
-    put("volumeMounts", volumes::mounts(context));
+    put("volumeMounts", volumes::mounts_of_sidecar(context));
     Value::Object(container)
 }
 
-fn args(context: &Context<'_>) -> Vec<String> {
+/// Of a gateway.
+pub(super) fn of_gateway(context: &Context<'_>) -> Value {
+    let proxy = &context.values().global.proxy;
+    let mut container = begin(context);
+    let mut put = |key: &str, value: Value| container.insert(key.to_owned(), value);
+    put("ports", envoy_ports());
+    put("args", args(context, "router").into());
+    if let Some(lifecycle) = given_lifecycle(context) {
+        put("lifecycle", lifecycle);
+    }
+    let Identity { uid, gid } = context.identity;
+    put("securityContext", json!({"runAsUser": uid, "runAsGroup": gid}));
+    put("env", proxy_env::of_gateway(context).into());
+    let readiness = [
+        &*proxy.readiness_initial_delay_seconds,
+        &*proxy.readiness_period_seconds,
+        &*proxy.readiness_failure_threshold,
+    ];
+    put("readinessProbe", readiness_probe(15021, &readiness));
+    put("volumeMounts", volumes::mounts_of_gateway(context));
+    Value::Object(container)
+}
+
+/// Of an agent beside an application that speaks gRPC's own xDS.
+pub(super) fn of_grpc_agent(context: &Context<'_>) -> Value {
+    let mut container = begin(context);
+    let mut put = |key: &str, value: Value| container.insert(key.to_owned(), value);
+    put("ports", json!([{"containerPort": 15020, "protocol": "TCP", "name": "mesh-metrics"}]));
+    put("args", args(context, "sidecar").into());
+    let wait = ["pilot-agent", "wait", "--url=http://localhost:15020/healthz/ready"];
+    put("lifecycle", json!({"postStart": {"exec": {"command": wait}}}));
+    put("env", proxy_env::of_grpc_agent(context).into());
+    if context.status_port() != "0" {
+        put("readinessProbe", readiness_probe(15020, &own_readiness(context)));
+    }
+    put("resources", context.resources());
+    put("volumeMounts", volumes::mounts_of_grpc_agent(context));
+    Value::Object(container)
+}
+
+fn begin(context: &Context<'_>) -> Map<String, Value> {
+    let mut container = Map::new();
+    container.insert("name".to_owned(), PROXY.into());
+    container.insert("image".to_owned(), image::of_proxy(context).into());
+    let policy = &context.values().global.image_pull_policy;
+    if !policy.is_empty() {
+        container.insert("imagePullPolicy".to_owned(), policy.to_string().into());
+    }
+    container
+}
+
+fn envoy_ports() -> Value {
+    json!([{"containerPort": 15090, "protocol": "TCP", "name": "http-envoy-prom"}])
+}
+
+fn args(context: &Context<'_>, role: &str) -> Vec<String> {
     let given = context.annotations;
     let global = &context.values().global;
     let proxy = &global.proxy;
     let mut args = vec![
         "proxy".to_owned(),
-        "sidecar".to_owned(),
+        role.to_owned(),
         "--domain".to_owned(),
         format!("$(POD_NAMESPACE).svc.{}", &*proxy.cluster_domain),
         format!("--proxyLogLevel={}", given.or(key::LOG_LEVEL, &proxy.log_level)),
@@ -58,19 +113,22 @@ fn args(context: &Context<'_>) -> Vec<String> {
     if global.log_as_json.on() {
         args.push("--log_as_json".to_owned());
     }
-    if !proxy.outlier_log_path.is_empty() {
-        args.push(format!("--outlierLogPath={}", &*proxy.outlier_log_path));
-    }
     args
+}
+
+/// The operator's own, handed to Kubernetes as it stands.
+fn given_lifecycle(context: &Context<'_>) -> Option<Value> {
+    let given = &context.values().global.proxy.lifecycle;
+    given.as_object().filter(|lifecycle| !lifecycle.is_empty()).map(|_| given.clone())
 }
 
 fn lifecycle(context: &Context<'_>) -> Option<Value> {
     let proxy = &context.values().global.proxy;
-    let given = proxy.lifecycle.as_object().filter(|lifecycle| !lifecycle.is_empty());
+    let given = given_lifecycle(context);
     let hold = context.proxy_config.hold_application_until_proxy_starts()
         || proxy.hold_application_until_proxy_starts.on();
     if given.is_some() {
-        Some(proxy.lifecycle.clone())
+        given
     } else if context.native_sidecar {
         let port = format!("--debug-port={}", context.status_port());
         let drain = ["pilot-agent", "request", &port, "POST", "drain"];
@@ -90,17 +148,25 @@ fn startup_probe(context: &Context<'_>) -> Value {
     })
 }
 
-fn readiness_probe(context: &Context<'_>) -> Value {
+/// Initial delay, period and failure threshold: the pod's, or else those of the values.
+fn own_readiness<'a>(context: &Context<'a>) -> [&'a str; 3] {
     let proxy = &context.values().global.proxy;
-    let setting = |key, default| number(context.annotations.or(key, default));
+    let given = context.annotations;
+    [
+        given.or(key::READINESS_INITIAL_DELAY, &proxy.readiness_initial_delay_seconds),
+        given.or(key::READINESS_PERIOD, &proxy.readiness_period_seconds),
+        given.or(key::READINESS_FAILURE_THRESHOLD, &proxy.readiness_failure_threshold),
+    ]
+}
+
+fn readiness_probe(port: u16, [delay, period, threshold]: &[&str; 3]) -> Value {
     let mut probe = json!({
-        "httpGet": {"path": "/healthz/ready", "port": 15021},
-        "periodSeconds": setting(key::READINESS_PERIOD, &proxy.readiness_period_seconds),
+        "httpGet": {"path": "/healthz/ready", "port": port},
+        "periodSeconds": number(period),
         "timeoutSeconds": 3,
-        "failureThreshold":
-            setting(key::READINESS_FAILURE_THRESHOLD, &proxy.readiness_failure_threshold),
+        "failureThreshold": number(threshold),
     });
-    let delay = setting(key::READINESS_INITIAL_DELAY, &proxy.readiness_initial_delay_seconds);
+    let delay = number(delay);
     if delay != 0 {
         probe["initialDelaySeconds"] = delay;
     }
@@ -126,14 +192,16 @@ fn security_context(context: &Context<'_>) -> Value {
     }
     capabilities.insert("drop".to_owned(), json!(["ALL"]));
     let root = context.tproxy() || binds_low_ports || traces;
+    // By this group TPROXY and the capture of low ports tell the proxy's connections.
+    let fixed_group = (context.tproxy() || binds_low_ports) && !traces;
     let mut security = json!({
         "allowPrivilegeEscalation": privileged || traces,
         "capabilities": capabilities,
         "privileged": privileged || traces,
         "readOnlyRootFilesystem": true,
-        "runAsGroup": PROXY_UID,
+        "runAsGroup": if fixed_group { PROXY_UID } else { context.identity.gid },
         "runAsNonRoot": !root,
-        "runAsUser": if root { 0 } else { PROXY_UID },
+        "runAsUser": if root { 0 } else { context.identity.uid },
     });
     if let Some(profile) = context.seccomp_profile() {
         security["seccompProfile"] = profile.clone();

@@ -1,81 +1,70 @@
-//! The environment of the injected proxy, in Istio's order.
+//! The environment of an injected proxy, in Istio's order.
 
 use serde_json::{Map, Value, json};
 
-use super::Context;
+use super::{Context, PROXY, container_port, otel};
 use crate::settings::annotations::key;
 use crate::settings::mesh_config::InboundTrafficPolicy;
 
-pub(super) fn of(context: &Context<'_>) -> Vec<Value> {
-    let values = context.values();
-    let global = &values.global;
-    let mesh = &context.settings.mesh;
-    let workload = context.workload;
+/// Of a sidecar.
+pub(super) fn of_sidecar(context: &Context<'_>) -> Vec<Value> {
     let mut env = Environment::default();
-
-    if mesh.inbound_traffic_policy == InboundTrafficPolicy::Localhost {
-        env.text("REWRITE_PROBE_LEGACY_LOCALHOST_DESTINATION", "true");
-    }
-    env.text("PILOT_CERT_PROVIDER", &*global.pilot_cert_provider);
-    env.text("CA_ADDR", ca_address(context));
-    env.field("POD_NAME", "metadata.name");
-    env.field("POD_NAMESPACE", "metadata.namespace");
-    env.field("INSTANCE_IP", "status.podIP");
-    env.field("SERVICE_ACCOUNT", "spec.serviceAccountName");
-    env.field("HOST_IP", "status.hostIP");
+    env.localhost(context);
+    env.control_plane(context);
     env.resource("ISTIO_CPU_LIMIT", "limits.cpu");
-    env.text("PROXY_CONFIG", context.proxy_config.to_json() + "\n");
-    env.text("ISTIO_META_POD_PORTS", pod_ports(context));
-    env.text(
-        "ISTIO_META_APP_CONTAINERS",
-        context.application_containers().collect::<Vec<_>>().join(","),
-    );
+    env.configuration(context);
+    env.application(context);
     env.resource("GOMEMLIMIT", "limits.memory");
-    let compliance = &context.settings.process.compliance_policy;
-    if !compliance.is_empty() {
-        env.text("COMPLIANCE_POLICY", compliance);
-        if compliance == "fips-140-3" {
-            env.text("GODEBUG", "fips140=only");
-        }
-    }
-    env.text("ISTIO_META_CLUSTER_ID", or(&global.multi_cluster.cluster_name, "Kubernetes"));
-    env.field("ISTIO_META_NODE_NAME", "spec.nodeName");
+    env.compliance(context);
+    env.place(context);
     env.text("ISTIO_META_INTERCEPTION_MODE", context.interception_mode());
-    env.text_unless_empty("ISTIO_META_NETWORK", &global.network);
-    env.text_unless_empty(
-        "ISTIO_META_WORKLOAD_NAME",
-        context.label("service.istio.io/workload-name").unwrap_or(&workload.name),
-    );
-    if !workload.api_version.is_empty() && !workload.name.is_empty() {
-        env.text(
-            "ISTIO_META_OWNER",
-            format!(
-                "kubernetes://apis/{}/namespaces/{}/{}s/{}",
-                workload.api_version,
-                or(&workload.namespace, "default"),
-                workload.kind.to_lowercase(),
-                workload.name
-            ),
-        );
-    }
-    if context.annotations.get(key::BOOTSTRAP_OVERRIDE).is_some() {
-        env.text("ISTIO_BOOTSTRAP_OVERRIDE", "/etc/istio/custom-bootstrap/custom_bootstrap.json");
-    }
-    let trust_domain = or(&mesh.trust_domain, &global.trust_domain);
-    env.text_unless_empty("ISTIO_META_MESH_ID", or(&global.mesh_id, trust_domain));
-    env.text_unless_empty("TRUST_DOMAIN", trust_domain);
-    if &*global.proxy.tracer == "datadog"
-        && let Some(given) = context.annotations.get(key::DATADOG_ENV)
-    {
-        // Validation has shown that it is an object.
-        let given = serde_json::from_str::<Map<String, Value>>(given).unwrap_or_default();
-        for (name, value) in given {
-            env.text(&name, value.as_str().map_or_else(|| value.to_string(), str::to_owned));
-        }
-    }
-    for (name, value) in context.proxy_config.all_metadata() {
-        env.text(name, value);
-    }
+    env.network(context);
+    let workload = context.label("service.istio.io/workload-name");
+    env.workload(context, workload.unwrap_or(&context.workload.name));
+    env.bootstrap(context);
+    env.trust(context);
+    env.datadog(context);
+    env.text_unless_empty("OTEL_RESOURCE_ATTRIBUTES", &resource_attributes(context));
+    env.metadata(context);
+    env.variables
+}
+
+/// Of a gateway.
+pub(super) fn of_gateway(context: &Context<'_>) -> Vec<Value> {
+    let mut env = Environment::default();
+    env.control_plane(context);
+    env.resource("ISTIO_CPU_LIMIT", "limits.cpu");
+    env.configuration(context);
+    env.resource("GOMEMLIMIT", "limits.memory");
+    env.compliance(context);
+    env.application(context);
+    env.place(context);
+    env.text("ISTIO_META_INTERCEPTION_MODE", context.proxy_config.interception_mode());
+    env.network(context);
+    env.workload(context, &context.workload.name);
+    env.bootstrap(context);
+    env.trust(context);
+    env.metadata(context);
+    env.variables
+}
+
+/// Of an agent beside an application that speaks gRPC's own xDS.
+pub(super) fn of_grpc_agent(context: &Context<'_>) -> Vec<Value> {
+    let mut env = Environment::default();
+    env.text("ISTIO_META_GENERATOR", "grpc");
+    env.text("OUTPUT_CERTS", "/var/lib/istio/data");
+    env.localhost(context);
+    env.control_plane(context);
+    env.configuration(context);
+    env.application(context);
+    env.place(context);
+    env.network(context);
+    env.workload(context, &context.workload.name);
+    env.trust(context);
+    env.metadata(context);
+    // gRPC resolves xds:/// addresses itself.
+    env.text("ISTIO_META_DNS_CAPTURE", "false");
+    env.text("DISABLE_ENVOY", "true");
     env.variables
 }
 
@@ -102,21 +91,29 @@ fn pod_ports(context: &Context<'_>) -> String {
         if index > 0 {
             list.push(',');
         }
-        list.push_str(&container_port(port));
+        list.push_str(&container_port::json(port));
     }
     list.push_str("\n]");
     list
 }
 
-/// A port as Go writes the type `ContainerPort`: its fields in the type's order, none empty.
-fn container_port(port: &Value) -> String {
-    let fields = ["name", "hostPort", "containerPort", "protocol", "hostIP"];
-    let present = fields.iter().filter_map(|field| {
-        let value = port.get(*field)?;
-        let empty = value.is_null() || value == "" || (value == 0 && *field != "containerPort");
-        (!empty).then(|| format!("\"{field}\":{value}"))
-    });
-    format!("{{{}}}", present.collect::<Vec<_>>().join(","))
+fn resource_attributes(context: &Context<'_>) -> String {
+    let providers = &context.settings.mesh.extension_providers;
+    if !otel::asks(providers) {
+        return String::new();
+    }
+    let containers = context.pod["spec"]["containers"].as_array().into_iter().flatten();
+    let containers: Vec<_> = containers
+        .map(|c| (c["name"].as_str().unwrap_or_default(), c["image"].as_str().unwrap_or_default()))
+        .filter(|(name, _)| *name != PROXY)
+        .collect();
+    otel::resource_attributes(
+        providers,
+        |key| context.annotations.get(key),
+        |key| context.label(key),
+        &context.workload.namespace,
+        &containers,
+    )
 }
 
 fn or<'a>(text: &'a str, default: &'a str) -> &'a str {
@@ -129,6 +126,97 @@ struct Environment {
 }
 
 impl Environment {
+    fn localhost(&mut self, context: &Context<'_>) {
+        if context.settings.mesh.inbound_traffic_policy == InboundTrafficPolicy::Localhost {
+            self.text("REWRITE_PROBE_LEGACY_LOCALHOST_DESTINATION", "true");
+        }
+    }
+
+    fn control_plane(&mut self, context: &Context<'_>) {
+        self.text("PILOT_CERT_PROVIDER", &*context.values().global.pilot_cert_provider);
+        self.text("CA_ADDR", ca_address(context));
+        self.field("POD_NAME", "metadata.name");
+        self.field("POD_NAMESPACE", "metadata.namespace");
+        self.field("INSTANCE_IP", "status.podIP");
+        self.field("SERVICE_ACCOUNT", "spec.serviceAccountName");
+        self.field("HOST_IP", "status.hostIP");
+    }
+
+    fn configuration(&mut self, context: &Context<'_>) {
+        self.text("PROXY_CONFIG", context.proxy_config.to_json() + "\n");
+        self.text("ISTIO_META_POD_PORTS", pod_ports(context));
+    }
+
+    fn application(&mut self, context: &Context<'_>) {
+        let containers: Vec<_> = context.application_containers().collect();
+        self.text("ISTIO_META_APP_CONTAINERS", containers.join(","));
+    }
+
+    fn compliance(&mut self, context: &Context<'_>) {
+        let policy = &context.settings.process.compliance_policy;
+        self.text_unless_empty("COMPLIANCE_POLICY", policy);
+        if policy == "fips-140-3" {
+            self.text("GODEBUG", "fips140=only");
+        }
+    }
+
+    fn place(&mut self, context: &Context<'_>) {
+        let cluster = &context.values().global.multi_cluster.cluster_name;
+        self.text("ISTIO_META_CLUSTER_ID", or(cluster, "Kubernetes"));
+        self.field("ISTIO_META_NODE_NAME", "spec.nodeName");
+    }
+
+    fn network(&mut self, context: &Context<'_>) {
+        self.text_unless_empty("ISTIO_META_NETWORK", &context.values().global.network);
+    }
+
+    fn workload(&mut self, context: &Context<'_>, name: &str) {
+        let workload = context.workload;
+        self.text_unless_empty("ISTIO_META_WORKLOAD_NAME", name);
+        if !workload.api_version.is_empty() && !workload.name.is_empty() {
+            let owner = format!(
+                "kubernetes://apis/{}/namespaces/{}/{}s/{}",
+                workload.api_version,
+                or(&workload.namespace, "default"),
+                workload.kind.to_lowercase(),
+                workload.name
+            );
+            self.text("ISTIO_META_OWNER", owner);
+        }
+    }
+
+    fn bootstrap(&mut self, context: &Context<'_>) {
+        if context.annotations.get(key::BOOTSTRAP_OVERRIDE).is_some() {
+            let file = "/etc/istio/custom-bootstrap/custom_bootstrap.json";
+            self.text("ISTIO_BOOTSTRAP_OVERRIDE", file);
+        }
+    }
+
+    fn trust(&mut self, context: &Context<'_>) {
+        let global = &context.values().global;
+        let domain = or(&context.settings.mesh.trust_domain, &global.trust_domain);
+        self.text_unless_empty("ISTIO_META_MESH_ID", or(&global.mesh_id, domain));
+        self.text_unless_empty("TRUST_DOMAIN", domain);
+    }
+
+    fn datadog(&mut self, context: &Context<'_>) {
+        if &*context.values().global.proxy.tracer == "datadog"
+            && let Some(given) = context.annotations.get(key::DATADOG_ENV)
+        {
+            // Validation has shown that it is an object.
+            let given = serde_json::from_str::<Map<String, Value>>(given).unwrap_or_default();
+            for (name, value) in given {
+                self.text(&name, value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+            }
+        }
+    }
+
+    fn metadata(&mut self, context: &Context<'_>) {
+        for (name, value) in context.proxy_config.all_metadata() {
+            self.text(name, value);
+        }
+    }
+
     fn text(&mut self, name: &str, value: impl Into<String>) {
         self.variables.push(json!({"name": name, "value": value.into()}));
     }

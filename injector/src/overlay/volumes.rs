@@ -1,110 +1,214 @@
-//! The volumes of an injected pod and where the proxy mounts them.
+//! The volumes of an injected pod and where its containers mount them, in Istio's order.
 
 use serde_json::{Map, Value, json};
 
 use super::Context;
 use crate::settings::annotations::key;
 
-/// The volumes, in Istio's order.
-pub(super) fn of(context: &Context<'_>) -> Value {
+/// Of a sidecar.
+pub(super) fn of_sidecar(context: &Context<'_>) -> Vec<Value> {
     let values = context.values();
-    let global = &values.global;
     // These have no source, so that a template on top can choose one; Kubernetes takes emptyDir.
-    let mut volumes =
-        vec![json!({"name": "workload-socket"}), json!({"name": "credential-socket"})];
-    volumes.push(if on_gke(context) {
-        json!({
-            "name": "gke-workload-certificate",
-            "csi": {"driver": "workloadcertificates.security.cloud.google.com"},
-        })
-    } else {
-        json!({"name": "workload-certs"})
-    });
-    if let Some(config_map) = context.annotations.get(key::BOOTSTRAP_OVERRIDE) {
-        volumes.push(json!({"name": "custom-bootstrap-volume", "configMap": {"name": config_map}}));
-    }
-    volumes.push(json!({"name": "istio-envoy", "emptyDir": {"medium": "Memory"}}));
-    volumes.push(json!({"name": "istio-data", "emptyDir": {}}));
-    volumes.push(json!({"name": "istio-podinfo", "downwardAPI": {"items": [
-        {"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}},
-        {"path": "annotations", "fieldRef": {"fieldPath": "metadata.annotations"}},
-    ]}}));
-    volumes.push(json!({"name": "istio-token", "projected": {"sources": [{"serviceAccountToken": {
-        "path": "istio-token", "expirationSeconds": 43200, "audience": &*global.sds.token.aud,
-    }}]}}));
-    if istiod_signs(context) {
-        volumes.push(root_certificate(context));
-    }
+    let mut volumes = vec![named("workload-socket"), named("credential-socket")];
+    volumes.push(identity(context, named("workload-certs")));
+    volumes.extend(bootstrap(context));
+    volumes.push(in_memory("istio-envoy"));
+    volumes.extend(always(context));
+    volumes.extend(root_certificate(context));
     let crl = or(&values.pilot.crl_config_map_name, "istio-ca-crl");
     volumes.push(json!({"name": "istio-ca-crl", "configMap": {"name": crl, "optional": true}}));
-    if global.mount_mtls_certs.on() {
-        let account = context.pod["spec"]["serviceAccountName"].as_str().unwrap_or_default();
-        let secret = format!("istio.{}", or(account, "default"));
-        volumes.push(
-            json!({"name": "istio-certs", "secret": {"optional": true, "secretName": secret}}),
-        );
-    }
-    volumes.extend(named(context, key::USER_VOLUME));
+    volumes.extend(certificates(context));
+    volumes.extend(of_annotation(context, key::USER_VOLUME));
     if lightstep_certificates(context).is_some() {
         let secret = json!({"optional": true, "secretName": "lightstep.cacert"});
         volumes.push(json!({"name": "lightstep-certs", "secret": secret}));
     }
-    volumes.into()
+    volumes
 }
 
-/// The proxy's mounts, in Istio's order.
-pub(super) fn mounts(context: &Context<'_>) -> Value {
-    let mount = |name: &str, path: &str| json!({"name": name, "mountPath": path});
-    let read_only =
-        |name: &str, path: &str| json!({"name": name, "mountPath": path, "readOnly": true});
-    let mut mounts = vec![
-        mount("workload-socket", "/var/run/secrets/workload-spiffe-uds"),
-        mount("credential-socket", "/var/run/secrets/credential-uds"),
-    ];
-    let identity = "/var/run/secrets/workload-spiffe-credentials";
-    mounts.push(if on_gke(context) {
-        read_only("gke-workload-certificate", identity)
-    } else {
-        mount("workload-certs", identity)
-    });
+/// Of a gateway.
+pub(super) fn of_gateway(context: &Context<'_>) -> Vec<Value> {
+    let mut volumes = vec![named("workload-socket"), empty("credential-socket")];
+    volumes.push(identity(context, empty("workload-certs")));
+    volumes.extend(bootstrap(context));
+    volumes.push(in_memory("istio-envoy"));
+    volumes.extend(always(context));
+    volumes.extend(root_certificate(context));
+    volumes.extend(certificates(context));
+    volumes
+}
+
+/// Of an application that speaks gRPC's own xDS, and its agent.
+pub(super) fn of_grpc_agent(context: &Context<'_>) -> Vec<Value> {
+    let mut volumes = vec![named("workload-socket")];
+    volumes.push(identity(context, named("workload-certs")));
+    volumes.extend(bootstrap(context));
+    volumes.push(in_memory("istio-xds"));
+    volumes.extend(always(context));
+    volumes.extend(root_certificate(context));
+    volumes.extend(certificates(context));
+    volumes.extend(of_annotation(context, key::USER_VOLUME));
+    volumes
+}
+
+/// Where a sidecar mounts them.
+pub(super) fn mounts_of_sidecar(context: &Context<'_>) -> Value {
+    let mut mounts = sockets();
+    mounts.push(identity_mount(context));
     if istiod_signs(context) {
-        mounts.push(mount("istiod-ca-cert", "/var/run/secrets/istio"));
+        mounts.push(mount("istiod-ca-cert", ROOT_CERTIFICATE));
         mounts.push(mount("istio-ca-crl", "/var/run/secrets/istio/crl"));
     }
-    mounts.push(mount("istio-data", "/var/lib/istio/data"));
-    if context.annotations.get(key::BOOTSTRAP_OVERRIDE).is_some() {
-        mounts.push(mount("custom-bootstrap-volume", "/etc/istio/custom-bootstrap"));
-    }
-    mounts.push(mount("istio-envoy", "/etc/istio/proxy"));
-    mounts.push(mount("istio-token", "/var/run/secrets/tokens"));
-    if context.values().global.mount_mtls_certs.on() {
-        mounts.push(read_only("istio-certs", "/etc/certs/"));
-    }
-    mounts.push(mount("istio-podinfo", "/etc/istio/pod"));
+    mounts.extend(envoy_mounts(context));
     if let Some(file) = lightstep_certificates(context) {
         let folder = file.rfind('/').map_or("", |end| &file[..=end]);
         mounts.push(read_only("lightstep-certs", folder));
     }
-    mounts.extend(named(context, key::USER_VOLUME_MOUNT));
+    mounts.extend(of_annotation(context, key::USER_VOLUME_MOUNT));
     mounts.into()
 }
 
-fn root_certificate(context: &Context<'_>) -> Value {
+/// Where a gateway mounts them.
+pub(super) fn mounts_of_gateway(context: &Context<'_>) -> Value {
+    let mut mounts = sockets();
+    mounts.push(identity_mount(context));
+    if istiod_signs(context) {
+        mounts.push(mount("istiod-ca-cert", ROOT_CERTIFICATE));
+    }
+    mounts.extend(envoy_mounts(context));
+    mounts.into()
+}
+
+/// Where gRPC's agent mounts them.
+pub(super) fn mounts_of_grpc_agent(context: &Context<'_>) -> Value {
+    let mut mounts = vec![mount("workload-socket", WORKLOAD_SOCKET), identity_mount(context)];
+    if istiod_signs(context) {
+        mounts.push(mount("istiod-ca-cert", ROOT_CERTIFICATE));
+    }
+    mounts.push(mount("istio-data", DATA));
+    mounts.push(mount("istio-xds", "/etc/istio/proxy"));
+    mounts.extend(agent_mounts(context));
+    mounts.extend(of_annotation(context, key::USER_VOLUME_MOUNT));
+    mounts.into()
+}
+
+/// Where an application that speaks gRPC's own xDS mounts them.
+pub(super) fn mounts_of_grpc_application(context: &Context<'_>) -> Value {
+    let mounts = [mount("istio-data", DATA), mount("istio-xds", "/etc/istio/proxy")];
+    mounts.into_iter().chain([identity_mount(context)]).collect()
+}
+
+fn named(name: &str) -> Value {
+    json!({"name": name})
+}
+
+fn empty(name: &str) -> Value {
+    json!({"name": name, "emptyDir": {}})
+}
+
+fn in_memory(name: &str) -> Value {
+    json!({"name": name, "emptyDir": {"medium": "Memory"}})
+}
+
+/// The workload's certificate, from Google's driver or from the agent.
+fn identity(context: &Context<'_>, otherwise: Value) -> Value {
+    if !on_gke(context) {
+        return otherwise;
+    }
+    let driver = "workloadcertificates.security.cloud.google.com";
+    json!({"name": "gke-workload-certificate", "csi": {"driver": driver}})
+}
+
+fn bootstrap(context: &Context<'_>) -> Option<Value> {
+    let config_map = context.annotations.get(key::BOOTSTRAP_OVERRIDE)?;
+    Some(json!({"name": "custom-bootstrap-volume", "configMap": {"name": config_map}}))
+}
+
+/// What every agent has: its data, the pod's metadata and its token.
+fn always(context: &Context<'_>) -> [Value; 3] {
+    let fields = json!([
+        {"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}},
+        {"path": "annotations", "fieldRef": {"fieldPath": "metadata.annotations"}},
+    ]);
+    let token = json!({
+        "path": "istio-token",
+        "expirationSeconds": 43200,
+        "audience": &*context.values().global.sds.token.aud,
+    });
+    [
+        empty("istio-data"),
+        json!({"name": "istio-podinfo", "downwardAPI": {"items": fields}}),
+        json!({"name": "istio-token", "projected": {"sources": [{"serviceAccountToken": token}]}}),
+    ]
+}
+
+fn certificates(context: &Context<'_>) -> Option<Value> {
+    if !context.values().global.mount_mtls_certs.on() {
+        return None;
+    }
+    let account = context.pod["spec"]["serviceAccountName"].as_str().unwrap_or_default();
+    let secret =
+        json!({"optional": true, "secretName": format!("istio.{}", or(account, "default"))});
+    Some(json!({"name": "istio-certs", "secret": secret}))
+}
+
+fn mount(name: &str, path: &str) -> Value {
+    json!({"name": name, "mountPath": path})
+}
+
+fn read_only(name: &str, path: &str) -> Value {
+    json!({"name": name, "mountPath": path, "readOnly": true})
+}
+
+fn sockets() -> Vec<Value> {
+    let credentials = mount("credential-socket", "/var/run/secrets/credential-uds");
+    vec![mount("workload-socket", WORKLOAD_SOCKET), credentials]
+}
+
+fn identity_mount(context: &Context<'_>) -> Value {
+    let path = "/var/run/secrets/workload-spiffe-credentials";
+    if on_gke(context) {
+        read_only("gke-workload-certificate", path)
+    } else {
+        mount("workload-certs", path)
+    }
+}
+
+fn envoy_mounts(context: &Context<'_>) -> impl Iterator<Item = Value> {
+    let bootstrap = context.annotations.get(key::BOOTSTRAP_OVERRIDE);
+    let bootstrap =
+        bootstrap.map(|_| mount("custom-bootstrap-volume", "/etc/istio/custom-bootstrap"));
+    let configuration = mount("istio-envoy", "/etc/istio/proxy");
+    let first = [mount("istio-data", DATA)].into_iter().chain(bootstrap);
+    first.chain([configuration]).chain(agent_mounts(context))
+}
+
+fn agent_mounts(context: &Context<'_>) -> impl Iterator<Item = Value> + use<> {
+    let certificates = context.values().global.mount_mtls_certs.on();
+    let certificates = certificates.then(|| read_only("istio-certs", "/etc/certs/"));
+    let token = mount("istio-token", "/var/run/secrets/tokens");
+    [token].into_iter().chain(certificates).chain([mount("istio-podinfo", "/etc/istio/pod")])
+}
+
+fn root_certificate(context: &Context<'_>) -> Option<Value> {
+    if !istiod_signs(context) {
+        return None;
+    }
     let values = context.values();
     let switch = &values.pilot.env["ENABLE_CLUSTER_TRUST_BUNDLE_API"];
     let given = &*values.global.trust_bundle_name;
-    if *switch == true || *switch == "true" {
+    Some(if *switch == true || *switch == "true" {
         let name = format!("istio.io:istiod-ca:{}", or(given, "root-cert"));
         let source = json!({"clusterTrustBundle": {"name": name, "path": "root-cert.pem"}});
         json!({"name": "istiod-ca-cert", "projected": {"sources": [source]}})
     } else {
         let name = or(given, "istio-ca-root-cert");
         json!({"name": "istiod-ca-cert", "configMap": {"name": name}})
-    }
+    })
 }
 
 /// The objects of an annotation that maps names to objects, each with its name.
-fn named(context: &Context<'_>, key: &str) -> Vec<Value> {
+fn of_annotation(context: &Context<'_>, key: &str) -> Vec<Value> {
     // Validation has shown that it is an object.
     let given = context.annotations.get(key).and_then(|given| serde_json::from_str(given).ok());
     let given: Map<String, Value> = given.unwrap_or_default();
@@ -135,3 +239,7 @@ fn lightstep_certificates<'a>(context: &Context<'a>) -> Option<&'a str> {
 fn or<'a>(text: &'a str, default: &'a str) -> &'a str {
     if text.is_empty() { default } else { text }
 }
+
+const DATA: &str = "/var/lib/istio/data";
+const ROOT_CERTIFICATE: &str = "/var/run/secrets/istio";
+const WORKLOAD_SOCKET: &str = "/var/run/secrets/workload-spiffe-uds";

@@ -36,6 +36,12 @@ pub fn find_proxy(pod: &Value) -> Option<(&'static str, usize)> {
     [CONTAINERS, INIT_CONTAINERS].into_iter().find_map(|list| Some((list, find(pod, list, PROXY)?)))
 }
 
+/// An annotation of the pod, by whomever: an overlay may bring some that decide what comes after
+/// it.
+fn annotation<'a>(pod: &'a Value, key: &str) -> Option<&'a str> {
+    pod["metadata"]["annotations"][key].as_str()
+}
+
 /// Sets a variable of the proxy, if there is a proxy; a new one comes last.
 fn put_env(draft: &mut Draft, name: &str, value: &str) {
     let Some((list, index)) = find_proxy(draft.value()) else { return };

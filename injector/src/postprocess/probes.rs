@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::{CONTAINERS, INIT_CONTAINERS, find_env, find_proxy, in_container, parse_bool, put_env};
+use super::{
+    CONTAINERS, INIT_CONTAINERS, annotation, find_env, find_proxy, in_container, parse_bool,
+    put_env,
+};
 use crate::change::{Draft, Step};
 use crate::overlay::{Context, PROXY};
 use crate::reason::Reason;
@@ -18,13 +21,13 @@ use crate::settings::annotations::key;
 /// name the container does not have, with a warning.
 pub fn rewrite(draft: &mut Draft, context: &Context<'_>, reinjected: bool) -> Vec<Reason> {
     let mut warnings = Vec::new();
-    let rewrite = context.annotations.get(key::REWRITE_APP_PROBES).and_then(parse_bool);
+    let rewrite = annotation(draft.value(), key::REWRITE_APP_PROBES).and_then(parse_bool);
     let default = context.settings.values.sidecar_injector_webhook.rewrite_app_http_probe.on();
     if find_proxy(draft.value()).is_none() || !rewrite.unwrap_or(default) {
         return warnings;
     }
     let mesh_port = context.settings.mesh.default_config.status_port();
-    let given = context.annotations.get(key::STATUS_PORT).map(|port| port.trim().parse());
+    let given = annotation(draft.value(), key::STATUS_PORT).map(|port| port.trim().parse());
     let Some(port) = given.map_or(Some(mesh_port), Result::ok).filter(|port| *port != 0) else {
         return warnings;
     };

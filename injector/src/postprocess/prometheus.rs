@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{find_proxy, parse_bool, put_env};
+use super::{annotation, find_proxy, parse_bool, put_env};
 use crate::change::Draft;
 use crate::overlay::Context;
 use crate::settings::annotations::{AnnotationError, key};
@@ -16,7 +16,7 @@ pub fn merge(draft: &mut Draft, context: &Context<'_>) -> Result<(), AnnotationE
     let annotations = draft.value()["metadata"]["annotations"].as_object().unwrap_or(&empty);
     let setting = |name: &str| find_setting(annotations, name);
     let scraped = setting(SCRAPE).is_none_or(|(_, value)| parse_bool(value) == Some(true));
-    let enabled = match context.annotations.get(key::MERGE_METRICS).map(parse_bool) {
+    let enabled = match annotation(draft.value(), key::MERGE_METRICS).map(parse_bool) {
         Some(Some(enabled)) => enabled,
         _ => context.settings.mesh.enable_prometheus_merge,
     };

@@ -12,11 +12,15 @@ use inject_config::InjectConfig;
 use mesh_config::MeshConfig;
 use values::Values;
 
+use crate::overlay::template::Templates;
+
 /// Everything injection is configured by.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The `config` document.
     pub inject: InjectConfig,
+    /// Its templates, parsed.
+    pub templates: Templates,
     /// The `values` document.
     pub values: Values,
     /// The mesh configuration.
@@ -54,6 +58,8 @@ pub struct Process {
     pub native_sidecars: bool,
     /// `COMPLIANCE_POLICY` of the process, handed to the proxy; empty for none.
     pub compliance_policy: String,
+    /// Whether pods run under `OpenShift`'s rules for users (`PLATFORM=openshift`).
+    pub openshift: bool,
 }
 
 impl Process {
@@ -70,12 +76,14 @@ impl Settings {
         let inject_config = documents.inject_config.unwrap_or(INJECT_CONFIG);
         let values = documents.values.unwrap_or(VALUES);
         let mesh_config = documents.mesh_config.unwrap_or(MESH_CONFIG);
-        Ok(Self {
-            inject: inject_config.read(InjectConfig::parse)?,
-            values: values.read(Values::parse)?,
-            mesh: mesh_config.read(MeshConfig::parse)?,
-            process,
-        })
+        let inject = inject_config.read(InjectConfig::parse)?;
+        let values = values.read(Values::parse)?;
+        let templates = Templates::parse(&inject.templates, &values.document);
+        let templates = templates.map_err(|problem| SettingsError {
+            origin: inject_config.source.to_owned(),
+            problem: problem.to_string(),
+        })?;
+        Ok(Self { inject, templates, values, mesh: mesh_config.read(MeshConfig::parse)?, process })
     }
 }
 

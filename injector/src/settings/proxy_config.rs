@@ -59,6 +59,11 @@ impl ProxyConfig {
         Ok(())
     }
 
+    /// All fields that are set, defaults included.
+    pub fn fields(&self) -> &Map<String, Value> {
+        &self.fields
+    }
+
     /// `interceptionMode`: how inbound connections are captured where the pod does not say.
     pub fn interception_mode(&self) -> &str {
         self.fields.get("interceptionMode").and_then(Value::as_str).unwrap_or("REDIRECT")

@@ -11,6 +11,9 @@ use crate::yaml;
 /// chart default; a key that is `null` is empty. Keys that are not known are accepted.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 pub struct Values {
+    /// `gateways`.
+    #[serde(default)]
+    pub gateways: Gateways,
     /// `global`.
     #[serde(default)]
     pub global: Global,
@@ -23,6 +26,9 @@ pub struct Values {
     /// `sidecarInjectorWebhook`.
     #[serde(default, rename = "sidecarInjectorWebhook")]
     pub sidecar_injector_webhook: SidecarInjectorWebhook,
+    /// The document as it was given, for templates; the defaults where none was.
+    #[serde(skip)]
+    pub document: Value,
 }
 
 impl Values {
@@ -33,8 +39,9 @@ impl Values {
             document @ (Value::Object(_) | Value::Null) => document,
             other => return Err(format!("a mapping is expected, not {other}")),
         };
-        let values = over(defaults, document, "");
-        Self::from_value(values)
+        let given = if document.is_null() { defaults.clone() } else { document.clone() };
+        let values = Self::from_value(over(defaults, document, ""))?;
+        Ok(Self { document: given, ..values })
     }
 
     fn from_value(mut values: Value) -> Result<Self, String> {
@@ -64,6 +71,14 @@ impl Default for Values {
         #[expect(clippy::expect_used, reason = "the embedded document is covered by a test")]
         Self::parse("").expect("the embedded values parse")
     }
+}
+
+/// `gateways`.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(rename_all = "camelCase", default)]
+#[expect(missing_docs, reason = "the fields are the chart's own names")]
+pub struct Gateways {
+    pub security_context: Value,
 }
 
 /// `global`.
@@ -287,7 +302,7 @@ fn over(below: Value, above: Value, key: &str) -> Value {
     }
 }
 
-const VERBATIM: [&str; 4] = ["env", "lifecycle", "resources", "seccompProfile"];
+const VERBATIM: [&str; 5] = ["env", "lifecycle", "resources", "seccompProfile", "securityContext"];
 
 const DEFAULTS: &str = include_str!("defaults/values.yaml");
 

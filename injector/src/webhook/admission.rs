@@ -50,6 +50,7 @@ impl Admission {
         let target = Target {
             pod: &request.object,
             namespace: &request.namespace,
+            namespace_annotations: None,
             workload: None,
             path_env,
             rules: Rules::Admission,

@@ -10,16 +10,26 @@
 mod case;
 mod normal;
 
-use case::Case;
+use case::{Case, Overlays};
 
 #[test]
 fn reviews_give_istios_pods() {
-    check(Case::run_reviews);
+    check(|case| case.run_reviews(Overlays::BuiltIn));
+}
+
+#[test]
+fn reviews_give_istios_pods_with_its_templates() {
+    check(|case| case.run_reviews(Overlays::Templates));
 }
 
 #[test]
 fn files_give_istios_workloads() {
-    check(Case::run_file);
+    check(|case| case.run_file(Overlays::BuiltIn));
+}
+
+#[test]
+fn files_give_istios_workloads_with_its_templates() {
+    check(|case| case.run_file(Overlays::Templates));
 }
 
 fn check(run: impl Fn(&Case) -> Result<usize, String>) {

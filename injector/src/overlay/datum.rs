@@ -1,0 +1,90 @@
+//! Values of the template engine, and JSON.
+
+use std::borrow::Cow;
+
+use gtmpl_ng::Value as Datum;
+use serde_json::{Map, Value};
+
+use super::guard;
+
+/// A document of the operator's as it stands, not guarded.
+pub(super) fn document(value: &Value) -> Datum {
+    untyped(value, |text| Cow::Borrowed(text))
+}
+
+/// JSON from a pod's text.
+pub(super) fn guarded(value: &Value) -> Datum {
+    untyped(value, guard::guarded)
+}
+
+/// The JSON of a datum, without guards; the names of Go's fields stay.
+pub(super) fn json(datum: &Datum) -> Value {
+    match datum {
+        Datum::NoValue | Datum::Nil | Datum::Function(_) => Value::Null,
+        Datum::Bool(on) => Value::Bool(*on),
+        Datum::String(text) => Value::String(guard::plain(text).into_owned()),
+        Datum::Number(number) => match number.kind() {
+            gtmpl_ng::NumberKind::Unsigned(number) => number.into(),
+            gtmpl_ng::NumberKind::Signed(number) => number.into(),
+            gtmpl_ng::NumberKind::Float(number) => number.into(),
+        },
+        Datum::Array(items) => items.iter().map(json).collect(),
+        Datum::Map(members) | Datum::Object(members) => members
+            .iter()
+            .filter(|(key, _)| !key.starts_with(HIDDEN))
+            .map(|(key, value)| (guard::plain(key).into_owned(), json(value)))
+            .collect::<Map<_, _>>()
+            .into(),
+    }
+}
+
+/// What a message of Istio's API keeps for the functions that take it whole.
+pub(super) fn hidden<'a>(message: &'a Datum, key: &str) -> Option<&'a Datum> {
+    match message {
+        Datum::Map(members) => members.get(key),
+        _ => None,
+    }
+}
+
+/// The name of an enumeration's value, which templates get from its method `String`.
+pub(super) fn enumeration(datum: &Datum) -> Option<&Datum> {
+    match datum {
+        Datum::Map(members) if members.len() == 1 => members.get("String"),
+        _ => None,
+    }
+}
+
+fn untyped(value: &Value, with: impl Fn(&str) -> Cow<'_, str> + Copy) -> Datum {
+    match value {
+        Value::Null => Datum::Nil,
+        Value::Bool(on) => Datum::Bool(*on),
+        Value::Number(number) => self::number(number),
+        Value::String(text) => Datum::String(with(text).into_owned()),
+        Value::Array(items) => Datum::Array(items.iter().map(|item| untyped(item, with)).collect()),
+        Value::Object(members) => {
+            let members = members.iter();
+            Datum::Map(
+                members
+                    .map(|(key, value)| (with(key).into_owned(), untyped(value, with)))
+                    .collect(),
+            )
+        }
+    }
+}
+
+fn number(number: &serde_json::Number) -> Datum {
+    match (number.as_u64(), number.as_i64(), number.as_f64()) {
+        (Some(number), ..) => Datum::from(number),
+        (_, Some(number), _) => Datum::from(number),
+        (_, _, number) => Datum::from(number.unwrap_or_default()),
+    }
+}
+
+/// Begins the keys that no template can name.
+pub(super) const HIDDEN: char = '\u{0}';
+
+/// Under this key a message keeps its JSON.
+pub(super) const JSON: &str = "\u{0}json";
+
+/// Under this key the mesh configuration keeps its providers.
+pub(super) const OTEL: &str = "\u{0}otel";

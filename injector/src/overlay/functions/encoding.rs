@@ -1,0 +1,169 @@
+//! JSON, YAML, base64 and paths, as sprig has them.
+//!
+//! An encoder takes the text as the pod has it, and what it writes is sound where a template pastes
+//! it: on a line of its own, in a block, between single quotes.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use gtmpl_ng::Value as Datum;
+use serde_json::Value;
+
+use super::arguments::{exactly, printed, text};
+use super::{Outcome, Table, error, on_plain};
+use crate::overlay::{datum, guard};
+use crate::yaml;
+
+pub(super) const TABLE: Table = &[
+    ("b64dec", |a| on_plain(a, b64dec)),
+    ("b64enc", |a| {
+        on_plain(a, |a| Ok(STANDARD.encode(text(&exactly::<1>("b64enc", a)?[0])?).into()))
+    }),
+    ("base", |a| on_plain(a, |a| path(a, base))),
+    ("clean", |a| on_plain(a, |a| path(a, clean))),
+    ("deepCopy", |a| Ok(exactly::<1>("deepCopy", a)?[0].clone())),
+    ("dir", |a| {
+        on_plain(a, |a| path(a, |path| clean(&path[..path.rfind('/').map_or(0, |end| end + 1)])))
+    }),
+    ("ext", |a| on_plain(a, |a| path(a, extension))),
+    ("fromJson", |a| Ok(from_json("fromJson", a).unwrap_or(Datum::Nil))),
+    ("fromYaml", from_yaml),
+    ("isAbs", |a| Ok(text(&exactly::<1>("isAbs", a)?[0])?.starts_with('/').into())),
+    ("mustDeepCopy", |a| Ok(exactly::<1>("mustDeepCopy", a)?[0].clone())),
+    ("mustFromJson", |a| from_json("mustFromJson", a)),
+    ("mustToJson", |a| to_json("mustToJson", a)),
+    ("mustToPrettyJson", |a| to_pretty_json("mustToPrettyJson", a)),
+    ("mustToRawJson", |a| to_raw_json("mustToRawJson", a)),
+    ("toJson", |a| to_json("toJson", a)),
+    ("toPrettyJson", |a| to_pretty_json("toPrettyJson", a)),
+    ("toRawJson", |a| to_raw_json("toRawJson", a)),
+];
+
+/// JSON as Go's `json.Marshal` writes it.
+pub(super) fn json_text(value: &Value) -> String {
+    sound(&escaped(&value.to_string()))
+}
+
+/// Raw JSON in which no quote of YAML ends.
+pub(super) fn sound(json: &str) -> String {
+    // Only strings can hold one, and the guard is taken off what YAML makes of it.
+    json.split('\'').collect::<Vec<_>>().join(&guard::guarded("'"))
+}
+
+/// What a text of JSON says, guarded.
+pub(super) fn parsed(json: &Datum) -> Result<Datum, gtmpl_ng::FuncError> {
+    let json = guard::plain(text(json)?);
+    let value: Value = serde_json::from_str(&json).map_err(|problem| error(problem.to_string()))?;
+    Ok(datum::guarded(&value))
+}
+
+/// YAML with sorted keys and a line break at the end.
+pub(super) fn to_yaml(arguments: &[Datum]) -> Outcome {
+    let [value] = exactly("toYaml", arguments)?;
+    let text = yaml::to_string(&datum::json(value));
+    Ok(text.map_err(|problem| error(format!("toYaml: {problem}")))?.into())
+}
+
+fn from_json(name: &str, arguments: &[Datum]) -> Outcome {
+    let [json] = exactly(name, arguments)?;
+    parsed(json)
+}
+
+fn from_yaml(arguments: &[Datum]) -> Outcome {
+    let [document] = exactly("fromYaml", arguments)?;
+    let document = yaml::parse(&guard::plain(text(document)?));
+    Ok(datum::guarded(&document.map_err(|problem| error(format!("fromYaml: {problem}")))?))
+}
+
+fn to_json(name: &str, arguments: &[Datum]) -> Outcome {
+    let [value] = exactly(name, arguments)?;
+    Ok(json_text(&datum::json(value)).into())
+}
+
+fn to_pretty_json(name: &str, arguments: &[Datum]) -> Outcome {
+    let [value] = exactly(name, arguments)?;
+    let text = serde_json::to_string_pretty(&datum::json(value));
+    Ok(sound(&escaped(&text.map_err(|problem| error(problem.to_string()))?)).into())
+}
+
+fn to_raw_json(name: &str, arguments: &[Datum]) -> Outcome {
+    let [value] = exactly(name, arguments)?;
+    Ok(sound(&datum::json(value).to_string()).into())
+}
+
+/// Go escapes what HTML would read.
+fn escaped(json: &str) -> String {
+    json.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
+}
+
+fn b64dec(arguments: &[Datum]) -> Outcome {
+    let [encoded] = exactly("b64dec", arguments)?;
+    // sprig hands the error out as text.
+    Ok(match STANDARD.decode(text(encoded)?) {
+        Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned().into(),
+        Err(problem) => problem.to_string().into(),
+    })
+}
+
+fn path(arguments: &[Datum], with: fn(&str) -> String) -> Outcome {
+    let [path] = exactly("base", arguments)?;
+    Ok(with(&printed(path)).into())
+}
+
+fn base(path: &str) -> String {
+    let trimmed = path.trim_end_matches('/');
+    match (path, trimmed) {
+        ("", _) => ".".to_owned(),
+        (_, "") => "/".to_owned(),
+        _ => trimmed.rsplit('/').next().unwrap_or_default().to_owned(),
+    }
+}
+
+fn clean(path: &str) -> String {
+    let rooted = path.starts_with('/');
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/') {
+        match (part, parts.last()) {
+            ("" | ".", _) => {}
+            ("..", Some(last)) if *last != ".." => {
+                parts.pop();
+            }
+            ("..", None) if rooted => {}
+            _ => parts.push(part),
+        }
+    }
+    match (rooted, parts.is_empty()) {
+        (true, _) => format!("/{}", parts.join("/")),
+        (false, true) => ".".to_owned(),
+        (false, false) => parts.join("/"),
+    }
+}
+
+fn extension(path: &str) -> String {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    name.rfind('.').map_or_else(String::new, |dot| name[dot..].to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::check;
+
+    #[test]
+    fn sprigs_results() {
+        check(&[
+            ("toJson (dict `b` (list 1 `<`) `a` nil)", r#"{"a":null,"b":[1,"\u003c"]}"#),
+            ("toRawJson (list `<`)", r#"["<"]"#),
+            ("toPrettyJson (dict `a` 1)", "{\n  \"a\": 1\n}"),
+            ("(fromJson `{\"a\": [1, 2]}`).a", "[1 2]"),
+            ("fromJson `{`", "<no value>"),
+            ("(fromYaml `a: [1, 2]`).a", "[1 2]"),
+            ("toYaml (dict `b` 1 `a` (list `x`))", "a:\n- x\nb: 1\n"),
+            ("b64enc `test`", "dGVzdA=="),
+            ("b64dec `dGVzdA==`", "test"),
+            ("base `foo/bar/`", "bar"),
+            ("dir `foo/bar/baz`", "foo/bar"),
+            ("clean `foo/bar/../baz`", "foo/baz"),
+            ("ext `foo.bar`", ".bar"),
+            ("isAbs `/a`", "true"),
+        ]);
+    }
+}

@@ -1,0 +1,82 @@
+//! The functions that templates may call: Go's own, those of Istio, and those of sprig that read
+//! no clock, file, network, environment or random number.
+//!
+//! One table a file, of name and function. Istio's stand over sprig's of the same name.
+
+mod arguments;
+mod dicts;
+mod encoding;
+mod istio;
+mod lists;
+mod logic;
+mod numbers;
+mod patterns;
+mod text;
+
+use gtmpl_ng::{Func, FuncError, Template, Value as Datum};
+
+use super::guard;
+
+/// Makes all functions known to a template.
+pub(super) fn add_to(template: &mut Template) {
+    let tables = [
+        logic::TABLE,
+        text::TABLE,
+        numbers::TABLE,
+        lists::TABLE,
+        dicts::TABLE,
+        encoding::TABLE,
+        patterns::TABLE,
+        istio::TABLE,
+    ];
+    for table in tables {
+        template.add_funcs(table);
+    }
+}
+
+/// What a function gives.
+type Outcome = Result<Datum, FuncError>;
+
+/// The entries of a table.
+type Table = &'static [(&'static str, Func)];
+
+/// Calls a function with the text as the pod has it, and guards what comes out of it.
+///
+/// For functions that look into text or change it; what only passes text on can take it guarded.
+fn on_plain(arguments: &[Datum], function: Func) -> Outcome {
+    if !arguments.iter().any(guard::holds) {
+        return function(arguments);
+    }
+    let arguments: Vec<_> =
+        arguments.iter().map(|argument| guard::rewrite(argument, guard::plain)).collect();
+    function(&arguments).map(|result| guard::rewrite(&result, guard::guarded))
+}
+
+fn error(problem: impl Into<String>) -> FuncError {
+    FuncError::Generic(problem.into())
+}
+
+/// Renders one expression, for tests against results known from Go.
+#[cfg(test)]
+fn shown(expression: &str, dot: Datum) -> String {
+    let mut template = Template::default();
+    add_to(&mut template);
+    if let Err(error) = template.parse(format!("{{{{ {expression} }}}}")) {
+        return format!("error: {error}");
+    }
+    match template.render(&gtmpl_ng::Context::from(dot)) {
+        Ok(text) => text,
+        Err(error) => match error.as_structured() {
+            Some(error) => format!("error: {}", error.message),
+            None => format!("error: {error}"),
+        },
+    }
+}
+
+/// Checks a list of expressions and what Go gives for each.
+#[cfg(test)]
+fn check(cases: &[(&str, &str)]) {
+    for (expression, expected) in cases {
+        assert_eq!(shown(expression, Datum::Nil), *expected, "{expression}");
+    }
+}

@@ -1,0 +1,140 @@
+//! Text from a pod, written so that a template cannot make structure of it.
+//!
+//! A template pastes text into YAML, between quotes or without. Characters that could end a quoted
+//! string, a line or a scalar are replaced by stand-ins from a private plane of Unicode before the
+//! template sees them, and put back in the strings of the parsed document. Whatever a pod's
+//! annotation holds, it comes out as the text it is.
+
+use std::borrow::Cow;
+
+use gtmpl_ng::Value as Datum;
+use serde_json::{Map, Value};
+
+/// The text with stand-ins.
+pub(super) fn guarded(text: &str) -> Cow<'_, str> {
+    if !text.bytes().any(|byte| !byte.is_ascii_alphanumeric() && !b" ./-_,".contains(&byte))
+        && !text.starts_with("- ")
+    {
+        return Cow::Borrowed(text);
+    }
+    let mut characters = text.chars().peekable();
+    let mut before = None;
+    let mut guarded = String::with_capacity(text.len() + 8);
+    while let Some(c) = characters.next() {
+        let next = characters.peek().copied();
+        let apart = |c: Option<char>| c.is_none_or(char::is_whitespace);
+        let active = always(c)
+            || (before.is_none() && LEADING.contains(&c))
+            || (before.is_none() && "-?".contains(c) && apart(next))
+            || (c == ':' && apart(next))
+            || (c == '#' && apart(before));
+        guarded.push(if active { stand_in(c) } else { c });
+        before = Some(c);
+    }
+    if guarded == text { Cow::Borrowed(text) } else { Cow::Owned(guarded) }
+}
+
+/// The text that [`guarded`] was given.
+pub(super) fn plain(text: &str) -> Cow<'_, str> {
+    if text.chars().any(|c| original(c).is_some()) {
+        Cow::Owned(text.chars().map(|c| original(c).unwrap_or(c)).collect())
+    } else {
+        Cow::Borrowed(text)
+    }
+}
+
+/// Whether a datum holds stand-ins.
+pub(super) fn holds(datum: &Datum) -> bool {
+    match datum {
+        Datum::String(text) => matches!(plain(text), Cow::Owned(_)),
+        Datum::Array(items) => items.iter().any(holds),
+        Datum::Map(members) | Datum::Object(members) => {
+            members.iter().any(|(key, value)| matches!(plain(key), Cow::Owned(_)) || holds(value))
+        }
+        _ => false,
+    }
+}
+
+/// Rewrites every text of a datum, keys too.
+pub(super) fn rewrite(datum: &Datum, with: fn(&str) -> Cow<'_, str>) -> Datum {
+    match datum {
+        Datum::String(text) => Datum::String(with(text).into_owned()),
+        Datum::Array(items) => Datum::Array(items.iter().map(|item| rewrite(item, with)).collect()),
+        Datum::Map(members) | Datum::Object(members) => {
+            let members = members.iter();
+            Datum::Map(
+                members
+                    .map(|(key, value)| (with(key).into_owned(), rewrite(value, with)))
+                    .collect(),
+            )
+        }
+        other => other.clone(),
+    }
+}
+
+/// The document with the original text in all its strings and keys.
+pub(super) fn release(document: Value) -> Value {
+    match document {
+        Value::String(text) => match plain(&text) {
+            Cow::Borrowed(_) => Value::String(text),
+            Cow::Owned(text) => Value::String(text),
+        },
+        Value::Array(items) => items.into_iter().map(release).collect(),
+        Value::Object(members) => {
+            let members = members.into_iter();
+            let members = members.map(|(key, value)| (plain(&key).into_owned(), release(value)));
+            Value::Object(members.collect::<Map<_, _>>())
+        }
+        scalar => scalar,
+    }
+}
+
+/// Characters that mean something in YAML wherever they stand, or end a line.
+fn always(c: char) -> bool {
+    c.is_control()
+        || ['"', '\'', '\\', '{', '}', '[', ']', '\u{2028}', '\u{2029}', '\u{feff}'].contains(&c)
+}
+
+fn stand_in(c: char) -> char {
+    char::from_u32(PLANE + u32::from(c)).unwrap_or(c)
+}
+
+fn original(c: char) -> Option<char> {
+    let c = char::from_u32(u32::from(c).checked_sub(PLANE)?)?;
+    (always(c) || LEADING.contains(&c) || "-?:#".contains(c)).then_some(c)
+}
+
+const LEADING: [char; 8] = ['&', '*', '!', '|', '>', '%', '@', '`'];
+
+/// The first character of Unicode's private plane 15.
+const PLANE: u32 = 0xF_0000;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn common_text_stays() {
+        for text in ["", "hello", "istio-system", "10.0.0.0/8,::1/128", "a b", "misc:error"] {
+            assert!(matches!(guarded(text), Cow::Borrowed(_)), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_guarded_is_one_scalar(text in "\\PC*|[-a\\n\\t :#'\"\\\\{}\\[\\]&*!|>%@`?,]{0,12}") {
+            let line = guarded(&text);
+            prop_assert_eq!(plain(&line), text.as_str());
+            for document in [format!("a: \"{line}\"\nb: 1"), format!("a: '{line}'\nb: 1")] {
+                let parsed = release(crate::yaml::parse(&document).unwrap());
+                prop_assert_eq!(parsed, serde_json::json!({"a": text, "b": 1}));
+            }
+            if let Ok(parsed) = crate::yaml::parse(&format!("- {line}\n- 1")) {
+                prop_assert_eq!(parsed.as_array().map(Vec::len), Some(2));
+                prop_assert!(!parsed[0].is_object() && !parsed[0].is_array());
+            }
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Overlays that the configuration brings as Go templates.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use gtmpl_ng::{ExecError, Limits, ParseError, Template, Value as Datum};
+use serde_json::Value;
+
+use super::{datum, functions, guard, raw_strings};
+use crate::yaml;
+
+/// The templates of a configuration, parsed, with the values that they read.
+#[derive(Clone)]
+pub struct Templates {
+    parsed: Arc<BTreeMap<String, Template>>,
+    values: Arc<Datum>,
+}
+
+impl Templates {
+    /// Parses all templates. An error names the template, the line and the column, and a function
+    /// that there is not by its name.
+    pub fn parse(texts: &BTreeMap<String, String>, values: &Value) -> Result<Self, TemplateError> {
+        let parsed = texts.iter().map(|(name, text)| Ok((name.clone(), parse(name, text)?)));
+        Ok(Self {
+            parsed: Arc::new(parsed.collect::<Result<_, _>>()?),
+            values: Arc::new(datum::document(values)),
+        })
+    }
+
+    /// Whether there is a template of this name.
+    pub fn contains(&self, name: &str) -> bool {
+        self.parsed.contains_key(name)
+    }
+
+    /// The values document as templates see it.
+    pub(super) fn values(&self) -> &Datum {
+        &self.values
+    }
+
+    /// Renders a template and reads the YAML that comes out.
+    ///
+    /// Limits hold for iterations, nesting and size; no clock is read.
+    pub(super) fn render(&self, name: &str, data: Datum) -> Result<Value, TemplateError> {
+        let failed = |place, problem| TemplateError { name: name.to_owned(), place, problem };
+        let Some(template) = self.parsed.get(name) else {
+            return Err(failed(None, "there is no such template".to_owned()));
+        };
+        let text = template
+            .render(&gtmpl_ng::Context::from(data))
+            .map_err(|error| TemplateError::of_render(name, &error))?;
+        match yaml::parse(&text) {
+            Ok(document @ Value::Object(_)) => Ok(guard::release(document)),
+            Ok(Value::Null) => Ok(Value::Object(serde_json::Map::new())),
+            Ok(_) => Err(failed(None, "what it renders is not a mapping".to_owned())),
+            Err(error) => {
+                let line = text.lines().nth(error.line.saturating_sub(1)).unwrap_or_default();
+                let line = guard::plain(line.trim());
+                Err(failed(None, format!("what it renders is not YAML: {error}: {line:?}")))
+            }
+        }
+    }
+}
+
+impl PartialEq for Templates {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.parsed, &other.parsed) && Arc::ptr_eq(&self.values, &other.values)
+    }
+}
+
+impl fmt::Debug for Templates {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.parsed.keys()).finish()
+    }
+}
+
+/// A template that cannot be parsed or rendered.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct TemplateError {
+    name: String,
+    /// Line and column, from 1, where they are known.
+    place: Option<(usize, usize)>,
+    problem: String,
+}
+
+impl TemplateError {
+    fn of_parse(name: &str, error: &ParseError) -> Self {
+        let (place, problem) = match error {
+            ParseError::WithContext(at, problem) => (Some((at.line, at.col)), problem.clone()),
+            other => (None, other.to_string()),
+        };
+        Self { name: name.to_owned(), place, problem }
+    }
+
+    fn of_render(name: &str, error: &ExecError) -> Self {
+        let (place, problem) = match error.as_structured() {
+            Some(error) => (Some((error.context.line, error.context.col)), error.message.clone()),
+            None => (None, error.to_string()),
+        };
+        Self { name: name.to_owned(), place, problem: guard::plain(&problem).into_owned() }
+    }
+}
+
+impl fmt::Display for TemplateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "template {:?}", self.name)?;
+        if let Some((line, column)) = self.place {
+            write!(f, ", line {line}, column {column}")?;
+        }
+        write!(f, ": {}", self.problem)
+    }
+}
+
+impl std::error::Error for TemplateError {}
+
+fn parse(name: &str, text: &str) -> Result<Template, TemplateError> {
+    let mut template = Template::with_limits(limits());
+    name.clone_into(&mut template.name);
+    functions::add_to(&mut template);
+    template
+        .parse(raw_strings::quoted(text))
+        .map_err(|error| TemplateError::of_parse(name, &error))?;
+    Ok(template)
+}
+
+/// What one rendering may consume: room for the largest pod that a review can hold.
+fn limits() -> Limits {
+    Limits::default()
+        .with_iterations(100_000)
+        .with_function_output(MOST_BYTES)
+        .with_output_bytes(MOST_BYTES)
+}
+
+const MOST_BYTES: usize = 8 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn render(text: &str) -> Result<Value, TemplateError> {
+        let texts = BTreeMap::from([("t".to_owned(), text.to_owned())]);
+        let values = serde_json::json!({"a": {"b": 1}, "list": [1, 2], "empty": {}});
+        let templates = Templates::parse(&texts, &values)?;
+        let data = Datum::Map([("Values".to_owned(), templates.values().clone())].into());
+        templates.render("t", data)
+    }
+
+    #[test]
+    fn go_semantics_hold() {
+        for (text, expected) in [
+            ("a: {{ `a\\d\"` | quote }}", "a\\d\""),
+            ("a: '{{ if .Values.none }}1{{ else if .Values.a }}2{{ else }}3{{ end }}'", "2"),
+            ("a: '{{ with .Values.a }}{{ .b }}{{ $.Values.a.b }}{{ else }}x{{ end }}'", "11"),
+            ("{{ define `d` }}{{ .b }}{{ end }}a: '{{ template `d` .Values.a }}'", "1"),
+            ("a: '{{ range $k, $v := .Values.a }}{{ $k }}{{ $v }}{{ break }}{{ end }}'", "b1"),
+            ("a: '{{ $x := 1 }}{{ range .Values.list }}{{ $x = . }}{{ end }}{{ $x }}'", "2"),
+            ("a: '{{ range .Values.none }}1{{ else }}2{{ end }}'", "2"),
+            ("a: '{{ .Values.none.deeper }}'", "<no value>"),
+            ("a: '{{ if and false (fail `x`) }}1{{ end }}-'", "-"),
+            ("a: '{{ printf \"%s-%d-%v-%t\" `s` 1 .Values.list true }}'", "s-1-[1 2]-true"),
+            ("{{- /* c */ -}} a: '{{- `x` -}} '", "x"),
+        ] {
+            let rendered = render(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+            assert_eq!(rendered["a"], expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn errors_name_template_line_and_column() {
+        let errors: Vec<_> = [
+            "a: 1\nb: {{ noSuch 1 }}\n",
+            "a: {{ if }}\n",
+            "a: 1\nb: {{ fail `on purpose` }}",
+            "a: [{{ .Values.a.b }}\nb: 1",
+            "- {{ .Values.a.b }}",
+        ]
+        .into_iter()
+        .map(|text| render(text).unwrap_err().to_string())
+        .collect();
+        insta::assert_snapshot!(errors.join("\n"), @r#"
+        template "t", line 2, column 7: function noSuch not defined
+        template "t", line 1, column 10: missing value for if
+        template "t", line 2, column 7: on purpose
+        template "t": what it renders is not YAML: line 2, column 2: illegal placement of ':' indicator: "b: 1"
+        template "t": what it renders is not a mapping
+        "#);
+    }
+
+    #[test]
+    fn limits_hold() {
+        let errors: Vec<_> = [
+            "{{ range 1000000000 }}x{{ end }}",
+            "{{ define `r` }}{{ template `r` . }}{{ end }}{{ template `r` . }}",
+            "{{ $s := `x` }}{{ range 100 }}{{ $s = print $s $s }}{{ end }}",
+            "{{ $l := list }}{{ range 1000 }}{{ $l = list $l }}{{ end }}",
+        ]
+        .into_iter()
+        .map(|text| render(text).unwrap_err().to_string())
+        .collect();
+        insta::assert_snapshot!(errors.join("\n"), @r#"
+        template "t", line 1, column 10: range over 1000000000 is more than the 100000 iterations allowed
+        template "t", line 1, column 29: exceeded the maximum template nesting depth of 100
+        template "t", line 1, column 34: a function produced a value larger than the 8388608 allowed
+        template "t", line 1, column 36: a function produced a value nested deeper than the 128 levels allowed
+        "#);
+    }
+}
