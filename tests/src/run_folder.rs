@@ -25,8 +25,11 @@ impl RunFolder {
         fs::create_dir_all(&root).with_context(|| format!("creating {}", root.display()))?;
         let path = root.join("lock");
         let lock = File::create(&path).with_context(|| format!("creating {}", path.display()))?;
-        flock(&lock, FlockOperation::LockExclusive)
-            .with_context(|| format!("locking {}", path.display()))?;
+        if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+            say_that_it_waits();
+            flock(&lock, FlockOperation::LockExclusive)
+                .with_context(|| format!("locking {}", path.display()))?;
+        }
         Ok(Self { root, _lock: lock })
     }
 
@@ -78,6 +81,11 @@ impl RunFolder {
         }
         remove(&self.node())
     }
+}
+
+#[expect(clippy::print_stderr, reason = "a test that waits for another run says so")]
+fn say_that_it_waits() {
+    eprintln!("another run has a node on this machine: waiting until it ends");
 }
 
 fn remove(folder: &Path) -> Result<()> {
