@@ -30,6 +30,8 @@ impl Containerd {
         let addresses = folder.folder("cni/addresses")?;
         let network = bridge.network_configuration(&addresses);
         let network = folder.write("cni/network.conflist", network.to_string())?;
+        // An image that was not imported is an error at once, and no question to a registry.
+        folder.write("containerd/registries/_default/hosts.toml", NOWHERE)?;
         let config = configuration(folder, &socket, &network, pause_image);
         let config = folder.write("containerd/config.toml", config)?;
         let mut process = Process::start(
@@ -97,12 +99,17 @@ netns_mounts_under_state_dir = true
 [plugins."io.containerd.grpc.v1.cri".cni]
 bin_dir = "/usr/lib/cni"
 conf_dir = "{networks}"
+
+[plugins."io.containerd.grpc.v1.cri".registry]
+config_path = "{registries}"
 "#,
         root = root.display(),
         state = state.display(),
         socket = socket.display(),
         networks = networks.display(),
+        registries = folder.node().join("containerd/registries").display(),
     )
 }
 
+const NOWHERE: &str = "server = \"http://127.0.0.1:9\"\n[host.\"http://127.0.0.1:9\"]\n";
 const PATIENCE: Duration = Duration::from_secs(30);
