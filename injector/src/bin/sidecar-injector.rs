@@ -7,10 +7,7 @@ use injector::webhook::{self, args::Args};
 
 #[expect(clippy::print_stderr, reason = "the log may be turned off")]
 fn main() -> ExitCode {
-    if rustls::crypto::ring::default_provider()
-        .install_default()
-        .is_err()
-    {
+    if rustls::crypto::ring::default_provider().install_default().is_err() {
         eprintln!("error: another TLS provider is installed already");
         return ExitCode::FAILURE;
     }

@@ -20,24 +20,18 @@ pub(crate) fn installed<T: DeserializeOwned>(kind: &str) -> T {
 }
 
 pub(crate) fn entries() -> Vec<MutatingWebhook> {
-    installed::<MutatingWebhookConfiguration>("MutatingWebhookConfiguration")
-        .webhooks
-        .unwrap()
+    installed::<MutatingWebhookConfiguration>("MutatingWebhookConfiguration").webhooks.unwrap()
 }
 
 pub(crate) fn services() -> Vec<Service> {
     let documents = documents("install.yaml").into_iter();
     let services = documents.filter(|document| document["kind"] == "Service");
-    services
-        .map(|document| serde_json::from_value(document).unwrap())
-        .collect()
+    services.map(|document| serde_json::from_value(document).unwrap()).collect()
 }
 
 pub(crate) fn documents(file: &str) -> Vec<Value> {
     let text = fs::read_to_string(manifests().join(file)).unwrap();
-    text.split("\n---\n")
-        .map(|document| injector::yaml::parse(document).unwrap())
-        .collect()
+    text.split("\n---\n").map(|document| injector::yaml::parse(document).unwrap()).collect()
 }
 
 /// A document as its type writes it: without what the type does not know.
@@ -52,31 +46,20 @@ pub(crate) fn manifests() -> PathBuf {
 /// Whether a label selector matches, as the API server reads it.
 pub(crate) fn selects(selector: &LabelSelector, labels: &Labels) -> bool {
     let label = |key: &str| labels.get(key).map(String::as_str);
-    let equal = selector
-        .match_labels
-        .iter()
-        .flatten()
-        .all(|(key, value)| label(key) == Some(value));
+    let equal =
+        selector.match_labels.iter().flatten().all(|(key, value)| label(key) == Some(value));
     equal
-        && selector
-            .match_expressions
-            .iter()
-            .flatten()
-            .all(|requirement| {
-                let value = label(&requirement.key);
-                let listed = requirement
-                    .values
-                    .iter()
-                    .flatten()
-                    .any(|one| value == Some(one));
-                match requirement.operator.as_str() {
-                    "In" => listed,
-                    "NotIn" => !listed,
-                    "Exists" => value.is_some(),
-                    "DoesNotExist" => value.is_none(),
-                    operator => panic!("no such operator: {operator}"),
-                }
-            })
+        && selector.match_expressions.iter().flatten().all(|requirement| {
+            let value = label(&requirement.key);
+            let listed = requirement.values.iter().flatten().any(|one| value == Some(one));
+            match requirement.operator.as_str() {
+                "In" => listed,
+                "NotIn" => !listed,
+                "Exists" => value.is_some(),
+                "DoesNotExist" => value.is_none(),
+                operator => panic!("no such operator: {operator}"),
+            }
+        })
 }
 
 pub(crate) type Labels = BTreeMap<String, String>;

@@ -42,20 +42,14 @@ fn every_field_is_one_that_kubernetes_knows() {
                 "ServiceAccount" => retyped::<ServiceAccount>(&document),
                 kind => panic!("{file}: no type for a {kind} here yet"),
             };
-            assert_eq!(
-                typed, document,
-                "{file}: a field of the {kind} is misspelt or misplaced"
-            );
+            assert_eq!(typed, document, "{file}: a field of the {kind} is misspelt or misplaced");
         }
     }
 }
 
 #[test]
 fn install_yaml_is_what_the_base_renders_to() {
-    let rendered = Command::new(manifests().join("render.sh"))
-        .arg("--check")
-        .output()
-        .unwrap();
+    let rendered = Command::new(manifests().join("render.sh")).arg("--check").output().unwrap();
     let said = String::from_utf8_lossy(&rendered.stderr).into_owned();
     match rendered.status.code() {
         Some(0) => {}
@@ -96,9 +90,8 @@ fn objects_come_in_the_order_a_cluster_needs_them() {
 fn the_config_maps_say_what_is_built_in() {
     let maps: Vec<Value> = documents("install.yaml");
     let installed = |map: &str, key: &str| {
-        let map = maps
-            .iter()
-            .find(|one| one["kind"] == "ConfigMap" && one["metadata"]["name"] == map);
+        let map =
+            maps.iter().find(|one| one["kind"] == "ConfigMap" && one["metadata"]["name"] == map);
         injector::yaml::parse(map.unwrap()["data"][key].as_str().unwrap()).unwrap()
     };
     let embedded = |file: &str| {
@@ -106,10 +99,7 @@ fn the_config_maps_say_what_is_built_in() {
         injector::yaml::parse(&fs::read_to_string(folder.join(file)).unwrap()).unwrap()
     };
     let sidecar_injector = "istio-sidecar-injector";
-    assert_eq!(
-        installed(sidecar_injector, "config"),
-        embedded("inject_config.yaml")
-    );
+    assert_eq!(installed(sidecar_injector, "config"), embedded("inject_config.yaml"));
     assert_eq!(installed("istio", "mesh"), embedded("mesh.yaml"));
 
     // The embedded values are those of Istio's chart, which name no released images.

@@ -19,37 +19,19 @@ fn entries_match_as_istios() {
     ];
     let canary = "canary rev.namespace";
     let table: [(Pairs, [&str; 7]); 7] = [
-        (
-            &[],
-            [
-                "",
-                "object",
-                "",
-                "rev.object",
-                "canary rev.object",
-                "canary rev.object",
-                "",
-            ],
-        ),
+        (&[], ["", "object", "", "rev.object", "canary rev.object", "canary rev.object", ""]),
         (&[(INJECTION, "enabled")], all_but_opted_out("namespace")),
         (&[(INJECTION, "disabled")], [""; 7]),
         (&[(REVISION, "default")], all_but_opted_out("rev.namespace")),
         (&[(REVISION, "canary")], all_but_opted_out(canary)),
-        (
-            &[(INJECTION, "enabled"), (REVISION, "canary")],
-            all_but_opted_out("namespace"),
-        ),
+        (&[(INJECTION, "enabled"), (REVISION, "canary")], all_but_opted_out("namespace")),
         (&[(INJECTION, "disabled"), (REVISION, "canary")], [""; 7]),
     ];
     let entries = entries_with_canary();
     for (namespace, row) in table {
         for (pod, expected) in pods.iter().zip(row) {
             let matched = matching(&entries, &of_namespace("apps", namespace), &labels(pod));
-            assert_eq!(
-                matched.join(", "),
-                expected,
-                "namespace {namespace:?}, pod {pod:?}"
-            );
+            assert_eq!(matched.join(", "), expected, "namespace {namespace:?}, pod {pod:?}");
         }
     }
 }
@@ -57,17 +39,10 @@ fn entries_match_as_istios() {
 #[test]
 fn no_labels_match_two_entries_and_system_namespaces_match_none() {
     let entries = entries_with_canary();
-    let system = [
-        "kube-system",
-        "kube-node-lease",
-        "kube-public",
-        "istio-system",
-    ];
+    let system = ["kube-system", "kube-node-lease", "kube-public", "istio-system"];
     let optional = |key, values: &[&'static str]| {
         let absent = Vec::new();
-        std::iter::once(absent)
-            .chain(values.iter().map(|value| vec![(key, *value)]))
-            .collect()
+        std::iter::once(absent).chain(values.iter().map(|value| vec![(key, *value)])).collect()
     };
     let injections: Vec<Vec<_>> = optional(INJECTION, &["enabled", "disabled", "other", ""]);
     let revisions: Vec<Vec<_>> = optional(REVISION, &["default", "canary", "other", ""]);
@@ -96,12 +71,7 @@ fn entries_with_canary() -> Vec<MutatingWebhook> {
     let of_canary = |mut entry: MutatingWebhook| {
         entry.name = format!("canary {}", entry.name);
         for selector in [&mut entry.namespace_selector, &mut entry.object_selector] {
-            let requirements = selector
-                .as_mut()
-                .unwrap()
-                .match_expressions
-                .iter_mut()
-                .flatten();
+            let requirements = selector.as_mut().unwrap().match_expressions.iter_mut().flatten();
             for requirement in requirements.filter(|one| one.key == REVISION) {
                 if let Some(values) = &mut requirement.values {
                     *values = vec!["canary".to_owned()];
@@ -111,10 +81,7 @@ fn entries_with_canary() -> Vec<MutatingWebhook> {
         entry
     };
     let ours = entries();
-    let revisions = ours
-        .iter()
-        .filter(|entry| entry.name.starts_with("rev."))
-        .cloned();
+    let revisions = ours.iter().filter(|entry| entry.name.starts_with("rev.")).cloned();
     let canary: Vec<_> = revisions.map(of_canary).collect();
     ours.into_iter().chain(canary).collect()
 }
@@ -125,20 +92,12 @@ fn matching<'a>(entries: &'a [MutatingWebhook], namespace: &Labels, pod: &Labels
         .iter()
         .filter(|entry| selects(entry.namespace_selector.as_ref().unwrap(), namespace))
         .filter(|entry| selects(entry.object_selector.as_ref().unwrap(), pod))
-        .map(|entry| {
-            entry
-                .name
-                .strip_suffix(".sidecar-injector.istio.io")
-                .unwrap()
-        })
+        .map(|entry| entry.name.strip_suffix(".sidecar-injector.istio.io").unwrap())
         .collect()
 }
 
 fn labels(pairs: &[(&str, &str)]) -> Labels {
-    pairs
-        .iter()
-        .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
-        .collect()
+    pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
 
 /// A namespace's labels: its own and the one that the API server sets.
@@ -149,8 +108,7 @@ fn of_namespace(name: &str, pairs: &[(&str, &str)]) -> Labels {
 }
 
 fn pairs<'a, T: Clone>(left: &'a [T], right: &'a [T]) -> impl Iterator<Item = (T, T)> + 'a {
-    left.iter()
-        .flat_map(|one| right.iter().map(|other| (one.clone(), other.clone())))
+    left.iter().flat_map(|one| right.iter().map(|other| (one.clone(), other.clone())))
 }
 
 type Pairs = &'static [(&'static str, &'static str)];

@@ -34,20 +34,12 @@ fn rights_are_pinned_by_name() {
 
     let account: ServiceAccount = installed("ServiceAccount");
     assert_eq!(account.automount_service_account_token, Some(false));
-    let subject = (
-        "ServiceAccount",
-        account.metadata.name,
-        account.metadata.namespace,
-    );
+    let subject = ("ServiceAccount", account.metadata.name, account.metadata.namespace);
     let binding: RoleBinding = installed("RoleBinding");
     let cluster_binding: ClusterRoleBinding = installed("ClusterRoleBinding");
     for (role, subjects, expected) in [
         (binding.role_ref, binding.subjects, role.metadata.name),
-        (
-            cluster_binding.role_ref,
-            cluster_binding.subjects,
-            cluster_role.metadata.name,
-        ),
+        (cluster_binding.role_ref, cluster_binding.subjects, cluster_role.metadata.name),
     ] {
         assert_eq!(Some(role.name), expected);
         for one in subjects.unwrap() {
@@ -62,22 +54,14 @@ fn the_names_that_rights_are_pinned_to_exist() {
         .into_iter()
         .filter(|document| document["kind"] == "ConfigMap")
         .map(|document| serde_json::from_value::<ConfigMap>(document).unwrap())
-        .map(|map| {
-            (
-                map.metadata.name.unwrap(),
-                map.data.unwrap().into_keys().collect(),
-            )
-        })
+        .map(|map| (map.metadata.name.unwrap(), map.data.unwrap().into_keys().collect()))
         .collect();
     let keys = |keys: &[&str]| keys.iter().map(ToString::to_string).collect();
     assert_eq!(
         maps,
         BTreeMap::from([
             ("istio".to_owned(), keys(&["mesh"])),
-            (
-                "istio-sidecar-injector".to_owned(),
-                keys(&["config", "values"])
-            ),
+            ("istio-sidecar-injector".to_owned(), keys(&["config", "values"])),
         ])
     );
     let webhook: MutatingWebhookConfiguration = installed("MutatingWebhookConfiguration");
@@ -98,10 +82,7 @@ fn the_injector_runs_with_nothing_it_does_not_need() {
     assert_restricted(&pod);
     assert_eq!(pod.automount_service_account_token, Some(false));
     assert_eq!(pod.enable_service_links, Some(false));
-    assert_eq!(
-        spec.template.metadata.unwrap().labels.unwrap()["sidecar.istio.io/inject"],
-        "false"
-    );
+    assert_eq!(spec.template.metadata.unwrap().labels.unwrap()["sidecar.istio.io/inject"], "false");
     let volumes = pod.volumes.unwrap();
     assert!(
         volumes.iter().all(|volume| volume.projected.is_some()),
@@ -113,15 +94,8 @@ fn the_injector_runs_with_nothing_it_does_not_need() {
     let resources = container.resources.as_ref().unwrap();
     assert!(resources.requests.as_ref().unwrap().contains_key("cpu"));
     assert!(resources.limits.as_ref().unwrap().contains_key("memory"));
-    assert!(
-        !resources.limits.as_ref().unwrap().contains_key("cpu"),
-        "throttling delays every pod"
-    );
-    for probe in [
-        &container.startup_probe,
-        &container.readiness_probe,
-        &container.liveness_probe,
-    ] {
+    assert!(!resources.limits.as_ref().unwrap().contains_key("cpu"), "throttling delays every pod");
+    for probe in [&container.startup_probe, &container.readiness_probe, &container.liveness_probe] {
         let http = probe.as_ref().unwrap().http_get.as_ref().unwrap();
         assert_eq!(http.port, IntOrString::String("http-monitoring".to_owned()));
         assert_eq!(http.scheme, None, "probes stay off the TLS port");
@@ -135,14 +109,8 @@ fn everything_that_selects_the_injector_selects_its_pods() {
     let labels = spec.template.metadata.unwrap().labels.unwrap();
     let pod = spec.template.spec.unwrap();
     let budget: PodDisruptionBudget = installed("PodDisruptionBudget");
-    let spread = pod
-        .topology_spread_constraints
-        .unwrap()
-        .into_iter()
-        .map(|one| one.label_selector);
-    let selectors = [Some(spec.selector), budget.spec.unwrap().selector]
-        .into_iter()
-        .chain(spread);
+    let spread = pod.topology_spread_constraints.unwrap().into_iter().map(|one| one.label_selector);
+    let selectors = [Some(spec.selector), budget.spec.unwrap().selector].into_iter().chain(spread);
     for selector in selectors.map(Option::unwrap) {
         assert!(selects(&selector, &labels), "{selector:?}");
     }
@@ -154,17 +122,9 @@ fn everything_that_selects_the_injector_selects_its_pods() {
         .collect();
     for service in services() {
         let spec = service.spec.unwrap();
-        assert!(
-            spec.selector
-                .unwrap()
-                .iter()
-                .all(|(key, value)| labels.get(key) == Some(value))
-        );
+        assert!(spec.selector.unwrap().iter().all(|(key, value)| labels.get(key) == Some(value)));
         for port in spec.ports.unwrap() {
-            assert_eq!(
-                port.target_port,
-                Some(IntOrString::Int(ports[&port.name.unwrap()]))
-            );
+            assert_eq!(port.target_port, Some(IntOrString::Int(ports[&port.name.unwrap()])));
         }
     }
 }
@@ -174,11 +134,7 @@ fn every_webhook_entry_is_complete_and_cannot_lock_the_cluster() {
     for entry in entries() {
         let name = &entry.name;
         assert_eq!(entry.failure_policy.as_deref(), Some("Fail"), "{name}");
-        assert_eq!(
-            entry.reinvocation_policy.as_deref(),
-            Some("Never"),
-            "{name}"
-        );
+        assert_eq!(entry.reinvocation_policy.as_deref(), Some("Never"), "{name}");
         assert_eq!(entry.match_policy.as_deref(), Some("Equivalent"), "{name}");
         assert_eq!(entry.timeout_seconds, Some(5), "{name}");
         assert_eq!(entry.side_effects, "None", "{name}");
@@ -195,38 +151,19 @@ fn every_webhook_entry_is_complete_and_cannot_lock_the_cluster() {
             "{name}"
         );
         let conditions = entry.match_conditions.unwrap();
-        assert_eq!(
-            conditions.len(),
-            1,
-            "{name}: other skips are answered with a warning"
-        );
-        assert!(
-            conditions[0]
-                .expression
-                .contains("kubernetes.io/config.mirror"),
-            "{name}"
-        );
+        assert_eq!(conditions.len(), 1, "{name}: other skips are answered with a warning");
+        assert!(conditions[0].expression.contains("kubernetes.io/config.mirror"), "{name}");
 
-        assert!(
-            entry.client_config.ca_bundle.is_none(),
-            "{name}: caBundle is the injector's"
-        );
+        assert!(entry.client_config.ca_bundle.is_none(), "{name}: caBundle is the injector's");
         let called = entry.client_config.service.unwrap();
         assert_eq!(called.path.as_deref(), Some("/inject"), "{name}");
         let service = services()
             .into_iter()
             .find(|service| service.metadata.name.as_deref() == Some(&called.name))
             .unwrap();
-        assert_eq!(
-            service.metadata.namespace.unwrap(),
-            called.namespace,
-            "{name}"
-        );
+        assert_eq!(service.metadata.namespace.unwrap(), called.namespace, "{name}");
         let ports = service.spec.unwrap().ports.unwrap();
-        assert!(
-            ports.iter().any(|port| Some(port.port) == called.port),
-            "{name}"
-        );
+        assert!(ports.iter().any(|port| Some(port.port) == called.port), "{name}");
     }
 }
 
@@ -234,15 +171,9 @@ fn every_webhook_entry_is_complete_and_cannot_lock_the_cluster() {
 fn the_examples_need_no_rights() {
     for file in ["examples/web.yaml", "examples/client.yaml"] {
         let documents = documents(file);
-        for document in documents
-            .iter()
-            .filter(|document| document["kind"] == "Deployment")
-        {
+        for document in documents.iter().filter(|document| document["kind"] == "Deployment") {
             let deployment: Deployment = serde_json::from_value(document.clone()).unwrap();
-            assert_eq!(
-                deployment.metadata.namespace, None,
-                "{file}: goes into any namespace"
-            );
+            assert_eq!(deployment.metadata.namespace, None, "{file}: goes into any namespace");
             assert_restricted(&deployment.spec.unwrap().template.spec.unwrap());
         }
     }
@@ -252,40 +183,19 @@ fn the_examples_need_no_rights() {
 fn assert_restricted(pod: &PodSpec) {
     let context = pod.security_context.as_ref().unwrap();
     assert_eq!(context.run_as_non_root, Some(true));
-    assert_eq!(
-        context.seccomp_profile.as_ref().unwrap().type_,
-        "RuntimeDefault"
-    );
+    assert_eq!(context.seccomp_profile.as_ref().unwrap().type_, "RuntimeDefault");
     assert!(pod.host_network.is_none() && pod.host_pid.is_none() && pod.host_ipc.is_none());
     for container in &pod.containers {
         let context = container.security_context.as_ref().unwrap();
-        assert_eq!(
-            context.allow_privilege_escalation,
-            Some(false),
-            "{}",
-            container.name
-        );
-        assert_eq!(
-            context.read_only_root_filesystem,
-            Some(true),
-            "{}",
-            container.name
-        );
-        let dropped = Capabilities {
-            add: None,
-            drop: Some(vec!["ALL".to_owned()]),
-        };
+        assert_eq!(context.allow_privilege_escalation, Some(false), "{}", container.name);
+        assert_eq!(context.read_only_root_filesystem, Some(true), "{}", container.name);
+        let dropped = Capabilities { add: None, drop: Some(vec!["ALL".to_owned()]) };
         assert_eq!(context.capabilities, Some(dropped), "{}", container.name);
     }
 }
 
 fn tag(container: &Container) -> &str {
-    container
-        .image
-        .as_deref()
-        .unwrap()
-        .rsplit_once(':')
-        .map_or("", |(_, tag)| tag)
+    container.image.as_deref().unwrap().rsplit_once(':').map_or("", |(_, tag)| tag)
 }
 
 fn in_words(rule: &PolicyRule) -> String {
@@ -296,9 +206,5 @@ fn in_words(rule: &PolicyRule) -> String {
         names if names.is_empty() => "(any name)".to_owned(),
         names => names,
     };
-    format!(
-        "{group}{slash}{} {names}: {}",
-        list(&rule.resources),
-        rule.verbs.join(" ")
-    )
+    format!("{group}{slash}{} {names}: {}", list(&rule.resources), rule.verbs.join(" "))
 }
