@@ -11,6 +11,7 @@ use crate::inject::{InjectError, Outcome, Target};
 use crate::overlay::OverlayError;
 use crate::reason::Reason;
 use crate::settings::Settings;
+use crate::settings::annotations::key;
 
 /// Decides reviews by a function that injects.
 #[derive(Clone, Copy, Debug)]
@@ -210,6 +211,8 @@ fn code(error: &InjectError) -> u16 {
         InjectError::Annotations(_)
         | InjectError::Pod(_)
         | InjectError::Overlay(OverlayError::NotFound { .. }) => 400,
+        // What the pod has of its own over an injected container.
+        InjectError::Merge { template, .. } if template == key::OVERRIDES => 400,
         InjectError::Overlay(_) | InjectError::Merge { .. } => 500,
     }
 }

@@ -4,11 +4,12 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::builder::{BoolishValueParser, NonEmptyStringValueParser};
+use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Parser, ValueEnum};
 
 use super::duration;
 use super::log::Levels;
+use super::names;
 
 /// Adds sidecars to pods: a mutating admission webhook with Istio's configuration and interface.
 ///
@@ -34,10 +35,11 @@ pub struct Args {
     pub kubeconfig: Option<PathBuf>,
     /// The control plane's namespace
     #[arg(long, env = "POD_NAMESPACE", default_value = "istio-system", help_heading = CLUSTER,
-          value_parser = NonEmptyStringValueParser::new())]
+          value_parser = names::label)]
     pub namespace: String,
     /// The control plane's revision; empty or `default` is the one without a suffix
-    #[arg(long, env = "REVISION", default_value = "", help_heading = CLUSTER)]
+    #[arg(long, env = "REVISION", default_value = "", help_heading = CLUSTER,
+          value_parser = names::revision)]
     pub revision: String,
     /// What to log.
     #[command(flatten)]
@@ -97,13 +99,15 @@ pub struct CertificateArgs {
     #[arg(long = "writeCaFile", value_name = "FILE", conflicts_with = "certificate")]
     pub write_ca: Option<PathBuf>,
     /// The Service through which the API server reaches the webhook
-    #[arg(long, value_name = "NAME", default_value = "sidecar-injector")]
+    #[arg(long, value_name = "NAME", default_value = "sidecar-injector",
+          value_parser = names::label)]
     pub service: String,
     /// A further DNS name or address of the certificate; may be repeated
-    #[arg(long = "extra-san", value_name = "NAME")]
+    #[arg(long = "extra-san", value_name = "NAME", value_parser = names::of_server)]
     pub extra_names: Vec<String>,
     /// The cluster's DNS domain
-    #[arg(long = "cluster-domain", value_name = "DOMAIN", default_value = "cluster.local")]
+    #[arg(long = "cluster-domain", value_name = "DOMAIN", default_value = "cluster.local",
+          value_parser = names::domain)]
     pub cluster_domain: String,
 }
 

@@ -129,6 +129,7 @@ impl Webhook {
         let too_large = Refusal::TooLarge { limit: self.body_limit };
         // A length that is announced is believed before a byte of it is read.
         if body.size_hint().lower() > self.body_limit as u64 {
+            tokio::spawn(discard(body, self.body_limit));
             return Err(too_large);
         }
         let reading = Limited::new(body, self.body_limit).collect();
@@ -142,6 +143,15 @@ impl Webhook {
         };
         if body.is_empty() { Err(Refusal::Empty) } else { Ok(body) }
     }
+}
+
+/// Takes a body that nobody wants, within limits: to a client that is still sending, a connection
+/// that is closed at once is an error of its own, before it has read the answer.
+async fn discard(body: Body, limit: usize) {
+    let rest = Limited::new(body, limit.saturating_mul(2));
+    let mut rest = std::pin::pin!(rest);
+    let discarding = async { while let Some(Ok(_)) = rest.frame().await {} };
+    let _ = timeout_at(Instant::now() + DISCARD, discarding).await;
 }
 
 /// A call that is not answered with a review. The API server takes it as a failure of the call,
@@ -224,4 +234,6 @@ fn is_json(headers: &HeaderMap) -> bool {
     essence.is_some_and(|essence| essence.trim().eq_ignore_ascii_case("application/json"))
 }
 
+/// How long a body that nobody wants may take.
+const DISCARD: Duration = Duration::from_secs(2);
 const JSON: HeaderValue = HeaderValue::from_static("application/json");

@@ -16,6 +16,8 @@ pub fn install(levels: &Levels, as_json: bool) {
     let lines = tracing_subscriber::fmt()
         .with_env_filter(levels.filter())
         .with_writer(std::io::stderr)
+        // A line that nobody takes is lost. To complain of it on stderr would be a panic.
+        .log_internal_errors(false)
         .with_ansi(colour);
     let installed = if as_json {
         lines.json().flatten_event(true).finish().try_init()
@@ -40,11 +42,12 @@ pub struct Levels(Vec<(String, Level)>);
 
 impl Levels {
     fn filter(&self) -> EnvFilter {
-        let mut directives = vec!["warn".to_owned()];
+        // The client's own lines tell of every single try; what we make of them is told here.
+        let mut directives = vec!["warn".to_owned(), "kube_client=off".to_owned()];
         for (scope, level) in &self.0 {
             let level = level.directive();
             match scope.as_str() {
-                "all" => directives.push(level.to_owned()),
+                "all" => directives.extend([level.to_owned(), format!("kube_client={level}")]),
                 "default" => directives.extend(OWN.iter().map(|own| format!("{own}={level}"))),
                 scope => directives.push(format!("{scope}={level}")),
             }

@@ -41,6 +41,7 @@ pub mod handler;
 pub mod limits;
 pub mod log;
 pub mod metrics;
+mod names;
 pub mod options;
 pub mod path;
 pub mod readiness;

@@ -41,9 +41,9 @@ pub fn clean(path: &str) -> Result<(), String> {
 /// `path` is as it stands in the request line, without the query. A key without a value at the
 /// end is left out.
 pub fn environment(path: &str) -> Result<Vec<(String, String)>, PathError> {
-    let path = decode(path)?;
-    let path = path.strip_suffix('/').unwrap_or(&path);
-    let Some(rest) = path.splitn(3, '/').nth(2) else {
+    let decoded = decode(path)?;
+    let inner = decoded.strip_suffix('/').unwrap_or(&decoded);
+    let Some(rest) = inner.splitn(3, '/').nth(2) else {
         return Ok(Vec::new());
     };
     let mut environment = BTreeMap::new();
@@ -58,15 +58,42 @@ pub fn environment(path: &str) -> Result<Vec<(String, String)>, PathError> {
             environment.insert(variable(key), value.replace("--slash--", "/"));
         }
     }
+    let wrong = |reason| PathError { path: path.to_owned(), reason };
+    for (name, value) in &environment {
+        // What the API server takes; with any other the pod would be refused later, for reasons
+        // that do not name the path.
+        if !name.chars().all(|c| matches!(c, ' '..='~') && c != '=') {
+            return Err(wrong(PathReason::Variable));
+        }
+        if value.contains(char::is_control) {
+            return Err(wrong(PathReason::Value));
+        }
+    }
     Ok(environment.into_iter().collect())
 }
 
-/// A path whose percent-encoding cannot be decoded to text.
+/// A path that carries no environment which a container could have.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("path {path:?}: the percent-encoding is not valid UTF-8 text")]
+#[error("path {path:?}: {reason}")]
 pub struct PathError {
     /// The path as it was requested.
     pub path: String,
+    /// What is wrong with it.
+    pub reason: PathReason,
+}
+
+/// What is wrong with a path.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum PathReason {
+    /// It cannot be decoded to text.
+    #[error("the percent-encoding is not valid UTF-8 text")]
+    Encoding,
+    /// A key cannot be the name of a variable.
+    #[error("a key is not the name of a variable: want printable ASCII without `=`")]
+    Variable,
+    /// A value cannot be a variable's.
+    #[error("a value has control characters")]
+    Value,
 }
 
 /// The variable's name for a key of the path.
@@ -79,7 +106,7 @@ fn variable(key: &str) -> String {
 }
 
 fn decode(path: &str) -> Result<String, PathError> {
-    let wrong = || PathError { path: path.to_owned() };
+    let wrong = || PathError { path: path.to_owned(), reason: PathReason::Encoding };
     let mut bytes = Vec::with_capacity(path.len());
     let mut rest = path.bytes();
     while let Some(byte) = rest.next() {
@@ -144,7 +171,22 @@ mod tests {
     #[test]
     fn refuses_broken_encodings() {
         for path in ["/inject/net/%", "/inject/net/%4", "/inject/net/%zz", "/inject/net/%ff"] {
-            assert_eq!(environment(path), Err(PathError { path: path.to_owned() }));
+            let wrong = PathError { path: path.to_owned(), reason: PathReason::Encoding };
+            assert_eq!(environment(path), Err(wrong));
+        }
+    }
+
+    #[test]
+    fn refuses_what_no_container_could_have() {
+        let table = [
+            ("/inject/a=b/c", PathReason::Variable),
+            ("/inject/%F0%9F%98%80/x", PathReason::Variable),
+            ("/inject/a%0Ab/x", PathReason::Variable),
+            ("/inject/net/a%00b", PathReason::Value),
+            ("/inject/:ENV:net=a%0Ab", PathReason::Value),
+        ];
+        for (path, reason) in table {
+            assert_eq!(environment(path), Err(PathError { path: path.to_owned(), reason }));
         }
     }
 

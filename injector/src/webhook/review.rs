@@ -2,16 +2,21 @@
 //!
 //! The pod stays a JSON value, so that no field is lost that this build does not know.
 
+use std::fmt;
+use std::marker::PhantomData;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use serde::{Deserialize, Serialize};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{DeserializeOwned, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use crate::reason::Reason;
 
 /// Parses a review's bytes. Anything after the document is an error, as is another version.
 pub fn parse(body: &[u8]) -> Result<Review, ReviewError> {
-    let review: Review = serde_json::from_slice(body).map_err(ReviewError::Json)?;
+    let Object(review): Object<Review> = serde_json::from_slice(body).map_err(ReviewError::Json)?;
     if review.api_version != API_VERSION || review.kind != KIND {
         let Review { api_version, kind, .. } = review;
         return Err(ReviewError::Version { api_version, kind });
@@ -23,11 +28,12 @@ pub fn parse(body: &[u8]) -> Result<Review, ReviewError> {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Review {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_absent")]
     api_version: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_absent")]
     kind: String,
     /// The question; a review without one is answered with a denial.
+    #[serde(default, deserialize_with = "object")]
     pub request: Option<Request>,
 }
 
@@ -36,16 +42,22 @@ pub struct Review {
 #[serde(default, rename_all = "camelCase")]
 pub struct Request {
     /// Identifies the question; the answer repeats it.
+    #[serde(deserialize_with = "null_is_absent")]
     pub uid: String,
     /// The object's type.
+    #[serde(deserialize_with = "null_is_absent")]
     pub kind: Kind,
     /// Empty for the object itself, else for example `status`.
+    #[serde(deserialize_with = "null_is_absent")]
     pub sub_resource: String,
     /// The namespace of the request.
+    #[serde(deserialize_with = "null_is_absent")]
     pub namespace: String,
     /// `CREATE`, `UPDATE`, `DELETE` or `CONNECT`.
+    #[serde(deserialize_with = "null_is_absent")]
     pub operation: String,
     /// Whether nothing is to be persisted.
+    #[serde(deserialize_with = "null_is_absent")]
     pub dry_run: bool,
     /// The object as the user sent it.
     pub object: Value,
@@ -56,8 +68,10 @@ pub struct Request {
 #[serde(default)]
 pub struct Kind {
     /// The API group; empty for the core group.
+    #[serde(deserialize_with = "null_is_absent")]
     pub group: String,
     /// For example `Pod`.
+    #[serde(deserialize_with = "null_is_absent")]
     pub kind: String,
 }
 
@@ -149,6 +163,42 @@ struct Status {
     message: String,
 }
 
+/// A value that is read from a JSON object alone; serde takes a list of the fields as well.
+struct Object<T>(T);
+
+impl<'de, T: DeserializeOwned> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Members<T>(PhantomData<T>);
+
+        impl<'de, T: DeserializeOwned> Visitor<'de> for Members<T> {
+            type Value = Object<T>;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, members: A) -> Result<Self::Value, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(members)).map(Object)
+            }
+        }
+
+        deserializer.deserialize_map(Members(PhantomData))
+    }
+}
+
+fn object<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Request>, D::Error> {
+    Ok(Option::<Object<Request>>::deserialize(deserializer)?.map(|Object(request)| request))
+}
+
+/// Reads `null` as a field that is not there, as Go does, in which API servers are written.
+fn null_is_absent<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de> + Default,
+{
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
 const API_VERSION: &str = "admission.k8s.io/v1";
 const KIND: &str = "AdmissionReview";
 
@@ -175,6 +225,18 @@ mod tests {
     }
 
     #[test]
+    fn takes_null_for_what_is_not_there() {
+        let body = json!({
+            "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
+            "request": {"uid": "u", "kind": null, "subResource": null, "namespace": null,
+                "operation": null, "dryRun": null, "object": null},
+        });
+        let request = parse(body.to_string().as_bytes()).unwrap().request.unwrap();
+        assert_eq!((request.uid.as_str(), request.dry_run), ("u", false));
+        assert_eq!(request.object, Value::Null);
+    }
+
+    #[test]
     fn refuses_other_documents() {
         let review = r#"{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}"#;
         assert!(parse(review.as_bytes()).unwrap().request.is_none());
@@ -184,6 +246,8 @@ mod tests {
             (format!("{review} {{}}"), "trailing characters"),
             ("{}".to_owned(), "want admission.k8s.io/v1"),
             ("apiVersion: v1".to_owned(), "not an AdmissionReview"),
+            (r#"["admission.k8s.io/v1","AdmissionReview",{}]"#.to_owned(), "expected an object"),
+            (review.replace('}', r#","request":["u"]}"#), "expected an object"),
             (format!("{{\"request\":{}", "[".repeat(200)), "invalid type"),
             (format!("{{\"request\":{{\"object\":{}", "[".repeat(100_000)), "recursion limit"),
         ];

@@ -64,6 +64,14 @@ fn refuses_an_announced_length_before_the_body() {
 }
 
 #[test]
+fn tells_a_client_that_is_still_sending_what_is_wrong() {
+    let program = Program::start(&[]);
+    let body = vec![b' '; 6 * 1024 * 1024 + 1];
+    let answer = program.connect().ask("POST", "/inject", JSON, &body);
+    assert_eq!((answer.status, answer.header("connection")), (413, Some("close")));
+}
+
+#[test]
 fn answers_every_review_over_one_connection() {
     let program = Program::start(&[]);
     let mut client = program.connect();
@@ -131,6 +139,16 @@ fn names_a_wrong_annotation() {
     assert_eq!(response["status"]["code"], 400, "{response}");
     let message = response["status"]["message"].as_str().unwrap();
     assert!(message.contains(key) && message.contains("eighty"), "{message}");
+}
+
+#[test]
+fn blames_the_pod_for_its_own_proxy_container() {
+    let program = Program::start(&[]);
+    let own = json!({"name": "istio-proxy", "env": [{"value": "nameless"}]});
+    let pod = json!({"metadata": {"name": "web"},
+        "spec": {"containers": [{"name": "app", "image": "app"}, own]}});
+    let response = program.connect().review("/inject", &json!({"uid": "u", "object": pod}));
+    assert_eq!(response["status"]["code"], 400, "{response}");
 }
 
 #[test]

@@ -98,6 +98,23 @@ fn a_bad_file_at_the_start_ends_the_program() {
 }
 
 #[test]
+fn a_name_that_kubernetes_would_not_take_ends_the_program() {
+    for (flag, value) in [
+        ("--revision", "Canary/1"),
+        ("--namespace", "../other"),
+        ("--service", ""),
+        ("--cluster-domain", ".."),
+        ("--extra-san", "two words"),
+    ] {
+        let addresses = ["--httpsAddr", "127.0.0.1:0", "--adminAddr", "127.0.0.1:0"];
+        let output = command().args(addresses).args([flag, value]).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{flag}: {said}");
+        assert!(said.contains(flag) && said.contains(value), "{flag}: {said}");
+    }
+}
+
+#[test]
 fn the_certificate_of_files_is_followed() {
     let directory = TempDir::new().unwrap();
     issue(directory.path());

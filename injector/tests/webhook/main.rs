@@ -7,5 +7,6 @@ mod client;
 mod configuration;
 mod lifetime;
 mod limits;
+mod log;
 mod program;
 mod router;

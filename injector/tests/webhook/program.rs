@@ -86,6 +86,11 @@ impl Program {
         }
     }
 
+    /// Closes the reading end of its log, at the next line.
+    pub(crate) fn stop_reading(&mut self) {
+        self.log = channel().1;
+    }
+
     /// The value of a metric, by its name and labels as they stand on the page.
     pub(crate) fn metric(&self, name: &str) -> f64 {
         let page = plain_get(self.admin, "/metrics").body;

@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::runtime::watcher::{self, Event};
 use kube::runtime::{WatchStreamExt, watcher as watch};
 use kube::{Api, Client};
+use webhook_certs::cause::with_causes;
 
 use super::{Configuration, Text, Texts};
 
@@ -64,7 +65,8 @@ impl ConfigMaps {
             Ok(event) => seen.apply(slot, event),
             Err(error) => {
                 let map = format!("{}/{}", self.namespace, self.name(slot));
-                tracing::warn!(config_map = map, %error, "watch failed; it is tried again");
+                let error = with_causes(&error);
+                tracing::warn!(config_map = map, error, "watch failed; it is tried again");
             }
         }
     }

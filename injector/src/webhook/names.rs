@@ -1,0 +1,74 @@
+//! Names as flags take them: what Kubernetes or a certificate could not carry is refused before
+//! anything starts.
+
+use webhook_certs::server_names::ServerNames;
+
+/// A name of a namespace or a Service: a label of DNS, as RFC 1123 has it.
+pub(super) fn label(text: &str) -> Result<String, String> {
+    let is_inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let is_label = (1..=LABEL).contains(&text.len())
+        && text.chars().all(is_inner)
+        && !text.starts_with('-')
+        && !text.ends_with('-');
+    if is_label {
+        return Ok(text.to_owned());
+    }
+    Err(format!(
+        "want at most {LABEL} lower case letters, digits and `-`, beginning and ending with a \
+         letter or digit"
+    ))
+}
+
+/// A revision, which becomes part of the names of objects; it may be empty.
+pub(super) fn revision(text: &str) -> Result<String, String> {
+    if text.is_empty() { Ok(String::new()) } else { label(text) }
+}
+
+/// A DNS name or an IP address that a certificate can be for.
+pub(super) fn of_server(text: &str) -> Result<String, String> {
+    match ServerNames::parse([text]) {
+        Ok(_) => Ok(text.to_owned()),
+        Err(_) => Err("want a DNS name or an IP address".to_owned()),
+    }
+}
+
+/// The DNS domain of a cluster.
+pub(super) fn domain(text: &str) -> Result<String, String> {
+    match ServerNames::parse([format!("service.{text}")]) {
+        Ok(_) if !text.is_empty() => Ok(text.to_owned()),
+        _ => Err("want a DNS domain such as cluster.local".to_owned()),
+    }
+}
+
+/// The longest label of DNS.
+const LABEL: usize = 63;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn takes_names_that_kubernetes_takes() {
+        for name in ["a", "istio-system", "1-28-0", &"a".repeat(63)] {
+            assert_eq!(label(name).as_deref(), Ok(name));
+        }
+        assert_eq!(revision("").as_deref(), Ok(""));
+        assert_eq!(of_server("*.example.com").as_deref().ok(), None);
+        for name in ["a.example.com", "10.0.0.1", "::1"] {
+            assert_eq!(of_server(name).as_deref(), Ok(name));
+        }
+        assert_eq!(domain("cluster.local").as_deref(), Ok("cluster.local"));
+    }
+
+    #[test]
+    fn refuses_what_would_be_another_path_or_no_name() {
+        for name in ["A", "a/b", "../x", "a.b", "-a", "a-", "a b", "ä", &"a".repeat(64)] {
+            assert!(label(name).is_err() && revision(name).is_err(), "{name}");
+        }
+        assert!(label("").is_err());
+        for name in ["", "..", "a b", "-x-", "a/b"] {
+            assert!(of_server(name).is_err(), "{name}");
+            assert!(domain(name).is_err(), "{name}");
+        }
+    }
+}
