@@ -133,9 +133,9 @@ mod tests {
 
     use super::*;
 
-    fn word(config: &str, rules: Rules, pod: Value) -> String {
+    fn word(config: &str, rules: Rules, pod: &Value) -> String {
         let config = InjectConfig::parse(config).unwrap();
-        match decide(&config, rules, &pod, "default") {
+        match decide(&config, rules, pod, "default") {
             Decision::Inject => "inject".to_owned(),
             Decision::Skip(reason) => reason.word().to_owned(),
         }
@@ -180,7 +180,7 @@ mod tests {
             (always, labels(json!({})), "policy_disabled"),
             ("policy: enabled\nneverInjectSelector: [{}]", labels(json!({"app": "web"})), "inject"),
         ] {
-            assert_eq!(word(config, Rules::Admission, pod.clone()), expected, "{config}: {pod}");
+            assert_eq!(word(config, Rules::Admission, &pod), expected, "{config}: {pod}");
         }
     }
 
@@ -188,8 +188,8 @@ mod tests {
     fn by_hand_only_the_pods_own_word_counts() {
         let plain = json!({"metadata": {"labels": {"app": "web"}}, "spec": {}});
         let never = "policy: disabled\nneverInjectSelector: [{matchLabels: {app: web}}]";
-        assert_eq!(word(never, Rules::Manual, plain), "inject");
+        assert_eq!(word(never, Rules::Manual, &plain), "inject");
         let out = json!({"metadata": {"annotations": {INJECT: "false"}}, "spec": {}});
-        assert_eq!(word("policy: enabled", Rules::Manual, out), "opted_out_by_annotation");
+        assert_eq!(word("policy: enabled", Rules::Manual, &out), "opted_out_by_annotation");
     }
 }

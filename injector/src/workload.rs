@@ -105,7 +105,7 @@ mod tests {
 
     use super::*;
 
-    fn owned_by(kind: &str, name: &str, labels: Value) -> Workload {
+    fn owned_by(kind: &str, name: &str, labels: &Value) -> Workload {
         let pod = json!({"metadata": {
             "generateName": format!("{name}-"), "labels": labels,
             "ownerReferences": [{"apiVersion": "x/v1", "kind": kind, "name": name, "controller": true}],
@@ -115,19 +115,21 @@ mod tests {
 
     #[test]
     fn looks_behind_the_controllers_that_are_made_by_others() {
-        let deployment = owned_by("ReplicaSet", "web-5d4", json!({"pod-template-hash": "5d4"}));
+        let deployment = owned_by("ReplicaSet", "web-5d4", &json!({"pod-template-hash": "5d4"}));
         assert_eq!((deployment.kind.as_str(), deployment.name.as_str()), ("Deployment", "web"));
-        let bare = owned_by("ReplicaSet", "web-5d4", json!({"pod-template-hash": "other"}));
+        let bare = owned_by("ReplicaSet", "web-5d4", &json!({"pod-template-hash": "other"}));
         assert_eq!((bare.kind.as_str(), bare.name.as_str()), ("ReplicaSet", "web-5d4"));
-        let rollout = owned_by("ReplicaSet", "web-9f", json!({"rollouts-pod-template-hash": "9f"}));
+        let rollout =
+            owned_by("ReplicaSet", "web-9f", &json!({"rollouts-pod-template-hash": "9f"}));
         assert_eq!((rollout.kind.as_str(), rollout.name.as_str()), ("Rollout", "web"));
         assert_eq!(rollout.api_version, "v1alpha1");
-        let config = owned_by("ReplicationController", "web-1", json!({"deploymentconfig": "web"}));
+        let config =
+            owned_by("ReplicationController", "web-1", &json!({"deploymentconfig": "web"}));
         assert_eq!((config.kind.as_str(), config.name.as_str()), ("DeploymentConfig", "web"));
-        let cron = owned_by("Job", "backup-28113120", json!({}));
+        let cron = owned_by("Job", "backup-28113120", &json!({}));
         assert_eq!((cron.kind.as_str(), cron.name.as_str()), ("CronJob", "backup"));
         assert_eq!(cron.api_version, "batch/v1");
-        let job = owned_by("Job", "backup-1234567", json!({}));
+        let job = owned_by("Job", "backup-1234567", &json!({}));
         assert_eq!((job.kind.as_str(), job.name.as_str()), ("Job", "backup-1234567"));
     }
 

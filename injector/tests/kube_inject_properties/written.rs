@@ -230,7 +230,7 @@ impl Written {
             1 => format!("'{mark} ''q'''"),
             2 => format!("\"{mark} \\u00e9\""),
             3 => format!("{mark} plain: no"),
-            4 if style % 5 == 0 => return ("0644".to_owned(), None),
+            4 if style.is_multiple_of(5) => return ("0644".to_owned(), None),
             4 if style % 5 == 1 => return ("~".to_owned(), None),
             4 => {
                 let anchor = self.anchor(true);
