@@ -1,14 +1,12 @@
 //! `istioctl kube-inject -f FILE | kubectl apply -f -`.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::path::Path;
-use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
-use e2e::programs::{Programs, repository};
+use anyhow::Result;
+use e2e::programs::repository;
 use serde_json::Value;
 
+use crate::istioctl::{INSTALLATION, KubeInject};
 use crate::stage::{Stage, manifest};
 
 pub(crate) fn by_hand_equals_automatic(stage: &Stage) -> Result<()> {
@@ -19,7 +17,8 @@ pub(crate) fn by_hand_equals_automatic(stage: &Stage) -> Result<()> {
 
     let by_hand = cluster.namespace("by-hand", &[])?;
     // The built-in settings name Istio's images: these are those of the installation.
-    by_hand.apply(&kube_inject("manifests/examples/web.yaml".as_ref(), &SETTINGS)?)?;
+    let web = repository().join("manifests/examples/web.yaml");
+    by_hand.apply(&KubeInject::new(web).flags(INSTALLATION).run()?)?;
     by_hand.wait_until_available("web")?;
 
     let (by_hand_pod, automatic_pod) = (by_hand.pod("app=web")?, automatic.pod("app=web")?);
@@ -29,34 +28,6 @@ pub(crate) fn by_hand_equals_automatic(stage: &Stage) -> Result<()> {
     assert!(different.is_empty(), "by hand, and automatic: {different:#?}");
     automatic.delete()?;
     by_hand.delete()
-}
-
-/// The API server is stricter than any reader: it knows every field of its version.
-pub(crate) fn the_api_server_accepts_every_injected_example(stage: &Stage) -> Result<()> {
-    let cluster = stage.cluster()?;
-    let trying = cluster.namespace("trying", &[])?;
-    let examples = fs::read_dir(repository().join("manifests/examples"))?;
-    for example in examples {
-        let example = example?.path();
-        for settings in [&[][..], &SETTINGS] {
-            let injected = kube_inject(&example, settings)?;
-            assert!(injected.contains("istio-proxy"), "{}", example.display());
-            let create = ["create", "--dry-run=server", "--validate=strict", "--filename=-"];
-            trying.kubectl_with_input(&create, &injected)?;
-        }
-    }
-    trying.delete()
-}
-
-fn kube_inject(path: &Path, settings: &[(&str, &str)]) -> Result<String> {
-    let mut istioctl = Command::new(Programs::find()?.own("istioctl")?);
-    istioctl.current_dir(repository()).args(["kube-inject", "-f"]).arg(path);
-    for (flag, file) in settings {
-        istioctl.args([flag, file]);
-    }
-    let output = istioctl.output().context("starting istioctl")?;
-    ensure!(output.status.success(), "istioctl: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).context("reading what istioctl wrote")
 }
 
 type Difference = (String, Value, Value);
@@ -102,10 +73,4 @@ const ALLOWED: [(&str, &str); 4] = [
     (":ISTIO_KUBE_APP_PROBERS/value", "the API server has defaulted what the webhook reviews"),
     (":ISTIO_META_POD_PORTS/value", "the API server has defaulted what the webhook reviews"),
     (":ISTIO_META_OWNER/value", "by hand the namespace is not known: the file does not say it"),
-];
-
-const SETTINGS: [(&str, &str); 3] = [
-    ("--injectConfigFile", "manifests/base/inject_config.yaml"),
-    ("--valuesFile", "manifests/base/values.yaml"),
-    ("--meshConfigFile", "manifests/base/mesh.yaml"),
 ];

@@ -5,8 +5,11 @@
 
 mod by_hand;
 mod capture;
+mod configuration;
+mod dry_run;
 mod injection;
 mod install;
+mod istioctl;
 mod node;
 mod replacement;
 mod stage;
@@ -37,7 +40,7 @@ fn main() -> Result<ExitCode> {
 
 type Story = fn(&Stage) -> Result<()>;
 
-const STORIES: [(&str, Story); 9] = [
+const STORIES: [(&str, Story); 12] = [
     ("a_deployment_answers_by_its_service", node::a_deployment_answers_by_its_service),
     ("a_pod_written_by_hand_is_captured", capture::a_pod_written_by_hand_is_captured),
     ("the_injector_becomes_ready_and_trusted", install::the_injector_becomes_ready_and_trusted),
@@ -46,7 +49,19 @@ const STORIES: [(&str, Story); 9] = [
     ("both_envoys_count_what_is_captured", traffic::both_envoys_count_what_is_captured),
     (
         "the_api_server_accepts_every_injected_example",
-        by_hand::the_api_server_accepts_every_injected_example,
+        dry_run::the_api_server_accepts_every_injected_example,
+    ),
+    (
+        "the_api_server_accepts_every_injected_layout",
+        dry_run::the_api_server_accepts_every_injected_layout,
+    ),
+    (
+        "the_api_server_accepts_istios_cases_as_we_inject_them",
+        dry_run::the_api_server_accepts_istios_cases_as_we_inject_them,
+    ),
+    (
+        "a_changed_config_map_counts_for_the_next_pod",
+        configuration::a_changed_config_map_counts_for_the_next_pod,
     ),
     ("by_hand_equals_automatic", by_hand::by_hand_equals_automatic),
     ("no_pod_comes_up_without_its_sidecar", replacement::no_pod_comes_up_without_its_sidecar),

@@ -1,0 +1,101 @@
+//! Settings change while the injector runs.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use e2e::namespace::{Namespace, name_of};
+use e2e::wait;
+use serde_json::{Value, json};
+
+use crate::stage::Stage;
+
+pub(crate) fn a_changed_config_map_counts_for_the_next_pod(stage: &Stage) -> Result<()> {
+    let cluster = stage.cluster_with_injector()?;
+    let system = cluster.existing_namespace("istio-system");
+    let injector = Injector { replicas: system.pods("app=sidecar-injector")?, system };
+    let shop = cluster.namespace("configuration", &["istio-injection=enabled"])?;
+    let before = injector.values()?;
+    ensure!(before.contains(CPU), "the installation's values have no {CPU:?}");
+    let (cpu, original) = (requested_cpu(&shop)?, "100m");
+    assert_eq!(cpu, original);
+
+    injector.change_values(&before.replacen(CPU, "cpu: 123m", 1))?;
+    wait::until("the next pod gets what was changed", PATIENCE, || {
+        // Either replica may be asked.
+        let asked = (0..REPLICAS * 2).map(|_| requested_cpu(&shop)).collect::<Result<Vec<_>>>()?;
+        ensure!(asked.iter().all(|cpu| cpu == "123m"), "pods get {asked:?}");
+        Ok(())
+    })?;
+
+    injector.change_values("global: [")?;
+    injector.every_replica_says(&[
+        "configuration refused",
+        "ConfigMap istio-system/istio-sidecar-injector, values",
+    ])?;
+    for _ in 0..REPLICAS * 2 {
+        assert_eq!(requested_cpu(&shop)?, "123m", "the last good settings stay");
+    }
+
+    injector.change_values(&before)?;
+    wait::until("the original settings are back", PATIENCE, || {
+        let asked = (0..REPLICAS * 2).map(|_| requested_cpu(&shop)).collect::<Result<Vec<_>>>()?;
+        ensure!(asked.iter().all(|cpu| cpu == original), "pods get {asked:?}");
+        Ok(())
+    })?;
+    injector.expect_no_restart()?;
+    shop.delete()
+}
+
+/// The installed injector, and its replicas at the start of the story.
+struct Injector<'a> {
+    system: Namespace<'a>,
+    replicas: Vec<Value>,
+}
+
+impl Injector<'_> {
+    fn values(&self) -> Result<String> {
+        let map = self.system.get(CONFIG_MAP)?;
+        let values = map["data"]["values"].as_str().context("the ConfigMap has no values")?;
+        Ok(values.to_owned())
+    }
+
+    fn change_values(&self, values: &str) -> Result<()> {
+        let patch = json!({ "data": { "values": values } }).to_string();
+        self.system.kubectl(&["patch", CONFIG_MAP, "--type=merge", "--patch", &patch]).map(drop)
+    }
+
+    /// Waits until each replica has a line in its log that has all of `parts`.
+    fn every_replica_says(&self, parts: &[&str]) -> Result<()> {
+        for replica in &self.replicas {
+            let name = name_of(replica);
+            wait::until(&format!("{name} says why"), PATIENCE, || {
+                let log = self.system.logs(name, "sidecar-injector")?;
+                let said = log.lines().any(|line| parts.iter().all(|part| line.contains(part)));
+                ensure!(said, "its log: {log}");
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
+    fn expect_no_restart(&self) -> Result<()> {
+        for replica in &self.replicas {
+            let now = self.system.get(&format!("pod/{}", name_of(replica)))?;
+            assert_eq!(now["metadata"]["uid"], replica["metadata"]["uid"]);
+            assert_eq!(now["status"]["containerStatuses"][0]["restartCount"], 0);
+        }
+        Ok(())
+    }
+}
+
+/// What the proxy of a new pod requests; the pod is not kept.
+fn requested_cpu(shop: &Namespace<'_>) -> Result<String> {
+    let proxy = "{.spec.initContainers[?(@.name=='istio-proxy')].resources.requests.cpu}";
+    let output = format!("--output=jsonpath={proxy}");
+    shop.kubectl(&["run", "probe", "--image=busybox:1.37", "--dry-run=server", &output])
+}
+
+const CONFIG_MAP: &str = "configmap/istio-sidecar-injector";
+const CPU: &str = "cpu: 100m";
+const REPLICAS: usize = 2;
+const PATIENCE: Duration = Duration::from_secs(60);

@@ -1,0 +1,172 @@
+//! `istioctl kube-inject -f FILE | kubectl create --dry-run=server -f -`.
+//!
+//! The API server is stricter than any reader: it knows every field of its version, and what may
+//! stand in it.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use e2e::cluster::Cluster;
+use e2e::programs::repository;
+use serde_json::Value;
+
+use crate::istioctl::{INSTALLATION, KubeInject};
+use crate::stage::Stage;
+
+pub(crate) fn the_api_server_accepts_every_injected_example(stage: &Stage) -> Result<()> {
+    let mut trial = Trial::new(stage.cluster()?)?;
+    for example in files(&repository().join("manifests/examples"))? {
+        for settings in [&[][..], &INSTALLATION] {
+            let call = KubeInject::new(example.clone()).flags(settings.iter().copied());
+            trial.expect_accepted(&example, &call.run()?)?;
+        }
+    }
+    trial.end()
+}
+
+pub(crate) fn the_api_server_accepts_every_injected_layout(stage: &Stage) -> Result<()> {
+    let mut trial = Trial::new(stage.cluster()?)?;
+    for layout in files(&repository().join("injector/testdata/kube-inject/edits"))? {
+        trial.expect_accepted(&layout, &KubeInject::new(layout.clone()).run()?)?;
+    }
+    trial.end()
+}
+
+#[expect(clippy::print_stdout, reason = "what is left out is said")]
+pub(crate) fn the_api_server_accepts_istios_cases_as_we_inject_them(stage: &Stage) -> Result<()> {
+    let Some(folder) = env::var_os("ISTIO_CASES").map(PathBuf::from) else {
+        ensure!(env::var_os("CI").is_none(), "ISTIO_CASES is not set");
+        println!("left out: ISTIO_CASES does not name the directory of Istio's cases");
+        return Ok(());
+    };
+    let mut trial = Trial::new(stage.cluster()?)?;
+    for case in folders(&folder)? {
+        let input = case.join("input.yaml");
+        if !input.exists() {
+            continue;
+        }
+        let options = fs::read_to_string(case.join("options.json"))?;
+        let options: Value = serde_json::from_str(&options)?;
+        let Some(modes) = options["modes"].as_array() else { continue };
+        let is_refused = options["expectedError"].is_string();
+        if is_refused || !modes.iter().any(|mode| mode == "kube-inject") {
+            continue;
+        }
+        let file = |name: &str| {
+            let own = case.join(name);
+            if own.exists() { own } else { folder.join("defaults").join(name) }
+        };
+        let environment: BTreeMap<String, String> =
+            serde_json::from_value(options["env"].clone()).unwrap_or_default();
+        let settings =
+            [("--valuesFile", file("values.json")), ("--meshConfigFile", file("mesh.yaml"))];
+        let templates = [("--injectConfigFile", file("inject_config.yaml"))];
+        let built_in = KubeInject::new(input.clone()).flags(settings).environment(environment);
+        let has_own_templates = case.join("inject_config.yaml").exists();
+        if !has_own_templates {
+            trial.expect_accepted(&input, &built_in.run()?)?;
+        }
+        match built_in.flags(templates).run() {
+            Ok(injected) => trial.expect_accepted(&input, &injected)?,
+            // Whether it should have been injected is a question to another test.
+            Err(error) => println!("left out: {}: {error:#}", case.display()),
+        }
+    }
+    trial.end()
+}
+
+/// The API server, asked without consequence. There is nothing of ours in the namespaces that it
+/// is asked about, so no webhook answers.
+struct Trial<'a> {
+    cluster: &'a Cluster,
+    /// All that went wrong: one run tells everything.
+    complaints: Vec<String>,
+}
+
+impl<'a> Trial<'a> {
+    fn new(cluster: &'a Cluster) -> Result<Self> {
+        for namespace in NAMESPACES {
+            cluster.kubectl().must(["create", "namespace", namespace])?;
+        }
+        Ok(Self { cluster, complaints: Vec::new() })
+    }
+
+    fn end(self) -> Result<()> {
+        for namespace in NAMESPACES {
+            self.cluster.kubectl().must(["delete", "namespace", namespace])?;
+        }
+        ensure!(self.complaints.is_empty(), "{}", self.complaints.join("\n"));
+        Ok(())
+    }
+
+    /// Wants `file`, and what came of it, to be accepted; or refused, where that is known.
+    fn expect_accepted(&mut self, file: &Path, injected: &str) -> Result<()> {
+        let plain = fs::read_to_string(file)?;
+        let is_known = REFUSED.iter().any(|(name, _)| file.ends_with(name));
+        let complaint = match (self.create(&plain), self.create(injected), is_known) {
+            (Ok(_), Ok(_), false) | (Err(_), _, true) | (_, Err(_), true) => return Ok(()),
+            (Ok(_), Ok(_), true) => "is accepted, and listed as refused".to_owned(),
+            (Err(error), _, false) => format!("is refused as it is: {error:#}"),
+            (_, Err(error), false) => format!("is refused after injection: {error:#}"),
+        };
+        self.complaints.push(format!("{} {complaint}", file.display()));
+        Ok(())
+    }
+
+    fn create(&self, documents: &str) -> Result<String> {
+        let create = ["create", "--dry-run=server", "--validate=strict", "--filename=-"];
+        self.cluster.kubectl().must_with_input(create, documents)
+    }
+}
+
+fn files(folder: &Path) -> Result<Vec<PathBuf>> {
+    entries(folder, |path| path.extension().is_some_and(|end| end == "yaml" || end == "json"))
+}
+
+fn folders(folder: &Path) -> Result<Vec<PathBuf>> {
+    entries(folder, Path::is_dir)
+}
+
+fn entries(folder: &Path, wanted: impl Fn(&Path) -> bool) -> Result<Vec<PathBuf>> {
+    let list = fs::read_dir(folder).with_context(|| format!("listing {}", folder.display()))?;
+    let paths = list.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
+    let mut paths: Vec<_> = paths.into_iter().filter(|path| wanted(path)).collect();
+    paths.sort();
+    ensure!(!paths.is_empty(), "{}: nothing to try", folder.display());
+    Ok(paths)
+}
+
+/// The namespaces that the files name.
+const NAMESPACES: [&str; 1] = ["sample"];
+
+/// What the API server refuses for what the file itself says, and why.
+const REFUSED: [(&str, &str); 22] = [
+    ("edits/aliased-template.yaml", SELECTOR),
+    ("edits/anchors.yaml", "it has fields of its own to hang anchors on"),
+    ("edits/block-scalars.yaml", "its labels have several lines"),
+    ("edits/bom.json", "it has no containers"),
+    ("edits/comments-beside-values.yaml", SELECTOR),
+    ("edits/crlf.yaml", SELECTOR),
+    ("edits/duplicate-looking-keys.yaml", "its labels have the names of fields"),
+    ("edits/flow.yaml", SELECTOR),
+    ("edits/four-spaces.yaml", SELECTOR),
+    ("edits/kubectl.json", SELECTOR),
+    ("edits/list.yaml", SELECTOR),
+    ("edits/lists-not-indented.yaml", SELECTOR),
+    ("edits/moved.yaml", IMAGE),
+    ("edits/no-final-newline-inside.yaml", IMAGE),
+    ("edits/nulls.yaml", IMAGE),
+    ("edits/quoted-keys.yaml", SELECTOR),
+    ("edits/separators.yaml", "kubectl does not take a document on the line of its separator"),
+    ("edits/tabs.json", IMAGE),
+    ("edits/unicode.yaml", "its labels and names are not ASCII"),
+    ("deploymentconfig/input.yaml", "the cluster has no DeploymentConfig, which is OpenShift's"),
+    ("status_annotations_zeroport/input.yaml", "its name has upper case letters"),
+    ("user-volume/input.yaml", "its annotation asks for a volume with an absolute path"),
+];
+
+const SELECTOR: &str = "it has no selector, or one that does not match its labels";
+const IMAGE: &str = "its containers have no images";
