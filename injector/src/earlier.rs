@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use crate::overlay::PROXY;
 use crate::postprocess::{CONTAINERS, INIT_CONTAINERS, prometheus};
 use crate::settings::annotations::key;
 
@@ -36,7 +37,15 @@ pub fn without<'a>(pod: &'a Value, earlier: Option<&Earlier>, status_port: u16) 
         return Cow::Borrowed(pod);
     };
     let mut pod = pod.clone();
-    let overrides = Overrides::of_pod(&pod);
+    let mut overrides = Overrides::of_pod(&pod);
+    // A proxy that became a native sidecar was written under containers, unless it says that it
+    // is one.
+    let (moved, init) = overrides
+        .init
+        .into_iter()
+        .partition(|own| own["name"] == PROXY && own["restartPolicy"].is_null());
+    overrides.init = init;
+    overrides.containers.extend::<Vec<_>>(moved);
     for (list, own) in [(CONTAINERS, overrides.containers), (INIT_CONTAINERS, overrides.init)] {
         let Some(containers) = pod["spec"][list].as_array_mut() else {
             continue;

@@ -130,10 +130,10 @@ fn inject_into(
 ) -> Result<Outcome, InjectError> {
     let settings = context.settings;
     let mut draft = Draft::new(target.pod.clone());
-    let injected = overlay_all(&mut draft, context)?;
+    let variables = path_env::variables(context, target.path_env);
+    let injected = overlay_all(&mut draft, context, &variables)?;
     overrides::reapply(&mut draft, context, target.pod, &injected, earlier)
         .map_err(|source| InjectError::Merge { template: key::OVERRIDES.to_owned(), source })?;
-    let variables = path_env::variables(context, target.path_env);
     path_env::apply(&mut draft, &variables);
     prometheus::merge(&mut draft, context)
         .map_err(|error| InjectError::Annotations(vec![error]))?;
@@ -155,12 +155,17 @@ fn inject_into(
 }
 
 /// Puts every overlay over the pod, one after the other; returns what they are together.
-fn overlay_all(draft: &mut Draft, context: &Context<'_>) -> Result<Value, InjectError> {
+fn overlay_all(
+    draft: &mut Draft,
+    context: &Context<'_>,
+    variables: &path_env::Variables,
+) -> Result<Value, InjectError> {
     let mut injected = Value::Object(serde_json::Map::new());
     for template in templates(context) {
         let mut overlay = overlay::make(&template, context).map_err(InjectError::Overlay)?;
         let failed = |source| InjectError::Merge { template: template.clone(), source };
-        follow_proxy(&mut overlay, &injected);
+        unite_proxy(&mut overlay, &mut injected);
+        order::overlay_env(&mut overlay, variables);
         merge(&mut injected, overlay.clone()).map_err(failed)?;
         move_proxy(draft, &overlay);
         draft.edit(|pod| merge(pod, overlay)).map_err(failed)?;
@@ -183,18 +188,25 @@ fn templates(context: &Context<'_>) -> Vec<String> {
     resolved.collect()
 }
 
-/// An overlay that adds something to the proxy of an earlier one speaks of a container, which may
-/// by now be a native sidecar: what it has goes there.
-fn follow_proxy(overlay: &mut Value, injected: &Value) {
-    let Some((CONTAINERS, index)) = postprocess::find_proxy(overlay) else { return };
-    if postprocess::find(injected, INIT_CONTAINERS, PROXY).is_none() {
-        return;
+/// Overlays that speak of the proxy speak of one container. Where one has it as a native sidecar,
+/// what the others say of it goes there.
+fn unite_proxy(overlay: &mut Value, injected: &mut Value) {
+    let native = |pod: &Value| postprocess::find(pod, INIT_CONTAINERS, PROXY).is_some();
+    if native(injected) {
+        make_native(overlay);
+    } else if native(overlay) {
+        make_native(injected);
     }
-    let Some(containers) = overlay["spec"][CONTAINERS].as_array_mut() else { return };
+}
+
+/// Moves a proxy from the containers to the init containers.
+fn make_native(pod: &mut Value) {
+    let Some(index) = postprocess::find(pod, CONTAINERS, PROXY) else { return };
+    let Some(containers) = pod["spec"][CONTAINERS].as_array_mut() else { return };
     let proxy = containers.remove(index);
-    match overlay["spec"][INIT_CONTAINERS].as_array_mut() {
+    match pod["spec"][INIT_CONTAINERS].as_array_mut() {
         Some(list) => list.push(proxy),
-        None => overlay["spec"][INIT_CONTAINERS] = Value::Array(vec![proxy]),
+        None => pod["spec"][INIT_CONTAINERS] = Value::Array(vec![proxy]),
     }
 }
 

@@ -221,17 +221,23 @@ fn merge_keyed(
         .filter(|(_, value)| value.get(key).is_none_or(|key| !deleted.contains(key)))
         .map(|(origin, value)| Merged { value, origin: Some(origin), change: Change::Kept })
         .collect();
-    let mut places: HashMap<Value, usize> = HashMap::with_capacity(present.len());
+    let mut places: HashMap<Value, Vec<usize>> = HashMap::with_capacity(present.len());
     for (place, item) in present.iter().enumerate() {
         if let Some(value) = item.value.get(key) {
-            places.entry(value.clone()).or_insert(place);
+            places.entry(value.clone()).or_default().push(place);
         }
     }
     let mut touched = vec![false; present.len()];
     let mut overlay = Vec::with_capacity(items.len());
     for item in items {
-        match places.get(&item[key]) {
-            Some(&place) if place < touched.len() => {
+        // Where both have a key twice, the second goes over the second, so that an overlay whose
+        // environment names a variable twice changes nothing when it comes again.
+        let place = places.get(&item[key]).and_then(|places| {
+            let free = places.iter().find(|place| touched.get(**place) == Some(&false));
+            free.or(places.last()).copied()
+        });
+        match place {
+            Some(place) if place < touched.len() => {
                 let merged = &mut present[place];
                 let change = match &mut merged.value {
                     Value::Object(value) => merge_object(value, item, field)?,
@@ -243,7 +249,7 @@ fn merge_keyed(
                 }
             }
             // The overlay itself has two items of one key: the second goes over the first.
-            Some(&place) => {
+            Some(place) => {
                 if let Some(Source::New(Value::Object(first))) =
                     overlay.get_mut(place - touched.len())
                 {
@@ -251,7 +257,7 @@ fn merge_keyed(
                 }
             }
             None => {
-                places.insert(item[key].clone(), touched.len() + overlay.len());
+                places.insert(item[key].clone(), vec![touched.len() + overlay.len()]);
                 overlay.push(Source::New(without_nulls(Value::Object(item))));
             }
         }
@@ -451,5 +457,7 @@ mod tests {
             ),
             json!({"env": [{"name": "a", "value": "2"}]})
         );
+        let twice = json!({"env": [{"name": "a", "value": "1"}, {"name": "a", "value": "2"}]});
+        assert_eq!(merged(twice.clone(), twice.clone()), twice);
     }
 }

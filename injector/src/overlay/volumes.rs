@@ -233,7 +233,8 @@ fn istiod_signs(context: &Context<'_>) -> bool {
 /// The file with the tracing collector's CA, where tracing goes to Lightstep over TLS.
 fn lightstep_certificates<'a>(context: &Context<'a>) -> Option<&'a str> {
     let lightstep = &*context.values().global.proxy.tracer == "lightstep";
-    context.proxy_config.tracing_ca_certificates().filter(|_| lightstep)
+    let file = context.proxy_config.tracing_ca_certificates();
+    file.filter(|file| lightstep && !file.is_empty())
 }
 
 fn or<'a>(text: &'a str, default: &'a str) -> &'a str {

@@ -36,6 +36,22 @@ pub fn proxy_env(draft: &mut Draft, variables: &Variables) {
     arrange(draft, &in_container(list, index, ["env".into()]), &[], &last);
 }
 
+/// Puts the variables that come last into that place in an overlay already: a merge keeps what the
+/// user has before them, the second time as the first.
+pub fn overlay_env(overlay: &mut Value, variables: &Variables) {
+    let Some((list, index)) = find_proxy(overlay) else { return };
+    let env = overlay["spec"][list][index].get_mut("env").and_then(Value::as_array_mut);
+    let place = |variable: &Value| {
+        variables
+            .iter()
+            .position(|(name, _)| variable["name"] == **name)
+            .map_or(0, |place| place + 1)
+    };
+    if let Some(env) = env {
+        env.sort_by_key(place);
+    }
+}
+
 /// Puts the named items first and last, in the order of the names; the others stay between.
 fn arrange(draft: &mut Draft, path: &[Step<'_>], first: &[&str], last: &[&str]) {
     let Some(items) = draft.at(path).and_then(Value::as_array) else { return };

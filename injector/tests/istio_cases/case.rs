@@ -49,13 +49,9 @@ struct Namespace {
 }
 
 impl Case {
-    /// All cases, by name; `None`, with a line that says so, where their directory is not given.
+    /// All cases, by name; `None` where their directory is not given.
     pub(crate) fn all() -> Option<Vec<Self>> {
-        let Some(folder) = std::env::var_os("ISTIO_CASES") else {
-            assert!(std::env::var_os("CI").is_none(), "ISTIO_CASES is not set");
-            println!("left out: ISTIO_CASES does not name the directory of Istio's cases");
-            return None;
-        };
+        let folder = folder()?;
         let entries = fs::read_dir(folder).expect("ISTIO_CASES names a directory");
         let mut cases: Vec<_> = entries
             .map(|entry| entry.unwrap().path())
@@ -212,6 +208,16 @@ impl Case {
         let own = self.folder.join(name);
         if own.exists() { own } else { self.folder.join("../defaults").join(name) }
     }
+}
+
+/// The directory of the cases; `None`, with a line that says so, where it is not given.
+pub(crate) fn folder() -> Option<PathBuf> {
+    let folder = std::env::var_os("ISTIO_CASES");
+    if folder.is_none() {
+        assert!(std::env::var_os("CI").is_none(), "ISTIO_CASES is not set");
+        println!("left out: ISTIO_CASES does not name the directory of Istio's cases");
+    }
+    folder.map(PathBuf::from)
 }
 
 fn compare(what: &str, ours: Value, expected: Value) -> Result<(), String> {

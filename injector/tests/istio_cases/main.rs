@@ -8,6 +8,7 @@
 )]
 
 mod case;
+mod generated;
 mod normal;
 
 use case::{Case, Overlays};

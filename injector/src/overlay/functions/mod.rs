@@ -19,17 +19,7 @@ use super::guard;
 
 /// Makes all functions known to a template.
 pub(super) fn add_to(template: &mut Template) {
-    let tables = [
-        logic::TABLE,
-        text::TABLE,
-        numbers::TABLE,
-        lists::TABLE,
-        dicts::TABLE,
-        encoding::TABLE,
-        patterns::TABLE,
-        istio::TABLE,
-    ];
-    for table in tables {
+    for table in TABLES {
         template.add_funcs(table);
     }
 }
@@ -78,5 +68,35 @@ fn shown(expression: &str, dot: Datum) -> String {
 fn check(cases: &[(&str, &str)]) {
     for (expression, expected) in cases {
         assert_eq!(shown(expression, Datum::Nil), *expected, "{expression}");
+    }
+}
+
+/// Later ones stand over earlier ones.
+const TABLES: [Table; 8] = [
+    logic::TABLE,
+    text::TABLE,
+    numbers::TABLE,
+    lists::TABLE,
+    dicts::TABLE,
+    encoding::TABLE,
+    patterns::TABLE,
+    istio::TABLE,
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_of_templates_names_every_function() {
+        let page = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/templates.md"));
+        let functions =
+            page.split("## Functions").nth(1).unwrap().split("Left out").next().unwrap();
+        let mut template = Template::default();
+        add_to(&mut template);
+        let known: std::collections::BTreeSet<_> =
+            template.funcs.keys().map(String::as_str).collect();
+        let named = functions.split('`').skip(1).step_by(2).collect();
+        assert_eq!(known, named);
     }
 }

@@ -1,0 +1,194 @@
+//! Templates of a configuration: on top of what is built in, under aliases, refused when wrong, and
+//! closed to what a pod's annotations hold.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panic")]
+
+use std::collections::BTreeMap;
+
+use injector::decision::Rules;
+use injector::inject::{InjectError, Outcome, Target, inject};
+use injector::settings::{Document, Documents, Process, Settings};
+use serde_json::{Value, json};
+
+#[test]
+fn what_an_overlay_says_of_the_proxy_reaches_the_native_sidecar() {
+    let settings = settings(SPIRE, true);
+    let pod = injected(&settings, &pod(&json!({"inject.istio.io/templates": "sidecar,spire"})));
+    assert_eq!(names(&pod, "containers"), ["web"]);
+    assert_eq!(names(&pod, "initContainers"), ["istio-init", "istio-proxy"]);
+    let proxy = &pod["spec"]["initContainers"][1];
+    let mounts = proxy["volumeMounts"].as_array().unwrap();
+    let socket = mounts.iter().find(|mount| mount["name"] == "workload-socket").unwrap();
+    assert_eq!(socket["readOnly"], true);
+    assert_eq!(proxy["restartPolicy"], "Always");
+    let status = pod["metadata"]["annotations"]["sidecar.istio.io/status"].as_str().unwrap();
+    assert!(status.contains(r#""containers":null"#), "{status}");
+    assert_eq!(injected(&settings, &pod), pod, "a second injection changes nothing");
+}
+
+#[test]
+fn without_native_sidecars_it_reaches_the_container() {
+    let settings = settings(SPIRE, false);
+    let pod = injected(&settings, &pod(&json!({"inject.istio.io/templates": "with-spire"})));
+    assert_eq!(names(&pod, "containers"), ["web", "istio-proxy"]);
+    assert_eq!(names(&pod, "initContainers"), ["istio-init"]);
+    assert_eq!(injected(&settings, &pod), pod, "a second injection changes nothing");
+}
+
+#[test]
+fn a_wrong_template_refuses_the_configuration() {
+    for (template, expected) in [
+        ("a: 1\\nb: {{ randAlphaNum 5 }}", "line 2, column 7: function randAlphaNum not defined"),
+        ("{{ if }}", "line 1, column 7: missing value for if"),
+    ] {
+        let config = format!("templates: {{mine: \"{template}\"}}");
+        let error = parse(&config, Process::default()).unwrap_err();
+        assert_eq!(error, format!("the ConfigMap: template \"mine\", {expected}"));
+    }
+}
+
+#[test]
+fn a_template_that_fails_for_a_pod_says_where() {
+    let config = "templates: {mine: \"a: 1\\nb: {{ fail `on purpose` }}\"}";
+    let settings = settings(config, true);
+    let error =
+        outcome(&settings, &pod(&json!({"inject.istio.io/templates": "mine"}))).unwrap_err();
+    assert_eq!(error.word(), "template_failed");
+    assert_eq!(error.to_string(), "template \"mine\", line 2, column 7: on purpose");
+    let error =
+        outcome(&settings, &pod(&json!({"inject.istio.io/templates": "none"}))).unwrap_err();
+    assert_eq!(error.word(), "unknown_template");
+    assert_eq!(
+        error.to_string(),
+        "requested template \"none\" not found; have gateway, grpc-agent, grpc-simple, mine, sidecar"
+    );
+}
+
+#[test]
+fn no_annotation_becomes_structure() {
+    let text = "a\"\n'b\\: {c}\r\n- d: [e] #f\u{85}\u{2028}<<: *g";
+    for sink in [
+        "\"{{ $x }}\"",
+        "'{{ $x }}'",
+        "{{ $x | quote }}",
+        "{{ $x | squote }}",
+        "{{ printf \"%s\" $x | quote }}",
+        "{{ $x | replace \"nothing\" \"here\" | quote }}",
+        "{{ trunc 500 $x | trim | quote }}",
+        "|-\n      {{ $x }}",
+        "{{ toJson $x }}",
+        "{{ (fromJson (toJson (dict \"k\" $x))).k | quote }}",
+    ] {
+        let template = format!(
+            "{{{{ $x := index .ObjectMeta.Annotations \"x\" }}}}\nmetadata:\n  annotations:\n    \
+             y: {sink}\n    z: end"
+        );
+        let config = json!({"templates": {"mine": template}}).to_string();
+        let annotations = json!({"inject.istio.io/templates": "mine", "x": text});
+        let pod = injected(&settings(&config, true), &pod(&annotations));
+        let annotations = &pod["metadata"]["annotations"];
+        assert_eq!((&annotations["y"], &annotations["z"]), (&json!(text), &json!("end")), "{sink}");
+    }
+}
+
+#[test]
+fn the_data_has_gos_names() {
+    let template = "metadata: {annotations: {y: '{{ range .Spec.Containers }}{{ .Name }} {{ .Image }} \
+                    {{ range .Env }}{{ .Name }}={{ .Value }}{{ end }}{{ range .Ports }}{{ .ContainerPort }}\
+                    {{ end }}{{ end }}{{ .Spec.HostNetwork }}{{ .Spec.DNSPolicy }}{{ .Spec.ServiceAccountName }} \
+                    {{ .DeploymentMeta.Name }} {{ .TypeMeta.Kind }} {{ .ObjectMeta.Labels.app }} \
+                    {{ .ProxyConfig.InterceptionMode.String }} {{ .ProxyConfig.StatusPort }} \
+                    {{ .ProxyConfig.GetDiscoveryAddress }} {{ .MeshConfig.TrustDomain }} {{ .Values.global.tag }} \
+                    {{ .ProxyUID }} {{ .NativeSidecars }} {{ .InboundTrafficPolicyMode }}'}}";
+    let config = json!({"templates": {"mine": template}}).to_string();
+    let pod =
+        injected(&settings(&config, true), &pod(&json!({"inject.istio.io/templates": "mine"})));
+    assert_eq!(
+        pod["metadata"]["annotations"]["y"],
+        "web app:1 A=b80falsecart web Pod web REDIRECT 15020 istiod.istio-system.svc:15012 \
+         cluster.local latest 1337 true passthrough"
+    );
+}
+
+#[test]
+fn openshifts_users_are_the_proxys() {
+    let process = Process { native_sidecars: true, openshift: true, ..Process::default() };
+    let settings = parse("policy: enabled", process).unwrap();
+    // What OpenShift wrote into both containers before the review.
+    let assigned = json!({"runAsUser": 1000, "runAsGroup": 1000});
+    let mut pod = pod(&json!({}));
+    pod["spec"]["containers"][0]["securityContext"] = assigned.clone();
+    let proxy = json!({"name": "istio-proxy", "image": "auto", "securityContext": assigned});
+    pod["spec"]["containers"].as_array_mut().unwrap().push(proxy);
+    let injected = injected(&settings, &pod);
+    assert_eq!(names(&injected, "initContainers"), ["istio-init", "istio-proxy"]);
+    let security = &injected["spec"]["initContainers"][1]["securityContext"];
+    assert_eq!((&security["runAsUser"], &security["runAsGroup"]), (&json!(1999), &json!(2004)));
+}
+
+fn parse(config: &str, process: Process) -> Result<Settings, String> {
+    let inject_config = Some(Document { source: "the ConfigMap", text: config });
+    let documents = Documents { inject_config, ..Documents::default() };
+    Settings::parse(&documents, process).map_err(|error| error.to_string())
+}
+
+fn settings(config: &str, native_sidecars: bool) -> Settings {
+    parse(config, Process { native_sidecars, ..Process::default() }).unwrap()
+}
+
+fn outcome(settings: &Settings, pod: &Value) -> Result<Outcome, InjectError> {
+    let namespace_annotations = BTreeMap::from([
+        ("openshift.io/sa.scc.uid-range".to_owned(), "1000/1000".to_owned()),
+        ("openshift.io/sa.scc.supplemental-groups".to_owned(), "2000/5,3000/5".to_owned()),
+    ]);
+    let target = Target {
+        pod,
+        namespace: "shop",
+        namespace_annotations: Some(&namespace_annotations),
+        workload: None,
+        path_env: &[],
+        rules: Rules::Admission,
+    };
+    inject(settings, &target)
+}
+
+fn injected(settings: &Settings, pod: &Value) -> Value {
+    match outcome(settings, pod).unwrap() {
+        Outcome::Injected(injection) => injection.pod,
+        Outcome::Skipped(reason) => panic!("{reason}"),
+    }
+}
+
+fn pod(annotations: &Value) -> Value {
+    let container = json!({
+        "name": "web", "image": "app:1", "env": [{"name": "A", "value": "b"}], "ports": [{"containerPort": 80}],
+    });
+    json!({
+        "metadata": {"name": "web", "labels": {"app": "web"}, "annotations": annotations},
+        "spec": {"containers": [container], "serviceAccountName": "cart"},
+    })
+}
+
+fn names<'a>(pod: &'a Value, list: &str) -> Vec<&'a str> {
+    let containers = pod["spec"][list].as_array().unwrap();
+    containers.iter().map(|container| container["name"].as_str().unwrap()).collect()
+}
+
+const SPIRE: &str = r"
+aliases:
+  with-spire: [sidecar, spire]
+templates:
+  spire: |
+    spec:
+      containers:
+      - name: istio-proxy
+        volumeMounts:
+        - name: workload-socket
+          mountPath: /var/run/secrets/workload-spiffe-uds
+          readOnly: true
+      volumes:
+      - name: workload-socket
+        csi:
+          driver: csi.spiffe.io
+          readOnly: true
+";
