@@ -66,7 +66,7 @@ fn a_template_that_fails_for_a_pod_says_where() {
 
 #[test]
 fn no_annotation_becomes_structure() {
-    let text = "a\"\n'b\\: {c}\r\n- d: [e] #f\u{85}\u{2028}<<: *g";
+    let text = "a\"\n'b\\: {c}\r\n- d: [e], g #f\u{85}\u{2028}<<: *g";
     for sink in [
         "\"{{ $x }}\"",
         "'{{ $x }}'",
@@ -77,6 +77,7 @@ fn no_annotation_becomes_structure() {
         "{{ trunc 500 $x | trim | quote }}",
         "|-\n      {{ $x }}",
         "{{ toJson $x }}",
+        "{{ splitList \",\" $x | join \",\" | quote }}",
         "{{ (fromJson (toJson (dict \"k\" $x))).k | quote }}",
     ] {
         let template = format!(
@@ -89,6 +90,18 @@ fn no_annotation_becomes_structure() {
         let annotations = &pod["metadata"]["annotations"];
         assert_eq!((&annotations["y"], &annotations["z"]), (&json!(text), &json!("end")), "{sink}");
     }
+}
+
+#[test]
+fn a_template_may_ask_for_structure() {
+    let template = "metadata:\n  annotations:\n    {{ toYaml (fromYaml (index \
+                    .ObjectMeta.Annotations `x`)) | indent 4 }}";
+    let config = json!({"templates": {"mine": template}}).to_string();
+    let annotations =
+        json!({"inject.istio.io/templates": "mine", "x": "{y: 'it''s', z: \"1\\n2\"}"});
+    let pod = injected(&settings(&config, true), &pod(&annotations));
+    let annotations = &pod["metadata"]["annotations"];
+    assert_eq!((&annotations["y"], &annotations["z"]), (&json!("it's"), &json!("1\n2")));
 }
 
 #[test]

@@ -93,14 +93,21 @@ fn mesh_config(context: &Context<'_>) -> Datum {
     let mesh = &context.settings.mesh;
     let asks = otel::asks(&mesh.extension_providers);
     let providers = mesh.extension_providers.iter().map(document).collect();
-    map([
+    let known = map([
         ("ProxyListenPort", Datum::from(mesh.proxy_listen_port)),
         ("ProxyInboundListenPort", Datum::from(mesh.proxy_inbound_listen_port)),
         ("TrustDomain", Datum::from(&mesh.trust_domain)),
         ("EnablePrometheusMerge", wrapper(Datum::from(mesh.enable_prometheus_merge))),
         ("DefaultConfig", message(mesh.default_config.fields())),
         (OTEL, if asks { Datum::Array(providers) } else { Datum::Nil }),
-    ])
+    ]);
+    match (message(&mesh.document), known) {
+        (Datum::Map(mut members), Datum::Map(known)) => {
+            members.extend(known);
+            Datum::Map(members)
+        }
+        (_, known) => known,
+    }
 }
 
 /// A message of Istio's API: each field under its Go name, and under the name of its getter.

@@ -12,8 +12,9 @@ use serde_json::{Map, Value};
 
 /// The text with stand-ins.
 pub(super) fn guarded(text: &str) -> Cow<'_, str> {
-    if !text.bytes().any(|byte| !byte.is_ascii_alphanumeric() && !b" ./-_,".contains(&byte))
+    if !text.bytes().any(|byte| !byte.is_ascii_alphanumeric() && !b" ./-_".contains(&byte))
         && !text.starts_with("- ")
+        && text != "-"
     {
         return Cow::Borrowed(text);
     }
@@ -92,7 +93,8 @@ pub(super) fn release(document: Value) -> Value {
 /// Characters that mean something in YAML wherever they stand, or end a line.
 fn always(c: char) -> bool {
     c.is_control()
-        || ['"', '\'', '\\', '{', '}', '[', ']', '\u{2028}', '\u{2029}', '\u{feff}'].contains(&c)
+        || ['"', '\'', '\\', ',', '{', '}', '[', ']', '\u{2028}', '\u{2029}', '\u{feff}']
+            .contains(&c)
 }
 
 fn stand_in(c: char) -> char {
@@ -117,9 +119,15 @@ mod tests {
 
     #[test]
     fn common_text_stays() {
-        for text in ["", "hello", "istio-system", "10.0.0.0/8,::1/128", "a b", "misc:error"] {
+        for text in ["", "hello", "istio-system", "10.0.0.0/8", "a b", "misc:error"] {
             assert!(matches!(guarded(text), Cow::Borrowed(_)), "{text}");
         }
+    }
+
+    #[test]
+    fn a_lone_dash_begins_no_list() {
+        assert_ne!(guarded("-"), "-");
+        assert_eq!(plain(&guarded("-")), "-");
     }
 
     proptest! {
@@ -131,9 +139,11 @@ mod tests {
                 let parsed = release(crate::yaml::parse(&document).unwrap());
                 prop_assert_eq!(parsed, serde_json::json!({"a": text, "b": 1}));
             }
-            if let Ok(parsed) = crate::yaml::parse(&format!("- {line}\n- 1")) {
-                prop_assert_eq!(parsed.as_array().map(Vec::len), Some(2));
-                prop_assert!(!parsed[0].is_object() && !parsed[0].is_array());
+            for document in [format!("- {line}\n- 1"), format!("[{line} ,1]")] {
+                if let Ok(parsed) = crate::yaml::parse(&document) {
+                    prop_assert_eq!(parsed.as_array().map(Vec::len), Some(2));
+                    prop_assert!(!parsed[0].is_object() && !parsed[0].is_array());
+                }
             }
         }
     }

@@ -135,7 +135,86 @@ const MOST_BYTES: usize = 8 << 20;
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn any_text_is_rendered_or_refused(pieces in prop::collection::vec(piece(), 0..24)) {
+            let _ = render(&pieces.concat());
+            let few = &pieces[..pieces.len().min(4)];
+            let _ = render(&format!("{{{{ {} }}}}", few.join(" ")));
+        }
+    }
+
+    fn piece() -> impl Strategy<Value = String> {
+        let words = prop::sample::select(vec![
+            "{{",
+            "}}",
+            "{{-",
+            "-}}",
+            " ",
+            "\n",
+            "if",
+            "else",
+            "end",
+            "range",
+            "with",
+            "define",
+            "template",
+            "block",
+            "break",
+            "$x",
+            ":=",
+            "=",
+            ",",
+            "|",
+            "(",
+            ")",
+            ".",
+            ".Values",
+            ".a",
+            "nil",
+            "`",
+            "\"",
+            "'",
+            "\\",
+            "/*",
+            "*/",
+            "1",
+            "-1",
+            "0x1p-2",
+            "1e400",
+            "'a'",
+            "true",
+            "a: ",
+            "index",
+            "slice",
+            "printf",
+            "\"%*d%[3]v\"",
+            "trunc",
+            "substr",
+            "indent",
+            "nindent",
+            "repeat",
+            "splitn",
+            "list",
+            "dict",
+            "dig",
+            "untilStep",
+            "seq",
+            "round",
+            "toYaml",
+            "fromYaml",
+            "abbrevboth",
+            "regexFind",
+            "len",
+            "html",
+            "js",
+        ]);
+        prop_oneof![9 => words.prop_map(str::to_owned), 1 => "\\PC{0,3}"]
+    }
 
     fn render(text: &str) -> Result<Value, TemplateError> {
         let texts = BTreeMap::from([("t".to_owned(), text.to_owned())]);

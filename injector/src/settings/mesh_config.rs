@@ -23,6 +23,8 @@ pub struct MeshConfig {
     pub default_config: ProxyConfig,
     /// `extensionProviders`, as they stand.
     pub extension_providers: Vec<Value>,
+    /// The document as it was given, for templates.
+    pub document: Map<String, Value>,
 }
 
 impl MeshConfig {
@@ -52,6 +54,7 @@ impl MeshConfig {
                 Some(Value::Array(providers)) => providers.clone(),
                 Some(other) => return Err(wrong("extensionProviders", other, "a list")),
             },
+            document,
         })
     }
 }

@@ -17,7 +17,7 @@ pub(super) const TABLE: Table = &[
     ("applicationPorts", |a| ports("applicationPorts", a, true)),
     ("directory", |a| on_plain(a, directory)),
     ("env", env),
-    ("excludeInboundPort", exclude_inbound_port),
+    ("excludeInboundPort", |a| on_plain(a, exclude_inbound_port)),
     ("excludeInterfaces", |a| Ok(exactly::<1>("excludeInterfaces", a)?[0].clone())),
     ("formatDuration", format_duration),
     ("fromJSON", |a| Ok(parsed(&exactly::<1>("fromJSON", a)?[0]).unwrap_or_else(|_| "{}".into()))),

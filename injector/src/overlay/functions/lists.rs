@@ -3,7 +3,7 @@
 use gtmpl_ng::Value as Datum;
 
 use super::arguments::{at_least, count, exactly, is_empty, list};
-use super::{Outcome, Table, error};
+use super::{Outcome, Table, error, on_plain};
 
 pub(super) const TABLE: Table = &[
     ("append", append),
@@ -11,7 +11,7 @@ pub(super) const TABLE: Table = &[
     ("compact", compact),
     ("concat", concat),
     ("first", first),
-    ("has", has),
+    ("has", |a| on_plain(a, has)),
     ("initial", initial),
     ("last", last),
     ("list", |a| Ok(Datum::Array(a.to_vec()))),
@@ -19,7 +19,7 @@ pub(super) const TABLE: Table = &[
     ("mustChunk", chunk),
     ("mustCompact", compact),
     ("mustFirst", first),
-    ("mustHas", has),
+    ("mustHas", |a| on_plain(a, has)),
     ("mustInitial", initial),
     ("mustLast", last),
     ("mustPrepend", prepend),
@@ -28,7 +28,7 @@ pub(super) const TABLE: Table = &[
     ("mustReverse", reverse),
     ("mustSlice", slice),
     ("mustUniq", uniq),
-    ("mustWithout", without),
+    ("mustWithout", |a| on_plain(a, without)),
     ("prepend", prepend),
     ("push", append),
     ("rest", rest),
@@ -36,7 +36,7 @@ pub(super) const TABLE: Table = &[
     ("slice", slice),
     ("tuple", |a| Ok(Datum::Array(a.to_vec()))),
     ("uniq", uniq),
-    ("without", without),
+    ("without", |a| on_plain(a, without)),
 ];
 
 fn items<'a>(name: &str, arguments: &'a [Datum]) -> Result<&'a [Datum], gtmpl_ng::FuncError> {
@@ -101,7 +101,7 @@ fn has(arguments: &[Datum]) -> Outcome {
 fn slice(arguments: &[Datum]) -> Outcome {
     let ([subject], places) = at_least("slice", arguments)?;
     if let Datum::String(_) = subject {
-        return super::on_plain(arguments, gtmpl_ng::funcs::slice);
+        return on_plain(arguments, gtmpl_ng::funcs::slice);
     }
     let items = list(subject)?;
     let place = |index: usize, default| {
