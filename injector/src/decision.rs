@@ -100,6 +100,19 @@ fn opted_out(word: &'static str, place: &str) -> Reason {
     Reason::new(word, format!("{place} sidecar.istio.io/inject of the pod is \"false\""))
 }
 
+/// A value of the pod's own switch that means nothing and is passed over.
+pub fn unknown_switch(pod: &Value) -> Option<Reason> {
+    let metadata = &pod["metadata"];
+    let (place, value) = [("label", "labels"), ("annotation", "annotations")]
+        .into_iter()
+        .find_map(|(place, list)| Some((place, metadata[list].get(INJECT)?.as_str()?)))?;
+    let known = ["", "true", "false"].contains(&value);
+    (!known).then(|| {
+        let message = format!("{place} {INJECT} of the pod is {value:?}, which decides nothing");
+        Reason::new("unknown_switch", message).with_hint("it is \"true\" or \"false\"")
+    })
+}
+
 /// What the pod itself says; its label, even an empty one, stands before its annotation.
 enum Switch {
     On,
@@ -182,6 +195,15 @@ mod tests {
         ] {
             assert_eq!(word(config, Rules::Admission, &pod), expected, "{config}: {pod}");
         }
+    }
+
+    #[test]
+    fn a_switch_that_means_nothing_is_told() {
+        let labelled = |value: &str| json!({"metadata": {"labels": {INJECT: value}}});
+        assert_eq!(unknown_switch(&labelled("true")), None);
+        assert_eq!(unknown_switch(&json!({"metadata": {}})), None);
+        let reason = unknown_switch(&labelled("False")).unwrap();
+        assert!(reason.to_string().contains("\"False\", which decides nothing"), "{reason}");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::change::{Change, Draft};
-use crate::decision::{Decision, Rules, decide};
+use crate::decision::{Decision, Rules, decide, unknown_switch};
 use crate::earlier::{self, Earlier};
 use crate::merge::{MergeError, merge};
 use crate::overlay::identity::Identity;
@@ -138,7 +138,8 @@ fn inject_into(
     prometheus::merge(&mut draft, context)
         .map_err(|error| InjectError::Annotations(vec![error]))?;
     prometheus::secure_port(&mut draft);
-    let warnings = probes::rewrite(&mut draft, context, earlier.is_some());
+    let mut warnings: Vec<_> = unknown_switch(target.pod).into_iter().collect();
+    warnings.extend(probes::rewrite(&mut draft, context, earlier.is_some()));
     metadata::apply(
         &mut draft,
         path_env::network(&variables),

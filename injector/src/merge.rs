@@ -333,8 +333,8 @@ fn replace(original: &mut Vec<Value>, patch: Vec<Value>) -> Change {
     }
 }
 
-/// What an overlay adds has no nulls and no directives in it.
-fn without_nulls(value: Value) -> Value {
+/// The value as an overlay adds it: without nulls and without directives.
+pub fn without_nulls(value: Value) -> Value {
     match value {
         Value::Object(members) => Value::Object(
             members

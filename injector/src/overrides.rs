@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::change::{Change, Draft};
 use crate::earlier::{Earlier, Overrides};
-use crate::merge::{MergeError, merge_list};
+use crate::merge::{MergeError, merge_list, without_nulls};
 use crate::overlay::{Context, PROXY};
 use crate::postprocess::{CONTAINERS, INIT_CONTAINERS, find, find_proxy, in_container};
 use crate::settings::annotations::key;
@@ -36,6 +36,8 @@ pub fn reapply(
             if name == PROXY && context.settings.process.openshift {
                 drop_assigned_user(&mut own, original);
             }
+            // A null says nothing here; in a merge it would remove what was injected.
+            own = without_nulls(own);
             let over = own.clone();
             draft.edit(|pod| {
                 let change = merge_list(list, &mut pod["spec"][list], vec![over])?;

@@ -75,6 +75,17 @@ proptest! {
     }
 }
 
+/// A null in the user's own proxy takes nothing away from the injected one.
+#[test]
+fn null_in_the_users_proxy_says_nothing() {
+    let pod = json!({"metadata": {}, "spec": {"containers": [{"name": "app"},
+        {"name": "istio-proxy", "image": "auto", "env": null, "args": null}]}});
+    let injection = injected(&pod, true).unwrap();
+    let proxy = by_name(&injection.pod).into_iter().find(|c| c["name"] == "istio-proxy").unwrap();
+    assert_eq!(proxy["args"][0], "proxy");
+    assert!(proxy["env"].as_array().is_some_and(|env| env.len() > 10));
+}
+
 /// A large pod costs what it weighs: the patch does not repeat what is not injection's.
 #[test]
 fn five_thousand_variables_are_not_in_the_patch() {

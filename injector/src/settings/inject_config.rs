@@ -43,6 +43,11 @@ impl InjectConfig {
                 serde_json::from_value(Value::Object(document)).map_err(|error| error.to_string())
             }
             Err(error) if looks_like_configuration(text) => Err(error.to_string()),
+            Ok(document) if !looks_like_template(&document, text) => Err(format!(
+                "it has none of the keys of a configuration ({}), and as a template it has neither \
+                 metadata nor spec",
+                KEYS.join(", ")
+            )),
             Ok(_) | Err(_) => Ok(Self {
                 templates: BTreeMap::from([(SIDECAR.to_owned(), text.to_owned())]),
                 ..Self::default()
@@ -96,6 +101,11 @@ fn looks_like_configuration(text: &str) -> bool {
         .any(|line| line.split_once(':').is_some_and(|(key, _)| KEYS.contains(&key.trim_end())))
 }
 
+/// A bare template says something about a pod, or has an action that may.
+fn looks_like_template(document: &Value, text: &str) -> bool {
+    text.contains("{{") || ["metadata", "spec"].iter().any(|key| document.get(*key).is_some())
+}
+
 const KEYS: [&str; 8] = [
     "policy",
     "defaultTemplates",
@@ -126,6 +136,14 @@ mod tests {
         for text in ["spec:\n  containers: []\n", "{{ define `x` }}\nmetadata:\n{{ end }}"] {
             let config = InjectConfig::parse(text).unwrap();
             assert_eq!(config.templates["sidecar"], text);
+        }
+    }
+
+    #[test]
+    fn a_misspelt_configuration_is_not_taken_for_a_template() {
+        for text in ["polcy: enabled\n", "", "# nothing\n", "just words", "[]"] {
+            let error = InjectConfig::parse(text).unwrap_err();
+            assert!(error.contains("none of the keys of a configuration (policy, "), "{error}");
         }
     }
 
