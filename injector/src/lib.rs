@@ -11,6 +11,7 @@ pub mod earlier;
 pub mod inject;
 pub mod manifest;
 pub mod merge;
+pub mod native_sidecars;
 pub mod overlay;
 pub mod overrides;
 pub mod patch;

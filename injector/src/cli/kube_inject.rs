@@ -5,12 +5,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use super::{Failure, Streams, output};
 use crate::decision::Rules;
 use crate::inject::{Injection, Outcome, Target, inject};
 use crate::manifest::{self, Manifest, PodTemplate};
+use crate::native_sidecars::NativeSidecars;
 use crate::reason::Reason;
 use crate::settings::{Document, Documents, Process, Settings};
 
@@ -69,14 +70,6 @@ pub(super) struct KubeInject {
     platform: String,
 }
 
-/// Whether the proxy becomes a native sidecar.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
-enum NativeSidecars {
-    Auto,
-    False,
-    True,
-}
-
 impl KubeInject {
     /// Reads, injects, and writes only when all went well.
     pub(super) fn run(&self, namespace: &str, streams: &mut Streams<'_>) -> Result<(), Failure> {
@@ -120,7 +113,7 @@ impl KubeInject {
         };
         let process = Process {
             revision: self.revision.clone(),
-            native_sidecars: self.native_sidecars != NativeSidecars::False,
+            native_sidecars: self.native_sidecars.by_default(),
             compliance_policy: self.compliance_policy.clone(),
             openshift: self.platform == "openshift",
         };

@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::BoolishValueParser;
-use clap::{ArgAction, Parser, ValueEnum};
+use clap::{ArgAction, Parser};
 
 use super::duration;
 use super::log::Levels;
 use super::names;
+use crate::native_sidecars::NativeSidecars;
 
 /// Adds sidecars to pods: a mutating admission webhook with Istio's configuration and interface.
 ///
@@ -184,17 +185,6 @@ pub struct LogArgs {
           default_value = "false", default_missing_value = "true",
           value_parser = BoolishValueParser::new(), action = ArgAction::Set)]
     pub as_json: bool,
-}
-
-/// Whether the proxy becomes a native sidecar.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
-pub enum NativeSidecars {
-    /// As the cluster allows, which is always.
-    Auto,
-    /// Always.
-    True,
-    /// Never.
-    False,
 }
 
 /// Parses `ADDRESS:PORT`, or `:PORT` for all addresses of both families.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use webhook_certs::cluster;
 use webhook_certs::files::CertificateFiles;
 
-use super::args::{Args, NativeSidecars};
+use super::args::Args;
 use super::limits::Limits;
 use super::reload::config_maps::ConfigMaps;
 use super::reload::files::Files;
@@ -90,7 +90,7 @@ pub enum OptionsError {
 pub(super) fn process(args: &Args) -> Process {
     Process {
         revision: args.revision.clone(),
-        native_sidecars: args.configuration.native_sidecars != NativeSidecars::False,
+        native_sidecars: args.configuration.native_sidecars.by_default(),
         compliance_policy: args.configuration.compliance_policy.clone(),
         ..Process::default()
     }
