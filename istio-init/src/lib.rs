@@ -14,6 +14,7 @@ pub mod family;
 pub mod flag;
 pub mod interface;
 pub mod kernel;
+pub mod mark;
 pub mod owner;
 pub mod plan;
 pub mod port;

@@ -84,7 +84,7 @@ fn check(plan: &Plan) {
             let depth = |chain: Chain| match chain {
                 Chain::Prerouting | Chain::Output => 0,
                 Chain::Inbound | Chain::Outbound => 1,
-                Chain::Redirect | Chain::InRedirect => 2,
+                _ => 2,
             };
             assert!(depth(target) > depth(rule.chain));
         }

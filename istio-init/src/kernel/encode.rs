@@ -9,7 +9,8 @@ use super::nf_tables::{EXPRESSION_DATA, EXPRESSION_NAME};
 use crate::cidr::Cidr;
 use crate::family::Family;
 use crate::interface::InterfaceName;
-use crate::plan::{Field, Match, Protocol, Rule, Verdict};
+use crate::mark::Mark;
+use crate::plan::{ConnectionState, Field, Match, Protocol, Rule, Verdict, Zone};
 use crate::port::PortRange;
 
 /// Appends the rule's expressions: its matches, a counter, its verdict.
@@ -35,26 +36,51 @@ impl Expressions<'_, '_> {
         match &condition.field {
             Field::Family(family) => self.family(operator, *family),
             Field::Protocol(protocol) => self.protocol(operator, *protocol),
+            Field::SourcePort(protocol, ports) => {
+                self.protocol(EQUAL, *protocol);
+                self.payload(TRANSPORT_HEADER, SOURCE_PORT, 2);
+                self.ports(operator, *ports.first());
+            }
             Field::DestinationPort(protocol, ports) => {
                 self.protocol(EQUAL, *protocol);
                 self.payload(TRANSPORT_HEADER, DESTINATION_PORT, 2);
-                self.ports(operator, *ports);
+                self.ports(operator, *ports.first());
             }
-            Field::Source(range) => self.address(operator, *range, |offsets| offsets.source),
-            Field::Destination(range) => {
-                self.address(operator, *range, |offsets| offsets.destination);
+            Field::Source(ranges) => self.address(operator, *ranges.first(), |side| side.source),
+            Field::Destination(ranges) => {
+                self.address(operator, *ranges.first(), |side| side.destination);
             }
             Field::InInterface(name) => self.interface(META_IN_NAME, operator, name),
             Field::OutInterface(name) => self.interface(META_OUT_NAME, operator, name),
-            Field::OwnerUid(uid) => {
+            Field::OwnerUid(uids) => {
                 self.meta(META_SOCKET_UID);
-                self.compare(operator, &uid.get().to_ne_bytes());
+                self.compare(operator, &uids.first().first().get().to_ne_bytes());
             }
-            Field::OwnerGid(gid) => {
+            Field::OwnerGid(gids) => {
                 self.meta(META_SOCKET_GID);
-                self.compare(operator, &gid.get().to_ne_bytes());
+                self.compare(operator, &gids.first().get().to_ne_bytes());
             }
+            Field::PacketMark(mark) => {
+                self.meta(META_MARK);
+                self.compare(operator, &mark.get().to_ne_bytes());
+            }
+            Field::ConnectionMark(mark) => {
+                self.connection(CONNECTION_MARK);
+                self.compare(operator, &mark.get().to_ne_bytes());
+            }
+            Field::Connection(state) => self.connection_state(*state, condition.negated),
         }
+    }
+
+    /// The state is a set of bits, of which one must be among those that are asked for.
+    fn connection_state(&mut self, state: ConnectionState, negated: bool) {
+        let bits = match state {
+            ConnectionState::Begun => STATE_ESTABLISHED | STATE_RELATED,
+            ConnectionState::Invalid => STATE_INVALID,
+        };
+        self.connection(CONNECTION_STATE);
+        self.mask(&bits.to_ne_bytes());
+        self.compare(if negated { EQUAL } else { NOT_EQUAL }, &[0; 4]);
     }
 
     fn family(&mut self, operator: u32, family: Family) {
@@ -106,15 +132,7 @@ impl Expressions<'_, '_> {
         let bits = family.address_bits();
         self.payload(NETWORK_HEADER, side(offsets), u32::from(bits) / 8);
         if range.length() < bits {
-            let mask = range.mask();
-            self.add("bitwise", |bitwise| {
-                bitwise.number(BITWISE_SOURCE, REGISTER);
-                bitwise.number(BITWISE_TARGET, REGISTER);
-                bitwise.number(BITWISE_LENGTH, u32::from(bits) / 8);
-                bitwise.number(BITWISE_OPERATION, MASK_AND_XOR);
-                bitwise.nested(BITWISE_MASK, |data| data.bytes(VALUE, &mask));
-                bitwise.nested(BITWISE_XOR, |data| data.bytes(VALUE, &vec![0; mask.len()]));
-            });
+            self.mask(&range.mask());
         }
         self.compare(operator, &range.network());
     }
@@ -131,11 +149,9 @@ impl Expressions<'_, '_> {
 
     fn verdict(&mut self, verdict: Verdict) {
         match verdict {
-            Verdict::Return => self.immediate(VERDICT_REGISTER, |data| {
-                data.nested(VERDICT, |verdict| {
-                    verdict.bytes(CODE, &RETURN.to_be_bytes());
-                });
-            }),
+            Verdict::Return => self.final_verdict(RETURN),
+            Verdict::Accept => self.final_verdict(ACCEPT),
+            Verdict::Drop => self.final_verdict(DROP),
             Verdict::Jump(chain) => self.immediate(VERDICT_REGISTER, |data| {
                 data.nested(VERDICT, |verdict| {
                     verdict.bytes(CODE, &JUMP.to_be_bytes());
@@ -152,7 +168,78 @@ impl Expressions<'_, '_> {
                     redir.number(REDIR_FLAGS, REDIR_TO_PORT);
                 });
             }
+            Verdict::DeliverTo(port, mark) => {
+                self.immediate(REGISTER, |data| {
+                    data.bytes(VALUE, &port.get().to_be_bytes());
+                });
+                self.add("tproxy", |tproxy| {
+                    tproxy.number(TPROXY_FAMILY, ANY_FAMILY);
+                    tproxy.number(TPROXY_PORT, REGISTER);
+                });
+                self.set_packet_mark(mark);
+                self.final_verdict(ACCEPT);
+            }
+            Verdict::SetPacketMark(mark) => self.set_packet_mark(mark),
+            Verdict::SaveMark => {
+                self.meta(META_MARK);
+                self.set_connection(CONNECTION_MARK);
+            }
+            Verdict::RestoreMark => {
+                self.connection(CONNECTION_MARK);
+                self.set_meta(META_MARK);
+            }
+            Verdict::TrackIn(zone) => self.track_in(zone),
         }
+    }
+
+    fn final_verdict(&mut self, code: i32) {
+        self.immediate(VERDICT_REGISTER, |data| {
+            data.nested(VERDICT, |verdict| verdict.bytes(CODE, &code.to_be_bytes()));
+        });
+    }
+
+    fn set_packet_mark(&mut self, mark: Mark) {
+        self.immediate(REGISTER, |data| data.bytes(VALUE, &mark.get().to_ne_bytes()));
+        self.set_meta(META_MARK);
+    }
+
+    fn track_in(&mut self, zone: Zone) {
+        self.immediate(REGISTER, |data| data.bytes(VALUE, &zone.number().to_ne_bytes()));
+        self.set_connection(CONNECTION_ZONE);
+    }
+
+    /// Keeps these bits of the register alone.
+    fn mask(&mut self, mask: &[u8]) {
+        let length = u32::try_from(mask.len()).unwrap_or(u32::MAX);
+        self.add("bitwise", |bitwise| {
+            bitwise.number(BITWISE_SOURCE, REGISTER);
+            bitwise.number(BITWISE_TARGET, REGISTER);
+            bitwise.number(BITWISE_LENGTH, length);
+            bitwise.number(BITWISE_OPERATION, MASK_AND_XOR);
+            bitwise.nested(BITWISE_MASK, |data| data.bytes(VALUE, mask));
+            bitwise.nested(BITWISE_XOR, |data| data.bytes(VALUE, &vec![0; mask.len()]));
+        });
+    }
+
+    fn set_meta(&mut self, key: u32) {
+        self.add("meta", |meta| {
+            meta.number(META_KEY, key);
+            meta.number(META_SOURCE, REGISTER);
+        });
+    }
+
+    fn connection(&mut self, key: u32) {
+        self.add("ct", |ct| {
+            ct.number(CONNECTION_KEY, key);
+            ct.number(CONNECTION_TARGET, REGISTER);
+        });
+    }
+
+    fn set_connection(&mut self, key: u32) {
+        self.add("ct", |ct| {
+            ct.number(CONNECTION_KEY, key);
+            ct.number(CONNECTION_SOURCE, REGISTER);
+        });
     }
 
     fn meta(&mut self, key: u32) {
@@ -211,6 +298,8 @@ const CODE: u16 = 1;
 const CODE_CHAIN: u16 = 2;
 const RETURN: i32 = -5;
 const JUMP: i32 = -3;
+const DROP: i32 = 0;
+const ACCEPT: i32 = 1;
 
 // NFT_REG_…: one register of 16 bytes is enough, and the one for verdicts.
 const REGISTER: u32 = 1;
@@ -219,6 +308,8 @@ const VERDICT_REGISTER: u32 = 0;
 // NFTA_META_… and NFT_META_….
 const META_TARGET: u16 = 1;
 const META_KEY: u16 = 2;
+const META_SOURCE: u16 = 3;
+const META_MARK: u32 = 3;
 const META_IN_NAME: u32 = 6;
 const META_OUT_NAME: u32 = 7;
 const META_SOCKET_UID: u32 = 10;
@@ -234,7 +325,25 @@ const PAYLOAD_OFFSET: u16 = 3;
 const PAYLOAD_LENGTH: u16 = 4;
 const NETWORK_HEADER: u32 = 1;
 const TRANSPORT_HEADER: u32 = 2;
+const SOURCE_PORT: u32 = 0;
 const DESTINATION_PORT: u32 = 2;
+
+// NFTA_CT_…, NFT_CT_… and the bits of a connection's state.
+const CONNECTION_TARGET: u16 = 1;
+const CONNECTION_KEY: u16 = 2;
+const CONNECTION_SOURCE: u16 = 4;
+const CONNECTION_STATE: u32 = 0;
+const CONNECTION_MARK: u32 = 3;
+const CONNECTION_ZONE: u32 = 17;
+const STATE_INVALID: u32 = 1;
+const STATE_ESTABLISHED: u32 = 2;
+const STATE_RELATED: u32 = 4;
+
+// NFTA_TPROXY_….
+const TPROXY_FAMILY: u16 = 1;
+const TPROXY_PORT: u16 = 3;
+/// `NFPROTO_UNSPEC`: the packet's own.
+const ANY_FAMILY: u32 = 0;
 
 // NFTA_CMP_… and NFTA_RANGE_…, whose operators have the same numbers.
 const COMPARE_REGISTER: u16 = 1;

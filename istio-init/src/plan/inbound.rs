@@ -1,7 +1,7 @@
 //! Rules for connections to this pod.
 
-use super::captured_families;
 use super::rule::{Chain, Field, Match, Origin, Protocol, Rule, Table, Verdict};
+use super::{AnyOf, captured_families};
 use crate::config::{Config, Inbound};
 use crate::flag::Flag;
 use crate::port::PortRange;
@@ -47,5 +47,5 @@ fn tcp() -> Match {
 }
 
 fn tcp_to(ports: impl Into<PortRange>) -> Match {
-    Match::is(Field::DestinationPort(Protocol::Tcp, ports.into()))
+    Match::is(Field::DestinationPort(Protocol::Tcp, AnyOf::one(ports)))
 }

@@ -3,11 +3,17 @@
 //! [`plan`] is the only place that knows which rules a configuration needs, and why. Whoever
 //! installs, prints or explains rules takes the [`Plan`].
 
+mod any_of;
 mod inbound;
+mod local_delivery;
 mod outbound;
 mod rule;
 
-pub use rule::{Base, Chain, Field, Hook, Match, Origin, Protocol, Rule, Table, Verdict};
+pub use any_of::AnyOf;
+pub use local_delivery::LocalDelivery;
+pub use rule::{
+    Base, Chain, ConnectionState, Field, Hook, Match, Origin, Protocol, Rule, Table, Verdict, Zone,
+};
 
 use crate::config::Config;
 use crate::flag::Flag;
@@ -22,6 +28,8 @@ pub struct Plan {
     /// Whether the loopback interface needs the address `::6`, the proxy's IPv6 source towards
     /// the application.
     pub passthrough_address: bool,
+    /// How packets with a mark are routed, where rules set one for that.
+    pub local_delivery: Option<LocalDelivery>,
 }
 
 impl Plan {
@@ -46,7 +54,7 @@ pub fn plan(config: &Config) -> Plan {
     let mut rules = excluded_interfaces(config);
     inbound::rules(config, &mut rules);
     outbound::rules(config, &mut rules);
-    Plan { rules, passthrough_address: config.ipv6 }
+    Plan { rules, passthrough_address: config.ipv6, local_delivery: None }
 }
 
 /// What these interfaces carry is left alone in both directions, before anything else is asked.

@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 
-use super::captured_families;
 use super::rule::{Chain, Field, Match, Origin, Protocol, Rule, Table, Verdict};
+use super::{AnyOf, captured_families};
 use crate::cidr::Cidr;
 use crate::config::{Config, Outbound, OwnerGroups};
 use crate::flag::Flag;
@@ -40,7 +40,7 @@ impl OutboundChain<'_> {
     fn excluded_ports(&mut self) {
         for ports in &self.config.excluded_outbound_ports {
             for protocol in [Protocol::Tcp, Protocol::Udp] {
-                let to_port = Match::is(Field::DestinationPort(protocol, *ports));
+                let to_port = Match::is(Field::DestinationPort(protocol, AnyOf::one(*ports)));
                 let origin = Origin::Flag(Flag::LocalOutboundPortsExclude);
                 self.add(vec![to_port], Verdict::Return, origin);
             }
@@ -50,7 +50,7 @@ impl OutboundChain<'_> {
     /// The proxy calls the application from an address of its own, whoever it runs as.
     fn proxy_to_application(&mut self) {
         for source in self.config.passthrough_sources() {
-            let matches = vec![over_loopback(), Match::is(Field::Source(source))];
+            let matches = vec![over_loopback(), Match::is(Field::Source(AnyOf::one(source)))];
             self.add(matches, Verdict::Return, Origin::Loopback);
         }
     }
@@ -64,9 +64,20 @@ impl OutboundChain<'_> {
     /// owner, and lets several users stand side by side. It also decides for the groups, unless
     /// loopback is captured: in Istio, too, no packet reaches what they have besides.
     fn proxy(&mut self) {
-        let users = self.config.proxy_uids.iter().copied().map(Field::OwnerUid).collect::<Vec<_>>();
-        let groups =
-            self.config.proxy_gids.iter().copied().map(Field::OwnerGid).collect::<Vec<_>>();
+        let users = self
+            .config
+            .proxy_uids
+            .iter()
+            .copied()
+            .map(|uid| Field::OwnerUid(AnyOf::one(uid)))
+            .collect::<Vec<_>>();
+        let groups = self
+            .config
+            .proxy_gids
+            .iter()
+            .copied()
+            .map(|gid| Field::OwnerGid(AnyOf::one(gid)))
+            .collect::<Vec<_>>();
         let captures_loopback = captures_loopback(&self.config.outbound);
         self.calls_to_own_pod(&users, Flag::ProxyUid);
         if !captures_loopback {
@@ -84,7 +95,7 @@ impl OutboundChain<'_> {
             for loopback in self.config.loopbacks() {
                 let matches = vec![
                     over_loopback(),
-                    Match::is_not(Field::Destination(loopback)),
+                    Match::is_not(Field::Destination(AnyOf::one(loopback))),
                     Match::is_not(tcp_to(self.config.tunnel_port)),
                     Match::is(owner.clone()),
                 ];
@@ -103,14 +114,16 @@ impl OutboundChain<'_> {
         match &self.config.owner_groups {
             OwnerGroups::AllBut(excluded) => {
                 for group in excluded {
-                    let owner = Match::is(Field::OwnerGid(*group));
+                    let owner = Match::is(Field::OwnerGid(AnyOf::one(*group)));
                     let origin = Origin::Variable(Variable::OwnerGroupsExclude);
                     self.add(vec![owner], Verdict::Return, origin);
                 }
             }
             OwnerGroups::Only(included) => {
-                let others =
-                    included.iter().map(|group| Match::is_not(Field::OwnerGid(*group))).collect();
+                let others = included
+                    .iter()
+                    .map(|group| Match::is_not(Field::OwnerGid(AnyOf::one(*group))))
+                    .collect();
                 self.add(others, Verdict::Return, Origin::Variable(Variable::OwnerGroups));
             }
         }
@@ -118,7 +131,7 @@ impl OutboundChain<'_> {
 
     fn loopback(&mut self) {
         for loopback in self.config.loopbacks() {
-            let matches = vec![Match::is(Field::Destination(loopback))];
+            let matches = vec![Match::is(Field::Destination(AnyOf::one(loopback)))];
             self.add(matches, Verdict::Return, Origin::Loopback);
         }
     }
@@ -150,7 +163,7 @@ impl OutboundChain<'_> {
     /// Ranges of families that are not captured are left out: no packet of theirs comes here.
     fn to_ranges(&self, ranges: &[Cidr]) -> Vec<Vec<Match>> {
         let captured = |range: &&Cidr| self.config.families().contains(&range.family());
-        let matches = |range: &Cidr| vec![Match::is(Field::Destination(*range))];
+        let matches = |range: &Cidr| vec![Match::is(Field::Destination(AnyOf::one(*range)))];
         ranges.iter().filter(captured).map(matches).collect()
     }
 
@@ -176,5 +189,5 @@ fn over_loopback() -> Match {
 }
 
 fn tcp_to(ports: impl Into<PortRange>) -> Field {
-    Field::DestinationPort(Protocol::Tcp, ports.into())
+    Field::DestinationPort(Protocol::Tcp, AnyOf::one(ports))
 }

@@ -4,7 +4,9 @@ use std::fmt::Write as _;
 
 use crate::family::Family;
 use crate::interface::InterfaceName;
-use crate::plan::{Chain, Field, Hook, Match, Plan, Protocol, Rule, Table, Verdict};
+use crate::plan::{
+    Chain, ConnectionState, Field, Hook, LocalDelivery, Match, Plan, Protocol, Rule, Table, Verdict,
+};
 
 /// The script that replaces whatever an earlier run installed by the plan, in one transaction.
 pub fn script(plan: &Plan) -> String {
@@ -17,6 +19,7 @@ pub fn script(plan: &Plan) -> String {
     if plan.passthrough_address {
         lines.push("# besides: ip -6 address add ::6/128 dev lo nodad".to_owned());
     }
+    lines.extend(plan.local_delivery.iter().flat_map(local_delivery));
     joined(lines)
 }
 
@@ -58,21 +61,54 @@ fn add_chain(table: Table, chain: Chain) -> String {
     format!("{name} {{ type {} hook {hook} priority {} ; }}", base.kind, base.priority)
 }
 
+/// nft cannot route; `ip` says the same.
+fn local_delivery(delivery: &LocalDelivery) -> Vec<String> {
+    let LocalDelivery { mark, table, families } = delivery;
+    let (priority, protocol) = (LocalDelivery::PRIORITY, LocalDelivery::PROTOCOL);
+    let commands = |family: &Family| {
+        let family = match family {
+            Family::V4 => "-4",
+            Family::V6 => "-6",
+        };
+        [
+            format!(
+                "# besides: ip {family} route add local default dev lo table {table} protocol {protocol}"
+            ),
+            format!(
+                "# besides: ip {family} rule add fwmark {mark} lookup {table} \
+                 priority {priority} protocol {protocol}"
+            ),
+        ]
+    };
+    families.iter().flat_map(commands).collect()
+}
+
 fn condition_text(condition: &Match) -> String {
     let not = if condition.negated { "!= " } else { "" };
     match &condition.field {
         Field::Family(Family::V4) => format!("meta nfproto {not}ipv4"),
         Field::Family(Family::V6) => format!("meta nfproto {not}ipv6"),
         Field::Protocol(protocol) => format!("meta l4proto {not}{}", protocol_text(*protocol)),
+        Field::SourcePort(protocol, ports) => {
+            format!("{} sport {not}{ports}", protocol_text(*protocol))
+        }
         Field::DestinationPort(protocol, ports) => {
             format!("{} dport {not}{ports}", protocol_text(*protocol))
         }
-        Field::Source(range) => format!("{} saddr {not}{range}", address_text(range.family())),
-        Field::Destination(range) => format!("{} daddr {not}{range}", address_text(range.family())),
+        Field::Source(ranges) => {
+            format!("{} saddr {not}{ranges}", address_text(ranges.first().family()))
+        }
+        Field::Destination(ranges) => {
+            format!("{} daddr {not}{ranges}", address_text(ranges.first().family()))
+        }
         Field::InInterface(name) => format!("iifname {not}\"{}\"", interface_text(name)),
         Field::OutInterface(name) => format!("oifname {not}\"{}\"", interface_text(name)),
-        Field::OwnerUid(uid) => format!("meta skuid {not}{uid}"),
-        Field::OwnerGid(gid) => format!("meta skgid {not}{gid}"),
+        Field::OwnerUid(uids) => format!("meta skuid {not}{uids}"),
+        Field::OwnerGid(gids) => format!("meta skgid {not}{gids}"),
+        Field::PacketMark(mark) => format!("meta mark {not}{mark}"),
+        Field::ConnectionMark(mark) => format!("ct mark {not}{mark}"),
+        Field::Connection(ConnectionState::Begun) => format!("ct state {not}established,related"),
+        Field::Connection(ConnectionState::Invalid) => format!("ct state {not}invalid"),
     }
 }
 
@@ -81,6 +117,15 @@ fn verdict_text(verdict: Verdict) -> String {
         Verdict::Return => "return".to_owned(),
         Verdict::Jump(chain) => format!("jump {}", chain.name()),
         Verdict::RedirectTo(port) => format!("redirect to :{port}"),
+        Verdict::Accept => "accept".to_owned(),
+        Verdict::Drop => "drop".to_owned(),
+        Verdict::DeliverTo(port, mark) => {
+            format!("tproxy to :{port} meta mark set {mark} accept")
+        }
+        Verdict::SetPacketMark(mark) => format!("meta mark set {mark}"),
+        Verdict::SaveMark => "ct mark set meta mark".to_owned(),
+        Verdict::RestoreMark => "meta mark set ct mark".to_owned(),
+        Verdict::TrackIn(zone) => format!("ct zone set {}", zone.number()),
     }
 }
 
