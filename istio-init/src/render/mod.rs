@@ -1,3 +1,6 @@
 //! A plan as text.
 
+pub mod explanation;
+pub mod json;
 pub mod nft;
+pub mod table;

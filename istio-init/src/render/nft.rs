@@ -83,7 +83,8 @@ fn local_delivery(delivery: &LocalDelivery) -> Vec<String> {
     families.iter().flat_map(commands).collect()
 }
 
-fn condition_text(condition: &Match) -> String {
+/// What a condition says, as nft writes it.
+pub fn condition_text(condition: &Match) -> String {
     let not = if condition.negated { "!= " } else { "" };
     match &condition.field {
         Field::Family(Family::V4) => format!("meta nfproto {not}ipv4"),
@@ -112,7 +113,8 @@ fn condition_text(condition: &Match) -> String {
     }
 }
 
-fn verdict_text(verdict: Verdict) -> String {
+/// What a verdict says, as nft writes it.
+pub fn verdict_text(verdict: Verdict) -> String {
     match verdict {
         Verdict::Return => "return".to_owned(),
         Verdict::Jump(chain) => format!("jump {}", chain.name()),

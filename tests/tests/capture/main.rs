@@ -10,6 +10,8 @@ mod istio;
 mod pod;
 mod settings;
 
+mod ask_explain;
+
 mod differential;
 mod flags;
 mod lifecycle;

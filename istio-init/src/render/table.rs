@@ -1,0 +1,61 @@
+//! A plan as a table for people: a rule a line, in the order of their application.
+
+use super::json::table_name;
+use super::nft;
+use crate::plan::{LocalDelivery, Plan, Rule};
+
+/// The table, with a line of titles.
+pub fn plan(plan: &Plan) -> String {
+    let titles = ["#", "table", "chain", "packets", "verdict", "from"].map(str::to_owned);
+    let numbered = (1..).zip(&plan.rules);
+    let rows = std::iter::once(titles).chain(numbered.map(|(number, rule)| row(number, rule)));
+    let mut text = aligned(&rows.collect::<Vec<_>>());
+    if plan.passthrough_address {
+        text.push_str("address ::6/128 on lo\n");
+    }
+    if let Some(LocalDelivery { mark, table, families }) = &plan.local_delivery {
+        for family in families {
+            let line =
+                format!("{family} packets with mark {mark}: to this pod, by table {table}\n");
+            text.push_str(&line);
+        }
+    }
+    text
+}
+
+/// What a rule matches, as nft writes it; `all` when it matches everything.
+pub fn conditions(rule: &Rule) -> String {
+    let texts: Vec<String> = rule.matches.iter().map(nft::condition_text).collect();
+    if texts.is_empty() { "all".to_owned() } else { texts.join(" ") }
+}
+
+/// Rows with their cells under one another.
+pub fn aligned<const N: usize>(rows: &[[String; N]]) -> String {
+    let widths: [usize; N] = std::array::from_fn(|column| {
+        rows.iter().map(|row| row[column].chars().count().min(WIDEST)).max().unwrap_or(0)
+    });
+    let mut text = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for (cell, width) in row.iter().zip(widths) {
+            line.push_str(&format!("{cell:width$}  "));
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+fn row(number: usize, rule: &Rule) -> [String; 6] {
+    [
+        number.to_string(),
+        table_name(rule.table).to_owned(),
+        rule.chain.name().to_owned(),
+        conditions(rule),
+        nft::verdict_text(rule.verdict),
+        rule.origin.to_string(),
+    ]
+}
+
+/// One long list must not push all other lines apart.
+const WIDEST: usize = 60;
