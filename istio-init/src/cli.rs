@@ -8,6 +8,8 @@ use std::process::ExitCode;
 use thiserror::Error;
 
 use crate::args::{Args, Environment};
+use crate::backend::{self, BackendError, Wish};
+use crate::complaint::Complaint;
 use crate::config::{Config, Invalid, Surroundings};
 use crate::flag::Flag;
 use crate::kernel;
@@ -57,6 +59,8 @@ enum Failure {
     Invalid(#[from] Invalid),
     #[error(transparent)]
     Kernel(#[from] kernel::KernelError),
+    #[error(transparent)]
+    Backend(#[from] BackendError),
     #[error("cannot write to stdout: {0}")]
     Output(io::Error),
 }
@@ -84,12 +88,28 @@ fn run(
         if dry_run {
             return print(&nft::removal_script());
         }
-        return Ok(kernel::clean_up()?);
+        return Ok(backend::clean_up()?);
     }
-    let (config, warnings) = Config::read(&args, &surroundings()?)?;
+    let (wish, config) = (Wish::read(&args), Config::read(&args, &surroundings()?));
+    let (wish, (config, warnings)) = both(wish, config)?;
     warn_of(&warnings);
     let plan = plan(&config);
-    if dry_run { print(&nft::script(&plan)) } else { Ok(kernel::apply(&plan)?) }
+    let backend = wish.choose().map_err(BackendError::from)?;
+    if dry_run { print(&backend.script(&plan)) } else { Ok(backend.apply(&plan)?) }
+}
+
+/// Both values, or all that is wrong with either.
+fn both<T, U>(
+    wish: Result<T, Vec<Complaint>>,
+    config: Result<U, Invalid>,
+) -> Result<(T, U), Invalid> {
+    match (wish, config) {
+        (Ok(wish), Ok(config)) => Ok((wish, config)),
+        (wish, config) => {
+            let rest = config.err().map(|invalid| invalid.0).unwrap_or_default();
+            Err(Invalid(wish.err().into_iter().flatten().chain(rest).collect()))
+        }
+    }
 }
 
 fn surroundings() -> Result<Surroundings, Failure> {

@@ -44,7 +44,7 @@ pub enum Flag {
     Reconcile,
     /// Istio: apply although the rules match, which changes nothing.
     ForceApply,
-    /// Istio: use nftables. It is what this program uses.
+    /// Use nftables.
     NativeNftables,
     /// Packet mark of TPROXY.
     InboundTproxyMark,
@@ -72,6 +72,8 @@ pub enum Flag {
     CniMode,
     /// Which iptables to run.
     ForceIptablesBinary,
+    /// By which means rules are installed. Not in Istio.
+    Backend,
     /// Istio's log levels.
     LogOutputLevel,
     /// Istio's log format.
@@ -186,7 +188,7 @@ pub const FLAGS: &[Spec] = &[
     row(Flag::CleanupOnly, ("cleanup-only", None), &["CLEANUP_ONLY"], "false", SWITCH, "Remove what an earlier run installed; needs no other flag"),
     row(Flag::Reconcile, ("reconcile", None), &["RECONCILE"], "false", IMPLIED, "Accepted: every run replaces rules that differ from the planned ones"),
     row(Flag::ForceApply, ("force-apply", None), &["FORCE_APPLY"], "false", IMPLIED, "Accepted: every run replaces rules that differ from the planned ones"),
-    row(Flag::NativeNftables, ("native-nftables", None), &["NATIVE_NFTABLES"], "false", IMPLIED, "Accepted: nftables is what this program uses"),
+    row(Flag::NativeNftables, ("native-nftables", None), &["NATIVE_NFTABLES"], "false", SWITCH, "Install the rules by nftables, as --backend nftables does"),
     row(Flag::InboundTproxyMark, ("istio-inbound-tproxy-mark", Some('t')), &["ISTIO_INBOUND_TPROXY_MARK"], "1337", LATER, "Not built yet: packet mark of TPROXY"),
     row(Flag::InboundTproxyRouteTable, ("istio-inbound-tproxy-route-table", Some('r')), &["ISTIO_INBOUND_TPROXY_ROUTE_TABLE"], "133", LATER, "Not built yet: routing table of TPROXY"),
     row(Flag::KubeVirtInterfaces, ("kube-virt-interfaces", Some('k')), &["KUBE_VIRT_INTERFACES"], "", LATER, "Not built yet: interfaces whose arriving traffic counts as outbound"),
@@ -199,7 +201,8 @@ pub const FLAGS: &[Spec] = &[
     row(Flag::DropInvalid, ("drop-invalid", None), &["DROP_INVALID", "INVALID_DROP"], "false", LATER_SWITCH, "Not built yet: drop invalid packets"),
     row(Flag::NetworkNamespace, ("network-namespace", None), &["NETWORK_NAMESPACE"], "", LATER, "Not built yet: used by Istio's CNI plugin"),
     row(Flag::CniMode, ("cni-mode", None), &["CNI_MODE"], "false", LATER_SWITCH, "Not built yet: run as part of a CNI plugin"),
-    row(Flag::ForceIptablesBinary, ("force-iptables-binary", None), &["FORCE_IPTABLES_BINARY"], "", LATER, "Not built yet: which iptables to run"),
+    row(Flag::ForceIptablesBinary, ("force-iptables-binary", None), &["FORCE_IPTABLES_BINARY"], "", TEXT, "Which iptables to run: legacy or nft"),
+    row(Flag::Backend, ("backend", None), &[], "auto", TEXT, "What installs the rules: iptables, nftables, or auto for iptables where one works"),
     row(Flag::LogOutputLevel, ("log_output_level", None), &[], "", LOG, "Accepted: Istio's log levels"),
     row(Flag::LogAsJson, ("log_as_json", None), &[], "false", (Kind::Bool, Support::Logging), "Accepted: Istio's log format"),
     row(Flag::LogTarget, ("log_target", None), &[], "", LOG, "Accepted: Istio's log destinations"),

@@ -6,6 +6,7 @@
 //! touch the machine.
 
 pub mod args;
+pub mod backend;
 pub mod cidr;
 pub mod cli;
 pub mod complaint;

@@ -1,12 +1,13 @@
 //! The kernel's side: installs a plan, removes it, and tells what the namespace has.
 //!
-//! Everything goes over netlink from this process; no other program is run. It takes
-//! `CAP_NET_ADMIN` in the user namespace that owns the network namespace, and nothing else.
+//! Everything but [`iptables`] goes over netlink from this process; no other program is run. It
+//! takes `CAP_NET_ADMIN` in the user namespace that owns the network namespace, and nothing else.
 
 mod address;
 mod comparison;
 mod encode;
 mod installed;
+pub mod iptables;
 mod message;
 mod nf_tables;
 mod socket;
@@ -66,28 +67,47 @@ pub enum KernelError {
     },
 }
 
-/// Replaces whatever an earlier run installed by the plan; changes nothing where it is the plan
-/// already.
+/// Replaces whatever an earlier run installed in our tables by the plan; changes nothing where it
+/// is the plan already.
 ///
 /// All tables and both families are one transaction: when this process is killed, or the kernel
 /// refuses a part, the rules are the old ones or the new ones.
 pub fn apply(plan: &Plan) -> Result<(), KernelError> {
-    // The address first: it does nothing without rules, while the rules need it.
+    with_surroundings(plan, || {
+        let socket = Socket::netfilter()?;
+        commit(&socket, |installed| {
+            let is_in_force = comparison::is_in_force(&socket, installed, plan)?;
+            Ok((!is_in_force).then(|| Transaction::replacing(installed, plan)))
+        })
+    })
+}
+
+/// Installs rules by whatever means, and beside them what they need: what does nothing without
+/// rules comes before them, and what no rule needs any more goes after them.
+pub fn with_surroundings<E: From<KernelError>>(
+    plan: &Plan,
+    install_rules: impl FnOnce() -> Result<(), E>,
+) -> Result<(), E> {
     if plan.passthrough_address {
         address::add_passthrough()?;
     }
-    let socket = Socket::netfilter()?;
-    commit(&socket, |installed| {
-        let is_in_force = comparison::is_in_force(&socket, installed, plan)?;
-        Ok((!is_in_force).then(|| Transaction::replacing(installed, plan)))
-    })?;
-    if plan.passthrough_address { Ok(()) } else { address::remove_passthrough() }
+    install_rules()?;
+    if !plan.passthrough_address {
+        address::remove_passthrough()?;
+    }
+    Ok(())
 }
 
-/// Removes whatever an earlier run installed, whatever its settings were.
+/// Removes whatever an earlier run installed, whatever its settings were, but for what iptables
+/// did.
 pub fn clean_up() -> Result<(), KernelError> {
-    commit(&Socket::netfilter()?, |installed| Ok(Some(Transaction::removing(installed))))?;
+    remove_tables()?;
     address::remove_passthrough()
+}
+
+/// Removes our tables, and nothing beside them.
+pub fn remove_tables() -> Result<(), KernelError> {
+    commit(&Socket::netfilter()?, |installed| Ok(Some(Transaction::removing(installed))))
 }
 
 /// Carries out what is decided from what is installed, as often as others get in between.
