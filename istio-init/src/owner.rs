@@ -33,6 +33,9 @@ impl Uid {
     /// The user that Istio's proxy runs as when nobody says otherwise.
     pub const PROXY: Self = Self(1337);
 
+    /// The administrator.
+    pub const ROOT: Self = Self(0);
+
     /// The number.
     pub fn get(self) -> u32 {
         self.0
@@ -40,6 +43,9 @@ impl Uid {
 }
 
 impl Gid {
+    /// The administrator's.
+    pub const ROOT: Self = Self(0);
+
     /// The number.
     pub fn get(self) -> u32 {
         self.0

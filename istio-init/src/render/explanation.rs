@@ -1,7 +1,7 @@
 //! A packet's way through a plan, in words and as JSON.
 
 use super::json::{self, table_name};
-use super::nft;
+use super::nft::{self, condition_text};
 use super::table::{aligned, conditions};
 use crate::explain::{Direction, Explanation, Fate, Packet};
 use crate::json::Json;
@@ -15,17 +15,15 @@ pub fn text(plan: &Plan, packet: &Packet, explanation: &Explanation) -> String {
         .iter()
         .map(|step| {
             let rule = &plan.rules[step.rule];
-            let (what, why) = match step.failed {
-                Some(failed) => {
-                    ("passes", format!("not {}", nft::condition_text(&rule.matches[failed])))
-                }
-                None => ("meets", conditions(rule)),
-            };
-            let verdict = nft::verdict_text(rule.verdict);
-            let effect =
-                if step.failed.is_none() { format!("-> {verdict}") } else { String::new() };
+            let number = step.rule + 1;
             let place = format!("{} {}", table_name(rule.table), rule.chain.name());
-            [format!("{what} {}", step.rule + 1), place, why, effect, rule.origin.to_string()]
+            let (what, why) = match step.failed {
+                Some(index) => {
+                    ("passes".to_owned(), format!("not {}", condition_text(&rule.matches[index])))
+                }
+                None => (nft::verdict_text(rule.verdict), conditions(rule)),
+            };
+            [number.to_string(), place, what, rule.origin.to_string(), why]
         })
         .collect();
     text.push_str(&aligned(&rows));
@@ -44,8 +42,7 @@ pub fn text(plan: &Plan, packet: &Packet, explanation: &Explanation) -> String {
 pub fn object(plan: &Plan, packet: &Packet, explanation: &Explanation) -> Json {
     let numbered = |index: usize| u64::try_from(index + 1).unwrap_or(u64::MAX);
     let steps = explanation.steps.iter().map(|step| {
-        let failed =
-            step.failed.map(|index| nft::condition_text(&plan.rules[step.rule].matches[index]));
+        let failed = step.failed.map(|index| condition_text(&plan.rules[step.rule].matches[index]));
         Json::Object(vec![
             ("rule", Json::Number(numbered(step.rule))),
             ("met", Json::Bool(step.failed.is_none())),

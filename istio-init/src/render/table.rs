@@ -6,7 +6,7 @@ use crate::plan::{LocalDelivery, Plan, Rule};
 
 /// The table, with a line of titles.
 pub fn plan(plan: &Plan) -> String {
-    let titles = ["#", "table", "chain", "packets", "verdict", "from"].map(str::to_owned);
+    let titles = ["#", "table", "chain", "verdict", "from", "packets"].map(str::to_owned);
     let numbered = (1..).zip(&plan.rules);
     let rows = std::iter::once(titles).chain(numbered.map(|(number, rule)| row(number, rule)));
     let mut text = aligned(&rows.collect::<Vec<_>>());
@@ -29,10 +29,10 @@ pub fn conditions(rule: &Rule) -> String {
     if texts.is_empty() { "all".to_owned() } else { texts.join(" ") }
 }
 
-/// Rows with their cells under one another.
+/// Rows with their cells under one another; what may be long belongs into the last.
 pub fn aligned<const N: usize>(rows: &[[String; N]]) -> String {
     let widths: [usize; N] = std::array::from_fn(|column| {
-        rows.iter().map(|row| row[column].chars().count().min(WIDEST)).max().unwrap_or(0)
+        rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0)
     });
     let mut text = String::new();
     for row in rows {
@@ -51,11 +51,8 @@ fn row(number: usize, rule: &Rule) -> [String; 6] {
         number.to_string(),
         table_name(rule.table).to_owned(),
         rule.chain.name().to_owned(),
-        conditions(rule),
         nft::verdict_text(rule.verdict),
         rule.origin.to_string(),
+        conditions(rule),
     ]
 }
-
-/// One long list must not push all other lines apart.
-const WIDEST: usize = 60;
