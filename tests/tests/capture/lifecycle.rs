@@ -17,7 +17,7 @@ use istio_init::plan::{Chain, Origin, Plan, Rule, Table, Verdict};
 use tempfile::TempDir;
 
 use crate::pod::{Addresses, Pod, address, istio_init};
-use crate::settings::Settings;
+use crate::settings::{SEARCH_PATH, Settings};
 
 #[test]
 fn a_second_run_changes_nothing() {
@@ -295,12 +295,12 @@ fn no_other_program_is_run() {
 }
 
 /// The program in a folder that holds nothing else, but for the libraries of a dynamic build.
-struct Alone {
+pub(crate) struct Alone {
     folder: TempDir,
 }
 
 impl Alone {
-    fn create() -> Self {
+    pub(crate) fn create() -> Self {
         let folder = TempDir::new().unwrap();
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let program = PathBuf::from(istio_init().get_program());
@@ -318,7 +318,12 @@ impl Alone {
 
     /// Runs it in the pod as an ordinary user with these capabilities, where no file system of
     /// the root can be written.
-    fn run_as_nobody(&self, pod: &Pod, capabilities: &str, settings: &Settings) -> Output {
+    pub(crate) fn run_as_nobody(
+        &self,
+        pod: &Pod,
+        capabilities: &str,
+        settings: &Settings,
+    ) -> Output {
         let script = "mount --make-rprivate / && mount -o remount,bind,ro / && \
                       ! touch /writable 2>/dev/null && exec setpriv \"$@\"";
         let mut unshare = Command::new("unshare");
@@ -349,7 +354,7 @@ fn ranges(count: u8) -> String {
 }
 
 /// Sleeping is too coarse to hit the moments of a run of a millisecond.
-fn spin(time: Duration) {
+pub(crate) fn spin(time: Duration) {
     let until = Instant::now() + time;
     while Instant::now() < until {
         std::hint::spin_loop();
@@ -361,4 +366,3 @@ fn text(bytes: &[u8]) -> String {
 }
 
 const KILLS: u32 = 150;
-const SEARCH_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";

@@ -14,5 +14,7 @@ mod ask_explain;
 
 mod differential;
 mod flags;
+mod iptables_lifecycle;
+mod iptables_rules;
 mod lifecycle;
 mod scripts;

@@ -9,6 +9,7 @@ pub(crate) struct Settings {
     variables: BTreeMap<&'static str, String>,
     pub(crate) dual_stack: bool,
     dry_run: bool,
+    iptables: Option<&'static str>,
 }
 
 impl Settings {
@@ -44,6 +45,11 @@ impl Settings {
         Self { dry_run: true, ..self }
     }
 
+    /// By this iptables, which has to be found, instead of nftables.
+    pub(crate) fn by_iptables(self, variant: &'static str) -> Self {
+        Self { iptables: Some(variant), ..self }.with_variable("PATH", SEARCH_PATH)
+    }
+
     /// The value of a flag, Istio's default where it is not set.
     pub(crate) fn flag(&self, flag: char) -> &str {
         let value = self.flags.get(&flag).map_or("", String::as_str);
@@ -67,6 +73,10 @@ impl Settings {
 
     pub(crate) fn command_line(&self) -> Vec<String> {
         let mut words = vec!["istio-iptables".to_owned()];
+        words.push(match self.iptables {
+            Some(variant) => format!("--force-iptables-binary={variant}"),
+            None => "--backend=nftables".to_owned(),
+        });
         for (flag, value) in &self.flags {
             words.extend([format!("-{flag}"), value.clone()]);
         }
@@ -83,3 +93,5 @@ impl Settings {
         &self.variables
     }
 }
+
+pub(crate) const SEARCH_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";

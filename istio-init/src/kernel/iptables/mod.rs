@@ -30,7 +30,7 @@ use tables::Tables;
 #[derive(Debug, Error)]
 pub enum IptablesError {
     /// The namespace's tables cannot be told.
-    #[error("cannot look up the tables of iptables: {0}")]
+    #[error("cannot look up the tables of iptables: {0}{hint}", hint = super::hint(*.0))]
     Tables(Errno),
     /// The one that the user names is not there.
     #[error(
@@ -113,12 +113,11 @@ pub fn choose(forced: Option<Variant>) -> Result<Option<Tools>, IptablesError> {
     }
     let tables = read_tables()?;
     let legacy = Tools::find(Variant::Legacy).filter(|_| tables::is_administrator());
-    if let Some(legacy) = legacy
-        && all_listings(legacy, &tables)?.iter().any(|(_, listing)| listing.has_rules())
-    {
-        return Ok(Some(legacy));
+    let nft = Tools::find(Variant::Nft).filter(|_| tables.answers);
+    match (legacy, nft) {
+        (Some(legacy), Some(_)) if has_rules(legacy, &tables)? => Ok(Some(legacy)),
+        (legacy, nft) => Ok(nft.or(legacy)),
     }
-    Ok(Tools::find(Variant::Nft).filter(|_| tables.answers).or(legacy))
 }
 
 /// Replaces what an earlier run installed with the same tools by the plan; changes nothing where
@@ -187,12 +186,15 @@ fn read_tables() -> Result<Tables, IptablesError> {
     Tables::read(&socket).map_err(IptablesError::Tables)
 }
 
-fn all_listings(tools: Tools, tables: &Tables) -> Result<Vec<(Family, Listing)>, IptablesError> {
-    let mut all = Vec::new();
+fn has_rules(tools: Tools, tables: &Tables) -> Result<bool, IptablesError> {
     for family in FAMILIES {
-        all.extend(listings(tools, family, tables)?.into_iter().map(|listing| (family, listing)));
+        for table in tables.of(tools.variant, family) {
+            if run::list(tools, family, table)?.has_rules() {
+                return Ok(true);
+            }
+        }
     }
-    Ok(all)
+    Ok(false)
 }
 
 fn listings(tools: Tools, family: Family, tables: &Tables) -> Result<Vec<Listing>, IptablesError> {

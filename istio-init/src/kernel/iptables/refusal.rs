@@ -16,8 +16,13 @@ pub(super) fn refusal(
     let index = number.and_then(|number| number.checked_sub(1));
     let line = index.and_then(|index| change.text.lines().nth(index));
     let rule = index.and_then(|index| change.rules.get(index)).and_then(Option::as_ref);
+    let table = || {
+        let lines = change.text.lines().take(number.unwrap_or_default());
+        lines.filter_map(|line| line.strip_prefix("* ")).last().unwrap_or_default()
+    };
     let step = match line {
-        Some("COMMIT") | None => String::new(),
+        None => String::new(),
+        Some("COMMIT") => format!(" the rules of the table {}", table()),
         Some(line) => format!(" `{line}`"),
     };
     let origin = rule.map(|rule| format!(" (from {})", rule.origin)).unwrap_or_default();
@@ -47,8 +52,18 @@ fn reason(stderr: &str) -> Option<String> {
             || line.ends_with("(nf_tables):")
             || line.ends_with("(legacy):"))
     };
-    let lines: Vec<&str> = stderr.lines().map(str::trim).filter(is_telling).collect();
+    let lines = stderr.lines().map(str::trim).filter(is_telling).map(without_name);
+    let lines: Vec<&str> = lines.collect();
     (!lines.is_empty()).then(|| lines.join("; "))
+}
+
+fn without_name(line: &str) -> &str {
+    match line.split_once(": ") {
+        Some((name, rest)) if name.starts_with("ip") && name.contains("tables") => {
+            without_name(rest)
+        }
+        _ => line,
+    }
 }
 
 fn hint(stderr: &str) -> Option<String> {
@@ -87,8 +102,9 @@ fn missing_extension(name: &str) -> String {
         "owner" => "the kernel has no match by owner (module xt_owner), by which the proxy's own \
                     traffic is told from the application's; load it on the node"
             .to_owned(),
-        "REDIRECT" => "the kernel has no redirection (module xt_REDIRECT); load it on the node"
-            .to_owned(),
+        "REDIRECT" => {
+            "the kernel has no redirection (module xt_REDIRECT); load it on the node".to_owned()
+        }
         other => format!("the kernel has no `{other}` (module xt_{other}); load it on the node"),
     }
 }
@@ -137,7 +153,29 @@ mod tests {
             ]
             .map(refused)
             .join("\n\n"),
-            @""
+            @r"
+        iptables-restore refuses `-A ISTIO_OUTPUT -m owner --uid-owner 1337 -j RETURN` (from --proxy-uid): Warning: Extension owner revision 0 not supported, missing kernel module?; line 3: RULE_APPEND failed (No such file or directory): rule in chain ISTIO_OUTPUT
+        hint: the kernel has no match by owner (module xt_owner), by which the proxy's own traffic is told from the application's; load it on the node
+
+        iptables-restore refuses `-A ISTIO_OUTPUT -m owner --uid-owner 1337 -j RETURN` (from --proxy-uid): Couldn't load match `owner':No such file or directory
+        hint: this image's iptables has no file libxt_owner.so
+
+        iptables-restore refuses `* nat`: unable to initialize table 'nat'
+        hint: the kernel lacks the table's module (iptable_nat or ip6table_nat for nat); load it on the node, or use --backend nftables
+
+        iptables-restore refuses `* nat`: line 1: TABLE_ADD failed (Operation not supported): table nat
+        hint: the kernel's nf_tables lacks NAT (module nft_chain_nat); load it on the node
+
+        iptables-restore refuses: Fatal: can't open lock file /run/xtables.lock: Permission denied
+        hint: iptables needs the capability NET_ADMIN; iptables-legacy needs user 0 and NET_RAW besides
+
+        iptables-restore refuses: Another app is currently holding the xtables lock. Perhaps you want to use the -w option?
+        hint: another program holds the lock of iptables-legacy; end it, or use --backend nftables, which needs no lock
+
+        iptables-restore refuses the rules of the table nat: line 4 failed
+
+        iptables-restore refuses: exit status: 1
+        "
         );
     }
 }

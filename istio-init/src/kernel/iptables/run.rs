@@ -23,9 +23,8 @@ pub(super) fn list(tools: Tools, family: Family, table: Table) -> Result<Listing
     let name = table_name(table);
     // Whether it lists is all that is asked of it; and it waits for the lock without an end.
     let iptables = IPTables { cmd: program, has_check: true, has_wait: true, is_numeric: false };
-    let listed = within(DEADLINE, move || {
-        iptables.list_table(name).map_err(|error| error.to_string())
-    });
+    let listed =
+        within(DEADLINE, move || iptables.list_table(name).map_err(|error| error.to_string()));
     let fault = |reason: String| IptablesError::List { program, table: name, reason };
     let lines = listed.ok_or(IptablesError::Stuck { program })?.map_err(fault)?;
     // A program that fails prints nothing, and the library does not tell. Each table has chains.

@@ -94,8 +94,8 @@ pub(super) fn remove_if_empty(socket: &Socket, family: Family, table: Table) -> 
     let chains = list(socket, GET_CHAIN, number(family), name)?;
     let chains: Vec<Entry> =
         chains.into_iter().filter(|chain| chain.text(CHAIN_TABLE) == name).collect();
-    let is_empty = chains.iter().all(accepts)
-        && list(socket, GET_RULE, number(family), name)?.is_empty();
+    let is_empty =
+        chains.iter().all(accepts) && list(socket, GET_RULE, number(family), name)?.is_empty();
     if !is_empty {
         return Ok(());
     }

@@ -84,9 +84,7 @@ impl std::str::FromStr for Variant {
     fn from_str(text: &str) -> Result<Self, Fault> {
         let all = Self::ALL;
         let known = all.into_iter().find(|variant| variant.to_string() == text);
-        known.ok_or_else(|| {
-            Fault::new("is not the name of an iptables").hint("use legacy or nft")
-        })
+        known.ok_or_else(|| Fault::new("is not the name of an iptables").hint("use legacy or nft"))
     }
 }
 
@@ -119,6 +117,7 @@ fn variant_of(program: &Path) -> Option<Variant> {
 fn found(program: &str) -> Option<PathBuf> {
     let folders = std::env::var_os("PATH")?;
     std::env::split_paths(&folders).map(|folder| folder.join(program)).find(|path| {
-        fs::metadata(path).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+        fs::metadata(path)
+            .is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
     })
 }
