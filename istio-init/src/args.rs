@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
 
-use clap::{Arg, ArgAction, Command};
+use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use crate::flag::{FLAGS, Flag, Kind, Spec};
 use crate::variable::Variable;
@@ -57,7 +57,17 @@ impl Args {
         if words.get(1).is_some_and(|word| word == SUBCOMMAND) {
             words.remove(1);
         }
-        let matches = command().try_get_matches_from(words)?;
+        if words.get(1).is_some_and(|word| word == "clean") {
+            return Err(command().error(
+                clap::error::ErrorKind::UnknownArgument,
+                "`clean` was an argument of the 2018 script; today it is --cleanup-only",
+            ));
+        }
+        Ok(Self::from_matches(&command().try_get_matches_from(words)?, environment))
+    }
+
+    /// Reads what [`command`]'s flags were matched with, others beside them or not.
+    pub(crate) fn from_matches(matches: &ArgMatches, environment: &Environment) -> Self {
         let mut ignored = Vec::new();
         let flags = FLAGS
             .iter()
@@ -73,7 +83,7 @@ impl Args {
             .into_iter()
             .filter_map(|variable| Some((variable, environment.get(variable.name())?.clone())))
             .collect();
-        Ok(Self { flags, variables, ignored })
+        Self { flags, variables, ignored }
     }
 
     /// The text of a flag.
@@ -207,7 +217,8 @@ fn split_after(text: &str, belongs: impl Fn(char) -> bool) -> (&str, &str) {
     text.split_at(text.find(|c| !belongs(c)).unwrap_or(text.len()))
 }
 
-const SUBCOMMAND: &str = "istio-iptables";
+/// The name that this program has in Istio.
+pub(crate) const SUBCOMMAND: &str = "istio-iptables";
 
 #[cfg(test)]
 mod tests {

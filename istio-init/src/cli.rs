@@ -1,5 +1,7 @@
 //! The program around the library: reads the machine, does what it is told, says what happened.
 
+mod inquiry;
+
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -8,17 +10,20 @@ use std::process::ExitCode;
 use thiserror::Error;
 
 use crate::args::{Args, Environment};
-use crate::backend::{self, BackendError, Wish};
+use crate::backend::{self, Backend, BackendError, Wish};
+use crate::command::{Command, Request};
 use crate::complaint::Complaint;
 use crate::config::{Config, Invalid, Surroundings};
 use crate::flag::Flag;
 use crate::kernel;
+use crate::observed::NotAPlan;
 use crate::owner::Accounts;
-use crate::plan::plan;
+use crate::plan::{Plan, plan};
 use crate::render::nft;
 
 /// Runs the program: 0 when it did what it was told, 1 when it refused or failed, 2 when the
-/// command line made no sense. A refusal has changed nothing.
+/// command line made no sense, 3 when `verify` finds a difference, 126 when a probe does. A
+/// refusal has changed nothing.
 pub fn main(
     command_line: impl IntoIterator<Item = OsString>,
     environment: impl IntoIterator<Item = (OsString, OsString)>,
@@ -44,7 +49,7 @@ pub fn main(
             }
             say(&text);
             leave_as_termination_message(&text);
-            ExitCode::FAILURE
+            ExitCode::from(failure.exit_code())
         }
     }
 }
@@ -61,11 +66,25 @@ enum Failure {
     Kernel(#[from] kernel::KernelError),
     #[error(transparent)]
     Backend(#[from] BackendError),
+    #[error(transparent)]
+    NotAPlan(#[from] NotAPlan),
+    #[error(
+        "what is installed is not what is planned: {missing} lines are missing, {foreign} were \
+         not planned\nhint: --reconcile repairs it"
+    )]
+    Drift { missing: usize, foreign: usize },
     #[error("cannot write to stdout: {0}")]
     Output(io::Error),
 }
 
 impl Failure {
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::Drift { .. } => DRIFT,
+            _ => 1,
+        }
+    }
+
     /// What went wrong, one text for each thing.
     fn complaints(&self) -> Vec<String> {
         match self {
@@ -81,21 +100,30 @@ fn run(
     command_line: impl IntoIterator<Item = OsString>,
     environment: &Environment,
 ) -> Result<(), Failure> {
-    let args = Args::parse(command_line, environment)?;
+    let request = Request::parse(command_line, environment)?;
+    let args = &request.args;
     let dry_run = args.is_on(Flag::DryRun);
-    if args.is_on(Flag::CleanupOnly) {
-        warn_of(&args.ignored);
-        if dry_run {
-            return print(&nft::removal_script());
+    match request.command {
+        Command::Install if !args.is_on(Flag::CleanupOnly) => {}
+        Command::Install | Command::Cleanup => {
+            warn_of(&args.ignored);
+            if dry_run {
+                return print(&nft::removal_script());
+            }
+            return Ok(backend::clean_up()?);
         }
-        return Ok(backend::clean_up()?);
+        _ => return inquiry::answer(&request),
     }
-    let (wish, config) = (Wish::read(&args), Config::read(&args, &surroundings()?));
+    let (plan, backend) = planned(args)?;
+    if dry_run { print(&backend.script(&plan)) } else { Ok(backend.apply(&plan)?) }
+}
+
+/// What the flags ask for, and what would install it.
+fn planned(args: &Args) -> Result<(Plan, Backend), Failure> {
+    let (wish, config) = (Wish::read(args), Config::read(args, &surroundings()?));
     let (wish, (config, warnings)) = both(wish, config)?;
     warn_of(&warnings);
-    let plan = plan(&config);
-    let backend = wish.choose().map_err(BackendError::from)?;
-    if dry_run { print(&backend.script(&plan)) } else { Ok(backend.apply(&plan)?) }
+    Ok((plan(&config), wish.choose().map_err(BackendError::from)?))
 }
 
 /// Both values, or all that is wrong with either.
@@ -114,7 +142,9 @@ fn both<T, U>(
 
 fn surroundings() -> Result<Surroundings, Failure> {
     let accounts = Accounts { passwd: read("/etc/passwd")?, group: read("/etc/group")? };
-    Ok(Surroundings { addresses: kernel::addresses()?, accounts })
+    let resolv_conf = fs::read_to_string("/etc/resolv.conf").map_err(|error| error.to_string());
+    let addresses = kernel::addresses()?;
+    Ok(Surroundings { addresses, accounts, resolv_conf, signs_of_host: kernel::signs_of_host()? })
 }
 
 /// The file's text; empty where there is no such file, as in an image without accounts.
@@ -155,5 +185,7 @@ fn lossy(text: &OsStr) -> String {
     text.to_string_lossy().into_owned()
 }
 
+/// The exit code of a difference.
+const DRIFT: u8 = 3;
 /// The default of a container's `terminationMessagePath`.
 const TERMINATION_MESSAGE: &str = "/dev/termination-log";

@@ -89,7 +89,7 @@ fn check(plan: &Plan) {
             assert!(depth(target) > depth(rule.chain));
         }
         let line = nft::add_rule(rule);
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || " -./:!=\"*_@".contains(c);
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || " -./:!=\"*_@{},".contains(c);
         assert!(line.chars().all(is_plain), "{line}");
     }
     assert!(

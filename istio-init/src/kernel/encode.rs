@@ -5,17 +5,21 @@
 //! sent.
 
 use super::message::Attributes;
-use super::nf_tables::{EXPRESSION_DATA, EXPRESSION_NAME};
+use super::nf_tables::{
+    EXPRESSION_DATA, EXPRESSION_NAME, LIST_ELEMENT, LOOKUP_FLAGS, LOOKUP_REGISTER, LOOKUP_SET,
+    LOOKUP_SET_ID, VALUE,
+};
+use super::set;
 use crate::cidr::Cidr;
 use crate::family::Family;
 use crate::interface::InterfaceName;
 use crate::mark::Mark;
-use crate::plan::{ConnectionState, Field, Match, Protocol, Rule, Verdict, Zone};
-use crate::port::PortRange;
+use crate::plan::{AnyOf, ConnectionState, Field, Match, Protocol, Rule, Span, Verdict, Zone};
 
-/// Appends the rule's expressions: its matches, a counter, its verdict.
-pub(super) fn expressions(rule: &Rule, list: &mut Attributes) {
-    let mut expressions = Expressions { list, known_family: None };
+/// Appends the rule's expressions: its matches, a counter, its verdict. Its sets are known in the
+/// transaction by numbers from the given one on.
+pub(super) fn expressions(rule: &Rule, first_set: u32, list: &mut Attributes) {
+    let mut expressions = Expressions { list, known_family: None, next_set: first_set };
     for condition in &rule.matches {
         expressions.condition(condition);
     }
@@ -28,6 +32,7 @@ struct Expressions<'a, 'b> {
     /// The family that the matches so far leave: in an inet table, only then is it known what
     /// the network header is.
     known_family: Option<Family>,
+    next_set: u32,
 }
 
 impl Expressions<'_, '_> {
@@ -39,26 +44,24 @@ impl Expressions<'_, '_> {
             Field::SourcePort(protocol, ports) => {
                 self.protocol(EQUAL, *protocol);
                 self.payload(TRANSPORT_HEADER, SOURCE_PORT, 2);
-                self.ports(operator, *ports.first());
+                self.one_of(condition, ports, port_bytes);
             }
             Field::DestinationPort(protocol, ports) => {
                 self.protocol(EQUAL, *protocol);
                 self.payload(TRANSPORT_HEADER, DESTINATION_PORT, 2);
-                self.ports(operator, *ports.first());
+                self.one_of(condition, ports, port_bytes);
             }
-            Field::Source(ranges) => self.address(operator, *ranges.first(), |side| side.source),
-            Field::Destination(ranges) => {
-                self.address(operator, *ranges.first(), |side| side.destination);
-            }
+            Field::Source(ranges) => self.address(condition, ranges, |side| side.source),
+            Field::Destination(ranges) => self.address(condition, ranges, |side| side.destination),
             Field::InInterface(name) => self.interface(META_IN_NAME, operator, name),
             Field::OutInterface(name) => self.interface(META_OUT_NAME, operator, name),
             Field::OwnerUid(uids) => {
                 self.meta(META_SOCKET_UID);
-                self.compare(operator, &uids.first().first().get().to_ne_bytes());
+                self.owner(condition, uids);
             }
             Field::OwnerGid(gids) => {
                 self.meta(META_SOCKET_GID);
-                self.compare(operator, &gids.first().get().to_ne_bytes());
+                self.owner(condition, gids);
             }
             Field::PacketMark(mark) => {
                 self.meta(META_MARK);
@@ -104,24 +107,57 @@ impl Expressions<'_, '_> {
         self.compare(operator, &[number]);
     }
 
-    fn ports(&mut self, operator: u32, ports: PortRange) {
-        if ports.first() == ports.last() {
-            return self.compare(operator, &ports.first().to_be_bytes());
+    /// The number of an owner is in the machine's order; intervals are ordered by their bytes.
+    fn owner<T: Span>(&mut self, condition: &Match, values: &AnyOf<T>) {
+        if values.merged().iter().all(|(lowest, highest)| lowest == highest) {
+            return self.one_of(condition, values, |value| native_bytes(value).to_vec());
         }
-        self.add("range", |range| {
-            range.number(RANGE_REGISTER, REGISTER);
-            range.number(RANGE_OPERATOR, operator);
-            range.nested(RANGE_FROM, |data| {
-                data.bytes(VALUE, &ports.first().to_be_bytes());
-            });
-            range.nested(RANGE_TO, |data| {
-                data.bytes(VALUE, &ports.last().to_be_bytes());
-            });
+        self.add("byteorder", |order| {
+            order.number(ORDER_SOURCE, REGISTER);
+            order.number(ORDER_TARGET, REGISTER);
+            order.number(ORDER_OPERATION, TO_NETWORK);
+            order.number(ORDER_LENGTH, 4);
+            order.number(ORDER_SIZE, 4);
         });
+        self.one_of(condition, values, |value| value.to_be_bytes()[12..].to_vec());
     }
 
-    fn address(&mut self, operator: u32, range: Cidr, side: impl Fn(AddressOffsets) -> u32) {
-        let family = range.family();
+    /// Compares the register with a value or a range, or looks it up in a set.
+    fn one_of<T: Span>(
+        &mut self,
+        condition: &Match,
+        values: &AnyOf<T>,
+        bytes: impl Fn(u128) -> Vec<u8>,
+    ) {
+        let operator = if condition.negated { NOT_EQUAL } else { EQUAL };
+        match *values.merged() {
+            [(lowest, highest)] if lowest == highest => self.compare(operator, &bytes(lowest)),
+            [(lowest, highest)] => self.add("range", |range| {
+                range.number(RANGE_REGISTER, REGISTER);
+                range.number(RANGE_OPERATOR, operator);
+                range.nested(RANGE_FROM, |data| data.bytes(VALUE, &bytes(lowest)));
+                range.nested(RANGE_TO, |data| data.bytes(VALUE, &bytes(highest)));
+            }),
+            _ => {
+                let number = self.next_set;
+                self.next_set += 1;
+                self.add("lookup", |lookup| {
+                    lookup.text(LOOKUP_SET, set::NAME);
+                    lookup.number(LOOKUP_REGISTER, REGISTER);
+                    lookup.number(LOOKUP_SET_ID, number);
+                    lookup.number(LOOKUP_FLAGS, u32::from(condition.negated));
+                });
+            }
+        }
+    }
+
+    fn address(
+        &mut self,
+        condition: &Match,
+        ranges: &AnyOf<Cidr>,
+        side: impl Fn(AddressOffsets) -> u32,
+    ) {
+        let family = ranges.first().family();
         if self.known_family != Some(family) {
             self.family(EQUAL, family);
         }
@@ -129,12 +165,16 @@ impl Expressions<'_, '_> {
             Family::V4 => AddressOffsets { source: 12, destination: 16 },
             Family::V6 => AddressOffsets { source: 8, destination: 24 },
         };
-        let bits = family.address_bits();
-        self.payload(NETWORK_HEADER, side(offsets), u32::from(bits) / 8);
-        if range.length() < bits {
-            self.mask(&range.mask());
+        let width = usize::from(family.address_bits()) / 8;
+        self.payload(NETWORK_HEADER, side(offsets), u32::from(family.address_bits()) / 8);
+        let operator = if condition.negated { NOT_EQUAL } else { EQUAL };
+        match ranges.single() {
+            Some(range) if range.length() < family.address_bits() => {
+                self.mask(&range.mask());
+                self.compare(operator, &range.network());
+            }
+            _ => self.one_of(condition, ranges, |bits| bits.to_be_bytes()[16 - width..].to_vec()),
         }
-        self.compare(operator, &range.network());
     }
 
     /// A whole name is compared with all its zeros, a prefix without.
@@ -281,6 +321,15 @@ impl Expressions<'_, '_> {
     }
 }
 
+fn port_bytes(port: u128) -> Vec<u8> {
+    port.to_be_bytes()[14..].to_vec()
+}
+
+fn native_bytes(number: u128) -> [u8; 4] {
+    let [.., a, b, c, d] = number.to_be_bytes();
+    u32::from_be_bytes([a, b, c, d]).to_ne_bytes()
+}
+
 /// Where the addresses are in a network header.
 #[derive(Clone, Copy)]
 struct AddressOffsets {
@@ -288,11 +337,7 @@ struct AddressOffsets {
     destination: u32,
 }
 
-/// `NFTA_LIST_ELEM`.
-const LIST_ELEMENT: u16 = 1;
-
 // NFTA_DATA_… and NFTA_VERDICT_….
-const VALUE: u16 = 1;
 const VERDICT: u16 = 2;
 const CODE: u16 = 1;
 const CODE_CHAIN: u16 = 2;
@@ -355,6 +400,14 @@ const RANGE_FROM: u16 = 3;
 const RANGE_TO: u16 = 4;
 const EQUAL: u32 = 0;
 const NOT_EQUAL: u32 = 1;
+
+// NFTA_BYTEORDER_….
+const ORDER_SOURCE: u16 = 1;
+const ORDER_TARGET: u16 = 2;
+const ORDER_OPERATION: u16 = 3;
+const ORDER_LENGTH: u16 = 4;
+const ORDER_SIZE: u16 = 5;
+const TO_NETWORK: u32 = 1;
 
 // NFTA_BITWISE_….
 const BITWISE_SOURCE: u16 = 1;

@@ -5,11 +5,16 @@
 
 mod address;
 mod comparison;
+mod decode;
 mod encode;
+mod host;
 mod installed;
 pub mod iptables;
 mod message;
 mod nf_tables;
+mod route;
+mod set;
+mod readback;
 mod socket;
 mod transaction;
 
@@ -17,6 +22,8 @@ use rustix::io::Errno;
 use thiserror::Error;
 
 pub use address::addresses;
+pub use host::signs_of_host;
+pub use readback::observe;
 
 use crate::plan::Plan;
 use installed::Installed;
@@ -37,6 +44,20 @@ pub enum KernelError {
     /// The addresses cannot be listed.
     #[error("cannot list the addresses of this network namespace: {0}")]
     ListAddresses(Errno),
+    /// The interfaces cannot be listed.
+    #[error("cannot list the interfaces of this network namespace: {0}")]
+    ListInterfaces(Errno),
+    /// Policy rules cannot be listed.
+    #[error("cannot list the policy rules of this network namespace: {0}{hint}", hint = hint(*.0))]
+    ListRouting(Errno),
+    /// A policy rule or a route cannot be added or removed.
+    #[error("the kernel refuses `{step}`: {errno}{hint}", hint = routing_hint(*.errno))]
+    Routing {
+        /// The part, as ip(8) would have it.
+        step: String,
+        /// The kernel's reason.
+        errno: Errno,
+    },
     /// The proxy's IPv6 source address cannot be added.
     #[error("cannot add ::6/128 to lo: {0}{hint}", hint = hint(*.0))]
     AddAddress(Errno),
@@ -91,7 +112,11 @@ pub fn with_surroundings<E: From<KernelError>>(
     if plan.passthrough_address {
         address::add_passthrough()?;
     }
+    if let Some(delivery) = &plan.local_delivery {
+        route::add(delivery)?;
+    }
     install_rules()?;
+    route::remove_all_but(plan.local_delivery.as_ref())?;
     if !plan.passthrough_address {
         address::remove_passthrough()?;
     }
@@ -102,6 +127,7 @@ pub fn with_surroundings<E: From<KernelError>>(
 /// did.
 pub fn clean_up() -> Result<(), KernelError> {
     remove_tables()?;
+    route::remove_all_but(None)?;
     address::remove_passthrough()
 }
 
@@ -122,6 +148,15 @@ fn commit<'a>(
         }
     }
     Err(KernelError::Overtaken)
+}
+
+fn routing_hint(errno: Errno) -> &'static str {
+    match errno {
+        Errno::OPNOTSUPP | Errno::AFNOSUPPORT => {
+            "\nhint: TPROXY needs a kernel with policy routing; or use REDIRECT"
+        }
+        _ => hint(errno),
+    }
 }
 
 fn hint(errno: Errno) -> &'static str {

@@ -10,6 +10,7 @@ use crate::interface::InterfaceName;
 use crate::mark::Mark;
 use crate::owner::{Gid, UidRange};
 use crate::port::{Port, PortRange};
+use crate::protocol::Protocol;
 use crate::variable::Variable;
 
 /// A rule: where it stands, what it matches, what it does, and whose wish it is.
@@ -142,15 +143,6 @@ pub enum Zone {
     Upstream,
     /// Between the application and the proxy: 2, as in Istio.
     Downstream,
-}
-
-/// A transport protocol.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Protocol {
-    /// TCP.
-    Tcp,
-    /// UDP.
-    Udp,
 }
 
 /// What happens to a packet that matches.

@@ -2,10 +2,12 @@
 
 use std::fmt::Write as _;
 
+use crate::cidr::Cidr;
 use crate::family::Family;
 use crate::interface::InterfaceName;
 use crate::plan::{
-    Chain, ConnectionState, Field, Hook, LocalDelivery, Match, Plan, Protocol, Rule, Table, Verdict,
+    AnyOf, Chain, ConnectionState, Field, Hook, LocalDelivery, Match, Plan, Rule, Span, Table,
+    Verdict,
 };
 
 /// The script that replaces whatever an earlier run installed by the plan, in one transaction.
@@ -89,23 +91,19 @@ pub fn condition_text(condition: &Match) -> String {
     match &condition.field {
         Field::Family(Family::V4) => format!("meta nfproto {not}ipv4"),
         Field::Family(Family::V6) => format!("meta nfproto {not}ipv6"),
-        Field::Protocol(protocol) => format!("meta l4proto {not}{}", protocol_text(*protocol)),
+        Field::Protocol(protocol) => format!("meta l4proto {not}{protocol}"),
         Field::SourcePort(protocol, ports) => {
-            format!("{} sport {not}{ports}", protocol_text(*protocol))
+            format!("{protocol} sport {not}{}", set_text(ports, numbers))
         }
         Field::DestinationPort(protocol, ports) => {
-            format!("{} dport {not}{ports}", protocol_text(*protocol))
+            format!("{protocol} dport {not}{}", set_text(ports, numbers))
         }
-        Field::Source(ranges) => {
-            format!("{} saddr {not}{ranges}", address_text(ranges.first().family()))
-        }
-        Field::Destination(ranges) => {
-            format!("{} daddr {not}{ranges}", address_text(ranges.first().family()))
-        }
+        Field::Source(ranges) => addresses_text("saddr", not, ranges),
+        Field::Destination(ranges) => addresses_text("daddr", not, ranges),
         Field::InInterface(name) => format!("iifname {not}\"{}\"", interface_text(name)),
         Field::OutInterface(name) => format!("oifname {not}\"{}\"", interface_text(name)),
-        Field::OwnerUid(uids) => format!("meta skuid {not}{uids}"),
-        Field::OwnerGid(gids) => format!("meta skgid {not}{gids}"),
+        Field::OwnerUid(uids) => format!("meta skuid {not}{}", set_text(uids, numbers)),
+        Field::OwnerGid(gids) => format!("meta skgid {not}{}", set_text(gids, numbers)),
         Field::PacketMark(mark) => format!("meta mark {not}{mark}"),
         Field::ConnectionMark(mark) => format!("ct mark {not}{mark}"),
         Field::Connection(ConnectionState::Begun) => format!("ct state {not}established,related"),
@@ -131,10 +129,37 @@ pub fn verdict_text(verdict: Verdict) -> String {
     }
 }
 
-fn protocol_text(protocol: Protocol) -> &'static str {
-    match protocol {
-        Protocol::Tcp => "tcp",
-        Protocol::Udp => "udp",
+fn addresses_text(side: &str, not: &str, ranges: &AnyOf<Cidr>) -> String {
+    let family = ranges.first().family();
+    let span = |lowest, highest| addresses_span(family, lowest, highest);
+    format!("{} {side} {not}{}", address_text(family), set_text(ranges, span))
+}
+
+/// nft refuses a set whose elements overlap, so they are written merged.
+fn set_text<T: Span>(values: &AnyOf<T>, span: impl Fn(u128, u128) -> String) -> String {
+    let merged = values.merged();
+    let texts: Vec<String> =
+        merged.into_iter().map(|(lowest, highest)| span(lowest, highest)).collect();
+    match &*texts {
+        [one] => one.clone(),
+        several => format!("{{ {} }}", several.join(", ")),
+    }
+}
+
+fn numbers(lowest: u128, highest: u128) -> String {
+    if lowest == highest { lowest.to_string() } else { format!("{lowest}-{highest}") }
+}
+
+/// A range with a prefix length where there is one, else from address to address.
+fn addresses_span(family: Family, lowest: u128, highest: u128) -> String {
+    let address = |bits| family.address_of(bits);
+    let size = lowest ^ highest;
+    let is_prefix = size & size.wrapping_add(1) == 0 && lowest & size == 0;
+    if is_prefix {
+        let length = u32::from(family.address_bits()) - size.count_ones();
+        format!("{}/{length}", address(lowest))
+    } else {
+        format!("{}-{}", address(lowest), address(highest))
     }
 }
 
