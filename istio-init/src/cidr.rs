@@ -37,7 +37,7 @@ impl Cidr {
                 host_bits -= 1;
             }
             let length = u8::try_from(bits - host_bits).unwrap_or(family.address_bits());
-            ranges.push(Self { address: address(from, family), length });
+            ranges.push(Self { address: family.address_of(from), length });
             if end(host_bits) >= to {
                 return ranges;
             }
@@ -50,8 +50,8 @@ impl Cidr {
         let family = self.family();
         let host_bits = u32::from(family.address_bits() - self.length);
         let hosts = 1_u128.checked_shl(host_bits).map_or(u128::MAX, |n| n - 1);
-        let address_number = number(self.address);
-        (address(address_number & !hosts, family), address(address_number | hosts, family))
+        let bits = number(self.address);
+        (family.address_of(bits & !hosts), family.address_of(bits | hosts))
     }
 
     /// The address as typed, host bits included.
@@ -147,15 +147,6 @@ fn number(address: IpAddr) -> u128 {
     match address {
         IpAddr::V4(v4) => u32::from(v4).into(),
         IpAddr::V6(v6) => v6.into(),
-    }
-}
-
-fn address(number: u128, family: Family) -> IpAddr {
-    match family {
-        Family::V4 => {
-            u32::try_from(number).map_or(IpAddr::from([255; 4]), |n| n.to_be_bytes().into())
-        }
-        Family::V6 => number.to_be_bytes().into(),
     }
 }
 

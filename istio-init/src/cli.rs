@@ -1,6 +1,8 @@
 //! The program around the library: reads the machine, does what it is told, says what happened.
 
 mod inquiry;
+mod log;
+mod probing;
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, OpenOptions};
@@ -19,6 +21,7 @@ use crate::kernel;
 use crate::observed::NotAPlan;
 use crate::owner::Accounts;
 use crate::plan::{Plan, plan};
+use crate::probe::ProbeError;
 use crate::render::nft;
 
 /// Runs the program: 0 when it did what it was told, 1 when it refused or failed, 2 when the
@@ -43,12 +46,9 @@ pub fn main(
             ExitCode::SUCCESS
         }
         Err(failure) => {
-            let mut text = String::new();
-            for complaint in failure.complaints() {
-                text.extend(["error: ", &complaint, "\n"]);
-            }
-            say(&text);
-            leave_as_termination_message(&text);
+            let complaints = failure.complaints();
+            complaints.iter().for_each(|complaint| log::error(complaint));
+            leave_as_termination_message(&complaints);
             ExitCode::from(failure.exit_code())
         }
     }
@@ -73,6 +73,12 @@ enum Failure {
          not planned\nhint: --reconcile repairs it"
     )]
     Drift { missing: usize, foreign: usize },
+    #[error(transparent)]
+    Probing(#[from] ProbeError),
+    #[error("{wrong} flows fare otherwise than planned; the first: {first}")]
+    Probe { wrong: usize, first: String },
+    #[error("this process has no user of its own")]
+    Nobody,
     #[error("cannot write to stdout: {0}")]
     Output(io::Error),
 }
@@ -81,6 +87,7 @@ impl Failure {
     fn exit_code(&self) -> u8 {
         match self {
             Self::Drift { .. } => DRIFT,
+            Self::Probe { .. } => DISPROVED,
             _ => 1,
         }
     }
@@ -102,6 +109,9 @@ fn run(
 ) -> Result<(), Failure> {
     let request = Request::parse(command_line, environment)?;
     let args = &request.args;
+    if args.is_on(Flag::LogAsJson) {
+        log::write_json();
+    }
     let dry_run = args.is_on(Flag::DryRun);
     match request.command {
         Command::Install if !args.is_on(Flag::CleanupOnly) => {}
@@ -115,7 +125,13 @@ fn run(
         _ => return inquiry::answer(&request),
     }
     let (plan, backend) = planned(args)?;
-    if dry_run { print(&backend.script(&plan)) } else { Ok(backend.apply(&plan)?) }
+    if dry_run {
+        return print(&backend.script(&plan));
+    }
+    if !args.is_on(Flag::SkipRuleApply) {
+        backend.apply(&plan)?;
+    }
+    if args.is_on(Flag::RunValidation) { probing::validate(args, &plan) } else { Ok(()) }
 }
 
 /// What the flags ask for, and what would install it.
@@ -161,30 +177,32 @@ fn print(text: &str) -> Result<(), Failure> {
 }
 
 fn warn_of(warnings: &[String]) {
-    for warning in warnings {
-        say(&format!("warning: {warning}\n"));
-    }
-}
-
-fn say(text: &str) {
-    // Nobody is left to hear that stderr is closed.
-    let _ = io::stderr().write_all(text.as_bytes());
+    warnings.iter().for_each(|warning| log::warning(warning));
 }
 
 /// Kubernetes shows this file's text as the reason why the container ended. Anywhere else there
 /// is no such file, and none is made.
-fn leave_as_termination_message(text: &str) {
+fn leave_as_termination_message(complaints: &[String]) {
+    let Some(first) = complaints.first() else { return };
+    // One line, which is what `kubectl` has room for; stderr has the rest.
+    let cause = first.lines().next().unwrap_or_default();
+    let more = match complaints.len() - 1 {
+        0 => String::new(),
+        more => format!(" (and {more} more)"),
+    };
     // The same text is on stderr; a second way that is closed is no failure of its own.
     let _ = OpenOptions::new()
         .write(true)
         .open(TERMINATION_MESSAGE)
-        .and_then(|mut file| file.write_all(text.as_bytes()));
+        .and_then(|mut file| file.write_all(format!("error: {cause}{more}\n").as_bytes()));
 }
 
 fn lossy(text: &OsStr) -> String {
     text.to_string_lossy().into_owned()
 }
 
+/// The exit code of rules that do not do as planned: Istio's repair controller knows it.
+const DISPROVED: u8 = 126;
 /// The exit code of a difference.
 const DRIFT: u8 = 3;
 /// The default of a container's `terminationMessagePath`.

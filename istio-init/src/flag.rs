@@ -171,7 +171,6 @@ const TEXT: (Kind, Support) = (Kind::Text, Support::Built);
 const SWITCH: (Kind, Support) = (Kind::Bool, Support::Built);
 const IMPLIED: (Kind, Support) = (Kind::Bool, Support::Implied);
 const LOG: (Kind, Support) = (Kind::Text, Support::Logging);
-const LATER_SWITCH: (Kind, Support) = (Kind::Bool, Support::NotYet);
 
 /// Every flag.
 #[rustfmt::skip]
@@ -198,10 +197,10 @@ pub const FLAGS: &[Spec] = &[
     row(Flag::InboundTproxyMark, ("istio-inbound-tproxy-mark", Some('t')), &["ISTIO_INBOUND_TPROXY_MARK"], "1337", TEXT, "Mark of packets that TPROXY delivers to this pod"),
     row(Flag::InboundTproxyRouteTable, ("istio-inbound-tproxy-route-table", Some('r')), &["ISTIO_INBOUND_TPROXY_ROUTE_TABLE"], "133", TEXT, "Routing table of marked packets, used by nobody else"),
     row(Flag::KubeVirtInterfaces, ("kube-virt-interfaces", Some('k')), &["KUBE_VIRT_INTERFACES"], "", TEXT, "Interfaces whose arriving traffic counts as outbound: comma list"),
-    row(Flag::IptablesProbePort, ("iptables-probe-port", None), &["IPTABLES_PROBE_PORT"], "15002", (Kind::Number, Support::NotYet), "Not built yet: port of the validation"),
-    row(Flag::ProbeTimeout, ("probe-timeout", None), &["PROBE_TIMEOUT"], "5s", (Kind::Duration, Support::NotYet), "Not built yet: patience of the validation"),
+    row(Flag::IptablesProbePort, ("iptables-probe-port", None), &["IPTABLES_PROBE_PORT"], "15002", (Kind::Number, Support::Built), "Port that the probe tries as Istio's validation does"),
+    row(Flag::ProbeTimeout, ("probe-timeout", None), &["PROBE_TIMEOUT"], "5s", (Kind::Duration, Support::Built), "How long a probe tries before it gives up"),
     row(Flag::SkipRuleApply, ("skip-rule-apply", None), &["SKIP_RULE_APPLY"], "false", SWITCH, "Change nothing: somebody else, such as a CNI plugin, installs the rules"),
-    row(Flag::RunValidation, ("run-validation", None), &["RUN_VALIDATION"], "false", LATER_SWITCH, "Not built yet: probe the rules"),
+    row(Flag::RunValidation, ("run-validation", None), &["RUN_VALIDATION"], "false", SWITCH, "Try the rules with real sockets after they are applied; exits 126 when they do not do as planned"),
     row(Flag::RedirectDns, ("redirect-dns", None), &["REDIRECT_DNS", "ISTIO_META_DNS_CAPTURE"], "false", SWITCH, "Send queries to the servers of /etc/resolv.conf to port 15053"),
     row(Flag::CaptureAllDns, ("capture-all-dns", None), &["CAPTURE_ALL_DNS"], "false", SWITCH, "With --redirect-dns: queries to every server, not only those of /etc/resolv.conf"),
     row(Flag::DropInvalid, ("drop-invalid", None), &["DROP_INVALID", "INVALID_DROP"], "false", SWITCH, "Drop packets that belong to no connection and begin none, of any protocol"),
@@ -210,7 +209,7 @@ pub const FLAGS: &[Spec] = &[
     row(Flag::ForceIptablesBinary, ("force-iptables-binary", None), &["FORCE_IPTABLES_BINARY"], "", TEXT, "Which iptables to run: legacy or nft"),
     row(Flag::Backend, ("backend", None), &[], "auto", TEXT, "What installs the rules: iptables, nftables, or auto for iptables where one works"),
     row(Flag::LogOutputLevel, ("log_output_level", None), &[], "", LOG, "Accepted: Istio's log levels"),
-    row(Flag::LogAsJson, ("log_as_json", None), &[], "false", (Kind::Bool, Support::Logging), "Accepted: Istio's log format"),
+    row(Flag::LogAsJson, ("log_as_json", None), &[], "false", SWITCH, "Log lines of JSON, as Istio's are"),
     row(Flag::LogTarget, ("log_target", None), &[], "", LOG, "Accepted: Istio's log destinations"),
     row(Flag::LogCaller, ("log_caller", None), &[], "", LOG, "Accepted: Istio's scopes that log their caller"),
     row(Flag::LogStacktraceLevel, ("log_stacktrace_level", None), &[], "", LOG, "Accepted: Istio's scopes that log a stack"),

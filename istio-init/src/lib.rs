@@ -24,6 +24,8 @@ pub mod owner;
 pub mod plan;
 pub mod port;
 pub mod protocol;
+pub mod probe;
 pub mod render;
+pub mod route;
 pub mod variable;
 pub mod verify;

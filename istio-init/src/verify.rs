@@ -3,11 +3,10 @@
 //! Both are written as lines, and the lines compared in their order: tables, chains, rules, the
 //! address `::6`, routes. What is equal to the reader is equal to the kernel.
 
-use std::net::IpAddr;
-
 use crate::cidr::Cidr;
 use crate::observed::{Found, Observed, ObservedChain};
-use crate::plan::{AnyOf, Base, Field, Hook, LocalDelivery, Match, Plan, Rule, Table};
+use crate::owner::UidRange;
+use crate::plan::{AnyOf, Base, Field, Hook, LocalDelivery, Match, Plan, Rule, Span, Table};
 use crate::port::PortRange;
 use crate::render::nft;
 
@@ -157,7 +156,7 @@ fn sorted(field: &Field) -> Field {
         }
         Field::Source(ranges) => Field::Source(joined_ranges(ranges)),
         Field::Destination(ranges) => Field::Destination(joined_ranges(ranges)),
-        Field::OwnerUid(uids) => Field::OwnerUid(in_order(uids)),
+        Field::OwnerUid(uids) => Field::OwnerUid(joined_users(uids)),
         Field::OwnerGid(gids) => Field::OwnerGid(in_order(gids)),
         other => other.clone(),
     }
@@ -170,48 +169,37 @@ fn in_order<T: Copy + Ord>(values: &AnyOf<T>) -> AnyOf<T> {
     AnyOf::several(sorted).unwrap_or_else(|| values.clone())
 }
 
-/// Ranges that touch or overlap are one.
-fn joined_ports(ports: &AnyOf<PortRange>) -> AnyOf<PortRange> {
-    let mut joined: Vec<(u16, u16)> = Vec::new();
-    for ports in in_order(ports).values() {
+/// Values that touch or overlap are one range.
+fn joined<T: Span + Clone>(
+    values: &AnyOf<T>,
+    ranges: impl Fn(u128, u128) -> Vec<T>,
+) -> AnyOf<T> {
+    let mut joined: Vec<(u128, u128)> = Vec::new();
+    for (lowest, highest) in values.merged() {
         match joined.last_mut() {
-            Some(before) if ports.first() <= before.1.saturating_add(1) => {
-                before.1 = before.1.max(ports.last());
-            }
-            _ => joined.push((ports.first(), ports.last())),
+            Some(before) if lowest <= before.1.saturating_add(1) => before.1 = highest,
+            _ => joined.push((lowest, highest)),
         }
     }
-    let range = |(first, last): (u16, u16)| format!("{first}-{last}").parse().ok();
-    AnyOf::several(joined.into_iter().filter_map(range)).unwrap_or_else(|| ports.clone())
+    let ranges = joined.into_iter().flat_map(|(lowest, highest)| ranges(lowest, highest));
+    AnyOf::several(ranges).unwrap_or_else(|| values.clone())
+}
+
+fn joined_ports(ports: &AnyOf<PortRange>) -> AnyOf<PortRange> {
+    joined(ports, |lowest, highest| Vec::from_iter(format!("{lowest}-{highest}").parse()))
+}
+
+fn joined_users(uids: &AnyOf<UidRange>) -> AnyOf<UidRange> {
+    let user = |number: u128| number.to_string().parse().ok();
+    let range = |lowest, highest| UidRange::new(user(lowest)?, user(highest)?);
+    joined(uids, |lowest, highest| Vec::from_iter(range(lowest, highest)))
 }
 
 fn joined_ranges(ranges: &AnyOf<Cidr>) -> AnyOf<Cidr> {
-    let mut ends: Vec<(IpAddr, IpAddr)> =
-        ranges.values().iter().map(|range| range.ends()).collect();
-    ends.sort();
-    let mut joined: Vec<(IpAddr, IpAddr)> = Vec::new();
-    for (first, last) in ends {
-        match joined.last_mut() {
-            Some(before) if first <= before.1 || follows(before.1, first) => {
-                before.1 = before.1.max(last);
-            }
-            _ => joined.push((first, last)),
-        }
-    }
-    let ranges_between = joined.into_iter().flat_map(|(first, last)| Cidr::covering(first, last));
-    AnyOf::several(ranges_between).unwrap_or_else(|| ranges.clone())
-}
-
-fn follows(last: IpAddr, first: IpAddr) -> bool {
-    match (last, first) {
-        (IpAddr::V4(last), IpAddr::V4(first)) => {
-            u32::from(last).checked_add(1) == Some(first.into())
-        }
-        (IpAddr::V6(last), IpAddr::V6(first)) => {
-            u128::from(last).checked_add(1) == Some(first.into())
-        }
-        _ => false,
-    }
+    let family = ranges.first().family();
+    joined(ranges, |lowest, highest| {
+        Cidr::covering(family.address_of(lowest), family.address_of(highest))
+    })
 }
 
 fn is_implied(earlier: &Match, later: &Match) -> bool {

@@ -1,8 +1,9 @@
 //! What the subcommands answer.
 
+use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use super::{Failure, planned, print, say, surroundings, warn_of};
+use super::{Failure, log, planned, print, probing, surroundings, warn_of};
 use crate::backend::{Backend, BackendError};
 use crate::command::{Command, Output, Question, Request};
 use crate::explain::{Direction, Owner, Packet, explain};
@@ -11,6 +12,7 @@ use crate::json::Json;
 use crate::kernel;
 use crate::plan::Plan;
 use crate::render::{explanation, iptables, json, nft, table};
+use crate::route::Routes;
 use crate::verify::{Comparison, Side, compare};
 
 /// Answers a question about rules.
@@ -29,7 +31,9 @@ pub(super) fn answer(request: &Request) -> Result<(), Failure> {
             })
         }
         Command::Verify => verify(request),
-        Command::Install | Command::Probe | Command::Cleanup => Ok(()),
+        Command::Probe => probing::probe(request, &asked(request)?),
+        // These ask nothing.
+        Command::Install | Command::Cleanup => Ok(()),
     }
 }
 
@@ -57,7 +61,7 @@ fn packet(question: &Question) -> Result<Packet, Failure> {
     let interface = match interface {
         Some(name) => name.clone(),
         None if *direction == Direction::Out && is_here(to.ip())? => "lo".to_owned(),
-        None => "eth0".to_owned(),
+        None => usual_interface(*direction, to.ip()),
     };
     let anywhere = match to.ip() {
         IpAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
@@ -72,6 +76,16 @@ fn packet(question: &Question) -> Result<Packet, Failure> {
         owner: (*direction == Direction::Out).then_some(Owner { uid: *uid, gid: *gid }),
         mark: *mark,
     })
+}
+
+/// What is sent takes its route; what arrives is thought to come by the first link of a pod.
+fn usual_interface(direction: Direction, to: IpAddr) -> String {
+    let list = |file| fs::read_to_string(file).unwrap_or_default();
+    let routes = || Routes { v4: list("/proc/net/route"), v6: list("/proc/net/ipv6_route") };
+    let taken = (direction == Direction::Out)
+        .then(|| routes().interface(to).map(str::to_owned))
+        .flatten();
+    taken.unwrap_or_else(|| "eth0".to_owned())
 }
 
 /// Whether the address is one of this namespace's own.
@@ -102,7 +116,8 @@ fn verify(request: &Request) -> Result<(), Failure> {
     let (missing, foreign) = comparison.counts();
     if request.args.is_on(Flag::Reconcile) {
         backend.apply(&plan)?;
-        say(&format!("repaired: {missing} lines were missing, {foreign} were not planned\n"));
+        let repaired = format!("repaired: {missing} lines were missing, {foreign} were not planned");
+        log::info(&repaired);
         return Ok(());
     }
     Err(Failure::Drift { missing, foreign })

@@ -16,7 +16,7 @@ use crate::flag::FLAGS;
 use crate::interface::InterfaceName;
 use crate::mark::Mark;
 use crate::observed::{Found, chain_named};
-use crate::owner::{Uid, UidRange};
+use crate::owner::UidRange;
 use crate::plan::{
     AnyOf, ConnectionState, Field, Match, Origin, Protocol, Rule, Table, Verdict, Zone,
 };
@@ -59,6 +59,8 @@ struct Decoder<'a> {
     sets: Sets<'a>,
     loaded: Loaded,
     mask: Option<Vec<u8>>,
+    /// Whether the bytes of a number were turned into network order.
+    is_network_order: bool,
     family: Option<Family>,
     protocol: Option<Protocol>,
     /// The port of a delivery whose mark is still to come.
@@ -73,6 +75,7 @@ impl<'a> Decoder<'a> {
             sets,
             loaded: Loaded::Nothing,
             mask: None,
+            is_network_order: false,
             family: None,
             protocol: None,
             delivery: None,
@@ -92,7 +95,8 @@ impl<'a> Decoder<'a> {
 
     fn expression(&mut self, name: &str, data: &[u8]) -> Option<()> {
         match name {
-            "counter" | "byteorder" => {}
+            "counter" => {}
+            "byteorder" => self.is_network_order = true,
             "meta" => match (number(data, 1), number(data, 3)) {
                 (Some(_), None) => self.load(Loaded::Meta(number(data, 2)?)),
                 (None, Some(_)) => self.set_meta(number(data, 2)?)?,
@@ -133,6 +137,7 @@ impl<'a> Decoder<'a> {
     fn load(&mut self, loaded: Loaded) {
         self.loaded = loaded;
         self.mask = None;
+        self.is_network_order = false;
     }
 
     fn set_meta(&mut self, key: u32) -> Option<()> {
@@ -224,11 +229,20 @@ impl<'a> Decoder<'a> {
             }
             Loaded::Meta(META_IN_NAME) => Field::InInterface(interface(single(&elements)?)?),
             Loaded::Meta(META_OUT_NAME) => Field::OutInterface(interface(single(&elements)?)?),
-            Loaded::Meta(META_SOCKET_UID) => Field::OwnerUid(several(&elements, uids)?),
+            Loaded::Meta(META_SOCKET_UID) => {
+                let range = |(first, last)| {
+                    UidRange::new(parsed(format!("{first}"))?, parsed(format!("{last}"))?)
+                };
+                Field::OwnerUid(AnyOf::several(
+                    self.owners(&elements)?.into_iter().map(range).collect::<Option<Vec<_>>>()?,
+                )?)
+            }
             Loaded::Meta(META_SOCKET_GID) => {
-                Field::OwnerGid(several(&elements, |(first, last)| {
-                    (first == last).then(|| parsed(owner(first)?))?
-                })?)
+                // Groups that follow one another are listed as a range.
+                let each = self.owners(&elements)?.into_iter().flat_map(|(first, last)| {
+                    (first..=last).take(MOST_GROUPS).map(|gid| parsed(gid.to_string()))
+                });
+                Field::OwnerGid(AnyOf::several(each.collect::<Option<Vec<_>>>()?)?)
             }
             Loaded::Meta(META_MARK) => Field::PacketMark(mark(single(&elements)?)?),
             Loaded::Connection(CONNECTION_MARK) => Field::ConnectionMark(mark(single(&elements)?)?),
@@ -281,6 +295,16 @@ impl<'a> Decoder<'a> {
         Some(())
     }
 
+    /// Numbers of users or groups, from the first to the last.
+    fn owners(&self, elements: &[Element]) -> Option<Vec<(u32, u32)>> {
+        let number = |bytes: &[u8]| {
+            let bytes = bytes.try_into().ok()?;
+            let is_network_order = self.is_network_order;
+            Some(if is_network_order { u32::from_be_bytes(bytes) } else { u32::from_ne_bytes(bytes) })
+        };
+        elements.iter().map(|(first, last)| Some((number(first)?, number(last)?))).collect()
+    }
+
     /// The CIDR ranges of a masked address, or from one address to another.
     fn ranges(&self, (first, last): &Element) -> Option<Vec<Cidr>> {
         let (from, to) = (address(first)?, address(last)?);
@@ -316,19 +340,6 @@ fn interface(bytes: &[u8]) -> Option<InterfaceName> {
 fn ports((first, last): &Element) -> Option<PortRange> {
     let port = |bytes: &[u8]| Some(u16::from_be_bytes(bytes.try_into().ok()?));
     parsed(format!("{}-{}", port(first)?, port(last)?))
-}
-
-fn uids((first, last): &Element) -> Option<UidRange> {
-    if first == last {
-        return Some(UidRange::from(parsed::<Uid>(owner(first)?)?));
-    }
-    // Ranges are compared in network order.
-    let number = |bytes: &[u8]| Some(u32::from_be_bytes(bytes.try_into().ok()?).to_string());
-    UidRange::new(parsed(number(first)?)?, parsed(number(last)?)?)
-}
-
-fn owner(bytes: &[u8]) -> Option<String> {
-    Some(u32::from_ne_bytes(bytes.try_into().ok()?).to_string())
 }
 
 fn mark(bytes: &[u8]) -> Option<Mark> {
@@ -390,6 +401,8 @@ fn summary(list: &[u8], user_data: &[u8]) -> String {
     }
 }
 
+/// More groups than anybody lists: a longer range is somebody else's.
+const MOST_GROUPS: usize = 1024;
 // The attributes' numbers are those of `encode`, in the order in which they are written there.
 const VALUE: u16 = 1;
 const VERDICT: u16 = 2;

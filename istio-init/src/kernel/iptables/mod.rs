@@ -23,6 +23,7 @@ use super::socket::Socket;
 use crate::family::Family;
 use crate::plan::Plan;
 use crate::render::iptables::{families, sections};
+use crate::verify::Side;
 use listing::{Change, Listing};
 use tables::Tables;
 
@@ -135,6 +136,24 @@ pub fn apply(tools: Tools, plan: &Plan) -> Result<(), IptablesError> {
         }
     }
     Ok(())
+}
+
+/// What a run would change, as `iptables-restore` would be told: what is missing, and what should
+/// not be there. Nothing when it is the plan already.
+pub fn difference(tools: Tools, plan: &Plan) -> Result<Vec<(Side, String)>, IptablesError> {
+    let tables = read_tables()?;
+    let mut lines = Vec::new();
+    for family in FAMILIES {
+        let change = Change::between(&listings(tools, family, &tables)?, &sections(plan, family));
+        let told = change.text.lines().filter(|line| line.starts_with([':', '-']));
+        let of_family = told.map(|line| {
+            let is_removal = line.starts_with("-D ") || line.starts_with("-X ");
+            let side = if is_removal { Side::Installed } else { Side::Planned };
+            (side, format!("{family} {line}"))
+        });
+        lines.extend(of_family);
+    }
+    Ok(lines)
 }
 
 /// Removes what an earlier run installed with any iptables but this one.
