@@ -18,7 +18,7 @@ use std::path::Path;
 use istio_init::args::{Args, Environment};
 use istio_init::config::{Config, Invalid, Surroundings};
 use istio_init::plan::plan;
-use istio_init::render::nft;
+use istio_init::render::{iptables, nft};
 
 #[test]
 fn plans() {
@@ -29,6 +29,14 @@ fn plans() {
             let _ = writeln!(text, "# warning: {warning}");
         }
         insta::assert_snapshot!(text + &nft::script(&plan(&config)));
+    });
+}
+
+#[test]
+fn texts_for_iptables() {
+    insta::glob!("../testdata/plans", "*.case", |file| {
+        let (config, _) = read(file).expect("a valid case");
+        insta::assert_snapshot!(iptables::script(&plan(&config)));
     });
 }
 

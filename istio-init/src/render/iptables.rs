@@ -186,41 +186,64 @@ fn single_values(field: &Field) -> Vec<Field> {
 /// before, and what the proxy sends after, so "others" may be said or not; and the same again for
 /// the one group, which no packet reaches.
 fn in_istios_form(mut rules: Vec<Rule>) -> Vec<Rule> {
-    let owner = |rule: &Rule| match &*rule.matches {
-        [only] if rule.verdict == Verdict::Return && !only.negated => Some(only.field.clone()),
-        _ => None,
-    };
-    let Some(loopback) = rules.iter().position(leaves_loopback_alone) else {
+    let Some(place) = rules.iter().position(leaves_loopback_alone) else {
         return rules;
     };
-    let owners: Vec<Field> = rules[loopback + 1..].iter().map_while(owner).take(2).collect();
-    let [user @ Field::OwnerUid(_), group @ Field::OwnerGid(_)] = &*owners else {
+    let is_of_group = |rule: &Rule| {
+        let is_group = |condition: &Match| matches!(condition.field, Field::OwnerGid(_));
+        matches!(rule.verdict, Verdict::Jump(_)) && rule.matches.iter().any(is_group)
+    };
+    let Some(user @ Field::OwnerUid(_)) = rules.get(place + 1).and_then(owner_left_alone) else {
         return rules;
     };
-    let [users_own, groups_own] = [rules[loopback + 1].clone(), rules[loopback + 2].clone()];
-    let of_origin = |origin| rules.iter().filter(|rule| rule.origin == origin).count();
-    let has_one_group = of_origin(groups_own.origin) == 1;
-    let calls_to_own_pod = |rule: &&Rule| {
-        rule.origin == users_own.origin && rule.matches.contains(&Match::is(user.clone()))
+    let calls_of_group = rules[place + 2..].iter().take_while(|rule| is_of_group(rule)).count();
+    let of_group = place + 2 + calls_of_group;
+    let Some(group @ Field::OwnerGid(_)) = rules.get(of_group).and_then(owner_left_alone) else {
+        return rules;
     };
-    let of_group = rules[..loopback].iter().filter(calls_to_own_pod).cloned().map(|mut rule| {
-        rule.matches.retain(|condition| condition.field != *user);
-        rule.matches.push(Match::is(group.clone()));
-        Rule { origin: groups_own.origin, ..rule }
-    });
-    let alone = rules[loopback].clone();
-    let mut twins: Vec<Rule> = of_group.collect();
-    twins.push(unless(alone.clone(), group));
-    if has_one_group {
-        rules.splice(loopback + 2..loopback + 2, twins);
+    let (origin_of_user, origin) = (rules[place + 1].origin, rules[of_group].origin);
+    let is_alike = |rule: &&Rule| rule.origin == origin && rule.verdict == Verdict::Return;
+    let left_alone = rules[place].clone();
+    if rules.iter().filter(is_alike).count() == 1 {
+        let is_call = |rule: &&Rule| {
+            rule.origin == origin_of_user && rule.matches.contains(&Match::is(user.clone()))
+        };
+        let as_group = |mut rule: Rule| {
+            rule.matches.retain(|condition| condition.field != user);
+            rule.matches.push(Match::is(group.clone()));
+            Rule { origin, ..rule }
+        };
+        let calls = rules[..place].iter().filter(is_call).cloned().map(as_group);
+        let mut twins: Vec<Rule> = if calls_of_group == 0 { calls.collect() } else { Vec::new() };
+        twins.push(unless(left_alone.clone(), &group));
+        rules.splice(of_group..of_group, twins);
     }
-    rules[loopback] = unless(alone, user);
+    rules[place] = unless(left_alone, &user);
     rules
 }
 
+/// Whether the rule leaves loopback traffic alone; with DNS capture, only what is no DNS.
 fn leaves_loopback_alone(rule: &Rule) -> bool {
     let lo = Match::is(Field::OutInterface(InterfaceName::loopback()));
-    rule.origin == Origin::Loopback && rule.verdict == Verdict::Return && *rule.matches == [lo]
+    rule.origin == Origin::Loopback
+        && rule.verdict == Verdict::Return
+        && match &*rule.matches {
+            [first] => *first == lo,
+            [first, second] => {
+                *first == lo
+                    && second.negated
+                    && matches!(second.field, Field::DestinationPort(Protocol::Tcp, _))
+            }
+            _ => false,
+        }
+}
+
+/// The owner whose packets the rule leaves alone, when that is all it does.
+fn owner_left_alone(rule: &Rule) -> Option<Field> {
+    match &*rule.matches {
+        [only] if rule.verdict == Verdict::Return && !only.negated => Some(only.field.clone()),
+        _ => None,
+    }
 }
 
 fn unless(mut rule: Rule, owner: &Field) -> Rule {
