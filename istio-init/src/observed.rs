@@ -13,8 +13,9 @@ pub struct Observed {
     pub tables: Vec<ObservedTable>,
     /// Whether the loopback interface has the address `::6`.
     pub passthrough_address: bool,
-    /// How marked packets are routed.
-    pub local_delivery: Option<LocalDelivery>,
+    /// How marked packets are routed: each mark and table for which there are a policy rule of ours
+    /// and a route, in the families that have both.
+    pub local_deliveries: Vec<LocalDelivery>,
 }
 
 /// One of our tables.
@@ -107,7 +108,7 @@ impl Observed {
         Ok(Plan {
             rules,
             passthrough_address: self.passthrough_address,
-            local_delivery: self.local_delivery.clone(),
+            local_delivery: self.local_deliveries.first().cloned(),
         })
     }
 }

@@ -42,11 +42,15 @@ fn route_v6(line: &str, address: Ipv6Addr) -> Option<(u32, &str)> {
     let flags = u32::from_str_radix(fields.get(8)?, 16).ok()?;
     let mask = u128::MAX.checked_shl(128_u32.checked_sub(length)?).unwrap_or(0);
     let covers = u128::from(address) & mask == destination & mask;
-    (covers && flags & UP != 0 && flags & REJECT == 0).then(|| Some((length, *fields.get(9)?)))?
+    // The list has the routes of all tables, those to this machine among them.
+    (covers && flags & UP != 0 && flags & (REJECT | LOCAL) == 0)
+        .then(|| Some((length, *fields.get(9)?)))?
 }
 
 /// `RTF_UP`.
 const UP: u32 = 0x1;
+/// `RTF_LOCAL`.
+const LOCAL: u32 = 0x8000_0000;
 /// `RTF_REJECT`.
 const REJECT: u32 = 0x200;
 

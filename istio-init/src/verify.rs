@@ -86,7 +86,7 @@ fn planned_lines(plan: &Plan) -> Vec<String> {
             lines.extend(rules.map(rule_line));
         }
     }
-    lines.extend(surroundings(plan.passthrough_address, plan.local_delivery.as_ref()));
+    lines.extend(surroundings(plan.passthrough_address, plan.local_delivery.iter()));
     lines
 }
 
@@ -102,8 +102,7 @@ fn observed_lines(observed: &Observed) -> Vec<String> {
             }));
         }
     }
-    let delivery = observed.local_delivery.as_ref();
-    lines.extend(surroundings(observed.passthrough_address, delivery));
+    lines.extend(surroundings(observed.passthrough_address, observed.local_deliveries.iter()));
     lines
 }
 
@@ -216,12 +215,15 @@ fn is_implied(earlier: &Match, later: &Match) -> bool {
         }
 }
 
-fn surroundings(passthrough: bool, delivery: Option<&LocalDelivery>) -> Vec<String> {
+fn surroundings<'a>(
+    passthrough: bool,
+    deliveries: impl Iterator<Item = &'a LocalDelivery>,
+) -> Vec<String> {
     let mut lines = Vec::new();
     if passthrough {
         lines.push("address ::6/128 on lo".to_owned());
     }
-    if let Some(LocalDelivery { mark, table, families }) = delivery {
+    for LocalDelivery { mark, table, families } in deliveries {
         lines.extend(
             families
                 .iter()

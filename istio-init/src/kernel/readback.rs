@@ -25,7 +25,8 @@ pub fn observe() -> Result<Observed, KernelError> {
     let tables = installed.tables.iter().map(|table| read_table(&socket, *table, &installed));
     let tables = tables.collect::<Result<_, _>>().map_err(KernelError::ListRules)?;
     let passthrough_address = super::addresses()?.contains(&PASSTHROUGH_V6.into());
-    Ok(Observed { tables, passthrough_address, local_delivery: None })
+    let local_deliveries = super::route::local_deliveries()?;
+    Ok(Observed { tables, passthrough_address, local_deliveries })
 }
 
 fn read_table(

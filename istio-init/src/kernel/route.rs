@@ -52,6 +52,58 @@ pub(super) fn remove_all_but(delivery: Option<&LocalDelivery>) -> Result<(), Ker
     Ok(())
 }
 
+/// What an earlier run added: each mark and table for which there are a policy rule of ours and a
+/// route, in the families that have both.
+pub(super) fn local_deliveries() -> Result<Vec<LocalDelivery>, KernelError> {
+    let socket = Socket::route()?;
+    let list = || Ok((policy_rules(&socket)?, routes(&socket)?));
+    let (rules, routes) = list().map_err(KernelError::ListRouting)?;
+    let mut deliveries: Vec<LocalDelivery> = Vec::new();
+    for PolicyRule { family, mark, table } in rules {
+        let (Ok(mark), Ok(number)) = (mark.to_string().parse(), table.to_string().parse()) else {
+            continue;
+        };
+        let families = if routes.contains(&(family, table)) { vec![family] } else { Vec::new() };
+        match deliveries.iter_mut().find(|found| (found.mark, found.table) == (mark, number)) {
+            Some(found) => found.families.extend(families),
+            None => deliveries.push(LocalDelivery { mark, table: number, families }),
+        }
+    }
+    Ok(deliveries)
+}
+
+/// The families and tables of our routes.
+fn routes(socket: &Socket) -> Result<Vec<(Family, u32)>, Errno> {
+    let mut messages = Messages::default();
+    let header = Header { kind: GET_ROUTE, flags: DUMP, sequence: 1 };
+    messages.push(header, &[0; FIXED_LENGTH], |_| {});
+    socket.send(messages.as_bytes())?;
+    let mut routes = Vec::new();
+    let mut buffer = vec![0; RECEIVE_BUFFER];
+    loop {
+        for message in received(socket.receive(&mut buffer)?) {
+            match message.kind {
+                NEW_ROUTE => routes.extend(local_route(message.payload)),
+                DONE => return Ok(routes),
+                ERROR => outcome(message.payload)?,
+                _ => {}
+            }
+        }
+    }
+}
+
+/// The family and the table of a message's route, if it is ours.
+fn local_route(payload: &[u8]) -> Option<(Family, u32)> {
+    let family = match payload.first() {
+        Some(&FAMILY_V4) => Family::V4,
+        Some(&FAMILY_V6) => Family::V6,
+        _ => return None,
+    };
+    let table = attribute(payload.get(FIXED_LENGTH..)?, ROUTE_TABLE)?;
+    let is_ours = payload.get(5) == Some(&LocalDelivery::PROTOCOL) && payload.get(7) == Some(&LOCAL);
+    is_ours.then_some((family, u32::from_ne_bytes(table.try_into().ok()?)))
+}
+
 fn planned(delivery: Option<&LocalDelivery>) -> Vec<PolicyRule> {
     let rules = |delivery: &LocalDelivery| {
         let (mark, table) = (delivery.mark.get(), delivery.table.get());
@@ -172,6 +224,8 @@ fn send(socket: &Socket, request: &[u8]) -> Result<(), Errno> {
 }
 
 // RTM_….
+/// `RTM_GETROUTE`.
+const GET_ROUTE: u16 = 26;
 const NEW_ROUTE: u16 = 24;
 const DELETE_ROUTE: u16 = 25;
 const NEW_RULE: u16 = 32;

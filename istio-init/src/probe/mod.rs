@@ -175,7 +175,12 @@ fn targets(plan: &Plan, place: &Place) -> Vec<Target> {
     let application = place.application_port;
     let tcp = |source, ip, port| (Protocol::Tcp, source, SocketAddr::new(ip, port));
     let loopbacks = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
-    for ip in place.addresses.iter().copied().chain(loopbacks) {
+    // A link-local address is one of a link, which nobody names here.
+    let own = place.addresses.iter().copied().filter(|address| match address {
+        IpAddr::V4(v4) => !v4.is_link_local(),
+        IpAddr::V6(v6) => !v6.is_unicast_link_local(),
+    });
+    for ip in own.chain(loopbacks) {
         targets.push(tcp(None, ip, application));
         targets.push(tcp(Some(passthrough(Family::of(ip))), ip, application));
     }
