@@ -138,8 +138,6 @@ pub enum Support {
     Implied,
     /// Accepted, because Istio's injector passes it; it only concerns Istio's logs.
     Logging,
-    /// Known, and refused unless its value is the default.
-    NotYet,
 }
 
 impl Flag {

@@ -10,7 +10,7 @@ use super::{
 use crate::args::{Args, Source};
 use crate::cidr::Cidr;
 use crate::complaint::{Complaint, Fault};
-use crate::flag::{FLAGS, Flag, Kind, Support};
+use crate::flag::Flag;
 use crate::owner::{Accounts, Gid, Uid};
 use crate::variable::Variable;
 
@@ -20,7 +20,6 @@ pub(super) fn read(
     surroundings: &Surroundings,
 ) -> Result<(Config, Vec<String>), Invalid> {
     let mut reader = Reader { args, complaints: Vec::new(), warnings: args.ignored.clone() };
-    reader.refuse_what_is_not_built();
     reader.refuse_the_host(&surroundings.signs_of_host);
     let interception = reader.interception();
     let (proxy_uids, proxy_gids) = reader.proxy(&surroundings.accounts);
@@ -81,29 +80,6 @@ pub(super) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn refuse_what_is_not_built(&mut self) {
-        for spec in FLAGS.iter().filter(|spec| spec.support == Support::NotYet) {
-            let typed = self.args.flag(spec.flag);
-            let is_default = match spec.kind {
-                Kind::Bool => !self.args.is_on(spec.flag),
-                _ => typed.text == spec.default,
-            };
-            if is_default {
-                continue;
-            }
-            let fault = match (spec.flag, typed.text.as_str()) {
-                (Flag::ForceIptablesBinary, text) if !["legacy", "nft"].contains(&text) => {
-                    Fault::new("is not the name of an iptables").hint("use legacy or nft")
-                }
-                _ => not_built(match spec.default {
-                    "" | "false" => "leave it out".to_owned(),
-                    default => format!("leave it out, or use Istio's default {default}"),
-                }),
-            };
-            self.complain(typed.source, &typed.text, fault);
-        }
-    }
-
     /// Rules for a node's own network namespace would capture the node, and all pods' traffic
     /// that is forwarded there.
     fn refuse_the_host(&mut self, signs: &[String]) {
@@ -392,10 +368,6 @@ impl<'a> Reader<'a> {
 /// Splits a list as Istio does: at commas, without empty elements.
 pub(super) fn split(text: &str) -> impl Iterator<Item = &str> {
     text.split(',').filter(|element| !element.is_empty())
-}
-
-fn not_built(hint: String) -> Fault {
-    Fault::new("is known from Istio, but not built yet in this istio-init").hint(hint)
 }
 
 /// Istio's limit, from the number of matches that one iptables rule can have.

@@ -90,12 +90,8 @@ impl Expressions<'_, '_> {
         if operator == EQUAL {
             self.known_family = Some(family);
         }
-        let number = match family {
-            Family::V4 => 2,
-            Family::V6 => 10,
-        };
         self.meta(META_FAMILY);
-        self.compare(operator, &[number]);
+        self.compare(operator, &[family_number(family)]);
     }
 
     fn protocol(&mut self, operator: u32, protocol: Protocol) {
@@ -212,8 +208,10 @@ impl Expressions<'_, '_> {
                 self.immediate(REGISTER, |data| {
                     data.bytes(VALUE, &port.get().to_be_bytes());
                 });
+                let family =
+                    self.known_family.map_or(ANY_FAMILY, |family| family_number(family).into());
                 self.add("tproxy", |tproxy| {
-                    tproxy.number(TPROXY_FAMILY, ANY_FAMILY);
+                    tproxy.number(TPROXY_FAMILY, family);
                     tproxy.number(TPROXY_PORT, REGISTER);
                 });
                 self.set_packet_mark(mark);
@@ -321,6 +319,14 @@ impl Expressions<'_, '_> {
     }
 }
 
+/// `NFPROTO_…`.
+fn family_number(family: Family) -> u8 {
+    match family {
+        Family::V4 => 2,
+        Family::V6 => 10,
+    }
+}
+
 fn port_bytes(port: u128) -> Vec<u8> {
     port.to_be_bytes()[14..].to_vec()
 }
@@ -387,7 +393,7 @@ const STATE_RELATED: u32 = 4;
 // NFTA_TPROXY_….
 const TPROXY_FAMILY: u16 = 1;
 const TPROXY_PORT: u16 = 3;
-/// `NFPROTO_UNSPEC`: the packet's own.
+/// `NFPROTO_UNSPEC`: whichever the packet is of.
 const ANY_FAMILY: u32 = 0;
 
 // NFTA_CMP_… and NFTA_RANGE_…, whose operators have the same numbers.

@@ -184,6 +184,17 @@ pub enum Origin {
     Capture,
 }
 
+impl Rule {
+    /// The family that the matches leave, when they leave only one.
+    pub fn family(&self) -> Option<Family> {
+        self.matches.iter().find_map(|condition| match &condition.field {
+            Field::Family(family) => (!condition.negated).then_some(*family),
+            Field::Source(ranges) | Field::Destination(ranges) => Some(ranges.first().family()),
+            _ => None,
+        })
+    }
+}
+
 impl Match {
     /// The field has the value.
     pub fn is(field: Field) -> Self {

@@ -104,7 +104,12 @@ impl Mangle<'_> {
         for loopback in self.config.loopbacks() {
             let elsewhere = Match::is_not(Field::Destination(AnyOf::one(loopback)));
             let deliver = Verdict::DeliverTo(port, self.mark);
-            self.add(Chain::Tproxy, vec![elsewhere, tcp()], deliver, Flag::InboundCapturePort);
+            let matches = vec![elsewhere, tcp()];
+            let flag = Flag::InboundCapturePort;
+            self.add(Chain::Tproxy, matches.clone(), deliver, flag);
+            // iptables drops what no listener takes. nftables would go on, and let it past the
+            // proxy for as long as that does not listen.
+            self.add(Chain::Tproxy, matches, Verdict::Drop, flag);
         }
         let mark = Verdict::SetPacketMark(self.mark);
         self.add(Chain::Divert, Vec::new(), mark, Flag::InboundTproxyMark);

@@ -40,7 +40,7 @@ pub fn add_rule(rule: &Rule) -> String {
         line.push_str(&condition_text(condition));
     }
     // Writing to a string cannot fail.
-    let _ = write!(line, " counter {} comment \"{}\"", verdict_text(rule.verdict), rule.origin);
+    let _ = write!(line, " counter {} comment \"{}\"", rule_verdict_text(rule), rule.origin);
     line
 }
 
@@ -126,6 +126,17 @@ pub fn verdict_text(verdict: Verdict) -> String {
         Verdict::SaveMark => "ct mark set meta mark".to_owned(),
         Verdict::RestoreMark => "meta mark set ct mark".to_owned(),
         Verdict::TrackIn(zone) => format!("ct zone set {}", zone.number()),
+    }
+}
+
+/// nft wants to be told the family of a delivery, although the matches say so.
+fn rule_verdict_text(rule: &Rule) -> String {
+    let text = verdict_text(rule.verdict);
+    match (rule.verdict, rule.family()) {
+        (Verdict::DeliverTo(..), Some(family)) => {
+            text.replacen("tproxy", &format!("tproxy {}", address_text(family)), 1)
+        }
+        _ => text,
     }
 }
 

@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 pub(crate) struct Settings {
     flags: BTreeMap<char, String>,
     variables: BTreeMap<&'static str, String>,
+    switches: Vec<String>,
+    name_servers: Option<Vec<&'static str>>,
     pub(crate) dual_stack: bool,
     dry_run: bool,
     iptables: Option<&'static str>,
@@ -41,6 +43,26 @@ impl Settings {
         self
     }
 
+    /// A long flag, with its value after an equals sign where it has one.
+    pub(crate) fn with_switch(mut self, switch: &str) -> Self {
+        self.switches.push(switch.to_owned());
+        self
+    }
+
+    pub(crate) fn has_switch(&self, switch: &str) -> bool {
+        self.switches.iter().any(|other| other == switch)
+    }
+
+    /// The servers that the pod's resolv.conf names.
+    pub(crate) fn with_name_servers(mut self, servers: &[&'static str]) -> Self {
+        self.name_servers = Some(servers.to_vec());
+        self
+    }
+
+    pub(crate) fn name_servers(&self) -> Option<&[&'static str]> {
+        self.name_servers.as_deref()
+    }
+
     pub(crate) fn dry_run(self) -> Self {
         Self { dry_run: true, ..self }
     }
@@ -59,6 +81,8 @@ impl Settings {
             'e' if value.is_empty() => "15008",
             'u' if value.is_empty() => "1337",
             'g' if value.is_empty() => self.flag('u'),
+            't' if value.is_empty() => "1337",
+            'r' if value.is_empty() => "133",
             _ => value,
         }
     }
@@ -80,6 +104,7 @@ impl Settings {
         for (flag, value) in &self.flags {
             words.extend([format!("-{flag}"), value.clone()]);
         }
+        words.extend(self.switches.iter().cloned());
         if self.dual_stack {
             words.push("--dual-stack".to_owned());
         }
