@@ -47,7 +47,9 @@ pub fn main(
         }
         Err(failure) => {
             let complaints = failure.complaints();
-            complaints.iter().for_each(|complaint| log::error(complaint));
+            for complaint in &complaints {
+                log::error(complaint);
+            }
             leave_as_termination_message(&complaints);
             ExitCode::from(failure.exit_code())
         }
@@ -177,7 +179,9 @@ fn print(text: &str) -> Result<(), Failure> {
 }
 
 fn warn_of(warnings: &[String]) {
-    warnings.iter().for_each(|warning| log::warning(warning));
+    for warning in warnings {
+        log::warning(warning);
+    }
 }
 
 /// Kubernetes shows this file's text as the reason why the container ended. Anywhere else there

@@ -72,7 +72,7 @@ impl Comparison {
 
 /// Compares a plan with what was found.
 pub fn compare(plan: &Plan, observed: &Observed) -> Comparison {
-    Comparison { lines: differing(planned_lines(plan), observed_lines(observed)) }
+    Comparison { lines: differing(&planned_lines(plan), &observed_lines(observed)) }
 }
 
 fn planned_lines(plan: &Plan) -> Vec<String> {
@@ -169,10 +169,7 @@ fn in_order<T: Copy + Ord>(values: &AnyOf<T>) -> AnyOf<T> {
 }
 
 /// Values that touch or overlap are one range.
-fn joined<T: Span + Clone>(
-    values: &AnyOf<T>,
-    ranges: impl Fn(u128, u128) -> Vec<T>,
-) -> AnyOf<T> {
+fn joined<T: Span + Clone>(values: &AnyOf<T>, ranges: impl Fn(u128, u128) -> Vec<T>) -> AnyOf<T> {
     let mut joined: Vec<(u128, u128)> = Vec::new();
     for (lowest, highest) in values.merged() {
         match joined.last_mut() {
@@ -234,11 +231,11 @@ fn surroundings<'a>(
 }
 
 /// The longest series of lines that both have stays, whatever is between them differs.
-fn differing(planned: Vec<String>, installed: Vec<String>) -> Vec<(Side, String)> {
+fn differing(planned: &[String], installed: &[String]) -> Vec<(Side, String)> {
     let (rows, columns) = (planned.len(), installed.len());
     // Mostly nothing differs, and a table over a thousand rules is large.
     if planned == installed {
-        return planned.into_iter().map(|line| (Side::Both, line)).collect();
+        return planned.iter().map(|line| (Side::Both, line.clone())).collect();
     }
     // common[r][c]: the most lines that the rests from r and c have in common.
     let mut common = vec![vec![0_u32; columns + 1]; rows + 1];

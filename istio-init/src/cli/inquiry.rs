@@ -82,9 +82,8 @@ fn packet(question: &Question) -> Result<Packet, Failure> {
 fn usual_interface(direction: Direction, to: IpAddr) -> String {
     let list = |file| fs::read_to_string(file).unwrap_or_default();
     let routes = || Routes { v4: list("/proc/net/route"), v6: list("/proc/net/ipv6_route") };
-    let taken = (direction == Direction::Out)
-        .then(|| routes().interface(to).map(str::to_owned))
-        .flatten();
+    let taken =
+        (direction == Direction::Out).then(|| routes().interface(to).map(str::to_owned)).flatten();
     taken.unwrap_or_else(|| "eth0".to_owned())
 }
 
@@ -116,7 +115,8 @@ fn verify(request: &Request) -> Result<(), Failure> {
     let (missing, foreign) = comparison.counts();
     if request.args.is_on(Flag::Reconcile) {
         backend.apply(&plan)?;
-        let repaired = format!("repaired: {missing} lines were missing, {foreign} were not planned");
+        let repaired =
+            format!("repaired: {missing} lines were missing, {foreign} were not planned");
         log::info(&repaired);
         return Ok(());
     }

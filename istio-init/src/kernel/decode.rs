@@ -113,15 +113,15 @@ impl<'a> Decoder<'a> {
             "bitwise" => self.mask = Some(attribute(attribute(data, 4)?, VALUE)?.to_vec()),
             "cmp" => {
                 let value = attribute(attribute(data, 3)?, VALUE)?.to_vec();
-                self.compare(number(data, 2)?, vec![(value.clone(), value)])?;
+                self.compare(number(data, 2)?, &[(value.clone(), value)])?;
             }
             "range" => {
                 let end = |kind| Some(attribute(attribute(data, kind)?, VALUE)?.to_vec());
-                self.compare(number(data, 2)?, vec![(end(3)?, end(4)?)])?;
+                self.compare(number(data, 2)?, &[(end(3)?, end(4)?)])?;
             }
             "lookup" => {
                 let elements = (self.sets)(text(attribute(data, 1)?)?)?;
-                self.compare(number(data, 5).unwrap_or(0), elements)?;
+                self.compare(number(data, 5).unwrap_or(0), &elements)?;
             }
             "immediate" => self.immediate(attribute(data, 2)?)?,
             "redir" => {
@@ -202,7 +202,7 @@ impl<'a> Decoder<'a> {
     }
 
     /// What is loaded is one of the elements, or with the other operator none of them.
-    fn compare(&mut self, operator: u32, elements: Vec<Element>) -> Option<()> {
+    fn compare(&mut self, operator: u32, elements: &[Element]) -> Option<()> {
         let mut negated = match operator {
             EQUAL => false,
             NOT_EQUAL => true,
@@ -210,7 +210,7 @@ impl<'a> Decoder<'a> {
         };
         let field = match self.loaded {
             Loaded::Meta(META_FAMILY) => {
-                let family = match *single(&elements)? {
+                let family = match *single(elements)? {
                     [2] => Family::V4,
                     [10] => Family::V6,
                     _ => return None,
@@ -219,7 +219,7 @@ impl<'a> Decoder<'a> {
                 Field::Family(family)
             }
             Loaded::Meta(META_PROTOCOL) => {
-                let protocol = match *single(&elements)? {
+                let protocol = match *single(elements)? {
                     [6] => Protocol::Tcp,
                     [17] => Protocol::Udp,
                     _ => return None,
@@ -227,25 +227,25 @@ impl<'a> Decoder<'a> {
                 self.protocol = (!negated).then_some(protocol);
                 Field::Protocol(protocol)
             }
-            Loaded::Meta(META_IN_NAME) => Field::InInterface(interface(single(&elements)?)?),
-            Loaded::Meta(META_OUT_NAME) => Field::OutInterface(interface(single(&elements)?)?),
+            Loaded::Meta(META_IN_NAME) => Field::InInterface(interface(single(elements)?)?),
+            Loaded::Meta(META_OUT_NAME) => Field::OutInterface(interface(single(elements)?)?),
             Loaded::Meta(META_SOCKET_UID) => {
                 let range = |(first, last)| {
                     UidRange::new(parsed(format!("{first}"))?, parsed(format!("{last}"))?)
                 };
                 Field::OwnerUid(AnyOf::several(
-                    self.owners(&elements)?.into_iter().map(range).collect::<Option<Vec<_>>>()?,
+                    self.owners(elements)?.into_iter().map(range).collect::<Option<Vec<_>>>()?,
                 )?)
             }
             Loaded::Meta(META_SOCKET_GID) => {
                 // Groups that follow one another are listed as a range.
-                let each = self.owners(&elements)?.into_iter().flat_map(|(first, last)| {
+                let each = self.owners(elements)?.into_iter().flat_map(|(first, last)| {
                     (first..=last).take(MOST_GROUPS).map(|gid| parsed(gid.to_string()))
                 });
                 Field::OwnerGid(AnyOf::several(each.collect::<Option<Vec<_>>>()?)?)
             }
-            Loaded::Meta(META_MARK) => Field::PacketMark(mark(single(&elements)?)?),
-            Loaded::Connection(CONNECTION_MARK) => Field::ConnectionMark(mark(single(&elements)?)?),
+            Loaded::Meta(META_MARK) => Field::PacketMark(mark(single(elements)?)?),
+            Loaded::Connection(CONNECTION_MARK) => Field::ConnectionMark(mark(single(elements)?)?),
             Loaded::Connection(CONNECTION_STATE) => {
                 // The bits that are asked for are in the mask; that none is there is "not".
                 negated = !negated;
@@ -257,7 +257,7 @@ impl<'a> Decoder<'a> {
                 })
             }
             Loaded::Payload { header: TRANSPORT_HEADER, offset } => {
-                let ports = several(&elements, ports)?;
+                let ports = several(elements, ports)?;
                 match offset {
                     0 => Field::SourcePort(self.protocol?, ports),
                     2 => Field::DestinationPort(self.protocol?, ports),
@@ -300,13 +300,24 @@ impl<'a> Decoder<'a> {
         let number = |bytes: &[u8]| {
             let bytes = bytes.try_into().ok()?;
             let is_network_order = self.is_network_order;
-            Some(if is_network_order { u32::from_be_bytes(bytes) } else { u32::from_ne_bytes(bytes) })
+            Some(if is_network_order {
+                u32::from_be_bytes(bytes)
+            } else {
+                u32::from_ne_bytes(bytes)
+            })
         };
         elements.iter().map(|(first, last)| Some((number(first)?, number(last)?))).collect()
     }
 
     /// The CIDR ranges of a masked address, or from one address to another.
     fn ranges(&self, (first, last): &Element) -> Option<Vec<Cidr>> {
+        let width = usize::from(self.family?.address_bits()) / 8;
+        if first.len() < width && first == last && self.mask.is_none() {
+            // nft compares as many bytes as count, and no others.
+            let mut bytes = first.clone();
+            bytes.resize(width, 0);
+            return Some(vec![parsed(format!("{}/{}", address(&bytes)?, first.len() * 8))?]);
+        }
         let (from, to) = (address(first)?, address(last)?);
         if from != to {
             return Some(Cidr::covering(from, to));

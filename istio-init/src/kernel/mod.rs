@@ -12,9 +12,9 @@ mod installed;
 pub mod iptables;
 mod message;
 mod nf_tables;
+mod readback;
 mod route;
 mod set;
-mod readback;
 mod socket;
 mod transaction;
 

@@ -100,7 +100,8 @@ fn local_route(payload: &[u8]) -> Option<(Family, u32)> {
         _ => return None,
     };
     let table = attribute(payload.get(FIXED_LENGTH..)?, ROUTE_TABLE)?;
-    let is_ours = payload.get(5) == Some(&LocalDelivery::PROTOCOL) && payload.get(7) == Some(&LOCAL);
+    let is_ours =
+        payload.get(5) == Some(&LocalDelivery::PROTOCOL) && payload.get(7) == Some(&LOCAL);
     is_ours.then_some((family, u32::from_ne_bytes(table.try_into().ok()?)))
 }
 

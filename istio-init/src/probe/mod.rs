@@ -92,7 +92,13 @@ pub fn flows(plan: &Plan, place: &Place) -> Vec<Flow> {
     for owner in owners(plan, place.owner) {
         for (protocol, source, target) in targets(plan, place) {
             let expected = expected(plan, place, owner, protocol, source, target);
-            flows.extend(expected.map(|expected| Flow { owner, protocol, source, target, expected }));
+            flows.extend(expected.map(|expected| Flow {
+                owner,
+                protocol,
+                source,
+                target,
+                expected,
+            }));
         }
     }
     flows
@@ -128,10 +134,9 @@ fn owners(plan: &Plan, own: Owner) -> Vec<Owner> {
         let is_named = uids.iter().any(|range| range.contains(uid)) || gids.contains(&gid);
         (!is_named).then_some(Owner { uid, gid })
     });
-    let proxy = uids.first().map(|range| Owner {
-        uid: range.first(),
-        gid: gids.first().copied().unwrap_or(Gid::ROOT),
-    });
+    let proxy = uids
+        .first()
+        .map(|range| Owner { uid: range.first(), gid: gids.first().copied().unwrap_or(Gid::ROOT) });
     let mut owners = vec![own];
     for owner in proxy.into_iter().chain(unnamed) {
         if !owners.contains(&owner) {
@@ -155,9 +160,9 @@ fn targets(plan: &Plan, place: &Place) -> Vec<Target> {
             }
             Field::DestinationPort(protocol, named) => {
                 let some = named.values().iter().take(MOST_OF_A_RULE);
-                ports.extend(some.flat_map(|range| {
-                    [(*protocol, range.first()), (*protocol, range.last())]
-                }));
+                ports.extend(
+                    some.flat_map(|range| [(*protocol, range.first()), (*protocol, range.last())]),
+                );
             }
             _ => {}
         }
@@ -207,7 +212,9 @@ fn expected(
 ) -> Option<Outcome> {
     let is_here = target.ip().is_loopback() || place.addresses.contains(&target.ip());
     let is_possible = |ip: IpAddr| ip.is_loopback() || place.addresses.contains(&ip);
-    if source.is_some_and(|ip| !is_possible(ip)) || target.ip() == IpAddr::from(PASSTHROUGH_V6) && !is_here {
+    if source.is_some_and(|ip| !is_possible(ip))
+        || target.ip() == IpAddr::from(PASSTHROUGH_V6) && !is_here
+    {
         return None;
     }
     let interface = if is_here { "lo" } else { place.routes.interface(target.ip())? };

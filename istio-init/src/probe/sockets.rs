@@ -37,7 +37,7 @@ pub fn try_flows(plan: &Plan, place: &Place, limit: Duration) -> Result<Vec<Seen
     let deadline = Instant::now() + limit;
     let listeners = Listeners::open(plan, place)?;
     let place = Place { application_port: listeners.application_port, ..place.clone() };
-    let mut seen = listeners.observe(flows(plan, &place), &place);
+    let mut seen = listeners.observe(&flows(plan, &place), &place);
     loop {
         let is_right = seen.iter().all(Seen::is_as_expected);
         if is_right || Instant::now() + place.patience >= deadline {
@@ -45,8 +45,8 @@ pub fn try_flows(plan: &Plan, place: &Place, limit: Duration) -> Result<Vec<Seen
         }
         thread::sleep(BETWEEN_TRIES);
         let wrong: Vec<usize> = (0..seen.len()).filter(|i| !seen[*i].is_as_expected()).collect();
-        let again = wrong.iter().map(|index| seen[*index].flow.clone()).collect();
-        for (index, once_more) in wrong.into_iter().zip(listeners.observe(again, &place)) {
+        let again: Vec<Flow> = wrong.iter().map(|index| seen[*index].flow.clone()).collect();
+        for (index, once_more) in wrong.into_iter().zip(listeners.observe(&again, &place)) {
             seen[index] = once_more;
         }
     }
@@ -70,14 +70,18 @@ impl Listeners {
     fn open(plan: &Plan, place: &Place) -> Result<Self, ProbeError> {
         let mut listeners = Self { tcp: Vec::new(), udp: Vec::new(), application_port: 0 };
         let has_v6 = place.addresses.iter().any(IpAddr::is_ipv6);
-        let loopbacks = [Some(IpAddr::from(Ipv4Addr::LOCALHOST)), has_v6.then_some(Ipv6Addr::LOCALHOST.into())];
+        let loopbacks =
+            [Some(IpAddr::from(Ipv4Addr::LOCALHOST)), has_v6.then_some(Ipv6Addr::LOCALHOST.into())];
         for port in listening_ports(plan) {
             for ip in loopbacks.into_iter().flatten() {
                 let address = SocketAddr::new(ip, port.get());
                 listeners.listen(address)?;
             }
         }
-        let any = [Some(IpAddr::from(Ipv4Addr::UNSPECIFIED)), has_v6.then_some(Ipv6Addr::UNSPECIFIED.into())];
+        let any = [
+            Some(IpAddr::from(Ipv4Addr::UNSPECIFIED)),
+            has_v6.then_some(Ipv6Addr::UNSPECIFIED.into()),
+        ];
         for ip in any.into_iter().flatten() {
             listeners.listen(SocketAddr::new(ip, listeners.application_port))?;
             let last = listeners.tcp.last().and_then(|(_, socket)| socket.local_addr().ok());
@@ -100,7 +104,7 @@ impl Listeners {
     }
 
     /// Carries out flows side by side, and waits for what becomes of them.
-    fn observe(&self, flows: Vec<Flow>, place: &Place) -> Vec<Seen> {
+    fn observe(&self, flows: &[Flow], place: &Place) -> Vec<Seen> {
         let deadline = Instant::now() + place.patience;
         let mut attempts = Vec::new();
         for series in flows.chunk_by(|one, next| one.owner == next.owner) {
@@ -140,9 +144,7 @@ impl Attempt {
     /// Whether the kernel has an error for the client already.
     fn is_refused(&self) -> bool {
         let socket = self.client.as_ref().ok();
-        socket.is_some_and(|(socket, _)| {
-            !matches!(sockopt::socket_error(socket), Ok(Ok(())))
-        })
+        socket.is_some_and(|(socket, _)| !matches!(sockopt::socket_error(socket), Ok(Ok(()))))
     }
 
     fn seen(self) -> Seen {

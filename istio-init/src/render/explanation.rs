@@ -30,11 +30,8 @@ pub fn text(plan: &Plan, packet: &Packet, explanation: &Explanation) -> String {
     if !rows.is_empty() {
         text.push('\n');
     }
-    text.push_str(&format!(
-        "{}\n{}\n",
-        verdict_words(packet, explanation.fate),
-        cause(plan, explanation)
-    ));
+    let (verdict, cause) = (verdict_words(packet, explanation.fate), cause(plan, explanation));
+    text.extend([verdict.as_str(), "\n", &cause, "\n"]);
     text
 }
 
@@ -93,21 +90,14 @@ fn cause(plan: &Plan, explanation: &Explanation) -> String {
 fn packet_words(packet: &Packet) -> String {
     let protocol = protocol_word(packet.protocol);
     let Packet { source, destination, interface, .. } = packet;
-    let mut words = match packet.direction {
-        Direction::In => {
-            format!("{protocol} from {source} to {destination}, arriving at {interface}")
-        }
-        Direction::Out => {
-            format!("{protocol} from {source} to {destination}, leaving by {interface}")
-        }
+    let way = match packet.direction {
+        Direction::In => "arriving at",
+        Direction::Out => "leaving by",
     };
-    if let Some(owner) = packet.owner {
-        words.push_str(&format!(", sent by uid {} gid {}", owner.uid, owner.gid));
-    }
-    if packet.mark != 0 {
-        words.push_str(&format!(", with mark {}", packet.mark));
-    }
-    words
+    let sender = packet.owner.map(|owner| format!(", sent by uid {} gid {}", owner.uid, owner.gid));
+    let mark = (packet.mark != 0).then(|| format!(", with mark {}", packet.mark));
+    let (sender, mark) = (sender.unwrap_or_default(), mark.unwrap_or_default());
+    format!("{protocol} from {source} to {destination}, {way} {interface}{sender}{mark}")
 }
 
 fn packet_object(packet: &Packet) -> Json {

@@ -224,7 +224,8 @@ fn a_refusal_by_the_kernel_names_the_rule_and_its_flag() {
         verdict: Verdict::Jump(Chain::Output),
         origin: Origin::Flag(Flag::InboundPorts),
     };
-    let plan = Plan { rules: vec![back_to_the_kernel], passthrough_address: false, local_delivery: None };
+    let plan =
+        Plan { rules: vec![back_to_the_kernel], passthrough_address: false, local_delivery: None };
     let refusal = pod.namespace.run(|| kernel::apply(&plan).unwrap_err().to_string()).unwrap();
     insta::assert_snapshot!(refusal, @r#"
     the kernel refuses `add rule inet istio-proxy-nat istio-inbound counter jump output comment "--istio-inbound-ports"` (from --istio-inbound-ports); no rule was changed: Operation not supported (os error 95)
