@@ -44,12 +44,12 @@ impl Expressions<'_, '_> {
             Field::SourcePort(protocol, ports) => {
                 self.protocol(EQUAL, *protocol);
                 self.payload(TRANSPORT_HEADER, SOURCE_PORT, 2);
-                self.one_of(condition, ports, port_bytes);
+                self.one_of(condition, &ports.merged(), port_bytes);
             }
             Field::DestinationPort(protocol, ports) => {
                 self.protocol(EQUAL, *protocol);
                 self.payload(TRANSPORT_HEADER, DESTINATION_PORT, 2);
-                self.one_of(condition, ports, port_bytes);
+                self.one_of(condition, &ports.merged(), port_bytes);
             }
             Field::Source(ranges) => self.address(condition, ranges, |side| side.source),
             Field::Destination(ranges) => self.address(condition, ranges, |side| side.destination),
@@ -103,10 +103,14 @@ impl Expressions<'_, '_> {
         self.compare(operator, &[number]);
     }
 
-    /// The number of an owner is in the machine's order; intervals are ordered by their bytes.
+    /// The number of an owner is in the machine's order; a range and a set are in the network's.
     fn owner<T: Span>(&mut self, condition: &Match, values: &AnyOf<T>) {
-        if values.merged().iter().all(|(lowest, highest)| lowest == highest) {
-            return self.one_of(condition, values, |value| native_bytes(value).to_vec());
+        let operator = if condition.negated { NOT_EQUAL } else { EQUAL };
+        let spans = values.intervals();
+        if let [(lowest, highest)] = *spans
+            && lowest == highest
+        {
+            return self.compare(operator, &native_bytes(lowest));
         }
         self.add("byteorder", |order| {
             order.number(ORDER_SOURCE, REGISTER);
@@ -115,18 +119,18 @@ impl Expressions<'_, '_> {
             order.number(ORDER_LENGTH, 4);
             order.number(ORDER_SIZE, 4);
         });
-        self.one_of(condition, values, |value| value.to_be_bytes()[12..].to_vec());
+        self.one_of(condition, &spans, |value| value.to_be_bytes()[12..].to_vec());
     }
 
     /// Compares the register with a value or a range, or looks it up in a set.
-    fn one_of<T: Span>(
+    fn one_of(
         &mut self,
         condition: &Match,
-        values: &AnyOf<T>,
+        spans: &[(u128, u128)],
         bytes: impl Fn(u128) -> Vec<u8>,
     ) {
         let operator = if condition.negated { NOT_EQUAL } else { EQUAL };
-        match *values.merged() {
+        match *spans {
             [(lowest, highest)] if lowest == highest => self.compare(operator, &bytes(lowest)),
             [(lowest, highest)] => self.add("range", |range| {
                 range.number(RANGE_REGISTER, REGISTER);
@@ -169,7 +173,9 @@ impl Expressions<'_, '_> {
                 self.mask(&range.mask());
                 self.compare(operator, &range.network());
             }
-            _ => self.one_of(condition, ranges, |bits| bits.to_be_bytes()[16 - width..].to_vec()),
+            _ => self.one_of(condition, &ranges.merged(), |bits| {
+                bits.to_be_bytes()[16 - width..].to_vec()
+            }),
         }
     }
 

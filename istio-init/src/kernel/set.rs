@@ -19,8 +19,8 @@ pub(super) struct Set {
     key_type: u32,
     /// The number of bytes of a value.
     width: usize,
-    /// Whether values stand in the machine's own order, as those of a socket do.
-    is_native: bool,
+    /// Whether it is one of intervals, which the kernel orders by their bytes.
+    has_intervals: bool,
     /// Lowest and highest of each interval, in order, none touching the next.
     spans: Vec<(u128, u128)>,
 }
@@ -35,26 +35,29 @@ impl Set {
     pub(super) fn of(field: &Field) -> Option<Self> {
         let set = match field {
             Field::SourcePort(_, ports) | Field::DestinationPort(_, ports) => {
-                Self::new(TYPE_PORT, 2, false, ports)
+                Self::new(TYPE_PORT, 2, ports)
             }
             Field::Source(ranges) | Field::Destination(ranges) => match ranges.first().family() {
-                Family::V4 => Self::new(TYPE_IPV4, 4, false, ranges),
-                Family::V6 => Self::new(TYPE_IPV6, 16, false, ranges),
+                Family::V4 => Self::new(TYPE_IPV4, 4, ranges),
+                Family::V6 => Self::new(TYPE_IPV6, 16, ranges),
             },
-            Field::OwnerUid(uids) => Self::new(TYPE_UID, 4, true, uids),
-            Field::OwnerGid(gids) => Self::new(TYPE_GID, 4, true, gids),
+            Field::OwnerUid(uids) => Self::of_owners(TYPE_UID, uids),
+            Field::OwnerGid(gids) => Self::of_owners(TYPE_GID, gids),
             _ => return None,
         };
         (set.spans.len() > 1).then_some(set)
     }
 
-    fn new<T: Span>(key_type: u32, width: usize, is_native: bool, values: &AnyOf<T>) -> Self {
-        Self { key_type, width, is_native, spans: values.merged() }
+    fn new<T: Span>(key_type: u32, width: usize, values: &AnyOf<T>) -> Self {
+        let spans = values.merged();
+        let has_intervals = spans.iter().any(|(lowest, highest)| lowest != highest);
+        Self { key_type, width, has_intervals, spans }
     }
 
-    /// Whether it is one of intervals, which are ordered by their bytes.
-    pub(super) fn has_intervals(&self) -> bool {
-        self.spans.iter().any(|(lowest, highest)| lowest != highest)
+    /// Owners of sockets are numbers in the machine's order. Without user data, nft takes a set's
+    /// values to be in the network's, so they are put in that first, as for intervals they must.
+    fn of_owners<T: Span>(key_type: u32, values: &AnyOf<T>) -> Self {
+        Self { key_type, width: 4, has_intervals: true, spans: values.intervals() }
     }
 
     /// Appends the messages that add it, known in this transaction by its number. Its elements
@@ -62,7 +65,7 @@ impl Set {
     pub(super) fn encode(&self, table: Table, number: u32, sequence: u32, messages: &mut Messages) {
         let header =
             |kind| Header { kind: message_type(kind), flags: super::message::CREATE, sequence };
-        let interval = if self.has_intervals() { INTERVAL } else { 0 };
+        let interval = if self.has_intervals { INTERVAL } else { 0 };
         messages.push(header(NEW_SET), &INET, |set| {
             set.text(SET_TABLE, table.name());
             set.text(SET_NAME, NAME);
@@ -104,12 +107,12 @@ impl Set {
     /// An interval is two elements: its first value, and the one after its last, unless there is
     /// none.
     fn elements(&self) -> Vec<Element> {
-        let has_intervals = self.has_intervals();
         let mut elements = Vec::new();
         for (lowest, highest) in &self.spans {
             elements.push(Element { key: self.bytes(*lowest), is_end: false });
             let after = highest.checked_add(1).map(|after| self.bytes(after));
-            if let Some(key) = after.filter(|key| has_intervals && key.iter().any(|b| *b != 0)) {
+            if let Some(key) = after.filter(|key| self.has_intervals && key.iter().any(|b| *b != 0))
+            {
                 elements.push(Element { key, is_end: true });
             }
         }
@@ -117,11 +120,7 @@ impl Set {
     }
 
     fn bytes(&self, value: u128) -> Vec<u8> {
-        let mut bytes = value.to_be_bytes()[16 - self.width..].to_vec();
-        if self.is_native && !self.has_intervals() && cfg!(target_endian = "little") {
-            bytes.reverse();
-        }
-        bytes
+        value.to_be_bytes()[16 - self.width..].to_vec()
     }
 }
 

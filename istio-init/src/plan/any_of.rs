@@ -67,21 +67,31 @@ impl<T: Span> AnyOf<T> {
     /// Where a value covers several numbers, what overlaps or follows without a gap is one pair,
     /// as a set of intervals in the kernel wants it.
     pub fn merged(&self) -> Vec<(u128, u128)> {
-        let mut spans: Vec<(u128, u128)> =
-            self.0.iter().map(|value| (value.lowest(), value.highest())).collect();
-        spans.sort_unstable();
-        spans.dedup();
+        let spans = self.sorted();
         if spans.iter().all(|(lowest, highest)| lowest == highest) {
             return spans;
         }
+        self.intervals()
+    }
+
+    /// The same, with what follows without a gap as one pair even where all values are single.
+    pub fn intervals(&self) -> Vec<(u128, u128)> {
         let mut merged: Vec<(u128, u128)> = Vec::new();
-        for (lowest, highest) in spans {
+        for (lowest, highest) in self.sorted() {
             match merged.last_mut() {
                 Some(last) if lowest <= last.1.saturating_add(1) => last.1 = last.1.max(highest),
                 _ => merged.push((lowest, highest)),
             }
         }
         merged
+    }
+
+    fn sorted(&self) -> Vec<(u128, u128)> {
+        let mut spans: Vec<(u128, u128)> =
+            self.0.iter().map(|value| (value.lowest(), value.highest())).collect();
+        spans.sort_unstable();
+        spans.dedup();
+        spans
     }
 }
 
