@@ -1,7 +1,6 @@
 //! The program around the library: reads the machine, does what it is told, says what happened.
 
 mod inquiry;
-mod log;
 mod probing;
 
 use std::ffi::{OsStr, OsString};
@@ -18,6 +17,7 @@ use crate::complaint::Complaint;
 use crate::config::{Config, Invalid, Surroundings};
 use crate::flag::Flag;
 use crate::kernel;
+use crate::log;
 use crate::observed::NotAPlan;
 use crate::owner::Accounts;
 use crate::plan::{Plan, plan};
@@ -131,7 +131,7 @@ fn run(
         return print(&backend.script(&plan));
     }
     if !args.is_on(Flag::SkipRuleApply) {
-        backend.apply(&plan)?;
+        warn_of(backend.apply(&plan)?.as_slice());
     }
     if args.is_on(Flag::RunValidation) { probing::validate(args, &plan) } else { Ok(()) }
 }

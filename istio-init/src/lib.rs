@@ -18,6 +18,7 @@ pub mod flag;
 pub mod interface;
 pub mod json;
 pub mod kernel;
+mod log;
 pub mod mark;
 pub mod observed;
 pub mod owner;

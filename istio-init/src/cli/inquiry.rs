@@ -3,13 +3,14 @@
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use super::{Failure, log, planned, print, probing, surroundings, warn_of};
+use super::{Failure, planned, print, probing, surroundings, warn_of};
 use crate::backend::{Backend, BackendError};
 use crate::command::{Command, Output, Question, Request};
 use crate::explain::{Direction, Owner, Packet, explain};
 use crate::flag::Flag;
 use crate::json::Json;
 use crate::kernel;
+use crate::log;
 use crate::plan::Plan;
 use crate::render::{explanation, iptables, json, nft, table};
 use crate::route::Routes;

@@ -3,12 +3,13 @@
 use std::fs;
 use std::time::Duration;
 
-use super::{Failure, log, print, surroundings};
+use super::{Failure, print, surroundings};
 use crate::args::{Args, go_duration};
 use crate::command::{Output, Request};
 use crate::explain::Owner;
 use crate::flag::Flag;
 use crate::json::Json;
+use crate::log;
 use crate::owner::{Gid, Uid};
 use crate::plan::{Plan, Protocol};
 use crate::probe::{Place, Seen, try_flows};

@@ -8,22 +8,22 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use crate::json::Json;
 
 /// From here on, lines are JSON.
-pub(super) fn write_json() {
+pub(crate) fn write_json() {
     IS_JSON.store(true, Ordering::Relaxed);
 }
 
 /// Says what kept the program from doing what it was told.
-pub(super) fn error(message: &str) {
+pub(crate) fn error(message: &str) {
     say("error", message);
 }
 
 /// Says what the user should know although all is well.
-pub(super) fn warning(message: &str) {
+pub(crate) fn warning(message: &str) {
     say("warning", message);
 }
 
 /// Says what was done.
-pub(super) fn info(message: &str) {
+pub(crate) fn info(message: &str) {
     say("info", message);
 }
 
