@@ -87,7 +87,10 @@ impl Wish {
     pub fn choose(self) -> Result<Backend, IptablesError> {
         match self {
             Self::Nftables => Ok(Backend::Nftables),
-            Self::Auto => Ok(iptables::choose(None)?.map_or(Backend::Nftables, Backend::Iptables)),
+            Self::Auto => Ok(match iptables::choose(None)? {
+                Some(tools) => Backend::Iptables(tools.replaceable()),
+                None => Backend::Nftables,
+            }),
             Self::Iptables(forced) => {
                 iptables::choose(forced)?.map(Backend::Iptables).ok_or(IptablesError::NoTools)
             }
@@ -99,19 +102,25 @@ impl Backend {
     /// Replaces what an earlier run installed, by any backend, by the plan.
     ///
     /// What another backend installed goes after the plan is in force, so connections are captured
-    /// at any moment.
-    pub fn apply(self, plan: &Plan) -> Result<(), BackendError> {
+    /// at any moment. Where nobody asked for iptables and it cannot be run, nftables takes its
+    /// place; that is the warning which is returned.
+    pub fn apply(self, plan: &Plan) -> Result<Option<String>, BackendError> {
         match self {
             Self::Nftables => {
                 iptables::check_removable()?;
                 kernel::apply(plan)?;
-                Ok(iptables::remove_all_but(None)?)
+                iptables::remove_all_but(None)?;
+                Ok(None)
             }
-            Self::Iptables(tools) => kernel::with_surroundings(plan, || {
-                iptables::apply(tools, plan)?;
-                iptables::remove_all_but(Some(tools))?;
-                Ok(kernel::remove_tables()?)
-            }),
+            Self::Iptables(tools) => match apply_by(tools, plan) {
+                Err(BackendError::Iptables(error))
+                    if tools.is_replaceable && error.is_no_program() =>
+                {
+                    Self::Nftables.apply(plan)?;
+                    Ok(Some(format!("nftables is used in place of iptables: {error}")))
+                }
+                ended => ended.map(|()| None),
+            },
         }
     }
 
@@ -122,6 +131,14 @@ impl Backend {
             Self::Iptables(_) => render::iptables::script(plan),
         }
     }
+}
+
+fn apply_by(tools: Tools, plan: &Plan) -> Result<(), BackendError> {
+    kernel::with_surroundings(plan, || {
+        iptables::apply(tools, plan)?;
+        iptables::remove_all_but(Some(tools))?;
+        Ok(kernel::remove_tables()?)
+    })
 }
 
 /// Removes what earlier runs installed by any backend, whatever their settings were.

@@ -228,6 +228,28 @@ fn by_default_iptables_is_used_where_there_is_one() {
 }
 
 #[test]
+fn an_iptables_that_cannot_be_run_is_as_none() {
+    let (pod, expected) = (Pod::create(), Pod::create());
+    expected.init(&Settings::injected());
+    let programs = Recorder::create("nft");
+    programs.replace("iptables-nft-restore", "echo 'libxtables.so.12: cannot open' >&2; exit 127");
+    let run = |words: &[&str]| {
+        let mut command = istio_init();
+        command.args(Settings::injected().command_line()).args(words);
+        command.env("PATH", programs.folder.path());
+        let output = pod.namespace.run(|| command.output()).unwrap().unwrap();
+        (output.status.success(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (succeeded, stderr) = run(&["--backend=auto"]);
+    assert!(succeeded, "{stderr}");
+    assert!(stderr.starts_with("warning: nftables is used in place of iptables"), "{stderr}");
+    assert_eq!(pod.dump(), expected.dump());
+    let (succeeded, stderr) = run(&["--backend=iptables"]);
+    assert!(!succeeded);
+    assert!(stderr.contains("iptables-nft-restore cannot work: libxtables.so.12"), "{stderr}");
+}
+
+#[test]
 fn one_capability_is_enough_for_iptables_nft() {
     let (pod, expected) = (Pod::create(), Pod::create());
     let settings = Settings::injected_dual().by_iptables("nft");

@@ -59,6 +59,14 @@ pub enum IptablesError {
         /// The kernel's reason.
         source: io::Error,
     },
+    /// A program starts, and its libraries or its interpreter are missing.
+    #[error("{program} cannot work: {reason}\nhint: --backend nftables needs no program")]
+    Broken {
+        /// The program.
+        program: &'static str,
+        /// What it, or what loads it, complains of.
+        reason: String,
+    },
     /// A program does not end.
     #[error(
         "{program} does not end\n\
@@ -104,6 +112,13 @@ pub enum IptablesError {
     Kernel(#[from] Box<KernelError>),
 }
 
+impl IptablesError {
+    /// Whether there is no working program, so that nothing can have been changed by it.
+    pub fn is_no_program(&self) -> bool {
+        matches!(self, Self::Start { .. } | Self::Broken { .. } | Self::NoFamily(_))
+    }
+}
+
 /// The iptables that a run is to use; `None` where there is none that could work.
 ///
 /// As in Istio, the legacy one is preferred where it has rules: whoever made them uses it. But
@@ -112,7 +127,11 @@ pub fn choose(forced: Option<Variant>) -> Result<Option<Tools>, IptablesError> {
     if let Some(variant) = forced {
         return Tools::find(variant).map(Some).ok_or(IptablesError::NoVariant(variant));
     }
-    let tables = read_tables()?;
+    let tables = match read_tables() {
+        // Whoever may not look may still print a plan.
+        Err(IptablesError::Tables(Errno::PERM)) => Tables { answers: true, ..Tables::default() },
+        read => read?,
+    };
     let legacy = Tools::find(Variant::Legacy).filter(|_| tables::is_administrator());
     let nft = Tools::find(Variant::Nft).filter(|_| tables.answers);
     match (legacy, nft) {

@@ -63,7 +63,11 @@ pub(super) fn restore(tools: Tools, family: Family, change: &Change) -> Result<(
     if output.status.success() {
         return Ok(());
     }
-    Err(refusal(program, change, output.status, &String::from_utf8_lossy(&output.stderr)))
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    if output.status.code() == Some(NOT_LOADED) {
+        return Err(IptablesError::Broken { program, reason: stderr.trim().to_owned() });
+    }
+    Err(refusal(program, change, output.status, &stderr))
 }
 
 /// The result of the work; `None` when it takes longer.
@@ -79,6 +83,8 @@ fn within<T: Send + 'static>(
     receiver.recv_timeout(deadline).ok()
 }
 
+/// The exit code when a program's libraries or its interpreter are missing.
+const NOT_LOADED: i32 = 127;
 /// How long a legacy program waits for the lock that others hold; Istio's wait.
 const LOCK_PATIENCE: Duration = Duration::from_secs(30);
 /// Longer than that: then something else is wrong.

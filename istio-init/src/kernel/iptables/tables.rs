@@ -23,7 +23,7 @@ use crate::render::iptables::{is_our_chain, table_name};
 /// Tables of iptables in this namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tables {
-    existing: Vec<(Variant, Family, Table)>,
+    pub(super) existing: Vec<(Variant, Family, Table)>,
     /// Chains of ours in `nf_tables`, as `ip nat ISTIO_OUTPUT`.
     pub(super) our_chains: Vec<String>,
     /// Whether `nf_tables` answers at all.

@@ -24,6 +24,8 @@ pub enum Variant {
 pub struct Tools {
     /// Which variant they are.
     pub variant: Variant,
+    /// Whether nobody asked for them, so that something else may take their place.
+    pub is_replaceable: bool,
     /// Whether they are called `iptables` alone.
     is_plain: bool,
 }
@@ -36,8 +38,8 @@ impl Variant {
 impl Tools {
     /// The programs of a variant, where PATH has them for IPv4.
     pub fn find(variant: Variant) -> Option<Self> {
-        let named = Self { variant, is_plain: false };
-        let plain = Self { variant, is_plain: true };
+        let named = Self { variant, is_replaceable: false, is_plain: false };
+        let plain = Self { is_plain: true, ..named };
         let is_variant = || variant_of(&found(plain.restores(Family::V4))?);
         if named.are_there(Family::V4) {
             Some(named)
@@ -46,6 +48,12 @@ impl Tools {
         } else {
             None
         }
+    }
+
+    /// The same, for a run that nobody told to use them.
+    #[must_use]
+    pub fn replaceable(self) -> Self {
+        Self { is_replaceable: true, ..self }
     }
 
     /// Whether PATH has the programs of the family.
