@@ -174,6 +174,21 @@ fn random_settings(dice: &mut Dice) -> Settings {
             settings = settings.with(flag, &value);
         }
     }
+    if dice.one_in(3) {
+        settings = settings.with('m', "TPROXY");
+    }
+    if dice.one_in(3) {
+        settings = settings.with_switch("--redirect-dns").with_switch("--capture-all-dns");
+    }
+    for (switch, sides) in [
+        ("--drop-invalid", 4),
+        ("--exclude-outbound-for-uids=1000", 6),
+        ("--exclude-outbound-for-uids=tcp:80,8000-9000:900-1400", 6),
+    ] {
+        if dice.one_in(sides) {
+            settings = settings.with_switch(switch);
+        }
+    }
     for (name, choices) in [
         ("ISTIO_OUTBOUND_OWNER_GROUPS", &["0", "1000", "5000", "1337"][..]),
         ("ISTIO_OUTBOUND_OWNER_GROUPS_EXCLUDE", &["0", "1000", "5000", "1337"]),
