@@ -163,7 +163,7 @@ fn text(output: &Output) -> String {
 
 fn without_remarks(script: &str) -> String {
     let commands = script.lines().filter(|line| !line.starts_with('#'));
-    commands.map(|line| format!("{line}\n")).collect()
+    commands.map(|line| line.to_owned() + "\n").collect()
 }
 
 /// Flags of every kind that the rules show.
