@@ -4,6 +4,20 @@
 //! What the kernel would fill in is written out, so that a rule that is listed is the rule that was
 //! sent.
 
+use super::expression::{
+    ACCEPT, ANY_FAMILY, BITWISE_LENGTH, BITWISE_MASK, BITWISE_OPERATION, BITWISE_SOURCE,
+    BITWISE_TARGET, BITWISE_XOR, CODE, CODE_CHAIN, COMPARE_OPERATOR, COMPARE_REGISTER,
+    COMPARE_VALUE, CONNECTION_KEY, CONNECTION_MARK, CONNECTION_SOURCE, CONNECTION_STATE,
+    CONNECTION_TARGET, CONNECTION_ZONE, DESTINATION_PORT, DROP, EQUAL, IMMEDIATE_TARGET,
+    IMMEDIATE_VALUE, INTERFACE_NAME_SIZE, JUMP, MASK_AND_XOR, META_FAMILY, META_IN_NAME, META_KEY,
+    META_MARK, META_OUT_NAME, META_PROTOCOL, META_SOCKET_GID, META_SOCKET_UID, META_SOURCE,
+    META_TARGET, NETWORK_HEADER, NOT_EQUAL, ORDER_LENGTH, ORDER_OPERATION, ORDER_SIZE,
+    ORDER_SOURCE, ORDER_TARGET, PAYLOAD_BASE, PAYLOAD_LENGTH, PAYLOAD_OFFSET, PAYLOAD_TARGET,
+    RANGE_FROM, RANGE_OPERATOR, RANGE_REGISTER, RANGE_TO, REDIR_FLAGS, REDIR_HIGHEST_PORT,
+    REDIR_LOWEST_PORT, REDIR_TO_PORT, REGISTER, RETURN, SOURCE_PORT, STATE_ESTABLISHED,
+    STATE_INVALID, STATE_RELATED, TO_NETWORK, TPROXY_FAMILY, TPROXY_PORT, TRANSPORT_HEADER,
+    VERDICT, VERDICT_REGISTER,
+};
 use super::message::Attributes;
 use super::nf_tables::{
     EXPRESSION_DATA, EXPRESSION_NAME, LIST_ELEMENT, LOOKUP_FLAGS, LOOKUP_REGISTER, LOOKUP_SET,
@@ -168,14 +182,14 @@ impl Expressions<'_, '_> {
         let width = usize::from(family.address_bits()) / 8;
         self.payload(NETWORK_HEADER, side(offsets), u32::from(family.address_bits()) / 8);
         let operator = if condition.negated { NOT_EQUAL } else { EQUAL };
-        match ranges.single() {
-            Some(range) if range.length() < family.address_bits() => {
-                self.mask(&range.mask());
-                self.compare(operator, &range.network());
+        let bytes = |bits: u128| bits.to_be_bytes()[16 - width..].to_vec();
+        match *ranges.merged() {
+            // nft writes a range that a mask can tell, which most can, with its prefix length.
+            [(lowest, highest)] if lowest != highest && is_prefix(lowest, highest) => {
+                self.mask(&bytes(!(lowest ^ highest)));
+                self.compare(operator, &bytes(lowest));
             }
-            _ => self.one_of(condition, &ranges.merged(), |bits| {
-                bits.to_be_bytes()[16 - width..].to_vec()
-            }),
+            ref spans => self.one_of(condition, spans, bytes),
         }
     }
 
@@ -333,6 +347,12 @@ fn family_number(family: Family) -> u8 {
     }
 }
 
+/// Whether the numbers from the lowest to the highest share their first bits, and are all that do.
+fn is_prefix(lowest: u128, highest: u128) -> bool {
+    let differing = lowest ^ highest;
+    differing & differing.wrapping_add(1) == 0 && lowest & differing == 0
+}
+
 fn port_bytes(port: u128) -> Vec<u8> {
     port.to_be_bytes()[14..].to_vec()
 }
@@ -348,93 +368,3 @@ struct AddressOffsets {
     source: u32,
     destination: u32,
 }
-
-// NFTA_DATA_… and NFTA_VERDICT_….
-const VERDICT: u16 = 2;
-const CODE: u16 = 1;
-const CODE_CHAIN: u16 = 2;
-const RETURN: i32 = -5;
-const JUMP: i32 = -3;
-const DROP: i32 = 0;
-const ACCEPT: i32 = 1;
-
-// NFT_REG_…: one register of 16 bytes is enough, and the one for verdicts.
-const REGISTER: u32 = 1;
-const VERDICT_REGISTER: u32 = 0;
-
-// NFTA_META_… and NFT_META_….
-const META_TARGET: u16 = 1;
-const META_KEY: u16 = 2;
-const META_SOURCE: u16 = 3;
-const META_MARK: u32 = 3;
-const META_IN_NAME: u32 = 6;
-const META_OUT_NAME: u32 = 7;
-const META_SOCKET_UID: u32 = 10;
-const META_SOCKET_GID: u32 = 11;
-const META_FAMILY: u32 = 15;
-const META_PROTOCOL: u32 = 16;
-const INTERFACE_NAME_SIZE: usize = 16;
-
-// NFTA_PAYLOAD_… and NFT_PAYLOAD_….
-const PAYLOAD_TARGET: u16 = 1;
-const PAYLOAD_BASE: u16 = 2;
-const PAYLOAD_OFFSET: u16 = 3;
-const PAYLOAD_LENGTH: u16 = 4;
-const NETWORK_HEADER: u32 = 1;
-const TRANSPORT_HEADER: u32 = 2;
-const SOURCE_PORT: u32 = 0;
-const DESTINATION_PORT: u32 = 2;
-
-// NFTA_CT_…, NFT_CT_… and the bits of a connection's state.
-const CONNECTION_TARGET: u16 = 1;
-const CONNECTION_KEY: u16 = 2;
-const CONNECTION_SOURCE: u16 = 4;
-const CONNECTION_STATE: u32 = 0;
-const CONNECTION_MARK: u32 = 3;
-const CONNECTION_ZONE: u32 = 17;
-const STATE_INVALID: u32 = 1;
-const STATE_ESTABLISHED: u32 = 2;
-const STATE_RELATED: u32 = 4;
-
-// NFTA_TPROXY_….
-const TPROXY_FAMILY: u16 = 1;
-const TPROXY_PORT: u16 = 3;
-/// `NFPROTO_UNSPEC`: whichever the packet is of.
-const ANY_FAMILY: u32 = 0;
-
-// NFTA_CMP_… and NFTA_RANGE_…, whose operators have the same numbers.
-const COMPARE_REGISTER: u16 = 1;
-const COMPARE_OPERATOR: u16 = 2;
-const COMPARE_VALUE: u16 = 3;
-const RANGE_REGISTER: u16 = 1;
-const RANGE_OPERATOR: u16 = 2;
-const RANGE_FROM: u16 = 3;
-const RANGE_TO: u16 = 4;
-const EQUAL: u32 = 0;
-const NOT_EQUAL: u32 = 1;
-
-// NFTA_BYTEORDER_….
-const ORDER_SOURCE: u16 = 1;
-const ORDER_TARGET: u16 = 2;
-const ORDER_OPERATION: u16 = 3;
-const ORDER_LENGTH: u16 = 4;
-const ORDER_SIZE: u16 = 5;
-const TO_NETWORK: u32 = 1;
-
-// NFTA_BITWISE_….
-const BITWISE_SOURCE: u16 = 1;
-const BITWISE_TARGET: u16 = 2;
-const BITWISE_LENGTH: u16 = 3;
-const BITWISE_MASK: u16 = 4;
-const BITWISE_XOR: u16 = 5;
-const BITWISE_OPERATION: u16 = 6;
-const MASK_AND_XOR: u32 = 0;
-
-// NFTA_IMMEDIATE_… and NFTA_REDIR_….
-const IMMEDIATE_TARGET: u16 = 1;
-const IMMEDIATE_VALUE: u16 = 2;
-const REDIR_LOWEST_PORT: u16 = 1;
-const REDIR_HIGHEST_PORT: u16 = 2;
-const REDIR_FLAGS: u16 = 3;
-/// `NF_NAT_RANGE_PROTO_SPECIFIED`, which the kernel would add.
-const REDIR_TO_PORT: u32 = 2;

@@ -7,6 +7,7 @@ mod address;
 mod comparison;
 mod decode;
 mod encode;
+mod expression;
 mod host;
 mod installed;
 pub mod iptables;
