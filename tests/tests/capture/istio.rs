@@ -10,17 +10,18 @@ use crate::settings::Settings;
 pub(crate) fn restore_text(settings: &Settings, ipv6: bool) -> String {
     let mut rules = Rules { settings, ipv6, tables: BTreeMap::new() };
     rules.write();
-    let mut text = String::new();
+    let mut text = Vec::new();
     for (table, lines) in &rules.tables {
-        text += &format!("* {table}\n");
+        text.push(format!("* {table}"));
         for chain in CHAINS {
             if lines.iter().any(|line| line.split(' ').any(|word| word == *chain)) {
-                text += &format!("-N {chain}\n");
+                text.push(format!("-N {chain}"));
             }
         }
-        text += &format!("{}\nCOMMIT\n", lines.join("\n"));
+        text.extend(lines.iter().cloned());
+        text.push("COMMIT\n".to_owned());
     }
-    text
+    text.join("\n")
 }
 
 /// The rules of one family, in the order in which Istio writes them.
@@ -45,8 +46,8 @@ impl<'a> Rules<'a> {
         }
         if settings.has_switch("--drop-invalid") {
             let invalid = "PREROUTING -m conntrack --ctstate INVALID -j ISTIO_DROP";
-            self.add("mangle", invalid.to_owned());
-            self.add("mangle", "ISTIO_DROP -j DROP".to_owned());
+            self.add("mangle", invalid);
+            self.add("mangle", "ISTIO_DROP -j DROP");
         }
         let (outbound, inbound) = (settings.flag('p'), settings.flag('z'));
         self.nat(format!("ISTIO_INBOUND -p tcp --dport {} -j RETURN", settings.flag('e')));
@@ -188,7 +189,7 @@ impl<'a> Rules<'a> {
             "" => String::new(),
             server => format!(" {flag} {server}"),
         };
-        self.add("raw", "OUTPUT -j ISTIO_OUTPUT_DNS".to_owned());
+        self.add("raw", "OUTPUT -j ISTIO_OUTPUT_DNS");
         if !servers.is_empty() {
             self.nat("ISTIO_OUTPUT -j ISTIO_OUTPUT_DNS".to_owned());
         }
@@ -209,7 +210,7 @@ impl<'a> Rules<'a> {
             }
         }
         if !servers.is_empty() {
-            self.add("raw", "PREROUTING -j ISTIO_INBOUND".to_owned());
+            self.add("raw", "PREROUTING -j ISTIO_INBOUND");
         }
         for server in &servers {
             let to = side("-d", server);
@@ -261,12 +262,12 @@ impl<'a> Rules<'a> {
         self.add("nat", rule);
     }
 
-    fn add(&mut self, table: &'static str, rule: String) {
-        self.tables.entry(table).or_default().push(format!("-A {rule}"));
+    fn add(&mut self, table: &'static str, rule: impl AsRef<str>) {
+        self.tables.entry(table).or_default().push(["-A ", rule.as_ref()].concat());
     }
 
-    fn insert(&mut self, table: &'static str, rule: String) {
-        self.tables.entry(table).or_default().push(format!("-I {rule}"));
+    fn insert(&mut self, table: &'static str, rule: impl AsRef<str>) {
+        self.tables.entry(table).or_default().push(["-I ", rule.as_ref()].concat());
     }
 }
 

@@ -84,9 +84,10 @@ impl Pod {
             return self.namespace.output(&mut command, "");
         };
         // The program sees the pod's resolv.conf, and nobody else does.
-        let lines: String = servers.iter().map(|server| format!("nameserver {server}\n")).collect();
+        let lines: Vec<String> =
+            servers.iter().map(|server| format!("nameserver {server}\n")).collect();
         let file = tempfile::NamedTempFile::new()?;
-        std::fs::write(file.path(), lines)?;
+        std::fs::write(file.path(), lines.concat())?;
         let program = istio_init();
         let mut command = Command::new("unshare");
         command.args(["--mount", "sh", "-c", WITH_RESOLV_CONF]).arg(file.path());

@@ -79,9 +79,8 @@ impl Settings {
             'p' if value.is_empty() => "15001",
             'z' if value.is_empty() => "15006",
             'e' if value.is_empty() => "15008",
-            'u' if value.is_empty() => "1337",
+            'u' | 't' if value.is_empty() => "1337",
             'g' if value.is_empty() => self.flag('u'),
-            't' if value.is_empty() => "1337",
             'r' if value.is_empty() => "133",
             _ => value,
         }
