@@ -6,8 +6,9 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
+use std::time::Duration;
 
-use clap::{Arg, ArgAction, Command};
+use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use crate::flag::{FLAGS, Flag, Kind, Spec};
 use crate::variable::Variable;
@@ -57,7 +58,17 @@ impl Args {
         if words.get(1).is_some_and(|word| word == SUBCOMMAND) {
             words.remove(1);
         }
-        let matches = command().try_get_matches_from(words)?;
+        if words.get(1).is_some_and(|word| word == "clean") {
+            return Err(command().error(
+                clap::error::ErrorKind::UnknownArgument,
+                "`clean` was an argument of the 2018 script; today it is --cleanup-only",
+            ));
+        }
+        Ok(Self::from_matches(&command().try_get_matches_from(words)?, environment))
+    }
+
+    /// Reads what [`command`]'s flags were matched with, others beside them or not.
+    pub(crate) fn from_matches(matches: &ArgMatches, environment: &Environment) -> Self {
         let mut ignored = Vec::new();
         let flags = FLAGS
             .iter()
@@ -73,7 +84,7 @@ impl Args {
             .into_iter()
             .filter_map(|variable| Some((variable, environment.get(variable.name())?.clone())))
             .collect();
-        Ok(Self { flags, variables, ignored })
+        Self { flags, variables, ignored }
     }
 
     /// The text of a flag.
@@ -186,28 +197,58 @@ fn go_bool(text: &str) -> Option<bool> {
 
 /// Whether Go's `time.ParseDuration` would take the text.
 fn is_go_duration(text: &str) -> bool {
+    nanoseconds(text).is_some()
+}
+
+/// Reads a duration as Go's `time.ParseDuration` does; one before now is none.
+pub(crate) fn go_duration(text: &str) -> Option<Duration> {
+    let nanoseconds = nanoseconds(text)?;
+    let is_negative = text.starts_with('-');
+    Some(if is_negative { Duration::ZERO } else { Duration::from_nanos(nanoseconds) })
+}
+
+/// What is behind the sign, in nanoseconds, as many as a number can hold.
+fn nanoseconds(text: &str) -> Option<u64> {
     let mut rest = text.strip_prefix(['+', '-']).unwrap_or(text);
     if rest == "0" {
-        return true;
+        return Some(0);
     }
+    let mut total = 0_u64;
     while !rest.is_empty() {
         let (number, tail) = split_after(rest, |c| c.is_ascii_digit() || c == '.');
         let (unit, tail) = split_after(tail, |c| !(c.is_ascii_digit() || c == '.'));
-        let is_number = number.contains(|c: char| c.is_ascii_digit())
-            && number.chars().filter(|c| *c == '.').count() <= 1;
-        if !is_number || !["ns", "us", "µs", "μs", "ms", "s", "m", "h"].contains(&unit) {
-            return false;
+        let unit: u64 = match unit {
+            "ns" => 1,
+            "us" | "µs" | "μs" => 1_000,
+            "ms" => 1_000_000,
+            "s" => 1_000_000_000,
+            "m" => 60_000_000_000,
+            "h" => 3_600_000_000_000,
+            _ => return None,
+        };
+        let (whole, part) = number.split_once('.').unwrap_or((number, ""));
+        let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+        if whole.len() + part.len() == 0 || !is_number(whole) || !is_number(part) {
+            return None;
+        }
+        let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().unwrap_or(u64::MAX) };
+        total = total.saturating_add(whole.saturating_mul(unit));
+        let mut place = unit;
+        for digit in part.bytes() {
+            place /= 10;
+            total = total.saturating_add(u64::from(digit - b'0') * place);
         }
         rest = tail;
     }
-    !text.is_empty() && !text.ends_with(['+', '-'])
+    (!text.is_empty() && !text.ends_with(['+', '-'])).then_some(total)
 }
 
 fn split_after(text: &str, belongs: impl Fn(char) -> bool) -> (&str, &str) {
     text.split_at(text.find(|c| !belongs(c)).unwrap_or(text.len()))
 }
 
-const SUBCOMMAND: &str = "istio-iptables";
+/// The name that this program has in Istio.
+pub(crate) const SUBCOMMAND: &str = "istio-iptables";
 
 #[cfg(test)]
 mod tests {
@@ -321,6 +362,15 @@ mod tests {
         assert_eq!(args.flag(Flag::ProbeTimeout).text, "5s");
         assert_eq!(args.ignored.len(), 2);
         assert_eq!(args.ignored[0], "DRY_RUN: `yes` is ignored: expected true or false");
+    }
+
+    #[test]
+    fn durations_are_of_the_length_that_is_said() {
+        for (text, millis) in
+            [("5s", 5_000), ("1m30s", 90_000), (".5s", 500), ("1.25s", 1_250), ("-1s", 0), ("0", 0)]
+        {
+            assert_eq!(go_duration(text), Some(Duration::from_millis(millis)), "{text}");
+        }
     }
 
     #[test]

@@ -20,6 +20,40 @@ impl Cidr {
         Self { address, length: Family::of(address).address_bits() }
     }
 
+    /// The fewest ranges that cover all addresses from the first to the last; none when they are
+    /// of two families, or in the wrong order.
+    pub fn covering(first: IpAddr, last: IpAddr) -> Vec<Self> {
+        let family = Family::of(first);
+        let bits = u32::from(family.address_bits());
+        let (mut from, to) = (number(first), number(last));
+        let mut ranges = Vec::new();
+        if family != Family::of(last) || from > to {
+            return ranges;
+        }
+        loop {
+            let end = |host_bits| from | 1_u128.checked_shl(host_bits).map_or(u128::MAX, |n| n - 1);
+            let mut host_bits = from.trailing_zeros().min(bits);
+            while end(host_bits) > to {
+                host_bits -= 1;
+            }
+            let length = u8::try_from(bits - host_bits).unwrap_or(family.address_bits());
+            ranges.push(Self { address: family.address_of(from), length });
+            if end(host_bits) >= to {
+                return ranges;
+            }
+            from = end(host_bits) + 1;
+        }
+    }
+
+    /// The first and the last address of the range.
+    pub fn ends(self) -> (IpAddr, IpAddr) {
+        let family = self.family();
+        let host_bits = u32::from(family.address_bits() - self.length);
+        let hosts = 1_u128.checked_shl(host_bits).map_or(u128::MAX, |n| n - 1);
+        let bits = number(self.address);
+        (family.address_of(bits & !hosts), family.address_of(bits | hosts))
+    }
+
     /// The address as typed, host bits included.
     pub fn address(self) -> IpAddr {
         self.address
@@ -109,6 +143,13 @@ impl fmt::Display for Cidr {
     }
 }
 
+fn number(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(v4) => u32::from(v4).into(),
+        IpAddr::V6(v6) => v6.into(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -132,6 +173,25 @@ mod tests {
         assert!(cidr("0.0.0.0/0").contains("8.8.8.8".parse().unwrap()));
         assert!(!cidr("0.0.0.0/0").contains("::1".parse().unwrap()));
         assert!(!cidr("10.0.0.0/9").contains("10.128.0.0".parse().unwrap()));
+    }
+
+    #[test]
+    fn ranges_cover_what_is_between_two_addresses() {
+        let covering = |first: &str, last: &str| {
+            let ranges = Cidr::covering(first.parse().unwrap(), last.parse().unwrap());
+            ranges.iter().map(Cidr::to_string).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(covering("10.0.0.0", "10.255.255.255"), "10.0.0.0/8");
+        assert_eq!(covering("10.0.0.1", "10.0.0.4"), "10.0.0.1/32 10.0.0.2/31 10.0.0.4/32");
+        assert_eq!(covering("0.0.0.0", "255.255.255.255"), "0.0.0.0/0");
+        assert_eq!(covering("::", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"), "::/0");
+        assert_eq!(covering("::1", "::1"), "::1/128");
+        assert_eq!(covering("10.0.0.2", "10.0.0.1"), "");
+        assert_eq!(covering("10.0.0.2", "::1"), "");
+        for text in ["10.1.2.3/8", "0.0.0.0/0", "::/0", "fd00::1/33", "1.2.3.4/32"] {
+            let (first, last) = cidr(text).ends();
+            assert_eq!(covering(&first.to_string(), &last.to_string()), cidr(text).to_string());
+        }
     }
 
     #[test]

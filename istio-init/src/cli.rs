@@ -1,5 +1,8 @@
 //! The program around the library: reads the machine, does what it is told, says what happened.
 
+mod inquiry;
+mod probing;
+
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -8,15 +11,22 @@ use std::process::ExitCode;
 use thiserror::Error;
 
 use crate::args::{Args, Environment};
+use crate::backend::{self, Backend, BackendError, Wish};
+use crate::command::{Command, Request};
+use crate::complaint::Complaint;
 use crate::config::{Config, Invalid, Surroundings};
 use crate::flag::Flag;
 use crate::kernel;
+use crate::log;
+use crate::observed::NotAPlan;
 use crate::owner::Accounts;
-use crate::plan::plan;
+use crate::plan::{Plan, plan};
+use crate::probe::ProbeError;
 use crate::render::nft;
 
 /// Runs the program: 0 when it did what it was told, 1 when it refused or failed, 2 when the
-/// command line made no sense. A refusal has changed nothing.
+/// command line made no sense, 3 when `verify` finds a difference, 126 when a probe does. A
+/// refusal has changed nothing.
 pub fn main(
     command_line: impl IntoIterator<Item = OsString>,
     environment: impl IntoIterator<Item = (OsString, OsString)>,
@@ -36,13 +46,12 @@ pub fn main(
             ExitCode::SUCCESS
         }
         Err(failure) => {
-            let mut text = String::new();
-            for complaint in failure.complaints() {
-                text.extend(["error: ", &complaint, "\n"]);
+            let complaints = failure.complaints();
+            for complaint in &complaints {
+                log::error(complaint);
             }
-            say(&text);
-            leave_as_termination_message(&text);
-            ExitCode::FAILURE
+            leave_as_termination_message(&complaints);
+            ExitCode::from(failure.exit_code())
         }
     }
 }
@@ -57,11 +66,34 @@ enum Failure {
     Invalid(#[from] Invalid),
     #[error(transparent)]
     Kernel(#[from] kernel::KernelError),
+    #[error(transparent)]
+    Backend(#[from] BackendError),
+    #[error(transparent)]
+    NotAPlan(#[from] NotAPlan),
+    #[error(
+        "what is installed is not what is planned: {missing} lines are missing, {foreign} were \
+         not planned\nhint: --reconcile repairs it"
+    )]
+    Drift { missing: usize, foreign: usize },
+    #[error(transparent)]
+    Probing(#[from] ProbeError),
+    #[error("{wrong} flows fare otherwise than planned; the first: {first}")]
+    Probe { wrong: usize, first: String },
+    #[error("this process has no user of its own")]
+    Nobody,
     #[error("cannot write to stdout: {0}")]
     Output(io::Error),
 }
 
 impl Failure {
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::Drift { .. } => DRIFT,
+            Self::Probe { .. } => DISPROVED,
+            _ => 1,
+        }
+    }
+
     /// What went wrong, one text for each thing.
     fn complaints(&self) -> Vec<String> {
         match self {
@@ -77,24 +109,60 @@ fn run(
     command_line: impl IntoIterator<Item = OsString>,
     environment: &Environment,
 ) -> Result<(), Failure> {
-    let args = Args::parse(command_line, environment)?;
-    let dry_run = args.is_on(Flag::DryRun);
-    if args.is_on(Flag::CleanupOnly) {
-        warn_of(&args.ignored);
-        if dry_run {
-            return print(&nft::removal_script());
-        }
-        return Ok(kernel::clean_up()?);
+    let request = Request::parse(command_line, environment)?;
+    let args = &request.args;
+    if args.is_on(Flag::LogAsJson) {
+        log::write_json();
     }
-    let (config, warnings) = Config::read(&args, &surroundings()?)?;
+    let dry_run = args.is_on(Flag::DryRun);
+    match request.command {
+        Command::Install if !args.is_on(Flag::CleanupOnly) => {}
+        Command::Install | Command::Cleanup => {
+            warn_of(&args.ignored);
+            if dry_run {
+                return print(&nft::removal_script());
+            }
+            return Ok(backend::clean_up()?);
+        }
+        _ => return inquiry::answer(&request),
+    }
+    let (plan, backend) = planned(args)?;
+    if dry_run {
+        return print(&backend.script(&plan));
+    }
+    if !args.is_on(Flag::SkipRuleApply) {
+        warn_of(backend.apply(&plan)?.as_slice());
+    }
+    if args.is_on(Flag::RunValidation) { probing::validate(args, &plan) } else { Ok(()) }
+}
+
+/// What the flags ask for, and what would install it.
+fn planned(args: &Args) -> Result<(Plan, Backend), Failure> {
+    let (wish, config) = (Wish::read(args), Config::read(args, &surroundings()?));
+    let (wish, (config, warnings)) = both(wish, config)?;
     warn_of(&warnings);
-    let plan = plan(&config);
-    if dry_run { print(&nft::script(&plan)) } else { Ok(kernel::apply(&plan)?) }
+    Ok((plan(&config), wish.choose().map_err(BackendError::from)?))
+}
+
+/// Both values, or all that is wrong with either.
+fn both<T, U>(
+    wish: Result<T, Vec<Complaint>>,
+    config: Result<U, Invalid>,
+) -> Result<(T, U), Invalid> {
+    match (wish, config) {
+        (Ok(wish), Ok(config)) => Ok((wish, config)),
+        (wish, config) => {
+            let rest = config.err().map(|invalid| invalid.0).unwrap_or_default();
+            Err(Invalid(wish.err().into_iter().flatten().chain(rest).collect()))
+        }
+    }
 }
 
 fn surroundings() -> Result<Surroundings, Failure> {
     let accounts = Accounts { passwd: read("/etc/passwd")?, group: read("/etc/group")? };
-    Ok(Surroundings { addresses: kernel::addresses()?, accounts })
+    let resolv_conf = fs::read_to_string("/etc/resolv.conf").map_err(|error| error.to_string());
+    let addresses = kernel::addresses()?;
+    Ok(Surroundings { addresses, accounts, resolv_conf, signs_of_host: kernel::signs_of_host()? })
 }
 
 /// The file's text; empty where there is no such file, as in an image without accounts.
@@ -112,28 +180,34 @@ fn print(text: &str) -> Result<(), Failure> {
 
 fn warn_of(warnings: &[String]) {
     for warning in warnings {
-        say(&format!("warning: {warning}\n"));
+        log::warning(warning);
     }
-}
-
-fn say(text: &str) {
-    // Nobody is left to hear that stderr is closed.
-    let _ = io::stderr().write_all(text.as_bytes());
 }
 
 /// Kubernetes shows this file's text as the reason why the container ended. Anywhere else there
 /// is no such file, and none is made.
-fn leave_as_termination_message(text: &str) {
+fn leave_as_termination_message(complaints: &[String]) {
+    let Some(first) = complaints.first() else { return };
+    // One line, which is what `kubectl` has room for; stderr has the rest.
+    let cause = first.lines().next().unwrap_or_default();
+    let more = match complaints.len() - 1 {
+        0 => String::new(),
+        more => format!(" (and {more} more)"),
+    };
     // The same text is on stderr; a second way that is closed is no failure of its own.
     let _ = OpenOptions::new()
         .write(true)
         .open(TERMINATION_MESSAGE)
-        .and_then(|mut file| file.write_all(text.as_bytes()));
+        .and_then(|mut file| file.write_all(format!("error: {cause}{more}\n").as_bytes()));
 }
 
 fn lossy(text: &OsStr) -> String {
     text.to_string_lossy().into_owned()
 }
 
+/// The exit code of rules that do not do as planned: Istio's repair controller knows it.
+const DISPROVED: u8 = 126;
+/// The exit code of a difference.
+const DRIFT: u8 = 3;
 /// The default of a container's `terminationMessagePath`.
 const TERMINATION_MESSAGE: &str = "/dev/termination-log";

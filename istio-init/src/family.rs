@@ -18,6 +18,17 @@ impl Family {
         if address.is_ipv4() { Self::V4 } else { Self::V6 }
     }
 
+    /// The address of these bits; the family's number of them counts.
+    pub fn address_of(self, bits: u128) -> IpAddr {
+        match self {
+            Self::V4 => {
+                let [.., a, b, c, d] = bits.to_be_bytes();
+                [a, b, c, d].into()
+            }
+            Self::V6 => bits.to_be_bytes().into(),
+        }
+    }
+
     /// How many bits an address has.
     pub fn address_bits(self) -> u8 {
         match self {

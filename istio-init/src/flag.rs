@@ -1,11 +1,12 @@
-//! The flags of Istio's `istio-iptables`, as one table.
+//! The flags of Istio's `istio-iptables`, and our own, as one table.
 //!
 //! Everything else that knows a flag (parsing, environment, error messages, the origin of a rule)
 //! names it by [`Flag`] and looks its facts up here.
 
 use std::fmt;
 
-/// A flag of Istio's `istio-iptables`.
+/// A flag: Istio's, what it inherits from its parent command, and, last, those that only this
+/// program has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Flag {
     /// Port that outbound connections are redirected to.
@@ -44,7 +45,7 @@ pub enum Flag {
     Reconcile,
     /// Istio: apply although the rules match, which changes nothing.
     ForceApply,
-    /// Istio: use nftables. It is what this program uses.
+    /// Use nftables.
     NativeNftables,
     /// Packet mark of TPROXY.
     InboundTproxyMark,
@@ -72,6 +73,8 @@ pub enum Flag {
     CniMode,
     /// Which iptables to run.
     ForceIptablesBinary,
+    /// By which means rules are installed. Not in Istio.
+    Backend,
     /// Istio's log levels.
     LogOutputLevel,
     /// Istio's log format.
@@ -84,6 +87,12 @@ pub enum Flag {
     LogStacktraceLevel,
     /// Verbosity of Kubernetes' client library in Istio.
     Vklog,
+    /// Users whose outbound traffic is left alone, perhaps to some ports only.
+    ExcludeOutboundForUids,
+    /// Address families to capture.
+    IpFamilies,
+    /// Go on in what looks like the network namespace of a node.
+    AllowHostNetwork,
 }
 
 /// What a flag is called, where else its value may come from, and what becomes of it.
@@ -129,8 +138,6 @@ pub enum Support {
     Implied,
     /// Accepted, because Istio's injector passes it; it only concerns Istio's logs.
     Logging,
-    /// Known, and refused unless its value is the default.
-    NotYet,
 }
 
 impl Flag {
@@ -162,10 +169,8 @@ const TEXT: (Kind, Support) = (Kind::Text, Support::Built);
 const SWITCH: (Kind, Support) = (Kind::Bool, Support::Built);
 const IMPLIED: (Kind, Support) = (Kind::Bool, Support::Implied);
 const LOG: (Kind, Support) = (Kind::Text, Support::Logging);
-const LATER: (Kind, Support) = (Kind::Text, Support::NotYet);
-const LATER_SWITCH: (Kind, Support) = (Kind::Bool, Support::NotYet);
 
-/// Every flag that Istio's `istio-iptables` has, and what it inherits from its parent command.
+/// Every flag.
 #[rustfmt::skip]
 pub const FLAGS: &[Spec] = &[
     row(Flag::EnvoyPort, ("envoy-port", Some('p')), &[], "15001", TEXT, "Port that outbound connections are redirected to"),
@@ -173,7 +178,7 @@ pub const FLAGS: &[Spec] = &[
     row(Flag::InboundTunnelPort, ("inbound-tunnel-port", Some('e')), &["INBOUND_TUNNEL_PORT"], "15008", TEXT, "Port of the tunnel listener, never captured inbound"),
     row(Flag::ProxyUid, ("proxy-uid", Some('u')), &["PROXY_UID"], "", TEXT, "Users whose traffic is the proxy's own: comma list [default: that of $ENVOY_USER, else 1337]"),
     row(Flag::ProxyGid, ("proxy-gid", Some('g')), &["PROXY_GID"], "", TEXT, "Groups whose traffic is the proxy's own: comma list [default: the value of --proxy-uid]"),
-    row(Flag::InboundInterceptionMode, ("istio-inbound-interception-mode", Some('m')), &["ISTIO_INBOUND_INTERCEPTION_MODE"], "", TEXT, "How inbound connections are captured: REDIRECT"),
+    row(Flag::InboundInterceptionMode, ("istio-inbound-interception-mode", Some('m')), &["ISTIO_INBOUND_INTERCEPTION_MODE"], "", TEXT, "How inbound connections are captured: REDIRECT or TPROXY"),
     row(Flag::InboundPorts, ("istio-inbound-ports", Some('b')), &["ISTIO_INBOUND_PORTS"], "", TEXT, "Inbound ports to capture: comma list, `*` for all, empty for none"),
     row(Flag::LocalExcludePorts, ("istio-local-exclude-ports", Some('d')), &["ISTIO_LOCAL_EXCLUDE_PORTS"], "", TEXT, "Inbound ports to leave alone when `-b '*'` captures all others: comma list"),
     row(Flag::ExcludeInterfaces, ("istio-exclude-interfaces", Some('c')), &["ISTIO_EXCLUDE_INTERFACES"], "", TEXT, "Interfaces that are left alone in both directions: comma list"),
@@ -186,26 +191,30 @@ pub const FLAGS: &[Spec] = &[
     row(Flag::CleanupOnly, ("cleanup-only", None), &["CLEANUP_ONLY"], "false", SWITCH, "Remove what an earlier run installed; needs no other flag"),
     row(Flag::Reconcile, ("reconcile", None), &["RECONCILE"], "false", IMPLIED, "Accepted: every run replaces rules that differ from the planned ones"),
     row(Flag::ForceApply, ("force-apply", None), &["FORCE_APPLY"], "false", IMPLIED, "Accepted: every run replaces rules that differ from the planned ones"),
-    row(Flag::NativeNftables, ("native-nftables", None), &["NATIVE_NFTABLES"], "false", IMPLIED, "Accepted: nftables is what this program uses"),
-    row(Flag::InboundTproxyMark, ("istio-inbound-tproxy-mark", Some('t')), &["ISTIO_INBOUND_TPROXY_MARK"], "1337", LATER, "Not built yet: packet mark of TPROXY"),
-    row(Flag::InboundTproxyRouteTable, ("istio-inbound-tproxy-route-table", Some('r')), &["ISTIO_INBOUND_TPROXY_ROUTE_TABLE"], "133", LATER, "Not built yet: routing table of TPROXY"),
-    row(Flag::KubeVirtInterfaces, ("kube-virt-interfaces", Some('k')), &["KUBE_VIRT_INTERFACES"], "", LATER, "Not built yet: interfaces whose arriving traffic counts as outbound"),
-    row(Flag::IptablesProbePort, ("iptables-probe-port", None), &["IPTABLES_PROBE_PORT"], "15002", (Kind::Number, Support::NotYet), "Not built yet: port of the validation"),
-    row(Flag::ProbeTimeout, ("probe-timeout", None), &["PROBE_TIMEOUT"], "5s", (Kind::Duration, Support::NotYet), "Not built yet: patience of the validation"),
-    row(Flag::SkipRuleApply, ("skip-rule-apply", None), &["SKIP_RULE_APPLY"], "false", LATER_SWITCH, "Not built yet: leave the rules to someone else"),
-    row(Flag::RunValidation, ("run-validation", None), &["RUN_VALIDATION"], "false", LATER_SWITCH, "Not built yet: probe the rules"),
-    row(Flag::RedirectDns, ("redirect-dns", None), &["REDIRECT_DNS", "ISTIO_META_DNS_CAPTURE"], "false", LATER_SWITCH, "Not built yet: capture DNS"),
-    row(Flag::CaptureAllDns, ("capture-all-dns", None), &["CAPTURE_ALL_DNS"], "false", LATER_SWITCH, "Not built yet: capture DNS to every server"),
-    row(Flag::DropInvalid, ("drop-invalid", None), &["DROP_INVALID", "INVALID_DROP"], "false", LATER_SWITCH, "Not built yet: drop invalid packets"),
-    row(Flag::NetworkNamespace, ("network-namespace", None), &["NETWORK_NAMESPACE"], "", LATER, "Not built yet: used by Istio's CNI plugin"),
-    row(Flag::CniMode, ("cni-mode", None), &["CNI_MODE"], "false", LATER_SWITCH, "Not built yet: run as part of a CNI plugin"),
-    row(Flag::ForceIptablesBinary, ("force-iptables-binary", None), &["FORCE_IPTABLES_BINARY"], "", LATER, "Not built yet: which iptables to run"),
+    row(Flag::NativeNftables, ("native-nftables", None), &["NATIVE_NFTABLES"], "false", SWITCH, "Install the rules by nftables, as --backend nftables does"),
+    row(Flag::InboundTproxyMark, ("istio-inbound-tproxy-mark", Some('t')), &["ISTIO_INBOUND_TPROXY_MARK"], "1337", TEXT, "Mark of packets that TPROXY delivers to this pod"),
+    row(Flag::InboundTproxyRouteTable, ("istio-inbound-tproxy-route-table", Some('r')), &["ISTIO_INBOUND_TPROXY_ROUTE_TABLE"], "133", TEXT, "Routing table of marked packets, used by nobody else"),
+    row(Flag::KubeVirtInterfaces, ("kube-virt-interfaces", Some('k')), &["KUBE_VIRT_INTERFACES"], "", TEXT, "Interfaces whose arriving traffic counts as outbound: comma list"),
+    row(Flag::IptablesProbePort, ("iptables-probe-port", None), &["IPTABLES_PROBE_PORT"], "15002", (Kind::Number, Support::Built), "Port that the probe tries as Istio's validation does"),
+    row(Flag::ProbeTimeout, ("probe-timeout", None), &["PROBE_TIMEOUT"], "5s", (Kind::Duration, Support::Built), "How long a probe tries before it gives up"),
+    row(Flag::SkipRuleApply, ("skip-rule-apply", None), &["SKIP_RULE_APPLY"], "false", SWITCH, "Change nothing: somebody else, such as a CNI plugin, installs the rules"),
+    row(Flag::RunValidation, ("run-validation", None), &["RUN_VALIDATION"], "false", SWITCH, "Try the rules with real sockets after they are applied; exits 126 when they do not do as planned"),
+    row(Flag::RedirectDns, ("redirect-dns", None), &["REDIRECT_DNS", "ISTIO_META_DNS_CAPTURE"], "false", SWITCH, "Send queries to the servers of /etc/resolv.conf to port 15053"),
+    row(Flag::CaptureAllDns, ("capture-all-dns", None), &["CAPTURE_ALL_DNS"], "false", SWITCH, "With --redirect-dns: queries to every server, not only those of /etc/resolv.conf"),
+    row(Flag::DropInvalid, ("drop-invalid", None), &["DROP_INVALID", "INVALID_DROP"], "false", SWITCH, "Drop packets that belong to no connection and begin none, of any protocol"),
+    row(Flag::NetworkNamespace, ("network-namespace", None), &["NETWORK_NAMESPACE"], "", (Kind::Text, Support::Implied), "Accepted: it names Istio's lock file, and no lock is needed"),
+    row(Flag::CniMode, ("cni-mode", None), &["CNI_MODE"], "false", IMPLIED, "Accepted: no program of the node is run that would need it"),
+    row(Flag::ForceIptablesBinary, ("force-iptables-binary", None), &["FORCE_IPTABLES_BINARY"], "", TEXT, "Which iptables to run: legacy or nft"),
+    row(Flag::Backend, ("backend", None), &[], "auto", TEXT, "What installs the rules: iptables, nftables, or auto for iptables where one works"),
     row(Flag::LogOutputLevel, ("log_output_level", None), &[], "", LOG, "Accepted: Istio's log levels"),
-    row(Flag::LogAsJson, ("log_as_json", None), &[], "false", (Kind::Bool, Support::Logging), "Accepted: Istio's log format"),
+    row(Flag::LogAsJson, ("log_as_json", None), &[], "false", SWITCH, "Log lines of JSON, as Istio's are"),
     row(Flag::LogTarget, ("log_target", None), &[], "", LOG, "Accepted: Istio's log destinations"),
     row(Flag::LogCaller, ("log_caller", None), &[], "", LOG, "Accepted: Istio's scopes that log their caller"),
     row(Flag::LogStacktraceLevel, ("log_stacktrace_level", None), &[], "", LOG, "Accepted: Istio's scopes that log a stack"),
     row(Flag::Vklog, ("vklog", None), &[], "", LOG, "Accepted: verbosity of Kubernetes' client library in Istio"),
+    row(Flag::ExcludeOutboundForUids, ("exclude-outbound-for-uids", None), &["EXCLUDE_OUTBOUND_FOR_UIDS"], "", TEXT, "Users whose outbound traffic is left alone: [[protocols:]ports:]uids, several separated by `;`, such as `1000-1999;tcp:22,8000-9000:0`"),
+    row(Flag::IpFamilies, ("ip-families", None), &["IP_FAMILIES"], "auto", TEXT, "Address families to capture: auto, v4, v6 or dual"),
+    row(Flag::AllowHostNetwork, ("allow-host-network", None), &["ALLOW_HOST_NETWORK"], "false", SWITCH, "Go on although this looks like the network namespace of a node"),
 ];
 
 #[cfg(test)]
@@ -217,7 +226,7 @@ mod tests {
         for (index, spec) in FLAGS.iter().enumerate() {
             assert_eq!(spec.flag as usize, index, "--{}", spec.long);
         }
-        assert_eq!(FLAGS.len(), Flag::Vklog as usize + 1);
+        assert_eq!(FLAGS.len(), Flag::AllowHostNetwork as usize + 1);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use crate::complaint::Fault;
 
-/// The name of a network interface, or with a final `+` the beginning of several names.
+/// The name of a network interface, or with a final `+` or `*` the beginning of several names.
 ///
 /// The kernel takes stranger names. This set is the one in which no character means anything to
 /// `iptables-restore` or `nft`, so a plan is safe to write as text.
@@ -43,7 +43,7 @@ impl FromStr for InterfaceName {
     fn from_str(text: &str) -> Result<Self, Fault> {
         let text = text.trim();
         let not_a_name = || Fault::new("is not an interface name");
-        let (name, is_prefix) = match text.strip_suffix('+') {
+        let (name, is_prefix) = match text.strip_suffix(['+', '*']) {
             Some("") => {
                 return Err(
                     Fault::new("means every interface").hint("leave the capture off instead")
@@ -84,6 +84,7 @@ mod tests {
     fn names_and_prefixes() {
         let all: InterfaceName = "eth+".parse().unwrap();
         assert!(all.matches("eth0") && all.matches("eth") && !all.matches("net1"));
+        assert_eq!("eth*".parse(), Ok(all));
         let one: InterfaceName = " eth0.10".parse().unwrap();
         assert!(one.matches("eth0.10") && !one.matches("eth0.1"));
     }
@@ -99,7 +100,8 @@ mod tests {
             "\"lo\"",
             "a/b",
             "a:b",
-            "eth*",
+            "*",
+            "e*h",
             "0123456789abcdef",
         ] {
             assert!(text.parse::<InterfaceName>().is_err(), "{text}");

@@ -6,16 +6,27 @@
 //! touch the machine.
 
 pub mod args;
+pub mod backend;
 pub mod cidr;
 pub mod cli;
+pub mod command;
 pub mod complaint;
 pub mod config;
+pub mod explain;
 pub mod family;
 pub mod flag;
 pub mod interface;
+pub mod json;
 pub mod kernel;
+mod log;
+pub mod mark;
+pub mod observed;
 pub mod owner;
 pub mod plan;
 pub mod port;
+pub mod probe;
+pub mod protocol;
 pub mod render;
+pub mod route;
 pub mod variable;
+pub mod verify;

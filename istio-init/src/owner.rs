@@ -13,6 +13,13 @@ pub struct Uid(u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Gid(u32);
 
+/// An inclusive range of users; mostly of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct UidRange {
+    first: Uid,
+    last: Uid,
+}
+
 /// The names of users and groups: the text of `/etc/passwd` and `/etc/group`.
 #[derive(Clone, Debug, Default)]
 pub struct Accounts {
@@ -26,6 +33,9 @@ impl Uid {
     /// The user that Istio's proxy runs as when nobody says otherwise.
     pub const PROXY: Self = Self(1337);
 
+    /// The administrator.
+    pub const ROOT: Self = Self(0);
+
     /// The number.
     pub fn get(self) -> u32 {
         self.0
@@ -33,9 +43,40 @@ impl Uid {
 }
 
 impl Gid {
+    /// The administrator's.
+    pub const ROOT: Self = Self(0);
+
     /// The number.
     pub fn get(self) -> u32 {
         self.0
+    }
+}
+
+impl UidRange {
+    /// The range from the first to the last; `None` when it ends before it begins.
+    pub fn new(first: Uid, last: Uid) -> Option<Self> {
+        (first <= last).then_some(Self { first, last })
+    }
+
+    /// The lowest user of the range.
+    pub fn first(self) -> Uid {
+        self.first
+    }
+
+    /// The highest user of the range.
+    pub fn last(self) -> Uid {
+        self.last
+    }
+
+    /// Whether the user is in the range.
+    pub fn contains(self, uid: Uid) -> bool {
+        (self.first..=self.last).contains(&uid)
+    }
+}
+
+impl From<Uid> for UidRange {
+    fn from(uid: Uid) -> Self {
+        Self { first: uid, last: uid }
     }
 }
 
@@ -75,6 +116,14 @@ impl FromStr for Gid {
 impl fmt::Display for Uid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
+    }
+}
+
+/// Writes `1000` or `1000-2000`, as both nftables and iptables take it.
+impl fmt::Display for UidRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.first.fmt(f)?;
+        if self.first == self.last { Ok(()) } else { write!(f, "-{}", self.last) }
     }
 }
 

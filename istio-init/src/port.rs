@@ -18,6 +18,9 @@ pub struct PortRange {
 }
 
 impl Port {
+    /// The port on which Istio's proxy answers queries for names.
+    pub const DNS_PROXY: Self = Self(NonZeroU16::new(15053).unwrap());
+
     /// The number.
     pub fn get(self) -> u16 {
         self.0.get()
@@ -103,7 +106,7 @@ fn number(text: &str) -> Result<u16, Fault> {
     let is_decimal = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     if !is_decimal {
         let fault = Fault::new("is not a port");
-        return Err(fault.hint("use a number from 0 to 65535, or a range such as 8000:9000"));
+        return Err(fault.hint("use a number from 0 to 65535, or a range such as 8000-9000"));
     }
     if text.len() > 1 && text.starts_with('0') {
         return Err(Fault::new("has a leading zero").hint("iptables would read it as octal"));

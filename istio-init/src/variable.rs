@@ -17,17 +17,20 @@ pub enum Variable {
     EnvoyPort,
     /// File that Istio's dry run writes to.
     DryRunFilePath,
+    /// Read by Istio's script of 2018.
+    DisableRedirectionOnLocalLoopback,
 }
 
 impl Variable {
     /// All of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::OwnerGroups,
         Self::OwnerGroupsExclude,
         Self::LoopbackCidr,
         Self::EnvoyUser,
         Self::EnvoyPort,
         Self::DryRunFilePath,
+        Self::DisableRedirectionOnLocalLoopback,
     ];
 
     /// Its name in the environment.
@@ -39,6 +42,7 @@ impl Variable {
             Self::EnvoyUser => "ENVOY_USER",
             Self::EnvoyPort => "ENVOY_PORT",
             Self::DryRunFilePath => "DRY_RUN_FILE_PATH",
+            Self::DisableRedirectionOnLocalLoopback => "DISABLE_REDIRECTION_ON_LOCAL_LOOPBACK",
         }
     }
 
@@ -48,7 +52,7 @@ impl Variable {
             Self::OwnerGroups => "*",
             Self::LoopbackCidr => "127.0.0.1/32",
             Self::EnvoyUser => "istio-proxy",
-            Self::OwnerGroupsExclude | Self::EnvoyPort | Self::DryRunFilePath => "",
+            _ => "",
         }
     }
 }

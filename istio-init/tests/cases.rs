@@ -1,7 +1,8 @@
 //! From flags, environment and pod to the script of `--dry-run`, or to the refusal: one case a
 //! file in `testdata`.
 //!
-//! A case has one setting a line: `addresses`, `env`, `passwd` and `group`, or a flag.
+//! A case has one setting a line: `addresses`, `env`, `passwd`, `group`, `nameserver`,
+//! `no-resolv-conf` and `sign` (of a node), or a flag.
 
 #![allow(
     clippy::expect_used,
@@ -17,7 +18,7 @@ use std::path::Path;
 use istio_init::args::{Args, Environment};
 use istio_init::config::{Config, Invalid, Surroundings};
 use istio_init::plan::plan;
-use istio_init::render::nft;
+use istio_init::render::{iptables, nft};
 
 #[test]
 fn plans() {
@@ -28,6 +29,14 @@ fn plans() {
             let _ = writeln!(text, "# warning: {warning}");
         }
         insta::assert_snapshot!(text + &nft::script(&plan(&config)));
+    });
+}
+
+#[test]
+fn texts_for_iptables() {
+    insta::glob!("../testdata/plans", "*.case", |file| {
+        let (config, _) = read(file).expect("a valid case");
+        insta::assert_snapshot!(iptables::script(&plan(&config)));
     });
 }
 
@@ -55,6 +64,12 @@ fn read(case: &Path) -> Result<(Config, Vec<String>), Invalid> {
                 environment.insert(name.to_owned(), value.to_owned());
             }
             "passwd" => surroundings.accounts.passwd += &[value, "\n"].concat(),
+            "nameserver" => {
+                let conf = surroundings.resolv_conf.as_mut().unwrap();
+                *conf += &[line, "\n"].concat();
+            }
+            "no-resolv-conf" => surroundings.resolv_conf = Err(value.to_owned()),
+            "sign" => surroundings.signs_of_host.push(value.to_owned()),
             "group" => surroundings.accounts.group += &[value, "\n"].concat(),
             flag if flag.starts_with("--") => words.push(flag.into()),
             flag => words.extend([flag.into(), value.into()]),

@@ -84,12 +84,12 @@ fn check(plan: &Plan) {
             let depth = |chain: Chain| match chain {
                 Chain::Prerouting | Chain::Output => 0,
                 Chain::Inbound | Chain::Outbound => 1,
-                Chain::Redirect | Chain::InRedirect => 2,
+                _ => 2,
             };
             assert!(depth(target) > depth(rule.chain));
         }
         let line = nft::add_rule(rule);
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || " -./:!=\"*_@".contains(c);
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || " -./:!=\"*_@{},".contains(c);
         assert!(line.chars().all(is_plain), "{line}");
     }
     assert!(

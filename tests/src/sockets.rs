@@ -13,6 +13,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt::{self, Timeout};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+use socket2::SockRef;
 
 use crate::netns::Namespace;
 
@@ -79,20 +80,39 @@ pub fn reach(transport: Transport, source: Option<IpAddr>, target: SocketAddr) -
         Transport::Tcp => reach_by_tcp(source, target),
         Transport::Udp => reach_by_udp(source, target),
     };
-    match tried {
-        Ok(text) => Answer::parse(&text).map_or(Outcome::Failed(text), Outcome::Answered),
-        Err(errno) => Outcome::Failed(errno.to_string()),
-    }
+    Outcome::of(tried)
+}
+
+/// Reaches somebody by TCP from an address that need not be this machine's, with packets that bear
+/// a mark: as the proxy calls the application in the client's name.
+pub fn reach_in_the_name_of(client: SocketAddr, mark: u32, target: SocketAddr) -> Outcome {
+    let connect = || {
+        let socket = open(target.ip(), SocketType::STREAM)?;
+        allow_foreign_addresses(&socket, target.ip())?;
+        let set = SockRef::from(&socket).set_mark(mark);
+        set.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+        sockopt::set_socket_reuseaddr(&socket, true)?;
+        exchange(socket, Some(client), target)
+    };
+    Outcome::of(connect())
 }
 
 fn reach_by_tcp(source: Option<IpAddr>, target: SocketAddr) -> Result<String, Errno> {
     let socket = open(target.ip(), SocketType::STREAM)?;
+    exchange(socket, source.map(|source| SocketAddr::new(source, 0)), target)
+}
+
+fn exchange(
+    socket: OwnedFd,
+    source: Option<SocketAddr>,
+    target: SocketAddr,
+) -> Result<String, Errno> {
     sockopt::set_socket_timeout(&socket, Timeout::Send, Some(PATIENCE))?;
     sockopt::set_socket_timeout(&socket, Timeout::Recv, Some(PATIENCE))?;
     // Closing resets: thousands of tries must not leave thousands of waiting connections.
     sockopt::set_socket_linger(&socket, Some(Duration::ZERO))?;
     if let Some(source) = source {
-        rustix::net::bind(&socket, &SocketAddr::new(source, 0))?;
+        rustix::net::bind(&socket, &source)?;
     }
     rustix::net::connect(&socket, &target)?;
     let mut text = String::new();
@@ -115,6 +135,15 @@ fn reach_by_udp(source: Option<IpAddr>, target: SocketAddr) -> Result<String, Er
     match answered {
         Ok(length) => Ok(String::from_utf8_lossy(&buffer[..length]).into_owned()),
         Err(error) => Err(Errno::from_io_error(&error).unwrap_or(Errno::IO)),
+    }
+}
+
+impl Outcome {
+    fn of(tried: Result<String, Errno>) -> Self {
+        match tried {
+            Ok(text) => Answer::parse(&text).map_or(Self::Failed(text), Self::Answered),
+            Err(errno) => Self::Failed(errno.to_string()),
+        }
     }
 }
 
@@ -197,8 +226,19 @@ fn answer_udp(who: &str, port: u16, socket: &UdpSocket) -> std::io::Result<()> {
 fn bound(address: IpAddr, port: u16, kind: SocketType) -> Result<OwnedFd, Errno> {
     let socket = open(address, kind)?;
     sockopt::set_socket_reuseaddr(&socket, true)?;
+    // As the proxy's: it may be given connections to addresses that are not its own.
+    allow_foreign_addresses(&socket, address)?;
     rustix::net::bind(&socket, &SocketAddr::new(address, port))?;
     Ok(socket)
+}
+
+fn allow_foreign_addresses(socket: &OwnedFd, address: IpAddr) -> Result<(), Errno> {
+    let socket = SockRef::from(socket);
+    let set = match address {
+        IpAddr::V4(_) => socket.set_ip_transparent_v4(true),
+        IpAddr::V6(_) => socket.set_ip_transparent_v6(true),
+    };
+    set.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
 }
 
 fn open(address: IpAddr, kind: SocketType) -> Result<OwnedFd, Errno> {

@@ -1,6 +1,9 @@
 //! What flags, environment and pod mean together. Every check is here, once.
 
+mod families;
+mod name_servers;
 mod reader;
+mod users;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -12,8 +15,10 @@ use crate::complaint::Complaint;
 use crate::family::Family;
 use crate::flag::Flag;
 use crate::interface::InterfaceName;
-use crate::owner::{Accounts, Gid, Uid};
+use crate::mark::{Mark, RoutingTable};
+use crate::owner::{Accounts, Gid, Uid, UidRange};
 use crate::port::{Port, PortRange};
+use crate::protocol::Protocol;
 
 /// What is to be captured. Every value has been checked; no combination is contradictory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +35,8 @@ pub struct Config {
     pub proxy_gids: Vec<Gid>,
     /// Inbound connections to capture.
     pub inbound: Inbound,
+    /// How they are captured.
+    pub interception: Interception,
     /// Destination ranges to capture.
     pub outbound: Outbound,
     /// Destination ranges to leave alone.
@@ -40,10 +47,20 @@ pub struct Config {
     pub excluded_outbound_ports: Vec<PortRange>,
     /// Interfaces to leave alone.
     pub excluded_interfaces: Vec<InterfaceName>,
+    /// Interfaces whose arriving traffic counts as outbound.
+    pub virtual_interfaces: Vec<InterfaceName>,
+    /// Users whose outbound traffic is left alone.
+    pub excluded_users: Vec<ExcludedUsers>,
     /// Groups whose outbound traffic is captured.
     pub owner_groups: OwnerGroups,
+    /// The name servers whose queries are captured; `None` when no DNS is.
+    pub dns: Option<NameServers>,
+    /// Whether packets that belong to no connection are dropped.
+    pub drop_invalid: bool,
     /// The IPv4 range that is this pod's loopback.
     pub loopback_v4: Cidr,
+    /// Whether IPv4 is captured.
+    pub ipv4: bool,
     /// Whether IPv6 is captured.
     pub ipv6: bool,
 }
@@ -57,6 +74,40 @@ pub enum Inbound {
     AllBut(Vec<PortRange>),
     /// Those to these ports.
     Only(Vec<PortRange>),
+}
+
+/// How inbound connections are captured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interception {
+    /// Their destination is changed to the inbound listener.
+    Redirect,
+    /// They reach the inbound listener with their addresses as they are.
+    Tproxy {
+        /// What marks packets that are delivered to this pod.
+        mark: Mark,
+        /// Where they are routed.
+        table: RoutingTable,
+    },
+}
+
+/// Users whose outbound traffic is left alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExcludedUsers {
+    /// Only of these protocols; of any when it is empty.
+    pub protocols: Vec<Protocol>,
+    /// Only to these ports; to any when it is empty.
+    pub ports: Vec<PortRange>,
+    /// The users; never empty.
+    pub users: Vec<UidRange>,
+}
+
+/// Name servers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NameServers {
+    /// All there are.
+    All,
+    /// Those of `/etc/resolv.conf`.
+    Only(Vec<IpAddr>),
 }
 
 /// Destination ranges to capture.
@@ -80,12 +131,28 @@ pub enum OwnerGroups {
 }
 
 /// What the pod contributes: its addresses and its accounts.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Surroundings {
     /// All addresses of all interfaces, in the kernel's order.
     pub addresses: Vec<IpAddr>,
     /// Users and groups of the image.
     pub accounts: Accounts,
+    /// The text of `/etc/resolv.conf`, or why there is none.
+    pub resolv_conf: Result<String, String>,
+    /// What makes this look like the network namespace of a node.
+    pub signs_of_host: Vec<String>,
+}
+
+impl Default for Surroundings {
+    /// A pod without addresses, accounts and name servers.
+    fn default() -> Self {
+        Self {
+            addresses: Vec::new(),
+            accounts: Accounts::default(),
+            resolv_conf: Ok(String::new()),
+            signs_of_host: Vec::new(),
+        }
+    }
 }
 
 /// Values that cannot be used: all of them, not only the first.
@@ -99,9 +166,15 @@ impl Config {
         reader::read(args, surroundings)
     }
 
-    /// The address families that are captured. IPv4 always is, as in Istio.
+    /// The address families that are captured. IPv4 is unless somebody says otherwise, as in
+    /// Istio.
     pub fn families(&self) -> &'static [Family] {
-        if self.ipv6 { &[Family::V4, Family::V6] } else { &[Family::V4] }
+        match (self.ipv4, self.ipv6) {
+            (true, true) => &[Family::V4, Family::V6],
+            (true, false) => &[Family::V4],
+            (false, true) => &[Family::V6],
+            (false, false) => &[],
+        }
     }
 
     /// This pod's loopback, one range per captured family.
@@ -120,17 +193,20 @@ impl Config {
     }
 
     fn warn_of_unused_ranges(&self, warnings: &mut Vec<String>) {
-        if self.ipv6 {
-            return;
-        }
         let included = if let Outbound::Only(ranges) = &self.outbound { &**ranges } else { &[] };
-        for (flag, ranges) in
-            [(Flag::ServiceCidr, included), (Flag::ServiceExcludeCidr, &self.excluded_ranges)]
-        {
-            if ranges.iter().any(|range| range.family() == Family::V6) {
-                warnings.push(format!(
-                    "{flag}: IPv6 ranges have no effect: IPv6 is not captured in this pod"
-                ));
+        for family in [Family::V4, Family::V6] {
+            if self.families().contains(&family) {
+                continue;
+            }
+            for (flag, ranges) in
+                [(Flag::ServiceCidr, included), (Flag::ServiceExcludeCidr, &self.excluded_ranges)]
+            {
+                if ranges.iter().any(|range| range.family() == family) {
+                    warnings.push(format!(
+                        "{flag}: {family} ranges have no effect: {family} is not captured in this \
+                         pod"
+                    ));
+                }
             }
         }
     }

@@ -3,13 +3,15 @@
 use std::net::IpAddr;
 use std::str::FromStr;
 
-use super::{Config, Inbound, Invalid, Outbound, OwnerGroups, PASSTHROUGH_V6, Surroundings};
+use super::{
+    Config, ExcludedUsers, Inbound, Interception, Invalid, NameServers, Outbound, OwnerGroups,
+    Surroundings, families, name_servers, users,
+};
 use crate::args::{Args, Source};
 use crate::cidr::Cidr;
 use crate::complaint::{Complaint, Fault};
-use crate::flag::{FLAGS, Flag, Kind, Support};
+use crate::flag::Flag;
 use crate::owner::{Accounts, Gid, Uid};
-use crate::port::Port;
 use crate::variable::Variable;
 
 /// Reads a configuration, and what the user should know although it is valid.
@@ -18,13 +20,13 @@ pub(super) fn read(
     surroundings: &Surroundings,
 ) -> Result<(Config, Vec<String>), Invalid> {
     let mut reader = Reader { args, complaints: Vec::new(), warnings: args.ignored.clone() };
-    reader.refuse_what_is_not_built();
-    reader.check_mode();
+    reader.refuse_the_host(&surroundings.signs_of_host);
+    let interception = reader.interception();
     let (proxy_uids, proxy_gids) = reader.proxy(&surroundings.accounts);
-    let ipv6 = reader.ipv6(&surroundings.addresses);
-    let outbound_port = reader.port(Flag::EnvoyPort);
-    let inbound_port = reader.port(Flag::InboundCapturePort);
-    let tunnel_port = reader.port(Flag::InboundTunnelPort);
+    let (ipv4, ipv6) = families::read(&mut reader, &surroundings.addresses);
+    let outbound_port = reader.number(Flag::EnvoyPort, "");
+    let inbound_port = reader.number(Flag::InboundCapturePort, "");
+    let tunnel_port = reader.number(Flag::InboundTunnelPort, "-e meant nothing in the 2017 script");
     let loopback_v4 = reader.loopback();
     let inbound = reader.inbound();
     let outbound = reader.outbound();
@@ -32,8 +34,12 @@ pub(super) fn read(
     let outbound_ports = reader.list(Flag::OutboundPorts);
     let excluded_outbound_ports = reader.list(Flag::LocalOutboundPortsExclude);
     let excluded_interfaces = reader.list(Flag::ExcludeInterfaces);
+    let virtual_interfaces = reader.list(Flag::KubeVirtInterfaces);
+    let excluded_users = reader.excluded_users(&surroundings.accounts);
     let owner_groups = reader.owner_groups(&surroundings.accounts);
+    let dns = reader.dns(surroundings.resolv_conf.as_deref());
     reader.warn_of_variables();
+    reader.warn_of_flags_without_effect();
     let Reader { complaints, mut warnings, .. } = reader;
     let (Some(outbound_port), Some(inbound_port), Some(tunnel_port), Some(loopback_v4), []) =
         (outbound_port, inbound_port, tunnel_port, loopback_v4, &*complaints)
@@ -47,13 +53,19 @@ pub(super) fn read(
         proxy_uids,
         proxy_gids,
         inbound,
+        interception,
         outbound,
         excluded_ranges,
         outbound_ports,
         excluded_outbound_ports,
         excluded_interfaces,
+        virtual_interfaces,
+        excluded_users,
         owner_groups,
+        dns,
+        drop_invalid: args.is_on(Flag::DropInvalid),
         loopback_v4,
+        ipv4,
         ipv6,
     };
     config.warn_of_unused_ranges(&mut warnings);
@@ -61,56 +73,115 @@ pub(super) fn read(
 }
 
 /// Reads value after value and remembers what is wrong.
-struct Reader<'a> {
-    args: &'a Args,
-    complaints: Vec<Complaint>,
-    warnings: Vec<String>,
+pub(super) struct Reader<'a> {
+    pub(super) args: &'a Args,
+    pub(super) complaints: Vec<Complaint>,
+    pub(super) warnings: Vec<String>,
 }
 
 impl<'a> Reader<'a> {
-    fn refuse_what_is_not_built(&mut self) {
-        for spec in FLAGS.iter().filter(|spec| spec.support == Support::NotYet) {
-            let typed = self.args.flag(spec.flag);
-            let is_default = match spec.kind {
-                Kind::Bool => !self.args.is_on(spec.flag),
-                _ => typed.text == spec.default,
-            };
-            if is_default {
-                continue;
-            }
-            if spec.flag == Flag::CaptureAllDns && !self.args.is_on(Flag::RedirectDns) {
-                let warning = format!("{}: has no effect without --redirect-dns", typed.source);
-                self.warnings.push(warning);
-                continue;
-            }
-            let fault = match (spec.flag, typed.text.as_str()) {
-                (Flag::ForceIptablesBinary, text) if !["legacy", "nft"].contains(&text) => {
-                    Fault::new("is not the name of an iptables").hint("use legacy or nft")
-                }
-                _ => not_built(match spec.default {
-                    "" | "false" => "leave it out".to_owned(),
-                    default => format!("leave it out, or use Istio's default {default}"),
-                }),
-            };
-            self.complain(typed.source, &typed.text, fault);
+    /// Rules for a node's own network namespace would capture the node, and all pods' traffic
+    /// that is forwarded there.
+    fn refuse_the_host(&mut self, signs: &[String]) {
+        if signs.is_empty() || self.args.is_on(Flag::AllowHostNetwork) {
+            return;
         }
+        let fault = Fault::new("look like a node's, not like a pod's");
+        let fault = fault.hint(format!(
+            "run istio-init in the pod; where this is meant, use {}",
+            Flag::AllowHostNetwork
+        ));
+        self.complaints.push(Complaint {
+            source: "this network namespace".to_owned(),
+            value: signs.join(", "),
+            fault,
+        });
     }
 
-    fn check_mode(&mut self) {
+    fn interception(&mut self) -> Interception {
         let typed = self.args.flag(Flag::InboundInterceptionMode);
-        let fault = match typed.text.as_str() {
-            "" | "REDIRECT" => return,
+        let mark =
+            self.number(Flag::InboundTproxyMark, "-t made the 2018 script load its functions only");
+        let table = self.number(Flag::InboundTproxyRouteTable, "");
+        match typed.text.as_str() {
+            "" | "REDIRECT" => return Interception::Redirect,
             "NONE" => {
                 let source = typed.source;
                 self.warnings.push(format!(
                     "{source}: NONE captures as REDIRECT does; to capture nothing, do not run istio-init"
                 ));
-                return;
+                return Interception::Redirect;
             }
-            "TPROXY" => not_built("use REDIRECT".to_owned()),
-            _ => Fault::new("is not an interception mode").hint("use REDIRECT, in capitals"),
+            "TPROXY" => {}
+            _ => {
+                let fault = Fault::new("is not an interception mode");
+                let fault = fault.hint("use REDIRECT or TPROXY, in capitals");
+                self.complain(typed.source, &typed.text, fault);
+            }
+        }
+        match (mark, table) {
+            (Some(mark), Some(table)) => Interception::Tproxy { mark, table },
+            // The complaint about the other is on its way.
+            _ => Interception::Redirect,
+        }
+    }
+
+    /// A value whose flag once took none: then what follows the flag is taken for it.
+    fn number<T: FromStr<Err = Fault>>(&mut self, flag: Flag, once: &str) -> Option<T> {
+        let typed = self.args.flag(flag);
+        let with_history = |fault: Fault| {
+            if once.is_empty() || !typed.text.starts_with('-') {
+                return fault;
+            }
+            let now = flag.spec().help;
+            fault.hint(format!("{once}; today it takes a value: {now}"))
         };
-        self.complain(typed.source, &typed.text, fault);
+        let read = typed.text.parse().map_err(with_history);
+        read.map_err(|fault| self.complain(typed.source, &typed.text, fault)).ok()
+    }
+
+    fn excluded_users(&mut self, accounts: &Accounts) -> Vec<ExcludedUsers> {
+        let typed = self.args.flag(Flag::ExcludeOutboundForUids);
+        let mut excluded = Vec::new();
+        for element in typed.text.split(';').filter(|element| !element.trim().is_empty()) {
+            match users::read(element.trim(), accounts) {
+                Ok(users) => excluded.push(users),
+                Err(fault) => self.complain(typed.source, element, fault),
+            }
+        }
+        excluded
+    }
+
+    fn dns(&mut self, resolv_conf: Result<&str, &String>) -> Option<NameServers> {
+        let all = self.args.flag(Flag::CaptureAllDns);
+        let captures_all = self.args.is_on(Flag::CaptureAllDns);
+        if !self.args.is_on(Flag::RedirectDns) {
+            if captures_all {
+                let warning =
+                    format!("{}: has no effect without {}", all.source, Flag::RedirectDns);
+                self.warnings.push(warning);
+            }
+            return None;
+        }
+        if captures_all {
+            return Some(NameServers::All);
+        }
+        let typed = self.args.flag(Flag::RedirectDns);
+        match resolv_conf.map(name_servers::read) {
+            Err(reason) => {
+                let fault = Fault::new(format!("needs {RESOLV_CONF}: {reason}"));
+                let fault = fault.hint(format!("or capture all with {}", Flag::CaptureAllDns));
+                self.complain(typed.source, &typed.text, fault);
+                None
+            }
+            Ok(servers) if servers.is_empty() => {
+                let source = typed.source;
+                self.warnings
+                    .push(format!("{source}: captures no DNS: {RESOLV_CONF} names no server"));
+                None
+            }
+            Ok(servers) => Some(NameServers::Only(servers)),
+        }
     }
 
     fn proxy(&mut self, accounts: &Accounts) -> (Vec<Uid>, Vec<Gid>) {
@@ -137,31 +208,6 @@ impl<'a> Reader<'a> {
             }
         }
         (uids, gids)
-    }
-
-    /// Whether IPv6 is captured: the first usable address decides, or any with dual stack.
-    fn ipv6(&mut self, addresses: &[IpAddr]) -> bool {
-        let mut usable = addresses.iter().copied().filter(|address| is_usable(*address));
-        match usable.next() {
-            Some(IpAddr::V4(_)) => self.args.is_on(Flag::DualStack) && usable.any(|a| a.is_ipv6()),
-            Some(IpAddr::V6(_)) => true,
-            None => {
-                let fault = Fault::new("are none that the pod could be reached at");
-                let fault = fault.hint("run istio-init after the pod's network is set up");
-                let listed: Vec<String> = addresses.iter().map(IpAddr::to_string).collect();
-                self.complaints.push(Complaint {
-                    source: "addresses of this network namespace".to_owned(),
-                    value: listed.join(","),
-                    fault,
-                });
-                false
-            }
-        }
-    }
-
-    fn port(&mut self, flag: Flag) -> Option<Port> {
-        let typed = self.args.flag(flag);
-        typed.text.parse().map_err(|fault| self.complain(typed.source, &typed.text, fault)).ok()
     }
 
     fn loopback(&mut self) -> Option<Cidr> {
@@ -268,6 +314,23 @@ impl<'a> Reader<'a> {
         }
     }
 
+    fn warn_of_flags_without_effect(&mut self) {
+        let typed = self.args.flag(Flag::NetworkNamespace);
+        if !typed.text.is_empty() {
+            self.warnings.push(format!(
+                "{}: has no effect: istio-init works in the network namespace it runs in",
+                typed.source
+            ));
+        }
+        if self.args.variable(Variable::DisableRedirectionOnLocalLoopback).is_some() {
+            self.warnings.push(format!(
+                "{}: has no effect any more; to capture loopback, name its range in {}",
+                Variable::DisableRedirectionOnLocalLoopback,
+                Flag::ServiceCidr
+            ));
+        }
+    }
+
     /// The list that a flag names, `*` not among its elements.
     fn list<T: FromStr<Err = Fault> + PartialEq>(&mut self, flag: Flag) -> Vec<T> {
         let typed = self.args.flag(flag);
@@ -296,38 +359,17 @@ impl<'a> Reader<'a> {
         self.args.variable(variable).unwrap_or(variable.default())
     }
 
-    fn complain(&mut self, source: Source, value: &str, fault: Fault) {
+    pub(super) fn complain(&mut self, source: Source, value: &str, fault: Fault) {
         let complaint = Complaint { source: source.to_string(), value: value.to_owned(), fault };
         self.complaints.push(complaint);
     }
 }
 
 /// Splits a list as Istio does: at commas, without empty elements.
-fn split(text: &str) -> impl Iterator<Item = &str> {
+pub(super) fn split(text: &str) -> impl Iterator<Item = &str> {
     text.split(',').filter(|element| !element.is_empty())
-}
-
-fn not_built(hint: String) -> Fault {
-    Fault::new("is known from Istio, but not built yet in this istio-init").hint(hint)
-}
-
-/// Whether the pod could be reached at the address, as Istio judges it.
-fn is_usable(address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(v4) => {
-            let is_link_local_multicast = v4.octets()[..3] == [224, 0, 0];
-            !(v4.is_loopback() || v4.is_link_local() || is_link_local_multicast)
-        }
-        // The last one is ours, from an earlier run.
-        IpAddr::V6(v6) => {
-            let is_link_local_multicast = v6.segments()[0] & 0xff0f == 0xff02;
-            !(v6.is_loopback()
-                || v6.is_unicast_link_local()
-                || is_link_local_multicast
-                || v6 == PASSTHROUGH_V6)
-        }
-    }
 }
 
 /// Istio's limit, from the number of matches that one iptables rule can have.
 const MOST_OWNER_GROUPS: usize = 64;
+const RESOLV_CONF: &str = "/etc/resolv.conf";

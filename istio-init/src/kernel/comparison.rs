@@ -13,9 +13,11 @@ use super::message::{
     received,
 };
 use super::nf_tables::{
-    CHAIN_HOOK, CHAIN_TABLE, EXPRESSION_DATA, EXPRESSION_NAME, FIXED_LENGTH, GET_CHAIN, GET_RULE,
-    INET, RULE_CHAIN, RULE_EXPRESSIONS, RULE_TABLE, message_type,
+    CHAIN_HOOK, CHAIN_TABLE, ELEMENTS_SET, EXPRESSION_DATA, EXPRESSION_NAME, FIXED_LENGTH,
+    GET_CHAIN, GET_ELEMENTS, GET_RULE, INET, LOOKUP_FLAGS, LOOKUP_REGISTER, LOOKUP_SET, RULE_CHAIN,
+    RULE_EXPRESSIONS, RULE_TABLE, message_type,
 };
+use super::set::{self, Set};
 use super::socket::{RECEIVE_BUFFER, Socket};
 use super::transaction::{chain_message, rule_message};
 use crate::plan::{Chain, Plan, Table};
@@ -30,21 +32,41 @@ pub(super) fn is_in_force(
         return Ok(false);
     }
     for table in plan.tables() {
-        let list = |kind| list(socket, kind, table).map_err(KernelError::ListRules);
-        if !has_chains(plan, table, &list(GET_CHAIN)?) || !has_rules(plan, table, &list(GET_RULE)?)
-        {
+        let list = |kind, set: Option<&[u8]>| {
+            list(socket, kind, table, set).map_err(KernelError::ListRules)
+        };
+        if !has_chains(plan, table, &list(GET_CHAIN, None)?) {
             return Ok(false);
+        }
+        let Some(sets) = matching_rules(plan, table, &list(GET_RULE, None)?) else {
+            return Ok(false);
+        };
+        for (name, set) in sets {
+            if !set.is_listed(&list(GET_ELEMENTS, Some(&name))?) {
+                return Ok(false);
+            }
         }
     }
     Ok(true)
 }
 
-/// The attributes of each chain or rule of a table; none when they change in the meantime.
-fn list(socket: &Socket, kind: u16, table: Table) -> Result<Vec<Vec<u8>>, Errno> {
+/// The attributes of each chain or rule of a table, or of the elements of a set; none when they
+/// change in the meantime.
+fn list(
+    socket: &Socket,
+    kind: u16,
+    table: Table,
+    set: Option<&[u8]>,
+) -> Result<Vec<Vec<u8>>, Errno> {
     let mut request = Messages::default();
     let header = Header { kind: message_type(kind), flags: DUMP, sequence: 1 };
     // The kernel lists all chains of the family, but the rules of this table alone.
-    request.push(header, &INET, |a| a.text(RULE_TABLE, table.name()));
+    request.push(header, &INET, |a| {
+        a.text(RULE_TABLE, table.name());
+        if let Some(name) = set {
+            a.bytes(ELEMENTS_SET, name);
+        }
+    });
     socket.send(request.as_bytes())?;
     let mut listed = Vec::new();
     let mut is_interrupted = false;
@@ -77,25 +99,44 @@ fn has_chains(plan: &Plan, table: Table, listed: &[Vec<u8>]) -> bool {
     plan.chains(table).count() == listed.len() && plan.chains(table).all(is_listed)
 }
 
-/// Rules of one chain are listed in their order; chains are in any.
-fn has_rules(plan: &Plan, table: Table, listed: &[Vec<u8>]) -> bool {
-    plan.rules.iter().filter(|rule| rule.table == table).count() == listed.len()
-        && plan.chains(table).all(|chain| {
-            let name = with_zero(chain.name());
-            let of_chain = |rule: &&Vec<u8>| attribute(rule, RULE_CHAIN) == Some(&*name);
-            let planned =
-                plan.rules.iter().filter(|rule| (rule.table, rule.chain) == (table, chain));
-            let planned = planned.map(|rule| sent(&rule_message(rule)));
-            let mut listed = listed.iter().filter(of_chain);
-            planned.into_iter().all(|rule| {
-                listed.next().is_some_and(|listed| is_part(&rule, listed, is_same_in_rules))
-            })
-        })
+/// The sets of the listed rules by name, with what is to be in them; `None` when the rules are
+/// not those of the plan. Rules of one chain are listed in their order; chains are in any.
+fn matching_rules(plan: &Plan, table: Table, listed: &[Vec<u8>]) -> Option<Vec<(Vec<u8>, Set)>> {
+    if plan.rules.iter().filter(|rule| rule.table == table).count() != listed.len() {
+        return None;
+    }
+    let mut found = Vec::new();
+    for chain in plan.chains(table) {
+        let name = with_zero(chain.name());
+        let of_chain = |rule: &&Vec<u8>| attribute(rule, RULE_CHAIN) == Some(&*name);
+        let mut listed = listed.iter().filter(of_chain);
+        for rule in plan.rules.iter().filter(|rule| (rule.table, rule.chain) == (table, chain)) {
+            let listed = listed.next()?;
+            if !is_part(&sent(&rule_message(rule)), listed, is_same_in_rules) {
+                return None;
+            }
+            found.extend(set_names(listed).into_iter().zip(set::sets(rule)));
+        }
+    }
+    Some(found)
 }
 
-/// The attributes of the one message.
+fn set_names(listed: &[u8]) -> Vec<Vec<u8>> {
+    let expressions = attribute(listed, RULE_EXPRESSIONS).unwrap_or_default();
+    let lookups = attributes(expressions).filter(|expression| is_lookup(expression.value));
+    let name = |expression: Attribute| {
+        attribute(attribute(expression.value, EXPRESSION_DATA)?, LOOKUP_SET).map(<[u8]>::to_vec)
+    };
+    lookups.filter_map(name).collect()
+}
+
+fn is_lookup(expression: &[u8]) -> bool {
+    attribute(expression, EXPRESSION_NAME) == Some(&*with_zero("lookup"))
+}
+
+/// The attributes of the last message; those before it are of sets.
 fn sent(message: &Messages) -> Vec<u8> {
-    let payload = received(message.as_bytes()).next().map(|message| message.payload);
+    let payload = received(message.as_bytes()).last().map(|message| message.payload);
     payload.and_then(|payload| payload.get(FIXED_LENGTH..)).unwrap_or_default().to_vec()
 }
 
@@ -124,6 +165,13 @@ fn is_same_expression(sent: &[u8], listed: &[u8]) -> bool {
     // A counter has counted.
     let counts = name == Some(&*with_zero("counter"));
     let data = |bytes| attribute(bytes, EXPRESSION_DATA).unwrap_or_default();
+    if name == attribute(listed, EXPRESSION_NAME) && is_lookup(sent) {
+        // The kernel names the set; what is in it is compared apart.
+        let part = |bytes, kind| attribute(data(bytes), kind);
+        return [LOOKUP_REGISTER, LOOKUP_FLAGS]
+            .iter()
+            .all(|kind| part(sent, *kind) == part(listed, *kind));
+    }
     name == attribute(listed, EXPRESSION_NAME) && (counts || are_same(data(sent), data(listed)))
 }
 

@@ -4,17 +4,36 @@
 //! What the kernel would fill in is written out, so that a rule that is listed is the rule that was
 //! sent.
 
+use super::expression::{
+    ACCEPT, ANY_FAMILY, BITWISE_LENGTH, BITWISE_MASK, BITWISE_OPERATION, BITWISE_SOURCE,
+    BITWISE_TARGET, BITWISE_XOR, CODE, CODE_CHAIN, COMPARE_OPERATOR, COMPARE_REGISTER,
+    COMPARE_VALUE, CONNECTION_KEY, CONNECTION_MARK, CONNECTION_SOURCE, CONNECTION_STATE,
+    CONNECTION_TARGET, CONNECTION_ZONE, DESTINATION_PORT, DROP, EQUAL, IMMEDIATE_TARGET,
+    IMMEDIATE_VALUE, INTERFACE_NAME_SIZE, JUMP, MASK_AND_XOR, META_FAMILY, META_IN_NAME, META_KEY,
+    META_MARK, META_OUT_NAME, META_PROTOCOL, META_SOCKET_GID, META_SOCKET_UID, META_SOURCE,
+    META_TARGET, NETWORK_HEADER, NOT_EQUAL, ORDER_LENGTH, ORDER_OPERATION, ORDER_SIZE,
+    ORDER_SOURCE, ORDER_TARGET, PAYLOAD_BASE, PAYLOAD_LENGTH, PAYLOAD_OFFSET, PAYLOAD_TARGET,
+    RANGE_FROM, RANGE_OPERATOR, RANGE_REGISTER, RANGE_TO, REDIR_FLAGS, REDIR_HIGHEST_PORT,
+    REDIR_LOWEST_PORT, REDIR_TO_PORT, REGISTER, RETURN, SOURCE_PORT, STATE_ESTABLISHED,
+    STATE_INVALID, STATE_RELATED, TO_NETWORK, TPROXY_FAMILY, TPROXY_PORT, TRANSPORT_HEADER,
+    VERDICT, VERDICT_REGISTER,
+};
 use super::message::Attributes;
-use super::nf_tables::{EXPRESSION_DATA, EXPRESSION_NAME};
+use super::nf_tables::{
+    EXPRESSION_DATA, EXPRESSION_NAME, LIST_ELEMENT, LOOKUP_FLAGS, LOOKUP_REGISTER, LOOKUP_SET,
+    LOOKUP_SET_ID, VALUE,
+};
+use super::set;
 use crate::cidr::Cidr;
 use crate::family::Family;
 use crate::interface::InterfaceName;
-use crate::plan::{Field, Match, Protocol, Rule, Verdict};
-use crate::port::PortRange;
+use crate::mark::Mark;
+use crate::plan::{AnyOf, ConnectionState, Field, Match, Protocol, Rule, Span, Verdict, Zone};
 
-/// Appends the rule's expressions: its matches, a counter, its verdict.
-pub(super) fn expressions(rule: &Rule, list: &mut Attributes) {
-    let mut expressions = Expressions { list, known_family: None };
+/// Appends the rule's expressions: its matches, a counter, its verdict. Its sets are known in the
+/// transaction by numbers from the given one on.
+pub(super) fn expressions(rule: &Rule, first_set: u32, list: &mut Attributes) {
+    let mut expressions = Expressions { list, known_family: None, next_set: first_set };
     for condition in &rule.matches {
         expressions.condition(condition);
     }
@@ -27,6 +46,7 @@ struct Expressions<'a, 'b> {
     /// The family that the matches so far leave: in an inet table, only then is it known what
     /// the network header is.
     known_family: Option<Family>,
+    next_set: u32,
 }
 
 impl Expressions<'_, '_> {
@@ -35,38 +55,57 @@ impl Expressions<'_, '_> {
         match &condition.field {
             Field::Family(family) => self.family(operator, *family),
             Field::Protocol(protocol) => self.protocol(operator, *protocol),
+            Field::SourcePort(protocol, ports) => {
+                self.protocol(EQUAL, *protocol);
+                self.payload(TRANSPORT_HEADER, SOURCE_PORT, 2);
+                self.one_of(condition, &ports.merged(), port_bytes);
+            }
             Field::DestinationPort(protocol, ports) => {
                 self.protocol(EQUAL, *protocol);
                 self.payload(TRANSPORT_HEADER, DESTINATION_PORT, 2);
-                self.ports(operator, *ports);
+                self.one_of(condition, &ports.merged(), port_bytes);
             }
-            Field::Source(range) => self.address(operator, *range, |offsets| offsets.source),
-            Field::Destination(range) => {
-                self.address(operator, *range, |offsets| offsets.destination);
-            }
+            Field::Source(ranges) => self.address(condition, ranges, |side| side.source),
+            Field::Destination(ranges) => self.address(condition, ranges, |side| side.destination),
             Field::InInterface(name) => self.interface(META_IN_NAME, operator, name),
             Field::OutInterface(name) => self.interface(META_OUT_NAME, operator, name),
-            Field::OwnerUid(uid) => {
+            Field::OwnerUid(uids) => {
                 self.meta(META_SOCKET_UID);
-                self.compare(operator, &uid.get().to_ne_bytes());
+                self.owner(condition, uids);
             }
-            Field::OwnerGid(gid) => {
+            Field::OwnerGid(gids) => {
                 self.meta(META_SOCKET_GID);
-                self.compare(operator, &gid.get().to_ne_bytes());
+                self.owner(condition, gids);
             }
+            Field::PacketMark(mark) => {
+                self.meta(META_MARK);
+                self.compare(operator, &mark.get().to_ne_bytes());
+            }
+            Field::ConnectionMark(mark) => {
+                self.connection(CONNECTION_MARK);
+                self.compare(operator, &mark.get().to_ne_bytes());
+            }
+            Field::Connection(state) => self.connection_state(*state, condition.negated),
         }
+    }
+
+    /// The state is a set of bits, of which one must be among those that are asked for.
+    fn connection_state(&mut self, state: ConnectionState, negated: bool) {
+        let bits = match state {
+            ConnectionState::Begun => STATE_ESTABLISHED | STATE_RELATED,
+            ConnectionState::Invalid => STATE_INVALID,
+        };
+        self.connection(CONNECTION_STATE);
+        self.mask(&bits.to_ne_bytes());
+        self.compare(if negated { EQUAL } else { NOT_EQUAL }, &[0; 4]);
     }
 
     fn family(&mut self, operator: u32, family: Family) {
         if operator == EQUAL {
             self.known_family = Some(family);
         }
-        let number = match family {
-            Family::V4 => 2,
-            Family::V6 => 10,
-        };
         self.meta(META_FAMILY);
-        self.compare(operator, &[number]);
+        self.compare(operator, &[family_number(family)]);
     }
 
     fn protocol(&mut self, operator: u32, protocol: Protocol) {
@@ -78,24 +117,61 @@ impl Expressions<'_, '_> {
         self.compare(operator, &[number]);
     }
 
-    fn ports(&mut self, operator: u32, ports: PortRange) {
-        if ports.first() == ports.last() {
-            return self.compare(operator, &ports.first().to_be_bytes());
+    /// The number of an owner is in the machine's order; a range and a set are in the network's.
+    fn owner<T: Span>(&mut self, condition: &Match, values: &AnyOf<T>) {
+        let operator = if condition.negated { NOT_EQUAL } else { EQUAL };
+        let spans = values.intervals();
+        if let [(lowest, highest)] = *spans
+            && lowest == highest
+        {
+            return self.compare(operator, &native_bytes(lowest));
         }
-        self.add("range", |range| {
-            range.number(RANGE_REGISTER, REGISTER);
-            range.number(RANGE_OPERATOR, operator);
-            range.nested(RANGE_FROM, |data| {
-                data.bytes(VALUE, &ports.first().to_be_bytes());
-            });
-            range.nested(RANGE_TO, |data| {
-                data.bytes(VALUE, &ports.last().to_be_bytes());
-            });
+        self.add("byteorder", |order| {
+            order.number(ORDER_SOURCE, REGISTER);
+            order.number(ORDER_TARGET, REGISTER);
+            order.number(ORDER_OPERATION, TO_NETWORK);
+            order.number(ORDER_LENGTH, 4);
+            order.number(ORDER_SIZE, 4);
         });
+        self.one_of(condition, &spans, |value| value.to_be_bytes()[12..].to_vec());
     }
 
-    fn address(&mut self, operator: u32, range: Cidr, side: impl Fn(AddressOffsets) -> u32) {
-        let family = range.family();
+    /// Compares the register with a value or a range, or looks it up in a set.
+    fn one_of(
+        &mut self,
+        condition: &Match,
+        spans: &[(u128, u128)],
+        bytes: impl Fn(u128) -> Vec<u8>,
+    ) {
+        let operator = if condition.negated { NOT_EQUAL } else { EQUAL };
+        match *spans {
+            [(lowest, highest)] if lowest == highest => self.compare(operator, &bytes(lowest)),
+            [(lowest, highest)] => self.add("range", |range| {
+                range.number(RANGE_REGISTER, REGISTER);
+                range.number(RANGE_OPERATOR, operator);
+                range.nested(RANGE_FROM, |data| data.bytes(VALUE, &bytes(lowest)));
+                range.nested(RANGE_TO, |data| data.bytes(VALUE, &bytes(highest)));
+            }),
+            _ => {
+                let number = self.next_set;
+                self.next_set += 1;
+                self.add("lookup", |lookup| {
+                    lookup.text(LOOKUP_SET, set::NAME);
+                    lookup.number(LOOKUP_REGISTER, REGISTER);
+                    lookup.number(LOOKUP_SET_ID, number);
+                    lookup.number(LOOKUP_FLAGS, u32::from(condition.negated));
+                });
+            }
+        }
+    }
+
+    fn address(
+        &mut self,
+        condition: &Match,
+        ranges: &AnyOf<Cidr>,
+        side: impl Fn(AddressOffsets) -> u32,
+    ) {
+        let family = ranges.first().family();
         if self.known_family != Some(family) {
             self.family(EQUAL, family);
         }
@@ -103,20 +179,18 @@ impl Expressions<'_, '_> {
             Family::V4 => AddressOffsets { source: 12, destination: 16 },
             Family::V6 => AddressOffsets { source: 8, destination: 24 },
         };
-        let bits = family.address_bits();
-        self.payload(NETWORK_HEADER, side(offsets), u32::from(bits) / 8);
-        if range.length() < bits {
-            let mask = range.mask();
-            self.add("bitwise", |bitwise| {
-                bitwise.number(BITWISE_SOURCE, REGISTER);
-                bitwise.number(BITWISE_TARGET, REGISTER);
-                bitwise.number(BITWISE_LENGTH, u32::from(bits) / 8);
-                bitwise.number(BITWISE_OPERATION, MASK_AND_XOR);
-                bitwise.nested(BITWISE_MASK, |data| data.bytes(VALUE, &mask));
-                bitwise.nested(BITWISE_XOR, |data| data.bytes(VALUE, &vec![0; mask.len()]));
-            });
+        let width = usize::from(family.address_bits()) / 8;
+        self.payload(NETWORK_HEADER, side(offsets), u32::from(family.address_bits()) / 8);
+        let operator = if condition.negated { NOT_EQUAL } else { EQUAL };
+        let bytes = |bits: u128| bits.to_be_bytes()[16 - width..].to_vec();
+        match *ranges.merged() {
+            // nft writes a range that a mask can tell, which most can, with its prefix length.
+            [(lowest, highest)] if lowest != highest && is_prefix(lowest, highest) => {
+                self.mask(&bytes(!(lowest ^ highest)));
+                self.compare(operator, &bytes(lowest));
+            }
+            ref spans => self.one_of(condition, spans, bytes),
         }
-        self.compare(operator, &range.network());
     }
 
     /// A whole name is compared with all its zeros, a prefix without.
@@ -131,11 +205,9 @@ impl Expressions<'_, '_> {
 
     fn verdict(&mut self, verdict: Verdict) {
         match verdict {
-            Verdict::Return => self.immediate(VERDICT_REGISTER, |data| {
-                data.nested(VERDICT, |verdict| {
-                    verdict.bytes(CODE, &RETURN.to_be_bytes());
-                });
-            }),
+            Verdict::Return => self.final_verdict(RETURN),
+            Verdict::Accept => self.final_verdict(ACCEPT),
+            Verdict::Drop => self.final_verdict(DROP),
             Verdict::Jump(chain) => self.immediate(VERDICT_REGISTER, |data| {
                 data.nested(VERDICT, |verdict| {
                     verdict.bytes(CODE, &JUMP.to_be_bytes());
@@ -152,7 +224,80 @@ impl Expressions<'_, '_> {
                     redir.number(REDIR_FLAGS, REDIR_TO_PORT);
                 });
             }
+            Verdict::DeliverTo(port, mark) => {
+                self.immediate(REGISTER, |data| {
+                    data.bytes(VALUE, &port.get().to_be_bytes());
+                });
+                let family =
+                    self.known_family.map_or(ANY_FAMILY, |family| family_number(family).into());
+                self.add("tproxy", |tproxy| {
+                    tproxy.number(TPROXY_FAMILY, family);
+                    tproxy.number(TPROXY_PORT, REGISTER);
+                });
+                self.set_packet_mark(mark);
+                self.final_verdict(ACCEPT);
+            }
+            Verdict::SetPacketMark(mark) => self.set_packet_mark(mark),
+            Verdict::SaveMark => {
+                self.meta(META_MARK);
+                self.set_connection(CONNECTION_MARK);
+            }
+            Verdict::RestoreMark => {
+                self.connection(CONNECTION_MARK);
+                self.set_meta(META_MARK);
+            }
+            Verdict::TrackIn(zone) => self.track_in(zone),
         }
+    }
+
+    fn final_verdict(&mut self, code: i32) {
+        self.immediate(VERDICT_REGISTER, |data| {
+            data.nested(VERDICT, |verdict| verdict.bytes(CODE, &code.to_be_bytes()));
+        });
+    }
+
+    fn set_packet_mark(&mut self, mark: Mark) {
+        self.immediate(REGISTER, |data| data.bytes(VALUE, &mark.get().to_ne_bytes()));
+        self.set_meta(META_MARK);
+    }
+
+    fn track_in(&mut self, zone: Zone) {
+        self.immediate(REGISTER, |data| data.bytes(VALUE, &zone.number().to_ne_bytes()));
+        self.set_connection(CONNECTION_ZONE);
+    }
+
+    /// Keeps these bits of the register alone.
+    fn mask(&mut self, mask: &[u8]) {
+        let length = u32::try_from(mask.len()).unwrap_or(u32::MAX);
+        self.add("bitwise", |bitwise| {
+            bitwise.number(BITWISE_SOURCE, REGISTER);
+            bitwise.number(BITWISE_TARGET, REGISTER);
+            bitwise.number(BITWISE_LENGTH, length);
+            bitwise.number(BITWISE_OPERATION, MASK_AND_XOR);
+            bitwise.nested(BITWISE_MASK, |data| data.bytes(VALUE, mask));
+            bitwise.nested(BITWISE_XOR, |data| data.bytes(VALUE, &vec![0; mask.len()]));
+        });
+    }
+
+    fn set_meta(&mut self, key: u32) {
+        self.add("meta", |meta| {
+            meta.number(META_KEY, key);
+            meta.number(META_SOURCE, REGISTER);
+        });
+    }
+
+    fn connection(&mut self, key: u32) {
+        self.add("ct", |ct| {
+            ct.number(CONNECTION_KEY, key);
+            ct.number(CONNECTION_TARGET, REGISTER);
+        });
+    }
+
+    fn set_connection(&mut self, key: u32) {
+        self.add("ct", |ct| {
+            ct.number(CONNECTION_KEY, key);
+            ct.number(CONNECTION_SOURCE, REGISTER);
+        });
     }
 
     fn meta(&mut self, key: u32) {
@@ -194,73 +339,32 @@ impl Expressions<'_, '_> {
     }
 }
 
+/// `NFPROTO_…`.
+fn family_number(family: Family) -> u8 {
+    match family {
+        Family::V4 => 2,
+        Family::V6 => 10,
+    }
+}
+
+/// Whether the numbers from the lowest to the highest share their first bits, and are all that do.
+fn is_prefix(lowest: u128, highest: u128) -> bool {
+    let differing = lowest ^ highest;
+    differing & differing.wrapping_add(1) == 0 && lowest & differing == 0
+}
+
+fn port_bytes(port: u128) -> Vec<u8> {
+    port.to_be_bytes()[14..].to_vec()
+}
+
+fn native_bytes(number: u128) -> [u8; 4] {
+    let [.., a, b, c, d] = number.to_be_bytes();
+    u32::from_be_bytes([a, b, c, d]).to_ne_bytes()
+}
+
 /// Where the addresses are in a network header.
 #[derive(Clone, Copy)]
 struct AddressOffsets {
     source: u32,
     destination: u32,
 }
-
-/// `NFTA_LIST_ELEM`.
-const LIST_ELEMENT: u16 = 1;
-
-// NFTA_DATA_… and NFTA_VERDICT_….
-const VALUE: u16 = 1;
-const VERDICT: u16 = 2;
-const CODE: u16 = 1;
-const CODE_CHAIN: u16 = 2;
-const RETURN: i32 = -5;
-const JUMP: i32 = -3;
-
-// NFT_REG_…: one register of 16 bytes is enough, and the one for verdicts.
-const REGISTER: u32 = 1;
-const VERDICT_REGISTER: u32 = 0;
-
-// NFTA_META_… and NFT_META_….
-const META_TARGET: u16 = 1;
-const META_KEY: u16 = 2;
-const META_IN_NAME: u32 = 6;
-const META_OUT_NAME: u32 = 7;
-const META_SOCKET_UID: u32 = 10;
-const META_SOCKET_GID: u32 = 11;
-const META_FAMILY: u32 = 15;
-const META_PROTOCOL: u32 = 16;
-const INTERFACE_NAME_SIZE: usize = 16;
-
-// NFTA_PAYLOAD_… and NFT_PAYLOAD_….
-const PAYLOAD_TARGET: u16 = 1;
-const PAYLOAD_BASE: u16 = 2;
-const PAYLOAD_OFFSET: u16 = 3;
-const PAYLOAD_LENGTH: u16 = 4;
-const NETWORK_HEADER: u32 = 1;
-const TRANSPORT_HEADER: u32 = 2;
-const DESTINATION_PORT: u32 = 2;
-
-// NFTA_CMP_… and NFTA_RANGE_…, whose operators have the same numbers.
-const COMPARE_REGISTER: u16 = 1;
-const COMPARE_OPERATOR: u16 = 2;
-const COMPARE_VALUE: u16 = 3;
-const RANGE_REGISTER: u16 = 1;
-const RANGE_OPERATOR: u16 = 2;
-const RANGE_FROM: u16 = 3;
-const RANGE_TO: u16 = 4;
-const EQUAL: u32 = 0;
-const NOT_EQUAL: u32 = 1;
-
-// NFTA_BITWISE_….
-const BITWISE_SOURCE: u16 = 1;
-const BITWISE_TARGET: u16 = 2;
-const BITWISE_LENGTH: u16 = 3;
-const BITWISE_MASK: u16 = 4;
-const BITWISE_XOR: u16 = 5;
-const BITWISE_OPERATION: u16 = 6;
-const MASK_AND_XOR: u32 = 0;
-
-// NFTA_IMMEDIATE_… and NFTA_REDIR_….
-const IMMEDIATE_TARGET: u16 = 1;
-const IMMEDIATE_VALUE: u16 = 2;
-const REDIR_LOWEST_PORT: u16 = 1;
-const REDIR_HIGHEST_PORT: u16 = 2;
-const REDIR_FLAGS: u16 = 3;
-/// `NF_NAT_RANGE_PROTO_SPECIFIED`, which the kernel would add.
-const REDIR_TO_PORT: u32 = 2;

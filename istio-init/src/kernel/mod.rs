@@ -1,14 +1,21 @@
 //! The kernel's side: installs a plan, removes it, and tells what the namespace has.
 //!
-//! Everything goes over netlink from this process; no other program is run. It takes
-//! `CAP_NET_ADMIN` in the user namespace that owns the network namespace, and nothing else.
+//! Everything but [`iptables`] goes over netlink from this process; no other program is run. It
+//! takes `CAP_NET_ADMIN` in the user namespace that owns the network namespace, and nothing else.
 
 mod address;
 mod comparison;
+mod decode;
 mod encode;
+mod expression;
+mod host;
 mod installed;
+pub mod iptables;
 mod message;
 mod nf_tables;
+mod readback;
+mod route;
+mod set;
 mod socket;
 mod transaction;
 
@@ -16,6 +23,8 @@ use rustix::io::Errno;
 use thiserror::Error;
 
 pub use address::addresses;
+pub use host::signs_of_host;
+pub use readback::observe;
 
 use crate::plan::Plan;
 use installed::Installed;
@@ -36,6 +45,20 @@ pub enum KernelError {
     /// The addresses cannot be listed.
     #[error("cannot list the addresses of this network namespace: {0}")]
     ListAddresses(Errno),
+    /// The interfaces cannot be listed.
+    #[error("cannot list the interfaces of this network namespace: {0}")]
+    ListInterfaces(Errno),
+    /// Policy rules cannot be listed.
+    #[error("cannot list the policy rules of this network namespace: {0}{hint}", hint = hint(*.0))]
+    ListRouting(Errno),
+    /// A policy rule or a route cannot be added or removed.
+    #[error("the kernel refuses `{step}`: {errno}{hint}", hint = routing_hint(*.errno))]
+    Routing {
+        /// The part, as ip(8) would have it.
+        step: String,
+        /// The kernel's reason.
+        errno: Errno,
+    },
     /// The proxy's IPv6 source address cannot be added.
     #[error("cannot add ::6/128 to lo: {0}{hint}", hint = hint(*.0))]
     AddAddress(Errno),
@@ -66,28 +89,52 @@ pub enum KernelError {
     },
 }
 
-/// Replaces whatever an earlier run installed by the plan; changes nothing where it is the plan
-/// already.
+/// Replaces whatever an earlier run installed in our tables by the plan; changes nothing where it
+/// is the plan already.
 ///
 /// All tables and both families are one transaction: when this process is killed, or the kernel
 /// refuses a part, the rules are the old ones or the new ones.
 pub fn apply(plan: &Plan) -> Result<(), KernelError> {
-    // The address first: it does nothing without rules, while the rules need it.
+    with_surroundings(plan, || {
+        let socket = Socket::netfilter()?;
+        commit(&socket, |installed| {
+            let is_in_force = comparison::is_in_force(&socket, installed, plan)?;
+            Ok((!is_in_force).then(|| Transaction::replacing(installed, plan)))
+        })
+    })
+}
+
+/// Installs rules by whatever means, and beside them what they need: what does nothing without
+/// rules comes before them, and what no rule needs any more goes after them.
+pub fn with_surroundings<E: From<KernelError>>(
+    plan: &Plan,
+    install_rules: impl FnOnce() -> Result<(), E>,
+) -> Result<(), E> {
     if plan.passthrough_address {
         address::add_passthrough()?;
     }
-    let socket = Socket::netfilter()?;
-    commit(&socket, |installed| {
-        let is_in_force = comparison::is_in_force(&socket, installed, plan)?;
-        Ok((!is_in_force).then(|| Transaction::replacing(installed, plan)))
-    })?;
-    if plan.passthrough_address { Ok(()) } else { address::remove_passthrough() }
+    if let Some(delivery) = &plan.local_delivery {
+        route::add(delivery)?;
+    }
+    install_rules()?;
+    route::remove_all_but(plan.local_delivery.as_ref())?;
+    if !plan.passthrough_address {
+        address::remove_passthrough()?;
+    }
+    Ok(())
 }
 
-/// Removes whatever an earlier run installed, whatever its settings were.
+/// Removes whatever an earlier run installed, whatever its settings were, but for what iptables
+/// did.
 pub fn clean_up() -> Result<(), KernelError> {
-    commit(&Socket::netfilter()?, |installed| Ok(Some(Transaction::removing(installed))))?;
+    remove_tables()?;
+    route::remove_all_but(None)?;
     address::remove_passthrough()
+}
+
+/// Removes our tables, and nothing beside them.
+pub fn remove_tables() -> Result<(), KernelError> {
+    commit(&Socket::netfilter()?, |installed| Ok(Some(Transaction::removing(installed))))
 }
 
 /// Carries out what is decided from what is installed, as often as others get in between.
@@ -102,6 +149,15 @@ fn commit<'a>(
         }
     }
     Err(KernelError::Overtaken)
+}
+
+fn routing_hint(errno: Errno) -> &'static str {
+    match errno {
+        Errno::OPNOTSUPP | Errno::AFNOSUPPORT => {
+            "\nhint: TPROXY needs a kernel with policy routing; or use REDIRECT"
+        }
+        _ => hint(errno),
+    }
 }
 
 fn hint(errno: Errno) -> &'static str {

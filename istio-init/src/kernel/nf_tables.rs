@@ -26,6 +26,9 @@ pub(super) const NEW_CHAIN: u16 = 3;
 pub(super) const GET_CHAIN: u16 = 4;
 pub(super) const NEW_RULE: u16 = 6;
 pub(super) const GET_RULE: u16 = 7;
+pub(super) const NEW_SET: u16 = 9;
+pub(super) const NEW_ELEMENTS: u16 = 12;
+pub(super) const GET_ELEMENTS: u16 = 13;
 pub(super) const NEW_GENERATION: u16 = 15;
 pub(super) const GET_GENERATION: u16 = 16;
 
@@ -44,6 +47,31 @@ pub(super) const RULE_TABLE: u16 = 1;
 pub(super) const RULE_CHAIN: u16 = 2;
 pub(super) const RULE_EXPRESSIONS: u16 = 4;
 pub(super) const RULE_USER_DATA: u16 = 7;
+
+// NFTA_SET_…, NFTA_SET_ELEM_LIST_… and NFTA_SET_ELEM_….
+pub(super) const SET_TABLE: u16 = 1;
+pub(super) const SET_NAME: u16 = 2;
+pub(super) const SET_FLAGS: u16 = 3;
+pub(super) const SET_KEY_TYPE: u16 = 4;
+pub(super) const SET_KEY_LENGTH: u16 = 5;
+pub(super) const SET_ID: u16 = 10;
+pub(super) const ELEMENTS_TABLE: u16 = 1;
+pub(super) const ELEMENTS_SET: u16 = 2;
+pub(super) const ELEMENTS: u16 = 3;
+pub(super) const ELEMENTS_SET_ID: u16 = 4;
+pub(super) const ELEMENT_KEY: u16 = 1;
+pub(super) const ELEMENT_FLAGS: u16 = 3;
+
+/// `NFTA_LIST_ELEM`.
+pub(super) const LIST_ELEMENT: u16 = 1;
+/// `NFTA_DATA_VALUE`.
+pub(super) const VALUE: u16 = 1;
+
+// NFTA_LOOKUP_….
+pub(super) const LOOKUP_SET: u16 = 1;
+pub(super) const LOOKUP_REGISTER: u16 = 2;
+pub(super) const LOOKUP_SET_ID: u16 = 4;
+pub(super) const LOOKUP_FLAGS: u16 = 5;
 
 // NFTA_EXPR_….
 pub(super) const EXPRESSION_NAME: u16 = 1;

@@ -46,8 +46,11 @@ impl Socket {
     /// Sends messages as one unit. The kernel has handled them when this returns.
     pub(super) fn send(&self, messages: &[u8]) -> Result<(), Errno> {
         if messages.len() > USUAL_SEND_BUFFER {
-            // A unit must fit into the buffer; the kernel grants what its limit allows.
-            let _ = sockopt::set_socket_send_buffer_size(&self.0, messages.len());
+            // A unit must fit into the buffer, with what the kernel adds. Who may change rules may
+            // also go beyond net.core.wmem_max, but for another user's namespaces.
+            let size = messages.len().saturating_mul(2);
+            let _ = sockopt::set_socket_send_buffer_size_force(&self.0, size)
+                .or_else(|_| sockopt::set_socket_send_buffer_size(&self.0, size));
         }
         send(&self.0, messages, SendFlags::empty()).map(drop)
     }

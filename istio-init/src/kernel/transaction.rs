@@ -3,7 +3,6 @@
 use rustix::io::Errno;
 
 use super::KernelError;
-use super::encode;
 use super::installed::Installed;
 use super::message::{ACK, APPEND, Attributes, CREATE, ERROR, Header, Messages, outcome, received};
 use super::nf_tables::{
@@ -12,6 +11,7 @@ use super::nf_tables::{
     NEW_TABLE, RULE_CHAIN, RULE_EXPRESSIONS, RULE_TABLE, RULE_USER_DATA, TABLE_NAME, message_type,
 };
 use super::socket::{RECEIVE_BUFFER, Socket};
+use super::{encode, set};
 use crate::plan::{Chain, Hook, Plan, Rule, Table};
 use crate::render::nft;
 
@@ -150,10 +150,15 @@ impl Step<'_> {
                 messages.push(header(NEW_CHAIN, CREATE), &INET, |a| add_chain(table, chain, a));
             }
             Self::AddRule(rule) => {
+                // Its sets bear its sequence number: an error of theirs is one of the rule.
+                let first_set = sequence.wrapping_mul(MOST_SETS).wrapping_add(1);
+                for (set, number) in set::sets(rule).iter().zip(first_set..) {
+                    set.encode(rule.table, number, sequence, messages);
+                }
                 messages.push(header(NEW_RULE, CREATE | APPEND), &INET, |a| {
                     a.text(RULE_TABLE, rule.table.name());
                     a.text(RULE_CHAIN, rule.chain.name());
-                    a.nested(RULE_EXPRESSIONS, |list| encode::expressions(rule, list));
+                    a.nested(RULE_EXPRESSIONS, |list| encode::expressions(rule, first_set, list));
                     a.bytes(RULE_USER_DATA, &comment(&rule.origin.to_string()));
                 });
             }
@@ -187,6 +192,8 @@ fn comment(text: &str) -> Vec<u8> {
     [&[0, length], text.as_bytes(), &[0]].concat()
 }
 
+/// More than any rule has, so that numbers of sets are of one rule each.
+const MOST_SETS: u32 = 16;
 /// `NF_ACCEPT`.
 const ACCEPT: u32 = 1;
 /// `ERESTART`: the ruleset is not the generation that the transaction builds on.

@@ -1,10 +1,11 @@
 //! Rules for connections to this pod.
 
-use super::captured_families;
-use super::rule::{Chain, Field, Match, Origin, Protocol, Rule, Table, Verdict};
-use crate::config::{Config, Inbound};
+use super::rule::{Chain, Field, Match, Origin, Rule, Table, Verdict};
+use super::{AnyOf, captured_families};
+use crate::config::{Config, Inbound, Interception};
 use crate::flag::Flag;
 use crate::port::PortRange;
+use crate::protocol::Protocol;
 
 /// Adds the rules for connections to this pod, and those to both listeners.
 pub(super) fn rules(config: &Config, rules: &mut Vec<Rule>) {
@@ -12,13 +13,13 @@ pub(super) fn rules(config: &Config, rules: &mut Vec<Rule>) {
         let origin = Origin::Flag(flag);
         rules.push(Rule { table: Table::Nat, chain, matches, verdict, origin });
     };
-    let tunnel = vec![tcp_to(config.tunnel_port)];
+    let tunnel = vec![tcp_to(AnyOf::one(config.tunnel_port))];
     add(Chain::Inbound, tunnel, Verdict::Return, Flag::InboundTunnelPort);
     let to_outbound = Verdict::RedirectTo(config.outbound_port);
     add(Chain::Redirect, vec![tcp()], to_outbound, Flag::EnvoyPort);
     let to_inbound = Verdict::RedirectTo(config.inbound_port);
     add(Chain::InRedirect, vec![tcp()], to_inbound, Flag::InboundCapturePort);
-    if config.inbound == Inbound::None {
+    if config.inbound == Inbound::None || config.interception != Interception::Redirect {
         return;
     }
     let mut arriving = captured_families(config);
@@ -28,24 +29,24 @@ pub(super) fn rules(config: &Config, rules: &mut Vec<Rule>) {
     match &config.inbound {
         Inbound::None => {}
         Inbound::AllBut(excluded) => {
-            for port in excluded {
-                let matches = vec![tcp_to(*port)];
+            if let Some(ports) = AnyOf::several(excluded.iter().copied()) {
+                let matches = vec![tcp_to(ports)];
                 add(Chain::Inbound, matches, Verdict::Return, Flag::LocalExcludePorts);
             }
             add(Chain::Inbound, vec![tcp()], capture, Flag::InboundPorts);
         }
         Inbound::Only(ports) => {
-            for port in ports {
-                add(Chain::Inbound, vec![tcp_to(*port)], capture, Flag::InboundPorts);
+            if let Some(ports) = AnyOf::several(ports.iter().copied()) {
+                add(Chain::Inbound, vec![tcp_to(ports)], capture, Flag::InboundPorts);
             }
         }
     }
 }
 
-fn tcp() -> Match {
+pub(super) fn tcp() -> Match {
     Match::is(Field::Protocol(Protocol::Tcp))
 }
 
-fn tcp_to(ports: impl Into<PortRange>) -> Match {
-    Match::is(Field::DestinationPort(Protocol::Tcp, ports.into()))
+pub(super) fn tcp_to(ports: AnyOf<PortRange>) -> Match {
+    Match::is(Field::DestinationPort(Protocol::Tcp, ports))
 }

@@ -3,13 +3,25 @@
 //! [`plan`] is the only place that knows which rules a configuration needs, and why. Whoever
 //! installs, prints or explains rules takes the [`Plan`].
 
+mod any_of;
+mod dns;
 mod inbound;
+mod local_delivery;
 mod outbound;
 mod rule;
+mod tproxy;
 
-pub use rule::{Base, Chain, Field, Hook, Match, Origin, Protocol, Rule, Table, Verdict};
+pub use any_of::{AnyOf, Span};
+pub use local_delivery::LocalDelivery;
+pub use rule::{
+    Base, Chain, ConnectionState, Field, Hook, Match, Origin, Rule, Table, Verdict, Zone,
+};
 
-use crate::config::Config;
+pub use crate::protocol::Protocol;
+
+use crate::cidr::Cidr;
+use crate::config::{Config, Outbound};
+use crate::family::Family;
 use crate::flag::Flag;
 use crate::interface::InterfaceName;
 
@@ -22,6 +34,8 @@ pub struct Plan {
     /// Whether the loopback interface needs the address `::6`, the proxy's IPv6 source towards
     /// the application.
     pub passthrough_address: bool,
+    /// How packets with a mark are routed, where rules set one for that.
+    pub local_delivery: Option<LocalDelivery>,
 }
 
 impl Plan {
@@ -43,16 +57,53 @@ impl Plan {
 
 /// Plans the rules of a configuration.
 pub fn plan(config: &Config) -> Plan {
-    let mut rules = excluded_interfaces(config);
+    let mut rules = virtual_interfaces(config);
+    rules.extend(excluded_interfaces(config, Table::Nat));
     inbound::rules(config, &mut rules);
     outbound::rules(config, &mut rules);
-    Plan { rules, passthrough_address: config.ipv6 }
+    if tproxy::is_wanted(config) {
+        rules.extend(excluded_interfaces(config, Table::Mangle));
+    }
+    rules.extend(invalid_packets(config));
+    tproxy::rules(config, &mut rules);
+    dns::tracking_rules(config, &mut rules);
+    Plan { rules, passthrough_address: config.ipv6, local_delivery: tproxy::local_delivery(config) }
+}
+
+/// What arrives at these interfaces comes from inside the pod (from a virtual machine, say): it is
+/// captured as what the pod sends, and never as what comes to it.
+fn virtual_interfaces(config: &Config) -> Vec<Rule> {
+    let rule = |matches, verdict| Rule {
+        table: Table::Nat,
+        chain: Chain::Prerouting,
+        matches,
+        verdict,
+        origin: Origin::Flag(Flag::KubeVirtInterfaces),
+    };
+    let mut rules = Vec::new();
+    for name in &config.virtual_interfaces {
+        let arriving = || Match::is(Field::InInterface(name.clone()));
+        let destinations = match &config.outbound {
+            Outbound::None => Vec::new(),
+            Outbound::All => vec![captured_families(config)],
+            Outbound::Only(ranges) => {
+                let ranges = per_family(config, ranges).map(Field::Destination);
+                ranges.map(|field| vec![Match::is(field)]).collect()
+            }
+        };
+        for mut matches in destinations {
+            matches.insert(0, arriving());
+            rules.push(rule(matches, Verdict::Jump(Chain::Redirect)));
+        }
+        rules.push(rule(vec![arriving()], Verdict::Return));
+    }
+    rules
 }
 
 /// What these interfaces carry is left alone in both directions, before anything else is asked.
-fn excluded_interfaces(config: &Config) -> Vec<Rule> {
+fn excluded_interfaces(config: &Config, table: Table) -> Vec<Rule> {
     let leave_alone = |chain, field| Rule {
-        table: Table::Nat,
+        table,
         chain,
         matches: vec![Match::is(field)],
         verdict: Verdict::Return,
@@ -65,6 +116,38 @@ fn excluded_interfaces(config: &Config) -> Vec<Rule> {
         ]
     };
     config.excluded_interfaces.iter().flat_map(both_directions).collect()
+}
+
+/// A packet that belongs to no connection, such as one that is late, would pass no rule of the nat
+/// table, and so get around the proxy.
+fn invalid_packets(config: &Config) -> Vec<Rule> {
+    if !config.drop_invalid {
+        return Vec::new();
+    }
+    let rule = |chain, matches, verdict| Rule {
+        table: Table::Mangle,
+        chain,
+        matches,
+        verdict,
+        origin: Origin::Flag(Flag::DropInvalid),
+    };
+    let mut matches = captured_families(config);
+    matches.push(Match::is(Field::Connection(ConnectionState::Invalid)));
+    vec![
+        rule(Chain::Prerouting, matches, Verdict::Jump(Chain::Drop)),
+        rule(Chain::Drop, Vec::new(), Verdict::Drop),
+    ]
+}
+
+/// The ranges of each captured family. No packet of another family comes to our chains.
+fn per_family<'a>(
+    config: &'a Config,
+    ranges: &'a [Cidr],
+) -> impl Iterator<Item = AnyOf<Cidr>> + 'a {
+    let of_family = |family: &Family| {
+        AnyOf::several(ranges.iter().copied().filter(|range| range.family() == *family))
+    };
+    config.families().iter().filter_map(of_family)
 }
 
 /// The matches that keep a rule of a base chain to the captured families. Chains of our own are

@@ -2,13 +2,14 @@
 
 use std::net::IpAddr;
 
-use super::captured_families;
-use super::rule::{Chain, Field, Match, Origin, Protocol, Rule, Table, Verdict};
-use crate::cidr::Cidr;
+use super::inbound::tcp_to;
+use super::rule::{Chain, Field, Match, Origin, Rule, Table, Verdict};
+use super::{AnyOf, captured_families, dns, per_family};
 use crate::config::{Config, Outbound, OwnerGroups};
 use crate::flag::Flag;
 use crate::interface::InterfaceName;
 use crate::port::PortRange;
+use crate::protocol::Protocol;
 use crate::variable::Variable;
 
 /// Adds the rules for connections from this pod. The order is the meaning: what comes first wins.
@@ -21,10 +22,12 @@ pub(super) fn rules(config: &Config, rules: &mut Vec<Rule>) {
         origin: Origin::Capture,
     });
     let mut chain = OutboundChain { config, rules };
+    chain.excluded_users();
     chain.excluded_ports();
     chain.proxy_to_application();
     chain.proxy();
     chain.owner_groups();
+    chain.dns();
     chain.loopback();
     chain.excluded_ranges();
     chain.included();
@@ -37,20 +40,40 @@ struct OutboundChain<'a> {
 }
 
 impl OutboundChain<'_> {
-    fn excluded_ports(&mut self) {
-        for ports in &self.config.excluded_outbound_ports {
-            for protocol in [Protocol::Tcp, Protocol::Udp] {
-                let to_port = Match::is(Field::DestinationPort(protocol, *ports));
-                let origin = Origin::Flag(Flag::LocalOutboundPortsExclude);
-                self.add(vec![to_port], Verdict::Return, origin);
+    fn excluded_users(&mut self) {
+        for excluded in &self.config.excluded_users {
+            let users = AnyOf::several(excluded.users.iter().copied()).map(Field::OwnerUid);
+            let ports = AnyOf::several(excluded.ports.iter().copied());
+            let protocols = excluded.protocols.iter();
+            let to_where: Vec<Option<Field>> = match ports {
+                _ if excluded.protocols.is_empty() => vec![None],
+                None => protocols.map(|protocol| Some(Field::Protocol(*protocol))).collect(),
+                Some(ports) => protocols
+                    .map(|protocol| Some(Field::DestinationPort(*protocol, ports.clone())))
+                    .collect(),
+            };
+            for field in to_where {
+                let matches = field.into_iter().chain(users.clone()).map(Match::is).collect();
+                let origin = Origin::Flag(Flag::ExcludeOutboundForUids);
+                self.add(matches, Verdict::Return, origin);
             }
+        }
+    }
+
+    fn excluded_ports(&mut self) {
+        let excluded = self.config.excluded_outbound_ports.iter().copied();
+        let Some(ports) = AnyOf::several(excluded) else { return };
+        for protocol in [Protocol::Tcp, Protocol::Udp] {
+            let to_ports = Match::is(Field::DestinationPort(protocol, ports.clone()));
+            let origin = Origin::Flag(Flag::LocalOutboundPortsExclude);
+            self.add(vec![to_ports], Verdict::Return, origin);
         }
     }
 
     /// The proxy calls the application from an address of its own, whoever it runs as.
     fn proxy_to_application(&mut self) {
         for source in self.config.passthrough_sources() {
-            let matches = vec![over_loopback(), Match::is(Field::Source(source))];
+            let matches = vec![over_loopback(), Match::is(Field::Source(AnyOf::one(source)))];
             self.add(matches, Verdict::Return, Origin::Loopback);
         }
     }
@@ -63,95 +86,112 @@ impl OutboundChain<'_> {
     /// returns right after, "over loopback" alone says the same, also for a packet that has no
     /// owner, and lets several users stand side by side. It also decides for the groups, unless
     /// loopback is captured: in Istio, too, no packet reaches what they have besides.
+    ///
+    /// Queries are captured over loopback too, so with DNS capture the rule leaves them out, and
+    /// those of the groups do reach their own rule.
     fn proxy(&mut self) {
-        let users = self.config.proxy_uids.iter().copied().map(Field::OwnerUid).collect::<Vec<_>>();
-        let groups =
-            self.config.proxy_gids.iter().copied().map(Field::OwnerGid).collect::<Vec<_>>();
-        let captures_loopback = captures_loopback(&self.config.outbound);
-        self.calls_to_own_pod(&users, Flag::ProxyUid);
+        let config = self.config;
+        let users = AnyOf::several(config.proxy_uids.iter().map(|uid| (*uid).into()));
+        let users = users.map(Field::OwnerUid);
+        let groups = AnyOf::several(config.proxy_gids.iter().copied()).map(Field::OwnerGid);
+        let captures_loopback = captures_loopback(&config.outbound);
+        let tunnel = PortRange::from(config.tunnel_port);
+        let not_captured = match config.dns {
+            None => AnyOf::one(tunnel),
+            Some(_) => AnyOf::one(PortRange::from(dns::SERVER_PORT)).and(tunnel),
+        };
+        self.calls_to_own_pod(users.as_ref(), &not_captured, Flag::ProxyUid);
         if !captures_loopback {
-            self.add(vec![over_loopback()], Verdict::Return, Origin::Loopback);
+            let mut matches = vec![over_loopback()];
+            if config.dns.is_some() {
+                let queries = AnyOf::one(dns::SERVER_PORT);
+                matches.push(Match { negated: true, ..tcp_to(queries) });
+            }
+            self.add(matches, Verdict::Return, Origin::Loopback);
         }
         self.leave_alone(users, Flag::ProxyUid);
-        if captures_loopback {
-            self.calls_to_own_pod(&groups, Flag::ProxyGid);
+        if captures_loopback || config.dns.is_some() {
+            self.calls_to_own_pod(groups.as_ref(), &AnyOf::one(tunnel), Flag::ProxyGid);
         }
         self.leave_alone(groups, Flag::ProxyGid);
     }
 
-    fn calls_to_own_pod(&mut self, owners: &[Field], flag: Flag) {
-        for owner in owners {
-            for loopback in self.config.loopbacks() {
-                let matches = vec![
-                    over_loopback(),
-                    Match::is_not(Field::Destination(loopback)),
-                    Match::is_not(tcp_to(self.config.tunnel_port)),
-                    Match::is(owner.clone()),
-                ];
-                self.add(matches, Verdict::Jump(Chain::InRedirect), Origin::Flag(flag));
-            }
+    fn calls_to_own_pod(
+        &mut self,
+        owners: Option<&Field>,
+        not_captured: &AnyOf<PortRange>,
+        flag: Flag,
+    ) {
+        let Some(owner) = owners else { return };
+        for loopback in self.config.loopbacks() {
+            let matches = vec![
+                over_loopback(),
+                Match::is_not(Field::Destination(AnyOf::one(loopback))),
+                Match { negated: true, ..tcp_to(not_captured.clone()) },
+                Match::is(owner.clone()),
+            ];
+            self.add(matches, Verdict::Jump(Chain::InRedirect), Origin::Flag(flag));
         }
     }
 
-    fn leave_alone(&mut self, owners: Vec<Field>, flag: Flag) {
-        for owner in owners {
+    fn leave_alone(&mut self, owners: Option<Field>, flag: Flag) {
+        if let Some(owner) = owners {
             self.add(vec![Match::is(owner)], Verdict::Return, Origin::Flag(flag));
         }
     }
 
     fn owner_groups(&mut self) {
-        match &self.config.owner_groups {
-            OwnerGroups::AllBut(excluded) => {
-                for group in excluded {
-                    let owner = Match::is(Field::OwnerGid(*group));
-                    let origin = Origin::Variable(Variable::OwnerGroupsExclude);
-                    self.add(vec![owner], Verdict::Return, origin);
-                }
-            }
-            OwnerGroups::Only(included) => {
-                let others =
-                    included.iter().map(|group| Match::is_not(Field::OwnerGid(*group))).collect();
-                self.add(others, Verdict::Return, Origin::Variable(Variable::OwnerGroups));
-            }
+        let (groups, negated, variable) = match &self.config.owner_groups {
+            OwnerGroups::AllBut(groups) => (groups, false, Variable::OwnerGroupsExclude),
+            OwnerGroups::Only(groups) => (groups, true, Variable::OwnerGroups),
+        };
+        let owners = AnyOf::several(groups.iter().copied()).map(Field::OwnerGid);
+        if owners.is_none() && !negated {
+            return;
+        }
+        // Captured of nobody: then the rule has no match.
+        let matches = owners.into_iter().map(|field| Match { field, negated }).collect();
+        self.add(matches, Verdict::Return, Origin::Variable(variable));
+    }
+
+    fn dns(&mut self) {
+        let redirections = dns::redirection_rules(self.config);
+        if !redirections.is_empty() {
+            self.add(Vec::new(), Verdict::Jump(Chain::Dns), Origin::Flag(Flag::RedirectDns));
+            self.rules.extend(redirections);
         }
     }
 
     fn loopback(&mut self) {
         for loopback in self.config.loopbacks() {
-            let matches = vec![Match::is(Field::Destination(loopback))];
+            let matches = vec![Match::is(Field::Destination(AnyOf::one(loopback)))];
             self.add(matches, Verdict::Return, Origin::Loopback);
         }
     }
 
     fn excluded_ranges(&mut self) {
-        for matches in self.to_ranges(&self.config.excluded_ranges) {
+        for ranges in per_family(self.config, &self.config.excluded_ranges) {
+            let matches = vec![Match::is(Field::Destination(ranges))];
             self.add(matches, Verdict::Return, Origin::Flag(Flag::ServiceExcludeCidr));
         }
     }
 
     fn included(&mut self) {
         let capture = Verdict::Jump(Chain::Redirect);
-        for ports in &self.config.outbound_ports {
-            let matches = vec![Match::is(tcp_to(*ports))];
-            self.add(matches, capture, Origin::Flag(Flag::OutboundPorts));
+        if let Some(ports) = AnyOf::several(self.config.outbound_ports.iter().copied()) {
+            self.add(vec![tcp_to(ports)], capture, Origin::Flag(Flag::OutboundPorts));
         }
         let origin = Origin::Flag(Flag::ServiceCidr);
         match &self.config.outbound {
             Outbound::None => {}
             Outbound::All => self.add(Vec::new(), capture, origin),
             Outbound::Only(ranges) => {
-                for matches in self.to_ranges(ranges) {
+                for ranges in per_family(self.config, ranges) {
+                    let matches = vec![Match::is(Field::Destination(ranges))];
                     self.add(matches, capture, origin);
                 }
             }
         }
-    }
-
-    /// Ranges of families that are not captured are left out: no packet of theirs comes here.
-    fn to_ranges(&self, ranges: &[Cidr]) -> Vec<Vec<Match>> {
-        let captured = |range: &&Cidr| self.config.families().contains(&range.family());
-        let matches = |range: &Cidr| vec![Match::is(Field::Destination(*range))];
-        ranges.iter().filter(captured).map(matches).collect()
     }
 
     fn add(&mut self, matches: Vec<Match>, verdict: Verdict, origin: Origin) {
@@ -173,8 +213,4 @@ fn captures_loopback(outbound: &Outbound) -> bool {
 
 fn over_loopback() -> Match {
     Match::is(Field::OutInterface(InterfaceName::loopback()))
-}
-
-fn tcp_to(ports: impl Into<PortRange>) -> Field {
-    Field::DestinationPort(Protocol::Tcp, ports.into())
 }

@@ -2,12 +2,15 @@
 
 use std::fmt;
 
+use super::any_of::AnyOf;
 use crate::cidr::Cidr;
 use crate::family::Family;
 use crate::flag::Flag;
 use crate::interface::InterfaceName;
-use crate::owner::{Gid, Uid};
+use crate::mark::Mark;
+use crate::owner::{Gid, UidRange};
 use crate::port::{Port, PortRange};
+use crate::protocol::Protocol;
 use crate::variable::Variable;
 
 /// A rule: where it stands, what it matches, what it does, and whose wish it is.
@@ -51,6 +54,14 @@ pub enum Chain {
     InRedirect,
     /// What becomes of outbound connections.
     Outbound,
+    /// To the inbound listener, with the addresses as they are.
+    Tproxy,
+    /// The way of packets whose connection the inbound listener has.
+    Divert,
+    /// What becomes of DNS.
+    Dns,
+    /// The end of packets that connection tracking finds invalid.
+    Drop,
 }
 
 /// Where in the kernel a chain begins.
@@ -89,30 +100,49 @@ pub enum Field {
     Family(Family),
     /// The transport protocol.
     Protocol(Protocol),
+    /// The source port. The protocol must be the given one also when the match is negated.
+    SourcePort(Protocol, AnyOf<PortRange>),
     /// The destination port. The protocol must be the given one also when the match is negated.
-    DestinationPort(Protocol, PortRange),
-    /// The source address. The family must be that of the range also when the match is negated.
-    Source(Cidr),
-    /// The destination address. The family must be that of the range also when the match is
-    /// negated.
-    Destination(Cidr),
+    DestinationPort(Protocol, AnyOf<PortRange>),
+    /// The source address. All ranges are of one family, and the packet must be of that family
+    /// also when the match is negated.
+    Source(AnyOf<Cidr>),
+    /// The destination address. All ranges are of one family, and the packet must be of that
+    /// family also when the match is negated.
+    Destination(AnyOf<Cidr>),
     /// The interface it arrived at.
     InInterface(InterfaceName),
     /// The interface it leaves by.
     OutInterface(InterfaceName),
     /// The user that owns the socket. A packet without a socket never matches, negated or not.
-    OwnerUid(Uid),
+    OwnerUid(AnyOf<UidRange>),
     /// The group that owns the socket. A packet without a socket never matches, negated or not.
-    OwnerGid(Gid),
+    OwnerGid(AnyOf<Gid>),
+    /// The mark that the packet bears.
+    PacketMark(Mark),
+    /// The mark that its connection bears.
+    ConnectionMark(Mark),
+    /// What connection tracking knows of it.
+    Connection(ConnectionState),
 }
 
-/// A transport protocol.
+/// What connection tracking knows of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Protocol {
-    /// TCP.
-    Tcp,
-    /// UDP.
-    Udp,
+pub enum ConnectionState {
+    /// It belongs to a connection that has begun, or is related to one.
+    Begun,
+    /// It belongs to no connection and can begin none.
+    Invalid,
+}
+
+/// One of the places where connections are tracked apart: the same addresses and ports are two
+/// connections in two zones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Zone {
+    /// Between the proxy and the name servers: 1, as in Istio.
+    Upstream,
+    /// Between the application and the proxy: 2, as in Istio.
+    Downstream,
 }
 
 /// What happens to a packet that matches.
@@ -124,6 +154,21 @@ pub enum Verdict {
     Jump(Chain),
     /// To this port of the local machine.
     RedirectTo(Port),
+    /// On its way, past the rest of this table.
+    Accept,
+    /// Nowhere.
+    Drop,
+    /// To the listener on this port of the local machine, with this mark, its addresses as they
+    /// are; past the rest of this table.
+    DeliverTo(Port, Mark),
+    /// It bears this mark from here on; the next rule decides.
+    SetPacketMark(Mark),
+    /// Its connection bears its mark from here on; the next rule decides.
+    SaveMark,
+    /// It bears its connection's mark from here on; the next rule decides.
+    RestoreMark,
+    /// It is tracked in this zone; the first such rule counts. The next rule decides.
+    TrackIn(Zone),
 }
 
 /// Why there is a rule: the setting that asks for it.
@@ -139,6 +184,17 @@ pub enum Origin {
     Capture,
 }
 
+impl Rule {
+    /// The family that the matches leave, when they leave only one.
+    pub fn family(&self) -> Option<Family> {
+        self.matches.iter().find_map(|condition| match &condition.field {
+            Field::Family(family) => (!condition.negated).then_some(*family),
+            Field::Source(ranges) | Field::Destination(ranges) => Some(ranges.first().family()),
+            _ => None,
+        })
+    }
+}
+
 impl Match {
     /// The field has the value.
     pub fn is(field: Field) -> Self {
@@ -148,6 +204,16 @@ impl Match {
     /// The field has another value.
     pub fn is_not(field: Field) -> Self {
         Self { field, negated: true }
+    }
+}
+
+impl Zone {
+    /// Its number in the kernel.
+    pub fn number(self) -> u16 {
+        match self {
+            Self::Upstream => 1,
+            Self::Downstream => 2,
+        }
     }
 }
 
@@ -167,13 +233,17 @@ impl Table {
 
 impl Chain {
     /// All of them, base chains first.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 10] = [
         Self::Prerouting,
         Self::Output,
         Self::Inbound,
         Self::Redirect,
         Self::InRedirect,
         Self::Outbound,
+        Self::Tproxy,
+        Self::Divert,
+        Self::Dns,
+        Self::Drop,
     ];
 
     /// Its name as Istio's nftables backend has it.
@@ -185,6 +255,10 @@ impl Chain {
             Self::Redirect => "istio-redirect",
             Self::InRedirect => "istio-in-redirect",
             Self::Outbound => "istio-output",
+            Self::Tproxy => "istio-tproxy",
+            Self::Divert => "istio-divert",
+            Self::Dns => "istio-output-dns",
+            Self::Drop => "istio-drop",
         }
     }
 
@@ -193,7 +267,7 @@ impl Chain {
         let hook = match self {
             Self::Prerouting => Hook::Prerouting,
             Self::Output => Hook::Output,
-            Self::Inbound | Self::Redirect | Self::InRedirect | Self::Outbound => return None,
+            _ => return None,
         };
         let (kind, priority) = match (table, hook) {
             (Table::Nat, _) => ("nat", -100),

@@ -2,9 +2,13 @@
 
 use std::fmt::Write as _;
 
+use crate::cidr::Cidr;
 use crate::family::Family;
 use crate::interface::InterfaceName;
-use crate::plan::{Chain, Field, Hook, Match, Plan, Protocol, Rule, Table, Verdict};
+use crate::plan::{
+    AnyOf, Chain, ConnectionState, Field, Hook, LocalDelivery, Match, Plan, Rule, Span, Table,
+    Verdict,
+};
 
 /// The script that replaces whatever an earlier run installed by the plan, in one transaction.
 pub fn script(plan: &Plan) -> String {
@@ -17,6 +21,7 @@ pub fn script(plan: &Plan) -> String {
     if plan.passthrough_address {
         lines.push("# besides: ip -6 address add ::6/128 dev lo nodad".to_owned());
     }
+    lines.extend(plan.local_delivery.iter().flat_map(local_delivery));
     joined(lines)
 }
 
@@ -35,7 +40,7 @@ pub fn add_rule(rule: &Rule) -> String {
         line.push_str(&condition_text(condition));
     }
     // Writing to a string cannot fail.
-    let _ = write!(line, " counter {} comment \"{}\"", verdict_text(rule.verdict), rule.origin);
+    let _ = write!(line, " counter {} comment \"{}\"", rule_verdict_text(rule), rule.origin);
     line
 }
 
@@ -58,36 +63,114 @@ fn add_chain(table: Table, chain: Chain) -> String {
     format!("{name} {{ type {} hook {hook} priority {} ; }}", base.kind, base.priority)
 }
 
-fn condition_text(condition: &Match) -> String {
+/// nft cannot route; `ip` says the same.
+fn local_delivery(delivery: &LocalDelivery) -> Vec<String> {
+    let LocalDelivery { mark, table, families } = delivery;
+    let (priority, protocol) = (LocalDelivery::PRIORITY, LocalDelivery::PROTOCOL);
+    let commands = |family: &Family| {
+        let family = match family {
+            Family::V4 => "-4",
+            Family::V6 => "-6",
+        };
+        [
+            format!(
+                "# besides: ip {family} route add local default dev lo table {table} protocol {protocol}"
+            ),
+            format!(
+                "# besides: ip {family} rule add fwmark {mark} lookup {table} \
+                 priority {priority} protocol {protocol}"
+            ),
+        ]
+    };
+    families.iter().flat_map(commands).collect()
+}
+
+/// What a condition says, as nft writes it.
+pub fn condition_text(condition: &Match) -> String {
     let not = if condition.negated { "!= " } else { "" };
     match &condition.field {
         Field::Family(Family::V4) => format!("meta nfproto {not}ipv4"),
         Field::Family(Family::V6) => format!("meta nfproto {not}ipv6"),
-        Field::Protocol(protocol) => format!("meta l4proto {not}{}", protocol_text(*protocol)),
-        Field::DestinationPort(protocol, ports) => {
-            format!("{} dport {not}{ports}", protocol_text(*protocol))
+        Field::Protocol(protocol) => format!("meta l4proto {not}{protocol}"),
+        Field::SourcePort(protocol, ports) => {
+            format!("{protocol} sport {not}{}", set_text(ports, numbers))
         }
-        Field::Source(range) => format!("{} saddr {not}{range}", address_text(range.family())),
-        Field::Destination(range) => format!("{} daddr {not}{range}", address_text(range.family())),
+        Field::DestinationPort(protocol, ports) => {
+            format!("{protocol} dport {not}{}", set_text(ports, numbers))
+        }
+        Field::Source(ranges) => addresses_text("saddr", not, ranges),
+        Field::Destination(ranges) => addresses_text("daddr", not, ranges),
         Field::InInterface(name) => format!("iifname {not}\"{}\"", interface_text(name)),
         Field::OutInterface(name) => format!("oifname {not}\"{}\"", interface_text(name)),
-        Field::OwnerUid(uid) => format!("meta skuid {not}{uid}"),
-        Field::OwnerGid(gid) => format!("meta skgid {not}{gid}"),
+        Field::OwnerUid(uids) => format!("meta skuid {not}{}", set_text(uids, numbers)),
+        Field::OwnerGid(gids) => format!("meta skgid {not}{}", set_text(gids, numbers)),
+        Field::PacketMark(mark) => format!("meta mark {not}{mark}"),
+        Field::ConnectionMark(mark) => format!("ct mark {not}{mark}"),
+        Field::Connection(ConnectionState::Begun) => format!("ct state {not}established,related"),
+        Field::Connection(ConnectionState::Invalid) => format!("ct state {not}invalid"),
     }
 }
 
-fn verdict_text(verdict: Verdict) -> String {
+/// What a verdict says, as nft writes it.
+pub fn verdict_text(verdict: Verdict) -> String {
     match verdict {
         Verdict::Return => "return".to_owned(),
         Verdict::Jump(chain) => format!("jump {}", chain.name()),
         Verdict::RedirectTo(port) => format!("redirect to :{port}"),
+        Verdict::Accept => "accept".to_owned(),
+        Verdict::Drop => "drop".to_owned(),
+        Verdict::DeliverTo(port, mark) => {
+            format!("tproxy to :{port} meta mark set {mark} accept")
+        }
+        Verdict::SetPacketMark(mark) => format!("meta mark set {mark}"),
+        Verdict::SaveMark => "ct mark set meta mark".to_owned(),
+        Verdict::RestoreMark => "meta mark set ct mark".to_owned(),
+        Verdict::TrackIn(zone) => format!("ct zone set {}", zone.number()),
     }
 }
 
-fn protocol_text(protocol: Protocol) -> &'static str {
-    match protocol {
-        Protocol::Tcp => "tcp",
-        Protocol::Udp => "udp",
+/// nft wants to be told the family of a delivery, although the matches say so.
+fn rule_verdict_text(rule: &Rule) -> String {
+    let text = verdict_text(rule.verdict);
+    match (rule.verdict, rule.family()) {
+        (Verdict::DeliverTo(..), Some(family)) => {
+            text.replacen("tproxy", &format!("tproxy {}", address_text(family)), 1)
+        }
+        _ => text,
+    }
+}
+
+fn addresses_text(side: &str, not: &str, ranges: &AnyOf<Cidr>) -> String {
+    let family = ranges.first().family();
+    let span = |lowest, highest| addresses_span(family, lowest, highest);
+    format!("{} {side} {not}{}", address_text(family), set_text(ranges, span))
+}
+
+/// nft refuses a set whose elements overlap, so they are written merged.
+fn set_text<T: Span>(values: &AnyOf<T>, span: impl Fn(u128, u128) -> String) -> String {
+    let merged = values.merged();
+    let texts: Vec<String> =
+        merged.into_iter().map(|(lowest, highest)| span(lowest, highest)).collect();
+    match &*texts {
+        [one] => one.clone(),
+        several => format!("{{ {} }}", several.join(", ")),
+    }
+}
+
+fn numbers(lowest: u128, highest: u128) -> String {
+    if lowest == highest { lowest.to_string() } else { format!("{lowest}-{highest}") }
+}
+
+/// A range with a prefix length where there is one, else from address to address.
+fn addresses_span(family: Family, lowest: u128, highest: u128) -> String {
+    let address = |bits| family.address_of(bits);
+    let size = lowest ^ highest;
+    let is_prefix = size & size.wrapping_add(1) == 0 && lowest & size == 0;
+    if is_prefix {
+        let length = u32::from(family.address_bits()) - size.count_ones();
+        format!("{}/{length}", address(lowest))
+    } else {
+        format!("{}-{}", address(lowest), address(highest))
     }
 }
 

@@ -57,7 +57,7 @@ fn every_flag_decides_as_in_istio() {
         dual().with_variable(LOOPBACK, "127.0.0.1/8"),
         dual().with_variable(LOOPBACK, "127.0.0.1/16").with('i', "127.9.0.0/16"),
     ];
-    for settings in &sets {
+    for settings in sets.iter().chain(&beyond_redirection()) {
         compare(settings, Addresses::Both);
     }
     for addresses in [Addresses::V4, Addresses::V6] {
@@ -65,6 +65,39 @@ fn every_flag_decides_as_in_istio() {
         compare(&dual(), addresses);
         compare(&dual().with('i', "10.0.0.0/8,2001:db8::/32").with('x', "fd88::/16"), addresses);
     }
+}
+
+/// TPROXY, DNS, virtual interfaces, invalid packets, alone and together.
+fn beyond_redirection() -> Vec<Settings> {
+    let dual = Settings::injected_dual;
+    let tproxy = || dual().with('m', "TPROXY");
+    let dns = || dual().with_switch("--redirect-dns");
+    let all = || dns().with_switch("--capture-all-dns");
+    vec![
+        tproxy(),
+        tproxy().with('t', "1400").with('r', "1400"),
+        tproxy().with('b', "80,8000:9000"),
+        tproxy().with('b', ""),
+        tproxy().with('c', "net1"),
+        tproxy().with('k', "net1"),
+        tproxy().with('z', "16006").with('g', "2000"),
+        tproxy().with_switch("--drop-invalid"),
+        tproxy().with_switch("--redirect-dns").with_switch("--capture-all-dns"),
+        all(),
+        all().with('o', "53"),
+        all().with('i', ""),
+        all().with('i', "127.0.0.0/8,10.0.0.0/8"),
+        all().with_variable(GROUPS_EXCLUDE, "5000"),
+        dns().with_name_servers(&["203.0.113.7", "2001:db8::7"]),
+        dns().with_name_servers(&["203.0.113.7", "10.1.2.3"]),
+        dns().with_name_servers(&["2001:db8::7"]),
+        dns().with_name_servers(&["127.0.0.1"]),
+        dns().with_name_servers(&[]),
+        dual().with('k', "net1"),
+        dual().with('k', "net1").with('c', "net1"),
+        dual().with('k', "eth0,net1").with('i', "192.168.0.0/16,fd77::/16"),
+        dual().with_switch("--drop-invalid"),
+    ]
 }
 
 #[test]
@@ -92,9 +125,14 @@ fn compare(settings: &Settings, addresses: Addresses) {
     assert_eq!(found, 0, "{settings:?} {addresses:?}: ours, then Istio's:\n{shown}");
 }
 
-/// The one difference that is meant: with several proxy users, Istio's rule "over loopback and
+/// The differences that are meant. By TPROXY, Istio captures the tunnel's port too; ours does
+/// not, in either way. With several proxy users, Istio's rule "over loopback and
 /// not the first" catches the others' calls to their own pod. Ours treats all of them alike.
 fn is_allowed(settings: &Settings, attempt: &Try) -> bool {
+    let is_tunnel = attempt.target.port().to_string() == settings.flag('e');
+    if settings.flag('m') == "TPROXY" && is_tunnel {
+        return true;
+    }
     let From::Pod(owner) = attempt.from else {
         return false;
     };
@@ -183,6 +221,24 @@ fn random_settings(dice: &mut Dice) -> Settings {
     if dice.one_in(4) {
         settings = settings.with_variable(LOOPBACK, "127.0.0.0/8");
     }
+    if dice.one_in(3) {
+        settings = settings.with('m', "TPROXY");
+    }
+    if dice.one_in(4) {
+        settings = settings.with('k', dice.pick(&["net1", "eth0"]));
+    }
+    if dice.one_in(4) {
+        settings = settings.with_switch("--drop-invalid");
+    }
+    if dice.one_in(3) {
+        settings = settings.with_switch("--redirect-dns");
+        settings = if dice.one_in(2) {
+            settings.with_switch("--capture-all-dns")
+        } else {
+            let servers = ["203.0.113.7", "2001:db8::7", "10.1.2.3", "127.0.0.1", "fd77::2"];
+            settings.with_name_servers(&[dice.pick(&servers), dice.pick(&servers)])
+        };
+    }
     settings
 }
 
@@ -227,6 +283,7 @@ const OWNERS: &[Owner] = &[
     Owner { uid: 1337, gid: 1000 },
     Owner { uid: 1000, gid: 1337 },
     Owner { uid: 1400, gid: 2000 },
+    Owner { uid: 0, gid: 1337 },
 ];
 const OUTSIDE: &[&str] = &[
     "10.1.2.3",

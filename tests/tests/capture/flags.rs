@@ -356,10 +356,10 @@ fn the_loopback_range_is_never_sent_back_inbound() {
     check(&pod, &[(PROXY, Tcp, "127.9.0.9:80", "pod:80 127.9.0.9:80")]);
 }
 
-type Row = (From, Transport, &'static str, &'static str);
+type Row<'a> = (From, Transport, &'static str, &'a str);
 
 /// Tries each row and compares who answered, and the original destination.
-fn check(pod: &Pod, rows: &[Row]) {
+pub(crate) fn check(pod: &Pod, rows: &[Row<'_>]) {
     let tries: Vec<Try> = rows.iter().map(|(from, by, to, _)| attempt(*from, *by, to)).collect();
     let wrong: Vec<String> = rows
         .iter()
@@ -385,12 +385,12 @@ fn attempt(from: From, transport: Transport, target: &str) -> Try {
     Try { from, transport, source: None, target }
 }
 
-const fn owned_by(uid: u32, gid: u32) -> From {
+pub(crate) const fn owned_by(uid: u32, gid: u32) -> From {
     FromPod(Owner { uid, gid })
 }
 
-const APP: From = owned_by(1000, 1000);
-const PROXY: From = owned_by(1337, 1337);
+pub(crate) const APP: From = owned_by(1000, 1000);
+pub(crate) const PROXY: From = owned_by(1337, 1337);
 
 const GROUPS: &str = "ISTIO_OUTBOUND_OWNER_GROUPS";
 const GROUPS_EXCLUDE: &str = "ISTIO_OUTBOUND_OWNER_GROUPS_EXCLUDE";

@@ -10,7 +10,14 @@ mod istio;
 mod pod;
 mod settings;
 
+mod ask_explain;
+mod ask_installed;
+
+mod beyond;
 mod differential;
 mod flags;
+mod iptables_lifecycle;
+mod iptables_rules;
 mod lifecycle;
+mod lists;
 mod scripts;

@@ -78,9 +78,21 @@ impl Pod {
     }
 
     pub(crate) fn try_init(&self, settings: &Settings) -> anyhow::Result<String> {
-        let mut command = istio_init();
-        command.args(settings.command_line()).envs(settings.environment());
-        self.namespace.output(&mut command, "")
+        let Some(servers) = settings.name_servers() else {
+            let mut command = istio_init();
+            command.args(settings.command_line()).envs(settings.environment());
+            return self.namespace.output(&mut command, "");
+        };
+        // The program sees the pod's resolv.conf, and nobody else does.
+        let lines: Vec<String> =
+            servers.iter().map(|server| format!("nameserver {server}\n")).collect();
+        let file = tempfile::NamedTempFile::new()?;
+        std::fs::write(file.path(), lines.concat())?;
+        let program = istio_init();
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "sh", "-c", WITH_RESOLV_CONF]).arg(file.path());
+        command.arg(program.get_program()).args(settings.command_line());
+        self.namespace.output(command.envs(settings.environment()), "")
     }
 
     /// Installs Istio's rules by iptables, and what Istio's program does beside.
@@ -96,9 +108,29 @@ impl Pod {
             Addresses::V6 => true,
             Addresses::Both => settings.dual_stack,
         };
+        self.istio_routes(settings, captures_v6);
         if captures_v6 {
             load("ip6tables-restore", true);
             self.namespace.ip("address add ::6/128 dev lo nodad").expect("the address ::6");
+        }
+    }
+
+    /// What Istio adds for TPROXY besides, as it adds it.
+    fn istio_routes(&self, settings: &Settings, captures_v6: bool) {
+        if settings.flag('m') != "TPROXY" || settings.flag('b').is_empty() {
+            return;
+        }
+        let (mark, table) = (settings.flag('t'), settings.flag('r'));
+        let families = if captures_v6 { &["-4", "-6"][..] } else { &["-4"] };
+        for family in families {
+            for words in [
+                format!("{family} rule add fwmark {mark} lookup {table}"),
+                format!("{family} route add local default dev lo table {table}"),
+            ] {
+                let mut command = Command::new("ip");
+                command.args(words.split(' '));
+                self.namespace.output(&mut command, "").expect(&words);
+            }
         }
     }
 
@@ -199,6 +231,8 @@ fn without_lifetimes(addresses: &str) -> String {
     addresses.lines().map(before).collect()
 }
 
+const WITH_RESOLV_CONF: &str = "mount --bind \"$0\" /etc/resolv.conf && exec \"$@\"";
+
 /// The pod is `.2` on both links, the world `.1` and everything behind.
 const V4: (&str, &str) = (
     "address add 192.168.77.2/24 dev eth0
@@ -225,5 +259,7 @@ const V6: (&str, &str) = (
 );
 
 /// Ports that the pod and the world listen on.
-pub(crate) const PORTS: &[u16] =
-    &[53, 80, 443, 8080, 8500, 9080, 15001, 15006, 15008, 15009, 15020, 15021, 15090, 16001, 16006];
+pub(crate) const PORTS: &[u16] = &[
+    53, 80, 443, 8080, 8500, 9080, 15001, 15006, 15008, 15009, 15020, 15021, 15053, 15090, 16001,
+    16006,
+];

@@ -7,8 +7,11 @@ use std::collections::BTreeMap;
 pub(crate) struct Settings {
     flags: BTreeMap<char, String>,
     variables: BTreeMap<&'static str, String>,
+    switches: Vec<String>,
+    name_servers: Option<Vec<&'static str>>,
     pub(crate) dual_stack: bool,
     dry_run: bool,
+    iptables: Option<&'static str>,
 }
 
 impl Settings {
@@ -40,8 +43,33 @@ impl Settings {
         self
     }
 
+    /// A long flag, with its value after an equals sign where it has one.
+    pub(crate) fn with_switch(mut self, switch: &str) -> Self {
+        self.switches.push(switch.to_owned());
+        self
+    }
+
+    pub(crate) fn has_switch(&self, switch: &str) -> bool {
+        self.switches.iter().any(|other| other == switch)
+    }
+
+    /// The servers that the pod's resolv.conf names.
+    pub(crate) fn with_name_servers(mut self, servers: &[&'static str]) -> Self {
+        self.name_servers = Some(servers.to_vec());
+        self
+    }
+
+    pub(crate) fn name_servers(&self) -> Option<&[&'static str]> {
+        self.name_servers.as_deref()
+    }
+
     pub(crate) fn dry_run(self) -> Self {
         Self { dry_run: true, ..self }
+    }
+
+    /// By this iptables, which has to be found, instead of nftables.
+    pub(crate) fn by_iptables(self, variant: &'static str) -> Self {
+        Self { iptables: Some(variant), ..self }.with_variable("PATH", SEARCH_PATH)
     }
 
     /// The value of a flag, Istio's default where it is not set.
@@ -51,8 +79,9 @@ impl Settings {
             'p' if value.is_empty() => "15001",
             'z' if value.is_empty() => "15006",
             'e' if value.is_empty() => "15008",
-            'u' if value.is_empty() => "1337",
+            'u' | 't' if value.is_empty() => "1337",
             'g' if value.is_empty() => self.flag('u'),
+            'r' if value.is_empty() => "133",
             _ => value,
         }
     }
@@ -67,9 +96,14 @@ impl Settings {
 
     pub(crate) fn command_line(&self) -> Vec<String> {
         let mut words = vec!["istio-iptables".to_owned()];
+        words.push(match self.iptables {
+            Some(variant) => format!("--force-iptables-binary={variant}"),
+            None => "--backend=nftables".to_owned(),
+        });
         for (flag, value) in &self.flags {
             words.extend([format!("-{flag}"), value.clone()]);
         }
+        words.extend(self.switches.iter().cloned());
         if self.dual_stack {
             words.push("--dual-stack".to_owned());
         }
@@ -83,3 +117,5 @@ impl Settings {
         &self.variables
     }
 }
+
+pub(crate) const SEARCH_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";

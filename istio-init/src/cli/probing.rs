@@ -1,0 +1,130 @@
+//! `probe`, and the validation that Istio's `--run-validation` asks for.
+
+use std::fs;
+use std::time::Duration;
+
+use super::{Failure, print, surroundings};
+use crate::args::{Args, go_duration};
+use crate::command::{Output, Request};
+use crate::explain::Owner;
+use crate::flag::Flag;
+use crate::json::Json;
+use crate::log;
+use crate::owner::{Gid, Uid};
+use crate::plan::{Plan, Protocol};
+use crate::probe::{Place, Seen, try_flows};
+use crate::render::table::aligned;
+use crate::route::Routes;
+
+/// Tries the installed rules, and prints what was seen of each flow.
+pub(super) fn probe(request: &Request, plan: &Plan) -> Result<(), Failure> {
+    let seen = seen(&request.args, plan)?;
+    if request.output == Output::Json {
+        print(&Json::List(seen.iter().map(object).collect()).pretty())?;
+    } else {
+        print(&text(&seen))?;
+    }
+    judge(&seen)
+}
+
+/// Tries the installed rules, and says no more than whether they hold.
+pub(super) fn validate(args: &Args, plan: &Plan) -> Result<(), Failure> {
+    let seen = seen(args, plan)?;
+    let wrong: Vec<Seen> = seen.iter().filter(|seen| !seen.is_as_expected()).cloned().collect();
+    if !wrong.is_empty() {
+        log::info(text(&wrong).trim_end());
+    }
+    judge(&seen)?;
+    let tried = seen.iter().filter(|seen| seen.is_tried()).count();
+    let untried = seen.len() - tried;
+    log::info(&format!("validation passed: {tried} flows fare as planned, {untried} not tried"));
+    Ok(())
+}
+
+fn seen(args: &Args, plan: &Plan) -> Result<Vec<Seen>, Failure> {
+    let limit = go_duration(&args.flag(Flag::ProbeTimeout).text).unwrap_or(USUAL_LIMIT);
+    let list = |file| fs::read_to_string(file).unwrap_or_default();
+    let place = Place {
+        addresses: surroundings()?.addresses,
+        routes: Routes { v4: list("/proc/net/route"), v6: list("/proc/net/ipv6_route") },
+        owner: own()?,
+        probe_port: args.flag(Flag::IptablesProbePort).text.parse().unwrap_or(USUAL_PORT),
+        application_port: 0,
+        patience: PATIENCE.min(limit),
+    };
+    Ok(try_flows(plan, &place, limit)?)
+}
+
+fn own() -> Result<Owner, Failure> {
+    let uid = rustix::process::geteuid().as_raw().to_string().parse::<Uid>();
+    let gid = rustix::process::getegid().as_raw().to_string().parse::<Gid>();
+    uid.and_then(|uid| Ok(Owner { uid, gid: gid? })).map_err(|_| Failure::Nobody)
+}
+
+fn judge(seen: &[Seen]) -> Result<(), Failure> {
+    let wrong: Vec<&Seen> = seen.iter().filter(|seen| !seen.is_as_expected()).collect();
+    match wrong.first() {
+        None => Ok(()),
+        Some(first) => Err(Failure::Probe { wrong: wrong.len(), first: sentence(first) }),
+    }
+}
+
+fn sentence(seen: &Seen) -> String {
+    let Seen { flow, outcome } = seen;
+    let Owner { uid, gid } = flow.owner;
+    let by = word(flow.protocol);
+    let target = flow.target;
+    format!("{by} of uid {uid} gid {gid} to {target} came to {outcome}, not to {}", flow.expected)
+}
+
+fn text(seen: &[Seen]) -> String {
+    let titles = ["", "flow", "from", "to", "expected", "seen"].map(str::to_owned);
+    let rows = seen.iter().map(|seen| {
+        let flow = &seen.flow;
+        let mark = match (seen.is_tried(), seen.is_as_expected()) {
+            (false, _) => "-",
+            (true, true) => "ok",
+            (true, false) => "WRONG",
+        };
+        let Owner { uid, gid } = flow.owner;
+        let source = flow.source.map_or_else(String::new, |source| source.to_string());
+        [
+            mark.to_owned(),
+            format!("{} of {uid}:{gid}", word(flow.protocol)),
+            source,
+            flow.target.to_string(),
+            flow.expected.to_string(),
+            seen.outcome.to_string(),
+        ]
+    });
+    aligned(&std::iter::once(titles).chain(rows).collect::<Vec<_>>())
+}
+
+fn object(seen: &Seen) -> Json {
+    let flow = &seen.flow;
+    Json::Object(vec![
+        ("protocol", Json::text(word(flow.protocol))),
+        ("uid", Json::Number(flow.owner.uid.get().into())),
+        ("gid", Json::Number(flow.owner.gid.get().into())),
+        ("from", flow.source.map_or(Json::Null, Json::text)),
+        ("to", Json::text(flow.target)),
+        ("expected", Json::text(&flow.expected)),
+        ("seen", Json::text(&seen.outcome)),
+        ("tried", Json::Bool(seen.is_tried())),
+        ("asExpected", Json::Bool(seen.is_as_expected())),
+    ])
+}
+
+fn word(protocol: Protocol) -> &'static str {
+    match protocol {
+        Protocol::Tcp => "tcp",
+        Protocol::Udp => "udp",
+    }
+}
+
+/// What is redirected arrives within microseconds.
+const PATIENCE: Duration = Duration::from_millis(300);
+/// Istio's.
+const USUAL_LIMIT: Duration = Duration::from_secs(5);
+/// Istio's.
+const USUAL_PORT: u16 = 15_002;

@@ -1,0 +1,271 @@
+//! What the program is asked to do: to install, or to answer a question about rules.
+
+use std::ffi::OsString;
+use std::net::SocketAddr;
+
+use clap::{Arg, ArgAction, ArgMatches, Command as Grammar};
+
+use crate::args::{self, Args, Environment};
+use crate::explain::Direction;
+use crate::owner::{Gid, Uid};
+use crate::plan::Protocol;
+
+/// What the program is asked to do, and the flags that say for which rules.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// What is to be done.
+    pub command: Command,
+    /// Flags and variables of a run.
+    pub args: Args,
+    /// Whether the rules that are installed are asked, and not those that the flags ask for.
+    pub from_kernel: bool,
+    /// The form of the answer.
+    pub output: Output,
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Install the rules, unless a flag says otherwise.
+    Install,
+    /// Print the rules.
+    Plan,
+    /// Tell what becomes of a packet.
+    Explain(Question),
+    /// Compare what is installed with what is planned.
+    Verify,
+    /// Try the installed rules with real sockets.
+    Probe,
+    /// Remove what an earlier run installed.
+    Cleanup,
+}
+
+/// A packet that somebody asks about; what is left out, the machine or a custom says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Question {
+    /// Whether the pod sends or receives it.
+    pub direction: Direction,
+    /// The transport protocol.
+    pub protocol: Protocol,
+    /// Where it comes from.
+    pub from: Option<SocketAddr>,
+    /// Where it is going.
+    pub to: SocketAddr,
+    /// The interface it leaves by or arrives at.
+    pub interface: Option<String>,
+    /// The user that sends it.
+    pub uid: Uid,
+    /// The group that sends it.
+    pub gid: Gid,
+    /// The mark that its socket gives it.
+    pub mark: u32,
+}
+
+/// The form of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// For people.
+    Table,
+    /// A script for `nft -f`.
+    Nft,
+    /// Text for `iptables-restore` and `ip6tables-restore`.
+    Iptables,
+    /// JSON.
+    Json,
+}
+
+impl Request {
+    /// Reads a command line, with the program's name first, and an environment.
+    ///
+    /// As in Istio, the program may be named `istio-iptables` once more before its flags.
+    pub fn parse(
+        command_line: impl IntoIterator<Item = OsString>,
+        environment: &Environment,
+    ) -> Result<Self, clap::Error> {
+        let mut words: Vec<OsString> = command_line.into_iter().collect();
+        if words.get(1).is_some_and(|word| word == args::SUBCOMMAND) {
+            words.remove(1);
+        }
+        let named = |words: &[OsString]| {
+            let first = words.get(1)?.to_str()?;
+            NAMES.iter().find(|name| **name == first).copied()
+        };
+        let Some(name) = named(&words) else {
+            let args = Args::parse(words, environment)?;
+            let (command, output) = (Command::Install, Output::Table);
+            return Ok(Self { command, args, from_kernel: false, output });
+        };
+        words.remove(1);
+        let matches = grammar(name).try_get_matches_from(with_output_flag(words))?;
+        let command = match name {
+            "plan" => Command::Plan,
+            "explain" => Command::Explain(question(&matches)),
+            "verify" => Command::Verify,
+            "probe" => Command::Probe,
+            _ => Command::Cleanup,
+        };
+        let is_on = |id| matches.try_get_one::<bool>(id).ok().flatten() == Some(&true);
+        Ok(Self {
+            command,
+            args: Args::from_matches(&matches, environment),
+            from_kernel: is_on(FROM_KERNEL),
+            output: one(&matches, OUTPUT).unwrap_or(Output::Table),
+        })
+    }
+}
+
+/// The grammar of a subcommand: the flags of a run, and its own.
+pub fn grammar(name: &'static str) -> Grammar {
+    let (title, about, outputs): (_, _, &[&str]) = match name {
+        "plan" => {
+            ("istio-init plan", "Prints the rules, each with the setting it comes from", &FORMS)
+        }
+        "explain" => (
+            "istio-init explain",
+            "Tells what becomes of a packet, and which rule decides",
+            &["table", "json"],
+        ),
+        "verify" => (
+            "istio-init verify",
+            "Compares what is installed with what is planned; exits 3 when they differ, unless \
+             --reconcile repairs it",
+            &["table", "json"],
+        ),
+        "probe" => (
+            "istio-init probe",
+            "Tries the installed rules with real sockets; exits 126 when a flow fares otherwise \
+             than planned",
+            &["table", "json"],
+        ),
+        _ => (
+            "istio-init cleanup",
+            "Removes what an earlier run installed; needs no other flag",
+            &[],
+        ),
+    };
+    let mut grammar = args::command().name(title).about(about);
+    if !outputs.is_empty() {
+        let parser = clap::builder::PossibleValuesParser::new(outputs.to_vec());
+        let parser = clap::builder::TypedValueParser::map(parser, |text| form(&text));
+        let help = "Form of the answer; `-o` is understood as well [default: table]";
+        grammar = grammar.arg(Arg::new(OUTPUT).long(OUTPUT).value_parser(parser).help(help)).arg(
+            Arg::new(FROM_KERNEL)
+                .long(FROM_KERNEL)
+                .action(ArgAction::SetTrue)
+                .help("Ask the rules that are installed, not those that the flags ask for"),
+        );
+    }
+    if name == "explain" {
+        grammar = grammar.args(question_flags());
+    }
+    grammar.after_help(format!(
+        "All flags of a run say which rules are meant.\n\
+         Exit codes: 0 done, 1 refused or failed, 2 wrong usage{}.",
+        match name {
+            "verify" => ", 3 what is installed differs",
+            "probe" => ", 126 a flow fares otherwise than planned",
+            _ => "",
+        }
+    ))
+}
+
+fn question_flags() -> Vec<Arg> {
+    let value = |name: &'static str, shown: &'static str, help: &'static str| {
+        Arg::new(name).long(name).value_name(shown).help(help)
+    };
+    vec![
+        value("direction", "in|out", "Whether the pod receives or sends the packet")
+            .default_value("out")
+            .value_parser(|text: &str| match text {
+                "in" => Ok(Direction::In),
+                "out" => Ok(Direction::Out),
+                _ => Err("expected in or out"),
+            }),
+        value("protocol", "tcp|udp", "The packet's protocol").default_value("tcp").value_parser(
+            |text: &str| match text {
+                "tcp" => Ok(Protocol::Tcp),
+                "udp" => Ok(Protocol::Udp),
+                _ => Err("expected tcp or udp"),
+            },
+        ),
+        value("to", "ADDRESS:PORT", "Where the packet is going")
+            .required(true)
+            .value_parser(|text: &str| address(text)),
+        value("from", "ADDRESS:PORT", "Where it comes from [default: anywhere]")
+            .value_parser(|text: &str| address(text)),
+        value(
+            "interface",
+            "NAME",
+            "Interface it leaves by or arrives at [default: lo for what stays in the pod, else eth0]",
+        ),
+        value("uid", "NUMBER", "User that sends it")
+            .default_value("0")
+            .value_parser(|text: &str| text.parse::<Uid>().map_err(|fault| fault.reason)),
+        value("gid", "NUMBER", "Group that sends it")
+            .default_value("0")
+            .value_parser(|text: &str| text.parse::<Gid>().map_err(|fault| fault.reason)),
+        value("mark", "NUMBER", "Mark that the sending socket gives it")
+            .default_value("0")
+            .value_parser(|text: &str| text.parse::<u32>().map_err(|_| "expected a number")),
+    ]
+}
+
+fn question(matches: &ArgMatches) -> Question {
+    // The grammar gives each of these a default, or requires it.
+    Question {
+        direction: one(matches, "direction").unwrap_or(Direction::Out),
+        protocol: one(matches, "protocol").unwrap_or(Protocol::Tcp),
+        from: one(matches, "from"),
+        to: one(matches, "to").unwrap_or_else(|| SocketAddr::from(([0; 4], 0))),
+        interface: one(matches, "interface"),
+        uid: one(matches, "uid").unwrap_or(Uid::ROOT),
+        gid: one(matches, "gid").unwrap_or(Gid::ROOT),
+        mark: one(matches, "mark").unwrap_or(0),
+    }
+}
+
+fn one<T: Clone + Send + Sync + 'static>(matches: &ArgMatches, id: &str) -> Option<T> {
+    matches.try_get_one::<T>(id).ok().flatten().cloned()
+}
+
+/// An address and a port; the port 0 where none is given.
+fn address(text: &str) -> Result<SocketAddr, &'static str> {
+    let alone = || text.parse().map(|address| SocketAddr::new(address, 0));
+    text.parse().or_else(|_| alone()).map_err(|_| "expected 10.0.0.1:80 or [fd00::1]:80")
+}
+
+/// `-o` is the exclusion of outbound ports in Istio, and the form of the output everywhere else.
+/// No port is named as a form is, so that both are understood.
+fn with_output_flag(words: Vec<OsString>) -> Vec<OsString> {
+    let mut understood: Vec<OsString> = Vec::new();
+    for word in words {
+        let text = word.to_str().unwrap_or_default();
+        let after_flag = understood.last().is_some_and(|last| last == "-o");
+        let value = text.strip_prefix("-o").filter(|value| !value.is_empty());
+        let value = value.map(|value| value.strip_prefix('=').unwrap_or(value));
+        if after_flag && FORMS.contains(&text) {
+            understood.pop();
+            understood.push(format!("--{OUTPUT}={text}").into());
+        } else if let Some(form) = value.filter(|value| FORMS.contains(value)) {
+            understood.push(format!("--{OUTPUT}={form}").into());
+        } else {
+            understood.push(word);
+        }
+    }
+    understood
+}
+
+fn form(text: &str) -> Output {
+    match text {
+        "nft" => Output::Nft,
+        "iptables" => Output::Iptables,
+        "json" => Output::Json,
+        _ => Output::Table,
+    }
+}
+
+/// The subcommands.
+pub const NAMES: [&str; 5] = ["plan", "explain", "verify", "probe", "cleanup"];
+const FORMS: [&str; 4] = ["table", "nft", "iptables", "json"];
+const OUTPUT: &str = "output";
+const FROM_KERNEL: &str = "from-kernel";

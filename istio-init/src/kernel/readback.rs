@@ -1,0 +1,167 @@
+//! Reads back what is installed: our tables with their chains and rules, and the address `::6`.
+
+use rustix::io::Errno;
+
+use super::KernelError;
+use super::decode::{self, Element};
+use super::installed::Installed;
+use super::message::{
+    Attributes, DONE, DUMP, ERROR, Header, INTERRUPTED, Messages, attribute, attributes, outcome,
+    received,
+};
+use super::nf_tables::{
+    CHAIN_HOOK, CHAIN_NAME, CHAIN_POLICY, CHAIN_TABLE, CHAIN_TYPE, FIXED_LENGTH, GET_CHAIN,
+    GET_RULE, HOOK_NUMBER, HOOK_PRIORITY, INET, RULE_CHAIN, RULE_TABLE, message_type,
+};
+use super::socket::{RECEIVE_BUFFER, Socket};
+use crate::config::PASSTHROUGH_V6;
+use crate::observed::{Observed, ObservedChain, ObservedTable};
+use crate::plan::{Chain, Table};
+
+/// What this network namespace has.
+pub fn observe() -> Result<Observed, KernelError> {
+    let socket = Socket::netfilter()?;
+    let installed = Installed::read(&socket)?;
+    let tables = installed.tables.iter().map(|table| read_table(&socket, *table, &installed));
+    let tables = tables.collect::<Result<_, _>>().map_err(KernelError::ListRules)?;
+    let passthrough_address = super::addresses()?.contains(&PASSTHROUGH_V6.into());
+    let local_deliveries = super::route::local_deliveries()?;
+    Ok(Observed { tables, passthrough_address, local_deliveries })
+}
+
+fn read_table(
+    socket: &Socket,
+    table: Table,
+    installed: &Installed,
+) -> Result<ObservedTable, Errno> {
+    let name = |a: &mut Attributes| a.text(RULE_TABLE, table.name());
+    let chains = dump(socket, GET_CHAIN, name)?;
+    let rules = dump(socket, GET_RULE, name)?;
+    let sets = |set: &str| elements(socket, table, set).ok();
+    let is_here = |chain: &&Vec<u8>| text_of(chain, CHAIN_TABLE) == Some(table.name());
+    let mut chains: Vec<ObservedChain> = chains
+        .iter()
+        .filter(is_here)
+        .filter_map(|chain| {
+            let name = text_of(chain, CHAIN_NAME)?;
+            let of_chain = |rule: &&Vec<u8>| text_of(rule, RULE_CHAIN) == Some(name);
+            let rules = rules.iter().filter(of_chain);
+            let rules = rules.map(|rule| decode::rule(table, rule, &sets)).collect();
+            Some(ObservedChain { name: name.to_owned(), base: base(chain), rules })
+        })
+        .collect();
+    let place = |name: &str| Chain::ALL.iter().position(|chain| chain.name() == name);
+    chains.sort_by_key(|chain| place(&chain.name).unwrap_or(usize::MAX));
+    Ok(ObservedTable { table, is_dormant: installed.is_dormant, chains })
+}
+
+/// Where a chain begins, as nft writes it, with what is unusual about it.
+fn base(chain: &[u8]) -> Option<String> {
+    let hook = attribute(chain, CHAIN_HOOK)?;
+    let kind = text_of(chain, CHAIN_TYPE).unwrap_or("?");
+    let place = match number(hook, HOOK_NUMBER) {
+        Some(0) => "prerouting".to_owned(),
+        Some(3) => "output".to_owned(),
+        other => format!("{other:?}"),
+    };
+    let priority = number(hook, HOOK_PRIORITY).map_or(0, u32::cast_signed);
+    let policy = match number(chain, CHAIN_POLICY) {
+        Some(0) => "; policy drop",
+        _ => "",
+    };
+    Some(format!("type {kind} hook {place} priority {priority}{policy}"))
+}
+
+/// The elements of a set. Of a set of ranges, the kernel lists where each begins and where it
+/// has ended.
+fn elements(socket: &Socket, table: Table, set: &str) -> Result<Vec<Element>, Errno> {
+    let messages = dump(socket, GET_SET_ELEMENTS, |a| {
+        a.text(ELEMENTS_TABLE, table.name());
+        a.text(ELEMENTS_SET, set);
+    })?;
+    let mut listed: Vec<(Vec<u8>, bool)> = messages
+        .iter()
+        .filter_map(|message| attribute(message, ELEMENTS_LIST))
+        .flat_map(attributes)
+        .filter_map(|element| {
+            let key = attribute(attribute(element.value, ELEMENT_KEY)?, KEY_VALUE)?;
+            let flags = number(element.value, ELEMENT_FLAGS).unwrap_or(0);
+            Some((key.to_vec(), flags & ELEMENT_ENDS != 0))
+        })
+        .collect();
+    if !listed.iter().any(|(_, ends)| *ends) {
+        return Ok(listed.into_iter().map(|(key, _)| (key.clone(), key)).collect());
+    }
+    // At the same place, one range has ended before the next begins.
+    listed.sort_by(|(one, one_ends), (other, other_ends)| {
+        one.cmp(other).then(other_ends.cmp(one_ends))
+    });
+    let mut ranges = Vec::new();
+    let mut begun: Option<Vec<u8>> = None;
+    for (key, ends) in listed {
+        if ends {
+            ranges.extend(begun.take().map(|first| (first, before(&key))));
+        } else {
+            begun = Some(key);
+        }
+    }
+    ranges.extend(begun.map(|first| (first.clone(), vec![0xff; first.len()])));
+    Ok(ranges)
+}
+
+/// The number before this one.
+fn before(key: &[u8]) -> Vec<u8> {
+    let mut key = key.to_vec();
+    for byte in key.iter_mut().rev() {
+        let (less, borrows) = byte.overflowing_sub(1);
+        *byte = less;
+        if !borrows {
+            break;
+        }
+    }
+    key
+}
+
+/// The attributes of each thing that is listed; asks again when they change in the meantime.
+fn dump(socket: &Socket, kind: u16, fill: impl Fn(&mut Attributes)) -> Result<Vec<Vec<u8>>, Errno> {
+    let mut buffer = vec![0; RECEIVE_BUFFER];
+    'again: loop {
+        let mut request = Messages::default();
+        let header = Header { kind: message_type(kind), flags: DUMP, sequence: 1 };
+        request.push(header, &INET, &fill);
+        socket.send(request.as_bytes())?;
+        let mut listed = Vec::new();
+        let mut is_interrupted = false;
+        loop {
+            for message in received(socket.receive(&mut buffer)?) {
+                is_interrupted |= message.flags & INTERRUPTED != 0;
+                match message.kind {
+                    DONE if is_interrupted => continue 'again,
+                    DONE => return Ok(listed),
+                    ERROR => outcome(message.payload)?,
+                    _ => listed.extend(message.payload.get(FIXED_LENGTH..).map(<[u8]>::to_vec)),
+                }
+            }
+        }
+    }
+}
+
+fn text_of(attributes: &[u8], kind: u16) -> Option<&str> {
+    attribute(attributes, kind).and_then(decode::text)
+}
+
+fn number(attributes: &[u8], kind: u16) -> Option<u32> {
+    Some(u32::from_be_bytes(attribute(attributes, kind)?.try_into().ok()?))
+}
+
+/// `NFT_MSG_GETSETELEM`.
+const GET_SET_ELEMENTS: u16 = 13;
+// NFTA_SET_ELEM_LIST_…, NFTA_SET_ELEM_… and NFTA_DATA_….
+const ELEMENTS_TABLE: u16 = 1;
+const ELEMENTS_SET: u16 = 2;
+const ELEMENTS_LIST: u16 = 3;
+const ELEMENT_KEY: u16 = 1;
+const ELEMENT_FLAGS: u16 = 3;
+const KEY_VALUE: u16 = 1;
+/// `NFT_SET_ELEM_INTERVAL_END`.
+const ELEMENT_ENDS: u32 = 1;

@@ -1,0 +1,264 @@
+//! Policy rules and routes by which marked packets come to this pod's own sockets, over rtnetlink
+//! (kernel `include/uapi/linux/fib_rules.h` and `rtnetlink.h`).
+
+use rustix::io::Errno;
+
+use super::KernelError;
+use super::message::{
+    ACK, CREATE, DONE, DUMP, ERROR, EXCLUSIVE, Header, Messages, attribute, outcome, received,
+};
+use super::socket::{RECEIVE_BUFFER, Socket};
+use crate::family::Family;
+use crate::plan::LocalDelivery;
+
+/// A policy rule of ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct PolicyRule {
+    family: Family,
+    mark: u32,
+    table: u32,
+}
+
+/// Adds what is missing; what is there stays as it is.
+pub(super) fn add(delivery: &LocalDelivery) -> Result<(), KernelError> {
+    let socket = Socket::route()?;
+    let installed = policy_rules(&socket).map_err(KernelError::ListRouting)?;
+    for rule in planned(Some(delivery)) {
+        // The route first: a rule that finds no route sends the packet away.
+        request(&socket, Part::Route, NEW_ROUTE, CREATE | EXCLUSIVE, rule)?;
+        if !installed.contains(&rule) {
+            request(&socket, Part::Rule, NEW_RULE, CREATE | EXCLUSIVE, rule)?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes whatever an earlier run added and this delivery does not need.
+pub(super) fn remove_all_but(delivery: Option<&LocalDelivery>) -> Result<(), KernelError> {
+    let socket = Socket::route()?;
+    let installed = policy_rules(&socket).map_err(KernelError::ListRouting)?;
+    let planned = planned(delivery);
+    for rule in installed {
+        if planned.contains(&rule) {
+            continue;
+        }
+        request(&socket, Part::Rule, DELETE_RULE, 0, rule)?;
+        let is_shared =
+            |other: &PolicyRule| (other.family, other.table) == (rule.family, rule.table);
+        if !planned.iter().any(is_shared) {
+            request(&socket, Part::Route, DELETE_ROUTE, 0, rule)?;
+        }
+    }
+    Ok(())
+}
+
+/// What an earlier run added: each mark and table for which there are a policy rule of ours and a
+/// route, in the families that have both.
+pub(super) fn local_deliveries() -> Result<Vec<LocalDelivery>, KernelError> {
+    let socket = Socket::route()?;
+    let list = || Ok((policy_rules(&socket)?, routes(&socket)?));
+    let (rules, routes) = list().map_err(KernelError::ListRouting)?;
+    let mut deliveries: Vec<LocalDelivery> = Vec::new();
+    for PolicyRule { family, mark, table } in rules {
+        let (Ok(mark), Ok(number)) = (mark.to_string().parse(), table.to_string().parse()) else {
+            continue;
+        };
+        let families = if routes.contains(&(family, table)) { vec![family] } else { Vec::new() };
+        match deliveries.iter_mut().find(|found| (found.mark, found.table) == (mark, number)) {
+            Some(found) => found.families.extend(families),
+            None => deliveries.push(LocalDelivery { mark, table: number, families }),
+        }
+    }
+    Ok(deliveries)
+}
+
+/// The families and tables of our routes.
+fn routes(socket: &Socket) -> Result<Vec<(Family, u32)>, Errno> {
+    let mut messages = Messages::default();
+    let header = Header { kind: GET_ROUTE, flags: DUMP, sequence: 1 };
+    messages.push(header, &[0; FIXED_LENGTH], |_| {});
+    socket.send(messages.as_bytes())?;
+    let mut routes = Vec::new();
+    let mut buffer = vec![0; RECEIVE_BUFFER];
+    loop {
+        for message in received(socket.receive(&mut buffer)?) {
+            match message.kind {
+                NEW_ROUTE => routes.extend(local_route(message.payload)),
+                DONE => return Ok(routes),
+                ERROR => outcome(message.payload)?,
+                _ => {}
+            }
+        }
+    }
+}
+
+/// The family and the table of a message's route, if it is ours.
+fn local_route(payload: &[u8]) -> Option<(Family, u32)> {
+    let family = match payload.first() {
+        Some(&FAMILY_V4) => Family::V4,
+        Some(&FAMILY_V6) => Family::V6,
+        _ => return None,
+    };
+    let table = attribute(payload.get(FIXED_LENGTH..)?, ROUTE_TABLE)?;
+    let is_ours =
+        payload.get(5) == Some(&LocalDelivery::PROTOCOL) && payload.get(7) == Some(&LOCAL);
+    is_ours.then_some((family, u32::from_ne_bytes(table.try_into().ok()?)))
+}
+
+fn planned(delivery: Option<&LocalDelivery>) -> Vec<PolicyRule> {
+    let rules = |delivery: &LocalDelivery| {
+        let (mark, table) = (delivery.mark.get(), delivery.table.get());
+        let rule = |family: &Family| PolicyRule { family: *family, mark, table };
+        delivery.families.iter().map(rule).collect::<Vec<_>>()
+    };
+    delivery.map(rules).unwrap_or_default()
+}
+
+/// The policy rules of ours, of both families.
+fn policy_rules(socket: &Socket) -> Result<Vec<PolicyRule>, Errno> {
+    let mut messages = Messages::default();
+    let header = Header { kind: GET_RULE, flags: DUMP, sequence: 1 };
+    messages.push(header, &[0; FIXED_LENGTH], |_| {});
+    socket.send(messages.as_bytes())?;
+    let mut rules = Vec::new();
+    let mut buffer = vec![0; RECEIVE_BUFFER];
+    loop {
+        for message in received(socket.receive(&mut buffer)?) {
+            match message.kind {
+                NEW_RULE => rules.extend(policy_rule(message.payload)),
+                DONE => return Ok(rules),
+                ERROR => outcome(message.payload)?,
+                _ => {}
+            }
+        }
+    }
+}
+
+/// The policy rule of a message, if it is ours.
+fn policy_rule(payload: &[u8]) -> Option<PolicyRule> {
+    let values = payload.get(FIXED_LENGTH..)?;
+    let number = |kind| {
+        let bytes = attribute(values, kind)?;
+        bytes.try_into().ok().map(u32::from_ne_bytes)
+    };
+    let is_ours = number(PRIORITY) == Some(LocalDelivery::PRIORITY)
+        && attribute(values, PROTOCOL) == Some(&[LocalDelivery::PROTOCOL]);
+    let family = match payload.first() {
+        Some(&FAMILY_V4) => Family::V4,
+        Some(&FAMILY_V6) => Family::V6,
+        _ => return None,
+    };
+    is_ours.then_some(PolicyRule { family, mark: number(MARK)?, table: number(TABLE)? })
+}
+
+/// What a policy rule and its route are for whoever reads an error.
+#[derive(Clone, Copy)]
+enum Part {
+    Rule,
+    Route,
+}
+
+/// Asks for one change. What is to be added and is there, or is to be removed and is not, is no
+/// error.
+fn request(
+    socket: &Socket,
+    part: Part,
+    kind: u16,
+    flags: u16,
+    rule: PolicyRule,
+) -> Result<(), KernelError> {
+    let PolicyRule { family, mark, table } = rule;
+    let mut fixed = [0; FIXED_LENGTH];
+    fixed[0] = match family {
+        Family::V4 => FAMILY_V4,
+        Family::V6 => FAMILY_V6,
+    };
+    // The number of the table has an attribute of its own, as it may be larger.
+    fixed[4] = u8::try_from(table).unwrap_or(TABLE_ELSEWHERE);
+    let mut messages = Messages::default();
+    let header = Header { kind, flags: flags | ACK, sequence: 1 };
+    match part {
+        Part::Rule => {
+            fixed[7] = TO_TABLE;
+            messages.push(header, &fixed, |a| {
+                a.bytes(PRIORITY, &LocalDelivery::PRIORITY.to_ne_bytes());
+                a.bytes(MARK, &mark.to_ne_bytes());
+                a.bytes(MARK_MASK, &u32::MAX.to_ne_bytes());
+                a.bytes(TABLE, &table.to_ne_bytes());
+                a.bytes(PROTOCOL, &[LocalDelivery::PROTOCOL]);
+            });
+        }
+        Part::Route => {
+            fixed[5] = LocalDelivery::PROTOCOL;
+            fixed[6] = SCOPE_HOST;
+            fixed[7] = LOCAL;
+            messages.push(header, &fixed, |a| {
+                a.bytes(ROUTE_TABLE, &table.to_ne_bytes());
+                a.bytes(ROUTE_INTERFACE, &LOOPBACK_INDEX.to_ne_bytes());
+            });
+        }
+    }
+    match send(socket, messages.as_bytes()) {
+        Ok(()) | Err(Errno::EXIST | Errno::NOENT | Errno::SRCH) => Ok(()),
+        Err(errno) => {
+            let version = match family {
+                Family::V4 => "-4",
+                Family::V6 => "-6",
+            };
+            let verb = if matches!(kind, NEW_RULE | NEW_ROUTE) { "add" } else { "delete" };
+            let step = match part {
+                Part::Rule => format!("ip {version} rule {verb} fwmark {mark} lookup {table}"),
+                Part::Route => {
+                    format!("ip {version} route {verb} local default dev lo table {table}")
+                }
+            };
+            Err(KernelError::Routing { step, errno })
+        }
+    }
+}
+
+fn send(socket: &Socket, request: &[u8]) -> Result<(), Errno> {
+    socket.send(request)?;
+    let mut buffer = vec![0; RECEIVE_BUFFER];
+    let answer = received(socket.receive(&mut buffer)?).find(|message| message.kind == ERROR);
+    answer.map_or(Err(Errno::BADMSG), |message| outcome(message.payload))
+}
+
+// RTM_….
+/// `RTM_GETROUTE`.
+const GET_ROUTE: u16 = 26;
+const NEW_ROUTE: u16 = 24;
+const DELETE_ROUTE: u16 = 25;
+const NEW_RULE: u16 = 32;
+const DELETE_RULE: u16 = 33;
+const GET_RULE: u16 = 34;
+
+/// `struct fib_rule_hdr` and `struct rtmsg`, which begin alike: family, two lengths, type of
+/// service, table; then, of a rule, two unused bytes and the action, or, of a route, its protocol,
+/// scope and type; then flags.
+const FIXED_LENGTH: usize = 12;
+/// `AF_INET`.
+const FAMILY_V4: u8 = 2;
+/// `AF_INET6`.
+const FAMILY_V6: u8 = 10;
+/// `RT_TABLE_COMPAT`.
+const TABLE_ELSEWHERE: u8 = 252;
+/// `FR_ACT_TO_TBL`.
+const TO_TABLE: u8 = 1;
+/// `RT_SCOPE_HOST`.
+const SCOPE_HOST: u8 = 254;
+/// `RTN_LOCAL`.
+const LOCAL: u8 = 2;
+/// The loopback interface is the first of every network namespace.
+const LOOPBACK_INDEX: u32 = 1;
+
+// FRA_….
+const PRIORITY: u16 = 6;
+const MARK: u16 = 10;
+const TABLE: u16 = 15;
+const MARK_MASK: u16 = 16;
+const PROTOCOL: u16 = 21;
+
+// RTA_….
+const ROUTE_INTERFACE: u16 = 4;
+const ROUTE_TABLE: u16 = 15;

@@ -1,0 +1,82 @@
+//! What the program says on stderr: lines for people, or with `--log_as_json` lines of JSON with
+//! the names that Istio's logs have.
+
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::json::Json;
+
+/// From here on, lines are JSON.
+pub(crate) fn write_json() {
+    IS_JSON.store(true, Ordering::Relaxed);
+}
+
+/// Says what kept the program from doing what it was told.
+pub(crate) fn error(message: &str) {
+    say("error", message);
+}
+
+/// Says what the user should know although all is well.
+pub(crate) fn warning(message: &str) {
+    say("warning", message);
+}
+
+/// Says what was done.
+pub(crate) fn info(message: &str) {
+    say("info", message);
+}
+
+fn say(level: &'static str, message: &str) {
+    let line = if IS_JSON.load(Ordering::Relaxed) {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        // Istio's word for a warning.
+        let level = if level == "warning" { "warn" } else { level };
+        let line = Json::Object(vec![
+            ("level", Json::text(level)),
+            ("time", Json::text(timestamp(now.as_secs(), now.subsec_micros()))),
+            ("scope", Json::text("istio-init")),
+            ("msg", Json::text(message)),
+        ]);
+        format!("{line}\n")
+    } else if level == "info" {
+        format!("{message}\n")
+    } else {
+        format!("{level}: {message}\n")
+    };
+    // Nobody is left to hear that stderr is closed.
+    let _ = io::stderr().write_all(line.as_bytes());
+}
+
+/// A point in time as RFC 3339 has it, from seconds since 1970. Days are counted from the first
+/// of March of the year 0, so that a leap day is the last of its year.
+fn timestamp(seconds: u64, micros: u32) -> String {
+    let (days, second) = (seconds / DAY + DAYS_TO_1970, seconds % DAY);
+    let (era, day) = (days / DAYS_OF_ERA, days % DAYS_OF_ERA);
+    let year = (day - day / 1460 + day / 36524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let date = day - (153 * month + 2) / 5 + 1;
+    let (year, month) = if month < 10 { (year, month + 3) } else { (year + 1, month - 9) };
+    let year = year + era * 400;
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{year:04}-{month:02}-{date:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}Z")
+}
+
+static IS_JSON: AtomicBool = AtomicBool::new(false);
+const DAY: u64 = 86_400;
+const DAYS_TO_1970: u64 = 719_468;
+const DAYS_OF_ERA: u64 = 146_097;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn points_in_time_are_written_as_dates() {
+        assert_eq!(timestamp(0, 0), "1970-01-01T00:00:00.000000Z");
+        assert_eq!(timestamp(951_782_400, 5), "2000-02-29T00:00:00.000005Z");
+        assert_eq!(timestamp(1_798_761_599, 0), "2026-12-31T23:59:59.000000Z");
+        assert_eq!(timestamp(4_107_542_400, 0), "2100-03-01T00:00:00.000000Z");
+    }
+}

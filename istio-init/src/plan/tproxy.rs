@@ -1,0 +1,170 @@
+//! Rules for connections to this pod that reach the inbound listener with their addresses as they
+//! are: nothing is translated, packets are marked and routed.
+//!
+//! The listener's answers, and the proxy's calls to the application under the client's address,
+//! leave for that address; by their mark they are routed back into the pod.
+
+use super::inbound::{tcp, tcp_to};
+use super::rule::{Chain, ConnectionState, Field, Match, Origin, Rule, Table, Verdict};
+use super::{AnyOf, LocalDelivery, captured_families};
+use crate::config::{Config, Inbound, Interception};
+use crate::flag::Flag;
+use crate::interface::InterfaceName;
+use crate::mark::Mark;
+
+/// Whether there is anything to capture in this way.
+pub(super) fn is_wanted(config: &Config) -> bool {
+    config.inbound != Inbound::None && config.interception != Interception::Redirect
+}
+
+/// How marked packets are routed.
+pub(super) fn local_delivery(config: &Config) -> Option<LocalDelivery> {
+    let Interception::Tproxy { mark, table } = config.interception else {
+        return None;
+    };
+    let families = config.families().to_vec();
+    is_wanted(config).then_some(LocalDelivery { mark, table, families })
+}
+
+/// Adds the rules.
+pub(super) fn rules(config: &Config, rules: &mut Vec<Rule>) {
+    if let Interception::Tproxy { mark, .. } = config.interception
+        && is_wanted(config)
+    {
+        let mut mangle = Mangle { config, mark, rules };
+        mangle.arriving();
+        mangle.inbound();
+        mangle.delivery();
+        mangle.leaving();
+    }
+}
+
+/// The table while it is being filled.
+struct Mangle<'a> {
+    config: &'a Config,
+    /// The mark of what is delivered here.
+    mark: Mark,
+    rules: &'a mut Vec<Rule>,
+}
+
+impl Mangle<'_> {
+    fn arriving(&mut self) {
+        let jump = Verdict::Jump(Chain::Inbound);
+        self.add(Chain::Prerouting, vec![tcp()], jump, Flag::InboundPorts);
+        // What the proxy sends under the client's address bears the mark; so shall the answers.
+        let matches = vec![tcp(), self.is_marked()];
+        self.add(Chain::Prerouting, matches, Verdict::SaveMark, Flag::InboundTproxyMark);
+    }
+
+    fn inbound(&mut self) {
+        let chain = Chain::Inbound;
+        let from_the_proxy = vec![tcp(), self.is_marked()];
+        self.add(chain, from_the_proxy, Verdict::Return, Flag::InboundTproxyMark);
+        for source in self.config.passthrough_sources() {
+            let source = Match::is(Field::Source(AnyOf::one(source)));
+            self.add_with_origin(
+                chain,
+                vec![tcp(), source, from_loopback()],
+                Verdict::Return,
+                Origin::Loopback,
+            );
+        }
+        let inside_the_pod =
+            vec![tcp(), from_loopback(), Match::is_not(Field::PacketMark(Mark::OUTBOUND))];
+        self.add_with_origin(chain, inside_the_pod, Verdict::Return, Origin::Loopback);
+        let tunnel = vec![tcp_to(AnyOf::one(self.config.tunnel_port))];
+        self.add(chain, tunnel, Verdict::Return, Flag::InboundTunnelPort);
+        match &self.config.inbound {
+            Inbound::None => {}
+            Inbound::AllBut(excluded) => {
+                if let Some(ports) = AnyOf::several(excluded.iter().copied()) {
+                    let matches = vec![tcp_to(ports)];
+                    self.add(chain, matches, Verdict::Return, Flag::LocalExcludePorts);
+                }
+                self.capture(&tcp());
+            }
+            Inbound::Only(ports) => {
+                if let Some(ports) = AnyOf::several(ports.iter().copied()) {
+                    self.capture(&tcp_to(ports));
+                }
+            }
+        }
+    }
+
+    /// A connection that has begun has its socket, and only has to be routed to it.
+    fn capture(&mut self, what: &Match) {
+        let begun = vec![what.clone(), Match::is(Field::Connection(ConnectionState::Begun))];
+        let flag = Flag::InboundPorts;
+        self.add(Chain::Inbound, begun, Verdict::Jump(Chain::Divert), flag);
+        self.add(Chain::Inbound, vec![what.clone()], Verdict::Jump(Chain::Tproxy), flag);
+    }
+
+    fn delivery(&mut self) {
+        let port = self.config.inbound_port;
+        for loopback in self.config.loopbacks() {
+            let elsewhere = Match::is_not(Field::Destination(AnyOf::one(loopback)));
+            let deliver = Verdict::DeliverTo(port, self.mark);
+            let matches = vec![elsewhere, tcp()];
+            let flag = Flag::InboundCapturePort;
+            self.add(Chain::Tproxy, matches.clone(), deliver, flag);
+            // iptables drops what no listener takes. nftables would go on, and let it past the
+            // proxy for as long as that does not listen.
+            self.add(Chain::Tproxy, matches, Verdict::Drop, flag);
+        }
+        let mark = Verdict::SetPacketMark(self.mark);
+        self.add(Chain::Divert, Vec::new(), mark, Flag::InboundTproxyMark);
+        self.add(Chain::Divert, Vec::new(), Verdict::Accept, Flag::InboundTproxyMark);
+    }
+
+    /// What the proxy sends to its own pod comes in as from any other pod: the one traffic over
+    /// loopback that is captured.
+    fn leaving(&mut self) {
+        let over_loopback = || Match::is(Field::OutInterface(InterfaceName::loopback()));
+        let marked = vec![tcp(), over_loopback(), self.is_marked()];
+        self.add(Chain::Output, marked, Verdict::Return, Flag::InboundTproxyMark);
+        let users = AnyOf::several(self.config.proxy_uids.iter().map(|uid| (*uid).into()));
+        let groups = AnyOf::several(self.config.proxy_gids.iter().copied());
+        for (owner, flag) in [
+            (users.map(Field::OwnerUid), Flag::ProxyUid),
+            (groups.map(Field::OwnerGid), Flag::ProxyGid),
+        ] {
+            let Some(owner) = owner else { continue };
+            for loopback in self.config.loopbacks() {
+                let elsewhere = Match::is_not(Field::Destination(AnyOf::one(loopback)));
+                let matches = vec![elsewhere, tcp(), over_loopback(), Match::is(owner.clone())];
+                let mark = Verdict::SetPacketMark(Mark::OUTBOUND);
+                self.add(Chain::Output, matches, mark, flag);
+            }
+        }
+        let answers = vec![tcp(), Match::is(Field::ConnectionMark(self.mark))];
+        self.add(Chain::Output, answers, Verdict::RestoreMark, Flag::InboundTproxyMark);
+    }
+
+    fn is_marked(&self) -> Match {
+        Match::is(Field::PacketMark(self.mark))
+    }
+
+    fn add(&mut self, chain: Chain, matches: Vec<Match>, verdict: Verdict, flag: Flag) {
+        self.add_with_origin(chain, matches, verdict, Origin::Flag(flag));
+    }
+
+    fn add_with_origin(
+        &mut self,
+        chain: Chain,
+        matches: Vec<Match>,
+        verdict: Verdict,
+        origin: Origin,
+    ) {
+        let mut all = if chain.base(Table::Mangle).is_some() {
+            captured_families(self.config)
+        } else {
+            Vec::new()
+        };
+        all.extend(matches);
+        self.rules.push(Rule { table: Table::Mangle, chain, matches: all, verdict, origin });
+    }
+}
+
+fn from_loopback() -> Match {
+    Match::is(Field::InInterface(InterfaceName::loopback()))
+}

@@ -1,0 +1,284 @@
+//! Tries installed rules with real sockets.
+//!
+//! Which flows are tried comes from the plan: each of its exclusions and inclusions is somewhere
+//! asked for. What is expected of a flow is what [`explain`] says. No flow leaves the node: what
+//! is sent outwards lives for one hop.
+
+mod sockets;
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
+
+use crate::config::{PASSTHROUGH_V4, PASSTHROUGH_V6};
+use crate::explain::{Direction, Fate, Owner, Packet, explain};
+use crate::family::Family;
+use crate::owner::{Gid, Uid, UidRange};
+use crate::plan::{Field, Plan, Protocol, Verdict};
+use crate::port::Port;
+use crate::route::Routes;
+
+pub use sockets::{ProbeError, try_flows};
+
+/// One try to reach somebody, and what is expected of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Flow {
+    /// Who tries.
+    pub owner: Owner,
+    /// By what.
+    pub protocol: Protocol,
+    /// The address it is tried from, where it matters.
+    pub source: Option<IpAddr>,
+    /// Whom.
+    pub target: SocketAddr,
+    /// What should become of it.
+    pub expected: Outcome,
+}
+
+/// What becomes of a flow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It reaches this port of the pod.
+    Port(u16),
+    /// It reaches no port of the pod that listens for the probe.
+    Elsewhere,
+    /// It reaches the port, but for another destination than the flow's.
+    Mistaken(u16, SocketAddr),
+    /// It could not be tried; why.
+    Untried(String),
+}
+
+/// A flow and what was seen of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// The flow.
+    pub flow: Flow,
+    /// What became of it.
+    pub outcome: Outcome,
+}
+
+/// What the machine contributes to a probe.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// Addresses of this namespace.
+    pub addresses: Vec<IpAddr>,
+    /// Its routes.
+    pub routes: Routes,
+    /// Who this process is.
+    pub owner: Owner,
+    /// The port of Istio's validation.
+    pub probe_port: u16,
+    /// A port that no rule knows, on which the probe stands for an application.
+    pub application_port: u16,
+    /// How long to wait for what is expected.
+    pub patience: Duration,
+}
+
+impl Seen {
+    /// Whether it fared as expected, or could not be tried.
+    pub fn is_as_expected(&self) -> bool {
+        self.outcome == self.flow.expected || !self.is_tried()
+    }
+
+    /// Whether it could be tried.
+    pub fn is_tried(&self) -> bool {
+        !matches!(self.outcome, Outcome::Untried(_))
+    }
+}
+
+/// The flows that show whether a plan is in force.
+pub fn flows(plan: &Plan, place: &Place) -> Vec<Flow> {
+    let mut flows = Vec::new();
+    for owner in owners(plan, place.owner) {
+        for (protocol, source, target) in targets(plan, place) {
+            let expected = expected(plan, place, owner, protocol, source, target);
+            flows.extend(expected.map(|expected| Flow {
+                owner,
+                protocol,
+                source,
+                target,
+                expected,
+            }));
+        }
+    }
+    flows
+}
+
+/// The ports that rules send flows to.
+pub fn listening_ports(plan: &Plan) -> Vec<Port> {
+    let mut ports: Vec<Port> = plan
+        .rules
+        .iter()
+        .filter_map(|rule| match rule.verdict {
+            Verdict::RedirectTo(port) | Verdict::DeliverTo(port, _) => Some(port),
+            _ => None,
+        })
+        .collect();
+    ports.sort();
+    ports.dedup();
+    ports
+}
+
+/// This process, the proxy, and an application that no rule names.
+fn owners(plan: &Plan, own: Owner) -> Vec<Owner> {
+    let (mut uids, mut gids) = (Vec::<UidRange>::new(), Vec::new());
+    for condition in plan.rules.iter().flat_map(|rule| &rule.matches) {
+        match &condition.field {
+            Field::OwnerUid(named) => uids.extend(named.values()),
+            Field::OwnerGid(named) => gids.extend(named.values()),
+            _ => {}
+        }
+    }
+    let unnamed = (FIRST_APPLICATION..).find_map(|number| {
+        let (uid, gid) = (uid(number)?, gid(number)?);
+        let is_named = uids.iter().any(|range| range.contains(uid)) || gids.contains(&gid);
+        (!is_named).then_some(Owner { uid, gid })
+    });
+    let proxy = uids
+        .first()
+        .map(|range| Owner { uid: range.first(), gid: gids.first().copied().unwrap_or(Gid::ROOT) });
+    let mut owners = vec![own];
+    for owner in proxy.into_iter().chain(unnamed) {
+        if !owners.contains(&owner) {
+            owners.push(owner);
+        }
+    }
+    owners
+}
+
+type Target = (Protocol, Option<IpAddr>, SocketAddr);
+
+/// Somebody outside, everybody whom a rule names, and the pod itself.
+fn targets(plan: &Plan, place: &Place) -> Vec<Target> {
+    let mut addresses: Vec<IpAddr> = OUTSIDE.to_vec();
+    let mut ports = vec![(Protocol::Tcp, 80)];
+    for condition in plan.rules.iter().flat_map(|rule| &rule.matches) {
+        match &condition.field {
+            Field::Destination(ranges) => {
+                let some = ranges.values().iter().take(MOST_OF_A_RULE);
+                addresses.extend(some.map(|range| range.ends().0).map(next_host));
+            }
+            Field::DestinationPort(protocol, named) => {
+                let some = named.values().iter().take(MOST_OF_A_RULE);
+                ports.extend(
+                    some.flat_map(|range| [(*protocol, range.first()), (*protocol, range.last())]),
+                );
+            }
+            _ => {}
+        }
+    }
+    let is_outside = |address: &IpAddr| !address.is_loopback() && !address.is_unspecified();
+    addresses.retain(is_outside);
+    let mut targets: Vec<Target> = Vec::new();
+    for address in addresses {
+        targets.push((Protocol::Tcp, None, SocketAddr::new(address, 80)));
+    }
+    for (protocol, port) in ports.into_iter().filter(|(_, port)| *port != 0) {
+        let outside = OUTSIDE.iter().map(|address| SocketAddr::new(*address, port));
+        targets.extend(outside.map(|target| (protocol, None, target)));
+    }
+    let application = place.application_port;
+    let tcp = |source, ip, port| (Protocol::Tcp, source, SocketAddr::new(ip, port));
+    let loopbacks = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
+    // A link-local address is one of a link, which nobody names here.
+    let own = place.addresses.iter().copied().filter(|address| match address {
+        IpAddr::V4(v4) => !v4.is_link_local(),
+        IpAddr::V6(v6) => !v6.is_unicast_link_local(),
+    });
+    for ip in own.chain(loopbacks) {
+        targets.push(tcp(None, ip, application));
+        targets.push(tcp(Some(passthrough(Family::of(ip))), ip, application));
+    }
+    // The one flow of Istio's validation.
+    targets.push(tcp(Some(loopbacks[0]), passthrough(Family::V4), place.probe_port));
+    targets.push(tcp(Some(loopbacks[1]), passthrough(Family::V6), place.probe_port));
+    let mut different = Vec::new();
+    for target in targets {
+        if !different.contains(&target) {
+            different.push(target);
+        }
+    }
+    different
+}
+
+/// What a flow should come to; `None` where it cannot even begin.
+fn expected(
+    plan: &Plan,
+    place: &Place,
+    owner: Owner,
+    protocol: Protocol,
+    source: Option<IpAddr>,
+    target: SocketAddr,
+) -> Option<Outcome> {
+    let is_here = target.ip().is_loopback() || place.addresses.contains(&target.ip());
+    let is_possible = |ip: IpAddr| ip.is_loopback() || place.addresses.contains(&ip);
+    if source.is_some_and(|ip| !is_possible(ip))
+        || target.ip() == IpAddr::from(PASSTHROUGH_V6) && !is_here
+    {
+        return None;
+    }
+    let interface = if is_here { "lo" } else { place.routes.interface(target.ip())? };
+    let packet = Packet {
+        direction: Direction::Out,
+        protocol,
+        source: SocketAddr::new(source.unwrap_or(target.ip()), 0),
+        destination: target,
+        interface: interface.to_owned(),
+        owner: Some(owner),
+        mark: 0,
+    };
+    Some(match explain(plan, &packet).fate {
+        Fate::Captured(port) => Outcome::Port(port.get()),
+        Fate::Direct if is_here && target.port() == place.application_port => {
+            Outcome::Port(target.port())
+        }
+        Fate::Direct | Fate::Dropped => Outcome::Elsewhere,
+    })
+}
+
+fn passthrough(family: Family) -> IpAddr {
+    match family {
+        Family::V4 => PASSTHROUGH_V4.into(),
+        Family::V6 => PASSTHROUGH_V6.into(),
+    }
+}
+
+/// The first address of a range is often nobody's.
+fn next_host(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(v4) if v4.octets()[3] == 0 => (v4.to_bits() | 1).to_be_bytes().into(),
+        IpAddr::V6(v6) if v6.octets()[15] == 0 => (v6.to_bits() | 1).to_be_bytes().into(),
+        other => other,
+    }
+}
+
+fn uid(number: u32) -> Option<Uid> {
+    number.to_string().parse().ok()
+}
+
+fn gid(number: u32) -> Option<Gid> {
+    number.to_string().parse().ok()
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Port(port) => write!(f, "port {port} of this pod"),
+            Self::Elsewhere => f.write_str("elsewhere"),
+            Self::Mistaken(port, original) => {
+                write!(f, "port {port} of this pod, for {original}")
+            }
+            Self::Untried(why) => write!(f, "not tried: {why}"),
+        }
+    }
+}
+
+/// Addresses that belong to nobody (RFC 5737, RFC 3849).
+const OUTSIDE: [IpAddr; 2] = [
+    IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)),
+    IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1)),
+];
+/// Of a list of a thousand, some are as good as all.
+const MOST_OF_A_RULE: usize = 4;
+/// A user that images use for applications, and those after it.
+const FIRST_APPLICATION: u32 = 1000;

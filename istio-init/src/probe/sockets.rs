@@ -1,0 +1,260 @@
+//! The probe's sockets: those that listen in place of the proxy, and those that try to reach it.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::OwnedFd;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+use rustix::net::sockopt;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, listen, socket_with};
+use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
+use thiserror::Error;
+
+use super::{Flow, Outcome, Place, Seen, flows, listening_ports};
+use crate::explain::Owner;
+use crate::plan::{Plan, Protocol};
+
+/// What keeps a probe from being made.
+#[derive(Debug, Error)]
+pub enum ProbeError {
+    /// One of the proxy's ports is not free.
+    #[error(
+        "cannot listen on {address} in place of the proxy: {errno}\n\
+         hint: probe before the proxy has started"
+    )]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// The kernel's reason.
+        errno: Errno,
+    },
+}
+
+/// Tries all flows of a plan, those that fare otherwise than expected again and again while there
+/// is time: who installs the rules may not be done yet.
+pub fn try_flows(plan: &Plan, place: &Place, limit: Duration) -> Result<Vec<Seen>, ProbeError> {
+    let deadline = Instant::now() + limit;
+    let listeners = Listeners::open(plan, place)?;
+    let place = Place { application_port: listeners.application_port, ..place.clone() };
+    let mut seen = listeners.observe(&flows(plan, &place), &place);
+    loop {
+        let is_right = seen.iter().all(Seen::is_as_expected);
+        if is_right || Instant::now() + place.patience >= deadline {
+            return Ok(seen);
+        }
+        thread::sleep(BETWEEN_TRIES);
+        let wrong: Vec<usize> = (0..seen.len()).filter(|i| !seen[*i].is_as_expected()).collect();
+        let again: Vec<Flow> = wrong.iter().map(|index| seen[*index].flow.clone()).collect();
+        for (index, once_more) in wrong.into_iter().zip(listeners.observe(&again, &place)) {
+            seen[index] = once_more;
+        }
+    }
+}
+
+struct Listeners {
+    tcp: Vec<(u16, TcpListener)>,
+    udp: Vec<(u16, UdpSocket)>,
+    application_port: u16,
+}
+
+/// A flow under way.
+struct Attempt {
+    flow: Flow,
+    /// The client's socket and its own address.
+    client: Result<(OwnedFd, SocketAddr), String>,
+    arrived: Option<Outcome>,
+}
+
+impl Listeners {
+    fn open(plan: &Plan, place: &Place) -> Result<Self, ProbeError> {
+        let mut listeners = Self { tcp: Vec::new(), udp: Vec::new(), application_port: 0 };
+        let has_v6 = place.addresses.iter().any(IpAddr::is_ipv6);
+        let loopbacks =
+            [Some(IpAddr::from(Ipv4Addr::LOCALHOST)), has_v6.then_some(Ipv6Addr::LOCALHOST.into())];
+        for port in listening_ports(plan) {
+            for ip in loopbacks.into_iter().flatten() {
+                let address = SocketAddr::new(ip, port.get());
+                listeners.listen(address)?;
+            }
+        }
+        let any = [
+            Some(IpAddr::from(Ipv4Addr::UNSPECIFIED)),
+            has_v6.then_some(Ipv6Addr::UNSPECIFIED.into()),
+        ];
+        for ip in any.into_iter().flatten() {
+            listeners.listen(SocketAddr::new(ip, listeners.application_port))?;
+            let last = listeners.tcp.last().and_then(|(_, socket)| socket.local_addr().ok());
+            listeners.application_port = last.map_or(0, |address| address.port());
+            if let Some((port, _)) = listeners.tcp.last_mut() {
+                *port = listeners.application_port;
+            }
+        }
+        Ok(listeners)
+    }
+
+    fn listen(&mut self, address: SocketAddr) -> Result<(), ProbeError> {
+        let refused = |errno| ProbeError::Listen { address, errno };
+        let tcp = bound(address, SocketType::STREAM).map_err(refused)?;
+        listen(&tcp, BACKLOG).map_err(refused)?;
+        let udp = bound(address, SocketType::DGRAM).map_err(refused)?;
+        self.tcp.push((address.port(), tcp.into()));
+        self.udp.push((address.port(), udp.into()));
+        Ok(())
+    }
+
+    /// Carries out flows side by side, and waits for what becomes of them.
+    fn observe(&self, flows: &[Flow], place: &Place) -> Vec<Seen> {
+        let deadline = Instant::now() + place.patience;
+        let mut attempts = Vec::new();
+        for series in flows.chunk_by(|one, next| one.owner == next.owner) {
+            attempts.extend(begin(series, place.owner));
+        }
+        loop {
+            self.take_arrivals(&mut attempts);
+            let is_pending = |attempt: &Attempt| {
+                attempt.client.is_ok()
+                    && attempt.arrived.is_none()
+                    // What goes elsewhere has the whole time to turn up here after all.
+                    && (attempt.flow.expected != Outcome::Elsewhere || !attempt.is_refused())
+            };
+            if !attempts.iter().any(is_pending) || Instant::now() >= deadline {
+                return attempts.into_iter().map(Attempt::seen).collect();
+            }
+            thread::sleep(BETWEEN_LOOKS);
+        }
+    }
+
+    fn take_arrivals(&self, attempts: &mut [Attempt]) {
+        for (port, listener) in &self.tcp {
+            while let Ok((stream, client)) = listener.accept() {
+                let original = original_destination(&stream);
+                arrive(attempts, Protocol::Tcp, client, *port, original);
+            }
+        }
+        for (port, socket) in &self.udp {
+            while let Ok((_, client)) = socket.recv_from(&mut [0; 16]) {
+                arrive(attempts, Protocol::Udp, client, *port, None);
+            }
+        }
+    }
+}
+
+impl Attempt {
+    /// Whether the kernel has an error for the client already.
+    fn is_refused(&self) -> bool {
+        let socket = self.client.as_ref().ok();
+        socket.is_some_and(|(socket, _)| !matches!(sockopt::socket_error(socket), Ok(Ok(()))))
+    }
+
+    fn seen(self) -> Seen {
+        let outcome = match (self.client, self.arrived) {
+            (Err(why), _) => Outcome::Untried(why),
+            (Ok(_), Some(outcome)) => outcome,
+            (Ok(_), None) => Outcome::Elsewhere,
+        };
+        Seen { flow: self.flow, outcome }
+    }
+}
+
+fn arrive(
+    attempts: &mut [Attempt],
+    protocol: Protocol,
+    client: SocketAddr,
+    port: u16,
+    original: Option<SocketAddr>,
+) {
+    let is_its = |attempt: &&mut Attempt| {
+        let same_port = |(_, own): &(OwnedFd, SocketAddr)| {
+            own.port() == client.port() && own.is_ipv4() == client.is_ipv4()
+        };
+        attempt.flow.protocol == protocol && attempt.client.as_ref().is_ok_and(same_port)
+    };
+    if let Some(attempt) = attempts.iter_mut().find(is_its) {
+        attempt.arrived = Some(match original {
+            Some(original) if original != attempt.flow.target => Outcome::Mistaken(port, original),
+            _ => Outcome::Port(port),
+        });
+    }
+}
+
+/// Begins flows of one owner, on a thread that acts as this owner.
+fn begin(flows: &[Flow], own: Owner) -> Vec<Attempt> {
+    let attempts = || {
+        let owner = flows.first().map_or(own, |flow| flow.owner);
+        let becomes = if owner == own { Ok(()) } else { become_owner(owner) };
+        let begin = |flow: &Flow| Attempt {
+            flow: flow.clone(),
+            client: becomes.clone().and_then(|()| begin_one(flow).map_err(|e| e.to_string())),
+            arrived: None,
+        };
+        flows.iter().map(begin).collect::<Vec<_>>()
+    };
+    thread::scope(|scope| scope.spawn(attempts).join()).unwrap_or_default()
+}
+
+fn become_owner(owner: Owner) -> Result<(), String> {
+    use rustix::process::{Gid, Uid};
+    let (uid, gid) = (Uid::from_raw(owner.uid.get()), Gid::from_raw(owner.gid.get()));
+    set_thread_groups(&[])
+        .and_then(|()| set_thread_res_gid(gid, gid, gid))
+        .and_then(|()| set_thread_res_uid(uid, uid, uid))
+        .map_err(|_| "this process may not become another user".to_owned())
+}
+
+fn begin_one(flow: &Flow) -> Result<(OwnedFd, SocketAddr), Errno> {
+    let kind = match flow.protocol {
+        Protocol::Tcp => SocketType::STREAM,
+        Protocol::Udp => SocketType::DGRAM,
+    };
+    let socket = open(flow.target.ip(), kind)?;
+    // Beyond the first hop, nobody learns of it. What stays here makes no hop.
+    match flow.target {
+        SocketAddr::V4(_) => sockopt::set_ip_ttl(&socket, 1)?,
+        SocketAddr::V6(_) => sockopt::set_ipv6_unicast_hops(&socket, Some(1))?,
+    }
+    if let Some(source) = flow.source {
+        bind(&socket, &SocketAddr::new(source, 0))?;
+    }
+    match connect(&socket, &flow.target) {
+        Ok(()) | Err(Errno::INPROGRESS | Errno::CONNREFUSED | Errno::HOSTUNREACH) => {}
+        Err(errno) => return Err(errno),
+    }
+    let own = rustix::net::getsockname(&socket)?;
+    if flow.protocol == Protocol::Udp {
+        // An error of an earlier packet is no error of this one.
+        let _ = rustix::net::send(&socket, b"probe", rustix::net::SendFlags::NOSIGNAL);
+    }
+    let own = SocketAddr::try_from(own).map_err(|_| Errno::AFNOSUPPORT)?;
+    Ok((socket, own))
+}
+
+fn original_destination(stream: &TcpStream) -> Option<SocketAddr> {
+    let original = match stream.local_addr().ok()? {
+        SocketAddr::V4(_) => sockopt::ip_original_dst(stream).map(SocketAddr::V4),
+        SocketAddr::V6(_) => sockopt::ipv6_original_dst(stream).map(SocketAddr::V6),
+    };
+    // Where connections are not tracked, nothing can have redirected this one.
+    original.ok().or_else(|| stream.local_addr().ok())
+}
+
+fn bound(address: SocketAddr, kind: SocketType) -> Result<OwnedFd, Errno> {
+    let socket = open(address.ip(), kind)?;
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    bind(&socket, &address)?;
+    Ok(socket)
+}
+
+fn open(ip: IpAddr, kind: SocketType) -> Result<OwnedFd, Errno> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    if ip.is_ipv4() {
+        return socket_with(AddressFamily::INET, kind, flags, None);
+    }
+    let socket = socket_with(AddressFamily::INET6, kind, flags, None)?;
+    sockopt::set_ipv6_v6only(&socket, true)?;
+    Ok(socket)
+}
+
+const BACKLOG: i32 = 512;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
+const BETWEEN_TRIES: Duration = Duration::from_millis(100);

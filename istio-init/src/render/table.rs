@@ -1,0 +1,53 @@
+//! A plan as a table for people: a rule a line, in the order of their application.
+
+use super::json::table_name;
+use super::nft;
+use crate::plan::{LocalDelivery, Plan, Rule};
+
+/// The table, with a line of titles.
+pub fn plan(plan: &Plan) -> String {
+    let titles = ["#", "table", "chain", "verdict", "from", "packets"].map(str::to_owned);
+    let numbered = (1..).zip(&plan.rules);
+    let rows = std::iter::once(titles).chain(numbered.map(|(number, rule)| row(number, rule)));
+    let mut text = aligned(&rows.collect::<Vec<_>>());
+    if plan.passthrough_address {
+        text.push_str("address ::6/128 on lo\n");
+    }
+    if let Some(LocalDelivery { mark, table, families }) = &plan.local_delivery {
+        for family in families {
+            let line =
+                format!("{family} packets with mark {mark}: to this pod, by table {table}\n");
+            text.push_str(&line);
+        }
+    }
+    text
+}
+
+/// What a rule matches, as nft writes it; `all` when it matches everything.
+pub fn conditions(rule: &Rule) -> String {
+    let texts: Vec<String> = rule.matches.iter().map(nft::condition_text).collect();
+    if texts.is_empty() { "all".to_owned() } else { texts.join(" ") }
+}
+
+/// Rows with their cells under one another; what may be long belongs into the last.
+pub fn aligned<const N: usize>(rows: &[[String; N]]) -> String {
+    let widths: [usize; N] = std::array::from_fn(|column| {
+        rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0)
+    });
+    let line = |row: &[String; N]| {
+        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}  "));
+        cells.collect::<String>().trim_end().to_owned() + "\n"
+    };
+    rows.iter().map(line).collect()
+}
+
+fn row(number: usize, rule: &Rule) -> [String; 6] {
+    [
+        number.to_string(),
+        table_name(rule.table).to_owned(),
+        rule.chain.name().to_owned(),
+        nft::verdict_text(rule.verdict),
+        rule.origin.to_string(),
+        conditions(rule),
+    ]
+}

@@ -1,0 +1,264 @@
+//! What `explain` says of packets, and what becomes of them.
+
+use std::ffi::OsString;
+use std::net::{IpAddr, SocketAddr};
+
+use e2e::netns::Owner;
+use e2e::sockets::{Outcome, Transport};
+use istio_init::args::{Args, Environment};
+use istio_init::config::{Config, Surroundings};
+use istio_init::explain::{Direction, Explanation, Fate, Owner as Sender, Packet, explain};
+use istio_init::plan::{Plan, Protocol, plan};
+
+use crate::pod::{From, PORTS, Pod, Try, address};
+use crate::settings::Settings;
+
+#[test]
+fn explanations_are_what_becomes_of_real_packets() {
+    let mut dice = Dice(0x00e4_b1a5);
+    let mut packets = 0;
+    for _ in 0..RANDOM_SETS {
+        let settings = random_settings(&mut dice);
+        let pod = Pod::create();
+        pod.init(&settings);
+        let plan = planned(&settings);
+        let tries: Vec<Try> = (0..TRIES).map(|_| random_try(&mut dice)).collect();
+        // The source ::6 is there when IPv6 is captured.
+        let is_possible = |t: &Try| plan.passthrough_address || t.source != Some(address("::6"));
+        let mut tries: Vec<Try> = tries.into_iter().filter(is_possible).collect();
+        // Tries from one place are carried out by one thread.
+        tries.sort();
+        tries.dedup();
+        for (attempt, outcome) in tries.iter().zip(pod.outcomes(&tries)) {
+            let explanation = explain(&plan, &packet(attempt));
+            let expected = expected(attempt, &explanation);
+            assert_eq!(
+                seen(attempt, &outcome),
+                expected,
+                "{settings:?}\n{attempt:?}\n{explanation:?}"
+            );
+            packets += 1;
+        }
+    }
+    assert!(packets > RANDOM_SETS * TRIES / 2, "only {packets} packets were sent");
+}
+
+/// Who answers, and for whom the packet was meant.
+fn expected(attempt: &Try, explanation: &Explanation) -> String {
+    let target = attempt.target;
+    let original = match attempt.transport {
+        Transport::Tcp => target.to_string(),
+        Transport::Udp => "udp".to_owned(),
+    };
+    match explanation.fate {
+        Fate::Captured(port) => format!("pod:{port} {original}"),
+        Fate::Direct if is_own(target.ip()) => format!("pod:{} {original}", target.port()),
+        Fate::Direct => format!("world:{} {original}", target.port()),
+        Fate::Dropped => "nobody".to_owned(),
+    }
+}
+
+fn seen(attempt: &Try, outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Answered(answer) => format!("{} {}", answer.by, answer.original),
+        Outcome::Failed(_) => format!("nobody at {}", attempt.target),
+    }
+}
+
+fn packet(attempt: &Try) -> Packet {
+    let target = attempt.target;
+    let (direction, owner) = match attempt.from {
+        From::Pod(owner) => {
+            let number = |number: u32| number.to_string();
+            let uid = number(owner.uid).parse().expect("a user");
+            let gid = number(owner.gid).parse().expect("a group");
+            (Direction::Out, Some(Sender { uid, gid }))
+        }
+        From::World => (Direction::In, None),
+    };
+    let far_net =
+        |ip: IpAddr| ip.to_string().starts_with("192.168.99.") || ip == address("fd99::1");
+    let interface = match direction {
+        Direction::Out if is_own(target.ip()) => "lo",
+        _ if far_net(target.ip()) => "net1",
+        _ => "eth0",
+    };
+    let unspecified = || if target.is_ipv4() { address("0.0.0.0") } else { address("::") };
+    Packet {
+        direction,
+        protocol: match attempt.transport {
+            Transport::Tcp => Protocol::Tcp,
+            Transport::Udp => Protocol::Udp,
+        },
+        source: SocketAddr::new(attempt.source.unwrap_or_else(unspecified), 0),
+        destination: target,
+        interface: interface.to_owned(),
+        owner,
+        mark: 0,
+    }
+}
+
+fn is_own(ip: IpAddr) -> bool {
+    ip.is_loopback() || OWN.contains(&&*ip.to_string())
+}
+
+fn planned(settings: &Settings) -> Plan {
+    let words = std::iter::once("istio-init".to_owned()).chain(settings.command_line());
+    let environment: Environment = settings
+        .environment()
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), value.clone()))
+        .collect();
+    let args = Args::parse(words.map(OsString::from), &environment).expect("usage");
+    let addresses = OWN.iter().map(|text| address(text)).collect();
+    let surroundings = Surroundings { addresses, ..Surroundings::default() };
+    plan(&Config::read(&args, &surroundings).expect("valid settings").0)
+}
+
+fn random_try(dice: &mut Dice) -> Try {
+    let port = dice.pick(PORTS);
+    let transport = dice.pick(&[Transport::Tcp, Transport::Tcp, Transport::Udp]);
+    if dice.one_in(4) {
+        let target = SocketAddr::new(address(dice.pick(OWN)), port);
+        return Try { from: From::World, transport, source: None, target };
+    }
+    let from = From::Pod(dice.pick(OWNERS));
+    if dice.one_in(8) {
+        let (source, target) = dice.pick(FROM_LOOPBACK);
+        let (source, target) = (Some(address(source)), SocketAddr::new(address(target), port));
+        return Try { from, transport: Transport::Tcp, source, target };
+    }
+    let places = dice.pick(&[OUTSIDE, OUTSIDE, OWN, LOOPBACKS]);
+    let target = SocketAddr::new(address(dice.pick(places)), port);
+    Try { from, transport, source: None, target }
+}
+
+fn random_settings(dice: &mut Dice) -> Settings {
+    let mut settings = Settings::default();
+    settings.dual_stack = dice.one_in(2);
+    let ports = ["80", "443", "8080", "9080", "15008", "53", "15021", "8000:9000", "65535"];
+    let ranges = [
+        "10.0.0.0/8",
+        "10.1.2.3/32",
+        "0.0.0.0/1",
+        "203.0.113.7/25",
+        "192.168.77.0/24",
+        "127.0.0.1/32",
+        "fd00::/8",
+        "2001:db8::7/128",
+        "::/0",
+        "::1/128",
+    ];
+    for (flag, choices, wildcard) in [
+        ('b', &ports[..], true),
+        ('d', &ports, false),
+        ('o', &ports, false),
+        ('q', &ports, false),
+        ('i', &ranges, true),
+        ('x', &ranges, false),
+        ('c', &["net1", "eth0", "eth+"], false),
+        ('u', &["1337", "1400"], false),
+        ('g', &["1337", "2000", "5000"], false),
+        ('p', &["15001", "16001"], false),
+        ('z', &["15006", "16006"], false),
+        ('e', &["15008", "15009"], false),
+    ] {
+        if wildcard && dice.one_in(2) {
+            settings = settings.with(flag, "*");
+        } else if dice.one_in(2) {
+            let value = if "pze".contains(flag) {
+                dice.pick(choices).to_owned()
+            } else {
+                dice.some_of(choices)
+            };
+            settings = settings.with(flag, &value);
+        }
+    }
+    if dice.one_in(3) {
+        settings = settings.with('m', "TPROXY");
+    }
+    if dice.one_in(3) {
+        settings = settings.with_switch("--redirect-dns").with_switch("--capture-all-dns");
+    }
+    for (switch, sides) in [
+        ("--drop-invalid", 4),
+        ("--exclude-outbound-for-uids=1000", 6),
+        ("--exclude-outbound-for-uids=tcp:80,8000-9000:900-1400", 6),
+    ] {
+        if dice.one_in(sides) {
+            settings = settings.with_switch(switch);
+        }
+    }
+    for (name, choices) in [
+        ("ISTIO_OUTBOUND_OWNER_GROUPS", &["0", "1000", "5000", "1337"][..]),
+        ("ISTIO_OUTBOUND_OWNER_GROUPS_EXCLUDE", &["0", "1000", "5000", "1337"]),
+    ] {
+        if dice.one_in(4) {
+            settings = settings.with_variable(name, &dice.some_of(choices));
+        }
+    }
+    if dice.one_in(4) {
+        settings = settings.with_variable("ISTIO_OUTBOUND_IPV4_LOOPBACK_CIDR", "127.0.0.0/8");
+    }
+    settings
+}
+
+/// Numbers that look random and are the same on every run (Marsaglia's xorshift).
+struct Dice(u64);
+
+impl Dice {
+    fn one_in(&mut self, sides: u64) -> bool {
+        self.roll(sides) == 0
+    }
+
+    /// One to three of these, separated by commas.
+    fn some_of(&mut self, choices: &[&str]) -> String {
+        let count = 1 + self.roll(3);
+        let picked: Vec<&str> = (0..count).map(|_| self.pick(choices)).collect();
+        picked.join(",")
+    }
+
+    fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
+        let index = usize::try_from(self.roll(choices.len() as u64)).expect("a small number");
+        choices[index]
+    }
+
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % sides
+    }
+}
+
+const OWNERS: &[Owner] = &[
+    Owner { uid: 0, gid: 0 },
+    Owner { uid: 1000, gid: 1000 },
+    Owner { uid: 1000, gid: 5000 },
+    Owner { uid: 1337, gid: 1337 },
+    Owner { uid: 1337, gid: 1000 },
+    Owner { uid: 1000, gid: 1337 },
+    Owner { uid: 1400, gid: 2000 },
+];
+const OUTSIDE: &[&str] = &[
+    "10.1.2.3",
+    "10.200.0.9",
+    "203.0.113.7",
+    "192.168.77.1",
+    "192.168.99.1",
+    "fd88::1",
+    "2001:db8::7",
+    "fd99::1",
+];
+const OWN: &[&str] = &["192.168.77.2", "192.168.99.2", "fd77::2"];
+const LOOPBACKS: &[&str] = &["127.0.0.1", "127.9.0.9", "::1"];
+/// The proxy's calls to the application, from its own source address.
+const FROM_LOOPBACK: &[(&str, &str)] = &[
+    ("127.0.0.6", "127.0.0.1"),
+    ("127.0.0.6", "192.168.77.2"),
+    ("::6", "::1"),
+    ("::6", "fd77::2"),
+];
+
+const RANDOM_SETS: usize = 40;
+const TRIES: usize = 400;

@@ -1,0 +1,177 @@
+//! What `verify`, `plan --from-kernel` and `probe` say of rules that are installed.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Output};
+
+use e2e::netns::{self, Namespace, Owner};
+
+use crate::pod::istio_init;
+
+#[test]
+fn what_is_installed_is_what_is_planned() {
+    for flags in SETS {
+        let pod = namespace();
+        let differs = ask(&pod, &["verify"], flags);
+        assert_eq!(differs.status.code(), Some(3), "{flags}: {}", text(&differs));
+        succeed(&pod, &[], flags);
+        assert!(succeed(&pod, &["verify"], flags).starts_with("installed as planned"), "{flags}");
+        let installed = succeed(&pod, &["plan", "--from-kernel", "--output=nft"], "");
+        let planned = succeed(&pod, &["plan", "--output=nft"], flags);
+        assert_eq!(installed.lines().count(), planned.lines().count(), "{flags}");
+        // Whoever installs what was read back has what there was.
+        let script: String = without_remarks(&installed);
+        pod.output(Command::new("nft").args(["-f", "-"]), &script).expect(&installed);
+        assert!(succeed(&pod, &["verify"], flags).starts_with("installed as planned"), "{flags}");
+    }
+}
+
+#[test]
+fn a_difference_is_shown_where_it_is_and_repaired() {
+    let pod = namespace();
+    succeed(&pod, &[], SETS[0]);
+    for (tamper, shown) in [
+        ("nft insert rule inet istio-proxy-nat istio-output tcp dport 99 drop", "+     a rule of:"),
+        ("nft flush chain inet istio-proxy-nat istio-redirect", "-     meta l4proto tcp redirect"),
+        ("nft add chain inet istio-proxy-nat other", "+   chain other"),
+        ("nft add table inet istio-proxy-raw", "+ table inet istio-proxy-raw"),
+        ("nft delete table inet istio-proxy-nat", "- table inet istio-proxy-nat"),
+        ("ip -6 address delete ::6/128 dev lo", "- address ::6/128 on lo"),
+    ] {
+        let mut words = tamper.split(' ');
+        let mut command = Command::new(words.next().expect("a program"));
+        pod.output(command.args(words), "").expect(tamper);
+        let differs = ask(&pod, &["verify"], SETS[0]);
+        assert_eq!(differs.status.code(), Some(3), "{tamper}");
+        assert!(text(&differs).contains(shown), "{tamper}: {}", text(&differs));
+        succeed(&pod, &["verify", "--reconcile"], SETS[0]);
+        succeed(&pod, &["verify"], SETS[0]);
+    }
+}
+
+#[test]
+fn routes_of_tproxy_are_verified() {
+    let pod = namespace();
+    let flags = "-m TPROXY -i * -b * --dual-stack";
+    succeed(&pod, &[], flags);
+    succeed(&pod, &["verify"], flags);
+    pod.ip("route flush table 133").expect("no route any more");
+    let differs = ask(&pod, &["verify"], flags);
+    assert!(text(&differs).contains("- IPv4 rule: mark 1337 to table 133"), "{}", text(&differs));
+    succeed(&pod, &["verify", "--reconcile"], flags);
+    succeed(&pod, &["verify"], flags);
+}
+
+#[test]
+fn a_probe_finds_rules_as_they_are() {
+    for flags in SETS {
+        let pod = namespace();
+        succeed(&pod, &[], flags);
+        let report = succeed(&pod, &["probe"], flags);
+        assert!(!report.contains("WRONG"), "{report}");
+        succeed(&pod, &["probe", "--from-kernel"], "");
+    }
+}
+
+/// Istio's validation passes when the rules capture nothing; ours does not, when they should.
+#[test]
+fn a_probe_finds_what_does_not_hold() {
+    let pod = namespace();
+    succeed(&pod, &[], "-i  -b ");
+    let capture_all = "-i * -b * --probe-timeout 400ms";
+    for command in [&["probe"][..], &["--run-validation", "--skip-rule-apply"]] {
+        let disproved = ask(&pod, command, capture_all);
+        assert_eq!(disproved.status.code(), Some(126), "{}", text(&disproved));
+        assert!(text(&disproved).contains("WRONG  tcp of 0:0"), "{}", text(&disproved));
+    }
+    succeed(&pod, &["--run-validation"], "-i * -b *");
+}
+
+/// The validation container has the proxy's user and no right at all.
+#[test]
+fn a_validation_without_rights_tries_what_it_may() {
+    let pod = namespace();
+    let flags = "--run-validation --skip-rule-apply --probe-timeout 400ms -i * -b *";
+    // The folder of builds may be closed to others.
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = folder.path().join("istio-init");
+    // Another process copies: a program that is open for writing here could not be run.
+    let mut install = Command::new("install");
+    install.args(["-m", "755"]).arg(istio_init().get_program()).arg(&program);
+    netns::succeed(&mut install, "").expect("a copy");
+    fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).expect("open to all");
+    let validate = || {
+        let owner = Owner { uid: 1337, gid: 1337 };
+        let mut command = Command::new(&program);
+        command.env_clear().args(["--backend", "nftables"]).args(flags.split(' '));
+        pod.run_as(owner, move || command.output().expect("istio-init")).expect("a thread")
+    };
+    assert_eq!(validate().status.code(), Some(126), "without rules");
+    succeed(&pod, &[], "-i * -b *");
+    let passed = validate();
+    assert_eq!(passed.status.code(), Some(0), "{}", text(&passed));
+    assert!(text(&passed).contains("not tried"), "{}", text(&passed));
+}
+
+#[test]
+fn logs_are_json_when_that_is_asked_for() {
+    let pod = namespace();
+    let refused = ask(&pod, &["--log_as_json"], "-p 0 -z 0");
+    assert_eq!(refused.status.code(), Some(1));
+    let lines = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(lines.lines().count(), 2, "{lines}");
+    for line in lines.lines() {
+        let line: serde_json::Value = serde_json::from_str(line).expect("a line of JSON");
+        assert_eq!(line["level"], "error");
+        assert!(line["msg"].as_str().is_some_and(|text| text.contains("is not a port")), "{line}");
+    }
+}
+
+fn namespace() -> Namespace {
+    // Nobody answers here: what leaves the pod ends at its own link.
+    let pod = Namespace::create().expect("a namespace");
+    pod.ip("link add eth0 type veth peer name peer0
+         link set eth0 addrgenmode none up
+         link set peer0 addrgenmode none up
+         address add 192.168.77.2/24 dev eth0
+         address add fd77::2/64 dev eth0 nodad
+         route add default via 192.168.77.1
+         route add default via fd77::1")
+        .expect("a link");
+    pod
+}
+
+fn ask(pod: &Namespace, words: &[&str], flags: &str) -> Output {
+    let mut command = istio_init();
+    command.args(words).args(["--backend", "nftables"]);
+    if !flags.is_empty() {
+        command.args(flags.split(' '));
+    }
+    pod.run(move || command.output().expect("istio-init")).expect("a thread")
+}
+
+fn succeed(pod: &Namespace, words: &[&str], flags: &str) -> String {
+    let output = ask(pod, words, flags);
+    assert!(output.status.success(), "{words:?} {flags}: {}", text(&output));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn text(output: &Output) -> String {
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    text(&output.stdout) + &text(&output.stderr)
+}
+
+fn without_remarks(script: &str) -> String {
+    let commands = script.lines().filter(|line| !line.starts_with('#'));
+    commands.map(|line| line.to_owned() + "\n").collect()
+}
+
+/// Flags of every kind that the rules show.
+const SETS: [&str; 6] = [
+    "-i * -b * -d 15090,15021,15020 --dual-stack",
+    "-i 10.0.0.0/8,172.16.0.0/12,fd00::/8 -x 10.96.0.0/12 -b 80,8000:9000 -o 25,3306 --dual-stack",
+    "-i * -b * -c net1,tap+ -q 443 -u 1337,1400 -g 2000 --drop-invalid",
+    "-i * -b * --redirect-dns --capture-all-dns --dual-stack",
+    "-i * -b * -m TPROXY -d 15020,15021 --redirect-dns --capture-all-dns --dual-stack",
+    "-i 127.0.0.0/8,10.0.0.0/8 -b  -k tap0",
+];

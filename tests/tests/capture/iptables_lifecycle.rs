@@ -1,0 +1,357 @@
+//! Runs after runs, killed runs and cleanups with the iptables backend, and runs after those of
+//! another backend.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Output};
+use std::time::Instant;
+
+use tempfile::TempDir;
+
+use crate::iptables_rules::{VARIANTS, legacy_tables, rules};
+use crate::lifecycle::{Alone, spin};
+use crate::pod::{Addresses, Pod, istio_init};
+use crate::settings::{SEARCH_PATH, Settings};
+
+#[test]
+fn a_second_run_changes_nothing() {
+    for variant in VARIANTS {
+        for addresses in [Addresses::V4, Addresses::Both] {
+            let pod = Pod::with(addresses);
+            let settings = every_kind_of_rule().by_iptables(variant);
+            pod.init(&settings);
+            // Handles tell a rule from one that took its place.
+            let once = (pod.dump(), rules(&pod, variant), nft(&pod, "-s -a list ruleset"));
+            let programs = Recorder::create(variant);
+            programs.run(&pod, &settings);
+            let twice = (pod.dump(), rules(&pod, variant), nft(&pod, "-s -a list ruleset"));
+            assert_eq!(twice, once, "{variant} {addresses:?}");
+            assert!(!programs.names().contains("restore"), "{}", programs.names());
+        }
+    }
+}
+
+#[test]
+fn a_clean_pod_takes_one_program_for_each_family() {
+    for variant in VARIANTS {
+        for (addresses, families) in [(Addresses::V4, 1), (Addresses::Both, 2)] {
+            let pod = Pod::with(addresses);
+            let programs = Recorder::create(variant);
+            programs.run(&pod, &Settings::injected_dual().by_iptables(variant));
+            assert_eq!(programs.names().lines().count(), families, "{}", programs.names());
+        }
+    }
+}
+
+#[test]
+fn a_run_repairs_what_others_changed() {
+    for variant in VARIANTS {
+        let pod = Pod::create();
+        let settings = every_kind_of_rule().by_iptables(variant);
+        pod.init(&settings);
+        let planned = rules(&pod, variant);
+        for change in [
+            "-A ISTIO_OUTPUT -j ACCEPT",
+            "-I ISTIO_OUTPUT 1 -j RETURN",
+            "-D ISTIO_OUTPUT 2",
+            "-F ISTIO_REDIRECT",
+            "-D OUTPUT -j ISTIO_OUTPUT",
+            "-A PREROUTING -p tcp -j ISTIO_INBOUND",
+            "-N ISTIO_OUTPUT_DNS",
+            "-F",
+        ] {
+            iptables(&pod, variant, &format!("-t nat {change}"));
+            assert_ne!(rules(&pod, variant), planned, "{change}");
+            pod.init(&settings);
+            assert_eq!(rules(&pod, variant), planned, "{variant} {change}");
+        }
+    }
+}
+
+#[test]
+fn a_run_with_other_flags_leaves_nothing_of_the_first() {
+    for variant in VARIANTS {
+        let (fresh, used) = (Pod::create(), Pod::create());
+        let other = Settings::injected().with('b', "80").with('i', "10.0.0.0/8");
+        fresh.init(&other.clone().by_iptables(variant));
+        used.init(&every_kind_of_rule().by_iptables(variant));
+        used.init(&other.by_iptables(variant));
+        assert_eq!(ours(&used, variant), ours(&fresh, variant));
+    }
+}
+
+#[test]
+fn rules_of_others_stay_through_runs_and_cleanup() {
+    for variant in VARIANTS {
+        let pod = Pod::create();
+        for rule in [
+            "-t nat -N OTHERS",
+            "-t nat -A OTHERS -p tcp --dport 1 -j REDIRECT --to-ports 2",
+            "-t nat -A OUTPUT -o net1 -j RETURN",
+            "-t nat -A PREROUTING -p tcp -m comment --comment others -j OTHERS",
+            "-t mangle -A OUTPUT -p tcp --dport 1 -j MARK --set-mark 7",
+            "-t filter -A INPUT -p tcp --dport 3 -j DROP",
+        ] {
+            iptables(&pod, variant, rule);
+        }
+        let before = rules(&pod, variant);
+        pod.init(&every_kind_of_rule().by_iptables(variant));
+        let without_ours: String = rules(&pod, variant)
+            .lines()
+            .filter(|line| !(line.contains("ISTIO_") || line.contains("\"istio-init ")))
+            .map(|line| line.to_owned() + "\n")
+            .collect();
+        assert!(without_ours.starts_with(&before.split(":PREROUTING").next().unwrap().to_owned()));
+        for line in before.lines().filter(|line| line.starts_with("-A ")) {
+            assert!(without_ours.contains(line), "{line}");
+        }
+        clean_up(&pod);
+        let v4_before: Vec<&str> = before.lines().filter(|line| line.starts_with("-A ")).collect();
+        let after = rules(&pod, variant);
+        let v4_after: Vec<&str> = after.lines().filter(|line| line.starts_with("-A ")).collect();
+        assert_eq!(v4_after, v4_before);
+    }
+}
+
+#[test]
+fn cleanup_leaves_the_namespace_as_it_was() {
+    for variant in VARIANTS {
+        for settings in [Settings::injected(), every_kind_of_rule(), Settings::default()] {
+            let pod = Pod::create();
+            let before = pod.dump();
+            pod.init(&settings.clone().by_iptables(variant));
+            for _ in 0..2 {
+                clean_up(&pod);
+                assert_eq!(pod.dump(), before, "{variant} {settings:?}");
+                // The kernel keeps legacy tables; nothing is in them.
+                assert_eq!(ours(&pod, "legacy"), "");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_run_that_is_killed_between_the_families_is_made_whole_by_the_next() {
+    for variant in VARIANTS {
+        let (fresh, pod) = (Pod::create(), Pod::create());
+        let [old, new] = [Settings::injected_dual(), every_kind_of_rule()];
+        let [old, new] = [old, new].map(|settings| settings.by_iptables(variant));
+        fresh.init(&new);
+        pod.init(&old);
+        let programs = Recorder::create(variant);
+        programs.replace(&format!("ip6tables-{variant}-restore"), "kill -9 $PPID");
+        let killed = programs.try_run(&pod, &new);
+        assert!(!killed.status.success());
+        assert_ne!(rules(&pod, variant), rules(&fresh, variant));
+        pod.init(&new);
+        assert_eq!(rules(&pod, variant), rules(&fresh, variant));
+    }
+}
+
+#[test]
+fn a_run_that_is_killed_anywhere_is_made_whole_by_the_next() {
+    for variant in VARIANTS {
+        let pod = Pod::create();
+        let [old, new] = [Settings::injected_dual(), every_kind_of_rule()];
+        let [old, new] = [old, new].map(|settings| settings.by_iptables(variant));
+        pod.init(&old);
+        let started = Instant::now();
+        pod.init(&new);
+        let whole_run = started.elapsed();
+        let planned = rules(&pod, variant);
+        for step in 0..KILLS {
+            pod.init(&old);
+            let mut command = istio_init();
+            command.args(new.command_line()).envs(new.environment());
+            let mut run = pod.namespace.run(|| command.spawn()).unwrap().unwrap();
+            spin(whole_run * step / KILLS);
+            run.kill().unwrap();
+            run.wait().unwrap();
+            pod.init(&new);
+            assert_eq!(rules(&pod, variant), planned);
+        }
+    }
+}
+
+#[test]
+fn another_backend_takes_the_place_of_the_first() {
+    let settings = every_kind_of_rule();
+    let of = |backend: &str| match backend {
+        "nftables" => settings.clone().with_variable("PATH", SEARCH_PATH),
+        "nft" => settings.clone().by_iptables("nft"),
+        _ => settings.clone().by_iptables("legacy"),
+    };
+    let state = |pod: &Pod| (pod.dump(), ours(pod, "legacy"));
+    let backends = ["nftables", "nft", "legacy"];
+    for first in backends {
+        for second in backends.into_iter().filter(|second| *second != first) {
+            let (fresh, used) = (Pod::create(), Pod::create());
+            fresh.init(&of(second));
+            used.init(&of(first));
+            used.init(&of(second));
+            assert_eq!(state(&used), state(&fresh), "{first}, then {second}");
+        }
+    }
+}
+
+#[test]
+fn rules_that_no_program_can_remove_are_a_reason_to_refuse() {
+    let pod = Pod::create();
+    pod.init(&Settings::injected().by_iptables("nft"));
+    let before = pod.dump();
+    let refusal = pod.try_init(&Settings::injected()).unwrap_err().to_string();
+    assert!(refusal.contains("rules of an earlier run by iptables-nft are in force"), "{refusal}");
+    assert!(refusal.contains("hint: run --cleanup-only in an image that has"), "{refusal}");
+    assert_eq!(pod.dump(), before);
+}
+
+#[test]
+fn by_default_iptables_is_used_where_there_is_one() {
+    let run = |pod: &Pod, path: Option<&str>| {
+        let mut command = istio_init();
+        command.args(["-i", "*"]).envs(path.map(|path| ("PATH", path)));
+        pod.namespace.output(&mut command, "").unwrap();
+    };
+    let (with, without, legacy) = (Pod::create(), Pod::create(), Pod::create());
+    run(&with, Some(SEARCH_PATH));
+    assert_eq!(nft(&with, "list tables"), "table ip nat\n");
+    assert_eq!(legacy_tables(&with.namespace), "", "looking makes no table");
+    run(&without, None);
+    assert_eq!(nft(&without, "list tables"), "table inet istio-proxy-nat\n");
+    // Whoever has legacy rules uses the legacy program; an empty table says nothing.
+    iptables(&legacy, "legacy", "-t nat -A OUTPUT -p tcp --dport 1 -j RETURN");
+    run(&legacy, Some(SEARCH_PATH));
+    assert_eq!(nft(&legacy, "list tables"), "");
+    iptables(&without, "legacy", "-t nat -S");
+    run(&without, Some(SEARCH_PATH));
+    assert_eq!(nft(&without, "list tables"), "table ip nat\n");
+}
+
+#[test]
+fn an_iptables_that_cannot_be_run_is_as_none() {
+    let (pod, expected) = (Pod::create(), Pod::create());
+    expected.init(&Settings::injected());
+    let programs = Recorder::create("nft");
+    programs.replace("iptables-nft-restore", "echo 'libxtables.so.12: cannot open' >&2; exit 127");
+    let run = |words: &[&str]| {
+        let mut command = istio_init();
+        command.args(Settings::injected().command_line()).args(words);
+        command.env("PATH", programs.folder.path());
+        let output = pod.namespace.run(|| command.output()).unwrap().unwrap();
+        (output.status.success(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (succeeded, stderr) = run(&["--backend=auto"]);
+    assert!(succeeded, "{stderr}");
+    assert!(stderr.starts_with("warning: nftables is used in place of iptables"), "{stderr}");
+    assert_eq!(pod.dump(), expected.dump());
+    let (succeeded, stderr) = run(&["--backend=iptables"]);
+    assert!(!succeeded);
+    assert!(stderr.contains("iptables-nft-restore cannot work: libxtables.so.12"), "{stderr}");
+}
+
+#[test]
+fn one_capability_is_enough_for_iptables_nft() {
+    let (pod, expected) = (Pod::create(), Pod::create());
+    let settings = Settings::injected_dual().by_iptables("nft");
+    expected.init(&settings);
+    let output = Alone::create().run_as_nobody(&pod, "-all,+net_admin", &settings);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(pod.dump(), expected.dump());
+    let refused = Alone::create().run_as_nobody(&Pod::create(), "-all", &settings);
+    let stderr = String::from_utf8_lossy(&refused.stderr);
+    assert!(stderr.contains("the capability NET_ADMIN"), "{stderr}");
+}
+
+#[test]
+fn a_complaint_of_iptables_names_the_rule_and_its_flag() {
+    let pod = Pod::create();
+    let programs = Recorder::create("nft");
+    programs.replace(
+        "iptables-nft-restore",
+        "echo 'Warning: Extension owner revision 0 not supported, missing kernel module?' >&2\n\
+         echo 'iptables-restore v1.8.9 (nf_tables): ' >&2\n\
+         echo 'line 18: RULE_APPEND failed (No such file or directory): rule in chain ISTIO_OUTPUT' >&2\n\
+         exit 4",
+    );
+    let output = programs.try_run(&pod, &Settings::injected().by_iptables("nft"));
+    assert_eq!(output.status.code(), Some(1));
+    insta::assert_snapshot!(String::from_utf8_lossy(&output.stderr), @r"
+    error: iptables-nft-restore refuses `-A ISTIO_OUTPUT -m owner --uid-owner 1337 -j RETURN` (from --proxy-uid): Warning: Extension owner revision 0 not supported, missing kernel module?; line 18: RULE_APPEND failed (No such file or directory): rule in chain ISTIO_OUTPUT
+    hint: the kernel has no match by owner (module xt_owner), by which the proxy's own traffic is told from the application's; load it on the node
+    ");
+}
+
+/// The programs of iptables behind scripts that write down their names.
+struct Recorder {
+    folder: TempDir,
+}
+
+impl Recorder {
+    fn create(variant: &str) -> Self {
+        let recorder = Self { folder: TempDir::new().unwrap() };
+        for family in ["iptables", "ip6tables"] {
+            for name in [format!("{family}-{variant}"), format!("{family}-{variant}-restore")] {
+                recorder.replace(&name, &format!("exec /usr/sbin/{name} \"$@\""));
+            }
+        }
+        recorder
+    }
+
+    fn replace(&self, name: &str, script: &str) {
+        let path = self.folder.path().join(name);
+        let log = self.folder.path().join("log").display().to_string();
+        fs::write(&path, format!("#!/bin/sh\necho {name} >>{log}\n{script}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    fn try_run(&self, pod: &Pod, settings: &Settings) -> Output {
+        let mut command = istio_init();
+        command.args(settings.command_line()).envs(settings.environment());
+        command.env("PATH", self.folder.path());
+        pod.namespace.run(|| command.output()).unwrap().unwrap()
+    }
+
+    fn run(&self, pod: &Pod, settings: &Settings) {
+        let output = self.try_run(pod, settings);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    fn names(&self) -> String {
+        fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
+    }
+}
+
+/// Rules in chains of ours and of the kernel's, in both families.
+fn every_kind_of_rule() -> Settings {
+    Settings::injected_dual()
+        .with('c', "net1,tap+")
+        .with('o', "3306,8000:9000")
+        .with('x', "10.1.2.3/9,fd88::/16")
+        .with('q', "443")
+        .with_variable("ISTIO_OUTBOUND_OWNER_GROUPS", "5000,6000")
+}
+
+/// The rules of one kind of iptables that came from us, as far as their text tells.
+fn ours(pod: &Pod, variant: &str) -> String {
+    let rules = rules(pod, variant);
+    let of_us = |line: &&str| line.contains("ISTIO_") || line.contains("istio-init");
+    rules.lines().filter(of_us).map(|line| line.to_owned() + "\n").collect()
+}
+
+fn clean_up(pod: &Pod) {
+    let mut command = istio_init();
+    command.arg("--cleanup-only").env("PATH", SEARCH_PATH);
+    pod.namespace.output(&mut command, "").expect("a cleanup");
+}
+
+fn iptables(pod: &Pod, variant: &str, words: &str) -> String {
+    let mut command = Command::new(format!("iptables-{variant}"));
+    pod.namespace.output(command.args(words.split_whitespace()), "").expect(words)
+}
+
+fn nft(pod: &Pod, words: &str) -> String {
+    let mut command = Command::new("nft");
+    pod.namespace.output(command.args(words.split_whitespace()), "").expect(words)
+}
+
+const KILLS: u32 = 25;
