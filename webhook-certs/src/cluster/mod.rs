@@ -23,7 +23,7 @@ pub use crate::options::{ForeignCa, Options, Parameters};
 use crate::bundle::TrustedCa;
 use crate::requests::{REVOKE, ROTATE, ROTATE_NOW, Requests};
 use crate::rotation::{
-    Action, Content, Decision, Memory, Observation, decide, is_fresh, leaf_lifetime,
+    Action, Content, Decision, Memory, Observation, decide, is_fresh, leaf_lifetime, prepare,
 };
 use crate::secret::{SecretError, State};
 use crate::server_names::{ServerNames, ServerNamesError};
@@ -312,7 +312,7 @@ impl Upkeep<'_> {
             }
             Content::Prepared(state) => {
                 Authority::create(&self.options.install, state.generation, lifetime, entropy)
-                    .map(|next| state.prepared(next, now))
+                    .map(|next| prepare(state, next, now))
             }
             Content::New { generation } => {
                 Authority::create(&self.options.install, generation, lifetime, entropy)

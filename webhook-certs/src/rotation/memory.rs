@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 
 use super::observation::Observation;
+use super::rules::Rules;
 use crate::authority::{Authority, Leaf};
 use crate::bundle::{Bundle, TrustedCa};
 use crate::secret::{Phase, State};
@@ -19,7 +20,7 @@ pub struct Memory {
     pub state: Option<State>,
     /// The leaf that is being served.
     pub leaf: Option<Leaf>,
-    /// Since when every managed entry has been seen to trust the next CA, without any change.
+    /// Since when every managed entry has been seen to trust the newer CA, without any change.
     pub(super) published: Option<Published>,
     /// Since when each CA that the Secret does not know has been seen in a webhook configuration.
     pub(super) foreign: BTreeMap<Vec<u8>, Timestamp>,
@@ -27,13 +28,11 @@ pub struct Memory {
     pub(super) retired: Vec<TrustedCa>,
 }
 
-/// A next CA, and the very objects in which it was seen.
+/// The newer CA of a rotation, and the very objects in which it was seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Published {
     next: TrustedCa,
-    /// The identity and the generation of each configuration. Comparing bundles is not enough: a
-    /// bundle that was reverted and repaired between two looks is the same again, and an API
-    /// server may yet be about to see the revert.
+    /// The identity and the generation of each configuration.
     objects: Vec<(String, i64)>,
     since: Timestamp,
 }
@@ -44,7 +43,7 @@ impl Memory {
         self.foreign.len()
     }
 
-    /// How long the next CA has been in every managed entry without any change of them.
+    /// How long the newer CA has been in every managed entry without any change of them.
     pub(super) fn published_for(&self, now: Timestamp) -> Option<SignedDuration> {
         self.published.as_ref().map(|published| now.duration_since(published.since))
     }
@@ -68,7 +67,7 @@ impl Memory {
     }
 
     /// Notes what the webhook configurations hold.
-    pub(super) fn watch(
+    pub(super) fn watch<R: Rules>(
         &mut self,
         state: &State,
         known: &Bundle,
@@ -84,7 +83,7 @@ impl Memory {
         for ca in present.into_iter().filter(|ca| !self.retired.contains(ca)) {
             self.foreign.entry(ca.der().to_vec()).or_insert(now);
         }
-        self.published = self.still_published(state, seen, now);
+        self.published = self.still_published::<R>(state, seen, now);
     }
 
     /// Tells whether a live read of the Secret has shown that the CA's time is over.
@@ -119,20 +118,21 @@ impl Memory {
         })
     }
 
-    fn still_published(
+    fn still_published<R: Rules>(
         &self,
         state: &State,
         seen: &Observation,
         now: Timestamp,
     ) -> Option<Published> {
-        let Phase::Prepared { next } = &state.phase else {
-            return None;
+        let next = match &state.phase {
+            Phase::Steady => return None,
+            Phase::Prepared { next } => next.ca().clone(),
+            Phase::Activated { .. } => state.active.ca().clone(),
         };
-        let next = next.ca().clone();
         if !seen.is_complete || !seen.trusts(&next, now) {
             return None;
         }
-        let objects = seen
+        let objects: Vec<_> = seen
             .configurations
             .iter()
             .map(|configuration| (configuration.uid.clone(), configuration.generation))
@@ -140,7 +140,7 @@ impl Memory {
         let since = self
             .published
             .as_ref()
-            .filter(|before| before.next == next && before.objects == objects)
+            .filter(|before| before.next == next && R::is_unchanged(&before.objects, &objects))
             // A clock that was set back must not stop the rotation until it has caught up.
             .map_or(now, |before| before.since.min(now));
         Some(Published { next, objects, since })

@@ -24,7 +24,7 @@ use crate::server_names::ServerNames;
 pub use memory::Memory;
 pub use observation::{Configuration, Entry, Observation};
 use rules::{Kept, Rules};
-pub use rules::{is_fresh, leaf_lifetime, rotates_at};
+pub use rules::{is_fresh, leaf_lifetime, prepare, rotates_at};
 use settled::settle;
 
 /// Decides what follows from `observation`, and remembers what has to be remembered of it.
@@ -103,8 +103,8 @@ fn decide_by<R: Rules>(
     let mut actions: Vec<_> = settled.write.into_iter().collect();
     let mut complaint = settled.complaint;
     if let Some(state) = memory.state.clone() {
-        let known = state.bundle();
-        memory.watch(&state, &known, observation, now);
+        let known = R::trusted(&state);
+        memory.watch::<R>(&state, &known, observation, now);
         if settled.is_reliable && actions.is_empty() {
             let requests = observation.secret.as_ref().map(Requests::read).unwrap_or_default();
             let step = step::<R>(&state, &requests, memory, parameters, now);

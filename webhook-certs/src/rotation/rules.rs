@@ -9,10 +9,10 @@ use jiff::{SignedDuration, Timestamp};
 use super::memory::Memory;
 use super::observation::Observation;
 use crate::authority::{Authority, Lifetime};
-use crate::bundle::TrustedCa;
+use crate::bundle::{Bundle, TrustedCa};
 use crate::options::{ForeignCa, Parameters};
 use crate::requests::Requests;
-use crate::secret::State;
+use crate::secret::{Phase, State};
 
 /// The rules, each a function of what was seen and of the clock.
 ///
@@ -28,6 +28,24 @@ pub(super) trait Rules {
     ) -> bool {
         let active = state.active.ca();
         now >= rotates_at(active) || requests.rotate || requests.revokes(active)
+    }
+
+    /// A CA that was made a moment ago is published beside the one that signs.
+    fn prepare(state: State, next: Authority, now: Timestamp) -> State {
+        state.prepared(next, now)
+    }
+
+    /// The CAs that every managed entry has to trust.
+    fn trusted(state: &State) -> Bundle {
+        state.bundle()
+    }
+
+    /// Tells whether the webhook configurations are what they were, by identity and generation.
+    ///
+    /// Comparing bundles is not enough: one that was reverted and repaired between two looks is the
+    /// same again, and an API server may yet be about to see the revert.
+    fn is_unchanged(before: &[(String, i64)], after: &[(String, i64)]) -> bool {
+        before == after
     }
 
     /// The next CA signs once every managed entry has trusted it for the propagation delay: there
@@ -50,11 +68,14 @@ pub(super) trait Rules {
         age >= parameters.retire_delay || revoked || retiring.ca().not_after() < now
     }
 
-    /// Chooses the CA whose leaf is served: the active one where it is trusted by every entry,
-    /// else the other one where that is.
+    /// Chooses the CA whose leaf is served: the active one, except where only the other one is sure
+    /// to be trusted.
     ///
-    /// It never prefers the newest: one that is published may not yet have reached every API
-    /// server. Where not everything could be read, the leaf that is served stays.
+    /// That is so where the entries trust the other one alone, and after an activation until the
+    /// active one has been in all of them for the propagation delay: somebody may have reverted
+    /// them at the moment of the activation, and an API server may yet know the revert alone. It
+    /// never prefers the newest, which may not yet have reached every API server. Where not
+    /// everything could be read, the leaf that is served stays.
     fn choose<'a>(
         state: &'a State,
         memory: &Memory,
@@ -65,10 +86,14 @@ pub(super) trait Rules {
         let serves = |authority: &Authority| {
             memory.leaf.as_ref().is_some_and(|leaf| leaf.issuer().is_same_signer(authority.ca()))
         };
+        let active_is_sure = || match state.phase {
+            Phase::Activated { .. } => Self::may_activate(memory, parameters, now),
+            _ => seen.trusts(state.active.ca(), now),
+        };
         let other = state.phase.other().filter(|other| {
             Self::limit(state, other, parameters).is_none_or(|limit| now < limit)
                 && if seen.is_complete {
-                    !seen.trusts(state.active.ca(), now) && seen.trusts(other.ca(), now)
+                    !active_is_sure() && seen.trusts(other.ca(), now)
                 } else {
                     serves(other)
                 }
@@ -77,11 +102,11 @@ pub(super) trait Rules {
     }
 
     /// The instant that a leaf of `authority` may not outlive: a CA that does not sign is dropped
-    /// then.
+    /// a moment later.
     fn limit(state: &State, authority: &Authority, parameters: &Parameters) -> Option<Timestamp> {
-        (*authority != state.active).then(|| {
-            state.phase_since.saturating_add(parameters.retire_delay).unwrap_or(Timestamp::MAX)
-        })
+        let delay = parameters.retire_delay - parameters.freshness();
+        (*authority != state.active)
+            .then(|| state.phase_since.saturating_add(delay).unwrap_or(Timestamp::MAX))
     }
 
     /// Tells whether a CA that the Secret does not know stays in a bundle. Only a live read of the
@@ -114,6 +139,11 @@ pub(super) trait Rules {
 pub(super) struct Kept;
 
 impl Rules for Kept {}
+
+/// The state with a next CA that is published and signs nothing yet.
+pub fn prepare(state: State, next: Authority, now: Timestamp) -> State {
+    Kept::prepare(state, next, now)
+}
 
 /// Tells whether a decision on what was read at `read` may still be carried out at `now`.
 pub fn is_fresh(read: Timestamp, parameters: &Parameters, now: Timestamp) -> bool {
