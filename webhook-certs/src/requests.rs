@@ -93,7 +93,9 @@ mod tests {
         assert_eq!(read(REVOKE, "7").revoke, Some(7));
         assert_eq!(
             read(ROTATE, "soon").complaint.as_deref(),
-            Some("annotation `outrigger.io/rotate`: `soon` asks for nothing; hint: only `now` does")
+            Some(
+                "annotation `outrigger.io/rotate`: `soon` asks for nothing; hint: only `now` does"
+            )
         );
         let complaint = read(REVOKE, "all").complaint.unwrap();
         assert!(complaint.starts_with("annotation `outrigger.io/revoke`: `all` is not"));

@@ -47,12 +47,7 @@ pub enum Phase {
 impl State {
     /// Begins with a CA of its own.
     pub fn new(active: Authority, generation: u64, now: Timestamp) -> Self {
-        Self {
-            generation,
-            phase: Phase::Steady,
-            phase_since: second(now),
-            active,
-        }
+        Self { generation, phase: Phase::Steady, phase_since: second(now), active }
     }
 
     /// Reads a Secret; nothing in it may be missing or contradict the rest.

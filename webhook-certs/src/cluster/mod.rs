@@ -19,8 +19,8 @@ use kube::runtime::watcher::DefaultBackoff;
 use tokio::sync::{Notify, watch};
 
 use crate::authority::{Authority, AuthorityError, Entropy, Lifetime};
-pub use crate::options::{ForeignCa, Options, Parameters};
 use crate::bundle::TrustedCa;
+pub use crate::options::{ForeignCa, Options, Parameters};
 use crate::requests::{REVOKE, ROTATE, ROTATE_NOW, Requests};
 use crate::rotation::{
     Action, Content, Decision, Memory, Observation, decide, is_fresh, leaf_lifetime, prepare,
@@ -282,8 +282,7 @@ impl Upkeep<'_> {
                 Ok(Done::Written)
             }
             Action::Serve { authority, until } => {
-                let lifetime =
-                    leaf_lifetime(until, &self.options.parameters, Timestamp::now());
+                let lifetime = leaf_lifetime(until, &self.options.parameters, Timestamp::now());
                 let entropy = Entropy::draw().map_err(ActionError::Authority)?;
                 let leaf = authority
                     .issue(&self.names, lifetime, entropy)

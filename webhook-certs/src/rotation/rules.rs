@@ -158,7 +158,11 @@ pub fn rotates_at(ca: &TrustedCa) -> Timestamp {
 }
 
 /// The validity of a leaf that is minted at `now` and may not outlive `until`.
-pub fn leaf_lifetime(until: Option<Timestamp>, parameters: &Parameters, now: Timestamp) -> Lifetime {
+pub fn leaf_lifetime(
+    until: Option<Timestamp>,
+    parameters: &Parameters,
+    now: Timestamp,
+) -> Lifetime {
     let mut lifetime = Lifetime::starting(now, parameters.leaf_lifetime);
     if let Some(until) = until {
         lifetime.not_after = lifetime.not_after.min(until);
@@ -168,7 +172,6 @@ pub fn leaf_lifetime(until: Option<Timestamp>, parameters: &Parameters, now: Tim
 
 /// Tells whether leaves of a CA would be cut short by its end.
 pub(super) fn is_near_its_end(ca: &TrustedCa, parameters: &Parameters, now: Timestamp) -> bool {
-    let margin: SignedDuration =
-        parameters.leaf_lifetime.min(parameters.authority_lifetime / 3);
+    let margin: SignedDuration = parameters.leaf_lifetime.min(parameters.authority_lifetime / 3);
     ca.not_after().duration_since(now) < margin
 }

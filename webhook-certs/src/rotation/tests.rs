@@ -43,8 +43,11 @@ fn look(
     bundle: &Bundle,
     hour: i64,
 ) -> Vec<Action> {
-    let observation =
-        Observation { secret: secret.into(), configurations: vec![configuration(bundle)], is_complete: true };
+    let observation = Observation {
+        secret: secret.into(),
+        configurations: vec![configuration(bundle)],
+        is_complete: true,
+    };
     let parameters = Parameters::default();
     decide(memory, &observation, &names(), &parameters, at(hour)).actions
 }
@@ -156,9 +159,7 @@ fn a_secret_that_was_set_back_or_exchanged_is_restored_and_a_newer_one_adopted()
 fn an_expired_ca_is_renewed_under_its_key_and_one_with_time_left_is_not() {
     let state = State::new(authority(1, 0), 4, at(0));
     let year = 365 * 24;
-    for (hour, renewed) in
-        [(0, false), (year - 169, false), (year - 167, true), (2 * year, true)]
-    {
+    for (hour, renewed) in [(0, false), (year - 169, false), (year - 167, true), (2 * year, true)] {
         let actions = look(&mut Memory::default(), secret(&state), &state.bundle(), hour);
         let renewal = Action::ReplaceSecret(Content::Renewed(state.clone().after(4)));
         assert_eq!(actions.contains(&renewal), renewed, "hour {hour}");
@@ -206,7 +207,7 @@ fn a_foreign_ca_is_kept_for_the_delay_and_an_expired_one_is_dropped() {
 }
 
 #[test]
-fn the_active_ca_is_preferred_and_the_other_one_serves_where_only_that_is_trusted() {
+fn the_active_ca_is_preferred_once_it_is_sure_to_be_trusted() {
     let (active, other) = (authority(2, 0), authority(1, 0));
     let parameters = Parameters::default();
     let state = State {
@@ -215,7 +216,8 @@ fn the_active_ca_is_preferred_and_the_other_one_serves_where_only_that_is_truste
     };
     let only = |authority: &Authority| Bundle::new(authority.ca().clone(), None);
     for (bundle, hour, chosen) in [
-        (state.bundle(), 1, &active),
+        (state.bundle(), 1, &other),
+        (state.bundle(), 169, &active),
         (only(&active), 1, &active),
         (only(&other), 1, &other),
         (only(&other), 169, &active),
@@ -225,10 +227,14 @@ fn the_active_ca_is_preferred_and_the_other_one_serves_where_only_that_is_truste
         let memory = Memory::default();
         assert_eq!(Kept::choose(&state, &memory, &seen, &parameters, at(hour)), chosen);
     }
-    let nothing = seen(Vec::new());
-    assert_eq!(Kept::choose(&state, &Memory::default(), &nothing, &parameters, at(1)), &active);
-    let actions = look(&mut Memory::default(), secret(&state), &only(&other), 1);
-    assert_eq!(actions.last(), Some(&Action::Serve { authority: other, until: Some(at(169)) }));
+    let until = Some(at(169) - parameters.freshness());
+    let fallback = Action::Serve { authority: other, until };
+    let mut memory = Memory::default();
+    let actions = look(&mut memory, secret(&state), &only(state.phase.other().unwrap()), 1);
+    assert_eq!(actions.last(), Some(&fallback));
+    // Repaired, and then unchanged for the propagation delay.
+    assert_eq!(look(&mut memory, secret(&state), &state.bundle(), 2), [fallback]);
+    assert_eq!(look(&mut memory, secret(&state), &state.bundle(), 3), [serve(&active)]);
 }
 
 /// A cluster with one Secret and one configuration, and replicas that look at it in turn.
@@ -278,9 +284,7 @@ impl World {
                             State::new(authority(generation, 0), generation, at(0))
                         }
                     };
-                    self.store(Some(
-                        state.write(observation.secret.clone().unwrap_or_default()),
-                    ));
+                    self.store(Some(state.write(observation.secret.clone().unwrap_or_default())));
                     self.replicas[replica].state = Some(state);
                 }
                 Action::CreateSecret(_) | Action::ReplaceSecret(_) => {}

@@ -285,8 +285,7 @@ async fn shrunk(stage: &Stage<'_>) -> Result<State> {
 /// Writes the bundle of our entries as a deployment tool does that believes to own it.
 async fn apply_bundle(stage: &Stage<'_>, bundle: &Bundle) -> Result<()> {
     let bundle = k8s_openapi::ByteString(bundle.to_pem().into_bytes());
-    let webhooks =
-        OURS.map(|entry| json!({"name": entry, "clientConfig": {"caBundle": bundle}}));
+    let webhooks = OURS.map(|entry| json!({"name": entry, "clientConfig": {"caBundle": bundle}}));
     let patch = Patch::Apply(json!({
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "MutatingWebhookConfiguration",

@@ -158,8 +158,10 @@ impl<'a> Stage<'a> {
                 "timeoutSeconds": 5,
             })
         };
-        let ours = |port| json!({"service": {"namespace": self.namespace, "name": self.options.service,
-                                      "path": "/inject", "port": port}});
+        let ours = |port| {
+            json!({"service": {"namespace": self.namespace, "name": self.options.service,
+                                      "path": "/inject", "port": port}})
+        };
         let other = json!({"service": {"namespace": self.namespace, "name": "other"},
                            "caBundle": OTHERS_BUNDLE});
         let url = json!({"url": "https://127.0.0.1:1/inject"});
