@@ -191,6 +191,9 @@ struct Replica {
     work: Id,
 }
 
+/// A replica, the Secret and the configuration after one thing was done.
+type Worked = (Replica, Id, Hook);
+
 #[derive(Clone, Debug)]
 enum Work {
     Nothing,
@@ -296,7 +299,7 @@ struct Cast {
     memories: Pool<Memory>,
     works: Pool<Work>,
     leaves: HashMap<(String, Timestamp), Leaf>,
-    worked: HashMap<(Replica, Id, Hook, u8), (Replica, Id, Hook)>,
+    worked: HashMap<(Replica, Id, Hook, u8), Worked>,
 }
 
 impl Cast {
@@ -387,14 +390,13 @@ impl Cast {
     /// Lets a replica do the next thing.
     fn work<R: Rules>(&mut self, mut world: World, number: usize) -> World {
         let key = (world.replicas[number], world.secret, world.hook, world.hour);
-        let (replica, secret, hook) = match self.worked.get(&key) {
-            Some(worked) => *worked,
-            None => {
-                let after = self.work_once::<R>(world, number);
-                let worked = (after.replicas[number], after.secret, after.hook);
-                self.worked.insert(key, worked);
-                worked
-            }
+        let (replica, secret, hook) = if let Some(worked) = self.worked.get(&key) {
+            *worked
+        } else {
+            let after = self.work_once::<R>(world, number);
+            let worked = (after.replicas[number], after.secret, after.hook);
+            self.worked.insert(key, worked);
+            worked
         };
         world.replicas[number] = replica;
         World { secret, hook, ..world }
@@ -422,9 +424,10 @@ impl Cast {
             }
             Work::HasDecided { secret, hour: read, mut actions } => {
                 let action = actions.remove(0);
-                world.replicas[number].work = match actions.is_empty() {
-                    true => self.nothing.work,
-                    false => self.works.add(Work::HasDecided { secret, hour: read, actions }),
+                world.replicas[number].work = if actions.is_empty() {
+                    self.nothing.work
+                } else {
+                    self.works.add(Work::HasDecided { secret, hour: read, actions })
                 };
                 self.act::<R>(&mut world, number, secret, action);
             }
@@ -449,9 +452,10 @@ impl Cast {
         let Decision { actions, complaint } =
             decide_by::<R>(&mut after, &observation, names, parameters, at(hour));
         assert_eq!(complaint, None);
-        let work = match actions.is_empty() {
-            true => self.nothing.work,
-            false => self.works.add(Work::HasDecided { secret, hour, actions }),
+        let work = if actions.is_empty() {
+            self.nothing.work
+        } else {
+            self.works.add(Work::HasDecided { secret, hour, actions })
         };
         Replica { memory: self.memories.add(after), work }
     }
