@@ -197,7 +197,7 @@ impl Leaf {
     /// When it is time for the next one: half of the way to its end, give or take a tenth, so that
     /// replicas which started together do not renew together.
     pub fn renew_at(&self) -> Timestamp {
-        let start = self.lifetime.not_before.as_second() + BACKDATED.as_secs();
+        let start = self.lifetime.issued().as_second();
         let span = (self.lifetime.not_after.as_second() - start).max(0);
         let percent = 45 + i64::from(self.spread) * 10 / i64::from(u8::MAX);
         Timestamp::from_second(start + span / 100 * percent + span % 100 * percent / 100)
@@ -235,6 +235,11 @@ impl Lifetime {
             not_before: second(now.saturating_sub(BACKDATED).unwrap_or(Timestamp::MIN)),
             not_after: second(now.saturating_add(duration).unwrap_or(Timestamp::MAX)),
         }
+    }
+
+    /// The instant at which a certificate of this crate was made.
+    pub fn issued(&self) -> Timestamp {
+        self.not_before.saturating_add(BACKDATED).unwrap_or(self.not_before)
     }
 }
 

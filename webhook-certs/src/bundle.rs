@@ -64,6 +64,11 @@ impl TrustedCa {
         &self.common_name
     }
 
+    /// The number at the end of the common name, by which CAs of one installation differ.
+    pub fn generation(&self) -> Option<u64> {
+        self.common_name.rsplit_once(' ')?.1.parse().ok()
+    }
+
     /// The `SubjectPublicKeyInfo` as DER.
     pub fn public_key(&self) -> &[u8] {
         &self.public_key

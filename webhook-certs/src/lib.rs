@@ -11,6 +11,7 @@ pub mod cause;
 pub mod cluster;
 pub mod files;
 pub mod options;
+pub mod requests;
 pub mod rotation;
 pub mod secret;
 pub mod server_names;

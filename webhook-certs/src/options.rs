@@ -88,10 +88,15 @@ pub struct Parameters {
     pub authority_lifetime: SignedDuration,
     /// How long a new leaf is valid; it is renewed at half of that.
     pub leaf_lifetime: SignedDuration,
-    /// How long a CA that no longer signs stays trusted, at least a leaf's lifetime: a retiring one
-    /// after its successor was activated, one that the Secret does not know after it was first
-    /// seen.
+    /// How long a CA that no longer signs stays trusted, more than a leaf's lifetime and
+    /// [`Parameters::freshness`]: a retiring one after its successor was activated, one that the
+    /// Secret does not know after it was first seen.
     pub retire_delay: SignedDuration,
+    /// How long an API server may take to learn of a changed `caBundle`: a next CA signs only after
+    /// it has been published for so long, and longer than that no decision waits to be carried out.
+    pub propagation_delay: SignedDuration,
+    /// What becomes of a CA in a `caBundle` that the Secret does not know.
+    pub foreign_ca: ForeignCa,
     /// How often everything is looked at without an event.
     pub tick: Duration,
     /// How long one call to the API server may take.
@@ -100,6 +105,16 @@ pub struct Parameters {
     pub write_burst: u32,
     /// How often a further write to that object is allowed.
     pub write_interval: SignedDuration,
+    /// How long a write that was forbidden is not tried again.
+    pub denied_interval: SignedDuration,
+}
+
+impl Parameters {
+    /// How old what was read may be when something is done about it; a leaf that is minted at the
+    /// end of that time has to expire within the retire delay too.
+    pub fn freshness(&self) -> SignedDuration {
+        self.propagation_delay.min(SignedDuration::from_mins(5))
+    }
 }
 
 impl Default for Parameters {
@@ -108,10 +123,26 @@ impl Default for Parameters {
             authority_lifetime: SignedDuration::from_hours(365 * 24),
             leaf_lifetime: SignedDuration::from_hours(7 * 24),
             retire_delay: SignedDuration::from_hours(7 * 24 + 1),
+            propagation_delay: SignedDuration::from_mins(5),
+            foreign_ca: ForeignCa::Grace,
             tick: Duration::from_secs(30),
             call_timeout: Duration::from_secs(10),
             write_burst: 5,
             write_interval: SignedDuration::from_secs(30),
+            denied_interval: SignedDuration::from_mins(5),
         }
     }
+}
+
+/// What becomes of a CA in a `caBundle` that the Secret does not know: of a lost Secret, of another
+/// controller, of an attacker.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ForeignCa {
+    /// It stays until it expires.
+    Keep,
+    /// It stays for the retire delay after it was first seen.
+    #[default]
+    Grace,
+    /// It is removed at once.
+    Drop,
 }

@@ -47,12 +47,7 @@ pub enum Phase {
 impl State {
     /// Begins with a CA of its own.
     pub fn new(active: Authority, generation: u64, now: Timestamp) -> Self {
-        Self {
-            generation,
-            phase: Phase::Steady,
-            phase_since: Timestamp::from_second(now.as_second()).unwrap_or(now),
-            active,
-        }
+        Self { generation, phase: Phase::Steady, phase_since: second(now), active }
     }
 
     /// Reads a Secret; nothing in it may be missing or contradict the rest.
@@ -134,6 +129,30 @@ impl State {
     pub fn after(mut self, generation: u64) -> Self {
         self.generation = self.generation.max(generation).saturating_add(1);
         self
+    }
+
+    /// Adds a next CA, which is to be published and signs nothing yet.
+    #[must_use]
+    pub fn prepared(self, next: Authority, now: Timestamp) -> Self {
+        Self { phase: Phase::Prepared { next }, phase_since: second(now), ..self }
+    }
+
+    /// Lets `next` sign; the CA that signed stays trusted.
+    #[must_use]
+    pub fn activated(self, next: Authority, now: Timestamp) -> Self {
+        let retiring = self.active.clone();
+        Self {
+            phase: Phase::Activated { retiring },
+            phase_since: second(now),
+            active: next,
+            ..self.after(0)
+        }
+    }
+
+    /// Drops every CA but the one that signs.
+    #[must_use]
+    pub fn retired(self, now: Timestamp) -> Self {
+        Self { phase: Phase::Steady, phase_since: second(now), ..self.after(0) }
     }
 
     /// The CAs that have to be trusted: the one that signs first.
@@ -229,6 +248,12 @@ pub enum SecretError {
 struct Pair {
     certificate: &'static str,
     key: &'static str,
+}
+
+/// Instants are written in seconds; one that is rounded down would shorten the delays after it.
+fn second(now: Timestamp) -> Timestamp {
+    let up = i64::from(now.subsec_nanosecond() > 0);
+    Timestamp::from_second(now.as_second() + up).unwrap_or(now)
 }
 
 fn authority(secret: &Secret, pair: Pair) -> Result<Authority, SecretError> {

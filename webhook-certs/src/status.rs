@@ -10,6 +10,8 @@ pub struct Status {
     /// The phase of the CA's rotation: `steady`, `prepared` or `activated`; absent until the
     /// Secret was read.
     pub phase: Option<&'static str>,
+    /// Since when it is in that phase.
+    pub phase_since: Option<Timestamp>,
     /// The generation of the Secret's state, which grows with every change of it.
     pub generation: Option<u64>,
     /// How many webhook entries point at our Service and are kept up.
@@ -21,6 +23,11 @@ pub struct Status {
     pub authority_not_after: Option<Timestamp>,
     /// The last instant at which the served leaf is valid.
     pub leaf_not_after: Option<Timestamp>,
+    /// How many CAs that the Secret does not know are trusted by webhook configurations.
+    pub foreign: usize,
+    /// What this process may not do, for example `patch mutatingwebhookconfigurations/hook`; it
+    /// serves all the same, and tries again every few minutes.
+    pub denied: Vec<String>,
     /// How often this process has written to the Secret.
     pub secret_writes: u64,
     /// What became of this process's writes to webhook configurations, by the configuration's name;

@@ -149,6 +149,7 @@ mod tests {
             patches: [("istio-sidecar-injector".to_owned(), patches)].into(),
             errors: 7,
             last_error: Some("not a label".to_owned()),
+            ..Status::default()
         });
         let page = metrics.encode(None);
         let told = |line: &&str| {

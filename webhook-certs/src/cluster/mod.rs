@@ -1,6 +1,7 @@
 //! The upkeep of the Secret and the webhook configurations in the API server.
 
 mod objects;
+mod refusals;
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -18,15 +19,20 @@ use kube::runtime::watcher::DefaultBackoff;
 use tokio::sync::{Notify, watch};
 
 use crate::authority::{Authority, AuthorityError, Entropy, Lifetime};
-pub use crate::options::{Options, Parameters};
-use crate::rotation::{Action, Content, Decision, Memory, Observation, decide, is_trusted};
-use crate::secret::State;
+use crate::bundle::TrustedCa;
+pub use crate::options::{ForeignCa, Options, Parameters};
+use crate::requests::{REVOKE, ROTATE, ROTATE_NOW, Requests};
+use crate::rotation::{
+    Action, Content, Decision, Memory, Observation, decide, is_fresh, leaf_lifetime, prepare,
+};
+use crate::secret::{SecretError, State};
 use crate::server_names::{ServerNames, ServerNamesError};
 use crate::serving::{Identity, IdentityError, ServingCertificate};
 use crate::status::Status;
 use crate::write_budget::WriteBudget;
 pub use objects::CallError;
 use objects::{Objects, configuration_path};
+use refusals::Refusals;
 
 /// Keeps the Secret, the served leaf and every managed `caBundle` right, for as long as it is
 /// polled.
@@ -52,6 +58,7 @@ pub async fn maintain(
         status,
         memory: Memory::default(),
         budgets: BTreeMap::new(),
+        refusals: Refusals::default(),
         complaint: None,
     };
     tokio::select! {
@@ -70,7 +77,51 @@ pub async fn observe(client: Client, options: &Options) -> Result<Observation, C
     for name in &options.webhook_configurations {
         configurations.extend(objects.configuration(name).await?);
     }
-    Ok(Observation { secret, configurations })
+    Ok(Observation { secret, configurations, is_complete: true })
+}
+
+/// Asks the replicas for a new CA, or, with `revoke`, to withdraw trust from the one that signs as
+/// soon as there is another one; returns the CA that is to be replaced.
+pub async fn rotate(
+    client: Client,
+    options: &Options,
+    revoke: bool,
+) -> Result<TrustedCa, RotateError> {
+    let objects = Objects::new(client, options.clone());
+    let secret = objects.secret().await?.ok_or_else(|| RotateError::NoSecret {
+        name: format!("{}/{}", options.namespace, options.secret_name),
+    })?;
+    let ca = State::parse(&secret)?.active.ca().clone();
+    let (annotation, value) = match (revoke, ca.generation()) {
+        (false, _) => (ROTATE, ROTATE_NOW.to_owned()),
+        (true, Some(number)) => (REVOKE, number.to_string()),
+        (true, None) => return Err(RotateError::NoNumber { name: ca.name().to_owned() }),
+    };
+    objects.annotate_secret(&secret, annotation, &value).await?;
+    Ok(ca)
+}
+
+/// Why no rotation could be asked for.
+#[derive(Debug, thiserror::Error)]
+pub enum RotateError {
+    /// The API server did not do as it was asked.
+    #[error(transparent)]
+    Call(#[from] CallError),
+    /// There is nothing to rotate.
+    #[error("there is no Secret {name}")]
+    NoSecret {
+        /// Its namespace and name.
+        name: String,
+    },
+    /// The Secret holds no CA; replicas make one.
+    #[error("the Secret cannot be used: {0}")]
+    Secret(#[from] SecretError),
+    /// The CA was not made by this program, so that nothing calls it by a number.
+    #[error("the CA `{name}` has no number at the end of its name to revoke it by")]
+    NoNumber {
+        /// The subject of the CA.
+        name: String,
+    },
 }
 
 /// Why no certificate can be kept up.
@@ -90,6 +141,7 @@ struct Upkeep<'a> {
     status: watch::Sender<Status>,
     memory: Memory,
     budgets: BTreeMap<String, WriteBudget>,
+    refusals: Refusals,
     /// What was wrong with the Secret at the latest look.
     complaint: Option<String>,
 }
@@ -136,6 +188,7 @@ impl Upkeep<'_> {
     /// Reads everything, decides, and carries out what was decided.
     async fn look(&mut self) -> Outcome {
         let mut outcome = Outcome::default();
+        let read = Timestamp::now();
         let secret = match self.objects.secret().await {
             Ok(secret) => secret,
             Err(error) => {
@@ -150,7 +203,8 @@ impl Upkeep<'_> {
                 Err(error) => outcome.troubles.push(error.to_string()),
             }
         }
-        let observation = Observation { secret, configurations };
+        let is_complete = outcome.troubles.is_empty();
+        let observation = Observation { secret, configurations, is_complete };
         let parameters = &self.options.parameters;
         let Decision { actions, complaint } =
             decide(&mut self.memory, &observation, &self.names, parameters, Timestamp::now());
@@ -161,6 +215,14 @@ impl Upkeep<'_> {
             self.complaint = complaint;
         }
         for action in actions {
+            if !is_fresh(read, parameters, Timestamp::now()) {
+                outcome.troubles.push(
+                    "the API server answers too slowly; nothing is done about what it said \
+                     before; hint: see --propagation-delay"
+                        .to_owned(),
+                );
+                break;
+            }
             match self.carry_out(action, observation.secret.as_ref()).await {
                 Ok(Done::Written) => outcome.again = true,
                 Ok(Done::Serving) => {}
@@ -187,28 +249,31 @@ impl Upkeep<'_> {
     ) -> Result<Done, ActionError> {
         match action {
             Action::CreateSecret(content) => {
-                self.spend(self.objects.secret_path())?;
+                self.spend("create", self.objects.secret_path())?;
                 let state = self.state(content)?;
                 let secret = state.write(self.empty_secret());
-                let created = self.objects.create_secret(&secret);
-                created.await.map_err(ActionError::Call)?;
+                let created = self.objects.create_secret(&secret).await;
+                self.heed("create", &self.objects.secret_path(), created)?;
                 self.written(&state, "the CA's Secret was created");
                 Ok(Done::Written)
             }
             Action::ReplaceSecret(content) => {
-                self.spend(self.objects.secret_path())?;
+                self.spend("update", self.objects.secret_path())?;
                 let state = self.state(content)?;
-                let replacement = state.write(secret.cloned().unwrap_or_default());
-                let replaced = self.objects.replace_secret(&replacement);
-                replaced.await.map_err(ActionError::Call)?;
+                let mut replacement = state.write(secret.cloned().unwrap_or_default());
+                if let Some(before) = &self.memory.state {
+                    Requests::fulfil(&mut replacement, before, &state);
+                }
+                let replaced = self.objects.replace_secret(&replacement).await;
+                self.heed("update", &self.objects.secret_path(), replaced)?;
                 self.written(&state, "the CA's Secret was written again");
                 Ok(Done::Written)
             }
             Action::PatchBundle { name, uid, entries } => {
-                self.spend(configuration_path(&name))?;
+                self.spend("patch", configuration_path(&name))?;
                 let published = self.objects.publish(&name, &uid, &entries).await;
                 self.count_patch(&name, published.as_ref());
-                published.map_err(ActionError::Call)?;
+                self.heed("patch", &configuration_path(&name), published)?;
                 tracing::info!(
                     configuration = name,
                     entries = entries.len(),
@@ -217,11 +282,7 @@ impl Upkeep<'_> {
                 Ok(Done::Written)
             }
             Action::Serve { authority, until } => {
-                let lifetime = self.options.parameters.leaf_lifetime;
-                let mut lifetime = Lifetime::starting(Timestamp::now(), lifetime);
-                if let Some(until) = until {
-                    lifetime.not_after = lifetime.not_after.min(until);
-                }
+                let lifetime = leaf_lifetime(until, &self.options.parameters, Timestamp::now());
                 let entropy = Entropy::draw().map_err(ActionError::Authority)?;
                 let leaf = authority
                     .issue(&self.names, lifetime, entropy)
@@ -247,6 +308,10 @@ impl Upkeep<'_> {
             Content::State(state) => Ok(state),
             Content::Renewed(state) => {
                 state.active.renewed(lifetime, entropy).map(|active| State { active, ..state })
+            }
+            Content::Prepared(state) => {
+                Authority::create(&self.options.install, state.generation, lifetime, entropy)
+                    .map(|next| prepare(state, next, now))
             }
             Content::New { generation } => {
                 Authority::create(&self.options.install, generation, lifetime, entropy)
@@ -274,7 +339,7 @@ impl Upkeep<'_> {
     }
 
     fn written(&mut self, state: &State, what: &'static str) {
-        self.memory.state = Some(state.clone());
+        self.memory.adopt(state.clone());
         self.status.send_modify(|status| status.secret_writes += 1);
         tracing::info!(
             secret = self.options.secret_name,
@@ -297,8 +362,10 @@ impl Upkeep<'_> {
         });
     }
 
-    fn spend(&mut self, object: String) -> Result<(), ActionError> {
+    /// Takes a write from the object's budget, unless it was forbidden a moment ago.
+    fn spend(&mut self, verb: &'static str, object: String) -> Result<(), ActionError> {
         let now = Timestamp::now();
+        self.refusals.check(verb, &object, now).map_err(ActionError::Forbidden)?;
         let Parameters { write_burst, write_interval, .. } = self.options.parameters;
         let budget = self
             .budgets
@@ -307,18 +374,31 @@ impl Upkeep<'_> {
         budget.take(now).map_err(|wait| ActionError::Budget { object, wait: wait.unsigned_abs() })
     }
 
+    /// Remembers whether the write was forbidden.
+    fn heed(
+        &mut self,
+        verb: &'static str,
+        object: &str,
+        outcome: Result<(), CallError>,
+    ) -> Result<(), ActionError> {
+        let interval = self.options.parameters.denied_interval;
+        self.refusals.heed(verb, object, outcome.as_ref().err(), interval, Timestamp::now());
+        outcome.map_err(ActionError::Call)
+    }
+
     fn report(&self, observation: &Observation) {
         let now = Timestamp::now();
         let state = self.memory.state.as_ref();
         let leaf = self.memory.leaf.as_ref();
-        let configurations = &observation.configurations;
         self.status.send_if_modified(|status| {
             let before = status.clone();
             status.phase = state.map(|state| state.phase.word());
+            status.phase_since = state.map(|state| state.phase_since);
             status.generation = state.map(|state| state.generation);
-            status.entries = configurations.iter().map(|found| found.entries.len()).sum();
-            status.trusted =
-                leaf.is_some_and(|leaf| is_trusted(leaf.issuer(), configurations, now));
+            status.entries = observation.entries().count();
+            status.trusted = leaf.is_some_and(|leaf| observation.trusts(leaf.issuer(), now));
+            status.foreign = self.memory.foreign();
+            status.denied = self.refusals.list();
             status.authority_not_after = state.map(|state| state.active.ca().not_after());
             status.leaf_not_after = leaf.map(|leaf| leaf.lifetime().not_after);
             *status != before
@@ -350,6 +430,8 @@ enum Done {
 enum ActionError {
     #[error(transparent)]
     Call(CallError),
+    #[error("{0}")]
+    Forbidden(String),
     #[error("no certificate can be made: {0}")]
     Authority(#[source] AuthorityError),
     #[error("the minted leaf cannot be served: {0}")]

@@ -59,6 +59,22 @@ impl Objects {
         Ok(())
     }
 
+    /// Sets an annotation of the Secret that was read, unless somebody has changed it meanwhile.
+    pub(super) async fn annotate_secret(
+        &self,
+        secret: &Secret,
+        annotation: &str,
+        value: &str,
+    ) -> Result<(), CallError> {
+        let mut secret = secret.clone();
+        let annotations = secret.metadata.annotations.get_or_insert_default();
+        annotations.insert(annotation.to_owned(), value.to_owned());
+        let parameters = PostParams::default();
+        let call = self.secrets.replace(&self.options.secret_name, &parameters, &secret);
+        self.within("update", self.secret_path(), call).await?;
+        Ok(())
+    }
+
     /// Reads a webhook configuration and picks the entries to keep up; none when it is absent.
     pub(super) async fn configuration(
         &self,
@@ -186,6 +202,11 @@ impl CallError {
             Self::Failed { .. } | Self::TimedOut { .. } => false,
         }
     }
+
+    /// Tells whether the account may not do this, so that trying again soon is no use.
+    pub(super) fn is_forbidden(&self) -> bool {
+        matches!(self, Self::Refused { code: 403, .. })
+    }
 }
 
 fn hint(code: u16, verb: &str) -> &'static str {
@@ -252,6 +273,7 @@ fn managed(
     Some(Configuration {
         name: metadata.name.unwrap_or_default(),
         uid: metadata.uid.unwrap_or_default(),
+        generation: metadata.generation.unwrap_or_default(),
         entries,
     })
 }

@@ -2,6 +2,7 @@
 
 mod api_server;
 mod reviewer;
+mod rotation;
 mod stage;
 
 use std::collections::BTreeSet;
@@ -24,6 +25,13 @@ use webhook_certs::status::Status;
 
 use api_server::{ApiServer, Programs};
 use reviewer::Reviewer;
+use rotation::{
+    a_bundle_that_is_reverted_in_mid_rotation_only_delays_it,
+    a_replica_that_is_killed_in_each_phase_does_no_harm,
+    a_whole_rotation_goes_by_without_a_failed_call,
+    the_program_rotates_and_revokes_and_tells_how_far_it_is,
+    without_the_right_to_patch_a_rotation_waits_for_whoever_publishes,
+};
 use stage::{OTHERS_BUNDLE, OURS, Replica, Stage, eventually};
 
 async fn two_replicas_at_once_end_with_one_ca_and_both_leaves_trusted(
@@ -364,8 +372,8 @@ async fn the_program_keeps_a_cluster_up_and_tells_its_state(stage: Stage<'_>) ->
     let lines: Vec<_> = said.lines().collect();
     let secret = format!("Secret {namespace}/sidecar-injector-ca: generation 1, steady since 20");
     ensure!(lines[0].starts_with(&secret), "{said}");
-    ensure!(lines[1].starts_with("CA CN=sidecar-injector-ca 1: valid until 20"), "{said}");
-    let entries = OURS.map(|entry| format!("{namespace} {entry}: trusts it"));
+    ensure!(lines[1].starts_with("CA active: CN=sidecar-injector-ca 1, valid until 20"), "{said}");
+    let entries = OURS.map(|entry| format!("{namespace} {entry}: trusts active"));
     ensure!(lines[2..] == entries, "{said}");
 
     let pid = serving.id().and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
@@ -429,6 +437,11 @@ fn main() -> Result<ExitCode> {
         an_api_server_that_does_not_answer_is_waited_for
         every_right_is_needed_and_none_is_missing
         the_program_keeps_a_cluster_up_and_tells_its_state
+        a_whole_rotation_goes_by_without_a_failed_call
+        a_replica_that_is_killed_in_each_phase_does_no_harm
+        a_bundle_that_is_reverted_in_mid_rotation_only_delays_it
+        without_the_right_to_patch_a_rotation_waits_for_whoever_publishes
+        the_program_rotates_and_revokes_and_tells_how_far_it_is
     ];
     let Conclusion { num_failed, .. } = libtest_mimic::run(&arguments, stories);
     drop(server);

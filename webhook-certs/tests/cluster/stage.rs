@@ -92,6 +92,27 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
+    /// Takes the right to publish away.
+    pub(crate) async fn forbid_patches(&self) -> Result<()> {
+        let roles = Api::<ClusterRole>::all(self.admin.clone());
+        let mut role = roles.get(&self.namespace).await?;
+        for rule in role.rules.iter_mut().flatten() {
+            rule.verbs.retain(|verb| verb != "patch");
+        }
+        roles.replace(&self.namespace, &PostParams::default(), &role).await?;
+        Ok(())
+    }
+
+    /// How often the account of the story was told that it may not.
+    pub(crate) fn denied_requests(&self) -> Result<usize> {
+        let account = format!("system:serviceaccount:{0}:{0}", self.namespace);
+        let denied = |event: &Value| {
+            event["user"]["username"] == json!(account)
+                && event["responseStatus"]["code"] == json!(403)
+        };
+        Ok(self.server.audit()?.iter().filter(|event| denied(event)).count())
+    }
+
     /// Starts a replica under the account of the story.
     pub(crate) async fn replica(&self) -> Result<Replica> {
         self.replica_by(self.server.port()).await
@@ -116,6 +137,11 @@ impl<'a> Stage<'a> {
     ///
     /// Two entries call our Service at `port`; the others call another one and a URL.
     pub(crate) async fn configure(&self, port: u16) -> Result<()> {
+        self.configure_each(port, port).await
+    }
+
+    /// Applies it with a port for each of our entries.
+    pub(crate) async fn configure_each(&self, one: u16, two: u16) -> Result<()> {
         let entry = |name: &str, client: Value, failure: &str| {
             json!({
                 "name": format!("{name}.outrigger.io"),
@@ -132,8 +158,10 @@ impl<'a> Stage<'a> {
                 "timeoutSeconds": 5,
             })
         };
-        let ours = json!({"service": {"namespace": self.namespace, "name": self.options.service,
-                                      "path": "/inject", "port": port}});
+        let ours = |port| {
+            json!({"service": {"namespace": self.namespace, "name": self.options.service,
+                                      "path": "/inject", "port": port}})
+        };
         let other = json!({"service": {"namespace": self.namespace, "name": "other"},
                            "caBundle": OTHERS_BUNDLE});
         let url = json!({"url": "https://127.0.0.1:1/inject"});
@@ -142,8 +170,8 @@ impl<'a> Stage<'a> {
             "kind": "MutatingWebhookConfiguration",
             "metadata": {"name": self.namespace, "labels": {"istio.io/rev": "default"}},
             "webhooks": [
-                entry("one.ours", ours.clone(), "Fail"),
-                entry("two.ours", ours, "Fail"),
+                entry("one.ours", ours(one), "Fail"),
+                entry("two.ours", ours(two), "Fail"),
                 entry("service.theirs", other, "Ignore"),
                 entry("url.theirs", url, "Ignore"),
             ],

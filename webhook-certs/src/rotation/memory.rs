@@ -1,0 +1,148 @@
+//! What a replica remembers from one look at the cluster to the next.
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::observation::Observation;
+use super::rules::Rules;
+use crate::authority::{Authority, Leaf};
+use crate::bundle::{Bundle, TrustedCa};
+use crate::secret::{Phase, State};
+use crate::server_names::ServerNames;
+
+/// What a replica remembers from one look at the cluster to the next.
+///
+/// All of it may be lost at any time: a replica that starts anew is slower, never unsafe.
+#[derive(Clone, Debug, Default)]
+pub struct Memory {
+    /// The newest state of the Secret that was seen.
+    pub state: Option<State>,
+    /// The leaf that is being served.
+    pub leaf: Option<Leaf>,
+    /// Since when every managed entry has been seen to trust the newer CA, without any change.
+    pub(super) published: Option<Published>,
+    /// Since when each CA that the Secret does not know has been seen in a webhook configuration.
+    pub(super) foreign: BTreeMap<Vec<u8>, Timestamp>,
+    /// CAs that the Secret has dropped because their time was over.
+    pub(super) retired: Vec<TrustedCa>,
+}
+
+/// The newer CA of a rotation, and the very objects in which it was seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Published {
+    next: TrustedCa,
+    /// The identity and the generation of each configuration.
+    objects: Vec<(String, i64)>,
+    since: Timestamp,
+}
+
+impl Memory {
+    /// How many CAs that the Secret does not know are in webhook configurations.
+    pub fn foreign(&self) -> usize {
+        self.foreign.len()
+    }
+
+    /// How long the newer CA has been in every managed entry without any change of them.
+    pub(super) fn published_for(&self, now: Timestamp) -> Option<SignedDuration> {
+        self.published.as_ref().map(|published| now.duration_since(published.since))
+    }
+
+    /// Takes over a state that was read, and notes which CA it has retired.
+    pub(crate) fn adopt(&mut self, found: State) {
+        if let Some(held) = &self.state {
+            let successor = match &held.phase {
+                Phase::Steady => None,
+                Phase::Prepared { next } => Some((next, &held.active)),
+                Phase::Activated { retiring } => Some((&held.active, retiring)),
+            };
+            if let Some((successor, old)) = successor
+                && found.phase == Phase::Steady
+                && found.active.ca().is_same_signer(successor.ca())
+            {
+                self.retired.push(old.ca().clone());
+            }
+        }
+        self.state = Some(found);
+    }
+
+    /// Notes what the webhook configurations hold.
+    pub(super) fn watch<R: Rules>(
+        &mut self,
+        state: &State,
+        known: &Bundle,
+        seen: &Observation,
+        now: Timestamp,
+    ) {
+        let present: Vec<&TrustedCa> =
+            seen.entries().flat_map(|entry| entry.bundle.beyond(known)).collect();
+        self.foreign.retain(|der, _| present.iter().any(|ca| ca.der().as_ref() == der));
+        if seen.is_complete {
+            self.retired.retain(|retired| present.contains(&retired));
+        }
+        for ca in present.into_iter().filter(|ca| !self.retired.contains(ca)) {
+            self.foreign.entry(ca.der().to_vec()).or_insert(now);
+        }
+        self.published = self.still_published::<R>(state, seen, now);
+    }
+
+    /// Tells whether a live read of the Secret has shown that the CA's time is over.
+    pub(super) fn is_retired(&self, ca: &TrustedCa) -> bool {
+        self.retired.contains(ca)
+    }
+
+    /// Tells whether a CA that the Secret does not know has been there for longer than `delay`.
+    pub(super) fn is_stale(
+        &self,
+        foreign: &TrustedCa,
+        delay: SignedDuration,
+        now: Timestamp,
+    ) -> bool {
+        self.foreign
+            .get(foreign.der().as_ref())
+            .is_some_and(|since| now.duration_since(*since) >= delay)
+    }
+
+    /// Tells whether the leaf of `authority` that is served will do for now.
+    pub(super) fn has_leaf_of(
+        &self,
+        authority: &Authority,
+        names: &ServerNames,
+        now: Timestamp,
+    ) -> bool {
+        self.leaf.as_ref().is_some_and(|leaf| {
+            leaf.issuer().is_same_signer(authority.ca())
+                && leaf.names() == names
+                && leaf.lifetime().not_before <= now
+                && now < leaf.renew_at()
+        })
+    }
+
+    fn still_published<R: Rules>(
+        &self,
+        state: &State,
+        seen: &Observation,
+        now: Timestamp,
+    ) -> Option<Published> {
+        let next = match &state.phase {
+            Phase::Steady => return None,
+            Phase::Prepared { next } => next.ca().clone(),
+            Phase::Activated { .. } => state.active.ca().clone(),
+        };
+        if !seen.is_complete || !seen.trusts(&next, now) {
+            return None;
+        }
+        let objects: Vec<_> = seen
+            .configurations
+            .iter()
+            .map(|configuration| (configuration.uid.clone(), configuration.generation))
+            .collect();
+        let since = self
+            .published
+            .as_ref()
+            .filter(|before| before.next == next && R::is_unchanged(&before.objects, &objects))
+            // A clock that was set back must not stop the rotation until it has caught up.
+            .map_or(now, |before| before.since.min(now));
+        Some(Published { next, objects, since })
+    }
+}

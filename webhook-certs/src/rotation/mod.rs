@@ -1,0 +1,172 @@
+//! What to do next, given what the cluster holds: the Secret is repaired before anything is
+//! published, a leaf is chosen by who trusts it, and a CA is replaced in three steps.
+//!
+//! [`decide`] takes what was just read from the API server and the clock, and returns actions; it
+//! does nothing itself.
+
+mod memory;
+#[cfg(test)]
+mod model;
+mod observation;
+mod rules;
+mod settled;
+#[cfg(test)]
+mod tests;
+
+use jiff::Timestamp;
+
+use crate::authority::Authority;
+use crate::bundle::{Bundle, TrustedCa};
+use crate::options::Parameters;
+use crate::requests::Requests;
+use crate::secret::{Phase, State};
+use crate::server_names::ServerNames;
+pub use memory::Memory;
+pub use observation::{Configuration, Entry, Observation};
+use rules::{Kept, Rules};
+pub use rules::{is_fresh, leaf_lifetime, prepare, rotates_at};
+use settled::settle;
+
+/// Decides what follows from `observation`, and remembers what has to be remembered of it.
+///
+/// Nothing is removed from a `caBundle` but what expired, what the Secret has retired, and what the
+/// Secret, read live for this very decision, has not known for as long as
+/// [`ForeignCa`](crate::options::ForeignCa) says. `now` is an instant after the reading.
+pub fn decide(
+    memory: &mut Memory,
+    observation: &Observation,
+    names: &ServerNames,
+    parameters: &Parameters,
+    now: Timestamp,
+) -> Decision {
+    decide_by::<Kept>(memory, observation, names, parameters, now)
+}
+
+/// One step that brings the cluster or this replica closer to what it should be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Creates the Secret, unless somebody else has meanwhile.
+    CreateSecret(Content),
+    /// Replaces the Secret that was observed, unless somebody has changed it meanwhile.
+    ReplaceSecret(Content),
+    /// Publishes a bundle in every managed entry of one configuration.
+    PatchBundle {
+        /// The name of the configuration.
+        name: String,
+        /// The object that was observed; another one under that name is not touched.
+        uid: String,
+        /// Each managed entry's name and the bundle that it shall have.
+        entries: Vec<(String, Bundle)>,
+    },
+    /// Mints a leaf and serves it.
+    Serve {
+        /// The CA that signs it.
+        authority: Authority,
+        /// The instant that the leaf may not outlive, where the CA is about to be dropped.
+        until: Option<Timestamp>,
+    },
+}
+
+/// What is to be written into the Secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// A state that is at hand.
+    State(State),
+    /// A state with a new certificate for its CA's key.
+    Renewed(State),
+    /// A state to which a next CA is added; it is numbered by the state's generation.
+    Prepared(State),
+    /// A new CA of this generation.
+    New {
+        /// The generation.
+        generation: u64,
+    },
+}
+
+/// The outcome of one look.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Decision {
+    /// What to do, in this order.
+    pub actions: Vec<Action>,
+    /// What was found wrong with the Secret, for people to read.
+    pub complaint: Option<String>,
+}
+
+fn decide_by<R: Rules>(
+    memory: &mut Memory,
+    observation: &Observation,
+    names: &ServerNames,
+    parameters: &Parameters,
+    now: Timestamp,
+) -> Decision {
+    let settled = settle(memory, observation.secret.as_ref(), parameters, now);
+    let mut actions: Vec<_> = settled.write.into_iter().collect();
+    let mut complaint = settled.complaint;
+    if let Some(state) = memory.state.clone() {
+        let known = R::trusted(&state);
+        memory.watch::<R>(&state, &known, observation, now);
+        if settled.is_reliable && actions.is_empty() {
+            let requests = observation.secret.as_ref().map(Requests::read).unwrap_or_default();
+            let step = step::<R>(&state, &requests, memory, parameters, now);
+            actions.extend(step.map(Action::ReplaceSecret));
+            complaint = requests.complaint;
+        }
+        let keeps =
+            |foreign: &TrustedCa| R::keeps(memory, foreign, settled.is_reliable, parameters, now);
+        for configuration in &observation.configurations {
+            actions.extend(publish(configuration, &known, keeps));
+        }
+        let authority = R::choose(&state, memory, observation, parameters, now);
+        let until = R::limit(&state, authority, parameters);
+        // A leaf of an expired CA would be expired too; its renewal comes first.
+        if now < authority.ca().not_after() && !memory.has_leaf_of(authority, names, now) {
+            actions.push(Action::Serve { authority: authority.clone(), until });
+        }
+    }
+    Decision { actions, complaint }
+}
+
+/// The next step of the rotation, if it is due.
+fn step<R: Rules>(
+    state: &State,
+    requests: &Requests,
+    memory: &Memory,
+    parameters: &Parameters,
+    now: Timestamp,
+) -> Option<Content> {
+    match &state.phase {
+        Phase::Steady => R::may_prepare(state, requests, parameters, now)
+            .then(|| Content::Prepared(state.clone().after(0))),
+        Phase::Prepared { next } => R::may_activate(memory, parameters, now)
+            .then(|| Content::State(state.clone().activated(next.clone(), now))),
+        Phase::Activated { retiring } => R::may_retire(state, retiring, requests, parameters, now)
+            .then(|| Content::State(state.clone().retired(now))),
+    }
+}
+
+/// Decides whether the bundles of a configuration have to be written, all of them in one request:
+/// an entry that is left out of a server-side apply loses what this manager had applied to it.
+fn publish(
+    configuration: &Configuration,
+    known: &Bundle,
+    keeps: impl Fn(&TrustedCa) -> bool,
+) -> Option<Action> {
+    let wanted: Vec<_> = configuration
+        .entries
+        .iter()
+        .map(|entry| {
+            let kept = entry.bundle.beyond(known).filter(|ca| keeps(ca)).cloned();
+            (entry.name.clone(), known.clone().with(kept))
+        })
+        .collect();
+    let differs = configuration
+        .entries
+        .iter()
+        .zip(&wanted)
+        .any(|(entry, (_, bundle))| !entry.bundle.is_same_set(bundle));
+    differs.then(|| Action::PatchBundle {
+        name: configuration.name.clone(),
+        uid: configuration.uid.clone(),
+        entries: wanted,
+    })
+}

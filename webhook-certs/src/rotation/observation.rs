@@ -1,0 +1,52 @@
+//! What one look at the cluster has shown.
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Secret;
+
+use crate::bundle::{Bundle, TrustedCa};
+
+/// The Secret and the webhook configurations, all of them read live.
+#[derive(Clone, Debug)]
+pub struct Observation {
+    /// The Secret, where it exists.
+    pub secret: Option<Secret>,
+    /// The webhook configurations that exist and could be read.
+    pub configurations: Vec<Configuration>,
+    /// Whether all of them could be read; one that does not exist counts as read.
+    pub is_complete: bool,
+}
+
+impl Observation {
+    /// Every managed entry of every configuration.
+    pub fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.configurations.iter().flat_map(|configuration| &configuration.entries)
+    }
+
+    /// Tells whether every managed entry that could be read trusts leaves of `ca`; true where there
+    /// is no entry.
+    pub fn trusts(&self, ca: &TrustedCa, now: Timestamp) -> bool {
+        self.entries().all(|entry| entry.bundle.trusts(ca, now))
+    }
+}
+
+/// The entries of one mutating webhook configuration that are ours to keep up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Configuration {
+    /// The name of the object.
+    pub name: String,
+    /// Its identity; an object that was created anew under the same name has another one.
+    pub uid: String,
+    /// Grows with every change of what the object asks for, also with one that was undone.
+    pub generation: i64,
+    /// The managed entries.
+    pub entries: Vec<Entry>,
+}
+
+/// A webhook entry and the CAs that API servers trust for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The name of the entry, unique in its configuration.
+    pub name: String,
+    /// What its `caBundle` holds.
+    pub bundle: Bundle,
+}

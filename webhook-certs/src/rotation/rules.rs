@@ -1,0 +1,177 @@
+//! When each step of a rotation may be taken.
+//!
+//! steady: one CA signs and is trusted. At two thirds of its life the next one is made and
+//! published (prepared), and signs only when every API server must have learnt of it (activated).
+//! The old one stays trusted until no leaf of it can be alive, and is dropped (steady).
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::memory::Memory;
+use super::observation::Observation;
+use crate::authority::{Authority, Lifetime};
+use crate::bundle::{Bundle, TrustedCa};
+use crate::options::{ForeignCa, Parameters};
+use crate::requests::Requests;
+use crate::secret::{Phase, State};
+
+/// The rules, each a function of what was seen and of the clock.
+///
+/// They are a trait only so that a test can take one at a time for a wrong one, and show that the
+/// exploration of all states notices.
+pub(super) trait Rules {
+    /// A next CA is made in good time, or when somebody asks for it.
+    fn may_prepare(
+        state: &State,
+        requests: &Requests,
+        _parameters: &Parameters,
+        now: Timestamp,
+    ) -> bool {
+        let active = state.active.ca();
+        now >= rotates_at(active) || requests.rotate || requests.revokes(active)
+    }
+
+    /// A CA that was made a moment ago is published beside the one that signs.
+    fn prepare(state: State, next: Authority, now: Timestamp) -> State {
+        state.prepared(next, now)
+    }
+
+    /// The CAs that every managed entry has to trust.
+    fn trusted(state: &State) -> Bundle {
+        state.bundle()
+    }
+
+    /// Tells whether the webhook configurations are what they were, by identity and generation.
+    ///
+    /// Comparing bundles is not enough: one that was reverted and repaired between two looks is the
+    /// same again, and an API server may yet be about to see the revert.
+    fn is_unchanged(before: &[(String, i64)], after: &[(String, i64)]) -> bool {
+        before == after
+    }
+
+    /// The next CA signs once every managed entry has trusted it for the propagation delay: there
+    /// is no acknowledgement by an API server, only the time that its watches may take.
+    fn may_activate(memory: &Memory, parameters: &Parameters, now: Timestamp) -> bool {
+        memory.published_for(now).is_some_and(|delay| delay >= parameters.propagation_delay)
+    }
+
+    /// The old CA is dropped when no leaf of it can be alive, and sooner only when somebody says
+    /// that it must not be trusted: then after the time in which every replica looks.
+    fn may_retire(
+        state: &State,
+        retiring: &Authority,
+        requests: &Requests,
+        parameters: &Parameters,
+        now: Timestamp,
+    ) -> bool {
+        let age = now.duration_since(state.phase_since);
+        let revoked = requests.revokes(retiring.ca()) && age >= parameters.propagation_delay;
+        age >= parameters.retire_delay || revoked || retiring.ca().not_after() < now
+    }
+
+    /// Chooses the CA whose leaf is served: the active one, except where only the other one is sure
+    /// to be trusted.
+    ///
+    /// That is so where the entries trust the other one alone, and after an activation until the
+    /// active one has been in all of them for the propagation delay: somebody may have reverted
+    /// them at the moment of the activation, and an API server may yet know the revert alone. It
+    /// never prefers the newest, which may not yet have reached every API server. Where not
+    /// everything could be read, the leaf that is served stays.
+    fn choose<'a>(
+        state: &'a State,
+        memory: &Memory,
+        seen: &Observation,
+        parameters: &Parameters,
+        now: Timestamp,
+    ) -> &'a Authority {
+        let serves = |authority: &Authority| {
+            memory.leaf.as_ref().is_some_and(|leaf| leaf.issuer().is_same_signer(authority.ca()))
+        };
+        let active_is_sure = || match state.phase {
+            Phase::Activated { .. } => Self::may_activate(memory, parameters, now),
+            _ => seen.trusts(state.active.ca(), now),
+        };
+        let other = state.phase.other().filter(|other| {
+            Self::limit(state, other, parameters).is_none_or(|limit| now < limit)
+                && if seen.is_complete {
+                    !active_is_sure() && seen.trusts(other.ca(), now)
+                } else {
+                    serves(other)
+                }
+        });
+        other.unwrap_or(&state.active)
+    }
+
+    /// The instant that a leaf of `authority` may not outlive: a CA that does not sign is dropped
+    /// a moment later.
+    fn limit(state: &State, authority: &Authority, parameters: &Parameters) -> Option<Timestamp> {
+        let delay = parameters.retire_delay - parameters.freshness();
+        (*authority != state.active)
+            .then(|| state.phase_since.saturating_add(delay).unwrap_or(Timestamp::MAX))
+    }
+
+    /// Tells whether a CA that the Secret does not know stays in a bundle. Only a live read of the
+    /// Secret makes a removal possible, unless the CA has expired.
+    fn keeps(
+        memory: &Memory,
+        foreign: &TrustedCa,
+        is_reliable: bool,
+        parameters: &Parameters,
+        now: Timestamp,
+    ) -> bool {
+        let is_unwanted = || match parameters.foreign_ca {
+            _ if memory.is_retired(foreign) => true,
+            ForeignCa::Keep => false,
+            ForeignCa::Grace => memory.is_stale(foreign, parameters.retire_delay, now),
+            ForeignCa::Drop => true,
+        };
+        foreign.not_after() >= now && !(is_reliable && is_unwanted())
+    }
+
+    /// Tells whether a decision on what was read at `read` may still be carried out: a process may
+    /// have been stopped in between, and neither mints nor writes by what it knew before.
+    fn is_fresh(read: Timestamp, parameters: &Parameters, now: Timestamp) -> bool {
+        let age = now.duration_since(read);
+        !age.is_negative() && age <= parameters.freshness()
+    }
+}
+
+/// The rules as they are kept.
+pub(super) struct Kept;
+
+impl Rules for Kept {}
+
+/// The state with a next CA that is published and signs nothing yet.
+pub fn prepare(state: State, next: Authority, now: Timestamp) -> State {
+    Kept::prepare(state, next, now)
+}
+
+/// Tells whether a decision on what was read at `read` may still be carried out at `now`.
+pub fn is_fresh(read: Timestamp, parameters: &Parameters, now: Timestamp) -> bool {
+    Kept::is_fresh(read, parameters, now)
+}
+
+/// When the next CA is due: at two thirds of the life of this one.
+pub fn rotates_at(ca: &TrustedCa) -> Timestamp {
+    let lifetime = Lifetime { not_before: ca.not_before(), not_after: ca.not_after() };
+    let span = ca.not_after().duration_since(lifetime.issued());
+    lifetime.issued().saturating_add(span / 3 * 2).unwrap_or(Timestamp::MAX)
+}
+
+/// The validity of a leaf that is minted at `now` and may not outlive `until`.
+pub fn leaf_lifetime(
+    until: Option<Timestamp>,
+    parameters: &Parameters,
+    now: Timestamp,
+) -> Lifetime {
+    let mut lifetime = Lifetime::starting(now, parameters.leaf_lifetime);
+    if let Some(until) = until {
+        lifetime.not_after = lifetime.not_after.min(until);
+    }
+    lifetime
+}
+
+/// Tells whether leaves of a CA would be cut short by its end.
+pub(super) fn is_near_its_end(ca: &TrustedCa, parameters: &Parameters, now: Timestamp) -> bool {
+    let margin: SignedDuration = parameters.leaf_lifetime.min(parameters.authority_lifetime / 3);
+    ca.not_after().duration_since(now) < margin
+}

@@ -1,0 +1,391 @@
+//! Decisions one by one, and replicas that come to rest whatever was done to the cluster.
+
+use jiff::SignedDuration;
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use proptest::prelude::*;
+
+use super::*;
+use crate::authority::{Entropy, Lifetime};
+use crate::secret::Phase;
+
+fn at(hour: i64) -> Timestamp {
+    Timestamp::UNIX_EPOCH + SignedDuration::from_hours(24 * 365 * 50 + hour)
+}
+
+fn authority(generation: u64, hour: i64) -> Authority {
+    let lifetime = Lifetime::starting(at(hour), Parameters::default().authority_lifetime);
+    Authority::create("test", generation, lifetime, Entropy::draw().unwrap()).unwrap()
+}
+
+fn names() -> ServerNames {
+    ServerNames::parse(["test.test.svc"]).unwrap()
+}
+
+fn secret(state: &State) -> Secret {
+    state.write(Secret::default())
+}
+
+fn configuration(bundle: &Bundle) -> Configuration {
+    Configuration {
+        name: "hook".to_owned(),
+        uid: "1".to_owned(),
+        generation: 1,
+        entries: ["one", "two"]
+            .map(|name| Entry { name: name.to_owned(), bundle: bundle.clone() })
+            .into(),
+    }
+}
+
+fn look(
+    memory: &mut Memory,
+    secret: impl Into<Option<Secret>>,
+    bundle: &Bundle,
+    hour: i64,
+) -> Vec<Action> {
+    let observation = Observation {
+        secret: secret.into(),
+        configurations: vec![configuration(bundle)],
+        is_complete: true,
+    };
+    let parameters = Parameters::default();
+    decide(memory, &observation, &names(), &parameters, at(hour)).actions
+}
+
+fn seen(configurations: Vec<Configuration>) -> Observation {
+    Observation { secret: None, configurations, is_complete: true }
+}
+
+fn remembering(state: &State) -> Memory {
+    Memory { state: Some(state.clone()), ..Memory::default() }
+}
+
+fn serving(mut memory: Memory, authority: &Authority, hour: i64) -> Memory {
+    let lifetime = Lifetime::starting(at(hour), Parameters::default().leaf_lifetime);
+    let leaf = authority.issue(&names(), lifetime, Entropy::draw().unwrap());
+    memory.leaf = Some(leaf.unwrap());
+    memory
+}
+
+fn patched(bundle: &Bundle) -> Action {
+    Action::PatchBundle {
+        name: "hook".to_owned(),
+        uid: "1".to_owned(),
+        entries: ["one", "two"].map(|name| (name.to_owned(), bundle.clone())).into(),
+    }
+}
+
+fn serve(authority: &Authority) -> Action {
+    Action::Serve { authority: authority.clone(), until: None }
+}
+
+#[test]
+fn the_first_replica_creates_the_secret_and_nothing_before_it() {
+    let mut memory = Memory::default();
+    assert_eq!(
+        look(&mut memory, None, &Bundle::default(), 0),
+        [Action::CreateSecret(Content::New { generation: 1 })]
+    );
+}
+
+#[test]
+fn a_secret_that_is_there_is_adopted_published_and_served() {
+    let state = State::new(authority(1, 0), 1, at(0));
+    let mut memory = Memory::default();
+    assert_eq!(
+        look(&mut memory, secret(&state), &Bundle::default(), 0),
+        [patched(&state.bundle()), serve(&state.active)]
+    );
+    let mut memory = serving(memory, &state.active, 0);
+    assert_eq!(look(&mut memory, secret(&state), &state.bundle(), 1), []);
+}
+
+#[test]
+fn a_deleted_secret_comes_back_with_the_same_ca_and_the_leaf_stays() {
+    let state = State::new(authority(1, 0), 4, at(0));
+    let mut memory = serving(remembering(&state), &state.active, 0);
+    assert_eq!(
+        look(&mut memory, None, &state.bundle(), 1),
+        [Action::CreateSecret(Content::State(state.clone().after(4)))]
+    );
+}
+
+#[test]
+fn an_emptied_secret_is_written_back() {
+    let state = State::new(authority(1, 0), 4, at(0));
+    let mut memory = serving(remembering(&state), &state.active, 0);
+    assert_eq!(
+        look(&mut memory, Some(Secret::default()), &state.bundle(), 1),
+        [Action::ReplaceSecret(Content::State(state.after(4)))]
+    );
+}
+
+#[test]
+fn without_memory_the_signing_ca_is_salvaged_and_only_else_replaced() {
+    let state = State::new(authority(1, 0), 4, at(0));
+    let mut damaged = secret(&state);
+    damaged.data.as_mut().unwrap().remove("ca.crt");
+    let salvaged = State::new(state.active.clone(), 5, at(1));
+    assert_eq!(
+        look(&mut Memory::default(), Some(damaged.clone()), &state.bundle(), 1),
+        [Action::ReplaceSecret(Content::State(salvaged))]
+    );
+    let key = ByteString(b"no key".to_vec());
+    damaged.data.as_mut().unwrap().insert("active.key".to_owned(), key);
+    assert_eq!(
+        look(&mut Memory::default(), Some(damaged), &state.bundle(), 1),
+        [Action::ReplaceSecret(Content::New { generation: 5 })]
+    );
+}
+
+#[test]
+fn a_secret_that_was_set_back_or_exchanged_is_restored_and_a_newer_one_adopted() {
+    let held = State::new(authority(1, 0), 4, at(0));
+    for (generation, restored) in [(3, true), (4, true), (5, false)] {
+        let found = State::new(authority(2, 0), generation, at(0));
+        let mut memory = serving(remembering(&held), &held.active, 0);
+        let actions = look(&mut memory, secret(&found), &held.bundle(), 1);
+        if restored {
+            let content = Content::State(held.clone().after(generation));
+            assert_eq!(actions, [Action::ReplaceSecret(content)]);
+        } else {
+            let both = found.bundle().with([held.active.ca().clone()]);
+            assert_eq!(actions, [patched(&both), serve(&found.active)]);
+        }
+    }
+}
+
+#[test]
+fn an_expired_ca_is_renewed_under_its_key_and_one_with_time_left_is_not() {
+    let state = State::new(authority(1, 0), 4, at(0));
+    let year = 365 * 24;
+    for (hour, renewed) in [(0, false), (year - 169, false), (year - 167, true), (2 * year, true)] {
+        let actions = look(&mut Memory::default(), secret(&state), &state.bundle(), hour);
+        let renewal = Action::ReplaceSecret(Content::Renewed(state.clone().after(4)));
+        assert_eq!(actions.contains(&renewal), renewed, "hour {hour}");
+    }
+}
+
+#[test]
+fn a_leaf_is_renewed_near_half_of_its_life_and_when_the_names_change() {
+    let state = State::new(authority(1, 0), 1, at(0));
+    let mut memory = serving(remembering(&state), &state.active, 0);
+    for (hour, renewed) in [(74, false), (94, true)] {
+        let actions = look(&mut memory, secret(&state), &state.bundle(), hour);
+        assert_eq!(actions.contains(&serve(&state.active)), renewed, "hour {hour}");
+    }
+    let observation = Observation {
+        secret: Some(secret(&state)),
+        configurations: vec![configuration(&state.bundle())],
+        is_complete: true,
+    };
+    let renamed = ServerNames::parse(["other.test.svc"]).unwrap();
+    let decision = decide(&mut memory, &observation, &renamed, &Parameters::default(), at(1));
+    assert_eq!(decision.actions, [serve(&state.active)]);
+}
+
+#[test]
+fn a_foreign_ca_is_kept_for_the_delay_and_an_expired_one_is_dropped() {
+    let state = State::new(authority(1, 0), 1, at(0));
+    let foreign = authority(9, 0);
+    let whole = state.bundle().with([foreign.ca().clone()]);
+    let mut memory = serving(remembering(&state), &state.active, 80);
+    assert_eq!(look(&mut memory, secret(&state), &whole, 80), []);
+    assert_eq!(look(&mut memory, secret(&state), &whole, 80 + 168), [serve(&state.active)]);
+    let mut memory = serving(memory, &state.active, 80 + 169);
+    assert_eq!(look(&mut memory, secret(&state), &whole, 80 + 169), [patched(&state.bundle())]);
+    // A Secret that cannot be relied upon removes nothing.
+    assert_eq!(
+        look(&mut memory, None, &whole, 80 + 170),
+        [Action::CreateSecret(Content::State(state.clone().after(1)))]
+    );
+    let expired = authority(8, -24 * 366);
+    let whole = state.bundle().with([expired.ca().clone()]);
+    assert!(
+        look(&mut memory, secret(&state), &whole, 80 + 171).contains(&patched(&state.bundle()))
+    );
+}
+
+#[test]
+fn the_active_ca_is_preferred_once_it_is_sure_to_be_trusted() {
+    let (active, other) = (authority(2, 0), authority(1, 0));
+    let parameters = Parameters::default();
+    let state = State {
+        phase: Phase::Activated { retiring: other.clone() },
+        ..State::new(active.clone(), 3, at(0))
+    };
+    let only = |authority: &Authority| Bundle::new(authority.ca().clone(), None);
+    for (bundle, hour, chosen) in [
+        (state.bundle(), 1, &other),
+        (state.bundle(), 169, &active),
+        (only(&active), 1, &active),
+        (only(&other), 1, &other),
+        (only(&other), 169, &active),
+        (Bundle::default(), 1, &active),
+    ] {
+        let seen = seen(vec![configuration(&bundle)]);
+        let memory = Memory::default();
+        assert_eq!(Kept::choose(&state, &memory, &seen, &parameters, at(hour)), chosen);
+    }
+    let until = Some(at(169) - parameters.freshness());
+    let fallback = Action::Serve { authority: other, until };
+    let mut memory = Memory::default();
+    let actions = look(&mut memory, secret(&state), &only(state.phase.other().unwrap()), 1);
+    assert_eq!(actions.last(), Some(&fallback));
+    // Repaired, and then unchanged for the propagation delay.
+    assert_eq!(look(&mut memory, secret(&state), &state.bundle(), 2), [fallback]);
+    assert_eq!(look(&mut memory, secret(&state), &state.bundle(), 3), [serve(&active)]);
+}
+
+/// A cluster with one Secret and one configuration, and replicas that look at it in turn.
+struct World {
+    secret: Option<Secret>,
+    version: u64,
+    bundle: Bundle,
+    replicas: Vec<Memory>,
+}
+
+impl World {
+    fn store(&mut self, secret: Option<Secret>) {
+        self.version += 1;
+        self.secret = secret.map(|mut secret| {
+            secret.metadata.resource_version = Some(self.version.to_string());
+            secret
+        });
+    }
+
+    /// One look of a replica; another one may act between its reading and its writing.
+    fn step(&mut self, replica: usize, between: Option<usize>) -> usize {
+        let observation = Observation {
+            secret: self.secret.clone(),
+            configurations: vec![configuration(&self.bundle)],
+            is_complete: true,
+        };
+        let memory = &mut self.replicas[replica];
+        let decision = decide(memory, &observation, &names(), &Parameters::default(), at(0));
+        if let Some(other) = between {
+            self.step(other, None);
+        }
+        let version = |secret: &Option<Secret>| {
+            secret.as_ref().and_then(|secret| secret.metadata.resource_version.clone())
+        };
+        let current = version(&self.secret) == version(&observation.secret);
+        let actions = decision.actions.len();
+        for action in decision.actions {
+            match action {
+                Action::CreateSecret(content) | Action::ReplaceSecret(content) if current => {
+                    let state = match content {
+                        Content::State(state) | Content::Renewed(state) => state,
+                        Content::Prepared(state) => {
+                            let next = authority(state.generation, 0);
+                            state.prepared(next, at(0))
+                        }
+                        Content::New { generation } => {
+                            State::new(authority(generation, 0), generation, at(0))
+                        }
+                    };
+                    self.store(Some(state.write(observation.secret.clone().unwrap_or_default())));
+                    self.replicas[replica].state = Some(state);
+                }
+                Action::CreateSecret(_) | Action::ReplaceSecret(_) => {}
+                Action::PatchBundle { entries, .. } => self.bundle = entries[0].1.clone(),
+                Action::Serve { authority, .. } => {
+                    let memory = std::mem::take(&mut self.replicas[replica]);
+                    self.replicas[replica] = serving(memory, &authority, 0);
+                }
+            }
+        }
+        actions
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Event {
+    Look(usize, Option<usize>),
+    Restart(usize),
+    Delete,
+    Empty,
+    Unannotate,
+    Wipe,
+    Overwrite,
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        8 => (0_usize..3, prop::option::of(0_usize..3))
+            .prop_map(|(one, other)| Event::Look(one, other.filter(|other| *other != one))),
+        1 => (1_usize..3).prop_map(Event::Restart),
+        1 => Just(Event::Delete),
+        1 => Just(Event::Empty),
+        1 => Just(Event::Unannotate),
+        1 => Just(Event::Wipe),
+        1 => Just(Event::Overwrite),
+    ]
+}
+
+/// Three replicas that all know the CA, then `events`, then looks until nobody has work.
+fn play(events: Vec<Event>) -> (World, Authority) {
+    let mut world = World {
+        secret: None,
+        version: 0,
+        bundle: Bundle::default(),
+        replicas: vec![Memory::default(); 3],
+    };
+    for replica in [0, 0, 1, 2] {
+        world.step(replica, None);
+    }
+    let original = world.replicas[0].state.clone().unwrap().active;
+    for event in events {
+        match event {
+            Event::Look(one, other) => {
+                world.step(one, other);
+            }
+            Event::Restart(replica) => world.replicas[replica] = Memory::default(),
+            Event::Delete => world.store(None),
+            Event::Empty => world.store(Some(Secret::default())),
+            Event::Unannotate => {
+                let mut secret = world.secret.clone().unwrap_or_default();
+                secret.metadata.annotations = None;
+                world.store(Some(secret));
+            }
+            Event::Wipe => world.bundle = Bundle::default(),
+            Event::Overwrite => {
+                world.bundle = Bundle::new(authority(99, 0).ca().clone(), None);
+            }
+        }
+    }
+    let mut rounds = 0;
+    while (0..3).map(|replica| world.step(replica, None)).sum::<usize>() > 0 {
+        rounds += 1;
+        assert!(rounds < 10, "the replicas do not come to rest");
+    }
+    (world, original)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn replicas_come_to_one_trusted_ca_and_then_rest(
+        events in prop::collection::vec(event(), 0..40),
+    ) {
+        let (world, _) = play(events);
+        let state = State::parse(world.secret.as_ref().unwrap()).unwrap();
+        for replica in &world.replicas {
+            prop_assert_eq!(replica.state.as_ref(), Some(&state));
+            let leaf = replica.leaf.as_ref().unwrap();
+            prop_assert_eq!(leaf.issuer(), state.active.ca());
+            prop_assert!(world.bundle.trusts(leaf.issuer(), at(0)));
+        }
+    }
+
+    #[test]
+    fn the_ca_outlives_the_secret_while_replicas_remember_it(
+        mut events in prop::collection::vec(event(), 0..40),
+    ) {
+        events.retain(|event| !matches!(event, Event::Restart(_)));
+        let (world, original) = play(events);
+        let state = State::parse(world.secret.as_ref().unwrap()).unwrap();
+        prop_assert_eq!(&state.active, &original);
+    }
+}
