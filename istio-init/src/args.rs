@@ -119,7 +119,8 @@ pub fn command() -> Command {
         .about("Programs Istio's traffic capture in the network namespace it runs in")
         .after_help(
             "A first argument `istio-iptables` is accepted and ignored.\n\
-             Exit codes: 0 done, 1 refused or failed, 2 wrong usage.",
+             Subcommands, each with its own --help: plan, explain, verify, probe, cleanup.\n\
+             Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 126 --run-validation failed.",
         )
         .args_override_self(true);
     FLAGS.iter().fold(command, |command, spec| command.arg(argument(spec)))

@@ -124,11 +124,13 @@ impl Backend {
         }
     }
 
-    /// The plan as text that the backend's own program could load.
+    /// The plan as a script for nft, as text for `iptables-restore` where somebody asked for that.
+    ///
+    /// Without a backend named, what a dry run prints does not depend on the image it runs in.
     pub fn script(self, plan: &Plan) -> String {
         match self {
-            Self::Nftables => render::nft::script(plan),
-            Self::Iptables(_) => render::iptables::script(plan),
+            Self::Iptables(tools) if !tools.is_replaceable => render::iptables::script(plan),
+            _ => render::nft::script(plan),
         }
     }
 }

@@ -187,7 +187,7 @@ pub const FLAGS: &[Spec] = &[
     row(Flag::OutboundPorts, ("istio-outbound-ports", Some('q')), &["ISTIO_OUTBOUND_PORTS"], "", TEXT, "Destination ports to capture whatever the address: comma list"),
     row(Flag::LocalOutboundPortsExclude, ("istio-local-outbound-ports-exclude", Some('o')), &["ISTIO_LOCAL_OUTBOUND_PORTS_EXCLUDE"], "", TEXT, "Destination ports to leave alone, TCP and UDP: comma list"),
     row(Flag::DualStack, ("dual-stack", None), &["DUAL_STACK", "ISTIO_DUAL_STACK"], "false", SWITCH, "Capture IPv6 when any address of the pod is IPv6, not only when the first one is"),
-    row(Flag::DryRun, ("dry-run", Some('n')), &["DRY_RUN"], "false", SWITCH, "Print the rules as an nft script on stdout and change nothing"),
+    row(Flag::DryRun, ("dry-run", Some('n')), &["DRY_RUN"], "false", SWITCH, "Print the rules as an nft script on stdout, for iptables-restore where iptables is asked for, and change nothing"),
     row(Flag::CleanupOnly, ("cleanup-only", None), &["CLEANUP_ONLY"], "false", SWITCH, "Remove what an earlier run installed; needs no other flag"),
     row(Flag::Reconcile, ("reconcile", None), &["RECONCILE"], "false", IMPLIED, "Accepted: every run replaces rules that differ from the planned ones"),
     row(Flag::ForceApply, ("force-apply", None), &["FORCE_APPLY"], "false", IMPLIED, "Accepted: every run replaces rules that differ from the planned ones"),

@@ -74,9 +74,11 @@ fn the_short_flag_of_the_output_is_that_of_ports_too() {
 }
 
 #[test]
-fn every_subcommand_has_a_sound_grammar() {
+fn every_subcommand_is_told_of_and_has_a_sound_grammar() {
+    let help = istio_init::args::command().render_help().to_string();
     for name in NAMES {
         grammar(name).debug_assert();
+        assert!(help.contains(name), "{help}");
     }
     let words = ["istio-init", "explain"].map(OsString::from);
     let refusal = Request::parse(words, &Environment::new()).expect_err("no destination");

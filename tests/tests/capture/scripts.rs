@@ -8,7 +8,7 @@ use std::process::Command;
 use e2e::netns::Namespace;
 
 use crate::pod::{Pod, istio_init};
-use crate::settings::Settings;
+use crate::settings::{SEARCH_PATH, Settings};
 
 #[test]
 fn every_golden_script_loads() {
@@ -55,6 +55,20 @@ fn a_script_installs_what_the_program_installs() {
         by_script.namespace.output(nft.args(["-f", "-"]), &script).expect(&script);
         assert_eq!(ruleset(&by_script), ruleset(&by_program), "{settings:?}");
     }
+}
+
+#[test]
+fn without_a_backend_named_the_script_is_for_nft_whatever_the_image_has() {
+    let pod = Pod::create();
+    let script = |path: &str| {
+        let mut dry_run = istio_init();
+        dry_run.args(["-i", "*", "-b", "*", "--dry-run"]).env("PATH", path);
+        pod.namespace.output(&mut dry_run, "").expect("a script")
+    };
+    let with_iptables = script(SEARCH_PATH);
+    assert_eq!(with_iptables, script("/nonexistent"));
+    let mut nft = Command::new("nft");
+    pod.namespace.output(nft.args(["-c", "-f", "-"]), &with_iptables).expect(&with_iptables);
 }
 
 #[test]
