@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup build fmt clippy manifests generated test test-unit test-capture test-cluster clean
+.PHONY: help setup build images fmt clippy manifests generated test test-unit test-capture test-cluster clean
 
 HOST := $(shell rustc -vV | sed -n 's/^host: //p')
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
@@ -26,6 +26,10 @@ build: ## Leave the four release programs in dist/, static
 	@install $(addprefix $(TARGET_DIR)/$(HOST)/release/,sidecar-injector istioctl webhook-certs) dist/
 	@install $(TARGET_DIR)/$(HOST)/init/istio-init dist/
 	@ls -l dist/
+
+images: build ## Leave the images of our programs in dist/, as archives to load
+	cargo run --locked --quiet --package e2e --bin images
+	@ls -l dist/*.image.tar
 
 fmt: ## Check the formatting
 	cargo fmt --all --check

@@ -74,8 +74,8 @@ impl Image {
         self
     }
 
-    /// Writes the archive that `ctr images import` takes.
-    pub(crate) fn write_archive(&self, path: &Path) -> Result<()> {
+    /// Writes the archive that `ctr images import` and `docker load` take.
+    pub fn write_archive(&self, path: &Path) -> Result<()> {
         let layer = path.with_extension("layer");
         self.write_layer(&layer).with_context(|| format!("writing {}", layer.display()))?;
         let config = self.config(&digest(&layer)?).to_string();

@@ -11,12 +11,17 @@ use crate::programs::Programs;
 ///
 /// `agent` is the program beside Envoy, which cargo names to test binaries only.
 pub fn all(programs: &Programs, agent: &Path) -> Result<Vec<Image>> {
+    let mut images = ours(programs)?;
+    images.extend([proxy(programs, agent)?, busybox(programs)?]);
+    Ok(images)
+}
+
+/// The images that `manifests/install.yaml` and injected pods name.
+pub fn ours(programs: &Programs) -> Result<Vec<Image>> {
     Ok(vec![
         own(programs, "sidecar-injector")?.user(65532),
         own(programs, "webhook-certs")?.user(65532),
         own(programs, "istio-init")?,
-        proxy(programs, agent)?,
-        busybox(programs)?,
     ])
 }
 
