@@ -60,7 +60,8 @@ fn a_template_that_fails_for_a_pod_says_where() {
     assert_eq!(error.word(), "unknown_template");
     assert_eq!(
         error.to_string(),
-        "requested template \"none\" not found; have gateway, grpc-agent, grpc-simple, mine, sidecar"
+        "requested template \"none\" not found; have gateway, grpc-agent, grpc-simple, mine, sidecar \
+         (asked for by annotation inject.istio.io/templates)"
     );
 }
 

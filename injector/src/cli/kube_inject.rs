@@ -51,8 +51,7 @@ pub(super) struct KubeInject {
     #[arg(
         long = "enable-native-sidecars",
         env = "ENABLE_NATIVE_SIDECARS",
-        value_enum,
-        ignore_case = true,
+        value_name = "auto|true|false",
         default_value = "auto"
     )]
     native_sidecars: NativeSidecars,

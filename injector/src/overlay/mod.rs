@@ -47,7 +47,16 @@ pub fn make(name: &str, context: &Context<'_>) -> Result<Value, OverlayError> {
             let mut have: Vec<_> = own.keys().map(String::as_str).collect();
             have.extend(BUILT_IN.iter().filter(|name| !own.contains_key(**name)));
             have.sort_unstable();
-            Err(OverlayError::NotFound { name: name.to_owned(), have: have.join(", ") })
+            let named = context.annotations.get(key::TEMPLATES).is_some();
+            Err(OverlayError::NotFound {
+                name: name.to_owned(),
+                have: have.join(", "),
+                asker: if named {
+                    "annotation inject.istio.io/templates"
+                } else {
+                    "the configuration"
+                },
+            })
         }
     }
 }
@@ -56,12 +65,14 @@ pub fn make(name: &str, context: &Context<'_>) -> Result<Value, OverlayError> {
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum OverlayError {
     /// There is none of this name.
-    #[error("requested template {name:?} not found; have {have}")]
+    #[error("requested template {name:?} not found; have {have} (asked for by {asker})")]
     NotFound {
         /// The name that was asked for.
         name: String,
         /// The names there are.
         have: String,
+        /// Who asked for it.
+        asker: &'static str,
     },
     /// The configuration's template of this name fails for this pod.
     #[error(transparent)]

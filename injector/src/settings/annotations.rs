@@ -50,6 +50,19 @@ impl<'a> Annotations<'a> {
     }
 }
 
+/// Checks the Helm values that stand in for annotations; the error names the first wrong one.
+pub fn check_values(values: &Value) -> Result<(), String> {
+    for Honoured { kind, default, .. } in HONOURED {
+        let text = match default.split('.').try_fold(values, |value, key| value.get(key)) {
+            Some(Value::String(text)) if !text.is_empty() => text.clone(),
+            Some(number @ Value::Number(_)) => number.to_string(),
+            _ => continue,
+        };
+        kind.check(&text).map_err(|problem| format!("{default}: {text:?} {problem}"))?;
+    }
+    Ok(())
+}
+
 /// A wrong annotation value.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("annotation {key}: {value:?} {problem}")]
@@ -198,6 +211,15 @@ mod tests {
             "annotation sidecar.istio.io/proxyCPU: \"100 m\" is not a quantity such as 100m, 2 or 128Mi; \
              without it global.proxy.resources applies"
         );
+    }
+
+    #[test]
+    fn values_are_held_to_what_their_annotations_are() {
+        let error = check_values(&json!({"global": {"proxy": {"statusPort": "abc"}}})).unwrap_err();
+        assert_eq!(error, "global.proxy.statusPort: \"abc\" is not a port from 0 to 65535");
+        let good = json!({"global": {"proxy": {"includeIPRanges": "*", "statusPort": 15020}}});
+        assert_eq!(check_values(&good), Ok(()));
+        assert!(check_values(&json!({"global": {"proxy": {"includeIPRanges": "bad"}}})).is_err());
     }
 
     #[test]

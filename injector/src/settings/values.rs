@@ -3,6 +3,7 @@
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
+use super::annotations;
 use crate::yaml;
 
 /// The Helm values that shape pods. Names are those of Istio's chart.
@@ -40,6 +41,7 @@ impl Values {
             other => return Err(format!("a mapping is expected, not {other}")),
         };
         let given = if document.is_null() { defaults.clone() } else { document.clone() };
+        annotations::check_values(&given)?;
         let values = Self::from_value(over(defaults, document, ""))?;
         Ok(Self { document: given, ..values })
     }

@@ -70,8 +70,7 @@ pub struct ConfigurationArgs {
     #[arg(
         long = "enable-native-sidecars",
         env = "ENABLE_NATIVE_SIDECARS",
-        value_enum,
-        ignore_case = true,
+        value_name = "auto|true|false",
         default_value = "auto"
     )]
     pub native_sidecars: NativeSidecars,
