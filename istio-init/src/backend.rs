@@ -55,8 +55,12 @@ impl Wish {
         let is_native = args.is_on(Flag::NativeNftables);
         let wish = match &*backend.text {
             // As in Istio, the one flag makes the other mean nothing.
-            "auto" | "nftables" if is_native => Ok(Self::Nftables),
+            "" | "auto" | "nftables" if is_native => Ok(Self::Nftables),
             "nftables" => Ok(Self::Nftables),
+            "" => Ok(match forced {
+                Ok(Some(variant)) => Self::Iptables(Some(variant)),
+                _ => Self::Nftables,
+            }),
             "auto" => Ok(match forced {
                 Ok(Some(variant)) => Self::Iptables(Some(variant)),
                 _ => Self::Auto,
