@@ -206,13 +206,17 @@ fn rules_that_no_program_can_remove_are_a_reason_to_refuse() {
 }
 
 #[test]
-fn by_default_iptables_is_used_where_there_is_one() {
-    let run = |pod: &Pod, path: Option<&str>| {
+fn auto_takes_iptables_where_there_is_one() {
+    let run_with = |pod: &Pod, path: Option<&str>, words: &[&str]| {
         let mut command = istio_init();
-        command.args(["-i", "*"]).envs(path.map(|path| ("PATH", path)));
+        command.args(["-i", "*"]).args(words).envs(path.map(|path| ("PATH", path)));
         pod.namespace.output(&mut command, "").unwrap();
     };
+    let run = |pod: &Pod, path| run_with(pod, path, &["--backend=auto"]);
     let (with, without, legacy) = (Pod::create(), Pod::create(), Pod::create());
+    // Unasked, no program is looked for.
+    run_with(&with, Some(SEARCH_PATH), &[]);
+    assert_eq!(nft(&with, "list tables"), "table inet istio-proxy-nat\n");
     run(&with, Some(SEARCH_PATH));
     assert_eq!(nft(&with, "list tables"), "table ip nat\n");
     assert_eq!(legacy_tables(&with.namespace), "", "looking makes no table");
