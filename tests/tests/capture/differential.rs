@@ -6,7 +6,9 @@ use std::net::SocketAddr;
 use e2e::netns::Owner;
 use e2e::sockets::Transport;
 
+use crate::dice::Dice;
 use crate::istio;
+use crate::places::{FROM_LOOPBACK, LOOPBACKS, OUTSIDE, OWN};
 use crate::pod::{Addresses, From, PORTS, Pod, Try, address};
 use crate::settings::Settings;
 
@@ -242,34 +244,6 @@ fn random_settings(dice: &mut Dice) -> Settings {
     settings
 }
 
-/// Numbers that look random and are the same on every run (Marsaglia's xorshift).
-struct Dice(u64);
-
-impl Dice {
-    fn one_in(&mut self, sides: u64) -> bool {
-        self.roll(sides) == 0
-    }
-
-    /// One to three of these, separated by commas.
-    fn some_of(&mut self, choices: &[&str]) -> String {
-        let count = 1 + self.roll(3);
-        let picked: Vec<&str> = (0..count).map(|_| self.pick(choices)).collect();
-        picked.join(",")
-    }
-
-    fn pick<'a>(&mut self, choices: &[&'a str]) -> &'a str {
-        let index = usize::try_from(self.roll(choices.len() as u64)).expect("a small number");
-        choices[index]
-    }
-
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % sides
-    }
-}
-
 const GROUPS: &str = "ISTIO_OUTBOUND_OWNER_GROUPS";
 const GROUPS_EXCLUDE: &str = "ISTIO_OUTBOUND_OWNER_GROUPS_EXCLUDE";
 const LOOPBACK: &str = "ISTIO_OUTBOUND_IPV4_LOOPBACK_CIDR";
@@ -285,24 +259,4 @@ const OWNERS: &[Owner] = &[
     Owner { uid: 1400, gid: 2000 },
     Owner { uid: 0, gid: 1337 },
 ];
-const OUTSIDE: &[&str] = &[
-    "10.1.2.3",
-    "10.200.0.9",
-    "203.0.113.7",
-    "192.168.77.1",
-    "192.168.99.1",
-    "fd88::1",
-    "2001:db8::7",
-    "fd99::1",
-];
-const OWN: &[&str] = &["192.168.77.2", "192.168.99.2", "fd77::2"];
-const LOOPBACKS: &[&str] = &["127.0.0.1", "127.9.0.9", "::1"];
-/// The proxy's calls to the application, from its own source address.
-const FROM_LOOPBACK: &[(&str, &str)] = &[
-    ("127.0.0.6", "127.0.0.1"),
-    ("127.0.0.6", "192.168.77.2"),
-    ("::6", "::1"),
-    ("::6", "fd77::2"),
-];
-
 const RANDOM_SETS: usize = 30;

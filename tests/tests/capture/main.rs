@@ -6,7 +6,9 @@
     reason = "a test that panics has failed, as it should"
 )]
 
+mod dice;
 mod istio;
+mod places;
 mod pod;
 mod settings;
 

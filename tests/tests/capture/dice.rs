@@ -1,0 +1,29 @@
+//! Chance that is the same on every run.
+
+/// Numbers that look random and are the same on every run (Marsaglia's xorshift).
+pub(crate) struct Dice(pub(crate) u64);
+
+impl Dice {
+    pub(crate) fn one_in(&mut self, sides: u64) -> bool {
+        self.roll(sides) == 0
+    }
+
+    /// One to three of these, separated by commas.
+    pub(crate) fn some_of(&mut self, choices: &[&str]) -> String {
+        let count = 1 + self.roll(3);
+        let picked: Vec<&str> = (0..count).map(|_| self.pick(choices)).collect();
+        picked.join(",")
+    }
+
+    pub(crate) fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
+        let index = usize::try_from(self.roll(choices.len() as u64)).expect("a small number");
+        choices[index]
+    }
+
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % sides
+    }
+}
