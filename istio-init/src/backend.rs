@@ -8,7 +8,7 @@ use crate::args::Args;
 use crate::complaint::{Complaint, Fault};
 use crate::flag::Flag;
 use crate::kernel::iptables::{IptablesError, Tools, Variant};
-use crate::kernel::{self, KernelError, iptables};
+use crate::kernel::{self, KernelError, Removals, iptables};
 use crate::plan::Plan;
 use crate::render;
 
@@ -41,6 +41,14 @@ pub enum BackendError {
     /// iptables refuses, or cannot.
     #[error(transparent)]
     Iptables(#[from] IptablesError),
+    /// Nobody asked for either, and neither works.
+    #[error("{nftables}\nbesides, {iptables}")]
+    Neither {
+        /// What nftables says.
+        nftables: Box<BackendError>,
+        /// What iptables says.
+        iptables: IptablesError,
+    },
 }
 
 impl Wish {
@@ -55,13 +63,9 @@ impl Wish {
         let is_native = args.is_on(Flag::NativeNftables);
         let wish = match &*backend.text {
             // As in Istio, the one flag makes the other mean nothing.
-            "" | "auto" | "nftables" if is_native => Ok(Self::Nftables),
+            "" | "auto" if is_native => Ok(Self::Nftables),
             "nftables" => Ok(Self::Nftables),
-            "" => Ok(match forced {
-                Ok(Some(variant)) => Self::Iptables(Some(variant)),
-                _ => Self::Nftables,
-            }),
-            "auto" => Ok(match forced {
+            "" | "auto" => Ok(match forced {
                 Ok(Some(variant)) => Self::Iptables(Some(variant)),
                 _ => Self::Auto,
             }),
@@ -91,40 +95,11 @@ impl Wish {
     pub fn choose(self) -> Result<Backend, IptablesError> {
         match self {
             Self::Nftables => Ok(Backend::Nftables),
-            Self::Auto => Ok(match iptables::choose(None)? {
+            Self::Auto => Ok(match iptables::choose() {
                 Some(tools) => Backend::Iptables(tools.replaceable()),
                 None => Backend::Nftables,
             }),
-            Self::Iptables(forced) => {
-                iptables::choose(forced)?.map(Backend::Iptables).ok_or(IptablesError::NoTools)
-            }
-        }
-    }
-}
-
-impl Backend {
-    /// Replaces what an earlier run installed, by any backend, by the plan.
-    ///
-    /// What another backend installed goes after the plan is in force, so connections are captured
-    /// at any moment. Where nobody asked for iptables and it cannot be run, nftables takes its
-    /// place; that is the warning which is returned.
-    pub fn apply(self, plan: &Plan) -> Result<Option<String>, BackendError> {
-        match self {
-            Self::Nftables => {
-                iptables::check_removable()?;
-                kernel::apply(plan)?;
-                iptables::remove_all_but(None)?;
-                Ok(None)
-            }
-            Self::Iptables(tools) => match apply_by(tools, plan) {
-                Err(BackendError::Iptables(error))
-                    if tools.is_replaceable && error.is_no_program() =>
-                {
-                    Self::Nftables.apply(plan)?;
-                    Ok(Some(format!("nftables is used in place of iptables: {error}")))
-                }
-                ended => ended.map(|()| None),
-            },
+            Self::Iptables(forced) => iptables::find(forced).map(Backend::Iptables),
         }
     }
 
@@ -133,25 +108,86 @@ impl Backend {
     /// Without a backend named, what a dry run prints does not depend on the image it runs in.
     pub fn script(self, plan: &Plan) -> String {
         match self {
-            Self::Iptables(tools) if !tools.is_replaceable => render::iptables::script(plan),
-            _ => render::nft::script(plan),
+            Self::Iptables(_) => render::iptables::script(plan),
+            Self::Auto | Self::Nftables => render::nft::script(plan),
         }
     }
 }
 
-fn apply_by(tools: Tools, plan: &Plan) -> Result<(), BackendError> {
-    kernel::with_surroundings(plan, || {
-        iptables::apply(tools, plan)?;
-        iptables::remove_all_but(Some(tools))?;
-        Ok(kernel::remove_tables()?)
-    })
+impl Backend {
+    /// Replaces what an earlier run installed, by any backend, by the plan; returns warnings.
+    ///
+    /// What another backend installed goes after the plan is in force, so connections are captured
+    /// at any moment. Where nobody asked for iptables and it does not work, nftables takes its
+    /// place, with a warning.
+    pub fn apply(self, plan: &Plan) -> Result<Vec<String>, BackendError> {
+        match self {
+            Self::Nftables => {
+                kernel::apply(plan)?;
+                Ok(iptables::remove_legacy()?)
+            }
+            Self::Iptables(tools) => match apply_by(tools, plan) {
+                Err(BackendError::Iptables(error)) if tools.is_replaceable => {
+                    match Self::Nftables.apply(plan) {
+                        Ok(mut warnings) => {
+                            warnings.insert(0, replaced(&error));
+                            Ok(warnings)
+                        }
+                        Err(nftables) => Err(BackendError::Neither {
+                            nftables: Box::new(nftables),
+                            iptables: error,
+                        }),
+                    }
+                }
+                ended => ended,
+            },
+        }
+    }
 }
 
-/// Removes what earlier runs installed by any backend, whatever their settings were.
-pub fn clean_up() -> Result<(), BackendError> {
+/// The first line of the complaint: its hint is for those who want iptables.
+fn replaced(error: &IptablesError) -> String {
+    let error = error.to_string();
+    let reason = error.lines().next().unwrap_or_default();
+    format!("nftables is used in place of iptables: {reason}")
+}
+
+fn apply_by(tools: Tools, plan: &Plan) -> Result<Vec<String>, BackendError> {
+    let mut warnings = Vec::new();
+    kernel::with_surroundings(plan, || {
+        iptables::apply(tools, plan)?;
+        match tools.variant {
+            Variant::Nft => {
+                warnings = iptables::remove_legacy()?;
+                Ok(kernel::remove_own_tables()?)
+            }
+            Variant::Legacy => Ok::<(), BackendError>(kernel::remove_tables()?),
+        }
+    })?;
+    Ok(warnings)
+}
+
+/// Removes what earlier runs installed by any backend, whatever their settings were; returns
+/// warnings.
+pub fn clean_up() -> Result<Vec<String>, BackendError> {
     kernel::clean_up()?;
-    iptables::remove_all_but(None)?;
-    Ok(iptables::check_removable()?)
+    Ok(iptables::remove_legacy()?)
+}
+
+/// What [`clean_up`] would do now, as commands of nft and ip and texts for `iptables-restore`, and
+/// warnings. Changes nothing.
+///
+/// Where iptables-legacy has no rules, nft takes the whole: the rest is in comments.
+pub fn removal_script() -> Result<(String, Vec<String>), BackendError> {
+    let Removals { by_nft, by_ip } = kernel::removals()?;
+    let (by_iptables, warnings) = iptables::legacy_removal_script()?;
+    let lines = |lines: Vec<String>| lines.into_iter().map(|line| line + "\n").collect::<String>();
+    let besides = by_ip.into_iter().map(|command| format!("# besides: {command}")).collect();
+    let mut script = lines(by_nft) + &lines(besides) + &by_iptables;
+    if script.is_empty() {
+        script.push_str("# nothing of an earlier run is installed\n");
+    }
+    Ok((script, warnings))
 }
 
 impl fmt::Display for Backend {

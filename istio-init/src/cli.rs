@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use thiserror::Error;
 
 use crate::args::{Args, Environment};
-use crate::backend::{self, Backend, BackendError, Wish};
+use crate::backend::{self, BackendError, Wish};
 use crate::command::{Command, Request};
 use crate::complaint::Complaint;
 use crate::config::{Config, Invalid, Surroundings};
@@ -22,7 +22,6 @@ use crate::observed::NotAPlan;
 use crate::owner::Accounts;
 use crate::plan::{Plan, plan};
 use crate::probe::ProbeError;
-use crate::render::nft;
 
 /// Runs the program: 0 when it did what it was told, 1 when it refused or failed, 2 when the
 /// command line made no sense, 3 when `verify` finds a difference, 126 when a probe does. A
@@ -120,28 +119,32 @@ fn run(
         Command::Install | Command::Cleanup => {
             warn_of(&args.ignored);
             if dry_run {
-                return print(&nft::removal_script());
+                let (script, warnings) = backend::removal_script()?;
+                warn_of(&warnings);
+                return print(&script);
             }
-            return Ok(backend::clean_up()?);
+            warn_of(&backend::clean_up()?);
+            return Ok(());
         }
         _ => return inquiry::answer(&request),
     }
-    let (plan, backend) = planned(args)?;
+    let (plan, wish) = planned(args)?;
     if dry_run {
-        return print(&backend.script(&plan));
+        return print(&wish.script(&plan));
     }
     if !args.is_on(Flag::SkipRuleApply) {
-        warn_of(backend.apply(&plan)?.as_slice());
+        let backend = wish.choose().map_err(BackendError::from)?;
+        warn_of(&backend.apply(&plan)?);
     }
     if args.is_on(Flag::RunValidation) { probing::validate(args, &plan) } else { Ok(()) }
 }
 
-/// What the flags ask for, and what would install it.
-fn planned(args: &Args) -> Result<(Plan, Backend), Failure> {
+/// What the flags ask for, and what is to install it.
+fn planned(args: &Args) -> Result<(Plan, Wish), Failure> {
     let (wish, config) = (Wish::read(args), Config::read(args, &surroundings()?));
     let (wish, (config, warnings)) = both(wish, config)?;
     warn_of(&warnings);
-    Ok((plan(&config), wish.choose().map_err(BackendError::from)?))
+    Ok((plan(&config), wish))
 }
 
 /// Both values, or all that is wrong with either.

@@ -205,7 +205,7 @@ pub const FLAGS: &[Spec] = &[
     row(Flag::NetworkNamespace, ("network-namespace", None), &["NETWORK_NAMESPACE"], "", (Kind::Text, Support::Implied), "Accepted: it names Istio's lock file, and no lock is needed"),
     row(Flag::CniMode, ("cni-mode", None), &["CNI_MODE"], "false", IMPLIED, "Accepted: no program of the node is run that would need it"),
     row(Flag::ForceIptablesBinary, ("force-iptables-binary", None), &["FORCE_IPTABLES_BINARY"], "", TEXT, "Which iptables to run: legacy or nft"),
-    row(Flag::Backend, ("backend", None), &[], "", TEXT, "What installs the rules: nftables (when nothing asks for iptables), iptables, or auto for iptables where one works"),
+    row(Flag::Backend, ("backend", None), &[], "auto", TEXT, "What installs the rules: iptables, nftables, or auto for iptables where one works, else nftables"),
     row(Flag::LogOutputLevel, ("log_output_level", None), &[], "", LOG, "Accepted: Istio's log levels"),
     row(Flag::LogAsJson, ("log_as_json", None), &[], "false", SWITCH, "Log lines of JSON, as Istio's are"),
     row(Flag::LogTarget, ("log_target", None), &[], "", LOG, "Accepted: Istio's log destinations"),

@@ -94,7 +94,8 @@ fn is_here(address: IpAddr) -> Result<bool, Failure> {
 }
 
 fn verify(request: &Request) -> Result<(), Failure> {
-    let (plan, backend) = planned(&request.args)?;
+    let (plan, wish) = planned(&request.args)?;
+    let backend = wish.choose().map_err(BackendError::from)?;
     let comparison = match backend {
         Backend::Nftables => compare(&plan, &kernel::observe()?),
         Backend::Iptables(tools) => Comparison {
@@ -115,7 +116,7 @@ fn verify(request: &Request) -> Result<(), Failure> {
     }
     let (missing, foreign) = comparison.counts();
     if request.args.is_on(Flag::Reconcile) {
-        backend.apply(&plan)?;
+        warn_of(&backend.apply(&plan)?);
         let repaired =
             format!("repaired: {missing} lines were missing, {foreign} were not planned");
         log::info(&repaired);

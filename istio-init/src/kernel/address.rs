@@ -16,14 +16,14 @@ pub fn addresses() -> Result<Vec<IpAddr>, KernelError> {
     let mut messages = Messages::default();
     let header = Header { kind: GET_ADDRESS, flags: DUMP, sequence: 1 };
     messages.push(header, &[0; ADDRESS_MESSAGE_LENGTH], |_| {});
-    list(&socket, messages.as_bytes()).map_err(KernelError::ListAddresses)
+    list(&socket, messages.as_bytes()).map_err(|errno| KernelError::ListAddresses(errno.into()))
 }
 
 /// Adds the proxy's IPv6 source address to the loopback interface, if it is not there.
 pub(super) fn add_passthrough() -> Result<(), KernelError> {
     match request(NEW_ADDRESS, CREATE | EXCLUSIVE)? {
         Ok(()) | Err(Errno::EXIST) => Ok(()),
-        Err(errno) => Err(KernelError::AddAddress(errno)),
+        Err(errno) => Err(KernelError::AddAddress(errno.into())),
     }
 }
 
@@ -34,7 +34,7 @@ pub(super) fn remove_passthrough() -> Result<(), KernelError> {
         Ok(()) | Err(Errno::ADDRNOTAVAIL | Errno::AFNOSUPPORT | Errno::OPNOTSUPP | Errno::NXIO) => {
             Ok(())
         }
-        Err(errno) => Err(KernelError::RemoveAddress(errno)),
+        Err(errno) => Err(KernelError::RemoveAddress(errno.into())),
     }
 }
 

@@ -33,7 +33,7 @@ pub(super) fn is_in_force(
     }
     for table in plan.tables() {
         let list = |kind, set: Option<&[u8]>| {
-            list(socket, kind, table, set).map_err(KernelError::ListRules)
+            list(socket, kind, table, set).map_err(|errno| KernelError::ListRules(errno.into()))
         };
         if !has_chains(plan, table, &list(GET_CHAIN, None)?) {
             return Ok(false);

@@ -6,6 +6,7 @@ pub(super) const VERDICT: u16 = 2;
 pub(super) const CODE: u16 = 1;
 pub(super) const CODE_CHAIN: u16 = 2;
 pub(super) const RETURN: i32 = -5;
+pub(super) const GOTO: i32 = -4;
 pub(super) const JUMP: i32 = -3;
 pub(super) const DROP: i32 = 0;
 pub(super) const ACCEPT: i32 = 1;

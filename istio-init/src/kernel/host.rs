@@ -14,7 +14,7 @@ use super::socket::{RECEIVE_BUFFER, Socket};
 /// either, and may run the proxy.
 pub fn signs_of_host() -> Result<Vec<String>, KernelError> {
     let socket = Socket::route()?;
-    let names = interfaces(&socket).map_err(KernelError::ListInterfaces)?;
+    let names = interfaces(&socket).map_err(|errno| KernelError::ListInterfaces(errno.into()))?;
     let signs = names.into_iter().filter(|name| is_of_a_node(name)).take(MOST_SIGNS);
     Ok(signs.map(|name| format!("interface {name}")).collect())
 }

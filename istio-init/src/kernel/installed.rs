@@ -28,7 +28,7 @@ pub(super) struct Installed {
 impl Installed {
     /// Asks the kernel.
     pub(super) fn read(socket: &Socket) -> Result<Self, KernelError> {
-        ask(socket).map_err(KernelError::ListRules)
+        ask(socket).map_err(|errno| KernelError::ListRules(errno.into()))
     }
 }
 

@@ -4,6 +4,7 @@
 //! takes `CAP_NET_ADMIN` in the user namespace that owns the network namespace, and nothing else.
 
 mod address;
+mod cause;
 mod comparison;
 mod decode;
 mod encode;
@@ -13,6 +14,7 @@ mod installed;
 pub mod iptables;
 mod message;
 mod nf_tables;
+mod privileges;
 mod readback;
 mod route;
 mod set;
@@ -23,9 +25,11 @@ use rustix::io::Errno;
 use thiserror::Error;
 
 pub use address::addresses;
+pub use cause::Cause;
 pub use host::signs_of_host;
 pub use readback::observe;
 
+use crate::config::PASSTHROUGH_V6;
 use crate::plan::Plan;
 use installed::Installed;
 use socket::Socket;
@@ -35,62 +39,81 @@ use transaction::{Outcome, Transaction};
 #[derive(Debug, Error)]
 pub enum KernelError {
     /// There is no netlink socket of this kind.
-    #[error("cannot open a netlink socket for {protocol}: {errno}")]
+    #[error("cannot open a netlink socket for {protocol}: {}{}", .cause.errno, .cause.hint_of_socket())]
     Socket {
         /// What the socket is for.
         protocol: &'static str,
         /// The kernel's reason.
-        errno: Errno,
+        cause: Cause,
     },
     /// The addresses cannot be listed.
     #[error("cannot list the addresses of this network namespace: {0}")]
-    ListAddresses(Errno),
+    ListAddresses(Cause),
     /// The interfaces cannot be listed.
     #[error("cannot list the interfaces of this network namespace: {0}")]
-    ListInterfaces(Errno),
+    ListInterfaces(Cause),
     /// Policy rules cannot be listed.
-    #[error("cannot list the policy rules of this network namespace: {0}{hint}", hint = hint(*.0))]
-    ListRouting(Errno),
+    #[error("cannot list the policy rules of this network namespace: {0}")]
+    ListRouting(Cause),
     /// A policy rule or a route cannot be added or removed.
-    #[error("the kernel refuses `{step}`: {errno}{hint}", hint = routing_hint(*.errno))]
+    #[error("the kernel refuses `{step}`: {}{}", .cause.errno, routing_hint(.cause))]
     Routing {
         /// The part, as ip(8) would have it.
         step: String,
         /// The kernel's reason.
-        errno: Errno,
+        cause: Cause,
     },
     /// The proxy's IPv6 source address cannot be added.
-    #[error("cannot add ::6/128 to lo: {0}{hint}", hint = hint(*.0))]
-    AddAddress(Errno),
+    #[error("cannot add ::6/128 to lo: {0}")]
+    AddAddress(Cause),
     /// The proxy's IPv6 source address cannot be removed.
-    #[error("cannot remove ::6/128 from lo: {0}{hint}", hint = hint(*.0))]
-    RemoveAddress(Errno),
+    #[error("cannot remove ::6/128 from lo: {0}")]
+    RemoveAddress(Cause),
     /// What an earlier run installed cannot be looked up.
-    #[error("cannot look up the rules of an earlier run: {0}{hint}", hint = hint(*.0))]
-    ListRules(Errno),
+    #[error("cannot look up the rules of an earlier run in nf_tables: {}{}", .0.errno, .0.hint_of_rules())]
+    ListRules(Cause),
     /// Somebody else changes the rules of this namespace all the time.
     #[error("the rules of this network namespace were changed by others again and again")]
     Overtaken,
     /// The rules as a whole cannot be sent.
-    #[error("cannot send the rules to the kernel: {0}{hint}", hint = hint(*.0))]
-    Send(Errno),
+    #[error("cannot send the rules to the kernel: {}{}", .0.errno, .0.hint_of_rules())]
+    Send(Cause),
     /// The kernel answered nothing that makes sense.
-    #[error("the kernel did not answer the rules: {0}")]
-    Answer(Errno),
+    #[error("the kernel did not answer the rules: {}{}", .0.errno, .0.hint_of_rules())]
+    Answer(Cause),
     /// One part of the rules is refused, and with it all.
-    #[error("the kernel refuses `{step}`{origin}; no rule was changed: {errno}{hint}", hint = hint(*.errno))]
+    #[error("the kernel refuses `{step}`{origin}; no rule was changed: {}{hint}", .cause.errno)]
     Refused {
         /// The part, as nft would have it.
         step: String,
         /// The setting that asks for it, where there is one.
         origin: String,
         /// The kernel's reason.
-        errno: Errno,
+        cause: Cause,
+        /// What to do.
+        hint: String,
     },
 }
 
-/// Replaces whatever an earlier run installed in our tables by the plan; changes nothing where it
-/// is the plan already.
+impl KernelError {
+    /// Whether the kernel has no `nf_tables`, so that nothing can be installed there.
+    pub fn is_no_nf_tables(&self) -> bool {
+        match self {
+            Self::Socket { cause, .. } | Self::ListRules(cause) => {
+                nf_tables::is_no_nf_tables(cause.errno)
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether this process may not do what it is asked for.
+    pub fn is_no_permission(&self) -> bool {
+        matches!(self, Self::ListRules(cause) if cause.errno == Errno::PERM)
+    }
+}
+
+/// Replaces whatever an earlier run installed in our tables by the plan, and removes what it had
+/// iptables-nft install; changes nothing where the rules are the plan already.
 ///
 /// All tables and both families are one transaction: when this process is killed, or the kernel
 /// refuses a part, the rules are the old ones or the new ones.
@@ -98,8 +121,11 @@ pub fn apply(plan: &Plan) -> Result<(), KernelError> {
     with_surroundings(plan, || {
         let socket = Socket::netfilter()?;
         commit(&socket, |installed| {
-            let is_in_force = comparison::is_in_force(&socket, installed, plan)?;
-            Ok((!is_in_force).then(|| Transaction::replacing(installed, plan)))
+            let leftovers = leftovers(&socket)?;
+            if comparison::is_in_force(&socket, installed, plan)? {
+                return Ok(Transaction::removing_leftovers(installed, leftovers));
+            }
+            Ok(Transaction::replacing(installed, plan).and(leftovers))
         })
     })
 }
@@ -124,26 +150,76 @@ pub fn with_surroundings<E: From<KernelError>>(
     Ok(())
 }
 
-/// Removes whatever an earlier run installed, whatever its settings were, but for what iptables
-/// did.
+/// Removes whatever an earlier run installed, whatever its settings were, but for what
+/// iptables-legacy did.
 pub fn clean_up() -> Result<(), KernelError> {
     remove_tables()?;
     route::remove_all_but(None)?;
     address::remove_passthrough()
 }
 
-/// Removes our tables, and nothing beside them.
+/// Removes our tables, and what an earlier run had iptables-nft install.
 pub fn remove_tables() -> Result<(), KernelError> {
-    commit(&Socket::netfilter()?, |installed| Ok(Some(Transaction::removing(installed))))
+    remove(|socket, installed| Ok(Transaction::removing(installed).and(leftovers(socket)?)))
+}
+
+/// Removes our tables, and nothing beside them.
+pub fn remove_own_tables() -> Result<(), KernelError> {
+    remove(|_, installed| Ok(Transaction::removing(installed)))
+}
+
+/// Where there is no `nf_tables`, nothing is to be removed.
+fn remove<'a>(
+    decide: impl Fn(&Socket, &Installed) -> Result<Transaction<'a>, KernelError>,
+) -> Result<(), KernelError> {
+    let remove = || {
+        let socket = Socket::netfilter()?;
+        commit(&socket, |installed| decide(&socket, installed))
+    };
+    match remove() {
+        Err(error) if error.is_no_nf_tables() => Ok(()),
+        ended => ended,
+    }
+}
+
+/// What [`clean_up`] would do now, as commands of nft and ip.
+pub fn removals() -> Result<Removals, KernelError> {
+    let by_nft = || {
+        let socket = Socket::netfilter()?;
+        let installed = Installed::read(&socket)?;
+        Ok(Transaction::removing(&installed).and(leftovers(&socket)?).commands())
+    };
+    let by_nft = match by_nft() {
+        Err(error) if KernelError::is_no_nf_tables(&error) => Vec::new(),
+        commands => commands?,
+    };
+    let mut by_ip = route::removals()?;
+    if addresses()?.contains(&PASSTHROUGH_V6.into()) {
+        by_ip.push("ip -6 address delete ::6/128 dev lo".to_owned());
+    }
+    Ok(Removals { by_nft, by_ip })
+}
+
+/// Commands that undo what an earlier run did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Removals {
+    /// For `nft -f`.
+    pub by_nft: Vec<String>,
+    /// Programs with their arguments.
+    pub by_ip: Vec<String>,
+}
+
+fn leftovers(socket: &Socket) -> Result<Vec<iptables::Removal>, KernelError> {
+    iptables::leftovers(socket).map_err(|errno| KernelError::ListRules(errno.into()))
 }
 
 /// Carries out what is decided from what is installed, as often as others get in between.
 fn commit<'a>(
     socket: &Socket,
-    decide: impl Fn(&Installed) -> Result<Option<Transaction<'a>>, KernelError>,
+    decide: impl Fn(&Installed) -> Result<Transaction<'a>, KernelError>,
 ) -> Result<(), KernelError> {
     for _ in 0..ATTEMPTS {
-        let Some(transaction) = decide(&Installed::read(socket)?)? else { return Ok(()) };
+        let transaction = decide(&Installed::read(socket)?)?;
         if transaction.commit(socket)? == Outcome::Done {
             return Ok(());
         }
@@ -151,26 +227,12 @@ fn commit<'a>(
     Err(KernelError::Overtaken)
 }
 
-fn routing_hint(errno: Errno) -> &'static str {
-    match errno {
+fn routing_hint(cause: &Cause) -> String {
+    match cause.errno {
         Errno::OPNOTSUPP | Errno::AFNOSUPPORT => {
-            "\nhint: TPROXY needs a kernel with policy routing; or use REDIRECT"
+            "\nhint: TPROXY needs a kernel with policy routing; or use REDIRECT".to_owned()
         }
-        _ => hint(errno),
-    }
-}
-
-fn hint(errno: Errno) -> &'static str {
-    match errno {
-        Errno::PERM => "\nhint: istio-init needs the capability NET_ADMIN",
-        Errno::OPNOTSUPP | Errno::NOENT | Errno::PROTONOSUPPORT | Errno::AFNOSUPPORT => {
-            "\nhint: the kernel needs nf_tables with NAT for the inet family (5.2 or later)"
-        }
-        Errno::MSGSIZE => {
-            "\nhint: the rules exceed net.core.wmem_max; use fewer and larger ranges, or raise it"
-        }
-        Errno::ACCESS => "\nhint: IPv6 may be disabled on lo (net.ipv6.conf.lo.disable_ipv6)",
-        _ => "",
+        _ => cause.hint(),
     }
 }
 

@@ -1,9 +1,17 @@
 //! Numbers of `nf_tables` messages and their attributes (kernel
 //! `include/uapi/linux/netfilter/nf_tables.h` and `nfnetlink.h`).
 
+use rustix::io::Errno;
+
 /// The netlink type of one of `nf_tables`' messages.
 pub(super) const fn message_type(kind: u16) -> u16 {
     NF_TABLES << 8 | kind
+}
+
+/// Whether an error says that the kernel has no `nf_tables`: the first is that of a single
+/// message, the second of a batch, the last of a kernel without netfilter's sockets.
+pub(super) fn is_no_nf_tables(errno: Errno) -> bool {
+    matches!(errno, Errno::INVAL | Errno::OPNOTSUPP | Errno::PROTONOSUPPORT)
 }
 
 /// The length of `struct nfgenmsg`, the fixed part of every message.
@@ -24,8 +32,10 @@ pub(super) const GET_TABLE: u16 = 1;
 pub(super) const DELETE_TABLE: u16 = 2;
 pub(super) const NEW_CHAIN: u16 = 3;
 pub(super) const GET_CHAIN: u16 = 4;
+pub(super) const DELETE_CHAIN: u16 = 5;
 pub(super) const NEW_RULE: u16 = 6;
 pub(super) const GET_RULE: u16 = 7;
+pub(super) const DELETE_RULE: u16 = 8;
 pub(super) const NEW_SET: u16 = 9;
 pub(super) const NEW_ELEMENTS: u16 = 12;
 pub(super) const GET_ELEMENTS: u16 = 13;
@@ -36,6 +46,7 @@ pub(super) const GET_GENERATION: u16 = 16;
 pub(super) const GENERATION_ID: u16 = 1;
 pub(super) const TABLE_NAME: u16 = 1;
 pub(super) const TABLE_FLAGS: u16 = 2;
+pub(super) const TABLE_USES: u16 = 3;
 pub(super) const CHAIN_TABLE: u16 = 1;
 pub(super) const CHAIN_NAME: u16 = 3;
 pub(super) const CHAIN_HOOK: u16 = 4;
@@ -45,6 +56,7 @@ pub(super) const HOOK_NUMBER: u16 = 1;
 pub(super) const HOOK_PRIORITY: u16 = 2;
 pub(super) const RULE_TABLE: u16 = 1;
 pub(super) const RULE_CHAIN: u16 = 2;
+pub(super) const RULE_HANDLE: u16 = 3;
 pub(super) const RULE_EXPRESSIONS: u16 = 4;
 pub(super) const RULE_USER_DATA: u16 = 7;
 

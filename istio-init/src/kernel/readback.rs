@@ -23,7 +23,8 @@ pub fn observe() -> Result<Observed, KernelError> {
     let socket = Socket::netfilter()?;
     let installed = Installed::read(&socket)?;
     let tables = installed.tables.iter().map(|table| read_table(&socket, *table, &installed));
-    let tables = tables.collect::<Result<_, _>>().map_err(KernelError::ListRules)?;
+    let tables =
+        tables.collect::<Result<_, _>>().map_err(|errno| KernelError::ListRules(errno.into()))?;
     let passthrough_address = super::addresses()?.contains(&PASSTHROUGH_V6.into());
     let local_deliveries = super::route::local_deliveries()?;
     Ok(Observed { tables, passthrough_address, local_deliveries })

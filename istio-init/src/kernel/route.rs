@@ -1,6 +1,8 @@
 //! Policy rules and routes by which marked packets come to this pod's own sockets, over rtnetlink
 //! (kernel `include/uapi/linux/fib_rules.h` and `rtnetlink.h`).
 
+use std::collections::BTreeSet;
+
 use rustix::io::Errno;
 
 use super::KernelError;
@@ -22,13 +24,15 @@ struct PolicyRule {
 /// Adds what is missing; what is there stays as it is.
 pub(super) fn add(delivery: &LocalDelivery) -> Result<(), KernelError> {
     let socket = Socket::route()?;
-    let installed = policy_rules(&socket).map_err(KernelError::ListRouting)?;
+    let installed =
+        policy_rules(&socket).map_err(|errno| KernelError::ListRouting(errno.into()))?;
     for rule in planned(Some(delivery)) {
-        // The route first: a rule that finds no route sends the packet away.
-        request(&socket, Part::Route, NEW_ROUTE, CREATE | EXCLUSIVE, rule)?;
+        // The rule first, and in a removal last: by it a later run knows what a killed one left.
+        // While its table is empty, packets pass on to the next rule.
         if !installed.contains(&rule) {
             request(&socket, Part::Rule, NEW_RULE, CREATE | EXCLUSIVE, rule)?;
         }
+        request(&socket, Part::Route, NEW_ROUTE, CREATE | EXCLUSIVE, rule)?;
     }
     Ok(())
 }
@@ -36,20 +40,32 @@ pub(super) fn add(delivery: &LocalDelivery) -> Result<(), KernelError> {
 /// Removes whatever an earlier run added and this delivery does not need.
 pub(super) fn remove_all_but(delivery: Option<&LocalDelivery>) -> Result<(), KernelError> {
     let socket = Socket::route()?;
-    let installed = policy_rules(&socket).map_err(KernelError::ListRouting)?;
+    let installed =
+        policy_rules(&socket).map_err(|errno| KernelError::ListRouting(errno.into()))?;
     let planned = planned(delivery);
     for rule in installed {
         if planned.contains(&rule) {
             continue;
         }
-        request(&socket, Part::Rule, DELETE_RULE, 0, rule)?;
         let is_shared =
             |other: &PolicyRule| (other.family, other.table) == (rule.family, rule.table);
         if !planned.iter().any(is_shared) {
             request(&socket, Part::Route, DELETE_ROUTE, 0, rule)?;
         }
+        request(&socket, Part::Rule, DELETE_RULE, 0, rule)?;
     }
     Ok(())
+}
+
+/// What [`remove_all_but`] nothing would do, as commands of ip(8).
+pub(super) fn removals() -> Result<Vec<String>, KernelError> {
+    let socket = Socket::route()?;
+    let rules = policy_rules(&socket).map_err(|errno| KernelError::ListRouting(errno.into()))?;
+    let commands = |rule| [Part::Rule, Part::Route].map(|part: Part| part.command("delete", rule));
+    let mut all: Vec<String> = rules.into_iter().flat_map(commands).collect();
+    let mut seen = BTreeSet::new();
+    all.retain(|command| seen.insert(command.clone()));
+    Ok(all)
 }
 
 /// What an earlier run added: each mark and table for which there are a policy rule of ours and a
@@ -57,7 +73,7 @@ pub(super) fn remove_all_but(delivery: Option<&LocalDelivery>) -> Result<(), Ker
 pub(super) fn local_deliveries() -> Result<Vec<LocalDelivery>, KernelError> {
     let socket = Socket::route()?;
     let list = || Ok((policy_rules(&socket)?, routes(&socket)?));
-    let (rules, routes) = list().map_err(KernelError::ListRouting)?;
+    let (rules, routes) = list().map_err(|errno: Errno| KernelError::ListRouting(errno.into()))?;
     let mut deliveries: Vec<LocalDelivery> = Vec::new();
     for PolicyRule { family, mark, table } in rules {
         let (Ok(mark), Ok(number)) = (mark.to_string().parse(), table.to_string().parse()) else {
@@ -158,6 +174,28 @@ enum Part {
     Route,
 }
 
+impl Part {
+    /// Its addition or removal as a command of ip(8).
+    fn command(self, verb: &str, rule: PolicyRule) -> String {
+        let PolicyRule { family, mark, table } = rule;
+        let version = match family {
+            Family::V4 => "-4",
+            Family::V6 => "-6",
+        };
+        let protocol = LocalDelivery::PROTOCOL;
+        match self {
+            Self::Rule => format!(
+                "ip {version} rule {verb} fwmark {mark} lookup {table} priority {} \
+                 protocol {protocol}",
+                LocalDelivery::PRIORITY
+            ),
+            Self::Route => format!(
+                "ip {version} route {verb} local default dev lo table {table} protocol {protocol}"
+            ),
+        }
+    }
+}
+
 /// Asks for one change. What is to be added and is there, or is to be removed and is not, is no
 /// error.
 fn request(
@@ -201,18 +239,9 @@ fn request(
     match send(socket, messages.as_bytes()) {
         Ok(()) | Err(Errno::EXIST | Errno::NOENT | Errno::SRCH) => Ok(()),
         Err(errno) => {
-            let version = match family {
-                Family::V4 => "-4",
-                Family::V6 => "-6",
-            };
             let verb = if matches!(kind, NEW_RULE | NEW_ROUTE) { "add" } else { "delete" };
-            let step = match part {
-                Part::Rule => format!("ip {version} rule {verb} fwmark {mark} lookup {table}"),
-                Part::Route => {
-                    format!("ip {version} route {verb} local default dev lo table {table}")
-                }
-            };
-            Err(KernelError::Routing { step, errno })
+            let step = part.command(verb, rule);
+            Err(KernelError::Routing { step, cause: errno.into() })
         }
     }
 }

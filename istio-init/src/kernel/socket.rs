@@ -40,7 +40,7 @@ impl Socket {
             bind(&socket, &SocketAddrNetlink::new(0, 0))?;
             Ok(Self(socket))
         };
-        open().map_err(|errno| KernelError::Socket { protocol, errno })
+        open().map_err(|errno: Errno| KernelError::Socket { protocol, cause: errno.into() })
     }
 
     /// Sends messages as one unit. The kernel has handled them when this returns.

@@ -3,7 +3,9 @@
 use rustix::io::Errno;
 
 use super::KernelError;
+use super::cause::Cause;
 use super::installed::Installed;
+use super::iptables::Removal;
 use super::message::{ACK, APPEND, Attributes, CREATE, ERROR, Header, Messages, outcome, received};
 use super::nf_tables::{
     BATCH, BATCH_BEGIN, BATCH_END, BATCH_GENERATION, CHAIN_HOOK, CHAIN_NAME, CHAIN_POLICY,
@@ -12,7 +14,7 @@ use super::nf_tables::{
 };
 use super::socket::{RECEIVE_BUFFER, Socket};
 use super::{encode, set};
-use crate::plan::{Chain, Hook, Plan, Rule, Table};
+use crate::plan::{Chain, Field, Hook, Plan, Rule, Table, Verdict};
 use crate::render::nft;
 
 /// Steps that the kernel carries out all or none, and only while nothing has changed since the
@@ -24,9 +26,11 @@ pub(super) struct Transaction<'a> {
 
 /// One step. Its place in the transaction, counted from 1, is the sequence number of its message,
 /// by which an error names it.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 enum Step<'a> {
     DeleteTable(Table),
+    /// Something that iptables-nft was told to add.
+    Remove(Removal),
     AddTable(Table),
     AddChain(Table, Chain),
     AddRule(&'a Rule),
@@ -75,12 +79,28 @@ impl<'a> Transaction<'a> {
         Self { generation: installed.generation, steps }
     }
 
+    /// Removes what iptables-nft was told to add, and nothing beside it.
+    pub(super) fn removing_leftovers(installed: &Installed, removals: Vec<Removal>) -> Self {
+        Self { generation: installed.generation, steps: Vec::new() }.and(removals)
+    }
+
+    /// The same, and the removal of what iptables-nft was told to add.
+    pub(super) fn and(mut self, removals: Vec<Removal>) -> Self {
+        self.steps.extend(removals.into_iter().map(Step::Remove));
+        self
+    }
+
+    /// Its steps, as nft would have them.
+    pub(super) fn commands(&self) -> Vec<String> {
+        self.steps.iter().map(Step::command).collect()
+    }
+
     /// Has the kernel carry it out.
     pub(super) fn commit(&self, socket: &Socket) -> Result<Outcome, KernelError> {
         if self.steps.is_empty() {
             return Ok(Outcome::Done);
         }
-        socket.send(self.encoded().as_bytes()).map_err(KernelError::Send)?;
+        socket.send(self.encoded().as_bytes()).map_err(|errno| KernelError::Send(errno.into()))?;
         let mut buffer = vec![0; RECEIVE_BUFFER];
         let mut acknowledged = false;
         loop {
@@ -89,7 +109,7 @@ impl<'a> Transaction<'a> {
                 // Every error was there before the sending returned; so was the one
                 // acknowledgement that was asked for.
                 Err(Errno::AGAIN) if acknowledged => return Ok(Outcome::Done),
-                Err(errno) => return Err(KernelError::Answer(errno)),
+                Err(errno) => return Err(KernelError::Answer(errno.into())),
             };
             for answer in received(bytes).filter(|message| message.kind == ERROR) {
                 match outcome(answer.payload) {
@@ -118,22 +138,61 @@ impl<'a> Transaction<'a> {
 
     fn refused(&self, sequence: u32, errno: Errno) -> KernelError {
         let index = usize::try_from(sequence).ok().and_then(|number| number.checked_sub(1));
-        let (step, origin) = match index.and_then(|index| self.steps.get(index)) {
-            Some(Step::DeleteTable(table)) => (format!("delete table inet {}", table.name()), None),
-            Some(Step::AddTable(table)) => (format!("add table inet {}", table.name()), None),
-            Some(Step::AddChain(table, chain)) => {
-                (format!("add chain inet {} {}", table.name(), chain.name()), None)
-            }
-            Some(Step::AddRule(rule)) => (nft::add_rule(rule), Some(rule.origin)),
-            None => ("the transaction".to_owned(), None),
+        let refused = index.and_then(|index| self.steps.get(index));
+        let cause = Cause::from(errno);
+        let hint = refused.and_then(|step| step.missing(errno)).unwrap_or_else(|| cause.hint());
+        let origin = match refused {
+            Some(Step::AddRule(rule)) => Some(rule.origin),
+            _ => None,
         };
+        let step = refused.map_or_else(|| "the transaction".to_owned(), Step::command);
         let origin = origin.map(|origin| format!(" (from {origin})")).unwrap_or_default();
-        KernelError::Refused { step, origin, errno }
+        KernelError::Refused { step, origin, cause, hint }
     }
 }
 
 impl Step<'_> {
-    fn encode(self, sequence: u32, acknowledge: u16, messages: &mut Messages) {
+    /// The step as nft would have it.
+    fn command(&self) -> String {
+        match self {
+            Self::DeleteTable(table) => format!("delete table inet {}", table.name()),
+            Self::Remove(removal) => removal.to_string(),
+            Self::AddTable(table) => format!("add table inet {}", table.name()),
+            Self::AddChain(table, chain) => {
+                format!("add chain inet {} {}", table.name(), chain.name())
+            }
+            Self::AddRule(rule) => nft::add_rule(rule),
+        }
+    }
+
+    /// What the kernel most likely lacks, when it says that something is not there.
+    fn missing(&self, errno: Errno) -> Option<String> {
+        let is_missing = matches!(errno, Errno::NOENT | Errno::OPNOTSUPP | Errno::AFNOSUPPORT);
+        let part = match self {
+            Self::AddTable(_) => "tables of the family inet (CONFIG_NF_TABLES_INET)".to_owned(),
+            Self::AddChain(table, chain) => {
+                let kind = chain.base(*table)?.kind;
+                let option = if kind == "nat" {
+                    "module nft_chain_nat, Linux 5.2 or later"
+                } else {
+                    "CONFIG_NF_TABLES_INET"
+                };
+                format!("nf_tables' chains of type {kind} for the family inet ({option})")
+            }
+            Self::AddRule(rule) => {
+                let expressions = modular_expressions(rule);
+                let named = expressions.iter().map(|(expression, module)| {
+                    format!("nf_tables' expression `{expression}` (module {module})")
+                });
+                let lacking = "nf_tables with NAT for the inet family (Linux 5.2 or later)";
+                named.reduce(|all, one| format!("{all} or {one}")).unwrap_or(lacking.to_owned())
+            }
+            Self::DeleteTable(_) | Self::Remove(_) => return None,
+        };
+        is_missing.then(|| format!("\nhint: the kernel lacks {part}"))
+    }
+
+    fn encode(&self, sequence: u32, acknowledge: u16, messages: &mut Messages) {
         let header = |kind, flags: u16| Header {
             kind: message_type(kind),
             flags: flags | acknowledge,
@@ -143,11 +202,17 @@ impl Step<'_> {
             Self::DeleteTable(table) => messages.push(header(DELETE_TABLE, 0), &INET, |a| {
                 a.text(TABLE_NAME, table.name());
             }),
+            Self::Remove(removal) => {
+                let fixed = removal.fixed();
+                messages.push(header(removal.kind(), 0), &fixed, |a| removal.encode(a));
+            }
             Self::AddTable(table) => messages.push(header(NEW_TABLE, CREATE), &INET, |a| {
                 a.text(TABLE_NAME, table.name());
             }),
             Self::AddChain(table, chain) => {
-                messages.push(header(NEW_CHAIN, CREATE), &INET, |a| add_chain(table, chain, a));
+                messages.push(header(NEW_CHAIN, CREATE), &INET, |a| {
+                    add_chain(*table, *chain, a);
+                });
             }
             Self::AddRule(rule) => {
                 // Its sets bear its sequence number: an error of theirs is one of the rule.
@@ -164,6 +229,22 @@ impl Step<'_> {
             }
         }
     }
+}
+
+/// Expressions of the rule that a kernel can be built without, with their modules.
+fn modular_expressions(rule: &Rule) -> Vec<(&'static str, &'static str)> {
+    const CONNECTION: (&str, &str) = ("ct", "nft_ct");
+    let asks_connection = rule.matches.iter().any(|condition| {
+        matches!(condition.field, Field::ConnectionMark(_) | Field::Connection(_))
+    });
+    let of_verdict = match rule.verdict {
+        Verdict::RedirectTo(_) => Some(("redir", "nft_redir")),
+        Verdict::DeliverTo(..) => Some(("tproxy", "nft_tproxy")),
+        Verdict::SaveMark | Verdict::RestoreMark | Verdict::TrackIn(_) => Some(CONNECTION),
+        _ => None,
+    };
+    let of_matches = asks_connection.then_some(CONNECTION).filter(|it| Some(*it) != of_verdict);
+    of_matches.into_iter().chain(of_verdict).collect()
 }
 
 fn add_chain(table: Table, chain: Chain, attributes: &mut Attributes) {
@@ -198,3 +279,43 @@ const MOST_SETS: u32 = 16;
 const ACCEPT: u32 = 1;
 /// `ERESTART`: the ruleset is not the generation that the transaction builds on.
 const RESTART: i32 = 85;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flag::Flag;
+    use crate::plan::{ConnectionState, Match, Origin};
+    use crate::port::Port;
+
+    #[test]
+    fn what_the_kernel_lacks_is_named_with_the_rule_and_its_flag() {
+        let rule = |matches, verdict, flag| Rule {
+            table: Table::Nat,
+            chain: Chain::Inbound,
+            matches,
+            verdict,
+            origin: Origin::Flag(flag),
+        };
+        let begun = || vec![Match::is(Field::Connection(ConnectionState::Begun))];
+        let redirection = Verdict::RedirectTo(Port::DNS_PROXY);
+        let rules = [
+            rule(Vec::new(), redirection, Flag::RedirectDns),
+            rule(begun(), redirection, Flag::RedirectDns),
+            rule(begun(), Verdict::SaveMark, Flag::InboundTproxyMark),
+            rule(Vec::new(), Verdict::Return, Flag::InboundPorts),
+        ];
+        let mut steps = vec![
+            Step::AddTable(Table::Nat),
+            Step::AddChain(Table::Nat, Chain::Output),
+            Step::AddChain(Table::Mangle, Chain::Output),
+        ];
+        steps.extend(rules.iter().map(Step::AddRule));
+        let sequences = 1..=u32::try_from(steps.len()).expect("a few steps");
+        let transaction = Transaction { generation: 1, steps };
+        let texts: Vec<String> = sequences
+            .map(|sequence| transaction.refused(sequence, Errno::NOENT).to_string())
+            .chain([transaction.refused(4, Errno::BUSY).to_string()])
+            .collect();
+        insta::assert_snapshot!(texts.join("\n\n"));
+    }
+}

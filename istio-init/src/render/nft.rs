@@ -25,13 +25,6 @@ pub fn script(plan: &Plan) -> String {
     joined(lines)
 }
 
-/// The script that removes whatever an earlier run installed.
-pub fn removal_script() -> String {
-    let mut lines = removal_lines();
-    lines.push("# besides: ip -6 address delete ::6/128 dev lo".to_owned());
-    joined(lines)
-}
-
 /// The command that adds one rule, on one line, with the setting it comes from as its comment.
 pub fn add_rule(rule: &Rule) -> String {
     let mut line = format!("add rule inet {} {}", rule.table.name(), rule.chain.name());

@@ -195,14 +195,79 @@ fn another_backend_takes_the_place_of_the_first() {
 }
 
 #[test]
-fn rules_that_no_program_can_remove_are_a_reason_to_refuse() {
-    let pod = Pod::create();
-    pod.init(&Settings::injected().by_iptables("nft"));
-    let before = pod.dump();
-    let refusal = pod.try_init(&Settings::injected()).unwrap_err().to_string();
-    assert!(refusal.contains("rules of an earlier run by iptables-nft are in force"), "{refusal}");
-    assert!(refusal.contains("hint: run --cleanup-only in an image that has"), "{refusal}");
-    assert_eq!(pod.dump(), before);
+fn rules_of_iptables_nft_go_without_that_program() {
+    let others = [
+        "-t nat -A OUTPUT -p tcp --dport 99 -j RETURN",
+        "-t mangle -N OTHERS",
+        "-t mangle -A OTHERS -m comment --comment of_istio-init -j RETURN",
+        // A chain of the kernel's stays, once it is there.
+        "-t nat -A PREROUTING -p tcp --dport 99 -j RETURN",
+        "-t mangle -A PREROUTING -p tcp --dport 99 -j OTHERS",
+        "-t mangle -A OUTPUT -p tcp --dport 99 -j OTHERS",
+    ];
+    let (fresh, used, clean) = (Pod::create(), Pod::create(), Pod::create());
+    for pod in [&fresh, &used, &clean] {
+        for rule in others {
+            iptables(pod, "nft", rule);
+        }
+    }
+    let before = clean.dump();
+    fresh.init(&Settings::injected());
+    for pod in [&used, &clean] {
+        pod.init(&every_kind_of_rule().with('m', "TPROXY").by_iptables("nft"));
+    }
+    used.init(&Settings::injected());
+    assert_eq!(used.dump(), fresh.dump());
+    clean.init(&Settings::default().with_switch("--cleanup-only"));
+    assert_eq!(clean.dump(), before);
+}
+
+#[test]
+fn a_dry_cleanup_prints_what_is_installed_and_how_it_goes() {
+    let settings = every_kind_of_rule().with('m', "TPROXY");
+    for settings in [
+        settings.clone(),
+        settings.clone().by_iptables("nft"),
+        settings.clone().by_iptables("legacy"),
+    ] {
+        let pod = Pod::create();
+        // Somebody else's table stays, with the kernel's chains.
+        for chain in ["OUTPUT", "PREROUTING"] {
+            iptables(&pod, "nft", &format!("-t nat -A {chain} -p tcp --dport 99 -j RETURN"));
+        }
+        let before = pod.dump();
+        pod.init(&settings);
+        let installed = (pod.dump(), ours(&pod, "legacy"));
+        let mut command = istio_init();
+        command.args(["cleanup", "--dry-run"]).env("PATH", SEARCH_PATH);
+        let script = pod.namespace.output(&mut command, "").expect("a script");
+        assert_eq!((pod.dump(), ours(&pod, "legacy")), installed, "a dry run changes nothing");
+        carry_out(&pod, &script);
+        assert_eq!(pod.dump(), before, "{script}");
+        assert_eq!(ours(&pod, "legacy"), "", "{script}");
+        let nothing = pod.namespace.output(&mut command, "").expect("a script");
+        assert_eq!(nothing, "# nothing of an earlier run is installed\n");
+    }
+}
+
+/// Does what a script says: commands of nft first, then others in comments, and texts for the
+/// programs that they name.
+fn carry_out(pod: &Pod, script: &str) {
+    let mut parts: Vec<(String, String)> = vec![("nft -f -".to_owned(), String::new())];
+    for line in script.lines() {
+        if let Some(command) = line.strip_prefix("# besides: ") {
+            parts.push((command.to_owned(), String::new()));
+        } else if let Some(program) = line.strip_prefix("# ") {
+            parts.push((program.to_owned(), String::new()));
+        } else if let Some((_, text)) = parts.last_mut() {
+            text.extend([line, "\n"]);
+        }
+    }
+    for (command, text) in parts {
+        let mut words = command.split(' ');
+        let mut program = Command::new(words.next().unwrap_or_default());
+        pod.namespace.output(program.args(words), &text).expect(&command);
+    }
 }
 
 #[test]
@@ -212,11 +277,12 @@ fn auto_takes_iptables_where_there_is_one() {
         command.args(["-i", "*"]).args(words).envs(path.map(|path| ("PATH", path)));
         pod.namespace.output(&mut command, "").unwrap();
     };
-    let run = |pod: &Pod, path| run_with(pod, path, &["--backend=auto"]);
+    let run = |pod: &Pod, path| run_with(pod, path, &[]);
     let (with, without, legacy) = (Pod::create(), Pod::create(), Pod::create());
-    // Unasked, no program is looked for.
-    run_with(&with, Some(SEARCH_PATH), &[]);
-    assert_eq!(nft(&with, "list tables"), "table inet istio-proxy-nat\n");
+    for words in ["--native-nftables", "--backend=nftables"] {
+        run_with(&with, Some(SEARCH_PATH), &[words]);
+        assert_eq!(nft(&with, "list tables"), "table inet istio-proxy-nat\n");
+    }
     run(&with, Some(SEARCH_PATH));
     assert_eq!(nft(&with, "list tables"), "table ip nat\n");
     assert_eq!(legacy_tables(&with.namespace), "", "looking makes no table");
@@ -229,6 +295,53 @@ fn auto_takes_iptables_where_there_is_one() {
     iptables(&without, "legacy", "-t nat -S");
     run(&without, Some(SEARCH_PATH));
     assert_eq!(nft(&without, "list tables"), "table ip nat\n");
+}
+
+#[test]
+fn a_pod_that_starts_again_in_an_image_of_the_other_kind_has_one_set_of_rules() {
+    let run = |pod: &Pod, path: &str| {
+        let mut command = istio_init();
+        command.args(Settings::injected().command_line()).arg("--backend=auto").env("PATH", path);
+        pod.namespace.output(&mut command, "").unwrap();
+    };
+    let paths = ["/nonexistent", SEARCH_PATH];
+    for (first, second) in [(paths[0], paths[1]), (paths[1], paths[0])] {
+        let (used, fresh) = (Pod::create(), Pod::create());
+        run(&used, first);
+        run(&used, second);
+        run(&fresh, second);
+        assert_eq!(used.dump(), fresh.dump(), "{first}, then {second}");
+    }
+}
+
+#[test]
+fn auto_takes_what_works_for_a_user_with_one_capability() {
+    let (pod, expected) = (Pod::create(), Pod::create());
+    expected.init(&Settings::injected().by_iptables("nft"));
+    // The legacy program would be preferred, but is for the administrator.
+    for pod in [&pod, &expected] {
+        iptables(pod, "legacy", "-t nat -A OUTPUT -p tcp --dport 99 -j RETURN");
+    }
+    let settings = Settings::injected().with_switch("--backend=auto");
+    let settings = settings.with_variable("PATH", SEARCH_PATH);
+    let output = Alone::create().run_as_nobody(&pod, "-all,+net_admin", &settings);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(pod.dump(), expected.dump());
+}
+
+#[test]
+fn auto_takes_nftables_where_iptables_cannot_take_its_lock() {
+    let (pod, expected) = (Pod::create(), Pod::create());
+    expected.init(&Settings::injected());
+    let programs = Recorder::create("legacy");
+    let complaint = "echo \"Fatal: can't open lock file /run/xtables.lock: Read-only file system\"";
+    programs.replace("iptables-legacy-restore", &format!("{complaint} >&2; exit 4"));
+    let settings = Settings::injected().with_switch("--backend=auto");
+    let output = programs.try_run(&pod, &settings);
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{stderr}");
+    insta::assert_snapshot!(stderr, @"warning: nftables is used in place of iptables: iptables-legacy-restore refuses: Fatal: can't open lock file /run/xtables.lock: Read-only file system");
+    assert_eq!(pod.dump(), expected.dump());
 }
 
 #[test]

@@ -227,7 +227,7 @@ fn a_refusal_by_the_kernel_names_the_rule_and_its_flag() {
     let refusal = pod.namespace.run(|| kernel::apply(&plan).unwrap_err().to_string()).unwrap();
     insta::assert_snapshot!(refusal, @r#"
     the kernel refuses `add rule inet istio-proxy-nat istio-inbound counter jump output comment "--istio-inbound-ports"` (from --istio-inbound-ports); no rule was changed: Operation not supported (os error 95)
-    hint: the kernel needs nf_tables with NAT for the inet family (5.2 or later)
+    hint: the kernel lacks nf_tables with NAT for the inet family (Linux 5.2 or later)
     "#);
     assert_eq!(pod.dump(), before);
 }
@@ -276,7 +276,10 @@ fn without_the_capability_the_reason_is_told() {
     let output = Alone::create().run_as_nobody(&pod, "-all", &Settings::injected());
     assert_eq!(output.status.code(), Some(1));
     let stderr = text(&output.stderr);
-    assert!(stderr.ends_with("hint: istio-init needs the capability NET_ADMIN\n"), "{stderr}");
+    insta::assert_snapshot!(stderr, @r"
+    error: cannot look up the rules of an earlier run in nf_tables: Operation not permitted (os error 1)
+    hint: istio-init needs the capability NET_ADMIN, which this container does not have: add it to its securityContext
+    ");
     assert_eq!(pod.dump(), before);
 }
 

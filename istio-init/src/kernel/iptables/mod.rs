@@ -5,6 +5,7 @@
 //! one unit for the kernel; a run that is killed between two tables, or two families, is made
 //! whole by the next.
 
+mod leftovers;
 mod listing;
 mod refusal;
 mod run;
@@ -13,16 +14,17 @@ mod tools;
 
 use std::io;
 
-use rustix::io::Errno;
 use thiserror::Error;
 
+pub(super) use leftovers::{Removal, leftovers};
 pub use tools::{Tools, Variant};
 
-use super::KernelError;
+use super::privileges::{Capability, Holding, Privileges};
 use super::socket::Socket;
+use super::{Cause, KernelError};
 use crate::family::Family;
 use crate::plan::Plan;
-use crate::render::iptables::{families, sections};
+use crate::render::iptables::{families, sections, table_name};
 use crate::verify::Side;
 use listing::{Change, Listing};
 use tables::Tables;
@@ -31,8 +33,8 @@ use tables::Tables;
 #[derive(Debug, Error)]
 pub enum IptablesError {
     /// The namespace's tables cannot be told.
-    #[error("cannot look up the tables of iptables: {0}{hint}", hint = super::hint(*.0))]
-    Tables(Errno),
+    #[error("cannot look up the tables of iptables: {0}")]
+    Tables(Cause),
     /// The one that the user names is not there.
     #[error(
         "--force-iptables-binary: `{0}` is an iptables that PATH does not have\n\
@@ -101,43 +103,46 @@ pub enum IptablesError {
         /// What to do.
         hint: String,
     },
-    /// There are rules of an earlier run, and nothing to remove them with.
-    #[error(
-        "rules of an earlier run by iptables-nft are in force ({0}), and PATH has no iptables to \
-         remove them\nhint: run --cleanup-only in an image that has iptables-nft"
-    )]
-    Unremovable(String),
     /// The kernel's own interface refuses.
     #[error(transparent)]
     Kernel(#[from] Box<KernelError>),
 }
 
-impl IptablesError {
-    /// Whether there is no working program, so that nothing can have been changed by it.
-    pub fn is_no_program(&self) -> bool {
-        matches!(self, Self::Start { .. } | Self::Broken { .. } | Self::NoFamily(_))
+/// The iptables that the user names; any that works where he names none.
+pub fn find(forced: Option<Variant>) -> Result<Tools, IptablesError> {
+    match forced {
+        Some(variant) => Tools::find(variant).ok_or(IptablesError::NoVariant(variant)),
+        None => usable(&read_tables()?).ok_or(IptablesError::NoTools),
     }
 }
 
-/// The iptables that a run is to use; `None` where there is none that could work.
+/// The iptables that a run is to use which nobody told what to use; `None` where there is none
+/// that could work, or where nothing could.
 ///
 /// As in Istio, the legacy one is preferred where it has rules: whoever made them uses it. But
 /// what is not there is found out by reading; no rule is written to see whether it can be.
-pub fn choose(forced: Option<Variant>) -> Result<Option<Tools>, IptablesError> {
-    if let Some(variant) = forced {
-        return Tools::find(variant).map(Some).ok_or(IptablesError::NoVariant(variant));
-    }
-    let tables = match read_tables() {
-        // Whoever may not look may still print a plan.
-        Err(IptablesError::Tables(Errno::PERM)) => Tables { answers: true, ..Tables::default() },
-        read => read?,
-    };
-    let legacy = Tools::find(Variant::Legacy).filter(|_| tables::is_administrator());
+pub fn choose() -> Option<Tools> {
+    read_tables().ok().and_then(|tables| usable(&tables))
+}
+
+fn usable(tables: &Tables) -> Option<Tools> {
+    let legacy = Tools::find(Variant::Legacy).filter(|_| may_use_legacy());
     let nft = Tools::find(Variant::Nft).filter(|_| tables.answers);
     match (legacy, nft) {
-        (Some(legacy), Some(_)) if has_rules(legacy, &tables)? => Ok(Some(legacy)),
-        (legacy, nft) => Ok(nft.or(legacy)),
+        // One that cannot even list is none to be preferred.
+        (Some(legacy), Some(_)) if has_rules(legacy, tables).unwrap_or(false) => Some(legacy),
+        (legacy, nft) => nft.or(legacy),
     }
+}
+
+/// Whether this process may run iptables-legacy: besides the capabilities, only the administrator
+/// may read which tables there are.
+fn may_use_legacy() -> bool {
+    let privileges = Privileges::of_this_process();
+    rustix::process::geteuid().is_root()
+        && [Capability::NetAdmin, Capability::NetRaw]
+            .into_iter()
+            .all(|capability| privileges.holds(capability) == Holding::Effective)
 }
 
 /// Replaces what an earlier run installed with the same tools by the plan; changes nothing where
@@ -175,53 +180,67 @@ pub fn difference(tools: Tools, plan: &Plan) -> Result<Vec<(Side, String)>, Ipta
     Ok(lines)
 }
 
-/// Removes what an earlier run installed with any iptables but this one.
-pub fn remove_all_but(kept: Option<Tools>) -> Result<(), IptablesError> {
-    let tables = read_tables()?;
-    for variant in Variant::ALL {
-        if kept.is_some_and(|kept| kept.variant == variant) {
-            continue;
-        }
-        if let Some(tools) = Tools::find(variant) {
-            remove(tools, &tables)?;
-        }
-    }
-    Ok(())
-}
-
-/// Fails where rules of an earlier run are in force that [`remove_all_but`] could not remove.
-pub fn check_removable() -> Result<(), IptablesError> {
-    let tables = read_tables()?;
-    match tables.our_chains.first() {
-        Some(chain) if Tools::find(Variant::Nft).is_none() => {
-            Err(IptablesError::Unremovable(chain.clone()))
-        }
-        _ => Ok(()),
-    }
-}
-
-fn remove(tools: Tools, tables: &Tables) -> Result<(), IptablesError> {
-    for family in FAMILIES {
-        let listings = listings(tools, family, tables)?;
-        let change = Change::between(&listings, &[]);
-        if change.text.is_empty() {
-            continue;
-        }
+/// Removes what an earlier run installed with iptables-legacy. What cannot be looked into is
+/// returned as a warning.
+pub fn remove_legacy() -> Result<Vec<String>, IptablesError> {
+    let (removals, warnings) = legacy_removals(&read_tables()?);
+    for (tools, family, change) in removals {
         run::restore(tools, family, &change)?;
-        if tools.variant == Variant::Nft {
-            let socket = Socket::netfilter().map_err(Box::new)?;
-            for listing in listings.iter().filter(|listing| listing.has_ours()) {
-                tables::remove_if_empty(&socket, family, listing.table)
-                    .map_err(IptablesError::Tables)?;
+    }
+    Ok(warnings)
+}
+
+/// What [`remove_legacy`] would do now: texts, each under a comment that names its program.
+pub fn legacy_removal_script() -> Result<(String, Vec<String>), IptablesError> {
+    let (removals, warnings) = legacy_removals(&read_tables()?);
+    let texts = removals.into_iter().map(|(tools, family, change)| {
+        format!("# {} --noflush\n{}", tools.restores(family), change.text)
+    });
+    Ok((texts.collect(), warnings))
+}
+
+fn legacy_removals(tables: &Tables) -> (Vec<(Tools, Family, Change)>, Vec<String>) {
+    let mut removals = Vec::new();
+    let mut warnings = Vec::new();
+    let tools = Tools::find(Variant::Legacy);
+    for family in FAMILIES {
+        let names: Vec<&str> = tables.of(Variant::Legacy, family).map(table_name).collect();
+        if names.is_empty() {
+            continue;
+        }
+        let unknown = |reason: &str| {
+            format!(
+                "{family}: iptables-legacy has tables here ({}), and {reason}; should they have \
+                 rules of an earlier run, these are still in force",
+                names.join(", ")
+            )
+        };
+        let Some(tools) = tools else {
+            warnings.push(unknown("PATH has no iptables-legacy to look into them"));
+            continue;
+        };
+        match listings(tools, family, tables) {
+            Ok(listings) => {
+                let change = Change::between(&listings, &[]);
+                if !change.text.is_empty() {
+                    removals.push((tools, family, change));
+                }
+            }
+            Err(error) => {
+                let reason = error.to_string();
+                warnings.push(unknown(reason.lines().next().unwrap_or_default()));
             }
         }
     }
-    Ok(())
+    (removals, warnings)
 }
 
 fn read_tables() -> Result<Tables, IptablesError> {
-    let socket = Socket::netfilter().map_err(Box::new)?;
-    Tables::read(&socket).map_err(IptablesError::Tables)
+    let socket = match Socket::netfilter() {
+        Err(error) if error.is_no_nf_tables() => None,
+        socket => Some(socket.map_err(Box::new)?),
+    };
+    Tables::read(socket.as_ref()).map_err(|errno| IptablesError::Tables(errno.into()))
 }
 
 fn has_rules(tools: Tools, tables: &Tables) -> Result<bool, IptablesError> {

@@ -4,6 +4,8 @@ use std::process::ExitStatus;
 
 use super::IptablesError;
 use super::listing::Change;
+use crate::kernel::cause::lacking;
+use crate::kernel::privileges::{Capability, Holding, Privileges};
 
 /// The error behind what `iptables-restore` printed before it failed.
 pub(super) fn refusal(
@@ -11,6 +13,7 @@ pub(super) fn refusal(
     change: &Change,
     status: ExitStatus,
     stderr: &str,
+    privileges: Privileges,
 ) -> IptablesError {
     let number = line_number(stderr);
     let index = number.and_then(|number| number.checked_sub(1));
@@ -30,7 +33,7 @@ pub(super) fn refusal(
         Some(reason) => reason,
         None => status.to_string(),
     };
-    let hint = hint(stderr).map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
+    let hint = hint(stderr, privileges).map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
     IptablesError::Refused { program, step, origin, reason, hint }
 }
 
@@ -66,7 +69,7 @@ fn without_name(line: &str) -> &str {
     }
 }
 
-fn hint(stderr: &str) -> Option<String> {
+fn hint(stderr: &str, privileges: Privileges) -> Option<String> {
     let has = |text: &str| stderr.contains(text);
     if let Some(name) = between(stderr, "Extension ", " revision") {
         return Some(missing_extension(name));
@@ -77,7 +80,13 @@ fn hint(stderr: &str) -> Option<String> {
     if let Some(name) = between(stderr, "Couldn't load target `", "'") {
         return Some(format!("this image's iptables has no file libxt_{name}.so"));
     }
-    let hint = if has("Permission denied") || has("Operation not permitted") || has("be root") {
+    let hint = if has("lock file") {
+        "iptables-legacy needs a lock file that it can write, /run/xtables.lock unless \
+         XTABLES_LOCKFILE names another; or use --backend nftables, which needs no lock"
+    } else if has("Permission denied") || has("Operation not permitted") || has("be root") {
+        if privileges.holds(Capability::NetAdmin) != Holding::Effective || privileges.is_filtered {
+            return Some(lacking(privileges).to_owned());
+        }
         "iptables needs the capability NET_ADMIN; iptables-legacy needs user 0 and NET_RAW besides"
     } else if has("xtables lock") {
         "another program holds the lock of iptables-legacy; end it, or use --backend nftables, \
@@ -123,6 +132,11 @@ mod tests {
     use crate::render::iptables::Line;
 
     fn refused(stderr: &str) -> String {
+        refused_of("CapEff:\t3000\nCapBnd:\t3000\n", stderr)
+    }
+
+    fn refused_of(status: &str, stderr: &str) -> String {
+        let privileges = Privileges::read(status);
         let rule = |rule: &str, flag| {
             let (chain, rule) = ("ISTIO_OUTPUT".to_owned(), rule.to_owned());
             Some(Line { chain, rule, origin: Origin::Flag(flag) })
@@ -131,7 +145,23 @@ mod tests {
             text: "* nat\n:ISTIO_OUTPUT - [0:0]\n-A ISTIO_OUTPUT -m owner --uid-owner 1337 -j RETURN\nCOMMIT\n".to_owned(),
             rules: vec![None, None, rule("-m owner --uid-owner 1337 -j RETURN", Flag::ProxyUid), None],
         };
-        refusal("iptables-restore", &change, ExitStatus::from_raw(256), stderr).to_string()
+        refusal("iptables-restore", &change, ExitStatus::from_raw(256), stderr, privileges)
+            .to_string()
+    }
+
+    #[test]
+    fn who_may_not_is_told_what_is_missing() {
+        let stderr =
+            "Could not fetch rule set generation id: Permission denied (you must be root)\n";
+        let of = |status| refused_of(status, stderr);
+        insta::assert_snapshot!(
+            [
+                of("CapEff:\t0\nCapBnd:\t0\n"),
+                of("CapEff:\t0\nCapBnd:\t3000\n"),
+                of("CapEff:\t3000\nCapBnd:\t3000\nSeccomp:\t2\n"),
+            ]
+            .join("\n\n")
+        );
     }
 
     #[test]
@@ -167,7 +197,7 @@ mod tests {
         hint: the kernel's nf_tables lacks NAT (module nft_chain_nat); load it on the node
 
         iptables-restore refuses: Fatal: can't open lock file /run/xtables.lock: Permission denied
-        hint: iptables needs the capability NET_ADMIN; iptables-legacy needs user 0 and NET_RAW besides
+        hint: iptables-legacy needs a lock file that it can write, /run/xtables.lock unless XTABLES_LOCKFILE names another; or use --backend nftables, which needs no lock
 
         iptables-restore refuses: Another app is currently holding the xtables lock. Perhaps you want to use the -w option?
         hint: another program holds the lock of iptables-legacy; end it, or use --backend nftables, which needs no lock

@@ -14,6 +14,7 @@ use super::listing::{Change, Listing};
 use super::refusal::refusal;
 use super::tools::{Tools, Variant};
 use crate::family::Family;
+use crate::kernel::privileges::Privileges;
 use crate::plan::Table;
 use crate::render::iptables::table_name;
 
@@ -67,7 +68,8 @@ pub(super) fn restore(tools: Tools, family: Family, change: &Change) -> Result<(
     if output.status.code() == Some(NOT_LOADED) {
         return Err(IptablesError::Broken { program, reason: stderr.trim().to_owned() });
     }
-    Err(refusal(program, change, output.status, &stderr))
+    let privileges = Privileges::of_this_process();
+    Err(refusal(program, change, output.status, &stderr, privileges))
 }
 
 /// The result of the work; `None` when it takes longer.

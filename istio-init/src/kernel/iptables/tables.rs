@@ -9,12 +9,10 @@ use rustix::io::Errno;
 
 use super::tools::Variant;
 use crate::family::Family;
-use crate::kernel::message::{
-    ACK, DONE, DUMP, ERROR, Header, Messages, attribute, outcome, received,
-};
+use crate::kernel::message::{DONE, DUMP, ERROR, Header, Messages, attribute, outcome, received};
 use crate::kernel::nf_tables::{
-    BATCH, BATCH_BEGIN, BATCH_END, CHAIN_HOOK, CHAIN_NAME, CHAIN_POLICY, CHAIN_TABLE, DELETE_TABLE,
-    FIXED_LENGTH, GET_CHAIN, GET_RULE, RULE_TABLE, TABLE_NAME, message_type,
+    CHAIN_NAME, CHAIN_TABLE, FIXED_LENGTH, GET_CHAIN, GET_TABLE, RULE_TABLE, TABLE_NAME,
+    TABLE_USES, is_no_nf_tables, message_type,
 };
 use crate::kernel::socket::{RECEIVE_BUFFER, Socket};
 use crate::plan::Table;
@@ -24,24 +22,23 @@ use crate::render::iptables::{is_our_chain, table_name};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tables {
     pub(super) existing: Vec<(Variant, Family, Table)>,
-    /// Chains of ours in `nf_tables`, as `ip nat ISTIO_OUTPUT`.
-    pub(super) our_chains: Vec<String>,
+    /// Whether `nf_tables` has chains of ours in them.
+    pub(super) has_our_chains: bool,
     /// Whether `nf_tables` answers at all.
     pub(super) answers: bool,
 }
 
 impl Tables {
-    /// Asks the kernel.
-    pub(super) fn read(socket: &Socket) -> Result<Self, Errno> {
+    /// Asks the kernel. Without `nf_tables`, only legacy tables can be there.
+    pub(super) fn read(socket: Option<&Socket>) -> Result<Self, Errno> {
         let mut tables = Self::default();
-        match list(socket, GET_CHAIN, UNSPECIFIED, "") {
-            Ok(chains) => {
+        match socket.map(|socket| list(socket, GET_CHAIN, UNSPECIFIED, "")) {
+            Some(Ok(chains)) => {
                 tables.answers = true;
                 tables.add_nf_tables(&chains);
             }
-            // Without nf_tables, or without the capability to ask, there is nothing to find there.
-            Err(Errno::INVAL | Errno::OPNOTSUPP | Errno::PROTONOSUPPORT) => {}
-            Err(errno) => return Err(errno),
+            Some(Err(errno)) if !is_no_nf_tables(errno) => return Err(errno),
+            _ => {}
         }
         for (family, file) in LEGACY_NAMES {
             // Only the administrator may read it, as only he may run iptables-legacy.
@@ -76,51 +73,39 @@ impl Tables {
             if !self.existing.contains(&entry) {
                 self.existing.push(entry);
             }
-            if is_our_chain(&name) {
-                let ip = if family == Family::V4 { "ip" } else { "ip6" };
-                self.our_chains.push(format!("{ip} {of} {name}"));
-            }
+            self.has_our_chains |= is_our_chain(&name);
         }
     }
 }
 
-/// Removes a table that iptables-nft made and that holds nothing but the kernel's chains. They
-/// accept everything, as no table does. Others may change it meanwhile: then it stays.
-pub(super) fn remove_if_empty(socket: &Socket, family: Family, table: Table) -> Result<(), Errno> {
-    let name = table_name(table);
-    let accepts = |chain: &Entry| {
-        chain.value(CHAIN_HOOK).is_some() && chain.value(CHAIN_POLICY) == Some(&ACCEPT)
-    };
-    let chains = list(socket, GET_CHAIN, number(family), name)?;
-    let chains: Vec<Entry> =
-        chains.into_iter().filter(|chain| chain.text(CHAIN_TABLE) == name).collect();
-    let is_empty =
-        chains.iter().all(accepts) && list(socket, GET_RULE, number(family), name)?.is_empty();
-    if !is_empty {
-        return Ok(());
+/// All chains of `nf_tables`, of any family; none where there is no `nf_tables`.
+pub(super) fn chains(socket: &Socket) -> Result<Vec<Entry>, Errno> {
+    match list(socket, GET_CHAIN, UNSPECIFIED, "") {
+        Err(errno) if is_no_nf_tables(errno) => Ok(Vec::new()),
+        listed => listed,
     }
-    let mut messages = Messages::default();
-    let batch = |kind| Header { kind, flags: 0, sequence: 0 };
-    messages.push(batch(BATCH_BEGIN), &BATCH, |_| {});
-    let header = Header { kind: message_type(DELETE_TABLE), flags: ACK, sequence: 1 };
-    messages.push(header, &[number(family), 0, 0, 0], |a| a.text(TABLE_NAME, name));
-    messages.push(batch(BATCH_END), &BATCH, |_| {});
-    socket.send(messages.as_bytes())?;
+}
+
+/// How many things a table has: chains, sets and others.
+pub(super) fn uses(socket: &Socket, family: Family, table: Table) -> Result<Option<u32>, Errno> {
+    let mut request = Messages::default();
+    let header = Header { kind: message_type(GET_TABLE), flags: 0, sequence: 1 };
+    request.push(header, &[number(family), 0, 0, 0], |a| a.text(TABLE_NAME, table_name(table)));
+    socket.send(request.as_bytes())?;
     let mut buffer = vec![0; RECEIVE_BUFFER];
-    for answer in received(socket.receive(&mut buffer)?).filter(|answer| answer.kind == ERROR) {
-        match outcome(answer.payload) {
-            Ok(()) | Err(Errno::NOENT | Errno::BUSY) => {}
-            Err(errno) => return Err(errno),
-        }
+    let Some(answer) = received(socket.receive(&mut buffer)?).next() else { return Ok(None) };
+    if answer.kind == ERROR {
+        outcome(answer.payload)?;
     }
-    Ok(())
+    let uses = attribute(answer.payload.get(FIXED_LENGTH..).unwrap_or_default(), TABLE_USES);
+    Ok(uses.and_then(|bytes| bytes.try_into().ok()).map(u32::from_be_bytes))
 }
 
 /// A chain or a rule, as the kernel lists it.
-struct Entry(Vec<u8>);
+pub(super) struct Entry(Vec<u8>);
 
 impl Entry {
-    fn family(&self) -> Option<Family> {
+    pub(super) fn family(&self) -> Option<Family> {
         match self.0.first() {
             Some(&IPV4) => Some(Family::V4),
             Some(&IPV6) => Some(Family::V6),
@@ -128,18 +113,24 @@ impl Entry {
         }
     }
 
-    fn value(&self, kind: u16) -> Option<&[u8]> {
+    pub(super) fn value(&self, kind: u16) -> Option<&[u8]> {
         attribute(self.0.get(FIXED_LENGTH..)?, kind)
     }
 
     /// An attribute of text, without its final zero.
-    fn text(&self, kind: u16) -> String {
+    pub(super) fn text(&self, kind: u16) -> String {
         let value = self.value(kind).unwrap_or_default();
         String::from_utf8_lossy(value.strip_suffix(&[0]).unwrap_or(value)).into_owned()
     }
 }
 
-fn list(socket: &Socket, kind: u16, family: u8, table: &str) -> Result<Vec<Entry>, Errno> {
+/// The chains or the rules of a table, or of all tables.
+pub(super) fn list(
+    socket: &Socket,
+    kind: u16,
+    family: u8,
+    table: &str,
+) -> Result<Vec<Entry>, Errno> {
     let mut request = Messages::default();
     let header = Header { kind: message_type(kind), flags: DUMP, sequence: 1 };
     request.push(header, &[family, 0, 0, 0], |a| {
@@ -161,22 +152,25 @@ fn list(socket: &Socket, kind: u16, family: u8, table: &str) -> Result<Vec<Entry
     }
 }
 
-fn number(family: Family) -> u8 {
+/// Its `NFPROTO_…`.
+pub(super) fn number(family: Family) -> u8 {
     match family {
         Family::V4 => IPV4,
         Family::V6 => IPV6,
     }
 }
 
-/// Whether the process is the administrator's.
-pub(super) fn is_administrator() -> bool {
-    rustix::process::geteuid().is_root()
-}
-
+/// The tables that a plan can have something in.
+pub(super) const PLACES: [(Family, Table); 6] = [
+    (Family::V4, Table::Nat),
+    (Family::V4, Table::Mangle),
+    (Family::V4, Table::Raw),
+    (Family::V6, Table::Nat),
+    (Family::V6, Table::Mangle),
+    (Family::V6, Table::Raw),
+];
 const LEGACY_NAMES: [(Family, &str); 2] =
     [(Family::V4, "/proc/net/ip_tables_names"), (Family::V6, "/proc/net/ip6_tables_names")];
-/// `NF_ACCEPT`.
-const ACCEPT: [u8; 4] = [0, 0, 0, 1];
 // NFPROTO_….
 const UNSPECIFIED: u8 = 0;
 const IPV4: u8 = 2;
