@@ -380,7 +380,7 @@ fn answers(pod: &Pod, tries: &[Try]) -> Vec<String> {
         .collect()
 }
 
-fn attempt(from: From, transport: Transport, target: &str) -> Try {
+pub(crate) fn attempt(from: From, transport: Transport, target: &str) -> Try {
     let target: SocketAddr = target.parse().expect("an address and a port");
     Try { from, transport, source: None, target }
 }

@@ -4,12 +4,11 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output};
-use std::time::Instant;
 
 use tempfile::TempDir;
 
 use crate::iptables_rules::{VARIANTS, legacy_tables, rules};
-use crate::lifecycle::{Alone, spin};
+use crate::lifecycle::Alone;
 use crate::pod::{Addresses, Pod, istio_init};
 use crate::settings::{SEARCH_PATH, Settings};
 
@@ -145,31 +144,6 @@ fn a_run_that_is_killed_between_the_families_is_made_whole_by_the_next() {
         assert_ne!(rules(&pod, variant), rules(&fresh, variant));
         pod.init(&new);
         assert_eq!(rules(&pod, variant), rules(&fresh, variant));
-    }
-}
-
-#[test]
-fn a_run_that_is_killed_anywhere_is_made_whole_by_the_next() {
-    for variant in VARIANTS {
-        let pod = Pod::create();
-        let [old, new] = [Settings::injected_dual(), every_kind_of_rule()];
-        let [old, new] = [old, new].map(|settings| settings.by_iptables(variant));
-        pod.init(&old);
-        let started = Instant::now();
-        pod.init(&new);
-        let whole_run = started.elapsed();
-        let planned = rules(&pod, variant);
-        for step in 0..KILLS {
-            pod.init(&old);
-            let mut command = istio_init();
-            command.args(new.command_line()).envs(new.environment());
-            let mut run = pod.namespace.run(|| command.spawn()).unwrap().unwrap();
-            spin(whole_run * step / KILLS);
-            run.kill().unwrap();
-            run.wait().unwrap();
-            pod.init(&new);
-            assert_eq!(rules(&pod, variant), planned);
-        }
     }
 }
 
@@ -470,5 +444,3 @@ fn nft(pod: &Pod, words: &str) -> String {
     let mut command = Command::new("nft");
     pod.namespace.output(command.args(words.split_whitespace()), "").expect(words)
 }
-
-const KILLS: u32 = 25;

@@ -1,22 +1,18 @@
-//! Runs after runs, killed runs, cleanups, and runs of those who may do little.
+//! Runs after runs, cleanups, and runs of those who may do little.
 
 use std::fs;
-use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
 
-use e2e::netns::Owner;
-use e2e::sockets::{Outcome, Transport, reach};
 use istio_init::flag::Flag;
 use istio_init::kernel;
 use istio_init::plan::{Chain, Origin, Plan, Rule, Table, Verdict};
 use tempfile::TempDir;
 
-use crate::pod::{Addresses, Pod, address, istio_init};
+use crate::pod::{Addresses, Pod, istio_init};
 use crate::settings::{SEARCH_PATH, Settings};
 
 #[test]
@@ -104,36 +100,6 @@ fn cleanup_ignores_what_a_run_would_refuse() {
 }
 
 #[test]
-fn a_rerun_leaves_no_gap() {
-    let pod = Pod::create();
-    pod.init(&Settings::injected());
-    let done = AtomicBool::new(false);
-    let target = SocketAddr::new(address("203.0.113.7"), 80);
-    let outcomes = thread::scope(|scope| {
-        let client = scope.spawn(|| {
-            let connect = || reach(Transport::Tcp, None, target);
-            let until_done = || {
-                std::iter::repeat_with(connect)
-                    .take_while(|_| !done.load(Ordering::Relaxed))
-                    .collect::<Vec<_>>()
-            };
-            pod.namespace.run_as(Owner { uid: 1000, gid: 1000 }, until_done).unwrap()
-        });
-        for _ in 0..50 {
-            pod.init(&Settings::injected().with('o', "443"));
-            pod.init(&Settings::injected());
-        }
-        done.store(true, Ordering::Relaxed);
-        client.join().unwrap()
-    });
-    assert!(!outcomes.is_empty());
-    for outcome in outcomes {
-        let captured = matches!(&outcome, Outcome::Answered(answer) if answer.by == "pod:15001");
-        assert!(captured, "{outcome:?}");
-    }
-}
-
-#[test]
 fn rules_that_others_change_meanwhile_are_no_obstacle() {
     let pod = Pod::create();
     let done = AtomicBool::new(false);
@@ -151,35 +117,6 @@ fn rules_that_others_change_meanwhile_are_no_obstacle() {
             run.unwrap();
         }
     });
-}
-
-#[test]
-fn a_killed_run_leaves_the_old_rules_or_the_new() {
-    let pod = Pod::create();
-    let [old, new] = [Settings::injected_dual(), Settings::injected_dual().with('x', &ranges(200))];
-    pod.init(&new);
-    let new_rules = pod.dump();
-    let started = Instant::now();
-    pod.init(&old);
-    let whole_run = started.elapsed();
-    let old_rules = pod.dump();
-    let (mut kept, mut replaced) = (0, 0);
-    for step in 0..KILLS {
-        let run = pod.namespace.run(|| istio_init().args(new.command_line()).spawn());
-        let mut run = run.unwrap().unwrap();
-        spin(whole_run * step / KILLS);
-        run.kill().unwrap();
-        run.wait().unwrap();
-        match pod.dump() {
-            rules if rules == old_rules => kept += 1,
-            rules if rules == new_rules => {
-                replaced += 1;
-                pod.init(&old);
-            }
-            rules => panic!("neither the old rules nor the new:\n{rules}"),
-        }
-    }
-    println!("{kept} runs were killed before the new rules, {replaced} after");
 }
 
 #[test]
@@ -352,21 +289,6 @@ fn clean_up(pod: &Pod) -> Output {
     pod.namespace.run(|| istio_init().arg("--cleanup-only").output()).unwrap().unwrap()
 }
 
-fn ranges(count: u8) -> String {
-    let ranges: Vec<String> = (0..count).map(|n| format!("172.16.{n}.0/24")).collect();
-    ranges.join(",")
-}
-
-/// Sleeping is too coarse to hit the moments of a run of a millisecond.
-pub(crate) fn spin(time: Duration) {
-    let until = Instant::now() + time;
-    while Instant::now() < until {
-        std::hint::spin_loop();
-    }
-}
-
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
-
-const KILLS: u32 = 150;

@@ -1,5 +1,6 @@
 //! A pod without Kubernetes: a network namespace, linked to another that stands for the world.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::process::Command;
@@ -16,7 +17,7 @@ pub(crate) struct Pod {
     // Listeners first: they end before their namespaces go.
     _listeners: [Listeners; 2],
     pub(crate) namespace: Namespace,
-    world: Namespace,
+    pub(crate) world: Namespace,
     addresses: Addresses,
 }
 
@@ -153,16 +154,42 @@ impl Pod {
             .collect()
     }
 
+    /// What becomes of one try after another, as long as they are to go on.
+    pub(crate) fn repeat(
+        &self,
+        attempt: &Try,
+        goes_on: impl Fn() -> bool + Send + Sync,
+    ) -> BTreeMap<Outcome, usize> {
+        let repeat = || {
+            let mut outcomes = BTreeMap::new();
+            while goes_on() {
+                let outcome = reach(attempt.transport, attempt.source, attempt.target);
+                *outcomes.entry(outcome).or_default() += 1;
+            }
+            outcomes
+        };
+        let outcomes = match attempt.from {
+            From::Pod(owner) => self.namespace.run_as(owner, repeat),
+            From::World => self.world.run(repeat),
+        };
+        outcomes.expect("a thread in a namespace")
+    }
+
     /// Everything that our program could leave behind.
     pub(crate) fn dump(&self) -> String {
         let list = |program: &str, arguments: &[&str]| {
             self.namespace.output(Command::new(program).args(arguments), "").expect(program)
         };
-        let counted = list("nft", &["list", "ruleset"]);
         let addresses = list("ip", &["-o", "address"]);
         let rules = list("ip", &["rule"]) + &list("ip", &["-6", "rule"]);
         let routes = list("ip", &["route", "show", "table", "all"]);
-        without_counts(&counted) + &without_lifetimes(&addresses) + &rules + &routes
+        self.ruleset() + &without_lifetimes(&addresses) + &rules + &routes
+    }
+
+    /// All tables of nftables, without the counts of packets.
+    pub(crate) fn ruleset(&self) -> String {
+        let mut nft = Command::new("nft");
+        without_counts(&self.namespace.output(nft.args(["list", "ruleset"]), "").expect("nft"))
     }
 
     /// A link's queue opens some time after the link is up. A TCP connection tries again until

@@ -1,0 +1,112 @@
+//! Packets that connection tracking finds invalid, with `--drop-invalid` and without.
+
+use std::fs;
+use std::net::IpAddr;
+
+use crate::pod::{Pod, address};
+use crate::raw::{ACK, RST, Raw, Reply, SYN};
+use crate::settings::Settings;
+
+#[test]
+fn a_segment_of_no_connection_is_dropped_when_that_is_asked_for() {
+    for settings in places() {
+        let pod = Pod::create();
+        without_pickup(&pod);
+        for (settings, is_dropped) in [(settings.clone(), false), (dropping(settings), true)] {
+            pod.init(&settings);
+            for (source, target) in WAYS {
+                let replies = replies_to_a_bare_ack(&pod, address(source), address(target));
+                let rest: &[Reply] = if is_dropped { &[] } else { &[RESET] };
+                assert_eq!(replies, rest, "{source} {settings:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_answer_that_nobody_asked_for_is_dropped_when_that_is_asked_for() {
+    for settings in places() {
+        let pod = Pod::create();
+        for (settings, arrivals) in [(settings.clone(), 1), (dropping(settings), 0)] {
+            pod.init(&settings);
+            for (source, target) in WAYS {
+                let seen = echo_replies_that_arrive(&pod, address(source), address(target));
+                assert_eq!(seen, arrivals, "{source} {settings:?}");
+            }
+        }
+    }
+}
+
+/// Both modes and both backends, both families.
+fn places() -> Vec<Settings> {
+    let redirection = Settings::injected_dual;
+    let tproxy = || redirection().with('m', "TPROXY").with('b', "");
+    let mut places = vec![redirection(), tproxy()];
+    for variant in ["nft", "legacy"] {
+        places.extend([redirection(), tproxy()].map(|settings| settings.by_iptables(variant)));
+    }
+    places
+}
+
+fn dropping(settings: Settings) -> Settings {
+    settings.with_switch("--drop-invalid")
+}
+
+/// What the pod says to a segment of an unknown connection, before it says yes to a new one.
+fn replies_to_a_bare_ack(pod: &Pod, source: IpAddr, target: IpAddr) -> Vec<Reply> {
+    let exchange = || {
+        let raw = Raw::tcp(source, target);
+        raw.send_segment(40000, 8080, ACK);
+        raw.send_segment(40001, 15021, SYN);
+        // What came first is answered first.
+        let replies = std::iter::repeat_with(|| raw.receive());
+        replies.take_while(|reply| *reply != AGREEMENT).collect()
+    };
+    pod.world.run(exchange).expect("a thread in the world")
+}
+
+/// How many echo replies the pod's kernel counts after one was sent.
+fn echo_replies_that_arrive(pod: &Pod, source: IpAddr, target: IpAddr) -> u64 {
+    let (request, reply) = if target.is_ipv4() { (8, 0) } else { (128, 129) };
+    let before = echo_replies(pod, target);
+    let exchange = || {
+        let raw = Raw::icmp(source, target);
+        raw.send_message(reply);
+        raw.send_message(request);
+        while raw.receive().kind != reply {}
+    };
+    pod.world.run(exchange).expect("a thread in the world");
+    echo_replies(pod, target) - before
+}
+
+fn echo_replies(pod: &Pod, target: IpAddr) -> u64 {
+    let read = |file: &str| {
+        let text = pod.namespace.run(|| fs::read_to_string(file).expect(file));
+        text.expect("a thread in the pod")
+    };
+    let count = if target.is_ipv4() {
+        let table = read("/proc/thread-self/net/snmp");
+        let mut lines = table.lines().filter(|line| line.starts_with("Icmp: "));
+        let (names, numbers) = (lines.next().expect("names"), lines.next().expect("numbers"));
+        let mut columns = names.split(' ').zip(numbers.split(' '));
+        columns.find(|(name, _)| *name == "InEchoReps").map(|(_, number)| number.to_owned())
+    } else {
+        let table = read("/proc/thread-self/net/snmp6");
+        let line = table.lines().find(|line| line.starts_with("Icmp6InEchoReplies "));
+        line.and_then(|line| line.split_whitespace().last().map(str::to_owned))
+    };
+    count.expect("a count of echo replies").parse().expect("a number")
+}
+
+/// Otherwise connection tracking takes a segment out of nowhere for one of a connection that it
+/// has not seen the beginning of.
+fn without_pickup(pod: &Pod) {
+    let set = || fs::write("/proc/sys/net/netfilter/nf_conntrack_tcp_loose", "0");
+    pod.namespace.run(set).expect("a thread in the pod").expect("a setting of the kernel");
+}
+
+const WAYS: [(&str, &str); 2] = [("192.168.77.1", "192.168.77.2"), ("fd77::1", "fd77::2")];
+/// A listener's word to a segment of no connection.
+const RESET: Reply = Reply { port: 8080, kind: RST };
+/// A listener's word to the first segment of a connection; this port is never captured.
+const AGREEMENT: Reply = Reply { port: 15021, kind: SYN | ACK };

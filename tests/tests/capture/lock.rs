@@ -1,0 +1,118 @@
+//! iptables-legacy, while somebody else has its lock.
+
+use std::fs::{self, File};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use e2e::wait;
+use rustix::fs::{FlockOperation, flock};
+use tempfile::TempDir;
+
+use crate::iptables_rules::rules;
+use crate::pod::{Pod, istio_init};
+use crate::settings::{SEARCH_PATH, Settings};
+
+#[test]
+fn a_run_waits_for_the_lock_and_goes_on() {
+    let (pod, expected) = (Pod::create(), Pod::create());
+    let settings = Settings::injected_dual().by_iptables("legacy");
+    expected.init(&settings);
+    let lock = Lock::create();
+    let untouched = rules(&pod, "legacy");
+    let held = lock.hold();
+    let run = lock.start(&pod, &settings, SEARCH_PATH);
+    lock.wait_for_one_who_waits();
+    assert_eq!(rules(&pod, "legacy"), untouched);
+    drop(held);
+    let output = run.wait_with_output().expect("istio-init");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(rules(&pod, "legacy"), rules(&expected, "legacy"));
+}
+
+#[test]
+fn a_lock_that_is_never_released_is_named() {
+    let pod = Pod::create();
+    let lock = Lock::create();
+    let untouched = rules(&pod, "legacy");
+    let _held = lock.hold();
+    // The wait is Istio's half a minute; here it is cut short.
+    let programs = TempDir::new().expect("a folder");
+    for name in ["iptables-legacy", "ip6tables-legacy"] {
+        link(&programs, name, &format!("exec /usr/sbin/{name} \"$@\""));
+        let script = format!(
+            "[ \"$*\" = '--noflush --wait=30' ] && \
+             exec /usr/sbin/{name}-restore --noflush --wait=1"
+        );
+        link(&programs, &format!("{name}-restore"), &script);
+    }
+    let settings = Settings::injected_dual().by_iptables("legacy");
+    let run = lock.start(&pod, &settings, programs.path().to_str().expect("a path"));
+    let output = run.wait_with_output().expect("istio-init");
+    assert_eq!(output.status.code(), Some(1));
+    let stderr = String::from_utf8(output.stderr).expect("text");
+    assert!(stderr.contains("xtables lock"), "{stderr}");
+    let hint = "hint: another program holds the lock of iptables-legacy; end it, or use \
+                --backend nftables, which needs no lock";
+    assert!(stderr.contains(hint), "{stderr}");
+    assert_eq!(rules(&pod, "legacy"), untouched);
+}
+
+#[test]
+fn nftables_needs_no_lock() {
+    let pod = Pod::create();
+    let lock = Lock::create();
+    let _held = lock.hold();
+    for settings in [Settings::injected_dual(), Settings::injected_dual().by_iptables("nft")] {
+        let run = lock.start(&pod, &settings, SEARCH_PATH);
+        let output = run.wait_with_output().expect("istio-init");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+/// A file in the place of the machine's lock, for those whom this test starts.
+struct Lock {
+    file: tempfile::NamedTempFile,
+}
+
+impl Lock {
+    fn create() -> Self {
+        Self { file: tempfile::NamedTempFile::new().expect("a file") }
+    }
+
+    /// Held until this is dropped.
+    fn hold(&self) -> File {
+        let file = File::open(self.file.path()).expect("the lock");
+        flock(file.as_fd(), FlockOperation::LockExclusive).expect("the lock is free");
+        file
+    }
+
+    fn start(&self, pod: &Pod, settings: &Settings, path: &str) -> Child {
+        let script = "mount --make-rprivate / && mount -t tmpfs tmpfs /run && \
+                      : >/run/xtables.lock && mount --bind \"$0\" /run/xtables.lock && \
+                      PATH=$TOOLS exec \"$@\"";
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "sh", "-c", script]).arg(self.file.path());
+        command.arg(istio_init().get_program()).args(settings.command_line());
+        command.env_clear().env("PATH", SEARCH_PATH).env("TOOLS", path);
+        command.stdout(Stdio::null()).stderr(Stdio::piped());
+        pod.namespace.run(|| command.spawn()).expect("a thread").expect("unshare")
+    }
+
+    fn wait_for_one_who_waits(&self) {
+        let inode = format!(":{} ", fs::metadata(self.file.path()).expect("the lock").ino());
+        wait::until("somebody waits for the lock", Duration::from_secs(20), || {
+            let locks = fs::read_to_string("/proc/locks").expect("the kernel's locks");
+            let is_waiting = |line: &str| line.contains("-> FLOCK") && line.contains(&inode);
+            if locks.lines().any(is_waiting) { Ok(()) } else { Err("nobody does") }
+        })
+        .expect("istio-init waits");
+    }
+}
+
+fn link(folder: &TempDir, name: &str, script: &str) {
+    let path = folder.path().join(name);
+    fs::write(&path, format!("#!/bin/sh\n{script}\n")).expect("a script");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("executable");
+}
