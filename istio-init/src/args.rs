@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
+use crate::complaint::Shown;
 use crate::flag::{FLAGS, Flag, Kind, Spec};
 use crate::variable::Variable;
 
@@ -116,6 +117,7 @@ impl fmt::Display for Source {
 /// The command line's grammar, from which `--help` comes too.
 pub fn command() -> Command {
     let command = Command::new("istio-init")
+        .version(env!("CARGO_PKG_VERSION"))
         .about("Programs Istio's traffic capture in the network namespace it runs in")
         .after_help(
             "A first argument `istio-iptables` is accepted and ignored.\n\
@@ -171,7 +173,8 @@ fn without_command_line(
                 return Typed { text: text.clone(), source: Source::Variable(name) };
             }
             Err(expected) => {
-                ignored.push(format!("{name}: `{text}` is ignored: expected {expected}"));
+                let shown = Shown(text);
+                ignored.push(format!("{name}: `{shown}` is ignored: expected {expected}"));
             }
         }
     }

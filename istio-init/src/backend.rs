@@ -9,8 +9,10 @@ use crate::complaint::{Complaint, Fault};
 use crate::flag::Flag;
 use crate::kernel::iptables::{IptablesError, Tools, Variant};
 use crate::kernel::{self, KernelError, Removals, iptables};
+use crate::observed::{NotAPlan, Observed};
 use crate::plan::Plan;
 use crate::render;
+use crate::verify::{self, Comparison};
 
 /// What the user wants rules to be installed by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +34,15 @@ pub enum Backend {
     Nftables,
 }
 
+/// By which means rules were installed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Installer {
+    /// By nftables.
+    Nftables,
+    /// By this variant of iptables.
+    Iptables(Variant),
+}
+
 /// What stands in the way of rules, or of their removal.
 #[derive(Debug, Error)]
 pub enum BackendError {
@@ -41,6 +52,15 @@ pub enum BackendError {
     /// iptables refuses, or cannot.
     #[error(transparent)]
     Iptables(#[from] IptablesError),
+    /// What is installed is no plan.
+    #[error(transparent)]
+    NotAPlan(#[from] NotAPlan),
+    /// Rules are there that only an iptables could list, and there is none.
+    #[error(
+        "rules are installed by iptables-{0}, and PATH has no iptables-{0} to list them\n\
+         hint: ask in an image that has it"
+    )]
+    NoLister(Variant),
     /// Nobody asked for either, and neither works.
     #[error("{nftables}\nbesides, {iptables}")]
     Neither {
@@ -52,8 +72,8 @@ pub enum BackendError {
 }
 
 impl Wish {
-    /// What the flags say.
-    pub fn read(args: &Args) -> Result<Self, Vec<Complaint>> {
+    /// What the flags say, and what the user should know although it is valid.
+    pub fn read(args: &Args) -> Result<(Self, Vec<String>), Vec<Complaint>> {
         let variant = args.flag(Flag::ForceIptablesBinary);
         let forced = match &*variant.text {
             "" => Ok(None),
@@ -82,12 +102,28 @@ impl Wish {
             fault,
         };
         match (wish, forced) {
-            (Ok(wish), Ok(_)) => Ok(wish),
+            (Ok(wish), Ok(forced)) => {
+                let is_idle = wish == Self::Nftables && forced.is_some();
+                let warning = || {
+                    let source = &variant.source;
+                    format!("{source}: has no effect: the rules are installed by nftables")
+                };
+                Ok((wish, is_idle.then(warning).into_iter().collect()))
+            }
             (wish, forced) => {
                 let wrong_backend = wish.err().map(|fault| complaint(backend, fault));
                 let wrong_variant = forced.err().map(|fault| complaint(variant, fault));
                 Err(wrong_backend.into_iter().chain(wrong_variant).collect())
             }
+        }
+    }
+
+    /// What is to be compared with a plan: where nobody asked for a backend, what is installed is
+    /// compared, whatever installed it.
+    pub fn choose_among(self, installers: &[Installer]) -> Result<Backend, BackendError> {
+        match (self, installers) {
+            (Self::Auto, [only]) => only.backend(),
+            _ => Ok(self.choose()?),
         }
     }
 
@@ -145,6 +181,73 @@ impl Backend {
     }
 }
 
+impl Backend {
+    /// What its rules are installed by.
+    pub fn installer(self) -> Installer {
+        match self {
+            Self::Nftables => Installer::Nftables,
+            Self::Iptables(tools) => Installer::Iptables(tools.variant),
+        }
+    }
+
+    /// What is installed by it against the plan, with addresses and routes.
+    pub fn compare(self, plan: &Plan) -> Result<Comparison, BackendError> {
+        let tools = match self {
+            Self::Nftables => return Ok(verify::compare(plan, &kernel::observe()?)),
+            Self::Iptables(tools) => tools,
+        };
+        let mut lines = iptables::compare(tools, plan)?;
+        let observed = kernel::observe_with(Vec::new())?;
+        let (planned, found) =
+            (verify::surroundings_of(plan), verify::surroundings_found(&observed));
+        lines.extend(verify::differing(&planned, &found));
+        Ok(Comparison { lines })
+    }
+}
+
+impl Installer {
+    /// What would install rules in the same way.
+    fn backend(self) -> Result<Backend, BackendError> {
+        match self {
+            Self::Nftables => Ok(Backend::Nftables),
+            Self::Iptables(variant) => {
+                let tools = Tools::find(variant).ok_or(BackendError::NoLister(variant))?;
+                Ok(Backend::Iptables(tools.replaceable()))
+            }
+        }
+    }
+}
+
+/// By which means the rules are installed that are there: none, one, or several at once.
+pub fn installers() -> Result<Vec<Installer>, BackendError> {
+    let mut installers = Vec::new();
+    installers.extend(kernel::has_own_tables()?.then_some(Installer::Nftables));
+    let by_nft = kernel::has_leftovers()?;
+    installers.extend(by_nft.then_some(Installer::Iptables(Variant::Nft)));
+    let by_legacy = iptables::has_legacy()?;
+    installers.extend(by_legacy.then_some(Installer::Iptables(Variant::Legacy)));
+    Ok(installers)
+}
+
+/// What is installed, whatever installed it, and warnings.
+pub fn observe() -> Result<(Observed, Vec<String>), BackendError> {
+    let installers = installers()?;
+    let [installer] = &*installers else {
+        // Without rules, what is beside them says nothing.
+        let names = installers.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let none = names.is_empty();
+        return if none { Ok(Default::default()) } else { Err(NotAPlan::Several(names).into()) };
+    };
+    match installer.backend()? {
+        Backend::Nftables => Ok((kernel::observe()?, Vec::new())),
+        Backend::Iptables(tools) => {
+            let (tables, left_out) = iptables::observe(tools)?;
+            let warning = |rule| format!("somebody else's rule is left out: {rule}");
+            Ok((kernel::observe_with(tables)?, left_out.into_iter().map(warning).collect()))
+        }
+    }
+}
+
 /// The first line of the complaint: its hint is for those who want iptables.
 fn replaced(error: &IptablesError) -> String {
     let error = error.to_string();
@@ -190,11 +293,43 @@ pub fn removal_script() -> Result<(String, Vec<String>), BackendError> {
     Ok((script, warnings))
 }
 
-impl fmt::Display for Backend {
+impl fmt::Display for Installer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Nftables => f.write_str("nftables"),
-            Self::Iptables(tools) => write!(f, "iptables ({})", tools.variant),
+            Self::Iptables(variant) => write!(f, "iptables-{variant}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use super::*;
+    use crate::args::Environment;
+
+    fn read(line: &str) -> (Wish, Vec<String>) {
+        let words = std::iter::once("istio-init").chain(line.split_whitespace());
+        let args = Args::parse(words.map(OsString::from), &Environment::new()).expect("usage");
+        Wish::read(&args).expect(line)
+    }
+
+    #[test]
+    fn auto_is_the_default_and_nftables_beats_the_named_iptables_aloud() {
+        let idle = "--force-iptables-binary: has no effect: the rules are installed by nftables";
+        for (line, wish, warnings) in [
+            ("", Wish::Auto, &[][..]),
+            ("--backend auto", Wish::Auto, &[]),
+            ("--backend iptables", Wish::Iptables(None), &[]),
+            ("--force-iptables-binary legacy", Wish::Iptables(Some(Variant::Legacy)), &[]),
+            ("--native-nftables", Wish::Nftables, &[]),
+            ("--native-nftables --force-iptables-binary nft", Wish::Nftables, &[idle]),
+            ("--backend nftables --force-iptables-binary nft", Wish::Nftables, &[idle]),
+        ] {
+            let (read, warned) = read(line);
+            assert_eq!(read, wish, "{line}");
+            assert_eq!(warned, warnings, "{line}");
         }
     }
 }

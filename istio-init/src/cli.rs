@@ -74,6 +74,12 @@ enum Failure {
          not planned\nhint: --reconcile repairs it"
     )]
     Drift { missing: usize, foreign: usize },
+    #[error(
+        "rules are installed by {installed}, and planned for {planned}\n\
+         hint: --reconcile installs them by {planned}; without a backend named, those that are \
+         installed are compared"
+    )]
+    OtherBackend { installed: String, planned: String },
     #[error(transparent)]
     Probing(#[from] ProbeError),
     #[error("{wrong} flows fare otherwise than planned; the first: {first}")]
@@ -87,7 +93,7 @@ enum Failure {
 impl Failure {
     fn exit_code(&self) -> u8 {
         match self {
-            Self::Drift { .. } => DRIFT,
+            Self::Drift { .. } | Self::OtherBackend { .. } => DRIFT,
             Self::Probe { .. } => DISPROVED,
             _ => 1,
         }
@@ -142,7 +148,8 @@ fn run(
 /// What the flags ask for, and what is to install it.
 fn planned(args: &Args) -> Result<(Plan, Wish), Failure> {
     let (wish, config) = (Wish::read(args), Config::read(args, &surroundings()?));
-    let (wish, (config, warnings)) = both(wish, config)?;
+    let ((wish, idle), (config, warnings)) = both(wish, config)?;
+    warn_of(&idle);
     warn_of(&warnings);
     Ok((plan(&config), wish))
 }

@@ -86,6 +86,12 @@ impl Request {
         if words.get(1).is_some_and(|word| word == args::SUBCOMMAND) {
             words.remove(1);
         }
+        // `help`, alone or before a subcommand, is `--help` behind it.
+        if words.get(1).is_some_and(|word| word == "help") {
+            words.remove(1);
+            words.truncate(2);
+            words.push("--help".into());
+        }
         let named = |words: &[OsString]| {
             let first = words.get(1)?.to_str()?;
             NAMES.iter().find(|name| **name == first).copied()
@@ -143,7 +149,7 @@ pub fn grammar(name: &'static str) -> Grammar {
             &[],
         ),
     };
-    let mut grammar = args::command().name(title).about(about);
+    let mut grammar = args::command().name(title).bin_name(title).about(about);
     if !outputs.is_empty() {
         let parser = clap::builder::PossibleValuesParser::new(outputs.to_vec());
         let parser = clap::builder::TypedValueParser::map(parser, |text| form(&text));
@@ -269,3 +275,38 @@ pub const NAMES: [&str; 5] = ["plan", "explain", "verify", "probe", "cleanup"];
 const FORMS: [&str; 4] = ["table", "nft", "iptables", "json"];
 const OUTPUT: &str = "output";
 const FROM_KERNEL: &str = "from-kernel";
+
+#[cfg(test)]
+mod tests {
+    use clap::error::ErrorKind;
+
+    use super::*;
+
+    fn parse(line: &str) -> Result<Request, clap::Error> {
+        Request::parse(line.split(' ').map(OsString::from), &Environment::new())
+    }
+
+    #[test]
+    fn who_asks_for_help_gets_it() {
+        for line in [
+            "istio-init help",
+            "istio-init -h",
+            "istio-init --help",
+            "istio-init istio-iptables help",
+            "istio-init istio-iptables --help",
+        ] {
+            let help = parse(line).expect_err(line);
+            assert_eq!((help.kind(), help.exit_code()), (ErrorKind::DisplayHelp, 0), "{line}");
+            assert!(help.to_string().contains("--istio-service-cidr"), "{line}");
+        }
+        for name in NAMES {
+            for line in [format!("istio-init help {name}"), format!("istio-init {name} --help")] {
+                let help = parse(&line).expect_err(&line);
+                assert_eq!((help.kind(), help.exit_code()), (ErrorKind::DisplayHelp, 0), "{line}");
+                assert!(help.to_string().contains(&format!("istio-init {name}")), "{line}");
+            }
+        }
+        let version = parse("istio-init --version").expect_err("a version");
+        assert_eq!((version.kind(), version.exit_code()), (ErrorKind::DisplayVersion, 0));
+    }
+}

@@ -19,6 +19,11 @@ impl Mark {
     /// set it and look for it.
     pub const OUTBOUND: Self = Self(NonZeroU32::new(1338).unwrap());
 
+    /// The mark of this number, as the kernel has it; `None` for 0.
+    pub fn numbered(number: u32) -> Option<Self> {
+        NonZeroU32::new(number).map(Self)
+    }
+
     /// The number.
     pub fn get(self) -> u32 {
         self.0.get()

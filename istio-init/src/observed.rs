@@ -58,6 +58,12 @@ pub enum NotAPlan {
          hint: without --from-kernel, the rules that the flags ask for are asked"
     )]
     Nothing,
+    /// There are rules by several backends.
+    #[error(
+        "rules are installed by {} at once\n\
+         hint: `istio-init verify --reconcile` leaves those of one", .0.join(" and by ")
+    )]
+    Several(Vec<String>),
     /// Somebody put a rule of another kind into our tables.
     #[error(
         "table {table}, chain {chain}: a rule is not one of istio-init's: {rule}\n\

@@ -18,6 +18,9 @@ pub struct PortRange {
 }
 
 impl Port {
+    /// Istio's port of the tunnel listener.
+    pub const TUNNEL: Self = Self(NonZeroU16::new(15008).unwrap());
+
     /// The port on which Istio's proxy answers queries for names.
     pub const DNS_PROXY: Self = Self(NonZeroU16::new(15053).unwrap());
 

@@ -70,6 +70,16 @@ impl Comparison {
     }
 }
 
+/// The lines that tell what a plan needs beside its rules.
+pub fn surroundings_of(plan: &Plan) -> Vec<String> {
+    surroundings(plan.passthrough_address, plan.local_delivery.iter())
+}
+
+/// The lines that tell what was found beside rules.
+pub fn surroundings_found(observed: &Observed) -> Vec<String> {
+    surroundings(observed.passthrough_address, observed.local_deliveries.iter())
+}
+
 /// Compares a plan with what was found.
 pub fn compare(plan: &Plan, observed: &Observed) -> Comparison {
     Comparison { lines: differing(&planned_lines(plan), &observed_lines(observed)) }
@@ -86,7 +96,7 @@ fn planned_lines(plan: &Plan) -> Vec<String> {
             lines.extend(rules.map(rule_line));
         }
     }
-    lines.extend(surroundings(plan.passthrough_address, plan.local_delivery.iter()));
+    lines.extend(surroundings_of(plan));
     lines
 }
 
@@ -102,7 +112,7 @@ fn observed_lines(observed: &Observed) -> Vec<String> {
             }));
         }
     }
-    lines.extend(surroundings(observed.passthrough_address, observed.local_deliveries.iter()));
+    lines.extend(surroundings_found(observed));
     lines
 }
 
@@ -230,8 +240,9 @@ fn surroundings<'a>(
     lines
 }
 
-/// The longest series of lines that both have stays, whatever is between them differs.
-fn differing(planned: &[String], installed: &[String]) -> Vec<(Side, String)> {
+/// Puts two series side by side. The longest series that both have stays together, whatever is
+/// between differs.
+pub fn differing<T: PartialEq + Clone>(planned: &[T], installed: &[T]) -> Vec<(Side, T)> {
     let (rows, columns) = (planned.len(), installed.len());
     // Mostly nothing differs, and a table over a thousand rules is large.
     if planned == installed {

@@ -4,17 +4,16 @@ use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::{Failure, planned, print, probing, surroundings, warn_of};
-use crate::backend::{Backend, BackendError};
+use crate::backend::{self, Installer};
 use crate::command::{Command, Output, Question, Request};
 use crate::explain::{Direction, Owner, Packet, explain};
 use crate::flag::Flag;
 use crate::json::Json;
-use crate::kernel;
 use crate::log;
 use crate::plan::Plan;
 use crate::render::{explanation, iptables, json, nft, table};
 use crate::route::Routes;
-use crate::verify::{Comparison, Side, compare};
+use crate::verify::{Comparison, Side};
 
 /// Answers a question about rules.
 pub(super) fn answer(request: &Request) -> Result<(), Failure> {
@@ -42,7 +41,9 @@ pub(super) fn answer(request: &Request) -> Result<(), Failure> {
 pub(super) fn asked(request: &Request) -> Result<Plan, Failure> {
     if request.from_kernel {
         warn_of(&request.args.ignored);
-        return Ok(kernel::observe()?.plan()?);
+        let (observed, warnings) = backend::observe()?;
+        warn_of(&warnings);
+        return Ok(observed.plan()?);
     }
     Ok(planned(&request.args)?.0)
 }
@@ -95,43 +96,60 @@ fn is_here(address: IpAddr) -> Result<bool, Failure> {
 
 fn verify(request: &Request) -> Result<(), Failure> {
     let (plan, wish) = planned(&request.args)?;
-    let backend = wish.choose().map_err(BackendError::from)?;
-    let comparison = match backend {
-        Backend::Nftables => compare(&plan, &kernel::observe()?),
-        Backend::Iptables(tools) => Comparison {
-            lines: kernel::iptables::difference(tools, &plan).map_err(BackendError::from)?,
-        },
+    let installers = backend::installers()?;
+    let backend = wish.choose_among(&installers)?;
+    let planned_for = backend.installer();
+    let others = || installers.iter().filter(|other| **other != planned_for);
+    let other_names = others().map(ToString::to_string).collect::<Vec<_>>().join(" and by ");
+    // Against the rules of another backend, all of these would be missing.
+    let comparison = if installers.contains(&planned_for) || other_names.is_empty() {
+        backend.compare(&plan)?
+    } else {
+        Comparison { lines: Vec::new() }
     };
     let is_json = request.output == Output::Json;
     if is_json {
-        print(&object_of(&comparison).pretty())?;
+        print(&object_of(&comparison, &installers, planned_for).pretty())?;
     } else if !comparison.is_equal() {
         print(&comparison.text())?;
     }
-    if comparison.is_equal() {
+    if comparison.is_equal() && other_names.is_empty() {
         if !is_json {
-            print(&format!("installed as planned: {} rules\n", plan.rules.len()))?;
+            let count = plan.rules.len();
+            print(&format!("installed as planned, by {planned_for}: {count} rules\n"))?;
         }
         return Ok(());
     }
     let (missing, foreign) = comparison.counts();
     if request.args.is_on(Flag::Reconcile) {
         warn_of(&backend.apply(&plan)?);
-        let repaired =
-            format!("repaired: {missing} lines were missing, {foreign} were not planned");
+        let repaired = if other_names.is_empty() {
+            format!("repaired: {missing} lines were missing, {foreign} were not planned")
+        } else {
+            format!("repaired: rules of {other_names} gave way to those of {planned_for}")
+        };
         log::info(&repaired);
         return Ok(());
+    }
+    if !other_names.is_empty() {
+        let planned = planned_for.to_string();
+        return Err(Failure::OtherBackend { installed: other_names, planned });
     }
     Err(Failure::Drift { missing, foreign })
 }
 
-fn object_of(comparison: &Comparison) -> Json {
+fn object_of(comparison: &Comparison, installers: &[Installer], planned_for: Installer) -> Json {
     let of_side = |wanted: Side| {
         let lines = comparison.lines.iter().filter(|(side, _)| *side == wanted);
         Json::List(lines.map(|(_, line)| Json::text(line.trim_start())).collect())
     };
     Json::Object(vec![
-        ("equal", Json::Bool(comparison.is_equal())),
+        (
+            "equal",
+            Json::Bool(comparison.is_equal() && installers.iter().all(|by| *by == planned_for)),
+        ),
+        ("installedBy", Json::List(installers.iter().map(Json::text).collect())),
+        ("plannedFor", Json::text(planned_for)),
         ("missing", of_side(Side::Planned)),
         ("unplanned", of_side(Side::Installed)),
     ])

@@ -192,6 +192,19 @@ impl Config {
         both.filter(|cidr| self.families().contains(&cidr.family())).collect()
     }
 
+    /// Istio takes it; its proxy cannot listen twice on one port.
+    fn warn_of_one_listener(&self, warnings: &mut Vec<String>) {
+        let Self { outbound_port, inbound_port, .. } = self;
+        if outbound_port == inbound_port && self.inbound != Inbound::None {
+            warnings.push(format!(
+                "{} and {}: both are {inbound_port}: whoever listens there cannot tell what comes \
+                 to this pod from what leaves it",
+                Flag::EnvoyPort,
+                Flag::InboundCapturePort
+            ));
+        }
+    }
+
     fn warn_of_unused_ranges(&self, warnings: &mut Vec<String>) {
         let included = if let Outbound::Only(ranges) = &self.outbound { &**ranges } else { &[] };
         for family in [Family::V4, Family::V6] {

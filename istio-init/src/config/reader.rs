@@ -68,6 +68,7 @@ pub(super) fn read(
         ipv4,
         ipv6,
     };
+    config.warn_of_one_listener(&mut warnings);
     config.warn_of_unused_ranges(&mut warnings);
     Ok((config, warnings))
 }

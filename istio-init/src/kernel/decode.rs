@@ -3,25 +3,30 @@
 //! Only what a plan can say is understood. Everything else is somebody else's rule, of which the
 //! names of its expressions are told.
 
-use std::net::IpAddr;
-use std::str::FromStr;
-
+use super::expression::{
+    ACCEPT, BITWISE_MASK, CODE, CODE_CHAIN, COMPARE_OPERATOR, COMPARE_VALUE, CONNECTION_KEY,
+    CONNECTION_MARK, CONNECTION_SOURCE, CONNECTION_STATE, CONNECTION_TARGET, CONNECTION_ZONE,
+    DESTINATION_PORT, DROP, EQUAL, IMMEDIATE_VALUE, JUMP, META_FAMILY, META_IN_NAME, META_KEY,
+    META_MARK, META_OUT_NAME, META_PROTOCOL, META_SOCKET_GID, META_SOCKET_UID, META_SOURCE,
+    META_TARGET, NETWORK_HEADER, NOT_EQUAL, PAYLOAD_BASE, PAYLOAD_OFFSET, RANGE_FROM,
+    RANGE_OPERATOR, RANGE_TO, RETURN, SOURCE_PORT, STATE_ESTABLISHED, STATE_INVALID, STATE_RELATED,
+    TRANSPORT_HEADER, VERDICT,
+};
 use super::message::{attribute, attributes};
 use super::nf_tables::{
-    EXPRESSION_DATA, EXPRESSION_NAME, RULE_CHAIN, RULE_EXPRESSIONS, RULE_USER_DATA,
+    EXPRESSION_DATA, EXPRESSION_NAME, LOOKUP_FLAGS, LOOKUP_SET, RULE_CHAIN, RULE_EXPRESSIONS,
+    RULE_USER_DATA, VALUE,
+};
+use super::value::{
+    address, comment, interface, mark, number, parsed, ports, several, single, text,
 };
 use crate::cidr::Cidr;
 use crate::family::Family;
-use crate::flag::FLAGS;
-use crate::interface::InterfaceName;
-use crate::mark::Mark;
 use crate::observed::{Found, chain_named};
 use crate::owner::UidRange;
 use crate::plan::{
     AnyOf, ConnectionState, Field, Match, Origin, Protocol, Rule, Table, Verdict, Zone,
 };
-use crate::port::PortRange;
-use crate::variable::Variable;
 
 /// What a set of the kernel has, by its name; `None` when there is no such set.
 pub(super) type Sets<'a> = &'a dyn Fn(&str) -> Option<Vec<Element>>;
@@ -36,14 +41,9 @@ pub(super) fn rule(table: Table, listed: &[u8], sets: Sets) -> Found {
     let decoded = || {
         let chain = chain_named(text(attribute(listed, RULE_CHAIN)?)?)?;
         let (matches, verdict) = Decoder::new(sets).rule(list)?;
-        Some(Rule { table, chain, matches, verdict, origin: origin(comment(user_data)?)? })
+        Some(Rule { table, chain, matches, verdict, origin: Origin::named(comment(user_data)?)? })
     };
     decoded().map_or_else(|| Found::Foreign(summary(list, user_data)), Found::Ours)
-}
-
-/// Text without its final zero.
-pub(super) fn text(bytes: &[u8]) -> Option<&str> {
-    std::str::from_utf8(bytes.strip_suffix(&[0])?).ok()
 }
 
 /// What a register holds.
@@ -97,33 +97,38 @@ impl<'a> Decoder<'a> {
         match name {
             "counter" => {}
             "byteorder" => self.is_network_order = true,
-            "meta" => match (number(data, 1), number(data, 3)) {
-                (Some(_), None) => self.load(Loaded::Meta(number(data, 2)?)),
-                (None, Some(_)) => self.set_meta(number(data, 2)?)?,
+            "meta" => match (number(data, META_TARGET), number(data, META_SOURCE)) {
+                (Some(_), None) => self.load(Loaded::Meta(number(data, META_KEY)?)),
+                (None, Some(_)) => self.set_meta(number(data, META_KEY)?)?,
                 _ => return None,
             },
-            "ct" => match (number(data, 1), number(data, 4)) {
-                (Some(_), None) => self.load(Loaded::Connection(number(data, 2)?)),
-                (None, Some(_)) => self.set_connection(number(data, 2)?)?,
+            "ct" => match (number(data, CONNECTION_TARGET), number(data, CONNECTION_SOURCE)) {
+                (Some(_), None) => self.load(Loaded::Connection(number(data, CONNECTION_KEY)?)),
+                (None, Some(_)) => self.set_connection(number(data, CONNECTION_KEY)?)?,
                 _ => return None,
             },
             "payload" => {
-                self.load(Loaded::Payload { header: number(data, 2)?, offset: number(data, 3)? });
+                let header = number(data, PAYLOAD_BASE)?;
+                self.load(Loaded::Payload { header, offset: number(data, PAYLOAD_OFFSET)? });
             }
-            "bitwise" => self.mask = Some(attribute(attribute(data, 4)?, VALUE)?.to_vec()),
+            "bitwise" => {
+                let mask = attribute(attribute(data, BITWISE_MASK)?, VALUE)?;
+                self.mask = Some(mask.to_vec());
+            }
             "cmp" => {
-                let value = attribute(attribute(data, 3)?, VALUE)?.to_vec();
-                self.compare(number(data, 2)?, &[(value.clone(), value)])?;
+                let value = attribute(attribute(data, COMPARE_VALUE)?, VALUE)?.to_vec();
+                self.compare(number(data, COMPARE_OPERATOR)?, &[(value.clone(), value)])?;
             }
             "range" => {
                 let end = |kind| Some(attribute(attribute(data, kind)?, VALUE)?.to_vec());
-                self.compare(number(data, 2)?, &[(end(3)?, end(4)?)])?;
+                let ends = (end(RANGE_FROM)?, end(RANGE_TO)?);
+                self.compare(number(data, RANGE_OPERATOR)?, &[ends])?;
             }
             "lookup" => {
-                let elements = (self.sets)(text(attribute(data, 1)?)?)?;
-                self.compare(number(data, 5).unwrap_or(0), &elements)?;
+                let elements = (self.sets)(text(attribute(data, LOOKUP_SET)?)?)?;
+                self.compare(number(data, LOOKUP_FLAGS).unwrap_or(0), &elements)?;
             }
-            "immediate" => self.immediate(attribute(data, 2)?)?,
+            "immediate" => self.immediate(attribute(data, IMMEDIATE_VALUE)?)?,
             "redir" => {
                 let port = self.value_as_port()?.to_string();
                 self.decide(Verdict::RedirectTo(port.parse().ok()?))?;
@@ -175,7 +180,7 @@ impl<'a> Decoder<'a> {
             self.load(Loaded::Value(attribute(data, VALUE)?.to_vec()));
             return Some(());
         };
-        let code = i32::from_be_bytes(attribute(verdict, 1)?.try_into().ok()?);
+        let code = i32::from_be_bytes(attribute(verdict, CODE)?.try_into().ok()?);
         match (code, self.verdict) {
             // A delivery ends with it.
             (ACCEPT, Some(Verdict::DeliverTo(..))) => Some(()),
@@ -183,7 +188,7 @@ impl<'a> Decoder<'a> {
             (DROP, None) => self.decide(Verdict::Drop),
             (RETURN, None) => self.decide(Verdict::Return),
             (JUMP, None) => {
-                let chain = chain_named(text(attribute(verdict, 2)?)?)?;
+                let chain = chain_named(text(attribute(verdict, CODE_CHAIN)?)?)?;
                 self.decide(Verdict::Jump(chain))
             }
             _ => None,
@@ -259,8 +264,8 @@ impl<'a> Decoder<'a> {
             Loaded::Payload { header: TRANSPORT_HEADER, offset } => {
                 let ports = several(elements, ports)?;
                 match offset {
-                    0 => Field::SourcePort(self.protocol?, ports),
-                    2 => Field::DestinationPort(self.protocol?, ports),
+                    SOURCE_PORT => Field::SourcePort(self.protocol?, ports),
+                    DESTINATION_PORT => Field::DestinationPort(self.protocol?, ports),
                     _ => return None,
                 }
             }
@@ -330,77 +335,6 @@ impl<'a> Decoder<'a> {
     }
 }
 
-fn several<T>(elements: &[Element], read: impl Fn(&Element) -> Option<T>) -> Option<AnyOf<T>> {
-    AnyOf::several(elements.iter().map(read).collect::<Option<Vec<T>>>()?)
-}
-
-fn single(elements: &[Element]) -> Option<&[u8]> {
-    match elements {
-        [(first, last)] if first == last => Some(first),
-        _ => None,
-    }
-}
-
-fn interface(bytes: &[u8]) -> Option<InterfaceName> {
-    let end = bytes.iter().position(|byte| *byte == 0);
-    let name = std::str::from_utf8(&bytes[..end.unwrap_or(bytes.len())]).ok()?;
-    // A prefix is compared without the zeros behind it.
-    parsed(format!("{name}{}", if end.is_none() { "+" } else { "" }))
-}
-
-fn ports((first, last): &Element) -> Option<PortRange> {
-    let port = |bytes: &[u8]| Some(u16::from_be_bytes(bytes.try_into().ok()?));
-    parsed(format!("{}-{}", port(first)?, port(last)?))
-}
-
-fn mark(bytes: &[u8]) -> Option<Mark> {
-    let number = u32::from_ne_bytes(bytes.try_into().ok()?);
-    if number == Mark::OUTBOUND.get() { Some(Mark::OUTBOUND) } else { parsed(number.to_string()) }
-}
-
-fn address(bytes: &[u8]) -> Option<IpAddr> {
-    match <[u8; 4]>::try_from(bytes) {
-        Ok(v4) => Some(v4.into()),
-        Err(_) => <[u8; 16]>::try_from(bytes).ok().map(IpAddr::from),
-    }
-}
-
-fn parsed<T: FromStr>(text: impl AsRef<str>) -> Option<T> {
-    text.as_ref().parse().ok()
-}
-
-fn number(data: &[u8], kind: u16) -> Option<u32> {
-    Some(u32::from_be_bytes(attribute(data, kind)?.try_into().ok()?))
-}
-
-/// The comment in a rule's user data, which is a series of types, lengths and values.
-fn comment(mut data: &[u8]) -> Option<&str> {
-    while let [kind, length, rest @ ..] = data {
-        let (value, tail) = rest.split_at_checked(usize::from(*length))?;
-        if *kind == COMMENT {
-            return text(value);
-        }
-        data = tail;
-    }
-    None
-}
-
-/// The setting that a rule's comment names.
-fn origin(comment: &str) -> Option<Origin> {
-    match comment {
-        "loopback" => Some(Origin::Loopback),
-        "capture" => Some(Origin::Capture),
-        _ => {
-            let flag = || {
-                let long = comment.strip_prefix("--")?;
-                FLAGS.iter().find(|spec| spec.long == long).map(|spec| Origin::Flag(spec.flag))
-            };
-            let variable = || Variable::ALL.into_iter().find(|v| v.name() == comment);
-            flag().or_else(|| variable().map(Origin::Variable))
-        }
-    }
-}
-
 fn summary(list: &[u8], user_data: &[u8]) -> String {
     let names = attributes(list).filter_map(|element| {
         attribute(element.value, EXPRESSION_NAME).and_then(text).map(str::to_owned)
@@ -414,28 +348,4 @@ fn summary(list: &[u8], user_data: &[u8]) -> String {
 
 /// More groups than anybody lists: a longer range is somebody else's.
 const MOST_GROUPS: usize = 1024;
-// The attributes' numbers are those of `encode`, in the order in which they are written there.
-const VALUE: u16 = 1;
-const VERDICT: u16 = 2;
-const RETURN: i32 = -5;
-const JUMP: i32 = -3;
-const DROP: i32 = 0;
-const ACCEPT: i32 = 1;
-const EQUAL: u32 = 0;
-const NOT_EQUAL: u32 = 1;
-const META_MARK: u32 = 3;
-const META_IN_NAME: u32 = 6;
-const META_OUT_NAME: u32 = 7;
-const META_SOCKET_UID: u32 = 10;
-const META_SOCKET_GID: u32 = 11;
-const META_FAMILY: u32 = 15;
-const META_PROTOCOL: u32 = 16;
-const NETWORK_HEADER: u32 = 1;
-const TRANSPORT_HEADER: u32 = 2;
-const CONNECTION_STATE: u32 = 0;
-const CONNECTION_MARK: u32 = 3;
-const CONNECTION_ZONE: u32 = 17;
-const STATE_INVALID: u32 = 1;
-const STATE_BEGUN: u32 = 6;
-/// `NFTNL_UDATA_RULE_COMMENT`.
-const COMMENT: u8 = 0;
+const STATE_BEGUN: u32 = STATE_ESTABLISHED | STATE_RELATED;

@@ -20,6 +20,7 @@ mod route;
 mod set;
 mod socket;
 mod transaction;
+mod value;
 
 use rustix::io::Errno;
 use thiserror::Error;
@@ -27,7 +28,7 @@ use thiserror::Error;
 pub use address::addresses;
 pub use cause::Cause;
 pub use host::signs_of_host;
-pub use readback::observe;
+pub use readback::{has_leftovers, has_own_tables, observe, with_surroundings as observe_with};
 
 use crate::config::PASSTHROUGH_V6;
 use crate::plan::Plan;

@@ -10,10 +10,12 @@ use super::message::{
     received,
 };
 use super::nf_tables::{
-    CHAIN_HOOK, CHAIN_NAME, CHAIN_POLICY, CHAIN_TABLE, CHAIN_TYPE, FIXED_LENGTH, GET_CHAIN,
-    GET_RULE, HOOK_NUMBER, HOOK_PRIORITY, INET, RULE_CHAIN, RULE_TABLE, message_type,
+    CHAIN_HOOK, CHAIN_NAME, CHAIN_POLICY, CHAIN_TABLE, CHAIN_TYPE, ELEMENT_FLAGS, ELEMENT_KEY,
+    ELEMENTS, ELEMENTS_SET, ELEMENTS_TABLE, FIXED_LENGTH, GET_CHAIN, GET_ELEMENTS, GET_RULE,
+    HOOK_NUMBER, HOOK_PRIORITY, INET, RULE_CHAIN, RULE_TABLE, VALUE, message_type,
 };
 use super::socket::{RECEIVE_BUFFER, Socket};
+use super::value;
 use crate::config::PASSTHROUGH_V6;
 use crate::observed::{Observed, ObservedChain, ObservedTable};
 use crate::plan::{Chain, Table};
@@ -25,9 +27,30 @@ pub fn observe() -> Result<Observed, KernelError> {
     let tables = installed.tables.iter().map(|table| read_table(&socket, *table, &installed));
     let tables =
         tables.collect::<Result<_, _>>().map_err(|errno| KernelError::ListRules(errno.into()))?;
+    with_surroundings(tables)
+}
+
+/// Rules, and what else this network namespace has of capture: the address `::6` and routes.
+pub fn with_surroundings(tables: Vec<ObservedTable>) -> Result<Observed, KernelError> {
     let passthrough_address = super::addresses()?.contains(&PASSTHROUGH_V6.into());
     let local_deliveries = super::route::local_deliveries()?;
     Ok(Observed { tables, passthrough_address, local_deliveries })
+}
+
+/// Whether it has a table of ours.
+pub fn has_own_tables() -> Result<bool, KernelError> {
+    match Socket::netfilter().and_then(|socket| Installed::read(&socket)) {
+        Err(error) if error.is_no_nf_tables() => Ok(false),
+        installed => Ok(!installed?.tables.is_empty()),
+    }
+}
+
+/// Whether an earlier run had iptables-nft install something.
+pub fn has_leftovers() -> Result<bool, KernelError> {
+    match Socket::netfilter().and_then(|socket| super::leftovers(&socket)) {
+        Err(error) if error.is_no_nf_tables() => Ok(false),
+        leftovers => Ok(!leftovers?.is_empty()),
+    }
 }
 
 fn read_table(
@@ -76,16 +99,16 @@ fn base(chain: &[u8]) -> Option<String> {
 /// The elements of a set. Of a set of ranges, the kernel lists where each begins and where it
 /// has ended.
 fn elements(socket: &Socket, table: Table, set: &str) -> Result<Vec<Element>, Errno> {
-    let messages = dump(socket, GET_SET_ELEMENTS, |a| {
+    let messages = dump(socket, GET_ELEMENTS, |a| {
         a.text(ELEMENTS_TABLE, table.name());
         a.text(ELEMENTS_SET, set);
     })?;
     let mut listed: Vec<(Vec<u8>, bool)> = messages
         .iter()
-        .filter_map(|message| attribute(message, ELEMENTS_LIST))
+        .filter_map(|message| attribute(message, ELEMENTS))
         .flat_map(attributes)
         .filter_map(|element| {
-            let key = attribute(attribute(element.value, ELEMENT_KEY)?, KEY_VALUE)?;
+            let key = attribute(attribute(element.value, ELEMENT_KEY)?, VALUE)?;
             let flags = number(element.value, ELEMENT_FLAGS).unwrap_or(0);
             Some((key.to_vec(), flags & ELEMENT_ENDS != 0))
         })
@@ -148,21 +171,12 @@ fn dump(socket: &Socket, kind: u16, fill: impl Fn(&mut Attributes)) -> Result<Ve
 }
 
 fn text_of(attributes: &[u8], kind: u16) -> Option<&str> {
-    attribute(attributes, kind).and_then(decode::text)
+    attribute(attributes, kind).and_then(value::text)
 }
 
 fn number(attributes: &[u8], kind: u16) -> Option<u32> {
     Some(u32::from_be_bytes(attribute(attributes, kind)?.try_into().ok()?))
 }
 
-/// `NFT_MSG_GETSETELEM`.
-const GET_SET_ELEMENTS: u16 = 13;
-// NFTA_SET_ELEM_LIST_…, NFTA_SET_ELEM_… and NFTA_DATA_….
-const ELEMENTS_TABLE: u16 = 1;
-const ELEMENTS_SET: u16 = 2;
-const ELEMENTS_LIST: u16 = 3;
-const ELEMENT_KEY: u16 = 1;
-const ELEMENT_FLAGS: u16 = 3;
-const KEY_VALUE: u16 = 1;
 /// `NFT_SET_ELEM_INTERVAL_END`.
 const ELEMENT_ENDS: u32 = 1;

@@ -5,7 +5,7 @@ use std::fmt;
 use super::any_of::AnyOf;
 use crate::cidr::Cidr;
 use crate::family::Family;
-use crate::flag::Flag;
+use crate::flag::{FLAGS, Flag};
 use crate::interface::InterfaceName;
 use crate::mark::Mark;
 use crate::owner::{Gid, UidRange};
@@ -182,6 +182,24 @@ pub enum Origin {
     Loopback,
     /// Capture itself: the way from the kernel's chain to ours.
     Capture,
+}
+
+impl Origin {
+    /// The setting that is written so, as a rule's comment has it.
+    pub fn named(text: &str) -> Option<Self> {
+        match text {
+            "loopback" => Some(Self::Loopback),
+            "capture" => Some(Self::Capture),
+            _ => {
+                let flag = || {
+                    let long = text.strip_prefix("--")?;
+                    FLAGS.iter().find(|spec| spec.long == long).map(|spec| Self::Flag(spec.flag))
+                };
+                let variable = || Variable::ALL.into_iter().find(|v| v.name() == text);
+                flag().or_else(|| variable().map(Self::Variable))
+            }
+        }
+    }
 }
 
 impl Rule {

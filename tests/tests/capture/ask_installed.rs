@@ -6,7 +6,8 @@ use std::process::{Command, Output};
 
 use e2e::netns::{self, Namespace, Owner};
 
-use crate::pod::istio_init;
+use crate::pod::{Pod, istio_init};
+use crate::settings::{SEARCH_PATH, Settings};
 
 #[test]
 fn what_is_installed_is_what_is_planned() {
@@ -114,6 +115,109 @@ fn a_validation_without_rights_tries_what_it_may() {
 }
 
 #[test]
+fn rules_by_iptables_answer_as_planned() {
+    for variant in ["nft", "legacy"] {
+        for flags in SETS {
+            let pod = namespace();
+            let forced = format!("--force-iptables-binary={variant}");
+            ask_anything(&pod, &[forced.as_str()], flags, 0);
+            let verified = ask_anything(&pod, &["verify"], flags, 0);
+            let by = format!("installed as planned, by iptables-{variant}");
+            assert!(verified.starts_with(&by), "{flags}: {verified}");
+            for packet in PACKETS {
+                let explain = |words: &[&str], flags: &str| {
+                    let words = [&["explain"], words].concat();
+                    let packet: Vec<&str> = packet.split(' ').collect();
+                    fate(&ask_anything(&pod, &[words, packet].concat(), flags, 0))
+                };
+                let (installed, planned) = (explain(&["--from-kernel"], ""), explain(&[], flags));
+                assert_eq!(installed, planned, "{variant} {flags}: {packet}");
+            }
+            ask_anything(&pod, &["probe", "--from-kernel"], "", 0);
+        }
+    }
+}
+
+#[test]
+fn rules_of_istios_own_program_can_be_asked() {
+    let settings = [
+        Settings::injected(),
+        Settings::injected_dual().with('i', "10.0.0.0/8,fd00::/8").with('x', "10.96.0.0/12"),
+        // Where TPROXY captures what comes to the tunnel's port, ours does not.
+        Settings::injected().with('m', "TPROXY").with('o', "25,3306").with('e', "15007"),
+        Settings::default().with('q', "443").with('b', "80"),
+    ];
+    for settings in settings {
+        let pod = Pod::create();
+        pod.istio(&settings);
+        let ask = |words: &[&str], settings: &[String]| {
+            let mut command = istio_init();
+            command.args(words).args(settings).env("PATH", SEARCH_PATH);
+            pod.namespace.output(&mut command, "").expect("an answer")
+        };
+        let planned = settings.command_line();
+        for packet in PACKETS {
+            let packet: Vec<&str> = packet.split(' ').collect();
+            let explain = |words: &[&str], settings: &[String]| {
+                fate(&ask(&[&["explain"], words, &packet].concat(), settings))
+            };
+            // The first word is the name that this program has in Istio.
+            let (installed, planned) =
+                (explain(&["--from-kernel"], &[]), explain(&[], &planned[1..]));
+            assert_eq!(installed, planned, "{settings:?} {packet:?}");
+        }
+    }
+}
+
+#[test]
+fn a_difference_in_iptables_is_shown_where_it_is_and_repaired() {
+    let pod = namespace();
+    let flags = "-m TPROXY -i * -b * --dual-stack";
+    ask_anything(&pod, &["--force-iptables-binary=nft"], flags, 0);
+    for (tamper, shown) in [
+        (
+            "iptables-nft -t nat -I ISTIO_OUTPUT -p tcp --dport 99 -j RETURN",
+            "+     -p tcp -m tcp --dport 99 -j RETURN",
+        ),
+        ("ip6tables-nft -t nat -F ISTIO_REDIRECT", "-     -p tcp -j REDIRECT --to-ports 15001"),
+        ("iptables-nft -t nat -D OUTPUT -j ISTIO_OUTPUT", "-     -j ISTIO_OUTPUT"),
+        ("ip -6 address delete ::6/128 dev lo", "- address ::6/128 on lo"),
+        ("ip -4 rule delete priority 15006", "- IPv4 rule: mark 1337 to table 133, local route"),
+        ("ip route flush table 133", "- IPv4 rule: mark 1337 to table 133, local route"),
+    ] {
+        let mut words = tamper.split(' ');
+        let mut command = Command::new(words.next().expect("a program"));
+        pod.output(command.args(words), "").expect(tamper);
+        let differs = ask_anything(&pod, &["verify"], flags, 3);
+        assert!(differs.lines().any(|line| line == shown), "{tamper}: {differs}");
+        ask_anything(&pod, &["verify", "--reconcile"], flags, 0);
+        ask_anything(&pod, &["verify"], flags, 0);
+    }
+}
+
+#[test]
+fn rules_by_another_backend_are_told_and_not_taken_for_none() {
+    let backends = [
+        ("--backend=nftables", "nftables"),
+        ("--force-iptables-binary=nft", "iptables-nft"),
+        ("--force-iptables-binary=legacy", "iptables-legacy"),
+    ];
+    let flags = "-i * -b *";
+    for (first, installed) in backends {
+        for (second, planned) in backends.into_iter().filter(|(it, _)| *it != first) {
+            let pod = namespace();
+            ask_anything(&pod, &[first], flags, 0);
+            let told = ask_anything(&pod, &["verify", second], flags, 3);
+            let reason =
+                format!("error: rules are installed by {installed}, and planned for {planned}\n");
+            assert!(told.starts_with(&reason), "{told}");
+            ask_anything(&pod, &["verify", second, "--reconcile"], flags, 0);
+            ask_anything(&pod, &["verify", second], flags, 0);
+        }
+    }
+}
+
+#[test]
 fn logs_are_json_when_that_is_asked_for() {
     let pod = namespace();
     let refused = ask(&pod, &["--log_as_json"], "-p 0 -z 0");
@@ -156,6 +260,29 @@ fn succeed(pod: &Namespace, words: &[&str], flags: &str) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
+/// With no backend but the one that is named, and every program in reach.
+fn ask_anything(pod: &Namespace, words: &[&str], flags: &str, code: i32) -> String {
+    let mut command = istio_init();
+    command.args(words).env("PATH", SEARCH_PATH);
+    if !flags.is_empty() {
+        command.args(flags.split(' '));
+    }
+    let output = pod.run(move || command.output().expect("istio-init")).expect("a thread");
+    assert_eq!(output.status.code(), Some(code), "{words:?} {flags}: {}", text(&output));
+    text(&output)
+}
+
+/// What an explanation says of the packet, and the setting it names.
+fn fate(explanation: &str) -> (String, Option<String>) {
+    let mut lines = explanation.lines().rev();
+    let cause = lines.next().unwrap_or_default();
+    let setting = cause.rsplit_once("comes from ").map(|(_, setting)| setting.to_owned());
+    match &setting {
+        Some(_) => (lines.next().unwrap_or_default().to_owned(), setting),
+        None => (cause.to_owned(), None),
+    }
+}
+
 fn text(output: &Output) -> String {
     let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
     text(&output.stdout) + &text(&output.stderr)
@@ -165,6 +292,22 @@ fn without_remarks(script: &str) -> String {
     let commands = script.lines().filter(|line| !line.starts_with('#'));
     commands.map(|line| line.to_owned() + "\n").collect()
 }
+
+/// Packets that meet rules of every kind.
+const PACKETS: [&str; 12] = [
+    "--to 10.1.2.3:80 --uid 1000 --gid 1000",
+    "--to 10.96.0.1:443 --uid 1000 --gid 1000",
+    "--to 9.9.9.9:443 --uid 1000 --gid 1000",
+    "--to 9.9.9.9:3306 --uid 1000 --gid 1000",
+    "--to 10.1.2.3:80 --uid 1337 --gid 1",
+    "--to 10.1.2.3:80 --uid 1 --gid 1337",
+    "--to 192.168.77.2:80 --interface lo --uid 1337 --gid 1337",
+    "--to 127.0.0.1:80 --uid 1000 --gid 1000",
+    "--to 9.9.9.9:53 --protocol udp --uid 1000 --gid 1000",
+    "--to 192.168.77.2:80 --from 9.9.9.9:4000 --direction in",
+    "--to 192.168.77.2:15008 --from 9.9.9.9:4000 --direction in",
+    "--to [fd00::1]:80 --uid 1000 --gid 1000",
+];
 
 /// Flags of every kind that the rules show.
 const SETS: [&str; 6] = [

@@ -1,5 +1,7 @@
 //! What TPROXY, DNS capture and what Istio does not have do to packets.
 
+use std::process::Command;
+
 use std::net::SocketAddr;
 
 use e2e::netns::Owner;
@@ -180,6 +182,34 @@ fn a_nodes_network_is_left_alone_unless_that_is_meant() {
     assert_eq!(pod.dump(), before);
     pod.init(&Settings::injected().with_switch("--allow-host-network"));
     check(&pod, &[(APP, Tcp, "203.0.113.7:80", "pod:15001 203.0.113.7:80")]);
+}
+
+#[test]
+fn a_node_without_such_links_is_told_by_its_chains() {
+    for (commands, sign) in [
+        ("add table ip kube-proxy; add chain ip kube-proxy services", "table kube-proxy"),
+        ("add table ip nat; add chain ip nat KUBE-SERVICES", "chain KUBE-SERVICES"),
+        ("add table ip6 filter; add chain ip6 filter cali-FORWARD", "chain cali-FORWARD"),
+    ] {
+        let pod = Pod::create();
+        pod.namespace.output(Command::new("nft").arg(commands), "").expect(commands);
+        let before = pod.dump();
+        let refusal = pod.try_init(&Settings::injected()).unwrap_err().to_string();
+        assert!(refusal.contains(sign) && refusal.contains("--allow-host-network"), "{refusal}");
+        assert_eq!(pod.dump(), before);
+        pod.init(&Settings::injected().with_switch("--allow-host-network"));
+    }
+}
+
+#[test]
+fn a_pod_with_links_and_chains_of_its_own_is_none() {
+    let pod = Pod::create();
+    // As a virtual machine in a pod has it, and a container of Docker.
+    pod.namespace.ip("link add k6t-eth0 type bridge").unwrap();
+    pod.namespace.ip("link set net1 master k6t-eth0").unwrap();
+    let commands = "add table ip nat; add chain ip nat DOCKER_OUTPUT; add table ip filter";
+    pod.namespace.output(Command::new("nft").arg(commands), "").expect(commands);
+    pod.init(&Settings::injected());
 }
 
 #[test]

@@ -32,19 +32,19 @@ impl Listing {
     }
 
     /// Chains of ours.
-    fn chains(&self) -> impl Iterator<Item = &str> {
+    pub(super) fn chains(&self) -> impl Iterator<Item = &str> {
         let names = self.lines.iter().filter_map(|line| line.strip_prefix("-N "));
         names.filter(|name| is_our_chain(name))
     }
 
     /// Rules of ours in the kernel's chains, and in those of others: what leads to our chains, and
     /// what bears our comment. The chain and the rule, as listed.
-    fn ways_in(&self) -> impl Iterator<Item = (&str, &str)> {
+    pub(super) fn ways_in(&self) -> impl Iterator<Item = (&str, &str)> {
         let rules = self.lines.iter().filter_map(|line| rule_of(line));
         rules.filter(|(chain, rule)| !is_our_chain(chain) && is_our_way(rule))
     }
 
-    fn rules_of<'a>(&'a self, chain: &'a str) -> impl Iterator<Item = &'a str> {
+    pub(super) fn rules_of<'a>(&'a self, chain: &'a str) -> impl Iterator<Item = &'a str> {
         let rules = self.lines.iter().filter_map(|line| rule_of(line));
         rules.filter(move |(of, _)| *of == chain).map(|(_, rule)| rule)
     }
@@ -74,10 +74,10 @@ impl Listing {
 impl Change {
     /// What turns the listed tables into the planned ones; empty when they are the same. Each
     /// table is one unit for the kernel.
-    pub(super) fn between(listings: &[Listing], sections: &[Section]) -> Self {
+    pub(super) fn between(listings: &[&Listing], sections: &[Section]) -> Self {
         let mut change = Self::default();
         for table in [Table::Mangle, Table::Nat, Table::Raw] {
-            let listing = listings.iter().find(|listing| listing.table == table);
+            let listing = listings.iter().find(|listing| listing.table == table).copied();
             let section = sections.iter().find(|section| section.table == table);
             match (listing, section) {
                 (Some(listing), None) if !listing.has_ours() => {}
@@ -136,7 +136,7 @@ fn is_our_way(rule: &str) -> bool {
 
 /// A rule's conditions and its target in an order and a spelling of their own, so that what was
 /// written and what is listed can be compared.
-fn terms(rule: &str) -> Vec<String> {
+pub(super) fn terms(rule: &str) -> Vec<String> {
     let mut terms = Vec::new();
     let mut words = words(rule).into_iter().peekable();
     while let Some(word) = words.next() {
@@ -172,7 +172,7 @@ fn terms(rule: &str) -> Vec<String> {
 }
 
 /// A mark in one spelling, with a mask unless that is all bits.
-fn mark(text: &str) -> String {
+pub(super) fn mark(text: &str) -> String {
     let number = |text: &str| match text.strip_prefix("0x") {
         Some(digits) => u32::from_str_radix(digits, 16).ok(),
         None => text.parse().ok(),
@@ -186,7 +186,7 @@ fn mark(text: &str) -> String {
 }
 
 /// The words of a rule; what is in double quotes is one.
-fn words(rule: &str) -> Vec<String> {
+pub(super) fn words(rule: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut rest = rule.trim_start();
     while !rest.is_empty() {
@@ -199,7 +199,7 @@ fn words(rule: &str) -> Vec<String> {
 }
 
 /// Those of the kernel's chains that a plan has rules in.
-const KERNELS_CHAINS: [&str; 2] = ["PREROUTING", "OUTPUT"];
+pub(super) const KERNELS_CHAINS: [&str; 2] = ["PREROUTING", "OUTPUT"];
 const ALL_BITS: &str = "0xffffffff";
 
 #[cfg(test)]
@@ -254,7 +254,7 @@ mod tests {
         );
         assert!(listing.has_rules());
         assert!(!listing.has_ours());
-        assert_eq!(Change::between(&[listing], &[]), Change::default());
+        assert_eq!(Change::between(&[&listing], &[]), Change::default());
     }
 
     #[test]
@@ -268,7 +268,7 @@ mod tests {
              -A OUTPUT -j ISTIO_OUTPUT
              -A ISTIO_OUTPUT -j RETURN",
         );
-        let text = Change::between(&[listing], &[]).text;
+        let text = Change::between(&[&listing], &[]).text;
         insta::assert_snapshot!(text, @r#"
         * nat
         :ISTIO_OUTPUT - [0:0]

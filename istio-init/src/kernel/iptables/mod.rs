@@ -5,8 +5,11 @@
 //! one unit for the kernel; a run that is killed between two tables, or two families, is made
 //! whole by the next.
 
+mod comparison;
 mod leftovers;
 mod listing;
+mod origin;
+mod reading;
 mod refusal;
 mod run;
 mod tables;
@@ -14,15 +17,18 @@ mod tools;
 
 use std::io;
 
+use rustix::io::Errno;
 use thiserror::Error;
 
 pub(super) use leftovers::{Removal, leftovers};
 pub use tools::{Tools, Variant};
 
+use super::nf_tables::{CHAIN_NAME, CHAIN_TABLE};
 use super::privileges::{Capability, Holding, Privileges};
 use super::socket::Socket;
 use super::{Cause, KernelError};
 use crate::family::Family;
+use crate::observed::ObservedTable;
 use crate::plan::Plan;
 use crate::render::iptables::{families, sections, table_name};
 use crate::verify::Side;
@@ -151,10 +157,11 @@ pub fn apply(tools: Tools, plan: &Plan) -> Result<(), IptablesError> {
     if families(plan).contains(&Family::V6) && !tools.are_there(Family::V6) {
         return Err(IptablesError::NoFamily(tools.restores(Family::V6)));
     }
-    let tables = read_tables()?;
+    let listings = all_listings(tools, &read_tables()?)?;
     for family in FAMILIES {
-        let planned = sections(plan, family);
-        let change = Change::between(&listings(tools, family, &tables)?, &planned);
+        let of_family = listings.iter().filter(|(of, _)| *of == family);
+        let of_family: Vec<&Listing> = of_family.map(|(_, listing)| listing).collect();
+        let change = Change::between(&of_family, &sections(plan, family));
         if !change.text.is_empty() {
             run::restore(tools, family, &change)?;
         }
@@ -162,22 +169,20 @@ pub fn apply(tools: Tools, plan: &Plan) -> Result<(), IptablesError> {
     Ok(())
 }
 
-/// What a run would change, as `iptables-restore` would be told: what is missing, and what should
-/// not be there. Nothing when it is the plan already.
-pub fn difference(tools: Tools, plan: &Plan) -> Result<Vec<(Side, String)>, IptablesError> {
-    let tables = read_tables()?;
-    let mut lines = Vec::new();
-    for family in FAMILIES {
-        let change = Change::between(&listings(tools, family, &tables)?, &sections(plan, family));
-        let told = change.text.lines().filter(|line| line.starts_with([':', '-']));
-        let of_family = told.map(|line| {
-            let is_removal = line.starts_with("-D ") || line.starts_with("-X ");
-            let side = if is_removal { Side::Installed } else { Side::Planned };
-            (side, format!("{family} {line}"))
-        });
-        lines.extend(of_family);
-    }
-    Ok(lines)
+/// What these tools have installed against the plan, line by line.
+pub fn compare(tools: Tools, plan: &Plan) -> Result<Vec<(Side, String)>, IptablesError> {
+    Ok(comparison::compared(plan, &all_listings(tools, &read_tables()?)?))
+}
+
+/// What an earlier run had these tools install, and the rules of others in the kernel's chains
+/// that no plan could have.
+pub fn observe(tools: Tools) -> Result<(Vec<ObservedTable>, Vec<String>), IptablesError> {
+    Ok(reading::observed(&all_listings(tools, &read_tables()?)?))
+}
+
+/// Whether an earlier run had iptables-legacy install something, as far as that can be told.
+pub fn has_legacy() -> Result<bool, IptablesError> {
+    Ok(!legacy_removals(&read_tables()?).0.is_empty())
 }
 
 /// Removes what an earlier run installed with iptables-legacy. What cannot be looked into is
@@ -221,7 +226,7 @@ fn legacy_removals(tables: &Tables) -> (Vec<(Tools, Family, Change)>, Vec<String
         };
         match listings(tools, family, tables) {
             Ok(listings) => {
-                let change = Change::between(&listings, &[]);
+                let change = Change::between(&listings.iter().collect::<Vec<_>>(), &[]);
                 if !change.text.is_empty() {
                     removals.push((tools, family, change));
                 }
@@ -235,6 +240,12 @@ fn legacy_removals(tables: &Tables) -> (Vec<(Tools, Family, Change)>, Vec<String
     (removals, warnings)
 }
 
+/// All chains of `nf_tables`, each after the table it is in.
+pub(super) fn chain_names(socket: &Socket) -> Result<Vec<(String, String)>, Errno> {
+    let chains = tables::chains(socket)?;
+    Ok(chains.iter().map(|chain| (chain.text(CHAIN_TABLE), chain.text(CHAIN_NAME))).collect())
+}
+
 fn read_tables() -> Result<Tables, IptablesError> {
     let socket = match Socket::netfilter() {
         Err(error) if error.is_no_nf_tables() => None,
@@ -246,7 +257,7 @@ fn read_tables() -> Result<Tables, IptablesError> {
 fn has_rules(tools: Tools, tables: &Tables) -> Result<bool, IptablesError> {
     for family in FAMILIES {
         for table in tables.of(tools.variant, family) {
-            if run::list(tools, family, table)?.has_rules() {
+            if run::start(tools, family, table).wait()?.has_rules() {
                 return Ok(true);
             }
         }
@@ -254,8 +265,23 @@ fn has_rules(tools: Tools, tables: &Tables) -> Result<bool, IptablesError> {
     Ok(false)
 }
 
+/// What the tools list of both families.
+fn all_listings(tools: Tools, tables: &Tables) -> Result<Vec<(Family, Listing)>, IptablesError> {
+    let mut all = Vec::new();
+    let places = FAMILIES
+        .into_iter()
+        .flat_map(|family| tables.of(tools.variant, family).map(move |table| (family, table)));
+    // Each table takes a program of its own; they run side by side.
+    let running: Vec<_> =
+        places.map(|(family, table)| (family, run::start(tools, family, table))).collect();
+    for (family, listing) in running {
+        all.push((family, listing.wait()?));
+    }
+    Ok(all)
+}
+
 fn listings(tools: Tools, family: Family, tables: &Tables) -> Result<Vec<Listing>, IptablesError> {
-    tables.of(tools.variant, family).map(|table| run::list(tools, family, table)).collect()
+    tables.of(tools.variant, family).map(|table| run::start(tools, family, table).wait()).collect()
 }
 
 const FAMILIES: [Family; 2] = [Family::V4, Family::V6];

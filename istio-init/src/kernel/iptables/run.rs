@@ -2,7 +2,7 @@
 
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
-use std::sync::mpsc;
+use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Duration;
 
@@ -18,21 +18,38 @@ use crate::kernel::privileges::Privileges;
 use crate::plan::Table;
 use crate::render::iptables::table_name;
 
-/// Lists a table that exists.
-pub(super) fn list(tools: Tools, family: Family, table: Table) -> Result<Listing, IptablesError> {
+/// A table that is being listed.
+pub(super) struct Running {
+    program: &'static str,
+    table: Table,
+    lines: Receiver<Result<Vec<String>, String>>,
+}
+
+/// Begins to list a table that exists.
+pub(super) fn start(tools: Tools, family: Family, table: Table) -> Running {
     let program = tools.lists(family);
     let name = table_name(table);
     // Whether it lists is all that is asked of it; and it waits for the lock without an end.
     let iptables = IPTables { cmd: program, has_check: true, has_wait: true, is_numeric: false };
-    let listed =
-        within(DEADLINE, move || iptables.list_table(name).map_err(|error| error.to_string()));
-    let fault = |reason: String| IptablesError::List { program, table: name, reason };
-    let lines = listed.ok_or(IptablesError::Stuck { program })?.map_err(fault)?;
-    // A program that fails prints nothing, and the library does not tell. Each table has chains.
-    if !lines.iter().any(|line| line.starts_with("-P ")) {
-        return Err(fault("it lists no chain".to_owned()));
+    let lines = begin(move || iptables.list_table(name).map_err(|error| error.to_string()));
+    Running { program, table, lines }
+}
+
+impl Running {
+    /// What it lists.
+    pub(super) fn wait(self) -> Result<Listing, IptablesError> {
+        let Self { program, table, lines } = self;
+        let fault =
+            |reason: String| IptablesError::List { program, table: table_name(table), reason };
+        let listed = lines.recv_timeout(DEADLINE).ok();
+        let lines = listed.ok_or(IptablesError::Stuck { program })?.map_err(fault)?;
+        // A program that fails prints nothing, and the library does not tell. Each table has
+        // chains.
+        if !lines.iter().any(|line| line.starts_with("-P ")) {
+            return Err(fault("it lists no chain".to_owned()));
+        }
+        Ok(Listing { table, lines })
     }
-    Ok(Listing { table, lines })
 }
 
 /// Has the kernel carry out a change.
@@ -48,14 +65,14 @@ pub(super) fn restore(tools: Tools, family: Family, change: &Change) -> Result<(
     let mut child = command.spawn().map_err(start)?;
     let process = Pid::from_child(&child);
     let text = change.text.clone();
-    let ended = within(DEADLINE, move || -> std::io::Result<Output> {
+    let ended = begin(move || -> std::io::Result<Output> {
         if let Some(mut stdin) = child.stdin.take() {
             // A program that ends before it has read all says why.
             let _ = stdin.write_all(text.as_bytes());
         }
         child.wait_with_output()
     });
-    let Some(ended) = ended else {
+    let Ok(ended) = ended.recv_timeout(DEADLINE) else {
         // It may have ended just now; then there is nothing to kill.
         let _ = kill_process(process, Signal::KILL);
         return Err(IptablesError::Stuck { program });
@@ -72,17 +89,14 @@ pub(super) fn restore(tools: Tools, family: Family, change: &Change) -> Result<(
     Err(refusal(program, change, output.status, &stderr, privileges))
 }
 
-/// The result of the work; `None` when it takes longer.
-fn within<T: Send + 'static>(
-    deadline: Duration,
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Option<T> {
+/// Begins with the work; what is received is its result.
+fn begin<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Receiver<T> {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
         // Nobody listens after the deadline.
         let _ = sender.send(work());
     });
-    receiver.recv_timeout(deadline).ok()
+    receiver
 }
 
 /// The exit code when a program's libraries or its interpreter are missing.
