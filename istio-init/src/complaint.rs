@@ -35,12 +35,44 @@ impl Fault {
     }
 }
 
+/// A text of the user's on one line: whoever chooses a value does not choose what a log says.
+#[derive(Clone, Copy, Debug)]
+pub struct Shown<'a>(pub &'a str);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.chars().try_for_each(|c| match c {
+            '\'' | '"' | '\\' => write!(f, "{c}"),
+            _ => write!(f, "{}", c.escape_debug()),
+        })
+    }
+}
+
 impl fmt::Display for Complaint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: `{}` {}", self.source, self.value, self.fault.reason)?;
+        write!(f, "{}: `{}` {}", self.source, Shown(&self.value), self.fault.reason)?;
         match &self.fault.hint {
             Some(hint) => write!(f, "\nhint: {hint}"),
             None => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_cannot_forge_a_line() {
+        let complaint = Complaint {
+            source: "--proxy-uid".to_owned(),
+            value: "1\nerror: \"\u{1b}[31mit's\u{202e} é".to_owned(),
+            fault: Fault::new("is not a user"),
+        };
+        let text = complaint.to_string();
+        insta::assert_snapshot!(
+            text,
+            @r#"--proxy-uid: `1\nerror: "\u{1b}[31mit's\u{202e} é` is not a user"#
+        );
     }
 }
