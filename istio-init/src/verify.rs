@@ -241,18 +241,37 @@ fn surroundings<'a>(
 }
 
 /// Puts two series side by side. The longest series that both have stays together, whatever is
-/// between differs.
+/// between differs. What both have is told as planned.
 pub fn differing<T: PartialEq + Clone>(planned: &[T], installed: &[T]) -> Vec<(Side, T)> {
-    let (rows, columns) = (planned.len(), installed.len());
+    let is_same = |row: usize, column: usize| planned[row] == installed[column];
+    let sides = sides(planned.len(), installed.len(), &is_same);
+    let mut rests = (planned.iter(), installed.iter());
+    let mut lines = Vec::new();
+    for side in sides {
+        let line = match side {
+            Side::Both => {
+                rests.1.next();
+                rests.0.next()
+            }
+            Side::Planned => rests.0.next(),
+            Side::Installed => rests.1.next(),
+        };
+        lines.extend(line.map(|line| (side, line.clone())));
+    }
+    lines
+}
+
+/// Who has each line, for as many as there are rows and columns.
+fn sides(rows: usize, columns: usize, is_same: &dyn Fn(usize, usize) -> bool) -> Vec<Side> {
     // Mostly nothing differs, and a table over a thousand rules is large.
-    if planned == installed {
-        return planned.iter().map(|line| (Side::Both, line.clone())).collect();
+    if rows == columns && (0..rows).all(|index| is_same(index, index)) {
+        return vec![Side::Both; rows];
     }
     // common[r][c]: the most lines that the rests from r and c have in common.
     let mut common = vec![vec![0_u32; columns + 1]; rows + 1];
     for row in (0..rows).rev() {
         for column in (0..columns).rev() {
-            common[row][column] = if planned[row] == installed[column] {
+            common[row][column] = if is_same(row, column) {
                 common[row + 1][column + 1] + 1
             } else {
                 common[row + 1][column].max(common[row][column + 1])
@@ -260,22 +279,22 @@ pub fn differing<T: PartialEq + Clone>(planned: &[T], installed: &[T]) -> Vec<(S
         }
     }
     let (mut row, mut column) = (0, 0);
-    let mut lines = Vec::new();
+    let mut sides = Vec::new();
     while row < rows || column < columns {
-        if row < rows && column < columns && planned[row] == installed[column] {
-            lines.push((Side::Both, planned[row].clone()));
+        if row < rows && column < columns && is_same(row, column) {
+            sides.push(Side::Both);
             (row, column) = (row + 1, column + 1);
         } else if column == columns
             || (row < rows && common[row + 1][column] >= common[row][column + 1])
         {
-            lines.push((Side::Planned, planned[row].clone()));
+            sides.push(Side::Planned);
             row += 1;
         } else {
-            lines.push((Side::Installed, installed[column].clone()));
+            sides.push(Side::Installed);
             column += 1;
         }
     }
-    lines
+    sides
 }
 
 const CONTEXT: usize = 1;

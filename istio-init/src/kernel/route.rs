@@ -1,8 +1,6 @@
 //! Policy rules and routes by which marked packets come to this pod's own sockets, over rtnetlink
 //! (kernel `include/uapi/linux/fib_rules.h` and `rtnetlink.h`).
 
-use std::collections::BTreeSet;
-
 use rustix::io::Errno;
 
 use super::KernelError;
@@ -62,9 +60,13 @@ pub(super) fn removals() -> Result<Vec<String>, KernelError> {
     let socket = Socket::route()?;
     let rules = policy_rules(&socket).map_err(|errno| KernelError::ListRouting(errno.into()))?;
     let commands = |rule| [Part::Rule, Part::Route].map(|part: Part| part.command("delete", rule));
-    let mut all: Vec<String> = rules.into_iter().flat_map(commands).collect();
-    let mut seen = BTreeSet::new();
-    all.retain(|command| seen.insert(command.clone()));
+    let mut all: Vec<String> = Vec::new();
+    for command in rules.into_iter().flat_map(commands) {
+        // Two marks may share a route.
+        if !all.contains(&command) {
+            all.push(command);
+        }
+    }
     Ok(all)
 }
 

@@ -99,7 +99,7 @@ pub fn table_name(table: Table) -> &'static str {
 
 /// A chain's name in iptables: `istio-inbound` is `ISTIO_INBOUND`, `prerouting` is `PREROUTING`.
 pub fn chain_name(chain: Chain) -> String {
-    chain.name().to_uppercase().replace('-', "_")
+    chain.name().to_ascii_uppercase().replace('-', "_")
 }
 
 /// Whether a chain of this name is one that a plan can have, and none of the kernel's.

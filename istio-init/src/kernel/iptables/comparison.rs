@@ -2,7 +2,7 @@
 
 use super::listing::{KERNELS_CHAINS, Listing, terms};
 use crate::family::Family;
-use crate::plan::{Chain, Plan};
+use crate::plan::{Chain, Plan, Table};
 use crate::render::iptables::{chain_name, sections, table_name};
 use crate::verify::{Side, differing};
 
@@ -45,10 +45,14 @@ fn planned(plan: &Plan) -> Vec<Line> {
 
 fn installed(listings: &[(Family, Listing)]) -> Vec<Line> {
     let mut lines = Vec::new();
-    let ours = listings.iter().filter(|(_, listing)| listing.has_ours());
-    let mut ours: Vec<&(Family, Listing)> = ours.collect();
-    ours.sort_by_key(|(family, listing)| (*family == Family::V6, table_name(listing.table)));
-    for (family, listing) in ours {
+    // In the order of the planned ones.
+    let places = [Family::V4, Family::V6]
+        .into_iter()
+        .flat_map(|family| [Table::Mangle, Table::Nat, Table::Raw].map(|table| (family, table)));
+    let listed = places.filter_map(|(family, table)| {
+        listings.iter().find(|(of, listing)| (*of, listing.table) == (family, table))
+    });
+    for (family, listing) in listed.filter(|(_, listing)| listing.has_ours()) {
         lines.push(heading(format!("{family} table {}", table_name(listing.table))));
         for chain in chains_in_order(|name| {
             listing.chains().any(|chain| chain == name)
