@@ -4,22 +4,19 @@
 //! be it only how another kernel lists the same rule, counts as a difference: then the rules are
 //! replaced, which is right in any case.
 
-use rustix::io::Errno;
-
 use super::KernelError;
+use super::dump::dump;
 use super::installed::Installed;
-use super::message::{
-    Attribute, DONE, DUMP, ERROR, Header, INTERRUPTED, Messages, attribute, attributes, outcome,
-    received,
-};
+use super::message::{Attribute, Messages, attribute, attributes, received};
 use super::nf_tables::{
-    CHAIN_HOOK, CHAIN_TABLE, ELEMENTS_SET, EXPRESSION_DATA, EXPRESSION_NAME, FIXED_LENGTH,
-    GET_CHAIN, GET_ELEMENTS, GET_RULE, INET, LOOKUP_FLAGS, LOOKUP_REGISTER, LOOKUP_SET, RULE_CHAIN,
-    RULE_EXPRESSIONS, RULE_TABLE, message_type,
+    CHAIN_HOOK, CHAIN_NAME, CHAIN_TABLE, ELEMENTS_SET, EXPRESSION_DATA, EXPRESSION_NAME,
+    FIXED_LENGTH, GET_CHAIN, GET_ELEMENTS, GET_RULE, GET_SET, LOOKUP_FLAGS, LOOKUP_REGISTER,
+    LOOKUP_SET, RULE_CHAIN, RULE_EXPRESSIONS, RULE_TABLE,
 };
 use super::set::{self, Set};
-use super::socket::{RECEIVE_BUFFER, Socket};
+use super::socket::Socket;
 use super::transaction::{chain_message, rule_message};
+use super::value;
 use crate::plan::{Chain, Plan, Table};
 
 /// Whether the plan's tables are there, with its chains and rules, and nothing else in them.
@@ -32,17 +29,15 @@ pub(super) fn is_in_force(
         return Ok(false);
     }
     for table in plan.tables() {
-        let list = |kind, set: Option<&[u8]>| {
-            list(socket, kind, table, set).map_err(|errno| KernelError::ListRules(errno.into()))
-        };
-        if !has_chains(plan, table, &list(GET_CHAIN, None)?) {
+        if !has_chains(plan, table, &chains(socket, table)?) {
             return Ok(false);
         }
-        let Some(sets) = matching_rules(plan, table, &list(GET_RULE, None)?) else {
+        let rules = list(socket, GET_RULE, table, None)?;
+        let Some(sets) = matching_rules(plan, table, &rules) else {
             return Ok(false);
         };
         for (name, set) in sets {
-            if !set.is_listed(&list(GET_ELEMENTS, Some(&name))?) {
+            if !set.is_listed(&list(socket, GET_ELEMENTS, table, Some(&name))?) {
                 return Ok(false);
             }
         }
@@ -50,53 +45,79 @@ pub(super) fn is_in_force(
     Ok(true)
 }
 
-/// The attributes of each chain or rule of a table, or of the elements of a set; none when they
-/// change in the meantime.
+/// What can stay of an installed table when its rules are replaced: it and its chains.
+pub(super) struct Standing {
+    pub(super) table: Table,
+    /// All its chains by name, planned or not.
+    pub(super) chains: Vec<String>,
+}
+
+/// The installed tables that can stay: where a chain is planned, it begins where it is to begin,
+/// and nothing but rules refers to chains.
+pub(super) fn standing(
+    socket: &Socket,
+    installed: &Installed,
+    plan: &Plan,
+) -> Result<Vec<Standing>, KernelError> {
+    let mut standing = Vec::new();
+    if installed.is_dormant {
+        return Ok(standing);
+    }
+    for table in plan.tables().filter(|table| installed.tables.contains(table)) {
+        let sets = list(socket, GET_SET, table, None)?;
+        let chains: Option<Vec<String>> = chains(socket, table)?
+            .iter()
+            .map(|listed| standing_name(plan, table, listed))
+            .collect();
+        if let Some(chains) = chains.filter(|_| sets.iter().all(|set| set::is_anonymous(set))) {
+            standing.push(Standing { table, chains });
+        }
+    }
+    Ok(standing)
+}
+
+/// The chain's name; none when it is not what the plan has of this name.
+fn standing_name(plan: &Plan, table: Table, listed: &[u8]) -> Option<String> {
+    let name = value::text(attribute(listed, CHAIN_NAME)?)?;
+    let planned = plan.chains(table).find(|chain| chain.name() == name);
+    planned.is_none_or(|chain| is_chain(table, chain, listed)).then(|| name.to_owned())
+}
+
+/// The attributes of each chain or rule of a table, or of the elements of a set.
 fn list(
     socket: &Socket,
     kind: u16,
     table: Table,
     set: Option<&[u8]>,
-) -> Result<Vec<Vec<u8>>, Errno> {
-    let mut request = Messages::default();
-    let header = Header { kind: message_type(kind), flags: DUMP, sequence: 1 };
-    // The kernel lists all chains of the family, but the rules of this table alone.
-    request.push(header, &INET, |a| {
+) -> Result<Vec<Vec<u8>>, KernelError> {
+    // The kernel lists all chains of the family, but the rules and sets of this table alone.
+    let listed = dump(socket, kind, |a| {
         a.text(RULE_TABLE, table.name());
         if let Some(name) = set {
             a.bytes(ELEMENTS_SET, name);
         }
     });
-    socket.send(request.as_bytes())?;
-    let mut listed = Vec::new();
-    let mut is_interrupted = false;
-    let mut buffer = vec![0; RECEIVE_BUFFER];
-    loop {
-        for message in received(socket.receive(&mut buffer)?) {
-            is_interrupted |= message.flags & INTERRUPTED != 0;
-            match message.kind {
-                DONE if is_interrupted => return Ok(Vec::new()),
-                DONE => return Ok(listed),
-                ERROR => outcome(message.payload)?,
-                _ => listed.extend(message.payload.get(FIXED_LENGTH..).map(<[u8]>::to_vec)),
-            }
-        }
-    }
+    listed.map_err(|errno| KernelError::ListRules(errno.into()))
+}
+
+/// The chains of the table, of which the kernel lists those of the whole family.
+fn chains(socket: &Socket, table: Table) -> Result<Vec<Vec<u8>>, KernelError> {
+    let name = with_zero(table.name());
+    let mut listed = list(socket, GET_CHAIN, table, None)?;
+    listed.retain(|chain| attribute(chain, CHAIN_TABLE) == Some(&*name));
+    Ok(listed)
 }
 
 fn has_chains(plan: &Plan, table: Table, listed: &[Vec<u8>]) -> bool {
-    let name = with_zero(table.name());
-    let of_this_table = |chain: &&Vec<u8>| attribute(chain, CHAIN_TABLE) == Some(&*name);
-    let listed: Vec<&Vec<u8>> = listed.iter().filter(of_this_table).collect();
-    let is_listed = |chain: Chain| {
-        let is_same = |listed: &Vec<u8>| {
-            let is_base = attribute(listed, CHAIN_HOOK).is_some();
-            is_base == chain.base(table).is_some()
-                && is_part(&sent(&chain_message(table, chain)), listed, is_same_value)
-        };
-        listed.iter().copied().any(is_same)
-    };
+    let is_listed = |chain| listed.iter().any(|listed| is_chain(table, chain, listed));
     plan.chains(table).count() == listed.len() && plan.chains(table).all(is_listed)
+}
+
+/// Whether the listed chain is this one, and begins where this one does.
+fn is_chain(table: Table, chain: Chain, listed: &[u8]) -> bool {
+    let is_base = attribute(listed, CHAIN_HOOK).is_some();
+    is_base == chain.base(table).is_some()
+        && is_part(&sent(&chain_message(table, chain)), listed, is_same_value)
 }
 
 /// The sets of the listed rules by name, with what is to be in them; `None` when the rules are

@@ -7,6 +7,7 @@ mod address;
 mod cause;
 mod comparison;
 mod decode;
+mod dump;
 mod encode;
 mod expression;
 mod host;
@@ -100,6 +101,7 @@ impl KernelError {
     /// Whether the kernel has no `nf_tables`, so that nothing can be installed there.
     pub fn is_no_nf_tables(&self) -> bool {
         match self {
+            Self::Socket { cause, .. } if cause.errno == Errno::AFNOSUPPORT => true,
             Self::Socket { cause, .. } | Self::ListRules(cause) => {
                 nf_tables::is_no_nf_tables(cause.errno)
             }
@@ -126,7 +128,8 @@ pub fn apply(plan: &Plan) -> Result<(), KernelError> {
             if comparison::is_in_force(&socket, installed, plan)? {
                 return Ok(Transaction::removing_leftovers(installed, leftovers));
             }
-            Ok(Transaction::replacing(installed, plan).and(leftovers))
+            let standing = comparison::standing(&socket, installed, plan)?;
+            Ok(Transaction::replacing(installed, &standing, plan).and(leftovers))
         })
     })
 }

@@ -37,6 +37,7 @@ pub(super) const NEW_RULE: u16 = 6;
 pub(super) const GET_RULE: u16 = 7;
 pub(super) const DELETE_RULE: u16 = 8;
 pub(super) const NEW_SET: u16 = 9;
+pub(super) const GET_SET: u16 = 10;
 pub(super) const NEW_ELEMENTS: u16 = 12;
 pub(super) const GET_ELEMENTS: u16 = 13;
 pub(super) const NEW_GENERATION: u16 = 15;

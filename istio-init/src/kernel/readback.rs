@@ -4,17 +4,15 @@ use rustix::io::Errno;
 
 use super::KernelError;
 use super::decode::{self, Element};
+use super::dump::dump;
 use super::installed::Installed;
-use super::message::{
-    Attributes, DONE, DUMP, ERROR, Header, INTERRUPTED, Messages, attribute, attributes, outcome,
-    received,
-};
+use super::message::{Attributes, attribute, attributes};
 use super::nf_tables::{
     CHAIN_HOOK, CHAIN_NAME, CHAIN_POLICY, CHAIN_TABLE, CHAIN_TYPE, ELEMENT_FLAGS, ELEMENT_KEY,
-    ELEMENTS, ELEMENTS_SET, ELEMENTS_TABLE, FIXED_LENGTH, GET_CHAIN, GET_ELEMENTS, GET_RULE,
-    HOOK_NUMBER, HOOK_PRIORITY, INET, RULE_CHAIN, RULE_TABLE, VALUE, message_type,
+    ELEMENTS, ELEMENTS_SET, ELEMENTS_TABLE, GET_CHAIN, GET_ELEMENTS, GET_RULE, HOOK_NUMBER,
+    HOOK_PRIORITY, RULE_CHAIN, RULE_TABLE, VALUE,
 };
-use super::socket::{RECEIVE_BUFFER, Socket};
+use super::socket::Socket;
 use super::value;
 use crate::config::PASSTHROUGH_V6;
 use crate::observed::{Observed, ObservedChain, ObservedTable};
@@ -144,30 +142,6 @@ fn before(key: &[u8]) -> Vec<u8> {
         }
     }
     key
-}
-
-/// The attributes of each thing that is listed; asks again when they change in the meantime.
-fn dump(socket: &Socket, kind: u16, fill: impl Fn(&mut Attributes)) -> Result<Vec<Vec<u8>>, Errno> {
-    let mut buffer = vec![0; RECEIVE_BUFFER];
-    'again: loop {
-        let mut request = Messages::default();
-        let header = Header { kind: message_type(kind), flags: DUMP, sequence: 1 };
-        request.push(header, &INET, &fill);
-        socket.send(request.as_bytes())?;
-        let mut listed = Vec::new();
-        let mut is_interrupted = false;
-        loop {
-            for message in received(socket.receive(&mut buffer)?) {
-                is_interrupted |= message.flags & INTERRUPTED != 0;
-                match message.kind {
-                    DONE if is_interrupted => continue 'again,
-                    DONE => return Ok(listed),
-                    ERROR => outcome(message.payload)?,
-                    _ => listed.extend(message.payload.get(FIXED_LENGTH..).map(<[u8]>::to_vec)),
-                }
-            }
-        }
-    }
 }
 
 fn text_of(attributes: &[u8], kind: u16) -> Option<&str> {

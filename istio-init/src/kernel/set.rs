@@ -30,6 +30,12 @@ pub(super) fn sets(rule: &Rule) -> Vec<Set> {
     rule.matches.iter().filter_map(|condition| Set::of(&condition.field)).collect()
 }
 
+/// Whether a listed set is of one rule, as all of ours are.
+pub(super) fn is_anonymous(listed: &[u8]) -> bool {
+    let flags = attribute(listed, SET_FLAGS).and_then(|flags| flags.try_into().ok());
+    flags.is_some_and(|flags| u32::from_be_bytes(flags) & ANONYMOUS != 0)
+}
+
 impl Set {
     /// The set that a field is looked up in; `None` when a comparison will do.
     pub(super) fn of(field: &Field) -> Option<Self> {

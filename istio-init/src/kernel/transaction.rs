@@ -4,13 +4,15 @@ use rustix::io::Errno;
 
 use super::KernelError;
 use super::cause::Cause;
+use super::comparison::Standing;
 use super::installed::Installed;
 use super::iptables::Removal;
 use super::message::{ACK, APPEND, Attributes, CREATE, ERROR, Header, Messages, outcome, received};
 use super::nf_tables::{
     BATCH, BATCH_BEGIN, BATCH_END, BATCH_GENERATION, CHAIN_HOOK, CHAIN_NAME, CHAIN_POLICY,
-    CHAIN_TABLE, CHAIN_TYPE, DELETE_TABLE, HOOK_NUMBER, HOOK_PRIORITY, INET, NEW_CHAIN, NEW_RULE,
-    NEW_TABLE, RULE_CHAIN, RULE_EXPRESSIONS, RULE_TABLE, RULE_USER_DATA, TABLE_NAME, message_type,
+    CHAIN_TABLE, CHAIN_TYPE, DELETE_CHAIN, DELETE_RULE, DELETE_TABLE, HOOK_NUMBER, HOOK_PRIORITY,
+    INET, NEW_CHAIN, NEW_RULE, NEW_TABLE, RULE_CHAIN, RULE_EXPRESSIONS, RULE_TABLE, RULE_USER_DATA,
+    TABLE_NAME, message_type,
 };
 use super::socket::{RECEIVE_BUFFER, Socket};
 use super::{encode, set};
@@ -29,6 +31,9 @@ pub(super) struct Transaction<'a> {
 #[derive(Clone)]
 enum Step<'a> {
     DeleteTable(Table),
+    /// All rules of all its chains.
+    FlushTable(Table),
+    DeleteChain(Table, String),
     /// Something that iptables-nft was told to add.
     Remove(Removal),
     AddTable(Table),
@@ -61,16 +66,30 @@ pub(super) enum Outcome {
 
 impl<'a> Transaction<'a> {
     /// Replaces all tables of an earlier run by those of the plan.
-    pub(super) fn replacing(installed: &Installed, plan: &'a Plan) -> Self {
-        let mut transaction = Self::removing(installed);
-        let steps = &mut transaction.steps;
+    ///
+    /// What stands stays, and only its rules are replaced: the kernel begins with a new chain
+    /// before it ends with the old one, so for a moment a packet would pass both, the one by the
+    /// old rules and the other by the new ones.
+    pub(super) fn replacing(installed: &Installed, standing: &[Standing], plan: &'a Plan) -> Self {
+        let stands = |table| standing.iter().find(|standing| standing.table == table);
+        let gone = installed.tables.iter().copied().filter(|table| stands(*table).is_none());
+        let mut steps: Vec<Step> = gone.map(Step::DeleteTable).collect();
         for table in plan.tables() {
-            steps.push(Step::AddTable(table));
-            steps.extend(plan.chains(table).map(|chain| Step::AddChain(table, chain)));
+            let mut missing: Vec<Chain> = plan.chains(table).collect();
+            if let Some(Standing { chains, .. }) = stands(table) {
+                let is_planned = |name: &&String| missing.iter().any(|it| it.name() == **name);
+                steps.push(Step::FlushTable(table));
+                let others = chains.iter().filter(|name| !is_planned(name)).cloned();
+                steps.extend(others.map(|name| Step::DeleteChain(table, name)));
+                missing.retain(|chain| !chains.iter().any(|name| name == chain.name()));
+            } else {
+                steps.push(Step::AddTable(table));
+            }
+            steps.extend(missing.into_iter().map(|chain| Step::AddChain(table, chain)));
             let rules = plan.rules.iter().filter(|rule| rule.table == table);
             steps.extend(rules.map(Step::AddRule));
         }
-        transaction
+        Self { generation: installed.generation, steps }
     }
 
     /// Removes all tables of an earlier run.
@@ -156,6 +175,10 @@ impl Step<'_> {
     fn command(&self) -> String {
         match self {
             Self::DeleteTable(table) => format!("delete table inet {}", table.name()),
+            Self::FlushTable(table) => format!("flush table inet {}", table.name()),
+            Self::DeleteChain(table, name) => {
+                format!("delete chain inet {} {name}", table.name())
+            }
             Self::Remove(removal) => removal.to_string(),
             Self::AddTable(table) => format!("add table inet {}", table.name()),
             Self::AddChain(table, chain) => {
@@ -187,7 +210,10 @@ impl Step<'_> {
                 let lacking = "nf_tables with NAT for the inet family (Linux 5.2 or later)";
                 named.reduce(|all, one| format!("{all} or {one}")).unwrap_or(lacking.to_owned())
             }
-            Self::DeleteTable(_) | Self::Remove(_) => return None,
+            Self::DeleteTable(_)
+            | Self::FlushTable(_)
+            | Self::DeleteChain(..)
+            | Self::Remove(_) => return None,
         };
         is_missing.then(|| format!("\nhint: the kernel lacks {part}"))
     }
@@ -201,6 +227,13 @@ impl Step<'_> {
         match self {
             Self::DeleteTable(table) => messages.push(header(DELETE_TABLE, 0), &INET, |a| {
                 a.text(TABLE_NAME, table.name());
+            }),
+            Self::FlushTable(table) => messages.push(header(DELETE_RULE, 0), &INET, |a| {
+                a.text(RULE_TABLE, table.name());
+            }),
+            Self::DeleteChain(table, name) => messages.push(header(DELETE_CHAIN, 0), &INET, |a| {
+                a.text(CHAIN_TABLE, table.name());
+                a.text(CHAIN_NAME, name);
             }),
             Self::Remove(removal) => {
                 let fixed = removal.fixed();

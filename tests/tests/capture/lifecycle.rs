@@ -40,6 +40,7 @@ fn a_run_repairs_what_others_changed() {
          redirect to :15001 random comment \"--envoy-port\"",
         "flush chain inet istio-proxy-nat istio-output",
         "add chain inet istio-proxy-nat another",
+        "add chain inet istio-proxy-nat another { type filter hook output priority 0; policy drop; }",
         "add chain inet istio-proxy-nat output { policy drop; }",
         "add table inet istio-proxy-nat { flags dormant; }",
         "add table inet istio-proxy-raw",
@@ -59,6 +60,23 @@ fn a_run_with_other_flags_leaves_nothing_of_the_first() {
     let other = Settings::injected().with('b', "80").with('i', "10.0.0.0/8");
     fresh.init(&other);
     used.init(&Settings::injected_dual().with('c', "net1"));
+    used.init(&other);
+    assert_eq!(used.dump(), fresh.dump());
+}
+
+#[test]
+fn what_others_keep_in_our_table_goes_with_it() {
+    let (fresh, used) = (Pod::create(), Pod::create());
+    let other = Settings::injected().with('b', "80").with('i', "10.0.0.0/8");
+    fresh.init(&other);
+    used.init(&Settings::injected_dual().with('m', "TPROXY").with_switch("--redirect-dns"));
+    let jump = "{ type mark : verdict; elements = { 7 : jump istio-inbound }; }";
+    nft(&used, &format!("add map inet istio-proxy-nat theirs {jump}"));
+    nft(&used, "delete table inet istio-proxy-raw");
+    nft(&used, "add table inet istio-proxy-raw");
+    let early = "{ type filter hook output priority -400; }";
+    nft(&used, &format!("add chain inet istio-proxy-raw output {early}"));
+    used.init(&other.clone().with_switch("--redirect-dns").with_switch("--capture-all-dns"));
     used.init(&other);
     assert_eq!(used.dump(), fresh.dump());
 }
