@@ -1,0 +1,209 @@
+//! Values that nobody should give, in every flag and every variable.
+
+use std::collections::BTreeMap;
+use std::process::Output;
+
+use istio_init::complaint::Shown;
+use istio_init::flag::{FLAGS, Kind, Spec, Support};
+use istio_init::kernel;
+
+use crate::pod::{Pod, istio_init};
+
+#[test]
+fn a_value_that_makes_no_sense_is_named_and_nothing_is_installed() {
+    let pod = Pod::create();
+    let clean = pod.dump();
+    let accepted = pod.namespace.run(try_all).expect("a thread in the pod");
+    let mut rows: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for (name, values) in &accepted {
+        rows.entry(values.join(" ")).or_default().push(name);
+    }
+    let rows: Vec<String> =
+        rows.iter().map(|(values, names)| format!("{}\n    {values}\n", names.join(" "))).collect();
+    insta::assert_snapshot!(rows.concat(), @r#"
+    --backend --force-iptables-binary --ip-families --istio-inbound-interception-mode FORCE_IPTABLES_BINARY IP_FAMILIES ISTIO_INBOUND_INTERCEPTION_MODE
+        ""
+    --exclude-outbound-for-uids EXCLUDE_OUTBOUND_FOR_UIDS
+        "" " " "80 " "80\r" "80;443" "80\t" "65536" "0" "root" "80,"…×60000
+    --istio-service-exclude-cidr ISTIO_SERVICE_EXCLUDE_CIDR
+        "" ","
+    --istio-service-cidr ISTIO_SERVICE_CIDR
+        "" "," "*"
+    --istio-inbound-ports ISTIO_INBOUND_PORTS
+        "" "," "80 " "80\r" "80\t" "0" "*" "80,"…×60000
+    --istio-local-exclude-ports --istio-local-outbound-ports-exclude --istio-outbound-ports ISTIO_LOCAL_EXCLUDE_PORTS ISTIO_LOCAL_OUTBOUND_PORTS_EXCLUDE ISTIO_OUTBOUND_PORTS
+        "" "," "80 " "80\r" "80\t" "0" "80,"…×60000
+    --istio-exclude-interfaces --kube-virt-interfaces ISTIO_EXCLUDE_INTERFACES KUBE_VIRT_INTERFACES
+        "" "," "80 " "80\r" "80\t" "4294967296" "65536" "0" "0x50" "1e3" "80-" "9000-8000" "root" "no-such-user" "tproxy" "80,"…×60000
+    --proxy-gid --proxy-uid PROXY_GID PROXY_UID
+        "" "80 " "80\r" "80\t" "65536" "0" "root" "80,"…×60000
+    --istio-inbound-tproxy-mark --istio-inbound-tproxy-route-table ISTIO_INBOUND_TPROXY_MARK ISTIO_INBOUND_TPROXY_ROUTE_TABLE
+        "65536"
+    "#);
+    let mut cleanup = istio_init();
+    pod.namespace.output(cleanup.arg("--cleanup-only"), "").expect("a cleanup");
+    assert_eq!(pod.dump(), clean);
+}
+
+/// What the flags and variables that take a text accept of all the values.
+fn try_all() -> BTreeMap<String, Vec<String>> {
+    let mut accepted: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut before = kernel::observe().expect("the rules");
+    for (index, value) in values().into_iter().enumerate() {
+        for spec in FLAGS {
+            let has_meaning = spec.kind == Kind::Text && spec.support == Support::Built;
+            if !has_meaning && index % FEWER != 0 {
+                continue;
+            }
+            let flag = format!("--{}", spec.long);
+            for name in std::iter::once(&*flag).chain(spec.variables.iter().copied()) {
+                let output = run(name, &value);
+                let after = kernel::observe().expect("the rules");
+                if output.status.success() {
+                    if has_meaning {
+                        accepted.entry(name.to_owned()).or_default().push(shown(&value));
+                    }
+                    check_warning(spec, name, &value, &output);
+                } else {
+                    assert_eq!(after, before, "{name}: {value:?} is refused and changes rules");
+                    check_refusal(spec, name, &value, &output);
+                }
+                before = after;
+            }
+        }
+    }
+    accepted
+}
+
+fn run(name: &str, value: &str) -> Output {
+    let mut command = istio_init();
+    command.args(["--backend=nftables", "-b", "*", "-i", "*"]);
+    if name.starts_with("--") {
+        command.arg(format!("{name}={value}"));
+    } else {
+        // What is on the command line counts more than a variable.
+        let words = ["--backend=nftables"];
+        command = istio_init();
+        command.args(words).env(name, value);
+    }
+    command.output().expect("istio-init")
+}
+
+/// One line for each complaint, which names who said it, and what.
+fn check_refusal(spec: &Spec, name: &str, value: &str, output: &Output) {
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let is_usage = name.starts_with("--") && spec.kind != Kind::Text;
+    let code = if is_usage { 2 } else { 1 };
+    assert_eq!(output.status.code(), Some(code), "{name} {value:?}: {stderr}");
+    assert!(output.stdout.is_empty(), "{name} {value:?}");
+    if is_usage {
+        // No annotation reaches a switch; whoever types it sees it as it was typed.
+        let is_named = stderr.contains(name) && stderr.contains(value);
+        assert!(is_named && stderr.starts_with("error: "), "{name} {value:?}: {stderr}");
+        return;
+    }
+    let mut complaints = stderr.lines().filter(|line| line.starts_with("error: "));
+    let named = |line: &str| line.contains(name) && names_value(line, value);
+    assert!(complaints.any(named), "{name} {value:?} is not named in\n{stderr}");
+    has_no_control_characters(name, value, &stderr);
+}
+
+/// What the environment has of switches, numbers and durations is ignored aloud.
+fn check_warning(spec: &Spec, name: &str, value: &str, output: &Output) {
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let is_understood = value == "0" || (spec.kind == Kind::Number && value == "+80");
+    if spec.kind != Kind::Text && !name.starts_with("--") && !is_understood {
+        let named = |line: &str| line.contains(name) && names_value(line, value);
+        assert!(stderr.lines().any(named), "{name} {value:?} is ignored silently:\n{stderr}");
+    }
+    has_no_control_characters(name, value, &stderr);
+}
+
+/// The value, or of a list the element that is wrong.
+fn names_value(line: &str, value: &str) -> bool {
+    let mut elements = std::iter::once(value).chain(value.split([',', ';']));
+    elements.any(|element| line.contains(&Shown(element).to_string()))
+}
+
+/// Whoever chooses a value does not choose what the log says.
+fn has_no_control_characters(name: &str, value: &str, text: &str) {
+    let is_clean = text.chars().all(|c| !c.is_control() || c == '\n');
+    assert!(is_clean, "{name} {value:?} comes out as it is: {text:?}");
+    let is_line = |line: &str| {
+        ["error: ", "hint: ", "warning: ", "info: "].iter().any(|start| line.starts_with(start))
+    };
+    assert!(text.lines().all(is_line), "{name} {value:?} writes lines: {text}");
+}
+
+fn values() -> Vec<String> {
+    let mut values: Vec<String> = VALUES.iter().map(|value| (*value).to_owned()).collect();
+    values.push("80,".repeat(20_000));
+    values.push("x".repeat(100_000));
+    values
+}
+
+fn shown(value: &str) -> String {
+    match value.len() {
+        0..40 => format!("{value:?}"),
+        length => format!("{:?}…×{length}", &value[..3]),
+    }
+}
+
+/// Switches, and what is accepted without a meaning, are read in one way each.
+const FEWER: usize = 8;
+
+const VALUES: &[&str] = &[
+    "",
+    " ",
+    ",",
+    "80 ",
+    " 10.0.0.0/8",
+    "80\n443",
+    "80\nerror: forged",
+    "80\r",
+    "80;443",
+    "80; flush ruleset",
+    "80 -j ACCEPT",
+    "'80'",
+    "\"80\"",
+    "`id`",
+    "$(id)",
+    "80\t",
+    "\u{1}",
+    "\u{1b}[31mred",
+    "\u{7f}",
+    "\u{202e}08",
+    "99999999999999999999",
+    "-1",
+    "4294967296",
+    "65536",
+    "0",
+    "８０",
+    "é",
+    "*",
+    "net1,*",
+    "80,*",
+    "*,10.0.0.0/8",
+    "10.0.0.0/33",
+    "10.0.0.0/-1",
+    "10.0.0.0/8/8",
+    "300.0.0.0/8",
+    "::/129",
+    "fe80::1%eth0/64",
+    "abcdefghijklmnop",
+    "../etc",
+    "a/b",
+    "0x50",
+    "1e3",
+    "+80",
+    "80-",
+    "9000-8000",
+    "80:90:100",
+    "{ 80 }",
+    "@set",
+    "-A",
+    "--cleanup-only",
+    "root",
+    "no-such-user",
+    "tproxy",
+];
