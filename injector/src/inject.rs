@@ -1,10 +1,9 @@
 //! The way through: a pod in, an [`Injection`] out.
 
-use std::collections::BTreeMap;
-
 use serde_json::Value;
 
 use crate::change::{Change, Draft};
+use crate::cluster_facts::ClusterFacts;
 use crate::decision::{Decision, Rules, decide, unknown_switch};
 use crate::earlier::{self, Earlier};
 use crate::merge::{MergeError, merge};
@@ -19,6 +18,7 @@ use crate::reason::Reason;
 use crate::settings::Settings;
 use crate::settings::annotations::{AnnotationError, Annotations, key};
 use crate::settings::proxy_config::ProxyConfig;
+use crate::settings::proxy_configs::Layers;
 use crate::workload::Workload;
 use crate::yaml;
 
@@ -32,11 +32,13 @@ pub fn inject(settings: &Settings, target: &Target<'_>) -> Result<Outcome, Injec
         Decision::Skip(reason) => return Ok(Outcome::Skipped(reason)),
     }
     let annotations = Annotations::of_pod(target.pod).map_err(InjectError::Annotations)?;
-    let proxy_config = proxy_config(settings, annotations);
+    let proxy_config = proxy_config(settings, target, annotations);
     let workload = target.workload.clone();
     let workload = workload.unwrap_or_else(|| Workload::of_pod(target.pod, target.namespace));
     let earlier = Earlier::of_pod(target.pod);
     let status_port = settings.mesh.default_config.status_port();
+    let native_sidecars = target.cluster.native_sidecars;
+    let native_sidecars = native_sidecars.unwrap_or(settings.process.native_sidecars);
     let context = Context {
         settings,
         pod: &earlier::without(target.pod, earlier.as_ref(), status_port),
@@ -44,7 +46,8 @@ pub fn inject(settings: &Settings, target: &Target<'_>) -> Result<Outcome, Injec
         workload: &workload,
         proxy_config: &proxy_config,
         identity: identity(settings, target),
-        native_sidecar: native_sidecar(settings, annotations),
+        native_sidecar: native_sidecar(native_sidecars, annotations),
+        native_sidecars,
     };
     inject_into(target, &context, earlier.as_ref())
 }
@@ -56,9 +59,8 @@ pub struct Target<'a> {
     pub pod: &'a Value,
     /// The namespace of the request, or of the workload in a file; empty where it is not known.
     pub namespace: &'a str,
-    /// The annotations of that namespace, where they are known; `OpenShift` writes into them which
-    /// users and groups a pod may have.
-    pub namespace_annotations: Option<&'a BTreeMap<String, String>>,
+    /// What is known of the cluster.
+    pub cluster: ClusterFacts<'a>,
     /// The workload, where the caller knows it; otherwise it is inferred from the pod.
     pub workload: Option<Workload>,
     /// Environment for the proxy from the webhook's path, in any order
@@ -271,27 +273,39 @@ fn check_form(pod: &Value) -> Result<(), InjectError> {
     Ok(())
 }
 
-/// The mesh's default with the pod's own layer on top.
-fn proxy_config(settings: &Settings, annotations: Annotations<'_>) -> ProxyConfig {
-    let mut config = settings.mesh.default_config.clone();
-    let layer = annotations.get(key::PROXY_CONFIG).and_then(|text| yaml::parse(text).ok());
-    if let Some(layer) = layer.filter(|layer| !layer.is_null()) {
-        // Validation has shown that it fits.
-        let _ = config.overlay(&layer);
+/// All layers of the pod's proxy configuration on top of each other.
+fn proxy_config(
+    settings: &Settings,
+    target: &Target<'_>,
+    annotations: Annotations<'_>,
+) -> ProxyConfig {
+    let annotation = annotations.get(key::PROXY_CONFIG);
+    // Validation has shown that it can be read.
+    let annotation = annotation.and_then(|text| yaml::parse(text).ok());
+    let layers = Layers {
+        mesh: &settings.mesh,
+        resources: target.cluster.proxy_configs,
+        namespace: target.namespace,
+        labels: target.pod["metadata"]["labels"].as_object(),
+        annotation: annotation.as_ref().filter(|layer| !layer.is_null()),
+    };
+    match target.rules {
+        Rules::Admission => layers.for_admission(),
+        Rules::Manual => layers.for_a_file(),
     }
-    config
 }
 
 /// The usual user and group, or what `OpenShift` allows in the namespace.
 fn identity(settings: &Settings, target: &Target<'_>) -> Identity {
-    let annotations = target.namespace_annotations.filter(|_| settings.process.openshift);
+    let annotations = target.cluster.namespace_annotations;
+    let annotations = annotations.filter(|_| settings.process.openshift);
     annotations.map(Identity::of_namespace).unwrap_or_default()
 }
 
-/// The pod's own word, else the process's.
-fn native_sidecar(settings: &Settings, annotations: Annotations<'_>) -> bool {
+/// The pod's own word, else the cluster's or the process's.
+fn native_sidecar(default: bool, annotations: Annotations<'_>) -> bool {
     match annotations.or(key::NATIVE_SIDECAR, "") {
-        "" => settings.process.native_sidecars,
+        "" => default,
         word => word != "false",
     }
 }

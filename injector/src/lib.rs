@@ -6,6 +6,7 @@
 
 pub mod change;
 pub mod cli;
+pub mod cluster_facts;
 pub mod decision;
 pub mod earlier;
 pub mod inject;

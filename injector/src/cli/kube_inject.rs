@@ -8,6 +8,7 @@ use anyhow::{Context, anyhow};
 use clap::Args;
 
 use super::{Failure, Streams, output};
+use crate::cluster_facts::ClusterFacts;
 use crate::decision::Rules;
 use crate::inject::{Injection, Outcome, Target, inject};
 use crate::manifest::{self, Manifest, PodTemplate};
@@ -191,7 +192,7 @@ fn injected_template(
     let target = Target {
         pod,
         namespace,
-        namespace_annotations: None,
+        cluster: ClusterFacts::default(),
         // A pod's own metadata tell its owner.
         workload: (!template.is_pod()).then_some(workload),
         path_env: &[],

@@ -19,8 +19,12 @@ pub struct MeshConfig {
     pub enable_prometheus_merge: bool,
     /// To which address of the pod inbound connections go.
     pub inbound_traffic_policy: InboundTrafficPolicy,
-    /// The proxy configuration of pods that say nothing: defaults with `defaultConfig` on top.
+    /// The namespace whose configuration counts for the whole mesh.
+    pub root_namespace: String,
+    /// Istio's defaults with `defaultConfig` on top, zeros included.
     pub default_config: ProxyConfig,
+    /// The same as the lowest layer of an admitted pod: there, zero leaves the default.
+    pub lowest_layer: ProxyConfig,
     /// `extensionProviders`, as they stand.
     pub extension_providers: Vec<Value>,
     /// The document as it was given, for templates.
@@ -35,12 +39,11 @@ impl MeshConfig {
             Value::Null => Map::new(),
             other => return Err(format!("a mapping is expected, not {other}")),
         };
-        let mut default_config = ProxyConfig::default();
-        match document.get("defaultConfig") {
-            None | Some(Value::Null) => {}
-            Some(layer) => default_config
-                .overlay(layer)
-                .map_err(|problem| format!("defaultConfig.{problem}"))?,
+        let (mut default_config, mut lowest_layer) = Default::default();
+        if let Some(layer) = document.get("defaultConfig").filter(|layer| !layer.is_null()) {
+            let put = ProxyConfig::apply(&mut default_config, layer)
+                .and_then(|()| ProxyConfig::overlay(&mut lowest_layer, layer));
+            put.map_err(|problem| format!("defaultConfig.{problem}"))?;
         }
         Ok(Self {
             proxy_listen_port: port(&document, "proxyListenPort", 15001)?,
@@ -48,7 +51,9 @@ impl MeshConfig {
             trust_domain: text_of(&document, "trustDomain", "cluster.local")?,
             enable_prometheus_merge: switch(&document, "enablePrometheusMerge", true)?,
             inbound_traffic_policy: InboundTrafficPolicy::of(&document)?,
+            root_namespace: text_of(&document, "rootNamespace", "istio-system")?,
             default_config,
+            lowest_layer,
             extension_providers: match document.get("extensionProviders") {
                 None | Some(Value::Null) => Vec::new(),
                 Some(Value::Array(providers)) => providers.clone(),

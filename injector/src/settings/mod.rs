@@ -5,6 +5,7 @@ pub mod annotations;
 pub mod inject_config;
 pub mod mesh_config;
 pub mod proxy_config;
+pub mod proxy_configs;
 pub mod selector;
 pub mod values;
 

@@ -27,10 +27,21 @@ impl Default for ProxyConfig {
 impl ProxyConfig {
     /// Puts a layer on top: a field that is in the layer replaces, nested messages whole; the
     /// entries of `proxyMetadata` and the members of `proxyHeaders` replace one by one. Fields
-    /// that Istio omits when they are zero (`0`, `""`) leave what is below.
+    /// that Istio omits when they are zero (`0`, `""`, the first word of an enumeration) leave
+    /// what is below.
     ///
     /// An error is the field, the value and what is allowed; nothing of the layer is taken then.
     pub fn overlay(&mut self, layer: &Value) -> Result<(), String> {
+        self.put(layer, Zero::Omitted)
+    }
+
+    /// As [`overlay`](Self::overlay), but zero counts: Istio reads the mesh's `defaultConfig` so,
+    /// and `kube-inject` a pod's annotation.
+    pub fn apply(&mut self, layer: &Value) -> Result<(), String> {
+        self.put(layer, Zero::Counts)
+    }
+
+    fn put(&mut self, layer: &Value, zero: Zero) -> Result<(), String> {
         let Value::Object(layer) = layer else {
             return Err(format!("{layer} is not a mapping"));
         };
@@ -40,8 +51,10 @@ impl ProxyConfig {
                 continue;
             }
             // A field of a later Istio is not ours to refuse.
-            let kind = field(name).map_or(Kind::Any, |field| field.kind);
-            checked.push((name, kind, kind.canonical(name, value)?));
+            let field = field(name);
+            let kind = field.map_or(Kind::Any, |field| field.kind);
+            let canonical = field.map_or(name.as_str(), |field| field.name);
+            checked.push((canonical, kind, kind.canonical(name, value)?));
         }
         for (name, kind, value) in checked {
             match (kind, self.fields.get_mut(name)) {
@@ -50,13 +63,18 @@ impl ProxyConfig {
                         below.extend(members);
                     }
                 }
-                _ if kind.omits_zero() && is_zero(&value) => {}
+                _ if zero == Zero::Omitted && kind.is_zero(&value) => {}
                 _ => {
-                    self.fields.insert(name.clone(), value);
+                    self.fields.insert(name.to_owned(), value);
                 }
             }
         }
         Ok(())
+    }
+
+    /// The canonical form of a value of the field `name`; the error calls it as the user did.
+    pub(super) fn value_of(name: &str, called: &str, value: &Value) -> Result<Value, String> {
+        field(name).map_or(Kind::Any, |field| field.kind).canonical(called, value)
     }
 
     /// All fields that are set, defaults included.
@@ -112,8 +130,9 @@ impl ProxyConfig {
         let known = FIELDS.iter().filter_map(|field| self.fields.get_key_value(field.name));
         let unknown = self.fields.iter().filter(|(name, _)| field(name).is_none());
         for (name, value) in known.chain(unknown) {
+            let zero = field(name).is_some_and(|field| field.kind.is_zero(value));
             let empty = value.as_object().is_some_and(Map::is_empty);
-            if defaults.fields.get(name) == Some(value) || empty {
+            if defaults.fields.get(name) == Some(value) || empty || zero {
                 continue;
             }
             if json.len() > 1 {
@@ -128,25 +147,39 @@ impl ProxyConfig {
     }
 }
 
-fn is_zero(value: &Value) -> bool {
-    match value {
-        Value::Bool(on) => !on,
-        Value::Number(number) => number.as_f64() == Some(0.0),
-        Value::String(text) => text.is_empty(),
-        _ => false,
-    }
+/// The field that a name of the user means: protobuf's own names (`status_port`) mean it too.
+fn field(name: &str) -> Option<&'static Field> {
+    FIELDS.iter().find(|field| {
+        field.name == name || name.contains('_') && field.name == lower_camel_case(name)
+    })
 }
 
-fn field(name: &str) -> Option<&'static Field> {
-    FIELDS.iter().find(|field| field.name == name)
+fn lower_camel_case(name: &str) -> String {
+    let mut words = name.split('_');
+    let mut camel = words.next().unwrap_or_default().to_owned();
+    for word in words {
+        let mut letters = word.chars();
+        camel.extend(letters.next().map(|letter| letter.to_ascii_uppercase()));
+        camel.push_str(letters.as_str());
+    }
+    camel
+}
+
+/// What a layer means by a field that is zero.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Zero {
+    Counts,
+    Omitted,
 }
 
 /// What a field holds, as far as a wrong value can be told.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Kind {
     Any,
+    AuthenticationPolicy,
     Duration,
     Headers,
+    Image,
     InterceptionMode,
     List,
     Message,
@@ -158,9 +191,26 @@ enum Kind {
 }
 
 impl Kind {
-    /// Whether zero is the same as nothing; in a wrapped scalar it is not.
-    fn omits_zero(self) -> bool {
-        !matches!(self, Self::WrappedNumber | Self::Switch)
+    /// Whether protobuf's JSON leaves the value out. A wrapped scalar and a message are there or
+    /// not, whatever is in them.
+    fn is_zero(self, value: &Value) -> bool {
+        match (self, value) {
+            (Self::AuthenticationPolicy | Self::InterceptionMode, Value::String(word)) => {
+                self.words().first() == Some(&word.as_str())
+            }
+            (Self::Number, Value::Number(number)) => number.as_i64() == Some(0),
+            (Self::Text, Value::String(text)) => text.is_empty(),
+            _ => false,
+        }
+    }
+
+    /// The words of an enumeration in the order of their numbers.
+    fn words(self) -> &'static [&'static str] {
+        match self {
+            Self::AuthenticationPolicy => &["NONE", "MUTUAL_TLS"],
+            Self::InterceptionMode => &["REDIRECT", "TPROXY", "NONE"],
+            _ => &[],
+        }
     }
 
     fn canonical(self, name: &str, value: &Value) -> Result<Value, String> {
@@ -171,6 +221,11 @@ impl Kind {
             | (Self::List, Value::Array(_))
             | (Self::Switch, Value::Bool(_))
             | (Self::Text, Value::String(_)) => Ok(value.clone()),
+            (Self::Image, Value::Object(members)) => Ok(members
+                .iter()
+                .map(|(key, value)| (lower_camel_case(key), value.clone()))
+                .collect::<Map<_, _>>()
+                .into()),
             (Self::Metadata, Value::Object(entries)) => entries
                 .iter()
                 .map(|(key, entry)| match entry {
@@ -182,45 +237,62 @@ impl Kind {
                 })
                 .collect::<Result<Map<_, _>, _>>()
                 .map(Value::Object),
-            (Self::Number | Self::WrappedNumber, Value::Number(number))
-                if number.as_i64().is_some() =>
-            {
-                Ok(value.clone())
-            }
-            (Self::Number | Self::WrappedNumber, Value::String(text))
-                if text.parse::<i32>().is_ok() =>
-            {
-                Ok(json!(text.parse::<i32>().unwrap_or_default()))
-            }
-            (Self::Duration, Value::String(text)) if is_duration(text) => Ok(value.clone()),
-            (Self::InterceptionMode, Value::String(mode))
-                if ["REDIRECT", "TPROXY", "NONE"].contains(&mode.as_str()) =>
-            {
-                Ok(value.clone())
-            }
-            (Self::InterceptionMode, Value::Number(mode)) => match mode.as_u64() {
-                Some(0) => Ok(json!("REDIRECT")),
-                Some(1) => Ok(json!("TPROXY")),
-                Some(2) => Ok(json!("NONE")),
-                _ => wrong("REDIRECT, TPROXY or NONE"),
+            (Self::Number | Self::WrappedNumber, _) => match whole(value) {
+                Some(number) => Ok(json!(number)),
+                None => wrong("a whole number"),
             },
-            (Self::InterceptionMode, _) => wrong("REDIRECT, TPROXY or NONE"),
-            (Self::Duration, _) => wrong("a duration such as 45s"),
-            (Self::Number | Self::WrappedNumber, _) => wrong("a whole number"),
+            (Self::Duration, _) => match value.as_str().and_then(duration) {
+                Some(duration) => Ok(Value::String(duration)),
+                None => wrong("a duration such as 45s"),
+            },
+            (Self::AuthenticationPolicy | Self::InterceptionMode, _) => {
+                let words = self.words();
+                let by_number = || words.get(usize::try_from(value.as_u64()?).ok()?).copied();
+                let by_name = || words.iter().copied().find(|word| value.as_str() == Some(word));
+                match by_name().or_else(by_number) {
+                    Some(word) => Ok(json!(word)),
+                    None => {
+                        let (last, others) = words.split_last().unwrap_or((&"", &[]));
+                        wrong(&format!("{} or {last}", others.join(", ")))
+                    }
+                }
+            }
             (Self::Switch, _) => wrong("true or false"),
             (Self::Text, _) => wrong("a string"),
             (Self::List, _) => wrong("a list"),
-            (Self::Message | Self::Headers | Self::Metadata, _) => wrong("a mapping"),
+            (Self::Message | Self::Headers | Self::Image | Self::Metadata, _) => wrong("a mapping"),
         }
     }
 }
 
-/// The JSON form of `google.protobuf.Duration`: seconds, with at most nine decimals.
-fn is_duration(text: &str) -> bool {
-    text.strip_suffix('s').is_some_and(|seconds| {
-        let (whole, fraction) = seconds.split_once('.').unwrap_or((seconds, "0"));
-        let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-        digits(whole) && digits(fraction) && fraction.len() <= 9
+/// A number as protobuf's JSON takes it: `2`, `"2"` and `2.0`.
+fn whole(value: &Value) -> Option<i32> {
+    match value {
+        Value::String(text) => text.parse().ok(),
+        Value::Number(number) => match number.as_i64() {
+            Some(number) => i32::try_from(number).ok(),
+            None => {
+                number.as_f64().filter(|number| number.fract() == 0.0)?.to_string().parse().ok()
+            }
+        },
+        _ => None,
+    }
+}
+
+/// The canonical JSON form of a `google.protobuf.Duration`: seconds, with none, three, six or
+/// nine decimals.
+fn duration(text: &str) -> Option<String> {
+    let seconds = text.strip_suffix('s')?;
+    let (whole, fraction) = seconds.split_once('.').unwrap_or((seconds, "0"));
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    if !digits(whole) || !digits(fraction) || fraction.len() > 9 {
+        return None;
+    }
+    let whole: u64 = whole.parse().ok()?;
+    let fraction = fraction.trim_end_matches('0');
+    Some(match fraction.len().div_ceil(3) * 3 {
+        0 => format!("{whole}s"),
+        width => format!("{whole}.{fraction:0<width$}s"),
     })
 }
 
@@ -259,7 +331,7 @@ const FIELDS: &[Field] = &[
     of("zipkinAddress", Kind::Text),
     of("statsdUdpAddress", Kind::Text),
     number("proxyAdminPort", 15000),
-    text("controlPlaneAuthPolicy", Kind::Text, "MUTUAL_TLS"),
+    text("controlPlaneAuthPolicy", Kind::AuthenticationPolicy, "MUTUAL_TLS"),
     of("customConfigFile", Kind::Text),
     number("statNameLength", 189),
     of("concurrency", Kind::WrappedNumber),
@@ -280,12 +352,12 @@ const FIELDS: &[Field] = &[
     of("holdApplicationUntilProxyStarts", Kind::Switch),
     of("caCertificatesPem", Kind::List),
     of("tracingServiceName", Kind::Text),
-    of("image", Kind::Message),
+    of("image", Kind::Image),
     of("privateKeyProvider", Kind::Message),
     of("runtimeValues", Kind::Message),
     of("proxyHeaders", Kind::Headers),
     of("fileFlushInterval", Kind::Duration),
-    of("fileFlushMinSizeKb", Kind::Number),
+    of("fileFlushMinSizeKb", Kind::WrappedNumber),
     of("statsCompression", Kind::Switch),
 ];
 
@@ -321,6 +393,35 @@ mod tests {
             config.to_json(),
             r#"{"concurrency":0,"interceptionMode":"TPROXY","proxyMetadata":{"A":"1","B":"3"}}"#
         );
+    }
+
+    #[test]
+    fn zero_leaves_what_is_below_unless_it_is_applied() {
+        let below = json!({"interceptionMode": "TPROXY", "meshId": "m", "drainDuration": "7s"});
+        let zero = json!({
+            "interceptionMode": 0, "meshId": "", "statusPort": 0, "controlPlaneAuthPolicy": "NONE",
+        });
+        let overlaid = layered(&[below.clone(), zero.clone()]);
+        assert_eq!(overlaid, layered(std::slice::from_ref(&below)));
+        let mut applied = layered(&[below]);
+        applied.apply(&zero).unwrap();
+        assert_eq!((applied.interception_mode(), applied.status_port()), ("REDIRECT", 0));
+        assert_eq!(applied.to_json(), r#"{"drainDuration":"7s"}"#);
+    }
+
+    #[test]
+    fn all_forms_of_protobufs_json_mean_the_same() {
+        let config = layered(&[json!({
+            "status_port": "15021", "concurrency": 2.0, "drainDuration": "45.0s",
+            "terminationDrainDuration": "1.5s", "image": {"image_type": "debug"},
+        })]);
+        assert_eq!(
+            config.to_json(),
+            r#"{"concurrency":2,"statusPort":15021,"terminationDrainDuration":"1.500s","image":{"imageType":"debug"}}"#
+        );
+        for wrong in [json!({"concurrency": 2.5}), json!({"statusPort": 3_000_000_000_u64})] {
+            assert!(ProxyConfig::default().overlay(&wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::metrics::CallResult;
 use super::review::{Request, Response, Review};
+use crate::cluster_facts::ClusterFacts;
 use crate::decision::Rules;
 use crate::inject::{InjectError, Outcome, Target};
 use crate::overlay::OverlayError;
@@ -51,7 +52,7 @@ impl Admission {
         let target = Target {
             pod: &request.object,
             namespace: &request.namespace,
-            namespace_annotations: None,
+            cluster: ClusterFacts::default(),
             workload: None,
             path_env,
             rules: Rules::Admission,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
+use injector::cluster_facts::ClusterFacts;
 use injector::decision::Rules;
 use injector::inject::{InjectError, Outcome, Target, inject};
 use injector::settings::{Document, Documents, Process, Settings};
@@ -93,7 +94,10 @@ impl Situation {
         let target = Target {
             pod: &self.pod,
             namespace: "shop",
-            namespace_annotations: Some(&self.namespace_annotations),
+            cluster: ClusterFacts {
+                namespace_annotations: Some(&self.namespace_annotations),
+                ..ClusterFacts::default()
+            },
             workload: None,
             path_env: &[],
             rules: Rules::Admission,
