@@ -2,9 +2,10 @@
 
 use serde_json::Value;
 
+use crate::advice;
 use crate::change::{Change, Draft};
 use crate::cluster_facts::ClusterFacts;
-use crate::decision::{Decision, Rules, decide, unknown_switch};
+use crate::decision::{Decision, Rules, decide, of_another_revision};
 use crate::earlier::{self, Earlier};
 use crate::merge::{MergeError, merge};
 use crate::overlay::identity::Identity;
@@ -14,9 +15,12 @@ use crate::patch;
 use crate::postprocess::{
     self, CONTAINERS, INIT_CONTAINERS, metadata, order, path_env, probes, prometheus,
 };
+use crate::proxy_user;
 use crate::reason::Reason;
+use crate::resources;
 use crate::settings::Settings;
 use crate::settings::annotations::{AnnotationError, Annotations, key};
+use crate::settings::outrigger::ProxyUser;
 use crate::settings::proxy_config::ProxyConfig;
 use crate::settings::proxy_configs::Layers;
 use crate::workload::Workload;
@@ -30,6 +34,11 @@ pub fn inject(settings: &Settings, target: &Target<'_>) -> Result<Outcome, Injec
     match decide(&settings.inject, target.rules, target.pod, target.namespace) {
         Decision::Inject => {}
         Decision::Skip(reason) => return Ok(Outcome::Skipped(reason)),
+    }
+    if target.rules == Rules::Admission
+        && let Some(reason) = of_another_revision(settings, target.pod)
+    {
+        return Ok(Outcome::Skipped(reason));
     }
     let annotations = Annotations::of_pod(target.pod).map_err(InjectError::Annotations)?;
     let proxy_config = proxy_config(settings, target, annotations);
@@ -140,7 +149,7 @@ fn inject_into(
     prometheus::merge(&mut draft, context)
         .map_err(|error| InjectError::Annotations(vec![error]))?;
     prometheus::secure_port(&mut draft);
-    let mut warnings: Vec<_> = unknown_switch(target.pod).into_iter().collect();
+    let mut warnings = advice::of_pod(target.pod, context.annotations);
     warnings.extend(probes::rewrite(&mut draft, context, earlier.is_some()));
     metadata::apply(
         &mut draft,
@@ -153,8 +162,27 @@ fn inject_into(
     order::containers(&mut draft, hold);
     order::proxy_env(&mut draft, &variables);
     let (pod, change) = draft.finish();
+    warnings.extend(resources::beyond_pod(&pod));
+    warnings.extend(shared_user(context, &pod, &injected)?);
     let patch = patch::write(target.pod, &pod, &change);
     Ok(Outcome::Injected(Box::new(Injection { pod, patch, warnings })))
+}
+
+/// What there is to say of a container that runs as the proxy's user.
+fn shared_user(
+    context: &Context<'_>,
+    pod: &Value,
+    injected: &Value,
+) -> Result<Option<Reason>, InjectError> {
+    let shared = || proxy_user::shared(pod, injected);
+    match context.settings.values.outrigger.proxy_user {
+        ProxyUser::Allow => Ok(None),
+        ProxyUser::Warn => Ok(shared()),
+        ProxyUser::Deny => match shared() {
+            Some(reason) => Err(InjectError::Pod(reason.to_string())),
+            None => Ok(None),
+        },
+    }
 }
 
 /// Puts every overlay over the pod, one after the other; returns what they are together.
@@ -169,6 +197,7 @@ fn overlay_all(
         let failed = |source| InjectError::Merge { template: template.clone(), source };
         unite_proxy(&mut overlay, &mut injected);
         order::overlay_env(&mut overlay, variables);
+        resources::adjust(&mut overlay, context);
         merge(&mut injected, overlay.clone()).map_err(failed)?;
         move_proxy(draft, &overlay);
         draft.edit(|pod| merge(pod, overlay)).map_err(failed)?;
@@ -231,6 +260,10 @@ fn move_proxy(draft: &mut Draft, overlay: &Value) {
         };
         let before = list.len();
         proxy = list.remove(index);
+        if to == CONTAINERS {
+            // Among the containers it is no native sidecar.
+            proxy.as_object_mut().map(|proxy| proxy.remove("restartPolicy"));
+        }
         let origins = (0..before).filter(|place| *place != index).map(Some).collect();
         let change = Change::list(origins, before, std::collections::BTreeMap::new());
         Ok(Change::member("spec", Change::member(from, change)))

@@ -4,6 +4,8 @@ pub mod annotation_kind;
 pub mod annotations;
 pub mod inject_config;
 pub mod mesh_config;
+pub mod near;
+pub mod outrigger;
 pub mod proxy_config;
 pub mod proxy_configs;
 pub mod selector;

@@ -4,6 +4,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::annotations;
+use super::outrigger::Outrigger;
 use crate::yaml;
 
 /// The Helm values that shape pods. Names are those of Istio's chart.
@@ -18,6 +19,9 @@ pub struct Values {
     /// `global`.
     #[serde(default)]
     pub global: Global,
+    /// `outrigger`.
+    #[serde(default)]
+    pub outrigger: Outrigger,
     /// `pilot`.
     #[serde(default)]
     pub pilot: Pilot,
@@ -49,12 +53,13 @@ impl Values {
     fn from_value(mut values: Value) -> Result<Self, String> {
         let mut problem = None;
         // Reads part by part, so that an error names the key it stands under.
-        for path in ["/global/proxy", "/global/proxy_init", "/global", "/pilot"] {
+        for path in ["/global/proxy", "/global/proxy_init", "/global", "/outrigger", "/pilot"] {
             let part = values.pointer(path).cloned().unwrap_or_default();
             let read = match path {
                 "/global/proxy" => serde_json::from_value::<Proxy>(part).err(),
                 "/global/proxy_init" => serde_json::from_value::<ProxyInit>(part).err(),
                 "/global" => serde_json::from_value::<Global>(part).err(),
+                "/outrigger" => serde_json::from_value::<Option<Outrigger>>(part).err(),
                 _ => serde_json::from_value::<Pilot>(part).err(),
             };
             if let (Some(error), None) = (read, &problem) {
