@@ -249,13 +249,11 @@ impl Kind {
                 let words = self.words();
                 let by_number = || words.get(usize::try_from(value.as_u64()?).ok()?).copied();
                 let by_name = || words.iter().copied().find(|word| value.as_str() == Some(word));
-                match by_name().or_else(by_number) {
-                    Some(word) => Ok(json!(word)),
-                    None => {
-                        let (last, others) = words.split_last().unwrap_or((&"", &[]));
-                        wrong(&format!("{} or {last}", others.join(", ")))
-                    }
+                if let Some(word) = by_name().or_else(by_number) {
+                    return Ok(json!(word));
                 }
+                let (last, others) = words.split_last().unwrap_or((&"", &[]));
+                wrong(&format!("{} or {last}", others.join(", ")))
             }
             (Self::Switch, _) => wrong("true or false"),
             (Self::Text, _) => wrong("a string"),
