@@ -191,11 +191,15 @@ fn overlay_all(
     context: &Context<'_>,
     variables: &path_env::Variables,
 ) -> Result<Value, InjectError> {
-    let mut injected = Value::Object(serde_json::Map::new());
+    let mut overlays = Vec::new();
     for template in templates(context) {
-        let mut overlay = overlay::make(&template, context).map_err(InjectError::Overlay)?;
+        let overlay = overlay::make(&template, context).map_err(InjectError::Overlay)?;
+        overlays.push((template, overlay));
+    }
+    unite_proxy(&mut overlays);
+    let mut injected = Value::Object(serde_json::Map::new());
+    for (template, mut overlay) in overlays {
         let failed = |source| InjectError::Merge { template: template.clone(), source };
-        unite_proxy(&mut overlay, &mut injected);
         order::overlay_env(&mut overlay, variables);
         resources::adjust(&mut overlay, context);
         merge(&mut injected, overlay.clone()).map_err(failed)?;
@@ -222,12 +226,12 @@ fn templates(context: &Context<'_>) -> Vec<String> {
 
 /// Overlays that speak of the proxy speak of one container. Where one has it as a native sidecar,
 /// what the others say of it goes there.
-fn unite_proxy(overlay: &mut Value, injected: &mut Value) {
-    let native = |pod: &Value| postprocess::find(pod, INIT_CONTAINERS, PROXY).is_some();
-    if native(injected) {
-        make_native(overlay);
-    } else if native(overlay) {
-        make_native(injected);
+fn unite_proxy(overlays: &mut [(String, Value)]) {
+    let native = |overlay: &Value| postprocess::find(overlay, INIT_CONTAINERS, PROXY).is_some();
+    if overlays.iter().any(|(_, overlay)| native(overlay)) {
+        for (_, overlay) in overlays {
+            make_native(overlay);
+        }
     }
 }
 

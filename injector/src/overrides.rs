@@ -38,11 +38,11 @@ pub fn reapply(
             }
             // A null says nothing here; in a merge it would remove what was injected.
             own = without_nulls(own);
+            let mut over = exclusive(own.clone());
             if name == PROXY && list == CONTAINERS {
                 // It was written as a native sidecar; this is none.
-                own.as_object_mut().map(|own| own.remove("restartPolicy"));
+                over.as_object_mut().map(|over| over.remove("restartPolicy"));
             }
-            let over = exclusive(own.clone());
             draft.edit(|pod| {
                 let change = merge_list(list, &mut pod["spec"][list], vec![over])?;
                 Ok(Change::member("spec", Change::member(list, change)))
@@ -52,6 +52,10 @@ pub fn reapply(
     }
     follow_user(draft, context, &applied);
     if earlier.is_none() && !applied.is_empty() {
+        // In the order of the pod, so that the next injection sees it as this one does.
+        applied.containers.sort_by_cached_key(|own| {
+            own["name"].as_str().and_then(|name| find(original, CONTAINERS, name))
+        });
         let path = ["metadata", "annotations", key::OVERRIDES].map(Into::into);
         draft.set(&path, applied.to_json().into());
     }

@@ -133,9 +133,11 @@ fn merge_object(
             }
         } else if let Some(present) = original.get_mut(&key) {
             merge_value(present, value, &key)?
-        } else {
-            original.insert(key.clone(), without_nulls(value));
+        } else if let Some(value) = added(value) {
+            original.insert(key.clone(), value);
             Change::Set
+        } else {
+            continue;
         };
         if change != Change::Kept {
             changes.insert(key, change);
@@ -203,7 +205,23 @@ fn replace(original: &mut Vec<Value>, patch: Vec<Value>) -> Change {
     }
 }
 
-/// The value as an overlay adds it: without nulls and without directives.
+/// The value as it comes into an object that has nothing in its place: without nulls, and without
+/// what carries a directive, which has nothing to act on. `None` where nothing is left of it.
+fn added(value: Value) -> Option<Value> {
+    match value {
+        Value::Null => None,
+        Value::Object(members) if members.contains_key(PATCH) => None,
+        Value::Object(members) => {
+            let members = members.into_iter().filter(|(key, _)| key != RETAIN_KEYS);
+            Some(members.filter_map(|(key, value)| Some((key, added(value)?))).collect())
+        }
+        Value::Array(items) => Some(items.into_iter().filter_map(added).collect()),
+        scalar => Some(scalar),
+    }
+}
+
+/// The value as a new item of a list, or in place of another one: without nulls and without the
+/// directives themselves, but with what stands beside them.
 pub fn without_nulls(value: Value) -> Value {
     match value {
         Value::Object(members) => Value::Object(
@@ -220,8 +238,9 @@ pub fn without_nulls(value: Value) -> Value {
     }
 }
 
+/// Whether an item of a list is a directive and nothing else.
 fn is_directive(item: &Value) -> bool {
-    item.get(PATCH).is_some()
+    item.as_object().is_some_and(|item| item.len() == 1 && item.contains_key(PATCH))
 }
 
 const PATCH: &str = "$patch";
@@ -315,6 +334,34 @@ mod tests {
         assert_eq!(
             merged(json!({}), json!({"spec": {"volumes": [{"name": "v", "emptyDir": null}]}})),
             json!({"spec": {"volumes": [{"name": "v"}]}})
+        );
+    }
+
+    #[test]
+    fn a_directive_with_nothing_to_act_on_takes_what_it_carries_along() {
+        let replace = || json!({"$patch": "replace", "a": 1});
+        assert_eq!(merged(json!({}), json!({"labels": replace()})), json!({}));
+        assert_eq!(
+            merged(
+                json!({}),
+                json!({"spec": {"x": replace(), "y": {"$retainKeys": ["b"], "b": 2}}})
+            ),
+            json!({"spec": {"y": {"b": 2}}})
+        );
+        // A new item of a list comes as it is.
+        assert_eq!(
+            merged(
+                json!({"containers": []}),
+                json!({"containers": [{"name": "c", "x": replace()}]})
+            ),
+            json!({"containers": [{"name": "c", "x": {"a": 1}}]})
+        );
+        assert_eq!(
+            merged(
+                json!({"containers": []}),
+                json!({"containers": [{"name": "c", "env": [{"name": "e", "$patch": "delete"}, {"$patch": "replace"}]}]})
+            ),
+            json!({"containers": [{"name": "c", "env": [{"name": "e"}]}]})
         );
     }
 
