@@ -2,7 +2,11 @@
 
 use serde_json::{Map, Value};
 
+use super::known_keys;
+use super::notice::{self, Oddity};
 use super::proxy_config::ProxyConfig;
+use super::proxy_field::lower_camel_case;
+use super::unknown_keys::{UnknownKey, unknown_keys};
 use crate::yaml;
 
 /// The part of Istio's `MeshConfig` that shapes pods, with Istio's defaults where the document
@@ -35,7 +39,10 @@ impl MeshConfig {
     /// Reads the `mesh` document of the ConfigMap `istio`, YAML or JSON.
     pub fn parse(text: &str) -> Result<Self, String> {
         let document = match yaml::parse(text).map_err(|error| error.to_string())? {
-            Value::Object(document) => document,
+            // Protobuf's own names (`root_namespace`) are read as well.
+            Value::Object(document) => {
+                document.into_iter().map(|(key, value)| (lower_camel_case(&key), value)).collect()
+            }
             Value::Null => Map::new(),
             other => return Err(format!("a mapping is expected, not {other}")),
         };
@@ -61,6 +68,19 @@ impl MeshConfig {
             },
             document,
         })
+    }
+
+    /// What in the document is hardly meant: keys that Istio does not know.
+    pub(super) fn oddities(&self) -> Vec<Oddity> {
+        let mut unknown = unknown_keys(&Value::Object(self.document.clone()), known_keys::MESH);
+        if let Some(layer) = self.document.get("defaultConfig") {
+            unknown.extend(
+                ProxyConfig::unknown_keys(layer)
+                    .into_iter()
+                    .map(|key| UnknownKey { path: format!("defaultConfig.{}", key.path), ..key }),
+            );
+        }
+        unknown.into_iter().map(notice::unknown).collect()
     }
 }
 
@@ -129,6 +149,25 @@ mod tests {
         assert_eq!(mesh.trust_domain, "cluster.local");
         assert!(mesh.enable_prometheus_merge);
         assert_eq!(mesh.inbound_traffic_policy, InboundTrafficPolicy::Passthrough);
+    }
+
+    #[test]
+    fn unknown_keys_are_told() {
+        let mesh = MeshConfig::parse(
+            "root_namespace: mesh\nenablePrometheusMerg: false\n\
+             defaultConfig: {proxyMetadta: {A: b}, status_port: 15021}\n",
+        );
+        let mesh = mesh.unwrap();
+        assert_eq!(
+            (mesh.root_namespace.as_str(), mesh.default_config.status_port()),
+            ("mesh", 15021)
+        );
+        let expected = [
+            ("enablePrometheusMerg", "unknown key; did you mean enablePrometheusMerge?"),
+            ("defaultConfig.proxyMetadta", "unknown key; did you mean proxyMetadata?"),
+        ];
+        let expected = expected.map(|(path, problem)| (path.to_owned(), problem.to_owned()));
+        assert_eq!(mesh.oddities(), expected);
     }
 
     #[test]

@@ -36,6 +36,7 @@ pub struct Metrics {
     generation: Gauge,
     refused: Counter,
     refused_at: Gauge,
+    notices: Gauge,
     watches: Family<Watch, Gauge>,
     refused_proxy_configs: Gauge,
 }
@@ -59,6 +60,7 @@ impl Metrics {
             generation: Gauge::default(),
             refused: Counter::default(),
             refused_at: Gauge::default(),
+            notices: Gauge::default(),
             watches: Family::default(),
             refused_proxy_configs: Gauge::default(),
         };
@@ -129,6 +131,11 @@ impl Metrics {
     /// New settings are in use; `generation` counts them from 1.
     pub(super) fn configured(&self, generation: i64) {
         self.generation.set(generation);
+    }
+
+    /// So much is odd in the configuration in use.
+    pub(super) fn notices(&self, count: usize) {
+        self.notices.set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
     /// A configuration was refused.
@@ -233,6 +240,11 @@ impl Metrics {
             "sidecar_injector_configuration_refused_timestamp_seconds",
             "When a configuration was last refused; 0 for never",
             self.refused_at.clone(),
+        );
+        registry.register(
+            "sidecar_injector_configuration_notices",
+            "What is odd in the configuration in use, as an unknown key is; the log names it",
+            self.notices.clone(),
         );
         registry.register(
             "sidecar_injector_watch",

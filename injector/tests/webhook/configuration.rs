@@ -41,6 +41,28 @@ fn a_bad_file_is_refused_and_the_last_good_one_stays() {
 }
 
 #[test]
+fn unknown_keys_are_told_at_each_load() {
+    let directory = TempDir::new().unwrap();
+    let config = directory.path().join("config.yaml");
+    replace(&config, "policy: enabled\nneverInjectSelectors: []\n");
+    let file = config.to_str().unwrap().to_owned();
+    let program =
+        Program::start_in(directory, &["--injectConfigFile", &file, "--reload-interval", "20ms"]);
+    let odd = "sidecar_injector_configuration_notices";
+    program.metric_becomes(odd, 1.0);
+    replace(&config, "policy: enabled\nneverInjectSelectors: [] # still\n");
+    program.metric_becomes("sidecar_injector_configuration_generation", 2.0);
+    let line = program.log("configuration is odd");
+    assert_eq!(line["document"], format!("--injectConfigFile {file}"), "{line}");
+    assert_eq!(line["key"], "neverInjectSelectors", "{line}");
+    assert_eq!(line["problem"], "unknown key; did you mean neverInjectSelector?", "{line}");
+    assert_eq!(injected(&program), "injected");
+    replace(&config, "policy: enabled\n");
+    program.metric_becomes(odd, 0.0);
+    assert_eq!(program.count("configuration is odd"), 2);
+}
+
+#[test]
 fn a_mounted_config_map_is_taken_as_a_whole() {
     let directory = TempDir::new().unwrap();
     let mount = directory.path().to_owned();
