@@ -16,7 +16,8 @@ pub(crate) fn the_kubelet_sees_the_application_through_its_proxy(stage: &Stage) 
     shop.apply(&probed().to_string())?;
     shop.wait_for("condition=Ready", "pod/probed")?;
     expect_rewritten(&shop.get("pod/probed")?)?;
-    expect_asked(&shop)?;
+    // A pod can be Ready before the first liveness probe.
+    wait::until("every probe has been asked", PATIENCE, || expect_asked(&shop))?;
     expect_answers_of_the_agent(&shop)?;
 
     // What is not ready is seen, and what is ready again.
@@ -36,9 +37,12 @@ pub(crate) fn the_kubelet_sees_the_application_through_its_proxy(stage: &Stage) 
     until(&shop, "two containers have been restarted", |pod| {
         expect_restarts(pod, &[("web", 0), ("raw", 1), ("grpc", 1)])
     })?;
-    let log = shop.logs("probed", "web")?;
-    assert!(log.contains("GET /prestop port=8080"), "{log}");
-    assert_eq!(log.matches("GET /poststart port=8080").count(), 2, "{log}");
+    wait::until("the handlers of both lives have been called", PATIENCE, || {
+        let log = shop.logs("probed", "web")?;
+        ensure!(log.contains("GET /prestop port=8080"), "{log}");
+        ensure!(log.matches("GET /poststart port=8080").count() == 2, "{log}");
+        Ok(())
+    })?;
     fail(&shop, "probed", LIVENESS[0].0, LIVENESS[0].1)?;
     until(&shop, "the last container has been restarted too", |pod| {
         expect_restarts(pod, &[("web", 1), ("raw", 1), ("grpc", 1)])
@@ -125,11 +129,11 @@ fn expect_asked(shop: &Namespace<'_>) -> Result<()> {
         "GET /alive port=8443 peer=127.0.0.6 tls=true",
         "GET /poststart port=8080",
     ] {
-        assert!(web.contains(line), "no {line:?} in\n{web}");
+        ensure!(web.contains(line), "no {line:?} in\n{web}");
     }
     let grpc = shop.logs("probed", "grpc")?;
     for service in ["\"started\"", "\"ready\"", "\"\""] {
-        assert!(grpc.contains(&format!("health of {service}")), "no {service} in\n{grpc}");
+        ensure!(grpc.contains(&format!("health of {service}")), "no {service} in\n{grpc}");
     }
     Ok(())
 }
