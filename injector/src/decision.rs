@@ -3,7 +3,9 @@
 use serde_json::Value;
 
 use crate::reason::Reason;
+use crate::settings::Settings;
 use crate::settings::inject_config::{InjectConfig, Policy};
+use crate::settings::outrigger::{Outrigger, PodRevision};
 
 /// Whether a pod is injected.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -72,6 +74,26 @@ pub fn decide(config: &InjectConfig, rules: Rules, pod: &Value, namespace: &str)
     }
 }
 
+/// Why a pod is not this revision's, where the settings let the pod's own label `istio.io/rev`
+/// stand before its namespace's; the API server's selectors ask the namespace first.
+pub fn of_another_revision(settings: &Settings, pod: &Value) -> Option<Reason> {
+    let Outrigger { pod_revision: PodRevision::Own, revision_tags, .. } =
+        &settings.values.outrigger
+    else {
+        return None;
+    };
+    let asked = pod["metadata"]["labels"][REVISION].as_str().filter(|asked| !asked.is_empty())?;
+    let own = settings.process.revision_name();
+    let ours = asked == own || revision_tags.iter().any(|tag| tag == asked);
+    (!ours).then(|| {
+        let message =
+            format!("label {REVISION} of the pod is {asked:?}, and this is revision {own:?}");
+        Reason::new("other_revision", message).with_hint(
+            "the revision that the pod asks for injects it if its webhook selects the pod",
+        )
+    })
+}
+
 fn by_configuration(config: &InjectConfig, labels: &Value) -> Decision {
     if config.never_inject_selector.iter().any(|selector| selector.selects(labels)) {
         return Decision::Skip(
@@ -136,6 +158,9 @@ impl Switch {
 
 /// The label and annotation by which a pod opts in or out.
 pub const INJECT: &str = "sidecar.istio.io/inject";
+
+/// The label by which a pod or a namespace asks for a revision.
+const REVISION: &str = "istio.io/rev";
 
 const IGNORED_NAMESPACES: [&str; 4] =
     ["kube-system", "kube-public", "kube-node-lease", "local-path-storage"];

@@ -38,14 +38,15 @@ pub fn without<'a>(pod: &'a Value, earlier: Option<&Earlier>, status_port: u16) 
     };
     let mut pod = pod.clone();
     let mut overrides = Overrides::of_pod(&pod);
-    // A proxy that became a native sidecar was written under containers, unless it says that it
-    // is one.
-    let (moved, init) = overrides
-        .init
-        .into_iter()
-        .partition(|own| own["name"] == PROXY && own["restartPolicy"].is_null());
-    overrides.init = init;
-    overrides.containers.extend::<Vec<_>>(moved);
+    // A proxy was written under initContainers if it says that it is a native sidecar, wherever
+    // it became what it is.
+    let native = |own: &Value| !own["restartPolicy"].is_null();
+    let proxy = |own: &Value| own["name"] == PROXY;
+    let to_init = overrides.containers.extract_if(.., |own| proxy(own) && native(own));
+    let to_init = to_init.collect::<Vec<_>>();
+    let to_containers = overrides.init.extract_if(.., |own| proxy(own) && !native(own));
+    overrides.containers.extend(to_containers);
+    overrides.init.extend(to_init);
     for (list, own) in [(CONTAINERS, overrides.containers), (INIT_CONTAINERS, overrides.init)] {
         let Some(containers) = pod["spec"][list].as_array_mut() else {
             continue;

@@ -1,11 +1,11 @@
 //! The way through: a pod in, an [`Injection`] out.
 
-use std::collections::BTreeMap;
-
 use serde_json::Value;
 
+use crate::advice;
 use crate::change::{Change, Draft};
-use crate::decision::{Decision, Rules, decide, unknown_switch};
+use crate::cluster_facts::ClusterFacts;
+use crate::decision::{Decision, Rules, decide, of_another_revision};
 use crate::earlier::{self, Earlier};
 use crate::merge::{MergeError, merge};
 use crate::overlay::identity::Identity;
@@ -15,10 +15,14 @@ use crate::patch;
 use crate::postprocess::{
     self, CONTAINERS, INIT_CONTAINERS, metadata, order, path_env, probes, prometheus,
 };
+use crate::proxy_user;
 use crate::reason::Reason;
+use crate::resources;
 use crate::settings::Settings;
 use crate::settings::annotations::{AnnotationError, Annotations, key};
+use crate::settings::outrigger::ProxyUser;
 use crate::settings::proxy_config::ProxyConfig;
+use crate::settings::proxy_configs::Layers;
 use crate::workload::Workload;
 use crate::yaml;
 
@@ -31,12 +35,19 @@ pub fn inject(settings: &Settings, target: &Target<'_>) -> Result<Outcome, Injec
         Decision::Inject => {}
         Decision::Skip(reason) => return Ok(Outcome::Skipped(reason)),
     }
+    if target.rules == Rules::Admission
+        && let Some(reason) = of_another_revision(settings, target.pod)
+    {
+        return Ok(Outcome::Skipped(reason));
+    }
     let annotations = Annotations::of_pod(target.pod).map_err(InjectError::Annotations)?;
-    let proxy_config = proxy_config(settings, annotations);
+    let proxy_config = proxy_config(settings, target, annotations);
     let workload = target.workload.clone();
     let workload = workload.unwrap_or_else(|| Workload::of_pod(target.pod, target.namespace));
     let earlier = Earlier::of_pod(target.pod);
     let status_port = settings.mesh.default_config.status_port();
+    let native_sidecars = target.cluster.native_sidecars;
+    let native_sidecars = native_sidecars.unwrap_or(settings.process.native_sidecars);
     let context = Context {
         settings,
         pod: &earlier::without(target.pod, earlier.as_ref(), status_port),
@@ -44,7 +55,8 @@ pub fn inject(settings: &Settings, target: &Target<'_>) -> Result<Outcome, Injec
         workload: &workload,
         proxy_config: &proxy_config,
         identity: identity(settings, target),
-        native_sidecar: native_sidecar(settings, annotations),
+        native_sidecar: native_sidecar(native_sidecars, annotations),
+        native_sidecars,
     };
     inject_into(target, &context, earlier.as_ref())
 }
@@ -56,9 +68,8 @@ pub struct Target<'a> {
     pub pod: &'a Value,
     /// The namespace of the request, or of the workload in a file; empty where it is not known.
     pub namespace: &'a str,
-    /// The annotations of that namespace, where they are known; `OpenShift` writes into them which
-    /// users and groups a pod may have.
-    pub namespace_annotations: Option<&'a BTreeMap<String, String>>,
+    /// What is known of the cluster.
+    pub cluster: ClusterFacts<'a>,
     /// The workload, where the caller knows it; otherwise it is inferred from the pod.
     pub workload: Option<Workload>,
     /// Environment for the proxy from the webhook's path, in any order
@@ -138,7 +149,7 @@ fn inject_into(
     prometheus::merge(&mut draft, context)
         .map_err(|error| InjectError::Annotations(vec![error]))?;
     prometheus::secure_port(&mut draft);
-    let mut warnings: Vec<_> = unknown_switch(target.pod).into_iter().collect();
+    let mut warnings = advice::of_pod(target.pod, context.annotations);
     warnings.extend(probes::rewrite(&mut draft, context, earlier.is_some()));
     metadata::apply(
         &mut draft,
@@ -151,8 +162,27 @@ fn inject_into(
     order::containers(&mut draft, hold);
     order::proxy_env(&mut draft, &variables);
     let (pod, change) = draft.finish();
+    warnings.extend(resources::beyond_pod(&pod));
+    warnings.extend(shared_user(context, &pod, &injected)?);
     let patch = patch::write(target.pod, &pod, &change);
     Ok(Outcome::Injected(Box::new(Injection { pod, patch, warnings })))
+}
+
+/// What there is to say of a container that runs as the proxy's user.
+fn shared_user(
+    context: &Context<'_>,
+    pod: &Value,
+    injected: &Value,
+) -> Result<Option<Reason>, InjectError> {
+    let shared = || proxy_user::shared(pod, injected);
+    match context.settings.values.outrigger.proxy_user {
+        ProxyUser::Allow => Ok(None),
+        ProxyUser::Warn => Ok(shared()),
+        ProxyUser::Deny => match shared() {
+            Some(reason) => Err(InjectError::Pod(reason.to_string())),
+            None => Ok(None),
+        },
+    }
 }
 
 /// Puts every overlay over the pod, one after the other; returns what they are together.
@@ -161,12 +191,17 @@ fn overlay_all(
     context: &Context<'_>,
     variables: &path_env::Variables,
 ) -> Result<Value, InjectError> {
-    let mut injected = Value::Object(serde_json::Map::new());
+    let mut overlays = Vec::new();
     for template in templates(context) {
-        let mut overlay = overlay::make(&template, context).map_err(InjectError::Overlay)?;
+        let overlay = overlay::make(&template, context).map_err(InjectError::Overlay)?;
+        overlays.push((template, overlay));
+    }
+    unite_proxy(&mut overlays);
+    let mut injected = Value::Object(serde_json::Map::new());
+    for (template, mut overlay) in overlays {
         let failed = |source| InjectError::Merge { template: template.clone(), source };
-        unite_proxy(&mut overlay, &mut injected);
         order::overlay_env(&mut overlay, variables);
+        resources::adjust(&mut overlay, context);
         merge(&mut injected, overlay.clone()).map_err(failed)?;
         move_proxy(draft, &overlay);
         draft.edit(|pod| merge(pod, overlay)).map_err(failed)?;
@@ -191,12 +226,12 @@ fn templates(context: &Context<'_>) -> Vec<String> {
 
 /// Overlays that speak of the proxy speak of one container. Where one has it as a native sidecar,
 /// what the others say of it goes there.
-fn unite_proxy(overlay: &mut Value, injected: &mut Value) {
-    let native = |pod: &Value| postprocess::find(pod, INIT_CONTAINERS, PROXY).is_some();
-    if native(injected) {
-        make_native(overlay);
-    } else if native(overlay) {
-        make_native(injected);
+fn unite_proxy(overlays: &mut [(String, Value)]) {
+    let native = |overlay: &Value| postprocess::find(overlay, INIT_CONTAINERS, PROXY).is_some();
+    if overlays.iter().any(|(_, overlay)| native(overlay)) {
+        for (_, overlay) in overlays {
+            make_native(overlay);
+        }
     }
 }
 
@@ -229,6 +264,10 @@ fn move_proxy(draft: &mut Draft, overlay: &Value) {
         };
         let before = list.len();
         proxy = list.remove(index);
+        if to == CONTAINERS {
+            // Among the containers it is no native sidecar.
+            proxy.as_object_mut().map(|proxy| proxy.remove("restartPolicy"));
+        }
         let origins = (0..before).filter(|place| *place != index).map(Some).collect();
         let change = Change::list(origins, before, std::collections::BTreeMap::new());
         Ok(Change::member("spec", Change::member(from, change)))
@@ -271,27 +310,39 @@ fn check_form(pod: &Value) -> Result<(), InjectError> {
     Ok(())
 }
 
-/// The mesh's default with the pod's own layer on top.
-fn proxy_config(settings: &Settings, annotations: Annotations<'_>) -> ProxyConfig {
-    let mut config = settings.mesh.default_config.clone();
-    let layer = annotations.get(key::PROXY_CONFIG).and_then(|text| yaml::parse(text).ok());
-    if let Some(layer) = layer.filter(|layer| !layer.is_null()) {
-        // Validation has shown that it fits.
-        let _ = config.overlay(&layer);
+/// All layers of the pod's proxy configuration on top of each other.
+fn proxy_config(
+    settings: &Settings,
+    target: &Target<'_>,
+    annotations: Annotations<'_>,
+) -> ProxyConfig {
+    let annotation = annotations.get(key::PROXY_CONFIG);
+    // Validation has shown that it can be read.
+    let annotation = annotation.and_then(|text| yaml::parse(text).ok());
+    let layers = Layers {
+        mesh: &settings.mesh,
+        resources: target.cluster.proxy_configs,
+        namespace: target.namespace,
+        labels: target.pod["metadata"]["labels"].as_object(),
+        annotation: annotation.as_ref().filter(|layer| !layer.is_null()),
+    };
+    match target.rules {
+        Rules::Admission => layers.for_admission(),
+        Rules::Manual => layers.for_a_file(),
     }
-    config
 }
 
 /// The usual user and group, or what `OpenShift` allows in the namespace.
 fn identity(settings: &Settings, target: &Target<'_>) -> Identity {
-    let annotations = target.namespace_annotations.filter(|_| settings.process.openshift);
+    let annotations = target.cluster.namespace_annotations;
+    let annotations = annotations.filter(|_| settings.process.openshift);
     annotations.map(Identity::of_namespace).unwrap_or_default()
 }
 
-/// The pod's own word, else the process's.
-fn native_sidecar(settings: &Settings, annotations: Annotations<'_>) -> bool {
+/// The pod's own word, else the cluster's or the process's.
+fn native_sidecar(default: bool, annotations: Annotations<'_>) -> bool {
     match annotations.or(key::NATIVE_SIDECAR, "") {
-        "" => settings.process.native_sidecars,
+        "" => default,
         word => word != "false",
     }
 }

@@ -4,8 +4,10 @@
 //! injected pod with its patch and warnings out. [`webhook`] serves it to an API server, [`cli`]
 //! applies it to files; neither is known to the modules before them.
 
+pub mod advice;
 pub mod change;
 pub mod cli;
+pub mod cluster_facts;
 pub mod decision;
 pub mod earlier;
 pub mod inject;
@@ -16,7 +18,10 @@ pub mod overlay;
 pub mod overrides;
 pub mod patch;
 pub mod postprocess;
+pub mod proxy_user;
+pub mod quantity;
 pub mod reason;
+pub mod resources;
 pub mod settings;
 pub mod webhook;
 pub mod workload;

@@ -1,11 +1,13 @@
-//! Whether proxies become native sidecars, as both programs are told.
+//! Whether proxies become native sidecars: what both programs are told, and what nodes allow.
 
+use std::collections::BTreeMap;
 use std::str::FromStr;
 
 /// The value of `ENABLE_NATIVE_SIDECARS`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum NativeSidecars {
-    /// As Kubernetes allows, which every supported version does.
+    /// As the nodes allow, where a cluster can be asked for them; every supported version of
+    /// Kubernetes does.
     Auto,
     /// Never.
     False,
@@ -14,7 +16,7 @@ pub enum NativeSidecars {
 }
 
 impl NativeSidecars {
-    /// Whether the proxy becomes one where a pod does not say.
+    /// Whether the proxy becomes one where neither a pod nor a cluster says.
     pub fn by_default(self) -> bool {
         self != Self::False
     }
@@ -35,6 +37,56 @@ impl FromStr for NativeSidecars {
     }
 }
 
+/// The versions of a cluster's kubelets, by node.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Kubelets {
+    versions: BTreeMap<String, KubeletVersion>,
+    /// Whether all of them have native sidecars; so it is without any.
+    all: bool,
+}
+
+impl Default for Kubelets {
+    /// Those of no node.
+    fn default() -> Self {
+        std::iter::empty().collect()
+    }
+}
+
+impl FromIterator<(String, KubeletVersion)> for Kubelets {
+    fn from_iter<I: IntoIterator<Item = (String, KubeletVersion)>>(nodes: I) -> Self {
+        let versions: BTreeMap<_, _> = nodes.into_iter().collect();
+        let all = versions.values().all(|version| version.has_native_sidecars());
+        Self { versions, all }
+    }
+}
+
+impl Kubelets {
+    /// Whether a pod for this node gets a native sidecar; for no node, or one that is not known,
+    /// whether it would on every node.
+    pub fn native_sidecars(&self, node: Option<&str>) -> bool {
+        let version = node.and_then(|node| self.versions.get(node));
+        version.map_or(self.all, |version| version.has_native_sidecars())
+    }
+}
+
+/// The version of a kubelet as its node tells it; `None` inside where that cannot be read.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct KubeletVersion(Option<(u32, u32)>);
+
+impl KubeletVersion {
+    /// Reads `v1.33.2`, with whatever a distribution adds to it.
+    pub fn read(text: &str) -> Self {
+        let number = |part: Option<&str>| part.and_then(|part| part.parse().ok());
+        let mut parts = text.strip_prefix('v').unwrap_or(text).split(['.', '-', '+']);
+        Self(number(parts.next()).zip(number(parts.next())))
+    }
+
+    /// Native sidecars are stable from 1.33 on, from which Istio uses them unasked.
+    fn has_native_sidecars(self) -> bool {
+        self.0.is_some_and(|version| version >= (1, 33))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -44,5 +96,43 @@ mod tests {
         assert_eq!("".parse(), Ok(NativeSidecars::Auto));
         assert_eq!("False".parse(), Ok(NativeSidecars::False));
         assert!("yes".parse::<NativeSidecars>().unwrap_err().contains("auto, true or false"));
+    }
+
+    #[test]
+    fn only_a_version_that_can_be_read_and_is_new_enough_counts() {
+        let table = [
+            ("v1.33.0", true),
+            ("1.34.1", true),
+            ("v1.33.5-gke.1080000", true),
+            ("v1.33.1+k3s1", true),
+            ("v1.33", true),
+            ("v2.0.0", true),
+            ("v1.32.9", false),
+            ("v1.9.11", false),
+            ("v1.33rc.1", false),
+            ("v1", false),
+            ("", false),
+            ("edge", false),
+        ];
+        for (text, expected) in table {
+            assert_eq!(KubeletVersion::read(text).has_native_sidecars(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_pods_node_counts_and_else_all_nodes_do() {
+        let kubelets = |nodes: &[(&str, &str)]| -> Kubelets {
+            let nodes = nodes.iter();
+            nodes.map(|(node, text)| ((*node).to_owned(), KubeletVersion::read(text))).collect()
+        };
+        let none = kubelets(&[]);
+        assert_eq!(none, Kubelets::default());
+        assert!(none.native_sidecars(None) && none.native_sidecars(Some("gone")));
+        let mixed = kubelets(&[("old", "v1.32.0"), ("new", "v1.33.0")]);
+        let asked = [None, Some("gone"), Some("old"), Some("new")];
+        assert_eq!(asked.map(|node| mixed.native_sidecars(node)), [false, false, false, true]);
+        let new = kubelets(&[("a", "v1.33.0"), ("b", "v1.35.4")]);
+        assert!(new.native_sidecars(None));
+        assert!(!kubelets(&[("a", "v1.33.0"), ("b", "?")]).native_sidecars(None));
     }
 }

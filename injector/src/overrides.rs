@@ -38,7 +38,11 @@ pub fn reapply(
             }
             // A null says nothing here; in a merge it would remove what was injected.
             own = without_nulls(own);
-            let over = own.clone();
+            let mut over = exclusive(own.clone());
+            if name == PROXY && list == CONTAINERS {
+                // It was written as a native sidecar; this is none.
+                over.as_object_mut().map(|over| over.remove("restartPolicy"));
+            }
             draft.edit(|pod| {
                 let change = merge_list(list, &mut pod["spec"][list], vec![over])?;
                 Ok(Change::member("spec", Change::member(list, change)))
@@ -48,10 +52,39 @@ pub fn reapply(
     }
     follow_user(draft, context, &applied);
     if earlier.is_none() && !applied.is_empty() {
+        // In the order of the pod, so that the next injection sees it as this one does.
+        applied.containers.sort_by_cached_key(|own| {
+            own["name"].as_str().and_then(|name| find(original, CONTAINERS, name))
+        });
         let path = ["metadata", "annotations", key::OVERRIDES].map(Into::into);
         draft.set(&path, applied.to_json().into());
     }
     Ok(())
+}
+
+/// The container as it is merged: what it chooses among fields of which Kubernetes takes one
+/// stands alone, so that the overlay's choice does not stay beside it.
+fn exclusive(mut own: Value) -> Value {
+    for path in ["/readinessProbe", "/livenessProbe", "/startupProbe"] {
+        choose(own.pointer_mut(path), &["exec", "grpc", "httpGet", "tcpSocket"]);
+    }
+    for path in ["/lifecycle/postStart", "/lifecycle/preStop"] {
+        choose(own.pointer_mut(path), &["exec", "httpGet", "sleep", "tcpSocket"]);
+    }
+    for variable in own.get_mut("env").and_then(Value::as_array_mut).into_iter().flatten() {
+        choose(Some(variable), &["value", "valueFrom"]);
+    }
+    own
+}
+
+/// Marks the other fields for removal where one of them is chosen.
+fn choose(object: Option<&mut Value>, fields: &[&str]) {
+    let Some(object) = object.and_then(Value::as_object_mut) else { return };
+    if fields.iter().any(|field| object.contains_key(*field)) {
+        for field in fields {
+            object.entry(*field).or_insert(Value::Null);
+        }
+    }
 }
 
 fn recorded_of<'a>(name: &str, list: &str, recorded: &'a Overrides) -> Option<&'a Value> {
@@ -105,9 +138,7 @@ fn follow_user(draft: &mut Draft, context: &Context<'_>, applied: &Overrides) {
             let field = ["securityContext".into(), "runAsUser".into()];
             draft.set(&in_container(list, proxy, field), 0.into());
         }
-        return;
-    }
-    if name == "istio-validation" {
+    } else if name == "istio-validation" {
         for (field, id) in [("runAsUser", user), ("runAsGroup", group)] {
             if !id.is_null() {
                 let field = ["securityContext".into(), field.into()];

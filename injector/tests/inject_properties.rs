@@ -5,6 +5,7 @@
 
 use std::sync::LazyLock;
 
+use injector::cluster_facts::ClusterFacts;
 use injector::decision::Rules;
 use injector::inject::{Injection, Outcome, Target, inject};
 use injector::settings::{Documents, Process, Settings};
@@ -108,7 +109,7 @@ fn target(pod: &Value) -> Target<'_> {
     Target {
         pod,
         namespace: "default",
-        namespace_annotations: None,
+        cluster: ClusterFacts::default(),
         workload: None,
         path_env: &[],
         rules: Rules::Admission,

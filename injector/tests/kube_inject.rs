@@ -7,6 +7,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use injector::cluster_facts::ClusterFacts;
 use injector::decision::Rules;
 use injector::inject::{Outcome, Target, inject};
 use injector::manifest::{Document, Manifest};
@@ -31,7 +32,7 @@ fn every_layout_gets_what_the_library_says() {
                 let target = Target {
                     pod: manifest.pod(template),
                     namespace: &template.workload.namespace,
-                    namespace_annotations: None,
+                    cluster: ClusterFacts::default(),
                     workload: (!template.is_pod()).then(|| template.workload.clone()),
                     path_env: &[],
                     rules: Rules::Manual,

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use injector::cluster_facts::ClusterFacts;
 use injector::decision::Rules;
 use injector::inject::{InjectError, Outcome, Target, inject};
 use injector::settings::{Document, Documents, Process, Settings};
@@ -158,7 +159,10 @@ fn outcome(settings: &Settings, pod: &Value) -> Result<Outcome, InjectError> {
     let target = Target {
         pod,
         namespace: "shop",
-        namespace_annotations: Some(&namespace_annotations),
+        cluster: ClusterFacts {
+            namespace_annotations: Some(&namespace_annotations),
+            ..ClusterFacts::default()
+        },
         workload: None,
         path_env: &[],
         rules: Rules::Admission,

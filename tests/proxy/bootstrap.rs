@@ -2,70 +2,78 @@
 
 use serde_json::{Value, json};
 
-use crate::app_probe::AppProbe;
-
-/// What the bootstrap needs to know of its pod.
-pub(crate) struct Pod {
-    pub(crate) name: String,
-    pub(crate) namespace: String,
-    pub(crate) address: String,
-    pub(crate) families: Families,
-    pub(crate) app_probes: Vec<AppProbe>,
-}
-
-/// The families that the pod's kernel has.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Families {
-    Ipv4,
-    Both,
-}
+use crate::admin;
+use crate::arguments::Role;
+use crate::environment::{Families, Interception, Pod};
 
 /// The bootstrap of one pod's Envoy.
-pub(crate) fn bootstrap(pod: &Pod) -> Value {
-    let Pod { name, namespace, address, families, app_probes } = pod;
-    let ready = json!({
-        "match": { "path": "/healthz/ready" },
-        "direct_response": { "status": 200 },
-    });
-    let statistics = json!({
-        "match": { "path": "/stats/prometheus" },
-        "route": { "cluster": "admin" },
-    });
-    let mut agent_routes: Vec<Value> = app_probes.iter().map(app_probe_route).collect();
-    agent_routes.extend([ready.clone(), statistics.clone()]);
-    let mut clusters = vec![
-        original_destination("outbound"),
-        from_passthrough_address(original_destination("inbound")),
-        static_cluster("admin", "127.0.0.1", ADMIN_PORT.into()),
-    ];
-    clusters.extend(
-        app_probes.iter().map(|probe| {
-            from_passthrough_address(static_cluster(&probe.path, address, probe.port))
-        }),
-    );
+pub(crate) fn bootstrap(pod: &Pod, role: Role) -> Value {
+    let Pod { name, namespace, address, status_port, .. } = pod;
+    let kind = match role {
+        Role::Sidecar => "sidecar",
+        Role::Router => "router",
+    };
+    let mut listeners =
+        vec![http_listener("statistics", STATISTICS_PORT, "/stats/prometheus", "admin")];
+    let mut clusters = vec![on_loopback("admin", admin::PORT)];
+    if let Some(port) = status_port {
+        listeners.push(http_listener("readiness", READINESS_PORT, "/healthz/ready", "agent"));
+        clusters.push(on_loopback("agent", *port));
+    }
+    if role == Role::Sidecar {
+        listeners.extend([outbound_listener(pod), inbound_listener(pod)]);
+        clusters.extend([original_destination("outbound"), inbound_cluster(pod)]);
+    }
     json!({
         "node": {
-            "id": format!("sidecar~{address}~{name}.{namespace}~{namespace}.svc.cluster.local"),
+            "id": format!("{kind}~{address}~{name}.{namespace}~{namespace}.svc.cluster.local"),
             "cluster": format!("{name}.{namespace}"),
         },
-        "admin": { "address": socket_address("127.0.0.1", ADMIN_PORT.into()) },
-        "static_resources": {
-            "listeners": [
-                capturing_listener("outbound", OUTBOUND_PORT, *families),
-                capturing_listener("inbound", INBOUND_PORT, *families),
-                http_listener("agent", AGENT_PORT, &agent_routes),
-                http_listener("readiness", READINESS_PORT, &[ready]),
-                http_listener("statistics", STATISTICS_PORT, &[statistics]),
-            ],
-            "clusters": clusters,
-        },
+        "admin": { "address": socket_address("127.0.0.1", admin::PORT) },
+        "static_resources": { "listeners": listeners, "clusters": clusters },
     })
 }
 
-/// Envoy's admin interface, on loopback.
-pub(crate) const ADMIN_PORT: u16 = 15000;
+fn outbound_listener(pod: &Pod) -> Value {
+    capturing_listener("outbound", OUTBOUND_PORT, pod.families, &[original_destination_filter()])
+}
 
-fn capturing_listener(direction: &str, port: u64, families: Families) -> Value {
+/// Under TPROXY a connection arrives as it was sent, and goes on in the client's name, with the
+/// mark by which the rules tell it from the client's own.
+fn inbound_listener(pod: &Pod) -> Value {
+    let mut filters = vec![original_destination_filter()];
+    if pod.interception == Interception::Tproxy {
+        filters.push(json!({
+            "name": "original_src",
+            "typed_config": {
+                "@type": type_url("filters.listener.original_src.v3.OriginalSrc"),
+                "mark": TPROXY_MARK,
+            },
+        }));
+    }
+    let mut listener = capturing_listener("inbound", INBOUND_PORT, pod.families, &filters);
+    if pod.interception == Interception::Tproxy {
+        listener["transparent"] = true.into();
+    }
+    listener
+}
+
+fn inbound_cluster(pod: &Pod) -> Value {
+    let cluster = original_destination("inbound");
+    match pod.interception {
+        Interception::Redirect => from_passthrough_address(cluster),
+        Interception::Tproxy => cluster,
+    }
+}
+
+fn original_destination_filter() -> Value {
+    json!({
+        "name": "original_dst",
+        "typed_config": typed("filters.listener.original_dst.v3.OriginalDst"),
+    })
+}
+
+fn capturing_listener(direction: &str, port: u16, families: Families, filters: &[Value]) -> Value {
     let other_addresses = match families {
         Families::Ipv4 => json!([]),
         Families::Both => json!([{ "address": socket_address("::", port) }]),
@@ -74,10 +82,7 @@ fn capturing_listener(direction: &str, port: u64, families: Families) -> Value {
         "name": direction,
         "address": socket_address("0.0.0.0", port),
         "additional_addresses": other_addresses,
-        "listener_filters": [{
-            "name": "original_dst",
-            "typed_config": typed("filters.listener.original_dst.v3.OriginalDst"),
-        }],
+        "listener_filters": filters,
         "filter_chains": [{
             "filters": [{
                 "name": "tcp_proxy",
@@ -110,7 +115,9 @@ fn access_log(direction: &str) -> Value {
     })
 }
 
-fn http_listener(name: &str, port: u64, routes: &[Value]) -> Value {
+/// A listener that has one path, and passes it on.
+fn http_listener(name: &str, port: u16, path: &str, cluster: &str) -> Value {
+    let route = json!({ "match": { "path": path }, "route": { "cluster": cluster } });
     json!({
         "name": name,
         "address": socket_address("0.0.0.0", port),
@@ -127,7 +134,7 @@ fn http_listener(name: &str, port: u64, routes: &[Value]) -> Value {
                         "typed_config": typed("filters.http.router.v3.Router"),
                     }],
                     "route_config": {
-                        "virtual_hosts": [{ "name": name, "domains": ["*"], "routes": routes }],
+                        "virtual_hosts": [{ "name": name, "domains": ["*"], "routes": [route] }],
                     },
                 },
             }],
@@ -154,28 +161,20 @@ fn from_passthrough_address(mut cluster: Value) -> Value {
     cluster
 }
 
-fn static_cluster(name: &str, address: &str, port: u64) -> Value {
+fn on_loopback(name: &str, port: u16) -> Value {
+    let endpoint = json!({ "endpoint": { "address": socket_address("127.0.0.1", port) } });
     json!({
         "name": name,
         "type": "STATIC",
         "connect_timeout": "1s",
         "load_assignment": {
             "cluster_name": name,
-            "endpoints": [{
-                "lb_endpoints": [{ "endpoint": { "address": socket_address(address, port) } }],
-            }],
+            "endpoints": [{ "lb_endpoints": [endpoint] }],
         },
     })
 }
 
-fn app_probe_route(probe: &AppProbe) -> Value {
-    json!({
-        "match": { "path": probe.path },
-        "route": { "cluster": probe.path, "prefix_rewrite": probe.app_path },
-    })
-}
-
-fn socket_address(address: &str, port: u64) -> Value {
+fn socket_address(address: &str, port: u16) -> Value {
     json!({ "socket_address": { "address": address, "port_value": port } })
 }
 
@@ -187,8 +186,8 @@ fn type_url(extension: &str) -> String {
     format!("type.googleapis.com/envoy.extensions.{extension}")
 }
 
-const OUTBOUND_PORT: u64 = 15001;
-const INBOUND_PORT: u64 = 15006;
-const AGENT_PORT: u64 = 15020;
-const READINESS_PORT: u64 = 15021;
-const STATISTICS_PORT: u64 = 15090;
+const OUTBOUND_PORT: u16 = 15001;
+const INBOUND_PORT: u16 = 15006;
+const READINESS_PORT: u16 = 15021;
+const STATISTICS_PORT: u16 = 15090;
+const TPROXY_MARK: u32 = 1337;

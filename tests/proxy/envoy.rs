@@ -1,55 +1,52 @@
-//! Starting Envoy in the place of this program.
+//! Envoy as a child process.
 
-use std::env;
 use std::fs;
-use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::Command;
+use std::process::ExitStatus;
 
 use anyhow::{Context, Result};
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::process::{Child, Command};
 
-use crate::app_probe::app_probes;
-use crate::bootstrap::{Families, Pod, bootstrap};
+use crate::arguments::Proxy;
+use crate::bootstrap::bootstrap;
+use crate::environment::Pod;
 
-/// Writes the bootstrap and becomes Envoy; returns only when that fails.
-pub(crate) fn become_envoy(flags: &[&str]) -> Result<()> {
-    let variable = |name: &str| env::var(name).with_context(|| format!("reading {name}"));
-    let pod = Pod {
-        name: variable("POD_NAME")?,
-        namespace: variable("POD_NAMESPACE")?,
-        address: variable("INSTANCE_IP")?,
-        families: if Path::new("/proc/net/if_inet6").exists() {
-            Families::Both
-        } else {
-            Families::Ipv4
-        },
-        app_probes: match env::var("ISTIO_KUBE_APP_PROBERS") {
-            Ok(probes) => app_probes(&probes)?,
-            Err(_) => Vec::new(),
-        },
-    };
-    let path = Path::new(FOLDER).join("envoy.json");
-    fs::write(&path, format!("{:#}", bootstrap(&pod)))
-        .with_context(|| format!("writing {}", path.display()))?;
-    let mut envoy = Command::new("envoy");
-    envoy.arg("--config-path").arg(&path);
-    envoy.args(["--disable-hot-restart", "--concurrency", "2"]);
-    // The connections that it logs are looked for soon.
-    envoy.args(["--file-flush-interval-msec", "100"]);
-    for (flag, envoy_flag) in LOG_FLAGS {
-        if let Some(level) = flags.iter().find_map(|given| value_of(given, flag)) {
-            envoy.args([envoy_flag, level]);
+/// A running Envoy.
+#[derive(Debug)]
+pub(crate) struct Envoy(Child);
+
+impl Envoy {
+    /// Writes the bootstrap of a pod and starts Envoy with it.
+    pub(crate) fn start(proxy: &Proxy, pod: &Pod) -> Result<Self> {
+        let path = Path::new(FOLDER).join("envoy.json");
+        fs::write(&path, format!("{:#}", bootstrap(pod, proxy.role)))
+            .with_context(|| format!("writing {}", path.display()))?;
+        let mut envoy = Command::new("envoy");
+        envoy.arg("--config-path").arg(&path);
+        envoy.args(["--disable-hot-restart", "--concurrency", "2"]);
+        // The connections that it logs are looked for soon.
+        envoy.args(["--file-flush-interval-msec", "100"]);
+        envoy.args(["--log-level", &proxy.log_level]);
+        if !proxy.component_log_level.is_empty() {
+            envoy.args(["--component-log-level", &proxy.component_log_level]);
         }
+        envoy.kill_on_drop(true).spawn().map(Self).context("starting envoy")
     }
-    Err(envoy.exec()).context("starting envoy")
-}
 
-fn value_of<'a>(given: &'a str, flag: &str) -> Option<&'a str> {
-    given.strip_prefix(flag)?.strip_prefix('=')
+    /// Waits for its end.
+    pub(crate) async fn end(&mut self) -> Result<ExitStatus> {
+        self.0.wait().await.context("waiting for envoy")
+    }
+
+    /// Asks it to end.
+    pub(crate) fn terminate(&self) -> Result<()> {
+        // Without an id it has ended already.
+        let id = self.0.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        let Some(id) = id else { return Ok(()) };
+        kill_process(id, Signal::TERM).context("ending envoy")
+    }
 }
 
 /// The injected container mounts it, so it can be written to.
 const FOLDER: &str = "/etc/istio/proxy";
-
-const LOG_FLAGS: [(&str, &str); 2] =
-    [("--proxyLogLevel", "--log-level"), ("--proxyComponentLogLevel", "--component-log-level")];

@@ -1,21 +1,30 @@
 //! The program beside Envoy in the image that stands for the proxy.
 //!
-//! It answers to the arguments that the injected container passes: `proxy
-//! sidecar …` becomes Envoy with a static bootstrap, `request … POST drain`
-//! drains it.
+//! It does what injected pods ask of Istio's agent: `proxy` runs Envoy (with a static bootstrap
+//! instead of a control plane) and answers on the status port, `request` is the hook that drains,
+//! `wait` the hook that holds the application back.
 
-mod app_probe;
+mod admin;
+mod agent;
+mod app;
+mod arguments;
 mod bootstrap;
-mod drain;
+mod environment;
 mod envoy;
+mod http;
+mod request;
+mod status;
+mod wait;
 
-use std::env;
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result};
+use clap::Parser;
+
+use arguments::{Arguments, Command};
 
 fn main() -> ExitCode {
-    match run(&env::args().skip(1).collect::<Vec<_>>()) {
+    match run(Arguments::parse().command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             complain(&error);
@@ -24,15 +33,15 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(args: &[String]) -> Result<()> {
-    let words: Vec<&str> = args.iter().map(String::as_str).collect();
-    match words.as_slice() {
-        ["proxy", "sidecar", flags @ ..] => envoy::become_envoy(flags),
-        ["request", .., "POST", "drain"] => drain::drain(),
-        _ => bail!(
-            "unknown arguments {args:?}; known are `proxy sidecar …` and `request … POST drain`"
-        ),
-    }
+fn run(command: Command) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.context("starting the runtime")?.block_on(async {
+        match command {
+            Command::Proxy(proxy) => agent::run(&proxy).await,
+            Command::Request(request) => request::run(&request).await,
+            Command::Wait(wait) => wait::run(&wait).await,
+        }
+    })
 }
 
 #[expect(clippy::print_stderr, reason = "the container's log is where this is looked for")]

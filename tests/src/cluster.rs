@@ -145,6 +145,7 @@ impl Node {
     /// Containers outlive a kubelet that stops before its pods are gone.
     fn stop(&mut self) -> Result<()> {
         self.control_plane.stop_controllers()?;
+        let released = self.release_pods();
         let deleted = self.kubectl.must([
             "delete",
             "pods",
@@ -158,7 +159,22 @@ impl Node {
         self.control_plane.stop_api_server()?;
         self.etcd.stop()?;
         self.containerd.stop()?;
+        released?;
         deleted.map(drop)
+    }
+
+    /// Takes away what a controller that has stopped would have to take away, as that of Jobs.
+    fn release_pods(&self) -> Result<()> {
+        let pods = "--output=jsonpath={range .items[?(@.metadata.finalizers)]}\
+            {.metadata.namespace} {.metadata.name}{\"\\n\"}{end}";
+        let pods = self.kubectl.must(["get", "pods", "--all-namespaces", pods])?;
+        for (namespace, pod) in pods.lines().filter_map(|line| line.split_once(' ')) {
+            let patch = r#"--patch={"metadata":{"finalizers":null}}"#;
+            let namespace = format!("--namespace={namespace}");
+            // It may have gone meanwhile.
+            self.kubectl.run(["patch", "pod", pod, &namespace, "--type=merge", patch])?;
+        }
+        Ok(())
     }
 }
 

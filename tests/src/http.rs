@@ -1,4 +1,4 @@
-//! The one HTTP request that tests need from the machine: `GET`.
+//! The HTTP requests that tests need from the machine.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -27,17 +27,24 @@ impl Response {
 
 /// Gets `path` from a server, on a connection of its own.
 pub fn get(server: SocketAddr, path: &str) -> Result<Response> {
+    send(server, "GET", path)
+}
+
+/// Sends a request without a body, on a connection of its own.
+pub fn send(server: SocketAddr, method: &str, path: &str) -> Result<Response> {
+    let head = format!("{method} {path} HTTP/1.1\r\nHost: {server}\r\n");
     let attempt = || -> Result<Vec<u8>> {
         let mut stream = TcpStream::connect_timeout(&server, PATIENCE)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: {server}\r\nConnection: close\r\n\r\n")?;
+        write!(stream, "{head}Content-Length: 0\r\nConnection: close\r\n\r\n")?;
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer)?;
         Ok(answer)
     };
-    let answer = attempt().with_context(|| format!("GET http://{server}{path}"))?;
-    parse(&answer).with_context(|| format!("GET http://{server}{path}: not an HTTP answer"))
+    let asked = || format!("{method} http://{server}{path}");
+    let answer = attempt().with_context(asked)?;
+    parse(&answer).with_context(|| format!("{}: not an HTTP answer", asked()))
 }
 
 fn parse(answer: &[u8]) -> Option<Response> {

@@ -9,10 +9,11 @@ use crate::programs::Programs;
 
 /// Our programs, the stand-in for the proxy, and the applications of the examples.
 ///
-/// `agent` is the program beside Envoy, which cargo names to test binaries only.
-pub fn all(programs: &Programs, agent: &Path) -> Result<Vec<Image>> {
+/// `agent` is the program beside Envoy and `app` the application of the stories, which cargo
+/// names to test binaries only.
+pub fn all(programs: &Programs, agent: &Path, app: &Path) -> Result<Vec<Image>> {
     let mut images = ours(programs)?;
-    images.extend([proxy(programs, agent)?, busybox(programs)?]);
+    images.extend([proxy(programs, agent)?, busybox(programs)?, self::app(programs, app)?]);
     Ok(images)
 }
 
@@ -32,13 +33,14 @@ pub fn own(programs: &Programs, name: &str) -> Result<Image> {
     image.file(&at, &programs.own(name)?)
 }
 
-/// What stands for the proxy image: the real Envoy and a program that starts it.
+/// What stands for the proxy image: the real Envoy, a program that starts it, and a shell.
 pub fn proxy(programs: &Programs, agent: &Path) -> Result<Image> {
     let entrypoint = "/usr/local/bin/pilot-agent";
     Image::new("docker.io/istio/proxyv2:1.28.0", &[entrypoint])
         .user(1337)
         .program(entrypoint, agent)?
-        .program("/usr/local/bin/envoy", &programs.envoy()?)
+        .program("/usr/local/bin/envoy", &programs.envoy()?)?
+        .program("/bin/busybox", &programs.system("busybox")?)
 }
 
 /// The application of the examples.
@@ -50,6 +52,13 @@ pub fn busybox(programs: &Programs) -> Result<Image> {
         image = image.link(&format!("/bin/{applet}"), "busybox");
     }
     Ok(image)
+}
+
+/// The application that fails where it is told to, and busybox to tell it.
+pub fn app(programs: &Programs, app: &Path) -> Result<Image> {
+    Image::new("docker.io/outrigger/app:0.1.0", &["/app"])
+        .program("/app", app)?
+        .program("/bin/busybox", &programs.system("busybox")?)
 }
 
 /// What holds a pod's namespaces open.

@@ -2,17 +2,21 @@
 
 use std::fmt;
 use std::fs;
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use anyhow::{Context, anyhow};
 use clap::Args;
 
 use super::{Failure, Streams, output};
+use crate::cluster_facts::ClusterFacts;
 use crate::decision::Rules;
 use crate::inject::{Injection, Outcome, Target, inject};
 use crate::manifest::{self, Manifest, PodTemplate};
 use crate::native_sidecars::NativeSidecars;
 use crate::reason::Reason;
+use crate::settings::notice::Notice;
 use crate::settings::{Document, Documents, Process, Settings};
 
 /// Add the sidecar to the workloads of a file
@@ -72,12 +76,25 @@ pub(super) struct KubeInject {
 impl KubeInject {
     /// Reads, injects, and writes only when all went well.
     pub(super) fn run(&self, namespace: &str, streams: &mut Streams<'_>) -> Result<(), Failure> {
-        let settings = self.settings().map_err(Failure::of)?;
+        let mut settings = self.settings().map_err(Failure::of)?;
+        self.keep_templates_alone(&mut settings);
+        for notice in &settings.notices {
+            streams.say(&format!("warning: {notice}"));
+        }
         let (file, text) = self.read(streams).map_err(Failure::of)?;
         let mut injected = String::with_capacity(text.len() * 3);
         let mut errors = Vec::new();
-        for document in manifest::Document::split(&text) {
-            match injected_document(&settings, namespace, &document, streams) {
+        let documents = manifest::Document::split(&text);
+        let outcomes = in_order(&documents, |document| {
+            let mut messages = Vec::new();
+            let text = injected_document(&settings, namespace, document, &mut messages);
+            (messages, text)
+        });
+        for (document, (messages, outcome)) in documents.iter().zip(outcomes) {
+            for message in messages {
+                streams.say(&message);
+            }
+            match outcome {
                 Ok(text) => injected.push_str(&text),
                 Err(failed) => errors.extend(failed.into_iter().map(|error| {
                     let number = document.number;
@@ -100,7 +117,7 @@ impl KubeInject {
             let Some(path) = path else { return Ok(None) };
             let text =
                 fs::read_to_string(path).with_context(|| format!("{flag} {}", path.display()))?;
-            anyhow::Ok(Some((path.display().to_string(), text)))
+            anyhow::Ok(Some((format!("{flag} {}", path.display()), text)))
         };
         let inject_config = read("--injectConfigFile", &self.inject_config)?;
         let values = read("--valuesFile", &self.values)?;
@@ -119,6 +136,18 @@ impl KubeInject {
         Ok(Settings::parse(&documents, process)?)
     }
 
+    /// A file's pods are injected by its templates alone, as with Istio's command; what that
+    /// leaves without effect is said.
+    fn keep_templates_alone(&self, settings: &mut Settings) {
+        let without_effect = settings.inject.keep_templates_alone();
+        let Some(path) = &self.inject_config else { return };
+        settings.notices.extend(without_effect.into_iter().map(|key| Notice {
+            origin: format!("--injectConfigFile {}", path.display()),
+            path: key.to_owned(),
+            problem: "counts for the webhook alone".to_owned(),
+        }));
+    }
+
     /// The name for messages and the text.
     fn read(&self, streams: &mut Streams<'_>) -> anyhow::Result<(String, String)> {
         let (name, bytes) = if self.filename == Path::new(STANDARD) {
@@ -135,12 +164,29 @@ impl KubeInject {
     }
 }
 
+/// Works on the items with all cores, in runs of neighbours; the results are in their order.
+fn in_order<'a, T: Sync, R: Send>(items: &'a [T], work: impl Fn(&'a T) -> R + Sync) -> Vec<R> {
+    let cores = thread::available_parallelism().map_or(1, NonZero::get);
+    let share = items.len().div_ceil(cores).max(WORTH_A_THREAD);
+    let (work, mut runs) = (&work, items.chunks(share));
+    let first = runs.next().unwrap_or_default();
+    thread::scope(|scope| {
+        let others: Vec<_> =
+            runs.map(|run| scope.spawn(move || run.iter().map(work).collect::<Vec<_>>())).collect();
+        let mut results: Vec<_> = first.iter().map(work).collect();
+        for other in others {
+            results.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        }
+        results
+    })
+}
+
 /// A document's text after injection, or why there is none.
 fn injected_document(
     settings: &Settings,
     namespace: &str,
     document: &manifest::Document<'_>,
-    streams: &mut Streams<'_>,
+    messages: &mut Vec<String>,
 ) -> Result<String, Vec<anyhow::Error>> {
     let manifest = Manifest::read(document).map_err(|error| vec![error.into()])?;
     let mut injections: Vec<(&PodTemplate, Box<Injection>)> = Vec::new();
@@ -150,11 +196,11 @@ fn injected_document(
         match injected_template(settings, namespace, &manifest, template) {
             Ok(Outcome::Injected(injection)) => {
                 for warning in &injection.warnings {
-                    streams.say(&format!("warning: {title}: {warning}"));
+                    messages.push(format!("warning: {title}: {warning}"));
                 }
                 injections.push((template, injection));
             }
-            Ok(Outcome::Skipped(reason)) => streams.say(&skipped(&title, &reason)),
+            Ok(Outcome::Skipped(reason)) => messages.push(skipped(&title, &reason)),
             Err(error) => errors.push(error.context(format!("line {}: {title}", template.line))),
         }
     }
@@ -191,7 +237,7 @@ fn injected_template(
     let target = Target {
         pod,
         namespace,
-        namespace_annotations: None,
+        cluster: ClusterFacts::default(),
         // A pod's own metadata tell its owner.
         workload: (!template.is_pod()).then_some(workload),
         path_env: &[],
@@ -228,6 +274,8 @@ fn document((source, text): &(String, String)) -> Document<'_> {
 
 /// Standard input or output.
 const STANDARD: &str = "-";
+/// Fewer documents are done before another thread has started.
+const WORTH_A_THREAD: usize = 16;
 
 const EXAMPLES: &str = "\
 Examples:

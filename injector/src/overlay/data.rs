@@ -36,7 +36,7 @@ pub(super) fn of(context: &Context<'_>) -> Datum {
         ("MeshConfig", mesh_config(context)),
         ("Values", settings.templates.values().clone()),
         ("Revision", Datum::from(&settings.process.revision)),
-        ("NativeSidecars", Datum::from(settings.process.native_sidecars)),
+        ("NativeSidecars", Datum::from(context.native_sidecars)),
         ("ProxyImage", text(&image::of_proxy(context))),
         ("ProxyInitImage", text(&image::of_init(context))),
         ("ProxyUID", Datum::from(context.identity.uid)),

@@ -96,6 +96,8 @@ pub struct Context<'a> {
     pub identity: Identity,
     /// Whether the proxy becomes a native sidecar (KEP-753).
     pub native_sidecar: bool,
+    /// Whether it does where a pod does not say.
+    pub native_sidecars: bool,
 }
 
 impl<'a> Context<'a> {

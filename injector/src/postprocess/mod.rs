@@ -59,12 +59,3 @@ fn find_env(pod: &Value, list: &str, index: usize, name: &str) -> Option<usize> 
     let env = pod["spec"][list][index]["env"].as_array()?;
     env.iter().position(|variable| variable["name"] == name)
 }
-
-/// The value of a boolean as Go's `strconv.ParseBool` reads it.
-fn parse_bool(text: &str) -> Option<bool> {
-    match text {
-        "1" | "t" | "T" | "TRUE" | "true" | "True" => Some(true),
-        "0" | "f" | "F" | "FALSE" | "false" | "False" => Some(false),
-        _ => None,
-    }
-}

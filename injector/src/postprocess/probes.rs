@@ -5,13 +5,11 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::{
-    CONTAINERS, INIT_CONTAINERS, annotation, find_env, find_proxy, in_container, parse_bool,
-    put_env,
-};
+use super::{CONTAINERS, INIT_CONTAINERS, annotation, find_env, find_proxy, in_container, put_env};
 use crate::change::{Draft, Step};
 use crate::overlay::{Context, PROXY};
 use crate::reason::Reason;
+use crate::settings::annotation_kind::switch;
 use crate::settings::annotations::key;
 
 /// Turns the application's HTTP, TCP and gRPC probes, and its HTTP and TCP lifecycle handlers, to
@@ -21,7 +19,7 @@ use crate::settings::annotations::key;
 /// name the container does not have, with a warning.
 pub fn rewrite(draft: &mut Draft, context: &Context<'_>, reinjected: bool) -> Vec<Reason> {
     let mut warnings = Vec::new();
-    let rewrite = annotation(draft.value(), key::REWRITE_APP_PROBES).and_then(parse_bool);
+    let rewrite = annotation(draft.value(), key::REWRITE_APP_PROBES).and_then(switch);
     let default = context.settings.values.sidecar_injector_webhook.rewrite_app_http_probe.on();
     if find_proxy(draft.value()).is_none() || !rewrite.unwrap_or(default) {
         return warnings;

@@ -2,9 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{annotation, find_proxy, parse_bool, put_env};
+use super::{annotation, find_proxy, put_env};
 use crate::change::Draft;
 use crate::overlay::Context;
+use crate::settings::annotation_kind::switch;
 use crate::settings::annotations::{AnnotationError, key};
 
 /// Points Prometheus to the agent, and tells the agent where the application's metrics are.
@@ -15,8 +16,9 @@ pub fn merge(draft: &mut Draft, context: &Context<'_>) -> Result<(), AnnotationE
     let empty = Map::new();
     let annotations = draft.value()["metadata"]["annotations"].as_object().unwrap_or(&empty);
     let setting = |name: &str| find_setting(annotations, name);
-    let scraped = setting(SCRAPE).is_none_or(|(_, value)| parse_bool(value) == Some(true));
-    let enabled = match annotation(draft.value(), key::MERGE_METRICS).map(parse_bool) {
+    // A value that is no boolean says nothing.
+    let scraped = setting(SCRAPE).is_none_or(|(_, value)| switch(value) != Some(false));
+    let enabled = match annotation(draft.value(), key::MERGE_METRICS).map(switch) {
         Some(Some(enabled)) => enabled,
         _ => context.settings.mesh.enable_prometheus_merge,
     };

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use serde_json::Value;
 
+use super::near;
 use super::proxy_config::ProxyConfig;
 use crate::yaml;
 
@@ -23,6 +24,10 @@ pub enum Kind {
     InterceptionMode,
     /// A JSON object.
     JsonObject,
+    /// A JSON object whose members are objects.
+    JsonObjects,
+    /// A JSON object of containers and init containers.
+    Overrides,
     /// One port, 0 included.
     Port,
     /// Ports, 0 included.
@@ -33,8 +38,13 @@ pub enum Kind {
     ProxyConfig,
     /// A Kubernetes quantity.
     Quantity,
+    /// Ports, 0 included, in a list that may have empty items: Istio leaves its reading to a
+    /// program that passes over them.
+    SparsePorts,
     /// A number of seconds or times, as Kubernetes' probes take it.
     Seconds,
+    /// A boolean as Go's `strconv.ParseBool` reads it.
+    Switch,
     /// Any text.
     Text,
 }
@@ -49,13 +59,25 @@ impl Kind {
             Self::InterceptionMode => "REDIRECT, TPROXY or NONE",
             Self::Interfaces => "a list of interface names such as eth1,net1",
             Self::JsonObject => "a JSON object",
+            Self::JsonObjects => "a JSON object of names and objects",
+            Self::Overrides => "a JSON object of containers and initContainers",
             Self::Port => "a port from 0 to 65535",
-            Self::Ports => "a list of ports such as 80,8080",
+            Self::Ports | Self::SparsePorts => "a list of ports such as 80,8080",
             Self::PortsOrAll => "* or a list of ports such as 80,8080",
             Self::ProxyConfig => "a ProxyConfig as YAML or JSON",
             Self::Quantity => "a quantity such as 100m, 2 or 128Mi",
             Self::Seconds => "a whole number from 0 to 2147483647",
+            Self::Switch => "true or false",
             Self::Text => "text",
+        }
+    }
+
+    /// The words of a kind that has few.
+    fn words(self) -> &'static [&'static str] {
+        match self {
+            Self::InterceptionMode => &["REDIRECT", "TPROXY", "NONE"],
+            Self::Switch => &["true", "false"],
+            _ => &[],
         }
     }
 
@@ -65,25 +87,42 @@ impl Kind {
             Self::Cidrs => list(value, cidr),
             Self::CidrsOrAll => all_or(value, |value| list(value, cidr)),
             Self::Image => fault(!value.chars().any(|c| c.is_whitespace() || c.is_control())),
-            Self::InterceptionMode => fault(["REDIRECT", "TPROXY", "NONE"].contains(&value)),
+            Self::InterceptionMode => fault(self.words().contains(&value)),
             Self::Interfaces => list(value, |name| interface(name.trim())),
             Self::JsonObject => fault(matches!(serde_json::from_str(value), Ok(Value::Object(_)))),
+            Self::JsonObjects => fault(objects(value)),
+            Self::Overrides => fault(overrides(value)),
             Self::Port => fault(port(value.trim())),
             Self::Ports => list(value.trim(), |item| port(item.trim())),
             Self::PortsOrAll => all_or(value, |value| list(value.trim(), |item| port(item.trim()))),
             Self::ProxyConfig => return proxy_config(value),
             Self::Quantity => fault(quantity(value)),
+            Self::SparsePorts => list(&dense(value), port),
             Self::Seconds => fault(decimal(value).is_some_and(|n| i32::try_from(n).is_ok())),
+            Self::Switch => fault(switch(value).is_some()),
             Self::Text => return Ok(()),
         };
         match fault {
             None => Ok(()),
-            Some(Fault::Whole) => Err(format!("is not {}", self.allowed())),
+            Some(Fault::Whole) => {
+                let near = near::among(value, self.words());
+                let hint = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
+                Err(format!("is not {}{hint}", self.allowed()))
+            }
+            Some(Fault::Item(item)) if item.is_empty() => {
+                Err(format!("is not {}: an item is empty", self.allowed()))
+            }
             Some(Fault::Item(item)) => {
                 Err(format!("is not {}: the item {item:?} is wrong", self.allowed()))
             }
         }
     }
+}
+
+/// The items of a list that are not empty, without blanks.
+pub(super) fn dense(list: &str) -> String {
+    let items = list.split(',').map(str::trim).filter(|item| !item.is_empty());
+    items.collect::<Vec<_>>().join(",")
 }
 
 enum Fault {
@@ -103,8 +142,7 @@ fn list(value: &str, good: impl Fn(&str) -> bool) -> Option<Fault> {
     if value.is_empty() {
         return None;
     }
-    // A trailing comma is common and means nothing, here as in Istio.
-    let wrong = value.split(',').find(|item| !item.is_empty() && !good(item))?;
+    let wrong = value.split(',').find(|item| !good(item))?;
     Some(if wrong == value { Fault::Whole } else { Fault::Item(wrong.to_owned()) })
 }
 
@@ -120,6 +158,15 @@ fn cidr(item: &str) -> bool {
     let most = if address.is_ipv4() { 32 } else { 128 };
     let leading_zero = length.len() > 1 && length.starts_with('0');
     !leading_zero && decimal(length).is_some_and(|length| length <= most)
+}
+
+/// The value of a boolean as Go's `strconv.ParseBool` reads it.
+pub fn switch(text: &str) -> Option<bool> {
+    match text {
+        "1" | "t" | "T" | "TRUE" | "true" | "True" => Some(true),
+        "0" | "f" | "F" | "FALSE" | "false" | "False" => Some(false),
+        _ => None,
+    }
 }
 
 fn port(item: &str) -> bool {
@@ -139,9 +186,9 @@ fn interface(name: &str) -> bool {
 }
 
 /// `apimachinery`'s `resource.Quantity`: a decimal number with a binary, decimal or exponent
-/// suffix.
+/// suffix; not a negative one, which no container may ask for.
 fn quantity(value: &str) -> bool {
-    let unsigned = value.strip_prefix(['+', '-']).unwrap_or(value);
+    let unsigned = value.strip_prefix('+').unwrap_or(value);
     let end = unsigned.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(unsigned.len());
     let (number, suffix) = unsigned.split_at(end);
     let digits = number.bytes().filter(u8::is_ascii_digit).count();
@@ -153,6 +200,21 @@ fn quantity(value: &str) -> bool {
     let suffixes =
         ["", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
     digits > 0 && points <= 1 && (suffixes.contains(&suffix) || exponent)
+}
+
+fn objects(value: &str) -> bool {
+    let given = serde_json::from_str::<serde_json::Map<String, Value>>(value);
+    given.is_ok_and(|given| given.values().all(Value::is_object))
+}
+
+fn overrides(value: &str) -> bool {
+    let given = serde_json::from_str::<serde_json::Map<String, Value>>(value);
+    given.is_ok_and(|given| {
+        ["containers", "initContainers"].iter().all(|list| match given.get(*list) {
+            Some(Value::Array(containers)) => containers.iter().all(Value::is_object),
+            other => other.is_none(),
+        })
+    })
 }
 
 fn proxy_config(value: &str) -> Result<(), String> {
@@ -176,25 +238,42 @@ mod tests {
             (
                 Kind::Cidrs,
                 &["", "10.1.2.3/8", "fd00::/8,10.0.0.0/8"][..],
-                &["*", "10.1.2.3", "10.0.0.0/33", " 10.0.0.0/8", "10.0.0.0/08", "a/8"][..],
+                &[
+                    "*",
+                    "10.1.2.3",
+                    "10.0.0.0/33",
+                    " 10.0.0.0/8",
+                    "10.0.0.0/08",
+                    "a/8",
+                    "10.0.0.0/8,",
+                    "fe80::%eth0/64",
+                ][..],
             ),
             (Kind::CidrsOrAll, &["*", ""], &["*,10.0.0.0/8"]),
             (
                 Kind::Ports,
-                &["", "80", "80, 90", "0", "80,"],
-                &["*", "70000", "http", "-1", "80-90"],
+                &["", " ", "80", "80, 90", " 080 ", "0"],
+                &["*", "70000", "http", "-1", "+1", "80-90", "80,", "80,,90", ","],
             ),
+            (Kind::SparsePorts, &["", "80,,90", "80, 90,", ","], &["*", "80,http", "80-90"]),
             (Kind::PortsOrAll, &["*", "80"], &["*,80"]),
             (Kind::Port, &["0", " 15020 "], &["", "x", "65536"]),
             (
                 Kind::Quantity,
-                &["100m", "2", "128Mi", "1.5", "1e3", ".5"],
-                &["", "100 m", "1.2.3", "Mi", "5x", "1\n"],
+                &["100m", "2", "128Mi", "1.5", "1e3", ".5", "+1", "0"],
+                &["", "100 m", "1.2.3", "Mi", "5x", "1\n", "-1", "-100m"],
             ),
             (Kind::Seconds, &["0", "2147483647"], &["", "2147483648", "-1", "1s"]),
             (Kind::Interfaces, &["", "eth0", "net1,eth-0.5"], &["0eth", "a b", "abcdefghijklmnop"]),
             (Kind::InterceptionMode, &["NONE"], &["redirect", ""]),
             (Kind::JsonObject, &["{}"], &["[]", "", "{"]),
+            (Kind::JsonObjects, &["{}", r#"{"v":{}}"#], &["[]", r#"{"v":5}"#, r#"{"v":null}"#]),
+            (
+                Kind::Overrides,
+                &["{}", r#"{"containers":[{"name":"c"}]}"#],
+                &["[]", r#"{"containers":5}"#, r#"{"initContainers":["c"]}"#],
+            ),
+            (Kind::Switch, &["true", "FALSE", "1", "f"], &["", "yes", "tRUE", "on"]),
             (Kind::ProxyConfig, &["concurrency: 2", "{}", ""], &["concurrency: x", "[", "text"]),
             (Kind::Image, &["a/b:c"], &["a b", "a\n"]),
         ] {
@@ -208,7 +287,24 @@ mod tests {
     }
 
     #[test]
+    fn the_near_word_is_named() {
+        assert_eq!(
+            Kind::InterceptionMode.check("tproxy").unwrap_err(),
+            "is not REDIRECT, TPROXY or NONE; did you mean TPROXY?"
+        );
+        assert_eq!(
+            Kind::Switch.check("ture").unwrap_err(),
+            "is not true or false; did you mean true?"
+        );
+        assert_eq!(Kind::Switch.check("maybe").unwrap_err(), "is not true or false");
+    }
+
+    #[test]
     fn an_item_of_a_list_is_named() {
+        assert_eq!(
+            Kind::Ports.check("80,,81").unwrap_err(),
+            "is not a list of ports such as 80,8080: an item is empty"
+        );
         assert_eq!(
             Kind::Ports.check("80,http").unwrap_err(),
             "is not a list of ports such as 80,8080: the item \"http\" is wrong"

@@ -5,7 +5,12 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
+use super::known_keys;
+use super::near;
+use super::notice::{self, Oddity};
 use super::selector::LabelSelector;
+use super::typed::typed;
+use super::unknown_keys::unknown_keys;
 use crate::yaml;
 
 /// What is injected by default, into which pods, and the templates people wrote themselves.
@@ -32,6 +37,9 @@ pub struct InjectConfig {
     /// Annotations that every injected pod gets, over its own.
     #[serde(deserialize_with = "or_empty")]
     pub injected_annotations: BTreeMap<String, String>,
+    /// What in the document is hardly meant: the path of a key, and why.
+    #[serde(skip)]
+    pub oddities: Vec<(String, String)>,
 }
 
 impl InjectConfig {
@@ -40,7 +48,12 @@ impl InjectConfig {
     pub fn parse(text: &str) -> Result<Self, String> {
         match yaml::parse(text) {
             Ok(Value::Object(document)) if KEYS.iter().any(|key| document.contains_key(*key)) => {
-                serde_json::from_value(Value::Object(document)).map_err(|error| error.to_string())
+                let document = Value::Object(document);
+                let unknown = unknown_keys(&document, known_keys::INJECT_CONFIG);
+                let config: Self = typed(document)?;
+                let mut oddities: Vec<_> = unknown.into_iter().map(notice::unknown).collect();
+                oddities.extend(config.without_effect());
+                Ok(Self { oddities, ..config })
             }
             Err(error) if looks_like_configuration(text) => Err(error.to_string()),
             Ok(document) if !looks_like_template(&document, text) => Err(format!(
@@ -53,6 +66,47 @@ impl InjectConfig {
                 ..Self::default()
             }),
         }
+    }
+
+    /// Leaves the templates alone in force, as Istio's `kube-inject` does; returns the keys that
+    /// would have had an effect.
+    pub fn keep_templates_alone(&mut self) -> Vec<&'static str> {
+        let whole = std::mem::take(self);
+        self.templates.clone_from(&whole.templates);
+        self.oddities.clone_from(&whole.oddities);
+        let differs = [
+            ("policy", whole.policy != self.policy),
+            ("defaultTemplates", whole.default_templates() != self.default_templates()),
+            ("aliases", whole.aliases != self.aliases),
+            ("neverInjectSelector", whole.never_inject_selector != self.never_inject_selector),
+            ("alwaysInjectSelector", whole.always_inject_selector != self.always_inject_selector),
+            ("injectedAnnotations", whole.injected_annotations != self.injected_annotations),
+        ];
+        differs.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key).collect()
+    }
+
+    /// Values that mean nothing.
+    fn without_effect(&self) -> Vec<Oddity> {
+        let mut oddities = Vec::new();
+        if let Policy::Unknown(word) = &self.policy {
+            let near = near::among(word, &["enabled", "disabled"]);
+            let hint = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
+            let problem =
+                format!("{word:?} is not enabled or disabled, so that no pod is injected{hint}");
+            oddities.push(("policy".to_owned(), problem));
+        }
+        for (key, selectors) in [
+            ("neverInjectSelector", &self.never_inject_selector),
+            ("alwaysInjectSelector", &self.always_inject_selector),
+        ] {
+            for (index, selector) in selectors.iter().enumerate() {
+                if let Some(problem) = selector.problem() {
+                    let problem = format!("{problem}, so that no pod is selected");
+                    oddities.push((format!("{key}[{index}]"), problem));
+                }
+            }
+        }
+        oddities
     }
 
     /// The templates of a pod that does not name its own.
@@ -129,6 +183,33 @@ mod tests {
         assert_eq!(config.policy, Policy::Disabled);
         assert_eq!(config.default_templates(), ["sidecar"]);
         assert!(config.templates.is_empty());
+    }
+
+    #[test]
+    fn what_is_hardly_meant_is_told() {
+        let config = InjectConfig::parse(
+            "policy: enable\npolicies: x\nneverInjectSelectors: []\nalwaysInjectSelector:\n\
+             - matchLabel: {a: b}\n- matchExpressions: [{key: a, operator: Is}]\n",
+        );
+        let expected = [
+            ("alwaysInjectSelector[0].matchLabel", "unknown key; did you mean matchLabels?"),
+            ("neverInjectSelectors", "unknown key; did you mean neverInjectSelector?"),
+            ("policies", "unknown key"),
+            (
+                "policy",
+                "\"enable\" is not enabled or disabled, so that no pod is injected; did you mean \
+                 enabled?",
+            ),
+            (
+                "alwaysInjectSelector[1]",
+                "matchExpressions: \"Is\" is not In, NotIn, Exists or DoesNotExist, so that no pod \
+                 is selected",
+            ),
+        ];
+        let expected = expected.map(|(path, problem)| (path.to_owned(), problem.to_owned()));
+        assert_eq!(config.unwrap().oddities, expected);
+        let good = InjectConfig::parse("policy: disabled\ntemplate: poison\n").unwrap();
+        assert_eq!(good.oddities, []);
     }
 
     #[test]

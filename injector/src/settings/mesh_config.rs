@@ -2,7 +2,11 @@
 
 use serde_json::{Map, Value};
 
+use super::known_keys;
+use super::notice::{self, Oddity};
 use super::proxy_config::ProxyConfig;
+use super::proxy_field::lower_camel_case;
+use super::unknown_keys::{UnknownKey, unknown_keys};
 use crate::yaml;
 
 /// The part of Istio's `MeshConfig` that shapes pods, with Istio's defaults where the document
@@ -19,8 +23,12 @@ pub struct MeshConfig {
     pub enable_prometheus_merge: bool,
     /// To which address of the pod inbound connections go.
     pub inbound_traffic_policy: InboundTrafficPolicy,
-    /// The proxy configuration of pods that say nothing: defaults with `defaultConfig` on top.
+    /// The namespace whose configuration counts for the whole mesh.
+    pub root_namespace: String,
+    /// Istio's defaults with `defaultConfig` on top, zeros included.
     pub default_config: ProxyConfig,
+    /// The same as the lowest layer of an admitted pod: there, zero leaves the default.
+    pub lowest_layer: ProxyConfig,
     /// `extensionProviders`, as they stand.
     pub extension_providers: Vec<Value>,
     /// The document as it was given, for templates.
@@ -31,16 +39,18 @@ impl MeshConfig {
     /// Reads the `mesh` document of the ConfigMap `istio`, YAML or JSON.
     pub fn parse(text: &str) -> Result<Self, String> {
         let document = match yaml::parse(text).map_err(|error| error.to_string())? {
-            Value::Object(document) => document,
+            // Protobuf's own names (`root_namespace`) are read as well.
+            Value::Object(document) => {
+                document.into_iter().map(|(key, value)| (lower_camel_case(&key), value)).collect()
+            }
             Value::Null => Map::new(),
             other => return Err(format!("a mapping is expected, not {other}")),
         };
-        let mut default_config = ProxyConfig::default();
-        match document.get("defaultConfig") {
-            None | Some(Value::Null) => {}
-            Some(layer) => default_config
-                .overlay(layer)
-                .map_err(|problem| format!("defaultConfig.{problem}"))?,
+        let (mut default_config, mut lowest_layer) = Default::default();
+        if let Some(layer) = document.get("defaultConfig").filter(|layer| !layer.is_null()) {
+            let put = ProxyConfig::apply(&mut default_config, layer)
+                .and_then(|()| ProxyConfig::overlay(&mut lowest_layer, layer));
+            put.map_err(|problem| format!("defaultConfig.{problem}"))?;
         }
         Ok(Self {
             proxy_listen_port: port(&document, "proxyListenPort", 15001)?,
@@ -48,7 +58,9 @@ impl MeshConfig {
             trust_domain: text_of(&document, "trustDomain", "cluster.local")?,
             enable_prometheus_merge: switch(&document, "enablePrometheusMerge", true)?,
             inbound_traffic_policy: InboundTrafficPolicy::of(&document)?,
+            root_namespace: text_of(&document, "rootNamespace", "istio-system")?,
             default_config,
+            lowest_layer,
             extension_providers: match document.get("extensionProviders") {
                 None | Some(Value::Null) => Vec::new(),
                 Some(Value::Array(providers)) => providers.clone(),
@@ -56,6 +68,19 @@ impl MeshConfig {
             },
             document,
         })
+    }
+
+    /// What in the document is hardly meant: keys that Istio does not know.
+    pub(super) fn oddities(&self) -> Vec<Oddity> {
+        let mut unknown = unknown_keys(&Value::Object(self.document.clone()), known_keys::MESH);
+        if let Some(layer) = self.document.get("defaultConfig") {
+            unknown.extend(
+                ProxyConfig::unknown_keys(layer)
+                    .into_iter()
+                    .map(|key| UnknownKey { path: format!("defaultConfig.{}", key.path), ..key }),
+            );
+        }
+        unknown.into_iter().map(notice::unknown).collect()
     }
 }
 
@@ -124,6 +149,25 @@ mod tests {
         assert_eq!(mesh.trust_domain, "cluster.local");
         assert!(mesh.enable_prometheus_merge);
         assert_eq!(mesh.inbound_traffic_policy, InboundTrafficPolicy::Passthrough);
+    }
+
+    #[test]
+    fn unknown_keys_are_told() {
+        let mesh = MeshConfig::parse(
+            "root_namespace: mesh\nenablePrometheusMerg: false\n\
+             defaultConfig: {proxyMetadta: {A: b}, status_port: 15021}\n",
+        );
+        let mesh = mesh.unwrap();
+        assert_eq!(
+            (mesh.root_namespace.as_str(), mesh.default_config.status_port()),
+            ("mesh", 15021)
+        );
+        let expected = [
+            ("enablePrometheusMerg", "unknown key; did you mean enablePrometheusMerge?"),
+            ("defaultConfig.proxyMetadta", "unknown key; did you mean proxyMetadata?"),
+        ];
+        let expected = expected.map(|(path, problem)| (path.to_owned(), problem.to_owned()));
+        assert_eq!(mesh.oddities(), expected);
     }
 
     #[test]

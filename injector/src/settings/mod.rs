@@ -3,13 +3,22 @@
 pub mod annotation_kind;
 pub mod annotations;
 pub mod inject_config;
+mod known_keys;
 pub mod mesh_config;
+pub mod near;
+pub mod notice;
+pub mod outrigger;
 pub mod proxy_config;
+pub mod proxy_configs;
+mod proxy_field;
 pub mod selector;
+mod typed;
+mod unknown_keys;
 pub mod values;
 
 use inject_config::InjectConfig;
 use mesh_config::MeshConfig;
+use notice::{Notice, Oddity};
 use values::Values;
 
 use crate::overlay::template::Templates;
@@ -27,6 +36,8 @@ pub struct Settings {
     pub mesh: MeshConfig,
     /// What the process was started with.
     pub process: Process,
+    /// What in the documents is hardly meant, for whoever loads them to tell.
+    pub notices: Vec<Notice>,
 }
 
 /// The documents settings are read from; `None` means the embedded default.
@@ -74,16 +85,20 @@ impl Settings {
     /// is allowed.
     pub fn parse(documents: &Documents<'_>, process: Process) -> Result<Self, SettingsError> {
         let inject_config = documents.inject_config.unwrap_or(INJECT_CONFIG);
-        let values = documents.values.unwrap_or(VALUES);
+        let values_document = documents.values.unwrap_or(VALUES);
         let mesh_config = documents.mesh_config.unwrap_or(MESH_CONFIG);
         let inject = inject_config.read(InjectConfig::parse)?;
-        let values = values.read(Values::parse)?;
+        let values = values_document.read(Values::parse)?;
         let templates = Templates::parse(&inject.templates, &values.document);
         let templates = templates.map_err(|problem| SettingsError {
             origin: inject_config.source.to_owned(),
             problem: problem.to_string(),
         })?;
-        Ok(Self { inject, templates, values, mesh: mesh_config.read(MeshConfig::parse)?, process })
+        let mesh = mesh_config.read(MeshConfig::parse)?;
+        let notices = inject_config.notices(inject.oddities.clone());
+        let notices = notices.chain(values_document.notices(values.oddities(&inject.templates)));
+        let notices = notices.chain(mesh_config.notices(mesh.oddities())).collect();
+        Ok(Self { inject, templates, values, mesh, process, notices })
     }
 }
 
@@ -91,6 +106,14 @@ impl Document<'_> {
     fn read<T>(self, parse: impl Fn(&str) -> Result<T, String>) -> Result<T, SettingsError> {
         let origin = || self.source.to_owned();
         parse(self.text).map_err(|problem| SettingsError { origin: origin(), problem })
+    }
+
+    fn notices(self, oddities: Vec<Oddity>) -> impl Iterator<Item = Notice> {
+        oddities.into_iter().map(move |(path, problem)| Notice {
+            origin: self.source.to_owned(),
+            path,
+            problem,
+        })
     }
 }
 

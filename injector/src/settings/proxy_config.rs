@@ -2,6 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
+use super::near;
+use super::proxy_field::{FIELDS, Initial, Kind, field};
+use super::unknown_keys::UnknownKey;
+
 /// Istio's `ProxyConfig` as canonical protobuf JSON, field by field.
 ///
 /// Starts as Istio's defaults; [`overlay`](Self::overlay) puts a layer on top.
@@ -27,10 +31,21 @@ impl Default for ProxyConfig {
 impl ProxyConfig {
     /// Puts a layer on top: a field that is in the layer replaces, nested messages whole; the
     /// entries of `proxyMetadata` and the members of `proxyHeaders` replace one by one. Fields
-    /// that Istio omits when they are zero (`0`, `""`) leave what is below.
+    /// that Istio omits when they are zero (`0`, `""`, the first word of an enumeration) leave
+    /// what is below.
     ///
     /// An error is the field, the value and what is allowed; nothing of the layer is taken then.
     pub fn overlay(&mut self, layer: &Value) -> Result<(), String> {
+        self.put(layer, Zero::Omitted)
+    }
+
+    /// As [`overlay`](Self::overlay), but zero counts: Istio reads the mesh's `defaultConfig` so,
+    /// and `kube-inject` a pod's annotation.
+    pub fn apply(&mut self, layer: &Value) -> Result<(), String> {
+        self.put(layer, Zero::Counts)
+    }
+
+    fn put(&mut self, layer: &Value, zero: Zero) -> Result<(), String> {
         let Value::Object(layer) = layer else {
             return Err(format!("{layer} is not a mapping"));
         };
@@ -40,8 +55,10 @@ impl ProxyConfig {
                 continue;
             }
             // A field of a later Istio is not ours to refuse.
-            let kind = field(name).map_or(Kind::Any, |field| field.kind);
-            checked.push((name, kind, kind.canonical(name, value)?));
+            let field = field(name);
+            let kind = field.map_or(Kind::Any, |field| field.kind);
+            let canonical = field.map_or(name.as_str(), |field| field.name);
+            checked.push((canonical, kind, kind.canonical(name, value)?));
         }
         for (name, kind, value) in checked {
             match (kind, self.fields.get_mut(name)) {
@@ -50,13 +67,28 @@ impl ProxyConfig {
                         below.extend(members);
                     }
                 }
-                _ if kind.omits_zero() && is_zero(&value) => {}
+                _ if zero == Zero::Omitted && kind.is_zero(&value) => {}
                 _ => {
-                    self.fields.insert(name.clone(), value);
+                    self.fields.insert(name.to_owned(), value);
                 }
             }
         }
         Ok(())
+    }
+
+    /// The canonical form of a value of the field `name`; the error calls it as the user did.
+    pub(super) fn value_of(name: &str, called: &str, value: &Value) -> Result<Value, String> {
+        field(name).map_or(Kind::Any, |field| field.kind).canonical(called, value)
+    }
+
+    /// The fields of a layer that Istio does not know.
+    pub(super) fn unknown_keys(layer: &Value) -> Vec<UnknownKey> {
+        let names = || FIELDS.iter().map(|field| field.name).collect::<Vec<_>>();
+        let unknown = layer.as_object().into_iter().flat_map(Map::keys);
+        let unknown = unknown.filter(|name| field(name).is_none());
+        let key =
+            |name: &String| UnknownKey { path: name.clone(), near: near::among(name, &names()) };
+        unknown.map(key).collect()
     }
 
     /// All fields that are set, defaults included.
@@ -112,8 +144,9 @@ impl ProxyConfig {
         let known = FIELDS.iter().filter_map(|field| self.fields.get_key_value(field.name));
         let unknown = self.fields.iter().filter(|(name, _)| field(name).is_none());
         for (name, value) in known.chain(unknown) {
+            let zero = field(name).is_some_and(|field| field.kind.is_zero(value));
             let empty = value.as_object().is_some_and(Map::is_empty);
-            if defaults.fields.get(name) == Some(value) || empty {
+            if defaults.fields.get(name) == Some(value) || empty || zero {
                 continue;
             }
             if json.len() > 1 {
@@ -128,166 +161,12 @@ impl ProxyConfig {
     }
 }
 
-fn is_zero(value: &Value) -> bool {
-    match value {
-        Value::Bool(on) => !on,
-        Value::Number(number) => number.as_f64() == Some(0.0),
-        Value::String(text) => text.is_empty(),
-        _ => false,
-    }
-}
-
-fn field(name: &str) -> Option<&'static Field> {
-    FIELDS.iter().find(|field| field.name == name)
-}
-
-/// What a field holds, as far as a wrong value can be told.
+/// What a layer means by a field that is zero.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Kind {
-    Any,
-    Duration,
-    Headers,
-    InterceptionMode,
-    List,
-    Message,
-    Metadata,
-    Number,
-    Switch,
-    Text,
-    WrappedNumber,
+enum Zero {
+    Counts,
+    Omitted,
 }
-
-impl Kind {
-    /// Whether zero is the same as nothing; in a wrapped scalar it is not.
-    fn omits_zero(self) -> bool {
-        !matches!(self, Self::WrappedNumber | Self::Switch)
-    }
-
-    fn canonical(self, name: &str, value: &Value) -> Result<Value, String> {
-        let wrong = |allowed: &str| Err(format!("{name}: {value} is not {allowed}"));
-        match (self, value) {
-            (Self::Any, _)
-            | (Self::Message | Self::Headers, Value::Object(_))
-            | (Self::List, Value::Array(_))
-            | (Self::Switch, Value::Bool(_))
-            | (Self::Text, Value::String(_)) => Ok(value.clone()),
-            (Self::Metadata, Value::Object(entries)) => entries
-                .iter()
-                .map(|(key, entry)| match entry {
-                    Value::String(_) => Ok((key.clone(), entry.clone())),
-                    Value::Bool(_) | Value::Number(_) => {
-                        Ok((key.clone(), Value::String(entry.to_string())))
-                    }
-                    _ => Err(format!("{name}.{key}: {entry} is not a string")),
-                })
-                .collect::<Result<Map<_, _>, _>>()
-                .map(Value::Object),
-            (Self::Number | Self::WrappedNumber, Value::Number(number))
-                if number.as_i64().is_some() =>
-            {
-                Ok(value.clone())
-            }
-            (Self::Number | Self::WrappedNumber, Value::String(text))
-                if text.parse::<i32>().is_ok() =>
-            {
-                Ok(json!(text.parse::<i32>().unwrap_or_default()))
-            }
-            (Self::Duration, Value::String(text)) if is_duration(text) => Ok(value.clone()),
-            (Self::InterceptionMode, Value::String(mode))
-                if ["REDIRECT", "TPROXY", "NONE"].contains(&mode.as_str()) =>
-            {
-                Ok(value.clone())
-            }
-            (Self::InterceptionMode, Value::Number(mode)) => match mode.as_u64() {
-                Some(0) => Ok(json!("REDIRECT")),
-                Some(1) => Ok(json!("TPROXY")),
-                Some(2) => Ok(json!("NONE")),
-                _ => wrong("REDIRECT, TPROXY or NONE"),
-            },
-            (Self::InterceptionMode, _) => wrong("REDIRECT, TPROXY or NONE"),
-            (Self::Duration, _) => wrong("a duration such as 45s"),
-            (Self::Number | Self::WrappedNumber, _) => wrong("a whole number"),
-            (Self::Switch, _) => wrong("true or false"),
-            (Self::Text, _) => wrong("a string"),
-            (Self::List, _) => wrong("a list"),
-            (Self::Message | Self::Headers | Self::Metadata, _) => wrong("a mapping"),
-        }
-    }
-}
-
-/// The JSON form of `google.protobuf.Duration`: seconds, with at most nine decimals.
-fn is_duration(text: &str) -> bool {
-    text.strip_suffix('s').is_some_and(|seconds| {
-        let (whole, fraction) = seconds.split_once('.').unwrap_or((seconds, "0"));
-        let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-        digits(whole) && digits(fraction) && fraction.len() <= 9
-    })
-}
-
-struct Field {
-    name: &'static str,
-    kind: Kind,
-    initial: Initial,
-}
-
-enum Initial {
-    Unset,
-    Text(&'static str),
-    Number(i32),
-}
-
-const fn of(name: &'static str, kind: Kind) -> Field {
-    Field { name, kind, initial: Initial::Unset }
-}
-
-const fn text(name: &'static str, kind: Kind, initial: &'static str) -> Field {
-    Field { name, kind, initial: Initial::Text(initial) }
-}
-
-const fn number(name: &'static str, initial: i32) -> Field {
-    Field { name, kind: Kind::Number, initial: Initial::Number(initial) }
-}
-
-/// The fields of `mesh.v1alpha1.ProxyConfig` in the order of their numbers.
-const FIELDS: &[Field] = &[
-    text("configPath", Kind::Text, "./etc/istio/proxy"),
-    text("binaryPath", Kind::Text, "/usr/local/bin/envoy"),
-    text("serviceCluster", Kind::Text, "istio-proxy"),
-    text("drainDuration", Kind::Duration, "45s"),
-    text("discoveryAddress", Kind::Text, "istiod.istio-system.svc:15012"),
-    of("discoveryRefreshDelay", Kind::Duration),
-    of("zipkinAddress", Kind::Text),
-    of("statsdUdpAddress", Kind::Text),
-    number("proxyAdminPort", 15000),
-    text("controlPlaneAuthPolicy", Kind::Text, "MUTUAL_TLS"),
-    of("customConfigFile", Kind::Text),
-    number("statNameLength", 189),
-    of("concurrency", Kind::WrappedNumber),
-    of("proxyBootstrapTemplatePath", Kind::Text),
-    of("interceptionMode", Kind::InterceptionMode),
-    of("tracing", Kind::Message),
-    of("sds", Kind::Message),
-    of("envoyAccessLogService", Kind::Message),
-    of("envoyMetricsService", Kind::Message),
-    of("proxyMetadata", Kind::Metadata),
-    number("statusPort", 15020),
-    of("extraStatTags", Kind::List),
-    of("gatewayTopology", Kind::Message),
-    text("terminationDrainDuration", Kind::Duration, "5s"),
-    of("meshId", Kind::Text),
-    of("readinessProbe", Kind::Message),
-    of("proxyStatsMatcher", Kind::Message),
-    of("holdApplicationUntilProxyStarts", Kind::Switch),
-    of("caCertificatesPem", Kind::List),
-    of("tracingServiceName", Kind::Text),
-    of("image", Kind::Message),
-    of("privateKeyProvider", Kind::Message),
-    of("runtimeValues", Kind::Message),
-    of("proxyHeaders", Kind::Headers),
-    of("fileFlushInterval", Kind::Duration),
-    of("fileFlushMinSizeKb", Kind::Number),
-    of("statsCompression", Kind::Switch),
-];
 
 #[cfg(test)]
 mod tests {
@@ -321,6 +200,35 @@ mod tests {
             config.to_json(),
             r#"{"concurrency":0,"interceptionMode":"TPROXY","proxyMetadata":{"A":"1","B":"3"}}"#
         );
+    }
+
+    #[test]
+    fn zero_leaves_what_is_below_unless_it_is_applied() {
+        let below = json!({"interceptionMode": "TPROXY", "meshId": "m", "drainDuration": "7s"});
+        let zero = json!({
+            "interceptionMode": 0, "meshId": "", "statusPort": 0, "controlPlaneAuthPolicy": "NONE",
+        });
+        let overlaid = layered(&[below.clone(), zero.clone()]);
+        assert_eq!(overlaid, layered(std::slice::from_ref(&below)));
+        let mut applied = layered(&[below]);
+        applied.apply(&zero).unwrap();
+        assert_eq!((applied.interception_mode(), applied.status_port()), ("REDIRECT", 0));
+        assert_eq!(applied.to_json(), r#"{"drainDuration":"7s"}"#);
+    }
+
+    #[test]
+    fn all_forms_of_protobufs_json_mean_the_same() {
+        let config = layered(&[json!({
+            "status_port": "15021", "concurrency": 2.0, "drainDuration": "45.0s",
+            "terminationDrainDuration": "1.5s", "image": {"image_type": "debug"},
+        })]);
+        assert_eq!(
+            config.to_json(),
+            r#"{"concurrency":2,"statusPort":15021,"terminationDrainDuration":"1.500s","image":{"imageType":"debug"}}"#
+        );
+        for wrong in [json!({"concurrency": 2.5}), json!({"statusPort": 3_000_000_000_u64})] {
+            assert!(ProxyConfig::default().overlay(&wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

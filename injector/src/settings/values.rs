@@ -1,9 +1,15 @@
 //! The `values` document of the ConfigMap `istio-sidecar-injector`.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use super::annotations;
+use super::notice::{self, Oddity};
+use super::outrigger::Outrigger;
+use super::typed::typed;
+use super::unknown_keys::unknown_keys;
+use super::{annotations, known_keys};
 use crate::yaml;
 
 /// The Helm values that shape pods. Names are those of Istio's chart.
@@ -18,6 +24,9 @@ pub struct Values {
     /// `global`.
     #[serde(default)]
     pub global: Global,
+    /// `outrigger`.
+    #[serde(default)]
+    pub outrigger: Outrigger,
     /// `pilot`.
     #[serde(default)]
     pub pilot: Pilot,
@@ -42,29 +51,19 @@ impl Values {
         };
         let given = if document.is_null() { defaults.clone() } else { document.clone() };
         annotations::check_values(&given)?;
-        let values = Self::from_value(over(defaults, document, ""))?;
+        let values: Self = typed(over(defaults, document, ""))?;
         Ok(Self { document: given, ..values })
     }
 
-    fn from_value(mut values: Value) -> Result<Self, String> {
-        let mut problem = None;
-        // Reads part by part, so that an error names the key it stands under.
-        for path in ["/global/proxy", "/global/proxy_init", "/global", "/pilot"] {
-            let part = values.pointer(path).cloned().unwrap_or_default();
-            let read = match path {
-                "/global/proxy" => serde_json::from_value::<Proxy>(part).err(),
-                "/global/proxy_init" => serde_json::from_value::<ProxyInit>(part).err(),
-                "/global" => serde_json::from_value::<Global>(part).err(),
-                _ => serde_json::from_value::<Pilot>(part).err(),
-            };
-            if let (Some(error), None) = (read, &problem) {
-                problem = Some(format!("{}: {error}", path[1..].replace('/', ".")));
-            }
-        }
-        match problem {
-            Some(problem) => Err(problem),
-            None => serde_json::from_value(values.take()).map_err(|error| error.to_string()),
-        }
+    /// What in the document is hardly meant: keys that neither the chart knows nor one of the
+    /// templates names.
+    pub(super) fn oddities(&self, templates: &BTreeMap<String, String>) -> Vec<Oddity> {
+        let unknown = unknown_keys(&self.document, known_keys::VALUES).into_iter();
+        let is_named = |path: &str| {
+            let name = path.rsplit('.').next().unwrap_or(path);
+            templates.values().any(|template| template.contains(name))
+        };
+        unknown.filter(|key| !is_named(&key.path)).map(notice::unknown).collect()
     }
 }
 
@@ -339,9 +338,30 @@ mod tests {
     }
 
     #[test]
-    fn errors_name_the_part() {
-        let error = Values::parse("global: {proxy: {privileged: perhaps}}").unwrap_err();
-        assert!(error.starts_with("global.proxy: "), "{error}");
-        assert!(error.contains("\"perhaps\" where true or false is expected"), "{error}");
+    fn errors_name_the_key() {
+        for (text, expected) in [
+            (
+                "global: {proxy: {privileged: perhaps}}",
+                "global.proxy.privileged: \"perhaps\" where true or false is expected",
+            ),
+            ("global: {sds: {token: x}}", "global.sds.token: invalid type: string \"x\""),
+            ("revision: []", "revision: [] where text is expected"),
+        ] {
+            let error = Values::parse(text).unwrap_err();
+            assert!(error.starts_with(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn unknown_keys_are_told_unless_a_template_names_them() {
+        let values = Values::parse("global: {suffix: x, proxy: {logLevl: debug}, hub: h}").unwrap();
+        let told = |path: &str, problem: &str| (path.to_owned(), problem.to_owned());
+        let misspelt = told("global.proxy.logLevl", "unknown key; did you mean logLevel?");
+        let all = [misspelt.clone(), told("global.suffix", "unknown key")];
+        assert_eq!(values.oddities(&BTreeMap::new()), all);
+        let template = "{{ .Values.global.suffix }}".to_owned();
+        let templates = BTreeMap::from([("custom".to_owned(), template)]);
+        assert_eq!(values.oddities(&templates), [misspelt]);
+        assert_eq!(Values::default().oddities(&BTreeMap::new()), []);
     }
 }

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::metrics::CallResult;
 use super::review::{Request, Response, Review};
+use crate::cluster_facts::ClusterFacts;
 use crate::decision::Rules;
 use crate::inject::{InjectError, Outcome, Target};
 use crate::overlay::OverlayError;
@@ -29,9 +30,10 @@ impl Admission {
     }
 
     /// Decides a review. Nothing is changed anywhere, so a dry run is no special case.
-    pub(super) fn decide(
+    pub fn decide(
         self,
         settings: &Settings,
+        cluster: ClusterFacts<'_>,
         review: Review,
         path_env: &[(String, String)],
     ) -> Verdict {
@@ -51,14 +53,17 @@ impl Admission {
         let target = Target {
             pod: &request.object,
             namespace: &request.namespace,
-            namespace_annotations: None,
+            cluster,
             workload: None,
             path_env,
             rules: Rules::Admission,
         };
+        let unknown_users = settings.process.openshift && cluster.namespace_annotations.is_none();
         match (self.inject)(settings, &target) {
             Ok(Outcome::Skipped(reason)) => Verdict::skipped(subject, uid, &reason),
             Ok(Outcome::Injected(injection)) => {
+                let mut warnings = injection.warnings;
+                warnings.extend(unknown_users.then(namespace_unknown));
                 let response = Response::allow(uid.clone()).with_patch(&injection.patch);
                 match response {
                     Ok(response) => Verdict {
@@ -66,7 +71,7 @@ impl Admission {
                         result: CallResult::Injected,
                         reason: "",
                         problem: None,
-                        response: response.with_warnings(&injection.warnings),
+                        response: response.with_warnings(&warnings),
                         bytes: 0,
                     },
                     Err(error) => Verdict::denied(subject, uid, "internal", 500, error.to_string()),
@@ -81,14 +86,16 @@ impl Admission {
 
 /// What was decided, for the answer, the log and the metrics.
 #[derive(Debug)]
-pub(super) struct Verdict {
+pub struct Verdict {
     subject: Subject,
-    pub(super) result: CallResult,
+    /// What came of it.
+    pub result: CallResult,
     /// The word of the reason; empty for an injection.
-    pub(super) reason: &'static str,
+    pub reason: &'static str,
     /// What the log is told of a denial.
     problem: Option<String>,
-    pub(super) response: Response,
+    /// The answer.
+    pub response: Response,
     /// The size of the answer, once it is written.
     pub(super) bytes: usize,
 }
@@ -203,6 +210,14 @@ fn not_a_new_pod(request: &Request) -> Option<Reason> {
         return Some(Reason::new("not_a_create", message).with_hint(RULES_HINT));
     }
     None
+}
+
+/// What became of a pod whose namespace could not be asked for its users.
+fn namespace_unknown() -> Reason {
+    let message = "the users that OpenShift allows in the namespace are not known, so the proxy's \
+                   user and group are 1337";
+    let hint = "the injector may need the right to get, list and watch namespaces";
+    Reason::new("namespace_unknown", message).with_hint(hint)
 }
 
 /// 400 for what the pod's author can mend, 500 for what the configuration's can.

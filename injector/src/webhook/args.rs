@@ -34,6 +34,9 @@ pub struct Args {
     /// The kubeconfig of the cluster to work for; in a pod, its service account is used without it
     #[arg(long, value_name = "FILE", help_heading = CLUSTER)]
     pub kubeconfig: Option<PathBuf>,
+    /// The platform; on `openshift`, the annotations of a pod's namespace say which users it may have
+    #[arg(long, env = "PLATFORM", value_name = "NAME", default_value = "", help_heading = CLUSTER)]
+    pub platform: String,
     /// The control plane's namespace
     #[arg(long, env = "POD_NAMESPACE", default_value = "istio-system", help_heading = CLUSTER,
           value_parser = names::label)]
@@ -65,8 +68,8 @@ pub struct ConfigurationArgs {
     #[arg(long = "reload-interval", value_name = "DURATION", default_value = "2s",
           value_parser = positive_duration)]
     pub reload_interval: Duration,
-    /// Whether the proxy becomes a native sidecar where a pod does not say; `auto` is `true`, since
-    /// every supported Kubernetes has them
+    /// Whether the proxy becomes a native sidecar where a pod does not say; with `auto`, it does
+    /// where the pod's node, or every node, has Kubernetes 1.33 or later, and without a cluster
     #[arg(
         long = "enable-native-sidecars",
         env = "ENABLE_NATIVE_SIDECARS",

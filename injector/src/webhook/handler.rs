@@ -23,6 +23,7 @@ use super::metrics::{CallResult, Metrics};
 use super::path::{self, PathError};
 use super::reload::Configuration;
 use super::review::{self, ReviewError};
+use super::surroundings::{Known, Surroundings};
 
 /// The webhook's routes: `/inject` and everything below it.
 pub fn router(webhook: Webhook) -> Router {
@@ -62,6 +63,8 @@ pub fn redirect_unclean(router: Router) -> Router {
 pub struct Webhook {
     /// The settings in use.
     pub configuration: Arc<Configuration>,
+    /// What is known of the cluster.
+    pub surroundings: Surroundings,
     /// How a review is decided.
     pub admission: Admission,
     /// What is counted.
@@ -118,7 +121,11 @@ impl Webhook {
         let body = self.read(body, deadline).await?;
         let review = review::parse(&body).map_err(Refusal::Review)?;
         let settings = self.configuration.current().ok_or(Refusal::Unconfigured)?;
-        let mut verdict = self.admission.decide(&settings, review, &path_env);
+        let known = match &review.request {
+            Some(request) => self.surroundings.of(request, deadline).await,
+            None => Known::default(),
+        };
+        let mut verdict = self.admission.decide(&settings, known.facts(), review, &path_env);
         drop(place);
         let body = verdict.response.to_json().map_err(Refusal::Answer)?;
         verdict.bytes = body.len();

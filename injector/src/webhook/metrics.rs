@@ -15,6 +15,7 @@ use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 use webhook_certs::status::Status;
 
+use super::surroundings::WatchState;
 use super::upkeep_metrics::UpkeepMetrics;
 
 /// Every metric of the process, each to be used where the event is.
@@ -35,6 +36,9 @@ pub struct Metrics {
     generation: Gauge,
     refused: Counter,
     refused_at: Gauge,
+    notices: Gauge,
+    watches: Family<Watch, Gauge>,
+    refused_proxy_configs: Gauge,
 }
 
 impl Metrics {
@@ -56,6 +60,9 @@ impl Metrics {
             generation: Gauge::default(),
             refused: Counter::default(),
             refused_at: Gauge::default(),
+            notices: Gauge::default(),
+            watches: Family::default(),
+            refused_proxy_configs: Gauge::default(),
         };
         metrics.register();
         // A rate needs the value before the first event.
@@ -126,10 +133,29 @@ impl Metrics {
         self.generation.set(generation);
     }
 
+    /// So much is odd in the configuration in use.
+    pub(super) fn notices(&self, count: usize) {
+        self.notices.set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
     /// A configuration was refused.
     pub(super) fn configuration_refused(&self) {
         self.refused.inc();
         self.refused_at.set(Timestamp::now().as_second());
+    }
+
+    /// How a watch of the cluster fares: 1 for the state that it is in and 0 for the others, so
+    /// that each is a series.
+    pub(super) fn watch(&self, resource: &'static str, now: WatchState) {
+        for state in WatchState::ALL {
+            let watch = Watch { resource, state: state.word() };
+            self.watches.get_or_create(&watch).set(i64::from(state == now));
+        }
+    }
+
+    /// How many `ProxyConfig` resources cannot be used.
+    pub(super) fn proxy_configs_refused(&self, count: usize) {
+        self.refused_proxy_configs.set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
     /// Writes everything in the `OpenMetrics` text format. The certificate's end is asked for by
@@ -215,6 +241,22 @@ impl Metrics {
             "When a configuration was last refused; 0 for never",
             self.refused_at.clone(),
         );
+        registry.register(
+            "sidecar_injector_configuration_notices",
+            "What is odd in the configuration in use, as an unknown key is; the log names it",
+            self.notices.clone(),
+        );
+        registry.register(
+            "sidecar_injector_watch",
+            "Watches of the cluster by resource and state (pending, current, absent, forbidden, \
+             failing): 1 for the state that the watch is in",
+            self.watches.clone(),
+        );
+        registry.register(
+            "sidecar_injector_proxy_configs_refused",
+            "ProxyConfig resources that cannot be used; the log names them",
+            self.refused_proxy_configs.clone(),
+        );
     }
 }
 
@@ -226,7 +268,7 @@ impl Default for Metrics {
 
 /// What came of a call.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum CallResult {
+pub enum CallResult {
     /// The review was answered with a patch.
     Injected,
     /// The review was answered without one.
@@ -239,7 +281,7 @@ pub(super) enum CallResult {
 
 impl CallResult {
     /// The word of logs and labels.
-    pub(super) fn word(self) -> &'static str {
+    pub fn word(self) -> &'static str {
         match self {
             Self::Injected => "injected",
             Self::Skipped => "skipped",
@@ -261,6 +303,12 @@ struct Labels {
 #[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
 struct Cause {
     cause: &'static str,
+}
+
+#[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
+struct Watch {
+    resource: &'static str,
+    state: &'static str,
 }
 
 /// From 50 µs, since a review takes well below a millisecond, to Istio's own buckets, which

@@ -2,7 +2,8 @@
 //!
 //! [`run`] is the whole server. What it is made of: [`server`] and `connection` accept and bound
 //! connections, [`handler`] reads calls, [`review`] and [`admission`] answer them by
-//! [`crate::inject`], [`reload`] keeps the settings current, [`admin`] tells of all that.
+//! [`crate::inject`], [`reload`] keeps the settings current, [`surroundings`] what
+//! the cluster says of pods, [`admin`] tells of all that.
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -29,6 +30,7 @@ use self::reload::Configuration;
 use self::run_error::RunError;
 use self::server::Server;
 use self::signals::Signals;
+use self::surroundings::Surroundings;
 
 pub mod admin;
 pub mod admission;
@@ -50,6 +52,7 @@ pub mod review;
 pub mod run_error;
 pub mod server;
 mod signals;
+pub mod surroundings;
 mod upkeep_metrics;
 
 /// Serves until SIGTERM or SIGINT, and until what was in flight then is answered.
@@ -95,11 +98,19 @@ async fn serve(args: &Args) -> Result<(), RunError> {
 
     let mut upkeep = JoinSet::new();
     configure(args, options.configuration, &configuration, &mut upkeep).await?;
+    let surroundings = match options.surroundings {
+        Some((access, questions)) => {
+            let client = connect(access).await?;
+            Surroundings::watch(&client, questions, &metrics, &mut upkeep)
+        }
+        None => Surroundings::default(),
+    };
     let listening = https_at.ip();
     certify(args, options.certificate, listening, &certificate, status, &mut upkeep).await?;
 
     let webhook = handler::Webhook {
         configuration,
+        surroundings,
         admission: Admission::new(crate::inject::inject),
         metrics: Arc::clone(&metrics),
         places: Semaphore::new(args.limits.reviews as usize),

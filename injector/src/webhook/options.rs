@@ -9,6 +9,8 @@ use super::args::Args;
 use super::limits::Limits;
 use super::reload::config_maps::ConfigMaps;
 use super::reload::files::Files;
+use super::surroundings::Questions;
+use crate::native_sidecars::NativeSidecars;
 use crate::settings::Process;
 
 /// Where the process gets what it needs.
@@ -21,6 +23,8 @@ pub struct Options {
     pub configuration: ConfigurationSource,
     /// Where the certificate comes from.
     pub certificate: CertificateSource,
+    /// What is asked of the cluster, where there is one.
+    pub surroundings: Option<(ClusterAccess, Questions)>,
 }
 
 /// Where the configuration comes from.
@@ -65,13 +69,14 @@ impl Options {
             None => in_pod.then_some(ClusterAccess::Pod),
         };
         let configuration = configuration(args, access.clone());
+        let surroundings = access.clone().map(|access| (access, questions(args)));
         let certificate = certificate(args, access);
         if args.certificate.write_ca.is_some()
             && !matches!(certificate, CertificateSource::InMemory { .. })
         {
             return Err(OptionsError::WriteCa);
         }
-        Ok(Self { configuration, certificate })
+        Ok(Self { configuration, certificate, surroundings })
     }
 }
 
@@ -92,8 +97,20 @@ pub(super) fn process(args: &Args) -> Process {
         revision: args.revision.clone(),
         native_sidecars: args.configuration.native_sidecars.by_default(),
         compliance_policy: args.configuration.compliance_policy.clone(),
-        ..Process::default()
+        openshift: is_openshift(args),
     }
+}
+
+fn questions(args: &Args) -> Questions {
+    Questions {
+        nodes: args.configuration.native_sidecars == NativeSidecars::Auto,
+        namespaces: is_openshift(args),
+        revision: process(args).revision_name().to_owned(),
+    }
+}
+
+fn is_openshift(args: &Args) -> bool {
+    args.platform == "openshift"
 }
 
 /// The limits of the webhook's listener.
@@ -198,6 +215,18 @@ mod tests {
         assert!(
             matches!(one.certificate, CertificateSource::Cluster(access, _) if access == kubeconfig)
         );
+    }
+
+    #[test]
+    fn asks_a_cluster_only_for_what_counts() {
+        let questions = |flags| options(flags, true).unwrap().surroundings.unwrap().1;
+        let usual = Questions { nodes: true, namespaces: false, revision: "default".to_owned() };
+        assert_eq!(questions(""), usual);
+        let canary = Questions { nodes: false, namespaces: true, revision: "canary".to_owned() };
+        let flags = "--revision canary --enable-native-sidecars false --platform openshift";
+        assert_eq!(questions(flags), canary);
+        assert!(!questions("--enable-native-sidecars true").nodes);
+        assert_eq!(options("", false).unwrap().surroundings, None);
     }
 
     #[test]

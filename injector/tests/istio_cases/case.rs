@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use injector::cluster_facts::ClusterFacts;
 use injector::decision::Rules;
 use injector::inject::{Outcome, Target, inject};
 use injector::settings::{Document, Documents, Process, Settings};
@@ -85,15 +86,13 @@ impl Case {
                 break;
             }
             let json = |kind| serde_json::from_str::<Value>(&read(&file(kind))).unwrap();
+            let namespace = self.options.fixture_namespace.as_ref();
+            let namespace_annotations = namespace.map(|namespace| &namespace.annotations);
             let (pod, verdict) = (json("pod"), json("verdict"));
             let target = Target {
                 pod: &pod,
                 namespace: verdict["namespace"].as_str().unwrap_or_default(),
-                namespace_annotations: self
-                    .options
-                    .fixture_namespace
-                    .as_ref()
-                    .map(|n| &n.annotations),
+                cluster: ClusterFacts { namespace_annotations, ..ClusterFacts::default() },
                 workload: None,
                 path_env: &[],
                 rules: Rules::Admission,

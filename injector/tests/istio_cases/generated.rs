@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
+use injector::cluster_facts::ClusterFacts;
 use injector::decision::Rules;
 use injector::inject::{InjectError, Outcome, Target, inject};
 use injector::settings::{Document, Documents, Process, Settings};
@@ -12,6 +13,7 @@ use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Value, json};
 
 use crate::case::folder;
+use crate::choices::{ANNOTATIONS, HOSTILE, LABELS, MESH, TEMPLATES, VALUES};
 use crate::normal::{differences, normal};
 
 #[test]
@@ -93,7 +95,10 @@ impl Situation {
         let target = Target {
             pod: &self.pod,
             namespace: "shop",
-            namespace_annotations: Some(&self.namespace_annotations),
+            cluster: ClusterFacts {
+                namespace_annotations: Some(&self.namespace_annotations),
+                ..ClusterFacts::default()
+            },
             workload: None,
             path_env: &[],
             rules: Rules::Admission,
@@ -245,167 +250,3 @@ fn object(entries: Entries) -> Value {
         .collect::<serde_json::Map<_, _>>()
         .into()
 }
-
-/// What would write fields of its own if it were pasted into a document.
-const HOSTILE: &str = "a\"\n    - name: INJECTED\n      value: \"b' {c: [d]} # \\e";
-
-const TEMPLATES: &[&str] = &[
-    "sidecar",
-    "sidecar",
-    "gateway",
-    "grpc-agent",
-    "grpc-simple",
-    "grpc-simple,sidecar",
-    "grpc-agent, grpc-simple",
-];
-
-const LABELS: &[(&str, &str)] = &[
-    ("app", "cart"),
-    ("app.kubernetes.io/name", "kart"),
-    ("app.kubernetes.io/version", "v1"),
-    ("version", "v2"),
-    ("pod-template-hash", "5d4"),
-    ("security.istio.io/tlsMode", "disabled"),
-    ("networking.istio.io/tunnel", "other"),
-    ("service.istio.io/canonical-name", HOSTILE),
-    ("service.istio.io/canonical-revision", HOSTILE),
-    ("service.istio.io/workload-name", HOSTILE),
-    ("topology.istio.io/network", "n2"),
-];
-
-const ANNOTATIONS: &[(&str, &str)] = &[
-    ("sidecar.istio.io/nativeSidecar", "false"),
-    ("sidecar.istio.io/nativeSidecar", "true"),
-    ("sidecar.istio.io/interceptionMode", "TPROXY"),
-    ("sidecar.istio.io/interceptionMode", "NONE"),
-    ("sidecar.istio.io/capNetBindService", "true"),
-    ("sidecar.istio.io/proxyImage", "mirror/proxy:1"),
-    ("sidecar.istio.io/proxyImage", "'mirror/\"proxy:1"),
-    ("sidecar.istio.io/proxyImageType", "distroless"),
-    ("sidecar.istio.io/proxyImageType", HOSTILE),
-    ("sidecar.istio.io/proxyCPU", "200m"),
-    ("sidecar.istio.io/proxyMemory", "64Mi"),
-    ("sidecar.istio.io/proxyCPULimit", "3"),
-    ("sidecar.istio.io/proxyMemoryLimit", "1Gi"),
-    ("sidecar.istio.io/logLevel", HOSTILE),
-    ("sidecar.istio.io/componentLogLevel", "misc:debug"),
-    ("sidecar.istio.io/agentLogLevel", HOSTILE),
-    ("sidecar.istio.io/bootstrapOverride", HOSTILE),
-    ("sidecar.istio.io/userVolume", r#"{"v":{"secret":{"secretName":"it's: \"s\"\n- x"}}}"#),
-    (
-        "sidecar.istio.io/userVolumeMount",
-        r#"{"v":{"mountPath":"/v","readOnly":true},"w":{"mountPath":"/w"}}"#,
-    ),
-    ("sidecar.istio.io/rewriteAppHTTPProbers", "false"),
-    ("status.sidecar.istio.io/port", "15022"),
-    ("status.sidecar.istio.io/port", "0"),
-    ("readiness.status.sidecar.istio.io/initialDelaySeconds", "5"),
-    ("readiness.status.sidecar.istio.io/periodSeconds", "6"),
-    ("readiness.status.sidecar.istio.io/failureThreshold", "7"),
-    ("traffic.sidecar.istio.io/includeOutboundIPRanges", "10.0.0.0/8,fd00::/8"),
-    ("traffic.sidecar.istio.io/includeOutboundIPRanges", ""),
-    ("traffic.sidecar.istio.io/excludeOutboundIPRanges", "10.1.0.0/16"),
-    ("traffic.sidecar.istio.io/includeInboundPorts", "80,81"),
-    ("traffic.sidecar.istio.io/excludeInboundPorts", "9090, 9091"),
-    ("traffic.sidecar.istio.io/includeOutboundPorts", "443"),
-    ("traffic.sidecar.istio.io/excludeOutboundPorts", ""),
-    ("traffic.sidecar.istio.io/excludeInterfaces", "eth1"),
-    ("traffic.sidecar.istio.io/kubevirtInterfaces", "net1,net2"),
-    ("istio.io/reroute-virtual-interfaces", "net3"),
-    ("prometheus.io/port", "8080"),
-    ("prometheus.istio.io/merge-metrics", "false"),
-    ("kubectl.kubernetes.io/default-container", "c9"),
-    ("k8s.v1.cni.cncf.io/networks", r#"[{"name": "it's"}]"#),
-    ("k8s.v1.cni.cncf.io/networks", "a, b"),
-    ("apm.datadoghq.com/env", r#"{"DD_ENV":"it's: \"prod\"","DD_B":"x"}"#),
-    ("resource.opentelemetry.io/service.namespace", HOSTILE),
-    ("resource.opentelemetry.io/service.version", "v3"),
-    ("proxy.istio.io/config", "{holdApplicationUntilProxyStarts: true, concurrency: 3}"),
-    ("proxy.istio.io/config", "{interceptionMode: TPROXY, image: {imageType: debug}}"),
-    ("proxy.istio.io/config", "{proxyMetadata: {ISTIO_META_ENABLE_HBONE: 'true', B: ''}}"),
-    ("proxy.istio.io/config", "{proxyMetadata: {IPTABLES_TRACE_LOGGING: 'true'}}"),
-    (
-        "proxy.istio.io/config",
-        r##"{proxyMetadata: {A: "x\"\n- name: INJECTED\n  value: 'y", "it's: [k": "#v"}}"##,
-    ),
-    ("proxy.istio.io/config", "{tracing: {tlsSettings: {caCertificates: '/etc/it''s/ca.pem'}}}"),
-];
-
-const MESH: &[(&str, &str)] = &[
-    ("defaultConfig.holdApplicationUntilProxyStarts", "true"),
-    ("defaultConfig.interceptionMode", "TPROXY"),
-    ("defaultConfig.interceptionMode", "NONE"),
-    ("defaultConfig.proxyMetadata", "{A: b, ISTIO_META_DNS_CAPTURE: 'true'}"),
-    ("defaultConfig.statusPort", "15023"),
-    ("defaultConfig.image", "{imageType: default}"),
-    ("defaultConfig.tracing", "{tlsSettings: {}}"),
-    ("defaultConfig.discoveryAddress", "'istiod-canary.istio-system.svc:15012'"),
-    ("enablePrometheusMerge", "false"),
-    ("inboundTrafficPolicy", "{mode: LOCALHOST}"),
-    ("proxyListenPort", "15101"),
-    ("proxyInboundListenPort", "15106"),
-    ("trustDomain", "''"),
-    ("trustDomain", "example.org"),
-    (
-        "extensionProviders",
-        "[{name: o, opentelemetry: {serviceAttributeEnrichment: OTEL_SEMANTIC_CONVENTIONS}}]",
-    ),
-];
-
-const VALUES: &[(&str, &str)] = &[
-    ("/gateways/securityContext", "{fsGroup: 1337}"),
-    ("/global/caAddress", "'ca.example:15012'"),
-    ("/global/caName", "GkeWorkloadCertificate"),
-    ("/global/imagePullPolicy", "Always"),
-    ("/global/imagePullSecrets", "[one, two]"),
-    ("/global/istioNamespace", "mesh"),
-    ("/global/logAsJson", "true"),
-    ("/global/meshID", "m1"),
-    ("/global/mountMtlsCerts", "true"),
-    ("/global/multiCluster/clusterName", "c1"),
-    ("/global/nativeNftables", "true"),
-    ("/global/network", "n1"),
-    ("/global/pilotCertProvider", "custom"),
-    ("/global/hub", "hub.example/mesh"),
-    ("/global/logging/level", "'default:debug'"),
-    ("/global/sds/token/aud", "other"),
-    ("/global/sts/servicePort", "15463"),
-    ("/global/tag", "1.28-distroless"),
-    ("/global/trustBundleName", "bundle"),
-    ("/global/trustDomain", "values.example"),
-    ("/global/variant", "debug"),
-    ("/global/proxy/capNetBindService", "'true'"),
-    ("/global/proxy/clusterDomain", "example.local"),
-    ("/global/proxy/excludeIPRanges", "'10.2.0.0/16'"),
-    ("/global/proxy/excludeInboundPorts", "'9000'"),
-    ("/global/proxy/excludeOutboundPorts", "'9001'"),
-    ("/global/proxy/includeOutboundPorts", "'9002'"),
-    ("/global/proxy/holdApplicationUntilProxyStarts", "true"),
-    ("/global/proxy/image", "mirror/other:2"),
-    ("/global/proxy/image", "other"),
-    ("/global/proxy/lifecycle", "{preStop: {exec: {command: [sleep, '5']}}}"),
-    ("/global/proxy/logLevel", "debug"),
-    ("/global/proxy/outlierLogPath", "/dev/stdout"),
-    ("/global/proxy/includeIPRanges", "''"),
-    ("/global/proxy/includeInboundPorts", "''"),
-    ("/global/proxy/privileged", "true"),
-    ("/global/proxy/readinessFailureThreshold", "9"),
-    ("/global/proxy/startupProbe/failureThreshold", "9"),
-    ("/global/proxy/statusPort", "0"),
-    ("/global/proxy/statusPort", "15024"),
-    ("/global/proxy/readinessInitialDelaySeconds", "3"),
-    ("/global/proxy/resources", "{limits: {cpu: null}, requests: {cpu: 10m, memory: null}}"),
-    ("/global/proxy/resources", "null"),
-    ("/global/proxy/seccompProfile", "{type: RuntimeDefault}"),
-    ("/global/proxy/startupProbe/enabled", "false"),
-    ("/global/proxy/tracer", "datadog"),
-    ("/global/proxy/tracer", "lightstep"),
-    ("/global/proxy_init/forceApplyIptables", "true"),
-    ("/global/proxy_init/image", "init"),
-    ("/pilot/cni/enabled", "true"),
-    ("/pilot/cni/provider", "multus"),
-    ("/pilot/crlConfigMapName", "crl"),
-    ("/pilot/env", "{ENABLE_CLUSTER_TRUST_BUNDLE_API: true}"),
-    ("/revision", "canary"),
-    ("/sidecarInjectorWebhook/rewriteAppHTTPProbe", "false"),
-];

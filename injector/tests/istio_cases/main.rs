@@ -8,6 +8,7 @@
 )]
 
 mod case;
+mod choices;
 mod generated;
 mod normal;
 

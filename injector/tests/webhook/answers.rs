@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::client::{JSON, plain_get, review};
+use crate::client::{JSON, patched, plain_get, review};
 use crate::program::Program;
 
 #[test]
@@ -175,14 +175,4 @@ fn tells_of_itself_on_the_plain_port() {
     let mut lines: Vec<_> = page.body.lines().filter(is_kept).collect();
     lines.sort_unstable();
     insta::assert_snapshot!(lines.join("\n"));
-}
-
-fn patched(pod: &serde_json::Value, response: &serde_json::Value) -> serde_json::Value {
-    use base64::Engine;
-    let patch = response["patch"].as_str().unwrap();
-    let patch = base64::engine::general_purpose::STANDARD.decode(patch).unwrap();
-    let mut pod = pod.clone();
-    json_patch::patch(&mut pod, &serde_json::from_slice::<json_patch::Patch>(&patch).unwrap())
-        .unwrap();
-    pod
 }

@@ -4,6 +4,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 
+use base64::Engine;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
@@ -117,6 +118,16 @@ impl Answer {
 /// A review with this request.
 pub(crate) fn review(request: &Value) -> Value {
     json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request})
+}
+
+/// The pod with the response's patch.
+pub(crate) fn patched(pod: &Value, response: &Value) -> Value {
+    let patch = response["patch"].as_str().unwrap();
+    let patch = base64::engine::general_purpose::STANDARD.decode(patch).unwrap();
+    let mut pod = pod.clone();
+    let patch: json_patch::Patch = serde_json::from_slice(&patch).unwrap();
+    json_patch::patch(&mut pod, &patch).unwrap();
+    pod
 }
 
 /// A request over plain HTTP.

@@ -4,12 +4,10 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use tempfile::TempDir;
-use webhook_certs::authority::{Authority, Entropy, Lifetime};
-use webhook_certs::server_names::ServerNames;
 
+use crate::certificate::issue;
 use crate::client::{Client, plain_get};
 use crate::program::{Program, command, until};
 
@@ -17,13 +15,13 @@ use crate::program::{Program, command, until};
 fn a_bad_file_is_refused_and_the_last_good_one_stays() {
     let directory = TempDir::new().unwrap();
     let config = directory.path().join("config.yaml");
-    fs::write(&config, "policy: enabled\n").unwrap();
+    replace(&config, "policy: enabled\n");
     let file = config.to_str().unwrap().to_owned();
     let program =
         Program::start_in(directory, &["--injectConfigFile", &file, "--reload-interval", "20ms"]);
     assert_eq!(injected(&program), "injected");
 
-    fs::write(&config, "policy: [\n").unwrap();
+    replace(&config, "policy: [\n");
     let refusal = program.log("configuration refused");
     assert!(refusal["problem"].as_str().unwrap().contains(&file), "{refusal}");
     assert_eq!(refusal["kept_generation"], 1);
@@ -33,13 +31,35 @@ fn a_bad_file_is_refused_and_the_last_good_one_stays() {
     assert_eq!(plain_get(program.admin, "/ready").status, 200);
     assert_eq!(injected(&program), "injected");
 
-    fs::write(&config, "policy: disabled\n").unwrap();
+    replace(&config, "policy: disabled\n");
     program.metric_becomes("sidecar_injector_configuration_generation", 2.0);
     assert_eq!(injected(&program), "skipped");
 
     fs::remove_file(&config).unwrap();
     program.metric_becomes("sidecar_injector_configuration_refused_total", 2.0);
     assert_eq!(injected(&program), "skipped");
+}
+
+#[test]
+fn unknown_keys_are_told_at_each_load() {
+    let directory = TempDir::new().unwrap();
+    let config = directory.path().join("config.yaml");
+    replace(&config, "policy: enabled\nneverInjectSelectors: []\n");
+    let file = config.to_str().unwrap().to_owned();
+    let program =
+        Program::start_in(directory, &["--injectConfigFile", &file, "--reload-interval", "20ms"]);
+    let odd = "sidecar_injector_configuration_notices";
+    program.metric_becomes(odd, 1.0);
+    replace(&config, "policy: enabled\nneverInjectSelectors: [] # still\n");
+    program.metric_becomes("sidecar_injector_configuration_generation", 2.0);
+    let line = program.log("configuration is odd");
+    assert_eq!(line["document"], format!("--injectConfigFile {file}"), "{line}");
+    assert_eq!(line["key"], "neverInjectSelectors", "{line}");
+    assert_eq!(line["problem"], "unknown key; did you mean neverInjectSelector?", "{line}");
+    assert_eq!(injected(&program), "injected");
+    replace(&config, "policy: enabled\n");
+    program.metric_becomes(odd, 0.0);
+    assert_eq!(program.count("configuration is odd"), 2);
 }
 
 #[test]
@@ -142,15 +162,9 @@ fn injected(program: &Program) -> &'static str {
     if response["patch"].is_string() { "injected" } else { "skipped" }
 }
 
-/// Writes a new certificate of a new CA, and the CA beside it.
-pub(crate) fn issue(directory: &Path) -> Vec<u8> {
-    let lifetime = Lifetime::starting(Timestamp::now(), SignedDuration::from_hours(1));
-    let authority = Authority::create("test", 1, lifetime, Entropy::draw().unwrap()).unwrap();
-    let names = ServerNames::parse(["127.0.0.1"]).unwrap();
-    let leaf = authority.issue(&names, lifetime, Entropy::draw().unwrap()).unwrap();
-    let ca = authority.certificate_pem().into_bytes();
-    fs::write(directory.join("tls.key"), leaf.key_pem().as_bytes()).unwrap();
-    fs::write(directory.join("tls.crt"), leaf.certificate_pem()).unwrap();
-    fs::write(directory.join("ca.pem"), &ca).unwrap();
-    ca
+/// Writes a file at once, so that no reader finds it empty.
+fn replace(path: &Path, text: &str) {
+    let new = path.with_extension("new");
+    fs::write(&new, text).unwrap();
+    fs::rename(new, path).unwrap();
 }

@@ -7,8 +7,8 @@ use rustix::process::Signal;
 use serde_json::json;
 use tempfile::TempDir;
 
+use crate::certificate::issue;
 use crate::client::{Client, JSON, plain_get, review};
-use crate::configuration::issue;
 use crate::program::{Program, command, until};
 
 #[test]

@@ -3,10 +3,12 @@
 #![allow(clippy::unwrap_used, reason = "what a test's own helpers unwrap fails that test")]
 
 mod answers;
+mod certificate;
 mod client;
 mod configuration;
 mod lifetime;
 mod limits;
 mod log;
+#[allow(dead_code, reason = "the stories of the cluster use the rest of it")]
 mod program;
 mod router;

@@ -1,5 +1,6 @@
 //! The built `sidecar-injector`, started for one test and gone with it.
 
+use std::cell::RefCell;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -17,6 +18,8 @@ use crate::client::{Client, plain_get};
 pub(crate) struct Program {
     child: Child,
     log: Receiver<Value>,
+    /// The lines that were taken from it.
+    seen: RefCell<Vec<Value>>,
     directory: TempDir,
     pub(crate) https: SocketAddr,
     pub(crate) admin: SocketAddr,
@@ -55,7 +58,14 @@ impl Program {
             }
         });
         let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
-        let mut program = Self { child, log, directory, https: nowhere, admin: nowhere };
+        let mut program = Self {
+            child,
+            log,
+            seen: RefCell::default(),
+            directory,
+            https: nowhere,
+            admin: nowhere,
+        };
         let listening = program.log("listening");
         let address = |key: &str| listening[key].as_str().unwrap().parse().unwrap();
         (program.https, program.admin) = (address("https"), address("admin"));
@@ -75,15 +85,26 @@ impl Program {
     /// Waits for the next log line with this message.
     pub(crate) fn log(&self, message: &str) -> Value {
         let deadline = Instant::now() + PATIENCE;
-        let mut seen = Vec::new();
+        let mut passed = Vec::new();
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             match self.log.recv_timeout(left) {
-                Ok(entry) if entry["message"] == message => return entry,
-                Ok(entry) => seen.push(entry.to_string()),
-                Err(end) => panic!("{end}: no log line {message:?} after:\n{}", seen.join("\n")),
+                Ok(entry) => {
+                    self.seen.borrow_mut().push(entry.clone());
+                    if entry["message"] == message {
+                        return entry;
+                    }
+                    passed.push(entry.to_string());
+                }
+                Err(end) => panic!("{end}: no log line {message:?} after:\n{}", passed.join("\n")),
             }
         }
+    }
+
+    /// How many log lines so far have this message.
+    pub(crate) fn count(&self, message: &str) -> usize {
+        self.seen.borrow_mut().extend(self.log.try_iter());
+        self.seen.borrow().iter().filter(|entry| entry["message"] == message).count()
     }
 
     /// Closes the reading end of its log, at the next line.
@@ -135,6 +156,7 @@ pub(crate) fn command() -> Command {
         "REVISION",
         "ENABLE_NATIVE_SIDECARS",
         "COMPLIANCE_POLICY",
+        "PLATFORM",
     ] {
         command.env_remove(name);
     }

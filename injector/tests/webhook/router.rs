@@ -17,6 +17,7 @@ use injector::webhook::admission::{Admission, Inject};
 use injector::webhook::handler::{Webhook, router};
 use injector::webhook::metrics::Metrics;
 use injector::webhook::reload::{Configuration, Texts};
+use injector::webhook::surroundings::Surroundings;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tower::ServiceExt;
@@ -134,6 +135,7 @@ fn unconfigured(inject: Inject, places: usize) -> Webhook {
     let metrics = Arc::new(Metrics::new());
     Webhook {
         configuration: Arc::new(Configuration::new(Process::default(), Arc::clone(&metrics))),
+        surroundings: Surroundings::default(),
         admission: Admission::new(inject),
         metrics,
         places: Semaphore::new(places),

@@ -1,11 +1,9 @@
 //! `istioctl kube-inject -f FILE | kubectl apply -f -`.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use anyhow::Result;
 use e2e::programs::repository;
-use serde_json::Value;
 
+use crate::difference::differences;
 use crate::istioctl::{INSTALLATION, KubeInject};
 use crate::stage::{Stage, manifest};
 
@@ -22,49 +20,11 @@ pub(crate) fn by_hand_equals_automatic(stage: &Stage) -> Result<()> {
     by_hand.wait_until_available("web")?;
 
     let (by_hand_pod, automatic_pod) = (by_hand.pod("app=web")?, automatic.pod("app=web")?);
-    let mut different = Vec::new();
-    differences("", &by_hand_pod["spec"], &automatic_pod["spec"], &mut different);
+    let mut different = differences(&by_hand_pod["spec"], &automatic_pod["spec"]);
     different.retain(|(path, ..)| !ALLOWED.iter().any(|(allowed, _)| path.ends_with(allowed)));
     assert!(different.is_empty(), "by hand, and automatic: {different:#?}");
     automatic.delete()?;
     by_hand.delete()
-}
-
-type Difference = (String, Value, Value);
-
-/// Every leaf that differs, by its path; list items with a name go by it.
-fn differences(path: &str, left: &Value, right: &Value, found: &mut Vec<Difference>) {
-    match (children(left), children(right)) {
-        (Some(left), Some(right)) => {
-            let keys: BTreeSet<&String> = left.keys().chain(right.keys()).collect();
-            for key in keys {
-                let side = |children: &BTreeMap<String, Value>| {
-                    children.get(key).cloned().unwrap_or_default()
-                };
-                differences(&format!("{path}/{key}"), &side(&left), &side(&right), found);
-            }
-        }
-        _ if left != right => found.push((path.to_owned(), left.clone(), right.clone())),
-        _ => {}
-    }
-}
-
-fn children(value: &Value) -> Option<BTreeMap<String, Value>> {
-    let of_item = |(index, item): (usize, &Value)| {
-        // The volume of the ServiceAccount token has a random end to its name.
-        let name = item["name"].as_str().map(|name| match name.strip_prefix("kube-api-access-") {
-            Some(_) => "kube-api-access".to_owned(),
-            None => name.to_owned(),
-        });
-        (format!("{index}:{}", name.unwrap_or_default()), item.clone())
-    };
-    match value {
-        Value::Object(fields) => {
-            Some(fields.iter().map(|(key, field)| (key.clone(), field.clone())).collect())
-        }
-        Value::Array(items) => Some(items.iter().enumerate().map(of_item).collect()),
-        _ => None,
-    }
 }
 
 /// What may differ, by the end of its path, and why.

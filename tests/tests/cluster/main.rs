@@ -3,16 +3,26 @@
 //! They run one after the other, in this order, on the main thread: the node
 //! lives as long as the thread that started it.
 
+mod app_pod;
 mod by_hand;
 mod capture;
 mod configuration;
+mod difference;
 mod dry_run;
+mod gateway;
+mod hold;
 mod injection;
 mod install;
 mod istioctl;
+mod job;
 mod node;
+mod overrides;
+mod probes;
+mod reinvocation;
 mod replacement;
+mod second_webhook;
 mod stage;
+mod tproxy;
 mod traffic;
 
 use std::process::ExitCode;
@@ -40,7 +50,7 @@ fn main() -> Result<ExitCode> {
 
 type Story = fn(&Stage) -> Result<()>;
 
-const STORIES: [(&str, Story); 12] = [
+const STORIES: [(&str, Story); 19] = [
     ("a_deployment_answers_by_its_service", node::a_deployment_answers_by_its_service),
     ("a_pod_written_by_hand_is_captured", capture::a_pod_written_by_hand_is_captured),
     ("the_injector_becomes_ready_and_trusted", install::the_injector_becomes_ready_and_trusted),
@@ -64,5 +74,21 @@ const STORIES: [(&str, Story); 12] = [
         configuration::a_changed_config_map_counts_for_the_next_pod,
     ),
     ("by_hand_equals_automatic", by_hand::by_hand_equals_automatic),
+    ("a_gateway_answers_and_captures_nothing", gateway::a_gateway_answers_and_captures_nothing),
+    (
+        "the_kubelet_sees_the_application_through_its_proxy",
+        probes::the_kubelet_sees_the_application_through_its_proxy,
+    ),
+    ("a_job_beside_a_native_sidecar_completes", job::a_job_beside_a_native_sidecar_completes),
+    ("tproxy_keeps_the_clients_address", tproxy::tproxy_keeps_the_clients_address),
+    (
+        "the_application_is_held_until_its_proxy_is_ready",
+        hold::the_application_is_held_until_its_proxy_is_ready,
+    ),
+    ("what_the_user_says_of_the_proxy_runs", overrides::what_the_user_says_of_the_proxy_runs),
+    (
+        "a_pod_that_was_injected_before_is_left_as_it_is",
+        reinvocation::a_pod_that_was_injected_before_is_left_as_it_is,
+    ),
     ("no_pod_comes_up_without_its_sidecar", replacement::no_pod_comes_up_without_its_sidecar),
 ];

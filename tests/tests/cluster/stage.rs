@@ -25,7 +25,8 @@ impl Stage {
         once(&self.cluster, || {
             let programs = Programs::find()?;
             let agent = Path::new(env!("CARGO_BIN_EXE_pilot-agent"));
-            Cluster::start(&programs, &images::all(&programs, agent)?)
+            let app = Path::new(env!("CARGO_BIN_EXE_app"));
+            Cluster::start(&programs, &images::all(&programs, agent, app)?)
         })
     }
 

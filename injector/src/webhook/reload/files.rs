@@ -107,7 +107,7 @@ fn read(flag: &'static str, path: Option<&Path>) -> Result<Option<Text>, FileErr
         path: path.to_owned(),
         source,
     })?;
-    Ok(Some(Text { source: path.display().to_string(), text }))
+    Ok(Some(Text { source: format!("{flag} {}", path.display()), text }))
 }
 
 /// The link by which the kubelet publishes all files of a mounted volume at once.

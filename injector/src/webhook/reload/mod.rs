@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use arc_swap::ArcSwapOption;
 
 use super::metrics::Metrics;
+use crate::settings::notice::Notice;
 use crate::settings::{Document, Documents, Process, Settings};
 
 pub mod config_maps;
@@ -42,10 +43,15 @@ impl Configuration {
         let documents = texts.documents();
         match Settings::parse(&documents, self.process.clone()) {
             Ok(settings) => {
+                let notices = settings.notices.clone();
                 self.current.store(Some(Arc::new(settings)));
                 let generation = self.generation.fetch_add(1, Ordering::AcqRel) + 1;
                 self.metrics.configured(generation);
                 tracing::info!(generation, sources = %texts.sources(), "configuration in use");
+                self.metrics.notices(notices.len());
+                for Notice { origin, path, problem } in notices {
+                    tracing::warn!(document = origin, key = path, problem, "configuration is odd");
+                }
                 Ok(())
             }
             Err(error) => {

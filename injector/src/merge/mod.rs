@@ -4,7 +4,9 @@
 //! and unmatched nulls ignored, as Istio applies an overlay to a pod. Fields that no schema knows
 //! are kept as they are.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+mod keyed_list;
+
+use std::collections::{BTreeMap, HashSet};
 
 use serde_json::{Map, Value};
 
@@ -87,7 +89,7 @@ fn merge_value(original: &mut Value, patch: Value, field: &str) -> Result<Change
     match (original, patch) {
         (Value::Object(original), Value::Object(patch)) => merge_object(original, patch, field),
         (Value::Array(original), Value::Array(patch)) => match strategy(field) {
-            Strategy::Keyed(key) => merge_keyed(original, patch, field, key),
+            Strategy::Keyed(key) => keyed_list::merge(original, patch, field, key),
             Strategy::Union => Ok(merge_union(original, patch)),
             Strategy::Replace => Ok(replace(original, patch)),
         },
@@ -131,9 +133,11 @@ fn merge_object(
             }
         } else if let Some(present) = original.get_mut(&key) {
             merge_value(present, value, &key)?
-        } else {
-            original.insert(key.clone(), without_nulls(value));
+        } else if let Some(value) = added(value) {
+            original.insert(key.clone(), value);
             Change::Set
+        } else {
+            continue;
         };
         if change != Change::Kept {
             changes.insert(key, change);
@@ -183,138 +187,6 @@ fn retain_keys(
     Ok(changes)
 }
 
-/// Merges lists of objects by key. New items come before those that only the original has; items
-/// that both have keep the original's order among themselves and those.
-fn merge_keyed(
-    original: &mut Vec<Value>,
-    patch: Vec<Value>,
-    field: &str,
-    key: &'static str,
-) -> Result<Change, MergeError> {
-    let no_key = || MergeError::NoMergeKey { field: field.to_owned(), key };
-    let before = original.len();
-    let mut items = Vec::with_capacity(patch.len());
-    let mut deleted = HashSet::new();
-    let mut replaced = false;
-    for item in patch {
-        let Value::Object(mut item) = item else {
-            return Err(no_key());
-        };
-        match directive(&mut item, field)? {
-            Some(Directive::Replace) => replaced = true,
-            Some(Directive::Delete) => {
-                deleted.insert(item.remove(key).ok_or_else(no_key)?);
-            }
-            None if item.contains_key(key) => items.push(item),
-            None => return Err(no_key()),
-        }
-    }
-    if replaced {
-        let items = items.into_iter().map(Value::Object).map(without_nulls).collect();
-        return Ok(replace(original, items));
-    }
-
-    // The original's items with where they were; what the overlay has goes over them.
-    let mut present: Vec<Merged> = std::mem::take(original)
-        .into_iter()
-        .enumerate()
-        .filter(|(_, value)| value.get(key).is_none_or(|key| !deleted.contains(key)))
-        .map(|(origin, value)| Merged { value, origin: Some(origin), change: Change::Kept })
-        .collect();
-    let mut places: HashMap<Value, Vec<usize>> = HashMap::with_capacity(present.len());
-    for (place, item) in present.iter().enumerate() {
-        if let Some(value) = item.value.get(key) {
-            places.entry(value.clone()).or_default().push(place);
-        }
-    }
-    let mut touched = vec![false; present.len()];
-    let mut overlay = Vec::with_capacity(items.len());
-    for item in items {
-        // Where both have a key twice, the second goes over the second, so that an overlay whose
-        // environment names a variable twice changes nothing when it comes again.
-        let place = places.get(&item[key]).and_then(|places| {
-            let free = places.iter().find(|place| touched.get(**place) == Some(&false));
-            free.or(places.last()).copied()
-        });
-        match place {
-            Some(place) if place < touched.len() => {
-                let merged = &mut present[place];
-                let change = match &mut merged.value {
-                    Value::Object(value) => merge_object(value, item, field)?,
-                    _ => return Err(no_key()),
-                };
-                merged.change = std::mem::take(&mut merged.change).then(change);
-                if !std::mem::replace(&mut touched[place], true) {
-                    overlay.push(Source::Present(place));
-                }
-            }
-            // The overlay itself has two items of one key: the second goes over the first.
-            Some(place) => {
-                if let Some(Source::New(Value::Object(first))) =
-                    overlay.get_mut(place - touched.len())
-                {
-                    merge_object(first, item, field)?;
-                }
-            }
-            None => {
-                places.insert(item[key].clone(), vec![touched.len() + overlay.len()]);
-                overlay.push(Source::New(without_nulls(Value::Object(item))));
-            }
-        }
-    }
-    Ok(interleave(original, present, &touched, overlay, before))
-}
-
-struct Merged {
-    value: Value,
-    origin: Option<usize>,
-    change: Change,
-}
-
-enum Source {
-    New(Value),
-    Present(usize),
-}
-
-/// Brings the items into Kubernetes' order and says where each came from.
-fn interleave(
-    original: &mut Vec<Value>,
-    present: Vec<Merged>,
-    touched: &[bool],
-    overlay: Vec<Source>,
-    before: usize,
-) -> Change {
-    let mut present: Vec<Option<Merged>> = present.into_iter().map(Some).collect();
-    let mut only_original = (0..touched.len()).filter(|place| !touched[*place]).peekable();
-    let mut order: Vec<Merged> = Vec::with_capacity(present.len() + overlay.len());
-    for item in overlay {
-        match item {
-            Source::New(value) => {
-                order.push(Merged { value, origin: None, change: Change::Kept });
-            }
-            Source::Present(place) => {
-                while let Some(earlier) = only_original.next_if(|earlier| *earlier < place) {
-                    order.extend(present[earlier].take());
-                }
-                order.extend(present[place].take());
-            }
-        }
-    }
-    for place in only_original {
-        order.extend(present[place].take());
-    }
-    let mut origins = Vec::with_capacity(order.len());
-    let mut items = BTreeMap::new();
-    for (index, item) in order.into_iter().enumerate() {
-        origins.push(item.origin);
-        if item.change != Change::Kept {
-            items.insert(index, item.change);
-        }
-        original.push(item.value);
-    }
-    Change::list(origins, before, items)
-}
-
 fn merge_union(original: &mut Vec<Value>, patch: Vec<Value>) -> Change {
     let before = original.len();
     let mut seen: HashSet<Value> = original.iter().cloned().collect();
@@ -333,7 +205,23 @@ fn replace(original: &mut Vec<Value>, patch: Vec<Value>) -> Change {
     }
 }
 
-/// The value as an overlay adds it: without nulls and without directives.
+/// The value as it comes into an object that has nothing in its place: without nulls, and without
+/// what carries a directive, which has nothing to act on. `None` where nothing is left of it.
+fn added(value: Value) -> Option<Value> {
+    match value {
+        Value::Null => None,
+        Value::Object(members) if members.contains_key(PATCH) => None,
+        Value::Object(members) => {
+            let members = members.into_iter().filter(|(key, _)| key != RETAIN_KEYS);
+            Some(members.filter_map(|(key, value)| Some((key, added(value)?))).collect())
+        }
+        Value::Array(items) => Some(items.into_iter().filter_map(added).collect()),
+        scalar => Some(scalar),
+    }
+}
+
+/// The value as a new item of a list, or in place of another one: without nulls and without the
+/// directives themselves, but with what stands beside them.
 pub fn without_nulls(value: Value) -> Value {
     match value {
         Value::Object(members) => Value::Object(
@@ -350,8 +238,9 @@ pub fn without_nulls(value: Value) -> Value {
     }
 }
 
+/// Whether an item of a list is a directive and nothing else.
 fn is_directive(item: &Value) -> bool {
-    item.get(PATCH).is_some()
+    item.as_object().is_some_and(|item| item.len() == 1 && item.contains_key(PATCH))
 }
 
 const PATCH: &str = "$patch";
@@ -445,6 +334,34 @@ mod tests {
         assert_eq!(
             merged(json!({}), json!({"spec": {"volumes": [{"name": "v", "emptyDir": null}]}})),
             json!({"spec": {"volumes": [{"name": "v"}]}})
+        );
+    }
+
+    #[test]
+    fn a_directive_with_nothing_to_act_on_takes_what_it_carries_along() {
+        let replace = || json!({"$patch": "replace", "a": 1});
+        assert_eq!(merged(json!({}), json!({"labels": replace()})), json!({}));
+        assert_eq!(
+            merged(
+                json!({}),
+                json!({"spec": {"x": replace(), "y": {"$retainKeys": ["b"], "b": 2}}})
+            ),
+            json!({"spec": {"y": {"b": 2}}})
+        );
+        // A new item of a list comes as it is.
+        assert_eq!(
+            merged(
+                json!({"containers": []}),
+                json!({"containers": [{"name": "c", "x": replace()}]})
+            ),
+            json!({"containers": [{"name": "c", "x": {"a": 1}}]})
+        );
+        assert_eq!(
+            merged(
+                json!({"containers": []}),
+                json!({"containers": [{"name": "c", "env": [{"name": "e", "$patch": "delete"}, {"$patch": "replace"}]}]})
+            ),
+            json!({"containers": [{"name": "c", "env": [{"name": "e"}]}]})
         );
     }
 

@@ -1,0 +1,232 @@
+//! What a user should know of a pod's labels and annotations that does not stand in the way of its
+//! injection.
+
+use serde_json::{Map, Value};
+
+use crate::decision;
+use crate::reason::Reason;
+use crate::settings::annotation_kind::switch;
+use crate::settings::annotations::{Annotations, HONOURED, key};
+use crate::settings::near;
+
+/// Everything there is to say, in the order of the keys.
+pub fn of_pod(pod: &Value, annotations: Annotations<'_>) -> Vec<Reason> {
+    let metadata = &pod["metadata"];
+    let mut advice: Vec<_> = decision::unknown_switch(pod).into_iter().collect();
+    for place in [&LABEL, &ANNOTATION] {
+        let entries = metadata[place.list].as_object();
+        let keys = entries.into_iter().flat_map(Map::keys);
+        advice.extend(keys.filter_map(|key| place.misspelt(key)));
+    }
+    for (key, words) in WORDS {
+        advice.extend(annotations.get(key).and_then(|value| unknown_word(key, value, words)));
+    }
+    advice.extend(dns_policy(&pod["spec"]["dnsPolicy"]));
+    advice
+}
+
+/// A value of an annotation that Istio does not check, which is then as if it were not there.
+fn unknown_word(key: &str, value: &str, words: &[&str]) -> Option<Reason> {
+    let understood = match key {
+        key::REWRITE_APP_PROBES => switch(value).is_some(),
+        _ => value.is_empty() || words.contains(&value),
+    };
+    if understood {
+        return None;
+    }
+    let message = format!("annotation {key} of the pod is {value:?}, which nobody understands");
+    let hint = match near::among(value, words) {
+        Some(near) => format!("did you mean {near}?"),
+        None => format!("it is {}", words.join(" or ")),
+    };
+    Some(Reason::new("unknown_value", message).with_hint(hint))
+}
+
+fn dns_policy(policy: &Value) -> Option<Reason> {
+    let policy = policy.as_str().filter(|policy| !["", "ClusterFirst"].contains(policy))?;
+    let message =
+        format!("dnsPolicy of the pod is {policy:?}: the proxy may not find the control plane");
+    Some(Reason::new("dns_policy", message).with_hint("the proxy looks up names of Services"))
+}
+
+/// Labels or annotations.
+struct Place {
+    list: &'static str,
+    article: &'static str,
+    word: &'static str,
+    other: &'static str,
+}
+
+const LABEL: Place = Place { list: "labels", article: "a", word: "label", other: "annotation" };
+const ANNOTATION: Place =
+    Place { list: "annotations", article: "an", word: "annotation", other: "label" };
+
+impl Place {
+    /// What a key means here, unless it is known.
+    fn known(&self) -> impl Iterator<Item = &'static str> {
+        let labels: &[&str] = if self.word == LABEL.word { &LABELS } else { &ANNOTATIONS };
+        let honoured = HONOURED.iter().map(|honoured| honoured.key);
+        let honoured = honoured.filter(|_| self.word == ANNOTATION.word);
+        labels.iter().copied().chain(honoured)
+    }
+
+    /// A key that looks like one of Istio's and is none, or is one in the other place.
+    fn misspelt(&self, given: &str) -> Option<Reason> {
+        let ours = ["istio", "outrigger"].iter().any(|name| given.to_lowercase().contains(name));
+        if !ours || self.known().any(|known| known == given) {
+            return None;
+        }
+        let Self { word, article, other, .. } = self;
+        let there = if self.word == LABEL.word { &ANNOTATION } else { &LABEL };
+        if there.known().any(|known| known == given) {
+            let message = format!("{word} {given} of the pod means nothing as {article} {word}");
+            let hint = format!("make it the {other} of that name");
+            return Some(Reason::new("misplaced_key", message).with_hint(hint));
+        }
+        let known: Vec<_> = self.known().collect();
+        let meant = self.known().find(|known| same_name(given, known));
+        let meant = meant.or_else(|| near::among(given, &known))?;
+        let message = format!("{word} {given} of the pod means nothing to the injector");
+        let hint = format!("did you mean {meant}?");
+        Some(Reason::new("unknown_key", message).with_hint(hint))
+    }
+}
+
+/// Whether two keys differ in nothing but the domain, and letter case.
+fn same_name(a: &str, b: &str) -> bool {
+    let name = |key: &str| key.split_once('/').map(|(_, name)| name.to_lowercase());
+    // These names stand for several things.
+    name(a).is_some_and(|a| !["port", "config"].contains(&a.as_str()) && Some(a) == name(b))
+}
+
+/// Annotations that are words without being checked.
+const WORDS: [(&str, &[&str]); 3] = [
+    (key::NATIVE_SIDECAR, &["true", "false"]),
+    (key::CAP_NET_BIND_SERVICE, &["true", "false"]),
+    (key::REWRITE_APP_PROBES, &["true", "false"]),
+];
+
+/// Annotations of Istio beside those that the injector honours.
+const ANNOTATIONS: [&str; 22] = [
+    "ambient.istio.io/bypass-inbound-capture",
+    "ambient.istio.io/dns-capture",
+    "ambient.istio.io/redirection",
+    "galley.istio.io/analyze-suppress",
+    "gateway.istio.io/controller-version",
+    "gateway.istio.io/name-override",
+    "gateway.istio.io/service-account",
+    "install.operator.istio.io/chart-owner",
+    "istio.io/dry-run",
+    "istio.io/rev",
+    "istio.io/workload-controller",
+    "networking.istio.io/exportTo",
+    "networking.istio.io/service-type",
+    "networking.istio.io/traffic-distribution",
+    "networking.istio.io/tunnel",
+    "prometheus.istio.io/scrape-targets",
+    "prometheus.istio.io/secure-port",
+    "readiness.status.sidecar.istio.io/applicationPorts",
+    "sidecar.istio.io/enableCoreDump",
+    "sidecar.istio.io/extraStatTags",
+    "sidecar.istio.io/status",
+    "topology.istio.io/controlPlaneClusters",
+];
+
+/// Labels of Istio on pods.
+const LABELS: [&str; 22] = [
+    "gateway.istio.io/managed",
+    "istio.io/connect-strategy",
+    "istio.io/dataplane-mode",
+    "istio.io/gateway-name",
+    "istio.io/ingress-use-waypoint",
+    "istio.io/rev",
+    "istio.io/tag",
+    "istio.io/use-waypoint",
+    "istio.io/use-waypoint-namespace",
+    "istio.io/waypoint-for",
+    "networking.istio.io/enable-autoallocate-ip",
+    "networking.istio.io/gatewayPort",
+    "networking.istio.io/tunnel",
+    "operator.istio.io/component",
+    "security.istio.io/tlsMode",
+    "service.istio.io/canonical-name",
+    "service.istio.io/canonical-revision",
+    "service.istio.io/workload-name",
+    "sidecar.istio.io/inject",
+    "topology.istio.io/cluster",
+    "topology.istio.io/network",
+    "topology.istio.io/subzone",
+];
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn told(labels: &Value, annotations: &Value, spec: &Value) -> Vec<String> {
+        let pod = json!({"metadata": {"labels": labels, "annotations": annotations}, "spec": spec});
+        let read = Annotations::of_pod(&pod).unwrap_or_default();
+        of_pod(&pod, read).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn keys_that_are_nearly_right_are_told() {
+        for (label, hint) in [
+            ("sidecar.istio.io/injct", "did you mean sidecar.istio.io/inject?"),
+            ("sidecar.istio.oi/inject", "did you mean sidecar.istio.io/inject?"),
+            ("istio.io/inject", "did you mean sidecar.istio.io/inject?"),
+            ("istio.io/revision", ""),
+            ("sidecar.istio.io/proxyCPU", "make it the annotation"),
+            ("example.org/inject", ""),
+            ("service.istio.io/canonical-name", ""),
+        ] {
+            let told = told(&json!({label: "true"}), &json!({}), &json!({}));
+            assert_eq!(told.is_empty(), hint.is_empty(), "{label}: {told:?}");
+            assert!(told.iter().all(|told| told.contains(hint)), "{label}: {told:?}");
+        }
+        for (annotation, hint) in [
+            ("sidecar.istio.io/proxyCpu", "did you mean sidecar.istio.io/proxyCPU?"),
+            (
+                "sidecar.istio.io/excludeOutboundPorts",
+                "did you mean traffic.sidecar.istio.io/excludeOutboundPorts?",
+            ),
+            (
+                "traffic.sidecar.istio.io/excludeOutboundPort",
+                "did you mean traffic.sidecar.istio.io/excludeOutboundPorts?",
+            ),
+            ("proxy.istio.io/configs", "did you mean proxy.istio.io/config?"),
+            ("service.istio.io/canonical-name", "make it the label"),
+            ("sidecar.outrigger.io/initCpu", "did you mean sidecar.outrigger.io/initCPU?"),
+            ("sidecar.istio.io/status", ""),
+            ("traffic.sidecar.istio.io/includeOutboundPorts", ""),
+            ("istio.io/rev", ""),
+            ("mine.istio.io/other", ""),
+        ] {
+            let told = told(&json!({}), &json!({annotation: "1"}), &json!({}));
+            assert_eq!(told.is_empty(), hint.is_empty(), "{annotation}: {told:?}");
+            assert!(told.iter().all(|told| told.contains(hint)), "{annotation}: {told:?}");
+        }
+    }
+
+    #[test]
+    fn words_that_nobody_understands_are_told() {
+        let annotations = |value: &str| json!({key::NATIVE_SIDECAR: value});
+        assert!(told(&json!({}), &annotations("true"), &json!({})).is_empty());
+        assert_eq!(
+            told(&json!({}), &annotations("fasle"), &json!({})),
+            ["annotation sidecar.istio.io/nativeSidecar of the pod is \"fasle\", which nobody \
+              understands (unknown_value); hint: did you mean false?"]
+        );
+        let rewrite = |value: &str| json!({key::REWRITE_APP_PROBES: value});
+        assert!(told(&json!({}), &rewrite("T"), &json!({})).is_empty());
+        assert!(told(&json!({}), &rewrite("no"), &json!({}))[0].contains("it is true or false"));
+    }
+
+    #[test]
+    fn another_dns_policy_is_told() {
+        let told = |policy: &str| told(&json!({}), &json!({}), &json!({"dnsPolicy": policy}));
+        assert!(told("ClusterFirst").is_empty());
+        assert!(told("Default")[0].starts_with("dnsPolicy of the pod is \"Default\""));
+    }
+}

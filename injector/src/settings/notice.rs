@@ -1,0 +1,36 @@
+//! What there is to say of documents that can be used.
+
+use std::fmt;
+
+use super::unknown_keys::UnknownKey;
+
+/// Something in a document that is accepted, and hardly meant.
+///
+/// The displayed form names the document, the key and what is odd.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Notice {
+    /// The document, as in [`Document::source`](super::Document::source).
+    pub origin: String,
+    /// The key's path in it.
+    pub path: String,
+    /// What is odd, with a near miss where there is one.
+    pub problem: String,
+}
+
+impl fmt::Display for Notice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}: {}", self.origin, self.path, self.problem)
+    }
+}
+
+/// The path of a key and what is odd about it.
+pub(super) type Oddity = (String, String);
+
+/// An unknown key, as an oddity of its document.
+pub(super) fn unknown(key: UnknownKey) -> Oddity {
+    let problem = match key.near {
+        Some(near) => format!("unknown key; did you mean {near}?"),
+        None => "unknown key".to_owned(),
+    };
+    (key.path, problem)
+}

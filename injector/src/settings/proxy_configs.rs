@@ -1,0 +1,313 @@
+//! The `ProxyConfig` resources of a cluster, and the layers of a pod's proxy configuration.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde_json::{Map, Value};
+
+use super::mesh_config::MeshConfig;
+use super::proxy_config::ProxyConfig;
+
+/// One resource `ProxyConfig` of `networking.istio.io`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProxyConfigResource {
+    namespace: String,
+    name: String,
+    created: Timestamp,
+    selector: Selector,
+    layer: Value,
+}
+
+/// Where a resource is from, and its age.
+#[derive(Clone, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
+pub struct Origin {
+    /// The resource's namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// When it was created; of two that count alike, the older one does.
+    pub created: Timestamp,
+}
+
+impl ProxyConfigResource {
+    /// Reads the `spec` of a resource. Fields other than `selector`, `concurrency`,
+    /// `environmentVariables` and `image` have no effect.
+    ///
+    /// An error names the field, its value and what is allowed.
+    pub fn parse(origin: Origin, spec: &Value) -> Result<Self, String> {
+        let none = Map::new();
+        let spec = match spec {
+            Value::Object(spec) => spec,
+            Value::Null => &none,
+            other => return Err(format!("spec: {other} is not a mapping")),
+        };
+        let mut layer = Map::new();
+        for (theirs, ours) in FIELDS {
+            if let Some(value) = spec.get(theirs).filter(|value| !value.is_null()) {
+                let called = format!("spec.{theirs}");
+                layer.insert(ours.to_owned(), ProxyConfig::value_of(ours, &called, value)?);
+            }
+        }
+        let selector = Selector::parse(spec.get("selector").unwrap_or_default())?;
+        let Origin { namespace, name, created } = origin;
+        Ok(Self { namespace, name, created, selector, layer: Value::Object(layer) })
+    }
+}
+
+/// The fields of a resource that count, and what the proxy's configuration calls them.
+const FIELDS: [(&str, &str); 3] =
+    [("concurrency", "concurrency"), ("environmentVariables", "proxyMetadata"), ("image", "image")];
+
+/// Which pods of its namespace a resource is for.
+#[derive(Clone, Debug, PartialEq)]
+enum Selector {
+    /// All of them.
+    All,
+    /// Those with these labels.
+    Labels(BTreeMap<String, String>),
+}
+
+impl Selector {
+    fn parse(selector: &Value) -> Result<Self, String> {
+        const LABELS: &str = "spec.selector.matchLabels";
+        let labels = match selector {
+            Value::Null => return Ok(Self::All),
+            Value::Object(selector) => selector.get("matchLabels").unwrap_or_default(),
+            other => return Err(format!("spec.selector: {other} is not a mapping")),
+        };
+        let labels = match labels {
+            Value::Null => &Map::new(),
+            Value::Object(labels) => labels,
+            other => return Err(format!("{LABELS}: {other} is not a mapping")),
+        };
+        if labels.is_empty() {
+            return Err(format!(
+                "{LABELS}: no label is named, so no pod is selected; without spec.selector, all \
+                 pods of the namespace are"
+            ));
+        }
+        let label = |(key, value): (&String, &Value)| match value {
+            Value::String(text) => Ok((key.clone(), text.clone())),
+            other => Err(format!("{LABELS}.{key}: {other} is not a string")),
+        };
+        Ok(Self::Labels(labels.iter().map(label).collect::<Result<_, _>>()?))
+    }
+
+    fn has(&self, pod: Option<&Map<String, Value>>) -> bool {
+        match self {
+            Self::All => false,
+            Self::Labels(labels) => labels.iter().all(|(key, value)| {
+                pod.and_then(|pod| pod.get(key)).and_then(Value::as_str) == Some(value)
+            }),
+        }
+    }
+}
+
+/// The resources of a cluster.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ProxyConfigs {
+    /// By namespace, the oldest first.
+    namespaces: BTreeMap<String, Vec<ProxyConfigResource>>,
+}
+
+impl FromIterator<ProxyConfigResource> for ProxyConfigs {
+    fn from_iter<I: IntoIterator<Item = ProxyConfigResource>>(resources: I) -> Self {
+        let mut namespaces: BTreeMap<String, Vec<_>> = BTreeMap::new();
+        for resource in resources {
+            namespaces.entry(resource.namespace.clone()).or_default().push(resource);
+        }
+        for resources in namespaces.values_mut() {
+            resources.sort_by(|a, b| (a.created, &a.name).cmp(&(b.created, &b.name)));
+        }
+        Self { namespaces }
+    }
+}
+
+impl ProxyConfigs {
+    /// The layer of a whole namespace: of its oldest resource without a selector.
+    fn of_namespace(&self, namespace: &str) -> Option<&Value> {
+        self.oldest(namespace, |resource| resource.selector == Selector::All)
+    }
+
+    /// The layer of a pod: of its namespace's oldest resource that selects it by its labels.
+    fn of_pod(&self, namespace: &str, labels: Option<&Map<String, Value>>) -> Option<&Value> {
+        self.oldest(namespace, |resource| resource.selector.has(labels))
+    }
+
+    fn oldest(
+        &self,
+        namespace: &str,
+        counts: impl Fn(&ProxyConfigResource) -> bool,
+    ) -> Option<&Value> {
+        let resource = self.namespaces.get(namespace)?.iter().find(|resource| counts(resource));
+        resource.map(|resource| &resource.layer)
+    }
+}
+
+/// What a pod's proxy configuration is made of.
+#[derive(Clone, Copy, Debug)]
+pub struct Layers<'a> {
+    /// The mesh, whose `defaultConfig` is the lowest layer.
+    pub mesh: &'a MeshConfig,
+    /// The resources of the cluster, where there is one.
+    pub resources: Option<&'a ProxyConfigs>,
+    /// The pod's namespace.
+    pub namespace: &'a str,
+    /// The pod's labels.
+    pub labels: Option<&'a Map<String, Value>>,
+    /// The pod's annotation `proxy.istio.io/config`, read and checked.
+    pub annotation: Option<&'a Value>,
+}
+
+impl Layers<'_> {
+    /// The configuration of an admitted pod. From the lowest to the highest: `defaultConfig`, the
+    /// resource of the root namespace, that of the pod's namespace, the annotation, the resource
+    /// that selects the pod.
+    pub fn for_admission(&self) -> ProxyConfig {
+        let root = self.mesh.root_namespace.as_str();
+        let of_namespace = |namespace| self.resources?.of_namespace(namespace);
+        let layers = [
+            of_namespace(root),
+            of_namespace(self.namespace).filter(|_| self.namespace != root),
+            self.annotation,
+            self.resources.and_then(|resources| resources.of_pod(self.namespace, self.labels)),
+        ];
+        let mut config = self.mesh.lowest_layer.clone();
+        for layer in layers.into_iter().flatten() {
+            // Resources and annotation have been checked where they were read.
+            let _ = config.overlay(layer);
+        }
+        config
+    }
+
+    /// The configuration of a workload in a file, where zeros of the annotation count, as Istio's
+    /// `kube-inject` has it.
+    pub fn for_a_file(&self) -> ProxyConfig {
+        let mut config = self.mesh.default_config.clone();
+        if let Some(layer) = self.annotation {
+            let _ = config.apply(layer);
+        }
+        config
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn resource(name: &str, created: i64, spec: &Value) -> ProxyConfigResource {
+        let (namespace, name) = name.split_once('/').unwrap();
+        let created = Timestamp::from_second(created).unwrap();
+        let origin = Origin { namespace: namespace.to_owned(), name: name.to_owned(), created };
+        ProxyConfigResource::parse(origin, spec).unwrap()
+    }
+
+    fn for_shop(resources: Vec<ProxyConfigResource>, annotation: Option<&Value>) -> ProxyConfig {
+        let mesh = MeshConfig::parse("defaultConfig: {concurrency: 1}").unwrap();
+        let resources = resources.into_iter().collect();
+        let labels = json!({"app": "web", "tier": "front"});
+        let layers = Layers {
+            mesh: &mesh,
+            resources: Some(&resources),
+            namespace: "shop",
+            labels: labels.as_object(),
+            annotation,
+        };
+        layers.for_admission()
+    }
+
+    #[test]
+    fn the_layers_are_istios() {
+        let env = |value: &str| json!({"environmentVariables": {"WHO": value, value: "yes"}});
+        let mut selecting = env("pod");
+        selecting["selector"] = json!({"matchLabels": {"app": "web"}});
+        let layers = [
+            ("root", resource("istio-system/any", 1, &env("root"))),
+            ("namespace", resource("shop/any", 1, &env("namespace"))),
+            ("pod", resource("shop/one", 1, &selecting)),
+        ];
+        for count in 0..=layers.len() {
+            let used = &layers[..count];
+            let config = for_shop(used.iter().map(|(_, one)| one.clone()).collect(), None);
+            assert_eq!(config.metadata("WHO"), used.last().map(|(who, _)| *who));
+            for (who, _) in used {
+                assert_eq!(config.metadata(who), Some("yes"), "metadata are united");
+            }
+        }
+        let annotation = json!({"proxyMetadata": {"WHO": "annotation"}, "concurrency": 0});
+        let [root, namespace, pod] = layers.map(|(_, one)| one);
+        let under = for_shop(vec![root, namespace], Some(&annotation));
+        assert_eq!(under.metadata("WHO"), Some("annotation"));
+        assert_eq!(under.fields()["concurrency"], 0);
+        assert_eq!(for_shop(vec![pod], Some(&annotation)).metadata("WHO"), Some("pod"));
+    }
+
+    #[test]
+    fn the_oldest_counts_and_no_resource_of_elsewhere() {
+        let of = |number: u32| json!({"concurrency": number});
+        let config = for_shop(
+            vec![
+                resource("shop/young", 9, &of(9)),
+                resource("shop/b", 5, &of(8)),
+                resource("shop/a", 5, &of(7)),
+                resource("other/old", 1, &of(6)),
+            ],
+            None,
+        );
+        assert_eq!(config.fields()["concurrency"], 7);
+        let front = json!({"matchLabels": {"tier": "front", "app": "api"}});
+        let mut selecting = of(5);
+        selecting["selector"] = front;
+        let config = for_shop(vec![resource("shop/one", 1, &selecting)], None);
+        assert_eq!(config.fields()["concurrency"], 1);
+    }
+
+    #[test]
+    fn only_three_fields_count() {
+        let spec = json!({
+            "concurrency": 0, "image": {"imageType": "debug"}, "interceptionMode": "TPROXY",
+        });
+        let config = for_shop(vec![resource("shop/any", 1, &spec)], None);
+        assert_eq!(config.to_json(), r#"{"concurrency":0,"image":{"imageType":"debug"}}"#);
+    }
+
+    #[test]
+    fn errors_name_the_field() {
+        for (spec, expected) in [
+            (json!("x"), "spec: \"x\" is not a mapping"),
+            (json!({"concurrency": "many"}), "spec.concurrency: \"many\" is not a whole number"),
+            (
+                json!({"environmentVariables": {"A": ["b"]}}),
+                "spec.environmentVariables.A: [\"b\"] is not a string",
+            ),
+            (json!({"image": "debug"}), "spec.image: \"debug\" is not a mapping"),
+            (
+                json!({"selector": {"matchLabels": {"app": 1}}}),
+                "spec.selector.matchLabels.app: 1 is not a string",
+            ),
+        ] {
+            let error = ProxyConfigResource::parse(Origin::default(), &spec).unwrap_err();
+            assert_eq!(error, expected);
+        }
+        let nobody = json!({"selector": {}});
+        let error = ProxyConfigResource::parse(Origin::default(), &nobody).unwrap_err();
+        assert!(error.contains("no pod is selected"), "{error}");
+    }
+
+    proptest! {
+        #[test]
+        fn the_order_in_which_resources_are_listed_means_nothing(
+            numbers in Just((0_u32..8).collect::<Vec<_>>()).prop_shuffle(),
+        ) {
+            let resources = numbers.iter().map(|number| {
+                let name = format!("shop/{number}");
+                resource(&name, i64::from(number % 3), &json!({"concurrency": number + 10}))
+            });
+            let config = for_shop(resources.collect(), None);
+            prop_assert_eq!(&config.fields()["concurrency"], &json!(10));
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! What Istio has no setting for, and what it reads in its own way: one case a behaviour.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panic")]
+
+use injector::cluster_facts::ClusterFacts;
+use injector::decision::Rules;
+use injector::inject::{InjectError, Injection, Outcome, Target, inject};
+use injector::settings::{Document, Documents, Process, Settings};
+use serde_json::{Value, json};
+
+#[test]
+fn the_init_container_has_resources_of_its_own() {
+    let values = json!({"outrigger": {"initResources": {"requests": {"cpu": "1m"}}}});
+    let pod = injected(&values, &pod(&json!({}), &json!({}))).pod;
+    assert_eq!(container(&pod, "istio-init")["resources"], json!({"requests": {"cpu": "1m"}}));
+    assert_eq!(container(&pod, "istio-proxy")["resources"]["limits"]["cpu"], "2000m");
+}
+
+#[test]
+fn annotations_stand_before_the_setting_of_the_init_container() {
+    let values = json!({"outrigger": {"initResources": {"requests": {"cpu": "1m"}}}});
+    let annotations =
+        json!({"sidecar.outrigger.io/initMemoryLimit": "8Mi", "sidecar.istio.io/proxyCPU": "5m"});
+    let pod = injected(&values, &pod(&annotations, &json!({}))).pod;
+    assert_eq!(container(&pod, "istio-init")["resources"], json!({"limits": {"memory": "8Mi"}}));
+    assert_eq!(container(&pod, "istio-proxy")["resources"], json!({"requests": {"cpu": "5m"}}));
+}
+
+#[test]
+fn cpu_limits_go_by_one_switch_unless_a_pod_asks_for_one() {
+    let values = json!({"outrigger": {"cpuLimits": "omit"}});
+    let plain = injected(&values, &pod(&json!({}), &json!({}))).pod;
+    for name in ["istio-init", "istio-proxy"] {
+        let limits = &container(&plain, name)["resources"]["limits"];
+        assert_eq!(limits, &json!({"memory": "1024Mi"}), "{name}");
+    }
+    let annotations = json!({"sidecar.istio.io/proxyCPULimit": "1"});
+    let asking = injected(&values, &pod(&annotations, &json!({}))).pod;
+    assert_eq!(container(&asking, "istio-proxy")["resources"]["limits"]["cpu"], "1");
+}
+
+#[test]
+fn a_sidecar_that_does_not_fit_the_pods_own_resources_is_told() {
+    let spec = json!({"resources": {"requests": {"cpu": "50m"}, "limits": {"cpu": "500m"}}});
+    let whole = pod(&json!({}), &spec);
+    let kept = injected(&json!({}), &whole);
+    let words = warnings(&kept);
+    assert_eq!(words.len(), 3, "{words:?}");
+    assert!(words[0].starts_with("container istio-init has a higher cpu limit"), "{words:?}");
+    assert!(words[2].starts_with("the pod's containers request more cpu together"), "{words:?}");
+    let omitted = injected(&json!({"outrigger": {"podResources": "omit"}}), &whole);
+    assert_eq!(warnings(&omitted), [""; 0]);
+    assert_eq!(container(&omitted.pod, "istio-proxy")["resources"], Value::Null);
+    let annotations = json!({"sidecar.istio.io/proxyCPU": "10m"});
+    let asking =
+        injected(&json!({"outrigger": {"podResources": "omit"}}), &pod(&annotations, &spec));
+    let own = json!({"requests": {"cpu": "10m"}});
+    assert_eq!(container(&asking.pod, "istio-proxy")["resources"], own);
+}
+
+#[test]
+fn a_container_that_runs_as_the_proxy_is_told_or_refused() {
+    let of_pod = pod(&json!({}), &json!({"securityContext": {"runAsUser": 1337}}));
+    let mut of_container = pod(&json!({}), &json!({}));
+    of_container["spec"]["containers"][0]["securityContext"] = json!({"runAsGroup": 1337});
+    let user = |value: &str| json!({"outrigger": {"proxyUser": value}});
+    for (pod, what) in [(&of_pod, "user"), (&of_container, "group")] {
+        let told = warnings(&injected(&json!({}), pod));
+        let start = format!("container web runs as {what} 1337, which is the proxy's");
+        assert!(told.len() == 1 && told[0].starts_with(&start), "{told:?}");
+        assert_eq!(warnings(&injected(&user("allow"), pod)), [""; 0]);
+        let refused = outcome(&user("deny"), pod, "").unwrap_err();
+        assert_eq!(refused.word(), "bad_pod");
+        assert!(refused.to_string().contains(&start), "{refused}");
+    }
+    // Its own word stands before the pod's.
+    let mut other = of_pod;
+    other["spec"]["containers"][0]["securityContext"] = json!({"runAsUser": 1000});
+    assert_eq!(warnings(&injected(&json!({}), &other)), [""; 0]);
+    // Where nothing is captured, there is nothing to say.
+    let annotations = json!({"inject.istio.io/templates": "gateway"});
+    let gateway = pod(&annotations, &json!({"securityContext": {"runAsUser": 1337}}));
+    assert_eq!(warnings(&injected(&user("deny"), &gateway)), [""; 0]);
+}
+
+#[test]
+fn a_pods_own_revision_counts_where_the_setting_says_so() {
+    let own = json!({"outrigger": {"podRevision": "own", "revisionTags": ["prod"]}});
+    let labelled = |revision: &str| {
+        let mut pod = pod(&json!({}), &json!({}));
+        pod["metadata"]["labels"]["istio.io/rev"] = revision.into();
+        pod
+    };
+    for (values, revision, skipped) in [
+        (&own, "canary", false),
+        (&own, "prod", false),
+        (&own, "stable", true),
+        (&own, "", false),
+        (&json!({}), "stable", false),
+    ] {
+        match outcome(values, &labelled(revision), "canary").unwrap() {
+            Outcome::Injected(_) => assert!(!skipped, "{revision}"),
+            Outcome::Skipped(reason) => {
+                assert!(skipped, "{revision}");
+                assert_eq!(reason.word(), "other_revision");
+            }
+        }
+    }
+}
+
+#[test]
+fn capture_spares_the_user_that_the_pods_own_proxy_has_also_with_tproxy() {
+    let mut pod = pod(&json!({"sidecar.istio.io/interceptionMode": "TPROXY"}), &json!({}));
+    let proxy = json!({"name": "istio-proxy", "image": "auto",
+        "securityContext": {"runAsUser": 1234, "runAsGroup": 4321}});
+    pod["spec"]["containers"].as_array_mut().unwrap().push(proxy);
+    let pod = injected(&json!({}), &pod).pod;
+    let args = container(&pod, "istio-init")["args"].as_array().unwrap().clone();
+    let user = args.iter().position(|arg| arg == "-u").unwrap();
+    assert_eq!(args[user + 1], "1234");
+    let security = &container(&pod, "istio-proxy")["securityContext"];
+    assert_eq!((&security["runAsUser"], &security["runAsGroup"]), (&json!(0), &json!(4321)));
+}
+
+#[test]
+fn a_scrape_annotation_that_is_no_boolean_says_nothing() {
+    for (value, merged) in [("true", true), ("maybe", true), ("false", false), ("0", false)] {
+        let annotations = json!({"prometheus.io/scrape": value, "prometheus.io/port": "8080"});
+        let pod = injected(&json!({}), &pod(&annotations, &json!({}))).pod;
+        let port = &pod["metadata"]["annotations"]["prometheus.io/port"];
+        assert_eq!(port == "15020", merged, "{value}");
+    }
+}
+
+#[test]
+fn wrong_annotations_refuse_the_pod_by_name() {
+    for (key, value) in [
+        ("prometheus.istio.io/merge-metrics", "maybe"),
+        ("proxy.istio.io/overrides", r#"{"containers": 5}"#),
+        ("readiness.status.sidecar.istio.io/periodSeconds", "2147483648"),
+        ("readiness.status.sidecar.istio.io/periodSeconds", "-1"),
+        ("sidecar.istio.io/interceptionMode", "tproxy"),
+        ("sidecar.istio.io/proxyCPU", "-100m"),
+        ("sidecar.istio.io/userVolume", r#"{"v": 5}"#),
+        ("status.sidecar.istio.io/port", "65536"),
+        ("traffic.sidecar.istio.io/excludeInboundPorts", "80,,81"),
+        ("traffic.sidecar.istio.io/excludeOutboundIPRanges", "10.0.0.0/8,"),
+        ("traffic.sidecar.istio.io/includeOutboundPorts", "80\"\n    - \"--x"),
+    ] {
+        let error = outcome(&json!({}), &pod(&json!({key: value}), &json!({})), "").unwrap_err();
+        assert_eq!(error.word(), "bad_annotation");
+        assert!(error.to_string().contains(key), "{error}");
+    }
+    // Istio does not check this list, and what reads it passes over empty items.
+    let sparse = json!({"traffic.sidecar.istio.io/includeOutboundPorts": "80,,81,"});
+    injected(&json!({}), &pod(&sparse, &json!({})));
+}
+
+#[test]
+fn a_selector_that_kubernetes_refuses_leaves_the_others_in_force() {
+    let config = "policy: enabled\nneverInjectSelector:\n\
+                  - matchExpressions: [{key: app, operator: Is, values: [web]}]\n\
+                  - matchLabels: {app: 'not a value!'}\n\
+                  - matchLabels: {app: web}";
+    let config = Some(Document { source: "the ConfigMap", text: config });
+    let documents = Documents { inject_config: config, ..Documents::default() };
+    let settings = Settings::parse(&documents, Process::default()).unwrap();
+    let pod = pod(&json!({}), &json!({}));
+    let Outcome::Skipped(reason) = inject(&settings, &target(&pod)).unwrap() else {
+        panic!("the last selector matches");
+    };
+    assert_eq!(reason.word(), "never_inject_selector");
+}
+
+#[test]
+fn what_is_nearly_right_is_told() {
+    let mut pod = pod(&json!({"sidecar.istio.io/proxyCpu": "1"}), &json!({}));
+    pod["metadata"]["labels"]["sidecar.istio.io/injct"] = "true".into();
+    let told = warnings(&injected(&json!({}), &pod));
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(told[0].ends_with("hint: did you mean sidecar.istio.io/inject?"), "{told:?}");
+    assert!(told[1].ends_with("hint: did you mean sidecar.istio.io/proxyCPU?"), "{told:?}");
+}
+
+fn injected(values: &Value, pod: &Value) -> Injection {
+    match outcome(values, pod, "").unwrap() {
+        Outcome::Injected(injection) => {
+            let Outcome::Injected(again) = outcome(values, &injection.pod, "").unwrap() else {
+                panic!("not injected again");
+            };
+            assert!(again.patch.0.is_empty(), "a second injection: {:?}", again.patch);
+            *injection
+        }
+        Outcome::Skipped(reason) => panic!("{reason}"),
+    }
+}
+
+fn outcome(values: &Value, pod: &Value, revision: &str) -> Result<Outcome, InjectError> {
+    let values = values.to_string();
+    let values = Some(Document { source: "the values", text: &values });
+    let documents = Documents { values, ..Documents::default() };
+    let revision = revision.to_owned();
+    let process = Process { native_sidecars: true, revision, ..Process::default() };
+    inject(&Settings::parse(&documents, process).unwrap(), &target(pod))
+}
+
+fn target(pod: &Value) -> Target<'_> {
+    Target {
+        pod,
+        namespace: "shop",
+        cluster: ClusterFacts::default(),
+        workload: None,
+        path_env: &[],
+        rules: Rules::Admission,
+    }
+}
+
+fn pod(annotations: &Value, spec: &Value) -> Value {
+    let mut pod = json!({
+        "metadata": {"name": "web", "labels": {"app": "web"}, "annotations": annotations},
+        "spec": {"containers": [{"name": "web", "image": "web:1"}]},
+    });
+    pod["spec"].as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
+    pod
+}
+
+fn container<'a>(pod: &'a Value, name: &str) -> &'a Value {
+    let lists = ["containers", "initContainers"].map(|list| pod["spec"][list].as_array());
+    lists.into_iter().flatten().flatten().find(|container| container["name"] == name).unwrap()
+}
+
+fn warnings(injection: &Injection) -> Vec<String> {
+    injection.warnings.iter().map(ToString::to_string).collect()
+}

@@ -1,0 +1,45 @@
+//! What `OpenShift` writes into namespaces.
+
+use serde_json::{Value, json};
+
+use crate::program::Program;
+use crate::stage::{Stage, injected, pod};
+
+pub(crate) fn a_new_namespaces_users_are_known_at_once(stage: &Stage<'_>) {
+    stage.allow("", "namespaces", &["get", "list", "watch"]);
+    let flags = ["--platform", "openshift", "--enable-native-sidecars", "true"];
+    let program = stage.start(&flags);
+    // Whether the watch has shown it by then or not.
+    for number in 1..=10 {
+        let name = format!("openshift-{number}");
+        let first = number * 10_000;
+        stage.create_namespace(&name, &json!({RANGE: format!("{first}/10000")}));
+        assert_eq!(user(&program, &name), (json!(first + 9_999), json!(null)));
+    }
+    // A namespace that says nothing is not one that is not known.
+    assert_eq!(user(&program, "default"), (json!(1337), json!(null)));
+
+    let other = stage.start(&["--enable-native-sidecars", "true"]);
+    assert_eq!(user(&other, "openshift-1"), (json!(1337), json!(null)));
+    let watches = "sidecar_injector_watch{resource=\"namespaces\",state=\"current\"}";
+    assert!(other.metric(watches) < 1.0, "nobody asked for namespaces");
+}
+
+pub(crate) fn an_unknown_namespace_is_warned_of(stage: &Stage<'_>) {
+    stage.allow("", "namespaces", &["get", "list", "watch"]);
+    let flags = ["--platform", "openshift", "--enable-native-sidecars", "true"];
+    let program = stage.start(&flags);
+    let (user, warnings) = user(&program, "not-there");
+    assert_eq!(user, 1337);
+    assert!(warnings[0].as_str().unwrap().contains("(namespace_unknown)"), "{warnings}");
+}
+
+/// The user of a pod's proxy, and the warnings.
+fn user(program: &Program, namespace: &str) -> (Value, Value) {
+    let (pod, warnings) = injected(&mut program.connect(), namespace, &pod(&json!({}), None));
+    let proxy = &pod["spec"]["initContainers"][1];
+    assert_eq!(proxy["name"], "istio-proxy", "{pod}");
+    (proxy["securityContext"]["runAsUser"].clone(), warnings)
+}
+
+const RANGE: &str = "openshift.io/sa.scc.uid-range";

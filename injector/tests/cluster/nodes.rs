@@ -1,0 +1,66 @@
+//! Versions of nodes.
+
+use serde_json::{Value, json};
+
+use crate::program::until;
+use crate::stage::{Stage, injected, pod};
+
+pub(crate) fn the_versions_of_nodes_decide_on_native_sidecars(stage: &Stage<'_>) {
+    stage.allow("", "nodes", &["list", "watch"]);
+    let program = stage.start(&[]);
+    let is_native = |node: Option<&str>| {
+        let (pod, _) = injected(&mut program.connect(), "default", &pod(&json!({}), node));
+        pod["spec"]["initContainers"][1]["name"] == "istio-proxy"
+    };
+    assert!(is_native(None), "there is no node that does not have them");
+
+    stage.apply(&node("new"));
+    stage.apply_status(&with_version("new", "v1.33.0-gke.100"));
+    stage.apply(&node("old"));
+    stage.apply_status(&with_version("old", "v1.32.9"));
+    until("the old node counts", || !is_native(None));
+    assert!(!is_native(Some("old")));
+    assert!(!is_native(Some("not-there")), "a node that is not known may be any");
+    until("a new node is known for itself", || is_native(Some("new")));
+
+    stage.apply_status(&with_version("old", "v1.34.0"));
+    until("the upgrade counts", || is_native(None));
+    stage.apply_status(&with_version("old", "edge"));
+    until("a version that cannot be read counts as old", || !is_native(None));
+    stage.delete(&node("old"));
+    until("a node that is gone does not count", || is_native(None));
+
+    // Who says true or false does not ask.
+    let other = stage.start(&["--enable-native-sidecars", "false"]);
+    let (pod, _) = injected(&mut other.connect(), "default", &pod(&json!({}), Some("new")));
+    assert_eq!(pod["spec"]["containers"][1]["name"], "istio-proxy", "{pod}");
+    stage.delete(&node("new"));
+}
+
+fn node(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})
+}
+
+fn with_version(name: &str, version: &str) -> Value {
+    let mut node = node(name);
+    let mut info = serde_json::Map::new();
+    for field in FIELDS {
+        info.insert(field.to_owned(), json!(""));
+    }
+    info.insert("kubeletVersion".to_owned(), json!(version));
+    node["status"] = json!({"nodeInfo": info});
+    node
+}
+
+/// All of a node's information is required.
+const FIELDS: [&str; 9] = [
+    "architecture",
+    "bootID",
+    "containerRuntimeVersion",
+    "kernelVersion",
+    "kubeProxyVersion",
+    "machineID",
+    "operatingSystem",
+    "osImage",
+    "systemUUID",
+];

@@ -1,0 +1,129 @@
+//! `ProxyConfig` resources.
+
+use serde_json::{Value, json};
+
+use crate::client::plain_get;
+use crate::program::{Program, until};
+use crate::stage::{Stage, injected, pod};
+
+pub(crate) fn proxy_configs_count_for_the_next_review(stage: &Stage<'_>) {
+    stage.allow(GROUP, "proxyconfigs", &["list", "watch"]);
+    let program = stage.start(&["--enable-native-sidecars", "true"]);
+    // Without the resource, all else goes on.
+    program.metric_becomes(&state("absent"), 1.0);
+    assert_eq!(plain_get(program.admin, "/healthz/ready").status, 200);
+    let said = program.log("not installed; looked for again and again");
+    assert_eq!((&said["level"], &said["resource"]), (&json!("INFO"), &json!(RESOURCE)));
+    let web = || proxy_config(&program, &json!({"app": "web"}));
+    assert_eq!(web(), json!({}));
+
+    stage.apply(&definition());
+    program.metric_becomes(&state("current"), 1.0);
+    program.metric_becomes(&state("absent"), 0.0);
+
+    let everywhere = |spec| resource(&stage.namespace, "everywhere", &spec);
+    stage.apply(&everywhere(json!({"concurrency": 3, "environmentVariables": {"A": "root"}})));
+    until("the created one counts", || {
+        web() == json!({"concurrency": 3, "proxyMetadata": {"A": "root"}})
+    });
+    stage.apply(&everywhere(json!({"concurrency": 4, "environmentVariables": {"A": "root"}})));
+    until("the changed one counts", || web()["concurrency"] == 4);
+
+    // Of these three, the first cannot be used and the last is another revision's.
+    stage.create_namespace(SHOP, &json!({}));
+    let labels = json!({"matchLabels": {"app": "web"}});
+    let wrong = json!({"concurrency": "many", "selector": labels});
+    stage.apply(&resource(SHOP, "a-wrong-one", &wrong));
+    let env = json!({"A": "pod"});
+    let selecting = json!({"environmentVariables": env, "selector": labels});
+    stage.apply(&resource(SHOP, "selecting", &selecting));
+    let mut canary = resource(SHOP, "canary", &json!({"concurrency": 9}));
+    canary["metadata"]["labels"] = json!({"istio.io/rev": "canary"});
+    stage.apply(&canary);
+    until("the selecting one counts", || {
+        web() == json!({"concurrency": 4, "proxyMetadata": {"A": "pod"}})
+    });
+    assert_eq!(proxy_config(&program, &json!({}))["proxyMetadata"]["A"], "root");
+    let refused = program.log("ProxyConfig cannot be used");
+    assert_eq!((&refused["namespace"], &refused["name"]), (&json!(SHOP), &json!("a-wrong-one")));
+    assert_eq!(refused["problem"], "spec.concurrency: \"many\" is not a whole number");
+    program.metric_becomes("sidecar_injector_proxy_configs_refused", 1.0);
+
+    stage.delete(&everywhere(json!({})));
+    until("the deleted one does not count", || web() == json!({"proxyMetadata": {"A": "pod"}}));
+    stage.delete(&definition());
+    until("none is left", || web() == json!({}));
+    program.metric_becomes(&state("absent"), 1.0);
+    assert_eq!(program.count("ProxyConfig cannot be used"), 1);
+}
+
+pub(crate) fn without_rights_there_is_one_warning(stage: &Stage<'_>) {
+    let flags = ["--platform", "openshift", "--enable-native-sidecars", "auto"];
+    let program = stage.start(&flags);
+    let watched = [("proxyconfigs", RESOURCE), ("nodes", "nodes"), ("namespaces", "namespaces")];
+    for (plural, resource) in watched {
+        until("it was tried again", || stage.denials("list", plural) >= 2);
+        let metric =
+            |state| format!("sidecar_injector_watch{{resource=\"{resource}\",state=\"{state}\"}}");
+        assert!(program.metric(&metric("forbidden")) > 0.0, "{resource}");
+    }
+    assert_eq!(plain_get(program.admin, "/healthz/ready").status, 200);
+    // Every node is taken to have native sidecars, and every namespace to allow the usual user.
+    let (pod, warnings) = injected(&mut program.connect(), "default", &pod(&json!({}), None));
+    assert_eq!(pod["spec"]["initContainers"][1]["name"], "istio-proxy", "{pod}");
+    assert_eq!(pod["spec"]["initContainers"][1]["securityContext"]["runAsUser"], 1337);
+    assert!(warnings[0].as_str().unwrap().contains("(namespace_unknown)"), "{warnings}");
+    assert_eq!(program.count("may not be watched"), watched.len());
+
+    stage.allow("", "nodes", &["list", "watch"]);
+    program.metric_becomes("sidecar_injector_watch{resource=\"nodes\",state=\"current\"}", 1.0);
+}
+
+/// What the proxy of a pod in the shop reads from `PROXY_CONFIG`.
+fn proxy_config(program: &Program, labels: &Value) -> Value {
+    let (pod, _) = injected(&mut program.connect(), SHOP, &pod(labels, None));
+    let proxy = &pod["spec"]["initContainers"][1];
+    assert_eq!(proxy["name"], "istio-proxy", "{pod}");
+    let env = proxy["env"].as_array().unwrap();
+    let config = env.iter().find(|variable| variable["name"] == "PROXY_CONFIG").unwrap();
+    serde_json::from_str(config["value"].as_str().unwrap()).unwrap()
+}
+
+fn resource(namespace: &str, name: &str, spec: &Value) -> Value {
+    json!({
+        "apiVersion": "networking.istio.io/v1beta1",
+        "kind": "ProxyConfig",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": spec,
+    })
+}
+
+/// Istio's name, and a schema that lets mistakes through.
+fn definition() -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": RESOURCE},
+        "spec": {
+            "group": GROUP,
+            "scope": "Namespaced",
+            "names": {"kind": "ProxyConfig", "plural": "proxyconfigs", "singular": "proxyconfig"},
+            "versions": [{
+                "name": "v1beta1",
+                "served": true,
+                "storage": true,
+                "schema": {"openAPIV3Schema": {
+                    "type": "object", "x-kubernetes-preserve-unknown-fields": true,
+                }},
+            }],
+        },
+    })
+}
+
+fn state(state: &str) -> String {
+    format!("sidecar_injector_watch{{resource=\"{RESOURCE}\",state=\"{state}\"}}")
+}
+
+const GROUP: &str = "networking.istio.io";
+const RESOURCE: &str = "proxyconfigs.networking.istio.io";
+const SHOP: &str = "shop-with-proxy-configs";

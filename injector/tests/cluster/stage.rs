@@ -1,0 +1,162 @@
+//! What one story plays on: an account of its own, and objects made by the administrator.
+
+use std::fs;
+
+use anyhow::{Context, Result};
+use k8s_openapi::api::authentication::v1::TokenRequest;
+use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
+use kube::api::{
+    ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams,
+};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+
+use crate::api_server::ApiServer;
+use crate::client::{Client as Caller, patched};
+use crate::program::Program;
+
+pub(crate) struct Stage<'a> {
+    server: &'a ApiServer,
+    admin: Client,
+    runtime: Runtime,
+    /// The story's own, where its account is.
+    pub(crate) namespace: String,
+}
+
+impl<'a> Stage<'a> {
+    /// Makes the namespace, and in it an account without any rights.
+    pub(crate) fn set(server: &'a ApiServer, namespace: &str) -> Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let admin = runtime.block_on(server.admin())?;
+        let stage = Self { server, admin, runtime, namespace: namespace.to_owned() };
+        stage.apply(&json!({
+            "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace},
+        }));
+        stage.apply(&json!({
+            "apiVersion": "v1", "kind": "ServiceAccount",
+            "metadata": {"name": "injector", "namespace": namespace},
+        }));
+        Ok(stage)
+    }
+
+    /// Allows the account these verbs on a resource of the whole cluster.
+    pub(crate) fn allow(&self, group: &str, resource: &str, verbs: &[&str]) {
+        let name = format!("{}-{resource}", self.namespace);
+        self.apply(&json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+            "metadata": {"name": name},
+            "rules": [{"apiGroups": [group], "resources": [resource], "verbs": verbs}],
+        }));
+        self.apply(&json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+            "metadata": {"name": name},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
+            "subjects": [
+                {"kind": "ServiceAccount", "name": "injector", "namespace": self.namespace},
+            ],
+        }));
+    }
+
+    /// Creates an object, or gives it these fields.
+    pub(crate) fn apply(&self, object: &Value) {
+        let name = object["metadata"]["name"].as_str().unwrap();
+        let apply = PatchParams::apply("stories").force();
+        let api = self.api(object);
+        self.runtime.block_on(api.patch(name, &apply, &Patch::Apply(object))).unwrap();
+    }
+
+    /// Gives an object this status.
+    pub(crate) fn apply_status(&self, object: &Value) {
+        let name = object["metadata"]["name"].as_str().unwrap();
+        let api = self.api(object);
+        let merge = Patch::Merge(object);
+        self.runtime.block_on(api.patch_status(name, &PatchParams::default(), &merge)).unwrap();
+    }
+
+    pub(crate) fn delete(&self, object: &Value) {
+        let name = object["metadata"]["name"].as_str().unwrap();
+        let api = self.api(object);
+        self.runtime.block_on(api.delete(name, &DeleteParams::default())).unwrap();
+    }
+
+    fn api(&self, object: &Value) -> Api<DynamicObject> {
+        let text = |field: &str| object[field].as_str().unwrap();
+        let (group, version) =
+            text("apiVersion").split_once('/').unwrap_or(("", text("apiVersion")));
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, text("kind")));
+        match object["metadata"]["namespace"].as_str() {
+            Some(namespace) => Api::namespaced_with(self.admin.clone(), namespace, &resource),
+            None => Api::all_with(self.admin.clone(), &resource),
+        }
+    }
+
+    /// Starts the program under the story's account, with a configuration from files.
+    pub(crate) fn start(&self, flags: &[&str]) -> Program {
+        let directory = TempDir::new().unwrap();
+        let path = |file: &str| directory.path().join(file).to_str().unwrap().to_owned();
+        let (mesh, kubeconfig) = (path("mesh.yaml"), path("kubeconfig"));
+        let (certificate, key) = (path("tls.crt"), path("tls.key"));
+        crate::certificate::issue(directory.path());
+        fs::write(&mesh, format!("rootNamespace: {}\n", self.namespace)).unwrap();
+        fs::write(&kubeconfig, self.kubeconfig().unwrap().to_string()).unwrap();
+        let own = ["--kubeconfig", &kubeconfig, "--meshConfigFile", &mesh];
+        let served = ["--tlsCertFile", &certificate, "--tlsKeyFile", &key];
+        Program::spawn(directory, &[&own, &served, flags].concat())
+    }
+
+    /// The administrator's kubeconfig with the account's token.
+    fn kubeconfig(&self) -> Result<Value> {
+        let accounts: Api<ServiceAccount> = Api::namespaced(self.admin.clone(), &self.namespace);
+        let request: TokenRequest =
+            serde_json::from_value(json!({"spec": {"audiences": [], "expirationSeconds": 3600}}))?;
+        let parameters = PostParams::default();
+        let token = accounts.create_token_request("injector", &parameters, &request);
+        let status = self.runtime.block_on(token)?.status.context("no token was given")?;
+        let mut config: Value = serde_json::from_slice(&fs::read(self.server.kubeconfig()?)?)?;
+        config["users"][0]["user"]["token"] = status.token.into();
+        Ok(config)
+    }
+
+    /// How often the account was told that it may not do this to a resource.
+    pub(crate) fn denials(&self, verb: &str, resource: &str) -> usize {
+        let account = format!("system:serviceaccount:{}:injector", self.namespace);
+        let events = self.server.audit().unwrap();
+        let denied = events.iter().filter(|event| {
+            event["user"]["username"] == json!(account)
+                && event["verb"] == json!(verb)
+                && event["objectRef"]["resource"] == json!(resource)
+                && event["responseStatus"]["code"] == json!(403)
+        });
+        denied.count()
+    }
+
+    /// A namespace beside the story's own.
+    pub(crate) fn create_namespace(&self, name: &str, annotations: &Value) {
+        let namespace = json!({"metadata": {"name": name, "annotations": annotations}});
+        let namespace: Namespace = serde_json::from_value(namespace).unwrap();
+        let api: Api<Namespace> = Api::all(self.admin.clone());
+        self.runtime.block_on(api.create(&PostParams::default(), &namespace)).unwrap();
+    }
+}
+
+/// What becomes of a pod in a namespace, and the warnings.
+pub(crate) fn injected(caller: &mut Caller, namespace: &str, pod: &Value) -> (Value, Value) {
+    let request = json!({"uid": "u", "namespace": namespace, "object": pod});
+    let mut response = caller.review("/inject", &request);
+    assert_eq!(response["allowed"], true, "{response}");
+    (patched(pod, &response), response["warnings"].take())
+}
+
+/// A plain pod with labels, for a node or none.
+pub(crate) fn pod(labels: &Value, node: Option<&str>) -> Value {
+    let mut pod = json!({
+        "metadata": {"name": "web", "labels": labels},
+        "spec": {"containers": [{"name": "app", "image": "app"}]},
+    });
+    if let Some(node) = node {
+        pod["spec"]["nodeName"] = node.into();
+    }
+    pod
+}

@@ -1,0 +1,164 @@
+//! What `istioctl kube-inject` makes of the files that configure it.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fs;
+use std::process::Command;
+
+use tempfile::TempDir;
+
+#[test]
+fn errors_name_the_flag_and_the_file_and_the_key() {
+    for (flag, text, said) in [
+        ("--valuesFile", "global: {proxy: {privileged: perhaps}}", "global.proxy.privileged: "),
+        ("--valuesFile", "global: [\n", "line "),
+        ("--meshConfigFile", "proxyListenPort: 0.5", "proxyListenPort: 0.5 is not a port"),
+        ("--injectConfigFile", "templates: 1\n", "templates: "),
+    ] {
+        let files = Files::new(&[(flag, text)]);
+        let ran = files.run("{}");
+        let expected = format!("error: {flag} {}: {said}", files.path(flag));
+        assert!(ran.messages.starts_with(&expected), "{expected}\n{}", ran.messages);
+        assert_eq!((ran.code, ran.output.as_str()), (1, ""));
+    }
+}
+
+#[test]
+fn unknown_keys_are_told_once_and_change_nothing() {
+    let files = Files::new(&[
+        ("--injectConfigFile", "policy: enabled\nneverInjectSelectors: []\n"),
+        ("--valuesFile", "global: {proxy: {logLevl: debug}}\nmine: 1\n"),
+        ("--meshConfigFile", "defaultConfig: {concurency: 2}\n"),
+    ]);
+    let ran = files.run(TWO_PODS);
+    let expected = [
+        ("--injectConfigFile", "neverInjectSelectors", "; did you mean neverInjectSelector?"),
+        ("--valuesFile", "global.proxy.logLevl", "; did you mean logLevel?"),
+        ("--valuesFile", "mine", ""),
+        ("--meshConfigFile", "defaultConfig.concurency", "; did you mean concurrency?"),
+    ];
+    let expected = expected.map(|(flag, key, near)| {
+        format!("warning: {flag} {}: {key}: unknown key{near}\n", files.path(flag))
+    });
+    assert_eq!((ran.messages, ran.code), (expected.concat(), 0));
+}
+
+#[test]
+fn only_the_templates_of_the_configuration_count_as_with_istio() {
+    let rest = "
+policy: disabled
+defaultTemplates: [custom]
+aliases: {both: [sidecar, custom]}
+neverInjectSelector: [{matchLabels: {app: one}}]
+injectedAnnotations: {example.com/injected: x}
+";
+    let templates = "
+templates:
+  custom: '{metadata: {labels: {custom: x}}, spec: {}}'
+";
+    let whole = Files::new(&[("--injectConfigFile", &format!("{templates}{rest}"))]);
+    let alone = Files::new(&[("--injectConfigFile", templates)]);
+    let (ran, expected) = (whole.run(TWO_PODS), alone.run(TWO_PODS));
+    assert_eq!((expected.code, expected.messages.as_str()), (0, ""));
+    assert_eq!(ran.output, expected.output);
+    let keys =
+        ["policy", "defaultTemplates", "aliases", "neverInjectSelector", "injectedAnnotations"];
+    let path = whole.path("--injectConfigFile");
+    let told = keys.map(|key| {
+        format!("warning: --injectConfigFile {path}: {key}: counts for the webhook alone\n")
+    });
+    assert_eq!(ran.messages, told.concat());
+
+    let named = TWO_PODS
+        .replace("{app: one}", "{app: one}\n  annotations: {inject.istio.io/templates: both}");
+    let ran = whole.run(&named);
+    assert!(ran.messages.contains("requested template \"both\" not found"), "{}", ran.messages);
+}
+
+#[test]
+fn the_zero_of_an_annotation_counts_as_with_istio() {
+    let mesh = "defaultConfig: {interceptionMode: TPROXY, statusPort: 0}\n";
+    let files = Files::new(&[("--meshConfigFile", mesh)]);
+    let pod = |annotations: &str| {
+        format!(
+            "apiVersion: v1\nkind: Pod\nmetadata:\n  name: one\n  annotations: {annotations}\n\
+             spec: {{containers: [{{name: app, image: app}}]}}\n"
+        )
+    };
+    assert_eq!(files.proxy_config(&pod("{}")), "{\"interceptionMode\":\"TPROXY\"}\n");
+    let zero = "{proxy.istio.io/config: '{interceptionMode: REDIRECT}'}";
+    assert_eq!(files.proxy_config(&pod(zero)), "{}\n");
+}
+
+/// Files by the flags that name them.
+struct Files {
+    directory: TempDir,
+    flags: Vec<String>,
+}
+
+struct Ran {
+    code: i32,
+    output: String,
+    messages: String,
+}
+
+impl Files {
+    fn new(files: &[(&str, &str)]) -> Self {
+        let directory = TempDir::new().unwrap();
+        let mut this = Self { directory, flags: Vec::new() };
+        for (flag, text) in files {
+            let path = this.path(flag);
+            fs::write(&path, text).unwrap();
+            this.flags.extend([(*flag).to_owned(), path]);
+        }
+        this
+    }
+
+    fn path(&self, flag: &str) -> String {
+        let name = flag.trim_start_matches('-');
+        self.directory.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    fn run(&self, manifest: &str) -> Ran {
+        let input = self.directory.path().join("manifest.yaml");
+        fs::write(&input, manifest).unwrap();
+        let output = Command::new(env!("CARGO_BIN_EXE_istioctl"))
+            .args(["kube-inject", "-f"])
+            .arg(input)
+            .args(&self.flags)
+            .env_clear()
+            .output()
+            .unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        Ran {
+            code: output.status.code().unwrap(),
+            output: text(output.stdout),
+            messages: text(output.stderr),
+        }
+    }
+
+    /// What the proxy of a pod reads from `PROXY_CONFIG`.
+    fn proxy_config(&self, pod: &str) -> String {
+        let ran = self.run(pod);
+        assert_eq!((ran.code, ran.messages.as_str()), (0, ""));
+        let pod = injector::yaml::parse(&ran.output).unwrap();
+        let proxy = &pod["spec"]["initContainers"][1];
+        let env = proxy["env"].as_array().unwrap_or_else(|| panic!("{}", ran.output));
+        let config = env.iter().find(|variable| variable["name"] == "PROXY_CONFIG");
+        config.and_then(|config| config["value"].as_str()).unwrap_or_default().to_owned()
+    }
+}
+
+const TWO_PODS: &str = "\
+apiVersion: v1
+kind: Pod
+metadata:
+  name: one
+  labels: {app: one}
+spec: {containers: [{name: app, image: app}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: two}
+spec: {containers: [{name: app, image: app}]}
+";

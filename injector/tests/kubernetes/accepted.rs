@@ -1,0 +1,352 @@
+//! Injected pods, offered to the API server.
+
+use injector::cluster_facts::ClusterFacts;
+use injector::decision::Rules;
+use injector::inject::{Outcome, Target, inject};
+use injector::settings::{Document, Documents, Process, Settings};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use serde_json::{Map, Value, json};
+
+use crate::Kubernetes;
+
+/// Whoever's pod is accepted without a sidecar gets it with one.
+pub(crate) fn every_injected_pod_is_accepted(kubernetes: &Kubernetes) {
+    let config = Config { failure_persistence: None, ..Config::default() };
+    let counts = std::cell::Cell::new((0, 0));
+    let situations = (pod(), some_of(VALUES, 3), some_of(MESH, 2), any::<bool>());
+    let outcome = TestRunner::new(config).run(&situations, |(pod, values, mesh, native)| {
+        let (offered, injected) = counts.get();
+        counts.set((offered + 1, injected));
+        if let Err(refused) = kubernetes.post(PODS, &named(pod.clone())) {
+            return Err(TestCaseError::fail(format!("the pod itself is refused: {refused}")));
+        }
+        let settings = settings("policy: enabled", &values, &mesh, native);
+        match inject(&settings, &target(&pod)) {
+            Ok(Outcome::Injected(injection)) => {
+                let again = inject(&settings, &target(&injection.pod));
+                let Ok(Outcome::Injected(again)) = again else {
+                    return Err(TestCaseError::fail("not injected again"));
+                };
+                prop_assert!(again.patch.0.is_empty(), "a second injection: {:?}", again.patch);
+                let accepted = kubernetes.post(PODS, &named(injection.pod));
+                prop_assert!(accepted.is_ok(), "{}", accepted.unwrap_err());
+                counts.set((offered + 1, injected + 1));
+            }
+            Ok(Outcome::Skipped(_)) => {}
+            Err(error) => prop_assert!(false, "{error}"),
+        }
+        Ok(())
+    });
+    outcome.unwrap_or_else(|failure| panic!("{failure}"));
+    let (offered, injected) = counts.get();
+    println!("{injected} of {offered} pods were injected, and accepted");
+    assert!(injected > offered / 2, "{injected} of {offered} pods were injected");
+}
+
+/// Pods that come out of Istio as what Kubernetes refuses.
+pub(crate) fn what_istio_gets_refused_is_accepted(kubernetes: &Kubernetes) {
+    let (http, tcp) = (json!({"httpGet": {"port": 80}}), json!({"tcpSocket": {"port": 15021}}));
+    let proxy = |fields: Value| {
+        let mut proxy = json!({"name": "istio-proxy", "image": "auto"});
+        proxy.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        proxy
+    };
+    let init = |fields: Value| {
+        let mut proxy = proxy(fields);
+        proxy["restartPolicy"] = "Always".into();
+        json!({"initContainers": [proxy], "containers": [web(&json!({}))]})
+    };
+    let own = |fields: Value| json!({"containers": [web(&json!({})), proxy(fields)]});
+    let probed = json!({"containers": [web(&json!({
+        "readinessProbe": http, "livenessProbe": {"grpc": {"port": 81}}, "startupProbe": tcp,
+        "lifecycle": {"preStop": {"httpGet": {"port": 80}}, "postStart": {"tcpSocket": {"port": 80}}},
+    }))]});
+    let plain = json!({"containers": [web(&json!({}))]});
+    let template = |name: &str| json!({"inject.istio.io/templates": name});
+    let status_port = |port: &str| json!({"status.sidecar.istio.io/port": port});
+    let readiness = |value: &str| {
+        let key = |name: &str| format!("readiness.status.sidecar.istio.io/{name}");
+        json!({key("initialDelaySeconds"): value, key("periodSeconds"): value, key("failureThreshold"): value})
+    };
+    let cases = [
+        ("a native sidecar of the user's", json!({}), init(json!({}))),
+        ("the same, for a gateway", template("gateway"), init(json!({}))),
+        ("the same, for gRPC", template("grpc-agent"), init(json!({}))),
+        ("a proxy of the user's", json!({}), own(json!({}))),
+        ("with another probe", json!({}), own(json!({"readinessProbe": tcp}))),
+        (
+            "with other probes",
+            json!({}),
+            own(
+                json!({"startupProbe": {"exec": {"command": ["true"]}}, "readinessProbe": {"grpc": {"port": 80}}}),
+            ),
+        ),
+        (
+            "with other hooks",
+            json!({"proxy.istio.io/config": "holdApplicationUntilProxyStarts: true"}),
+            own(json!({"lifecycle": {"preStop": {"sleep": {"seconds": 5}}, "postStart": http}})),
+        ),
+        (
+            "with a variable from elsewhere",
+            json!({}),
+            own(json!({"env": [
+                {"name": "PROXY_CONFIG", "valueFrom": {"configMapKeyRef": {"name": "c", "key": "k"}}},
+                {"name": "POD_NAME", "value": "mine"},
+            ]})),
+        ),
+        ("no status port", status_port("0"), probed.clone()),
+        ("another status port", status_port("15022"), probed),
+        (
+            "no status port, for gRPC",
+            {
+                let mut both = template("grpc-agent");
+                both["status.sidecar.istio.io/port"] = "0".into();
+                both
+            },
+            plain.clone(),
+        ),
+        (
+            "a probe of a port without name",
+            json!({}),
+            json!({"containers": [web(&json!({"readinessProbe": {"httpGet": {"port": "nowhere"}}}))]}),
+        ),
+        ("the smallest readiness", readiness("0"), plain.clone()),
+        ("the largest readiness", readiness("2147483647"), plain.clone()),
+        ("an overlay on the proxy", template("sidecar,spire"), plain.clone()),
+        ("the same, for a gateway", template("gateway,spire"), own(json!({}))),
+        (
+            "volumes of the user's",
+            json!({
+                "sidecar.istio.io/userVolume": r#"{"v":{"emptyDir":{}}}"#,
+                "sidecar.istio.io/userVolumeMount": r#"{"v":{"mountPath":"/v"}}"#,
+            }),
+            plain,
+        ),
+    ];
+    for (what, annotations, spec) in cases {
+        for native in [true, false] {
+            let name = "a-name-that-is-longer-than-a-label-may-be-which-is-sixty-three-characters";
+            let pod = json!({"metadata": {"name": name, "annotations": annotations}, "spec": spec});
+            let whole = kubernetes.post(PODS, &pod);
+            assert!(whole.is_ok(), "{what}: the pod itself is refused: {}", whole.unwrap_err());
+            let settings = settings(SPIRE, &json!({}), &json!({}), native);
+            let Ok(Outcome::Injected(injection)) = inject(&settings, &target(&pod)) else {
+                panic!("{what}: not injected");
+            };
+            let accepted = kubernetes.post(PODS, &injection.pod);
+            assert!(accepted.is_ok(), "{what}, native {native}: {}", accepted.unwrap_err());
+            let proxies = |list: &str| {
+                let containers = injection.pod["spec"][list].as_array().into_iter().flatten();
+                containers.filter(|container| container["name"] == "istio-proxy").count()
+            };
+            assert_eq!(proxies("containers") + proxies("initContainers"), 1, "{what}");
+            let Ok(Outcome::Injected(again)) = inject(&settings, &target(&injection.pod)) else {
+                panic!("{what}: not injected again");
+            };
+            assert_eq!(again.pod, injection.pod, "{what}: a second injection changes nothing");
+        }
+    }
+}
+
+fn settings(config: &str, values: &Value, mesh: &Value, native_sidecars: bool) -> Settings {
+    let (values, mesh) = (values.to_string(), mesh.to_string());
+    let document = |text| Some(Document { source: "the test", text });
+    let documents = Documents {
+        inject_config: document(config),
+        values: document(&values),
+        mesh_config: document(&mesh),
+    };
+    Settings::parse(&documents, Process { native_sidecars, ..Process::default() }).unwrap()
+}
+
+fn target(pod: &Value) -> Target<'_> {
+    Target {
+        pod,
+        namespace: "default",
+        cluster: ClusterFacts::default(),
+        workload: None,
+        path_env: &[],
+        rules: Rules::Admission,
+    }
+}
+
+fn named(mut pod: Value) -> Value {
+    pod["metadata"]["name"] = "pod".into();
+    pod
+}
+
+fn web(fields: &Value) -> Value {
+    let mut web =
+        json!({"name": "web", "image": "web:1", "ports": [{"name": "http", "containerPort": 80}]});
+    web.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+    web
+}
+
+fn pod() -> impl Strategy<Value = Value> {
+    let containers = (probed("web"), prop::option::of(probed("side")));
+    let own = prop::option::weighted(0.4, own_proxy());
+    let init = prop::option::of(Just(json!({"name": "setup", "image": "setup:1"})));
+    (containers, own, init, some_of(LABELS, 3), some_of(ANNOTATIONS, 5)).prop_map(
+        |((first, second), own, init, labels, annotations)| {
+            let mut containers: Vec<_> = [first].into_iter().chain(second).collect();
+            let mut init: Vec<_> = init.into_iter().collect();
+            match own {
+                Some(proxy) if proxy["restartPolicy"] == "Always" => init.push(proxy),
+                other => containers.extend(other),
+            }
+            json!({
+                "metadata": {"labels": labels, "annotations": annotations},
+                "spec": {"containers": containers, "initContainers": init},
+            })
+        },
+    )
+}
+
+fn probed(name: &'static str) -> impl Strategy<Value = Value> {
+    let handlers = prop::sample::select(vec![
+        json!(null),
+        json!({"httpGet": {"port": "http", "path": "/", "scheme": "HTTPS"}, "timeoutSeconds": 2}),
+        json!({"httpGet": {"port": 80, "httpHeaders": [{"name": "A", "value": "b"}]}}),
+        json!({"tcpSocket": {"port": 81}}),
+        json!({"grpc": {"port": 82, "service": "s"}}),
+        json!({"exec": {"command": ["true"]}}),
+    ]);
+    let hooks = prop::sample::select(vec![
+        json!({}),
+        json!({"preStop": {"httpGet": {"port": "http"}}, "postStart": {"exec": {"command": ["true"]}}}),
+        json!({"preStop": {"sleep": {"seconds": 1}}}),
+    ]);
+    (handlers.clone(), handlers.clone(), handlers, hooks).prop_map(
+        move |(readiness, liveness, startup, lifecycle)| {
+            let mut container = web(&json!({
+                "readinessProbe": readiness, "livenessProbe": liveness, "startupProbe": startup,
+                "lifecycle": lifecycle,
+            }));
+            container["name"] = name.into();
+            container
+        },
+    )
+}
+
+fn own_proxy() -> impl Strategy<Value = Value> {
+    let fields = &[
+        ("args", r#"["proxy", "mine"]"#),
+        ("env", r#"[{"name": "POD_NAME", "value": "mine"}, {"name": "MINE", "value": "1"}]"#),
+        ("lifecycle", r#"{"preStop": {"sleep": {"seconds": 1}}}"#),
+        ("ports", r#"[{"name": "http", "containerPort": 8080}]"#),
+        ("readinessProbe", r#"{"tcpSocket": {"port": 15021}}"#),
+        ("resources", r#"{"requests": {"cpu": "10m"}}"#),
+        ("restartPolicy", r#""Always""#),
+        ("securityContext", r#"{"runAsUser": 1338, "readOnlyRootFilesystem": false}"#),
+        ("startupProbe", r#"{"exec": {"command": ["true"]}}"#),
+    ];
+    let fields: &'static [(&str, &str)] = Box::leak(fields.to_vec().into_boxed_slice());
+    prop::collection::vec(prop::sample::select(fields), 0..4).prop_map(|fields| {
+        let mut proxy = json!({"name": "istio-proxy", "image": "auto"});
+        for (field, value) in fields {
+            proxy[field] = serde_json::from_str(value).unwrap();
+        }
+        proxy
+    })
+}
+
+/// Some of the entries; a key with slashes or dots in it leads into objects where its value is a
+/// setting.
+fn some_of(
+    entries: &'static [(&'static str, &'static str)],
+    most: usize,
+) -> impl Strategy<Value = Value> {
+    prop::collection::vec(prop::sample::select(entries), 0..=most).prop_map(|chosen| {
+        let mut object = Value::Object(Map::new());
+        for (key, value) in chosen {
+            match key.strip_prefix('.') {
+                Some(path) => {
+                    let place = path.split('.').fold(&mut object, |object, key| &mut object[key]);
+                    *place = serde_json::from_str(value).unwrap();
+                }
+                None => object[key] = value.into(),
+            }
+        }
+        object
+    })
+}
+
+const PODS: &str = "/api/v1/namespaces/default/pods?dryRun=All";
+
+const LABELS: &[(&str, &str)] = &[
+    ("app", "web"),
+    ("version", "v1"),
+    ("service.istio.io/canonical-name", "web"),
+    ("topology.istio.io/network", "n1"),
+];
+
+const ANNOTATIONS: &[(&str, &str)] = &[
+    ("inject.istio.io/templates", "gateway"),
+    ("inject.istio.io/templates", "grpc-agent"),
+    ("inject.istio.io/templates", "grpc-simple"),
+    ("inject.istio.io/templates", "grpc-simple,sidecar"),
+    ("sidecar.istio.io/nativeSidecar", "false"),
+    ("sidecar.istio.io/nativeSidecar", "true"),
+    ("sidecar.istio.io/interceptionMode", "TPROXY"),
+    ("sidecar.istio.io/interceptionMode", "NONE"),
+    ("sidecar.istio.io/capNetBindService", "true"),
+    ("sidecar.istio.io/bootstrapOverride", "bootstrap"),
+    ("sidecar.istio.io/proxyCPU", "100m"),
+    ("sidecar.istio.io/proxyMemoryLimit", "1Gi"),
+    ("sidecar.outrigger.io/initCPU", "5m"),
+    ("sidecar.outrigger.io/initMemoryLimit", "64Mi"),
+    ("status.sidecar.istio.io/port", "0"),
+    ("status.sidecar.istio.io/port", "15022"),
+    ("readiness.status.sidecar.istio.io/periodSeconds", "0"),
+    ("traffic.sidecar.istio.io/includeInboundPorts", ""),
+    ("traffic.sidecar.istio.io/excludeInboundPorts", "80, 81"),
+    ("traffic.sidecar.istio.io/includeOutboundPorts", "80,,81"),
+    ("proxy.istio.io/config", "{holdApplicationUntilProxyStarts: true, concurrency: 3}"),
+    ("proxy.istio.io/config", "{proxyMetadata: {A: b}}"),
+    ("prometheus.io/port", "80"),
+    ("k8s.v1.cni.cncf.io/networks", "a"),
+];
+
+const VALUES: &[(&str, &str)] = &[
+    (".global.imagePullPolicy", "\"Always\""),
+    (".global.imagePullSecrets", "[\"s\"]"),
+    (".global.mountMtlsCerts", "true"),
+    (".global.network", "\"n1\""),
+    (".global.proxy.resources", "{\"limits\": {\"cpu\": null}}"),
+    (".global.proxy.startupProbe", "{\"enabled\": false}"),
+    (".global.proxy.statusPort", "0"),
+    (".global.proxy.tracer", "\"lightstep\""),
+    (".global.caName", "\"GkeWorkloadCertificate\""),
+    (".global.proxy.seccompProfile", "{\"type\": \"RuntimeDefault\"}"),
+    (".outrigger.cpuLimits", "\"omit\""),
+    (".outrigger.initResources", "{\"requests\": {\"cpu\": \"1m\"}}"),
+    (".outrigger.podResources", "\"omit\""),
+    (".pilot.cni", "{\"enabled\": true, \"provider\": \"multus\"}"),
+    (".pilot.env", "{\"ENABLE_CLUSTER_TRUST_BUNDLE_API\": true}"),
+];
+
+const MESH: &[(&str, &str)] = &[
+    (".defaultConfig.holdApplicationUntilProxyStarts", "true"),
+    (".defaultConfig.interceptionMode", "\"TPROXY\""),
+    (".defaultConfig.statusPort", "15023"),
+    (".enablePrometheusMerge", "false"),
+    (".defaultConfig.tracing", "{\"tlsSettings\": {}}"),
+];
+
+const SPIRE: &str = r"
+templates:
+  spire: |
+    spec:
+      containers:
+      - name: istio-proxy
+        volumeMounts:
+        - name: workload-socket
+          mountPath: /var/run/secrets/workload-spiffe-uds
+          readOnly: true
+      volumes:
+      - name: workload-socket
+        csi:
+          driver: csi.spiffe.io
+          readOnly: true
+";

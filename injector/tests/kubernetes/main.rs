@@ -1,0 +1,100 @@
+//! What the real API server makes of it: the same strategic merge, and pods that it accepts.
+
+#![expect(
+    clippy::print_stderr,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a test fails by panic"
+)]
+
+mod accepted;
+#[expect(dead_code, reason = "the certificates' stories use more of it")]
+#[path = "../../../webhook-certs/tests/cluster/api_server.rs"]
+mod api_server;
+mod merged;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use axum::http::Request;
+use kube::Client;
+use libtest_mimic::{Arguments, Trial};
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+
+use api_server::{ApiServer, Programs};
+
+fn main() -> Result<ExitCode> {
+    let arguments = Arguments::from_args();
+    let programs = match Programs::find() {
+        Ok(programs) => programs,
+        Err(error) if std::env::var_os("CI").is_none() => {
+            eprintln!("left out, since there is no API server: {error:#}");
+            return Ok(ExitCode::SUCCESS);
+        }
+        Err(error) => bail!(error),
+    };
+    let runtime = Runtime::new().context("starting the runtime")?;
+    let server = ApiServer::start(&programs)?;
+    let client = runtime.block_on(server.admin())?;
+    let kubernetes = Kubernetes { runtime, client };
+    kubernetes.prepare()?;
+    let conclusion = libtest_mimic::run(&arguments, stories(&Arc::new(kubernetes)));
+    drop(server);
+    Ok(conclusion.exit_code())
+}
+
+fn stories(kubernetes: &Arc<Kubernetes>) -> Vec<Trial> {
+    let story = |name: &str, run: fn(&Kubernetes)| {
+        let kubernetes = Arc::clone(kubernetes);
+        Trial::test(name, move || {
+            run(&kubernetes);
+            Ok(())
+        })
+    };
+    vec![
+        story("a_merge_is_the_api_servers", merged::a_merge_is_the_api_servers),
+        story("every_injected_pod_is_accepted", accepted::every_injected_pod_is_accepted),
+        story("what_istio_gets_refused_is_accepted", accepted::what_istio_gets_refused_is_accepted),
+    ]
+}
+
+/// An API server, asked one thing after the other.
+pub(crate) struct Kubernetes {
+    runtime: Runtime,
+    client: Client,
+}
+
+impl Kubernetes {
+    /// Makes what a pod needs to be accepted and a controller would make.
+    fn prepare(&self) -> Result<()> {
+        let account = json!({"metadata": {"name": "default"}});
+        let made = self.post("/api/v1/namespaces/default/serviceaccounts", &account);
+        made.map(drop).map_err(anyhow::Error::msg).context("making the service account")
+    }
+
+    /// Creates an object; an error is the API server's refusal.
+    pub(crate) fn post(&self, path: &str, object: &Value) -> Result<Value, String> {
+        self.ask(Request::post(path).header("Content-Type", "application/json"), object)
+    }
+
+    pub(crate) fn put(&self, path: &str, object: &Value) -> Result<Value, String> {
+        self.ask(Request::put(path).header("Content-Type", "application/json"), object)
+    }
+
+    pub(crate) fn patch(&self, path: &str, patch: &Value) -> Result<Value, String> {
+        let kind = "application/strategic-merge-patch+json";
+        self.ask(Request::patch(path).header("Content-Type", kind), patch)
+    }
+
+    fn ask(&self, request: axum::http::request::Builder, body: &Value) -> Result<Value, String> {
+        let request = request.body(serde_json::to_vec(body).unwrap()).unwrap();
+        let answer = self.runtime.block_on(self.client.request::<Value>(request));
+        answer.map_err(|error| match error {
+            kube::Error::Api(status) => status.message,
+            // A merge that means nothing is an error of the server's own.
+            other => panic!("no answer: {other}"),
+        })
+    }
+}

@@ -1,0 +1,67 @@
+//! The application of the stories: it answers over HTTP, HTTPS, gRPC and plain TCP, writes down
+//! what it is asked, and fails where a file in its folder says so.
+
+mod answer;
+mod failures;
+mod tcp;
+mod web;
+
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::Parser;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinSet;
+
+use failures::Failures;
+
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// Ports of HTTP/1.1 and of HTTP/2 without TLS, which is gRPC
+    #[arg(long)]
+    http: Vec<u16>,
+    /// Ports of HTTPS, with a certificate that nobody signed
+    #[arg(long)]
+    https: Vec<u16>,
+    /// Ports where connections are taken and ended; closed while the file `tcp-PORT` is there
+    #[arg(long)]
+    tcp: Vec<u16>,
+}
+
+fn main() -> ExitCode {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let served = runtime
+        .context("starting the runtime")
+        .and_then(|runtime| runtime.block_on(run(Arguments::parse())));
+    match served {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            say(&format!("app: {error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(arguments: Arguments) -> Result<()> {
+    let mut terminate = signal(SignalKind::terminate()).context("waiting for SIGTERM")?;
+    let failures = Failures::create("/failures".into())?;
+    let mut servers = JoinSet::new();
+    for port in arguments.http {
+        servers.spawn(web::serve(port, None, failures.clone()));
+    }
+    for port in arguments.https {
+        servers.spawn(web::serve(port, Some(web::self_signed()?), failures.clone()));
+    }
+    for port in arguments.tcp {
+        servers.spawn(tcp::serve(port, failures.clone()));
+    }
+    tokio::select! {
+        _ = terminate.recv() => Ok(()),
+        Some(ended) = servers.join_next() => ended.context("a server")?,
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "the container's log is what the stories read")]
+fn say(line: &str) {
+    println!("{line}");
+}

@@ -1,0 +1,148 @@
+//! Pods that the injector sees a second time: after another webhook, and from a backup.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use e2e::cluster::Cluster;
+use e2e::namespace::Namespace;
+use e2e::wait;
+use serde_json::{Value, json};
+
+use crate::app_pod::{app, named, pod, proxy_of, variable};
+use crate::difference::differences;
+use crate::overrides::own_proxy;
+use crate::second_webhook::SecondWebhook;
+use crate::stage::Stage;
+
+pub(crate) fn a_pod_that_was_injected_before_is_left_as_it_is(stage: &Stage) -> Result<()> {
+    let cluster = stage.cluster_with_injector()?;
+    let shop = cluster.namespace("reinvocation", &["istio-injection=enabled"])?;
+    reinvoke(cluster, "IfNeeded")?;
+    let alone = asked_about(&shop)?;
+
+    let second = SecondWebhook::start(web("late", 8081))?;
+    cluster.apply(&second.registration(shop.name()).to_string())?;
+    let both = wait::until("the second webhook is asked", PATIENCE, || {
+        let both = asked_about(&shop)?;
+        ensure!(named(&both["spec"]["containers"], "late").is_object(), "no second container");
+        Ok(both)
+    })?;
+    expect_second_pass(&alone, &both)?;
+
+    create(&shop, &early())?;
+    shop.wait_for("condition=Ready", "pod/early")?;
+    let injected = shop.get("pod/early")?;
+    restore(&shop, &injected)?;
+    shop.wait_for("condition=Ready", "pod/early")?;
+    let restored = shop.get("pod/early")?;
+    assert_ne!(restored["metadata"]["uid"], injected["metadata"]["uid"]);
+    for field in ["annotations", "labels"] {
+        let both = [&injected, &restored].map(|pod| &pod["metadata"][field]);
+        assert_eq!(differences(both[0], both[1]), [], "{field}");
+    }
+    assert_eq!(differences(&injected["spec"], &restored["spec"]), []);
+
+    cluster.kubectl().must(["delete", "mutatingwebhookconfiguration", "the-second-webhook"])?;
+    reinvoke(cluster, "Never")?;
+    shop.delete()
+}
+
+/// Both passes together have done what one would have done for both containers.
+fn expect_second_pass(alone: &Value, both: &Value) -> Result<()> {
+    let late = named(&both["spec"]["containers"], "late");
+    let probe = &late["readinessProbe"]["httpGet"];
+    assert_eq!(
+        (&probe["port"], &probe["path"]),
+        (&json!(15020), &json!("/app-health/late/readyz"))
+    );
+    let probers = variable(proxy_of(both)?, "ISTIO_KUBE_APP_PROBERS")?;
+    let probers: Value = serde_json::from_str(probers)?;
+    let port =
+        |container: &str| &probers[format!("/app-health/{container}/readyz")]["httpGet"]["port"];
+    assert_eq!((port("early"), port("late")), (&json!(8080), &json!(8081)), "{probers:#}");
+    assert_eq!(variable(proxy_of(both)?, "ISTIO_META_APP_CONTAINERS")?, "early,late");
+
+    let annotations = [alone, both].map(|pod| &pod["metadata"]["annotations"]);
+    assert_eq!(differences(annotations[0], annotations[1]), []);
+    let mut others = differences(&alone["spec"], &both["spec"]);
+    others.retain(|(path, ..)| !EXPECTED.iter().any(|expected| path.ends_with(expected)));
+    assert_eq!(others, []);
+    Ok(())
+}
+
+/// By the ends of their paths: the new container, and what the proxy knows of it.
+const EXPECTED: [&str; 3] =
+    ["/containers/1:late", ":ISTIO_KUBE_APP_PROBERS/value", ":ISTIO_META_APP_CONTAINERS/value"];
+
+/// A pod whose user has a word in the proxy, which a second pass could forget.
+fn early() -> Value {
+    pod("early", &json!({}), &json!({ "containers": [web("early", 8080), own_proxy()] }))
+}
+
+fn web(name: &str, port: u16) -> Value {
+    let mut web = app(name, &[&format!("--http={port}")]);
+    web["readinessProbe"] =
+        json!({ "httpGet": { "path": "/up", "port": port }, "periodSeconds": 1 });
+    web
+}
+
+/// The pod as the webhooks make it; it is not kept.
+fn asked_about(shop: &Namespace<'_>) -> Result<Value> {
+    let create = ["create", "--dry-run=server", "--output=json", "--filename=-"];
+    let text = shop.kubectl_with_input(&create, &early().to_string())?;
+    without_random_name(&text)
+}
+
+/// The volume of the account's token has a random end to its name, and the user's own proxy
+/// has a mount of it by the time that it is written down.
+fn without_random_name(pod: &str) -> Result<Value> {
+    let read =
+        |text: &str| -> Result<Value> { serde_json::from_str(text).context("reading a pod") };
+    let volumes = read(pod)?;
+    let mut names = volumes["spec"]["volumes"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|own| own["name"].as_str());
+    let random = names.find(|name| name.starts_with(TOKEN)).context("no volume of the token")?;
+    read(&pod.replace(random, TOKEN))
+}
+
+const TOKEN: &str = "kube-api-access";
+
+fn reinvoke(cluster: &Cluster, policy: &str) -> Result<()> {
+    let object = "mutatingwebhookconfiguration/istio-sidecar-injector";
+    let names = ["get", object, "--output=jsonpath={.webhooks[*].name}"];
+    let entries = cluster.kubectl().must(names)?.split_whitespace().count();
+    let replace = |index| {
+        let path = format!("/webhooks/{index}/reinvocationPolicy");
+        json!({ "op": "replace", "path": path, "value": policy })
+    };
+    let patch: Value = (0..entries).map(replace).collect();
+    let patch = patch.to_string();
+    cluster.kubectl().must(["patch", object, "--type=json", "--patch", &patch]).map(drop)
+}
+
+/// Creates a pod again from what was kept of it, as `velero restore` does: without the status,
+/// what the API server gave it, and the node.
+fn restore(shop: &Namespace<'_>, kept: &Value) -> Result<()> {
+    let mut pod = kept.clone();
+    let remove = |of: &mut Value, fields: &[&str]| {
+        if let Some(of) = of.as_object_mut() {
+            of.retain(|field, _| !fields.contains(&&**field));
+        }
+    };
+    remove(&mut pod, &["status"]);
+    let given = ["uid", "resourceVersion", "creationTimestamp", "managedFields", "generation"];
+    remove(&mut pod["metadata"], &given);
+    remove(&mut pod["spec"], &["nodeName", "priority"]);
+    shop.kubectl(&["delete", "pod/early", "--grace-period=1"])?;
+    create(shop, &pod)
+}
+
+/// `kubectl apply` would write down what it was given.
+fn create(shop: &Namespace<'_>, pod: &Value) -> Result<()> {
+    shop.kubectl_with_input(&["create", "--filename=-"], &pod.to_string()).map(drop)
+}
+
+const PATIENCE: Duration = Duration::from_secs(60);

@@ -1,0 +1,65 @@
+//! Capture that keeps the client's address.
+
+use anyhow::{Context, Result};
+use e2e::http;
+use e2e::namespace::{Namespace, address_of, name_of};
+use e2e::proxy::connections;
+use serde_json::{Value, json};
+
+use crate::app_pod::{app, pod, proxy_of};
+use crate::stage::Stage;
+
+pub(crate) fn tproxy_keeps_the_clients_address(stage: &Stage) -> Result<()> {
+    let cluster = stage.cluster_with_injector()?;
+    let shop = cluster.namespace("tproxy", &["istio-injection=enabled"])?;
+    let tproxy = json!({ "sidecar.istio.io/interceptionMode": "TPROXY" });
+    for (name, annotations) in [("redirected", json!({})), ("transparent", tproxy)] {
+        let mut server = app("app", &["--http=8080"]);
+        // Ready is who answers.
+        server["readinessProbe"] =
+            json!({ "httpGet": { "path": "/up", "port": 8080 }, "periodSeconds": 1 });
+        let spec = json!({ "containers": [server] });
+        shop.apply(&pod(name, &annotations, &spec).to_string())?;
+    }
+    for name in ["redirected", "transparent"] {
+        shop.wait_for("condition=Ready", &format!("pod/{name}"))?;
+    }
+    let redirected = shop.get("pod/redirected")?;
+    let transparent = shop.get("pod/transparent")?;
+    let security = &proxy_of(&transparent)?["securityContext"];
+    assert_eq!(security["capabilities"], json!({ "add": ["NET_ADMIN"], "drop": ["ALL"] }));
+    assert_eq!((&security["runAsUser"], &security["runAsGroup"]), (&json!(0), &json!(1337)));
+    assert_eq!(security["allowPrivilegeEscalation"], false);
+
+    let machine = transparent["status"]["hostIP"].as_str().context("the node has no address")?;
+    assert_eq!(peer_of_machine(&redirected)?, "127.0.0.6");
+    assert_eq!(peer_of_machine(&transparent)?, machine);
+
+    let client = address_of(&redirected)?.to_string();
+    assert_eq!(peer_of_pod(&shop, &redirected, &transparent)?, client);
+    let server = address_of(&transparent)?.to_string();
+    assert_eq!(peer_of_pod(&shop, &transparent, &transparent)?, server, "a pod that asks itself");
+    assert_eq!(peer_of_pod(&shop, &transparent, &redirected)?, "127.0.0.6");
+    shop.delete()
+}
+
+/// As whom the application sees the machine, when its Envoy has counted the connection.
+fn peer_of_machine(server: &Value) -> Result<String> {
+    let before = connections(server)?;
+    let page = http::get((address_of(server)?, 8080).into(), "/peer")?.expect_ok()?;
+    assert_eq!(connections(server)?.inbound, before.inbound + 1, "{}", name_of(server));
+    Ok(page.trim().to_owned())
+}
+
+/// As whom it sees another pod, or its own.
+fn peer_of_pod(shop: &Namespace<'_>, client: &Value, server: &Value) -> Result<String> {
+    let before = (connections(client)?.outbound, connections(server)?.inbound);
+    let url = format!("http://{}:8080/peer", address_of(server)?);
+    let ask = ["/bin/busybox", "wget", "-q", "-O", "-", &url];
+    let page = shop.exec(name_of(client), "app", &ask)?;
+    let after = (connections(client)?.outbound, connections(server)?.inbound);
+    // What a pod asks of itself does not leave it, so neither direction is captured.
+    let count = u64::from(name_of(client) != name_of(server));
+    assert_eq!(after, (before.0 + count, before.1 + count), "{url} from {}", name_of(client));
+    Ok(page.trim().to_owned())
+}
