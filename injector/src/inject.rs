@@ -331,7 +331,7 @@ fn proxy_config(
         labels: target.pod["metadata"]["labels"].as_object(),
         annotation: annotation.as_ref().filter(|layer| !layer.is_null()),
     };
-    match target.rules {
+    let config = match target.rules {
         Rules::Admission => layers.for_admission(),
         Rules::Manual => layers.for_a_file(),
     };
