@@ -41,7 +41,7 @@ pub fn inject(settings: &Settings, target: &Target<'_>) -> Result<Outcome, Injec
         return Ok(Outcome::Skipped(reason));
     }
     let annotations = Annotations::of_pod(target.pod).map_err(InjectError::Annotations)?;
-    let proxy_config = proxy_config(settings, target, annotations);
+    let (proxy_config, advice) = proxy_config(settings, target, annotations);
     let workload = target.workload.clone();
     let workload = workload.unwrap_or_else(|| Workload::of_pod(target.pod, target.namespace));
     let earlier = Earlier::of_pod(target.pod);
@@ -58,7 +58,11 @@ pub fn inject(settings: &Settings, target: &Target<'_>) -> Result<Outcome, Injec
         native_sidecar: native_sidecar(native_sidecars, annotations),
         native_sidecars,
     };
-    inject_into(target, &context, earlier.as_ref())
+    let mut outcome = inject_into(target, &context, earlier.as_ref())?;
+    if let Outcome::Injected(injection) = &mut outcome {
+        injection.warnings.extend(advice);
+    }
+    Ok(outcome)
 }
 
 /// What is to be injected.
@@ -310,12 +314,13 @@ fn check_form(pod: &Value) -> Result<(), InjectError> {
     Ok(())
 }
 
-/// All layers of the pod's proxy configuration on top of each other.
+/// All layers of the pod's proxy configuration on top of each other, and what there is to say of
+/// its own.
 fn proxy_config(
     settings: &Settings,
     target: &Target<'_>,
     annotations: Annotations<'_>,
-) -> ProxyConfig {
+) -> (ProxyConfig, Vec<Reason>) {
     let annotation = annotations.get(key::PROXY_CONFIG);
     // Validation has shown that it can be read.
     let annotation = annotation.and_then(|text| yaml::parse(text).ok());
@@ -326,10 +331,12 @@ fn proxy_config(
         labels: target.pod["metadata"]["labels"].as_object(),
         annotation: annotation.as_ref().filter(|layer| !layer.is_null()),
     };
-    match target.rules {
+    let config = match target.rules {
         Rules::Admission => layers.for_admission(),
         Rules::Manual => layers.for_a_file(),
-    }
+    };
+    let advice = layers.advice(&config, target.rules == Rules::Manual);
+    (config, advice)
 }
 
 /// The usual user and group, or what `OpenShift` allows in the namespace.

@@ -59,6 +59,9 @@ fn a_template_that_fails_for_a_pod_says_where() {
     let error =
         outcome(&settings, &pod(&json!({"inject.istio.io/templates": "none"}))).unwrap_err();
     assert_eq!(error.word(), "unknown_template");
+    let near = json!({"inject.istio.io/templates": "sidcar"});
+    let near = outcome(&settings, &pod(&near)).unwrap_err().to_string();
+    assert!(near.ends_with("; did you mean sidecar?"), "{near}");
     assert_eq!(
         error.to_string(),
         "requested template \"none\" not found; have gateway, grpc-agent, grpc-simple, mine, sidecar \

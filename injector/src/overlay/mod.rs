@@ -27,6 +27,7 @@ use self::identity::Identity;
 use self::template::TemplateError;
 use crate::settings::Settings;
 use crate::settings::annotations::{Annotations, key};
+use crate::settings::near;
 use crate::settings::proxy_config::ProxyConfig;
 use crate::settings::values::Values;
 use crate::workload::Workload;
@@ -47,10 +48,13 @@ pub fn make(name: &str, context: &Context<'_>) -> Result<Value, OverlayError> {
             let mut have: Vec<_> = own.keys().map(String::as_str).collect();
             have.extend(BUILT_IN.iter().filter(|name| !own.contains_key(**name)));
             have.sort_unstable();
+            let near = near::among(name, &have);
+            let near = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
             let named = context.annotations.get(key::TEMPLATES).is_some();
             Err(OverlayError::NotFound {
                 name: name.to_owned(),
                 have: have.join(", "),
+                near,
                 asker: if named {
                     "annotation inject.istio.io/templates"
                 } else {
@@ -65,12 +69,14 @@ pub fn make(name: &str, context: &Context<'_>) -> Result<Value, OverlayError> {
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum OverlayError {
     /// There is none of this name.
-    #[error("requested template {name:?} not found; have {have} (asked for by {asker})")]
+    #[error("requested template {name:?} not found; have {have} (asked for by {asker}){near}")]
     NotFound {
         /// The name that was asked for.
         name: String,
         /// The names there are.
         have: String,
+        /// What was probably meant, as the end of a sentence; empty where nothing is near.
+        near: String,
         /// Who asked for it.
         asker: &'static str,
     },

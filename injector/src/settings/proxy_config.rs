@@ -91,6 +91,19 @@ impl ProxyConfig {
         unknown.map(key).collect()
     }
 
+    /// The fields of a layer that are zero and so leave a value that is not in force.
+    pub(super) fn left_by<'a>(&self, layer: &'a Value) -> Vec<(&'a str, &Value)> {
+        let fields = layer.as_object().into_iter().flatten();
+        let left = fields.filter_map(|(name, value)| {
+            let field = field(name)?;
+            let zero = |value: &Value| field.kind.is_zero(value);
+            let value = field.kind.canonical(name, value).ok().filter(zero)?;
+            let below = self.fields.get(field.name).filter(|below| **below != value)?;
+            Some((name.as_str(), below))
+        });
+        left.collect()
+    }
+
     /// All fields that are set, defaults included.
     pub fn fields(&self) -> &Map<String, Value> {
         &self.fields

@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
+use super::annotations::key;
 use super::mesh_config::MeshConfig;
 use super::proxy_config::ProxyConfig;
+use crate::reason::Reason;
 
 /// One resource `ProxyConfig` of `networking.istio.io`.
 #[derive(Clone, Debug, PartialEq)]
@@ -180,6 +182,29 @@ impl Layers<'_> {
         config
     }
 
+    /// What in the pod's annotation is hardly meant: fields that Istio does not know and, for an
+    /// admitted pod, zeros that leave what is below.
+    pub fn advice(&self, config: &ProxyConfig, zero_counts: bool) -> Vec<Reason> {
+        let Some(layer) = self.annotation else { return Vec::new() };
+        let unknown = ProxyConfig::unknown_keys(layer).into_iter().map(|key| {
+            let message = format!("annotation {}: {:?}: unknown key", key::PROXY_CONFIG, key.path);
+            let reason = Reason::new("unknown_proxy_config_key", message);
+            match key.near {
+                Some(near) => reason.with_hint(format!("did you mean {near}?")),
+                None => reason,
+            }
+        });
+        let left = if zero_counts { Vec::new() } else { config.left_by(layer) };
+        let left = left.into_iter().map(|(name, below)| {
+            let message = format!(
+                "annotation {}: {name} is zero, which leaves {below} in force",
+                key::PROXY_CONFIG
+            );
+            Reason::new("zero_in_proxy_config", message)
+        });
+        unknown.chain(left).collect()
+    }
+
     /// The configuration of a workload in a file, where zeros of the annotation count, as Istio's
     /// `kube-inject` has it.
     pub fn for_a_file(&self) -> ProxyConfig {
@@ -272,6 +297,29 @@ mod tests {
         });
         let config = for_shop(vec![resource("shop/any", 1, &spec)], None);
         assert_eq!(config.to_json(), r#"{"concurrency":0,"image":{"imageType":"debug"}}"#);
+    }
+
+    #[test]
+    fn what_is_hardly_meant_in_an_annotation_is_told() {
+        let mesh = MeshConfig::parse("defaultConfig: {interceptionMode: TPROXY}").unwrap();
+        let annotation = json!({"interceptionMode": "REDIRECT", "concurency": 2, "meshId": ""});
+        let layers = Layers {
+            mesh: &mesh,
+            resources: None,
+            namespace: "shop",
+            labels: None,
+            annotation: Some(&annotation),
+        };
+        let told = |config, zero_counts| {
+            let advice = layers.advice(&config, zero_counts);
+            advice.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        let unknown = "annotation proxy.istio.io/config: \"concurency\": unknown key \
+                       (unknown_proxy_config_key); hint: did you mean concurrency?";
+        let zero = "annotation proxy.istio.io/config: interceptionMode is zero, which leaves \
+                    \"TPROXY\" in force (zero_in_proxy_config)";
+        assert_eq!(told(layers.for_admission(), false), [unknown, zero]);
+        assert_eq!(told(layers.for_a_file(), true), [unknown]);
     }
 
     #[test]

@@ -29,6 +29,11 @@ pub(crate) fn proxy_configs_count_for_the_next_review(stage: &Stage<'_>) {
     stage.apply(&everywhere(json!({"concurrency": 4, "environmentVariables": {"A": "root"}})));
     until("the changed one counts", || web()["concurrency"] == 4);
 
+    // A process that has just begun knows it as well.
+    let other = stage.start(&["--enable-native-sidecars", "true"]);
+    assert_eq!(proxy_config(&other, &json!({"app": "web"}))["concurrency"], 4);
+    drop(other);
+
     // Of these three, the first cannot be used and the last is another revision's.
     stage.create_namespace(SHOP, &json!({}));
     let labels = json!({"matchLabels": {"app": "web"}});

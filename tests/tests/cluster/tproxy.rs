@@ -1,26 +1,33 @@
 //! Capture that keeps the client's address.
 
-use anyhow::{Context, Result};
-use e2e::http;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
 use e2e::namespace::{Namespace, address_of, name_of};
 use e2e::proxy::connections;
+use e2e::{http, wait};
 use serde_json::{Value, json};
 
-use crate::app_pod::{app, pod, proxy_of};
+use crate::app_pod::{app, auto_proxy, pod, proxy_of};
 use crate::stage::Stage;
 
 pub(crate) fn tproxy_keeps_the_clients_address(stage: &Stage) -> Result<()> {
     let cluster = stage.cluster_with_injector()?;
     let shop = cluster.namespace("tproxy", &["istio-injection=enabled"])?;
     let tproxy = json!({ "sidecar.istio.io/interceptionMode": "TPROXY" });
-    for (name, annotations) in [("redirected", json!({})), ("transparent", tproxy)] {
+    for (name, annotations) in [("redirected", &json!({})), ("transparent", &tproxy)] {
         let mut server = app("app", &["--http=8080"]);
         // Ready is who answers.
         server["readinessProbe"] =
             json!({ "httpGet": { "path": "/up", "port": 8080 }, "periodSeconds": 1 });
         let spec = json!({ "containers": [server] });
-        shop.apply(&pod(name, &annotations, &spec).to_string())?;
+        shop.apply(&pod(name, annotations, &spec).to_string())?;
     }
+    // The user gives the proxy another capability in the place of the one that it needs for this.
+    let mut powerless = auto_proxy();
+    powerless["securityContext"] = json!({ "capabilities": { "add": ["NET_BIND_SERVICE"] } });
+    let spec = json!({ "containers": [app("app", &["--http=8080"]), powerless] });
+    shop.apply(&pod("powerless", &tproxy, &spec).to_string())?;
     for name in ["redirected", "transparent"] {
         shop.wait_for("condition=Ready", &format!("pod/{name}"))?;
     }
@@ -30,6 +37,12 @@ pub(crate) fn tproxy_keeps_the_clients_address(stage: &Stage) -> Result<()> {
     assert_eq!(security["capabilities"], json!({ "add": ["NET_ADMIN"], "drop": ["ALL"] }));
     assert_eq!((&security["runAsUser"], &security["runAsGroup"]), (&json!(0), &json!(1337)));
     assert_eq!(security["allowPrivilegeEscalation"], false);
+
+    wait::until("Envoy may not be transparent without the capability", PATIENCE, || {
+        let log = shop.logs("powerless", "istio-proxy")?;
+        ensure!(log.contains("Envoy ended by itself"), "{log}");
+        Ok(())
+    })?;
 
     let machine = transparent["status"]["hostIP"].as_str().context("the node has no address")?;
     assert_eq!(peer_of_machine(&redirected)?, "127.0.0.6");
@@ -63,3 +76,5 @@ fn peer_of_pod(shop: &Namespace<'_>, client: &Value, server: &Value) -> Result<S
     assert_eq!(after, (before.0 + count, before.1 + count), "{url} from {}", name_of(client));
     Ok(page.trim().to_owned())
 }
+
+const PATIENCE: Duration = Duration::from_secs(60);
