@@ -93,6 +93,7 @@ pub fn explain(plan: &Plan, packet: &Packet) -> Explanation {
         steps: Vec::new(),
         decided_by: None,
         fate: Fate::Direct,
+        is_given: false,
         view: View::of(packet),
     };
     match packet.direction {
@@ -119,6 +120,8 @@ struct Walk<'a> {
     steps: Vec<Step>,
     decided_by: Option<usize>,
     fate: Fate,
+    /// Whether TPROXY chose its socket.
+    is_given: bool,
     view: View<'a>,
 }
 
@@ -151,7 +154,8 @@ impl Walk<'_> {
         };
         for table in tables {
             self.chain(*table, chain, None);
-            if self.fate == Fate::Dropped {
+            // A listener that TPROXY gave it to has it, whatever address a redirection writes.
+            if self.fate == Fate::Dropped || self.is_given {
                 return;
             }
         }
@@ -197,6 +201,7 @@ impl Walk<'_> {
                 Verdict::DeliverTo(port, mark) => {
                     self.decided_by = jump.or(Some(index));
                     self.fate = Fate::Captured(port);
+                    self.is_given = true;
                     self.view.packet_mark = mark.get();
                     return End::Final;
                 }

@@ -5,6 +5,7 @@ use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -125,9 +126,15 @@ fn exchange(
 fn reach_by_udp(source: Option<IpAddr>, target: SocketAddr) -> Result<String, Errno> {
     let socket = open(target.ip(), SocketType::DGRAM)?;
     sockopt::set_socket_timeout(&socket, Timeout::Recv, Some(PATIENCE))?;
-    if let Some(source) = source {
-        rustix::net::bind(&socket, &SocketAddr::new(source, 0))?;
-    }
+    let unspecified = match target {
+        SocketAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    // Connection tracking remembers a datagram's ports for half a minute, and what was decided of
+    // them: no port comes again so soon.
+    let step = NEXT_UDP_PORT.fetch_add(1, Ordering::Relaxed) % UDP_PORTS;
+    let source = SocketAddr::new(source.unwrap_or(unspecified), FIRST_UDP_PORT + step);
+    rustix::net::bind(&socket, &source)?;
     let socket = UdpSocket::from(socket);
     let mut buffer = [0; 512];
     // The answer may come from another address than the one that was asked.
@@ -251,6 +258,10 @@ fn open(address: IpAddr, kind: SocketType) -> Result<OwnedFd, Errno> {
     Ok(socket)
 }
 
+static NEXT_UDP_PORT: AtomicU16 = AtomicU16::new(0);
+/// Above all that anybody listens on. A power of two, so that the count's overflow is no step back.
+const FIRST_UDP_PORT: u16 = 20_000;
+const UDP_PORTS: u16 = 32_768;
 const BACKLOG: i32 = 128;
 /// Far beyond what an answer on this machine takes; only a lost packet waits so long.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -156,6 +156,12 @@ fn rules_of_istios_own_program_can_be_asked() {
             pod.namespace.output(&mut command, "").expect("an answer")
         };
         let planned = settings.command_line();
+        if settings.flag('m') != "TPROXY" {
+            // Auto: what is installed is compared, whoever installed it.
+            let flags: Vec<String> =
+                planned[1..].iter().filter(|word| !word.contains("backend")).cloned().collect();
+            assert!(ask(&["verify"], &flags).contains(", by iptables-"), "{settings:?}");
+        }
         for packet in PACKETS {
             let packet: Vec<&str> = packet.split(' ').collect();
             let explain = |words: &[&str], settings: &[String]| {

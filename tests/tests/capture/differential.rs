@@ -4,8 +4,9 @@
 use std::net::SocketAddr;
 
 use e2e::netns::Owner;
-use e2e::sockets::Transport;
+use e2e::sockets::{Outcome, Transport};
 
+use crate::ask_explain::{explains, planned, random_tries};
 use crate::dice::Dice;
 use crate::istio;
 use crate::places::{FROM_LOOPBACK, LOOPBACKS, OUTSIDE, OWN};
@@ -59,13 +60,14 @@ fn every_flag_decides_as_in_istio() {
         dual().with_variable(LOOPBACK, "127.0.0.1/8"),
         dual().with_variable(LOOPBACK, "127.0.0.1/16").with('i', "127.9.0.0/16"),
     ];
-    for settings in sets.iter().chain(&beyond_redirection()) {
-        compare(settings, Addresses::Both);
+    for (place, settings) in sets.iter().chain(&beyond_redirection()).enumerate() {
+        compare(settings, Addresses::Both, place);
     }
-    for addresses in [Addresses::V4, Addresses::V6] {
-        compare(&injected(), addresses);
-        compare(&dual(), addresses);
-        compare(&dual().with('i', "10.0.0.0/8,2001:db8::/32").with('x', "fd88::/16"), addresses);
+    for (place, addresses) in [Addresses::V4, Addresses::V6].into_iter().enumerate() {
+        compare(&injected(), addresses, place);
+        compare(&dual(), addresses, place);
+        let ranges = dual().with('i', "10.0.0.0/8,2001:db8::/32").with('x', "fd88::/16");
+        compare(&ranges, addresses, place);
     }
 }
 
@@ -104,27 +106,61 @@ fn beyond_redirection() -> Vec<Settings> {
 
 #[test]
 fn random_settings_decide_as_in_istio() {
-    let mut dice = Dice(0x0b5e_55ed);
+    random_sets_are_alike(0x0b5e_55ed);
+}
+
+#[test]
+fn more_random_settings_decide_as_in_istio() {
+    random_sets_are_alike(0x5eed_ed5e);
+}
+
+/// Istio's rules, our two backends and what `explain` says of them: all decide alike. Each of our
+/// runs comes after one with other settings.
+fn random_sets_are_alike(seed: u64) {
+    let mut dice = Dice(seed);
+    let [istios, by_nftables, by_iptables] = [(); 3].map(|()| Pod::create());
     for _ in 0..RANDOM_SETS {
-        compare(&random_settings(&mut dice), Addresses::Both);
+        let settings = random_settings(&mut dice);
+        istios.forget_istio(&settings);
+        istios.istio(&settings);
+        by_nftables.init(&settings);
+        by_iptables.init(&settings.clone().by_iptables("nft"));
+        let plan = planned(&settings);
+        let tries = random_tries(&mut dice, &plan, RANDOM_TRIES);
+        let ours = by_nftables.outcomes(&tries);
+        no_difference(&settings, &tries, (&ours, &istios.outcomes(&tries)), is_allowed);
+        no_difference(&settings, &tries, (&ours, &by_iptables.outcomes(&tries)), |_, _| false);
+        explains(&settings, &plan, &tries, &ours);
+        istios.forget_istio(&settings);
     }
 }
 
-fn compare(settings: &Settings, addresses: Addresses) {
+/// A part of all tries, another one for each place in the list of settings.
+fn compare(settings: &Settings, addresses: Addresses, place: usize) {
     let (ours, istios) = (Pod::with(addresses), Pod::with(addresses));
     ours.init(settings);
     istios.istio(settings);
-    let tries = matrix(addresses);
-    let outcomes = ours.outcomes(&tries).into_iter().zip(istios.outcomes(&tries));
+    let tries: Vec<Try> =
+        matrix(addresses).into_iter().skip(place % PARTS).step_by(PARTS).collect();
+    let (ours, istios) = (ours.outcomes(&tries), istios.outcomes(&tries));
+    no_difference(settings, &tries, (&ours, &istios), is_allowed);
+}
+
+fn no_difference(
+    settings: &Settings,
+    tries: &[Try],
+    (ours, theirs): (&[Outcome], &[Outcome]),
+    is_allowed: impl Fn(&Settings, &Try) -> bool,
+) {
     let differences: Vec<String> = tries
         .iter()
-        .zip(outcomes)
-        .filter(|(attempt, (ours, istios))| ours != istios && !is_allowed(settings, attempt))
-        .map(|(attempt, (ours, istios))| format!("{attempt:?}\n  {ours:?}\n  {istios:?}"))
+        .zip(ours.iter().zip(theirs))
+        .filter(|(attempt, (ours, theirs))| ours != theirs && !is_allowed(settings, attempt))
+        .map(|(attempt, (ours, theirs))| format!("{attempt:?}\n  {ours:?}\n  {theirs:?}"))
         .collect();
     let found = differences.len();
     let shown = differences.into_iter().take(5).collect::<Vec<_>>().join("\n");
-    assert_eq!(found, 0, "{settings:?} {addresses:?}: ours, then Istio's:\n{shown}");
+    assert_eq!(found, 0, "{settings:?}: ours by nftables, then the other's:\n{shown}");
 }
 
 /// The differences that are meant. By TPROXY, Istio captures the tunnel's port too; ours does
@@ -204,12 +240,21 @@ fn random_settings(dice: &mut Dice) -> Settings {
         ('i', &ranges, true),
         ('x', &ranges, false),
         ('c', &["net1", "eth0", "eth+"], false),
-        // One user: with several, a difference is allowed, and nothing would be compared.
-        ('u', &["1337"], false),
+        // Several users seldom: there a difference from Istio is allowed.
+        ('u', &["1337", "1337", "1337", "1400"], false),
         ('g', &["1337", "2000", "5000"], false),
+        ('p', &["15001", "16001"], false),
+        ('z', &["15006", "16006"], false),
+        ('e', &["15008", "15009"], false),
+        ('t', &["1337", "1400"], false),
+        ('r', &["133", "140"], false),
     ] {
         if wildcard && dice.one_in(2) {
             settings = settings.with(flag, "*");
+        } else if "pzetr".contains(flag) {
+            if dice.one_in(3) {
+                settings = settings.with(flag, dice.pick(choices));
+            }
         } else if dice.one_in(2) {
             settings = settings.with(flag, &dice.some_of(choices));
         }
@@ -259,4 +304,7 @@ const OWNERS: &[Owner] = &[
     Owner { uid: 1400, gid: 2000 },
     Owner { uid: 0, gid: 1337 },
 ];
-const RANDOM_SETS: usize = 30;
+const RANDOM_SETS: usize = 100;
+const RANDOM_TRIES: usize = 300;
+/// How many settings it takes until every try was made.
+const PARTS: usize = 4;

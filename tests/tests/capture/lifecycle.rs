@@ -214,14 +214,30 @@ fn a_pod_without_an_address_is_refused() {
 }
 
 #[test]
-fn one_capability_and_a_read_only_root_are_enough() {
-    let pod = Pod::create();
-    let expected = Pod::create();
-    expected.init(&Settings::injected_dual());
+fn one_capability_is_enough_where_nothing_can_be_written() {
+    let tproxy = Settings::injected_dual()
+        .with('m', "TPROXY")
+        .with_switch("--redirect-dns")
+        .with_switch("--capture-all-dns")
+        .with_switch("--drop-invalid");
     let program = Alone::create();
-    let output = program.run_as_nobody(&pod, "-all,+net_admin", &Settings::injected_dual());
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    assert_eq!(pod.dump(), expected.dump());
+    for by in [|settings: Settings| settings, |settings: Settings| settings.by_iptables("nft")] {
+        let (pod, expected) = (Pod::create(), Pod::create());
+        let run = |words: &[String]| {
+            let output = program.run_words_as_nobody(&pod, "-all,+net_admin", words);
+            assert!(output.status.success(), "{words:?}: {}", text(&output.stderr));
+        };
+        for settings in [Settings::injected_dual(), tproxy.clone(), Settings::injected()].map(by) {
+            expected.init(&settings);
+            run(&settings.command_line());
+            assert_eq!(sorted(&pod.dump()), sorted(&expected.dump()), "{settings:?}");
+            let question = [&["verify".to_owned()], &settings.command_line()[1..]].concat();
+            run(&question);
+        }
+        run(&["cleanup".to_owned()]);
+        clean_up(&expected);
+        assert_eq!(pod.dump(), expected.dump());
+    }
 }
 
 #[test]
@@ -275,23 +291,36 @@ impl Alone {
         Self { folder }
     }
 
-    /// Runs it in the pod as an ordinary user with these capabilities, where no file system of
-    /// the root can be written.
+    /// Runs it in the pod as an ordinary user with these capabilities, where nothing can be
+    /// written: no file system, no setting of the kernel.
     pub(crate) fn run_as_nobody(
         &self,
         pod: &Pod,
         capabilities: &str,
         settings: &Settings,
     ) -> Output {
-        let script = "mount --make-rprivate / && mount -o remount,bind,ro / && \
-                      ! touch /writable 2>/dev/null && exec setpriv \"$@\"";
+        self.run_words_as_nobody(pod, capabilities, &settings.command_line())
+    }
+
+    /// The same with any words.
+    pub(crate) fn run_words_as_nobody(
+        &self,
+        pod: &Pod,
+        capabilities: &str,
+        words: &[String],
+    ) -> Output {
+        let script = "mount --make-rprivate / && mount --bind /proc/sys /proc/sys && \
+                      for point in /proc/sys /run /tmp /dev /; do \
+                      mount -o remount,bind,ro $point 2>/dev/null || \
+                      { mount --bind $point $point && mount -o remount,bind,ro $point; } || exit; \
+                      ! touch $point/writable 2>/dev/null || exit; done; exec setpriv \"$@\"";
         let mut unshare = Command::new("unshare");
         unshare.args(["--mount", "sh", "-c", script, "sh"]);
         unshare.args(["--reuid=1000", "--regid=1000", "--clear-groups", "--no-new-privs"]);
         for set in ["bounding-set", "inh-caps", "ambient-caps"] {
             unshare.arg(format!("--{set}={capabilities}"));
         }
-        unshare.arg(self.folder.path().join("istio-init")).args(settings.command_line());
+        unshare.arg(self.folder.path().join("istio-init")).args(words);
         unshare.env_clear().env("PATH", SEARCH_PATH);
         pod.namespace.run(|| unshare.output()).unwrap().unwrap()
     }
@@ -301,6 +330,13 @@ impl Alone {
 fn nft(pod: &Pod, words: &str) -> String {
     let mut command = Command::new("nft");
     pod.namespace.output(command.args(words.split_whitespace()), "").expect(words)
+}
+
+/// iptables makes chains in an order of its own.
+fn sorted(text: &str) -> Vec<&str> {
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines.sort_unstable();
+    lines
 }
 
 fn clean_up(pod: &Pod) -> Output {

@@ -116,6 +116,24 @@ impl Pod {
         }
     }
 
+    /// Removes what [`Pod::istio`] installs; Istio itself would leave some of it.
+    pub(crate) fn forget_istio(&self, settings: &Settings) {
+        let (mark, table) = (settings.flag('t'), settings.flag('r'));
+        for command in [
+            "nft flush ruleset".to_owned(),
+            "ip -6 address delete ::6/128 dev lo".to_owned(),
+            format!("ip -4 rule delete fwmark {mark} lookup {table}"),
+            format!("ip -6 rule delete fwmark {mark} lookup {table}"),
+            format!("ip -4 route flush table {table}"),
+            format!("ip -6 route flush table {table}"),
+        ] {
+            let mut words = command.split(' ');
+            let mut command = Command::new(words.next().expect("a program"));
+            // What is not there need not go.
+            let _ = self.namespace.output(command.args(words), "");
+        }
+    }
+
     /// What Istio adds for TPROXY besides, as it adds it.
     fn istio_routes(&self, settings: &Settings, captures_v6: bool) {
         if settings.flag('m') != "TPROXY" || settings.flag('b').is_empty() {

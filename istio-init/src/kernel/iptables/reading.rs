@@ -245,3 +245,74 @@ fn with_length(text: &str) -> String {
         (false, true) => format!("{text}/128"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listing(table: Table, lines: &str) -> Listing {
+        Listing { table, lines: lines.lines().map(|line| line.trim().to_owned()).collect() }
+    }
+
+    fn texts(found: &[ObservedTable]) -> Vec<String> {
+        let chains = found.iter().flat_map(|table| &table.chains);
+        chains.flat_map(|chain| &chain.rules).map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn rules_of_both_families_are_one_and_others_are_of_theirs() {
+        let of_family = |own: &str, prefix: &str| {
+            let lines = format!(
+                "-P OUTPUT ACCEPT
+                 -N ISTIO_OUTPUT
+                 -A OUTPUT -p tcp -m set --match-set others dst -j RETURN
+                 -A OUTPUT -j ISTIO_OUTPUT
+                 -A ISTIO_OUTPUT -s {own} -o lo -j RETURN
+                 -A ISTIO_OUTPUT -o lo -m owner ! --uid-owner 1337 -j RETURN
+                 -A ISTIO_OUTPUT -d {prefix} -j RETURN
+                 -A ISTIO_OUTPUT -p tcp -m multiport --dports 80,8000:9000 -j ISTIO_REDIRECT
+                 -A ISTIO_OUTPUT -m mark --mark 0x539/0xff -j RETURN"
+            );
+            listing(Table::Nat, &lines)
+        };
+        let listings = [
+            (Family::V4, of_family("127.0.0.6/32", "10.96.0.0/12")),
+            (Family::V6, of_family("::6/128", "fd00::/8")),
+        ];
+        let (found, left_out) = observed(&listings);
+        insta::assert_snapshot!(texts(&found).join("\n"), @r#"
+        add rule inet istio-proxy-nat output counter jump istio-output comment "capture"
+        add rule inet istio-proxy-nat istio-output ip saddr 127.0.0.6/32 oifname "lo" counter return comment "loopback"
+        add rule inet istio-proxy-nat istio-output ip6 saddr ::6/128 oifname "lo" counter return comment "loopback"
+        add rule inet istio-proxy-nat istio-output oifname "lo" meta skuid != 1337 counter return comment "loopback"
+        add rule inet istio-proxy-nat istio-output ip daddr 10.96.0.0/12 counter return comment "--istio-service-exclude-cidr"
+        add rule inet istio-proxy-nat istio-output ip6 daddr fd00::/8 counter return comment "--istio-service-exclude-cidr"
+        add rule inet istio-proxy-nat istio-output tcp dport { 80, 8000-9000 } counter jump istio-redirect comment "--istio-outbound-ports"
+        IPv4: -A ISTIO_OUTPUT -m mark --mark 0x539/0xff -j RETURN
+        IPv6: -A ISTIO_OUTPUT -m mark --mark 0x539/0xff -j RETURN
+        "#);
+        assert_eq!(left_out.len(), 2);
+    }
+
+    #[test]
+    fn any_text_can_be_read() {
+        for text in [
+            "",
+            "!",
+            "! -p",
+            "-j",
+            "-j ISTIO_NOBODY",
+            "-p tcp --dport 99999 -j RETURN",
+            "--dport 1 -j RETURN",
+            "-p tcp --dports 1,,2 -j RETURN",
+            "-s 10.0.0.0/99 -j RETURN",
+            "-m owner --uid-owner 9-1 -j RETURN",
+            "-j REDIRECT --to-ports 0",
+            "-j MARK --set-xmark 0x0/0xffffffff",
+            "-j CT --zone 70000",
+            "-m comment --comment \"",
+        ] {
+            assert_eq!(rule(Table::Nat, Chain::Outbound, text), None, "{text}");
+        }
+    }
+}
