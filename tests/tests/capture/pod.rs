@@ -5,9 +5,11 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use e2e::netns::{Namespace, Owner, succeed};
 use e2e::sockets::{Listeners, Outcome, Transport, reach};
+use e2e::wait::until;
 
 use crate::istio;
 use crate::settings::Settings;
@@ -198,9 +200,18 @@ impl Pod {
         let list = |program: &str, arguments: &[&str]| {
             self.namespace.output(Command::new(program).args(arguments), "").expect(program)
         };
-        let addresses = list("ip", &["-o", "address"]);
+        // The kernel first looks for duplicates of a new IPv6 address, and then adds its route.
+        let settled = || {
+            let addresses = list("ip", &["-o", "address"]);
+            if addresses.contains("tentative") { Err(addresses) } else { Ok(addresses) }
+        };
+        let patience = Duration::from_secs(20);
+        let addresses = until("the addresses are settled", patience, settled).expect("addresses");
         let rules = list("ip", &["rule"]) + &list("ip", &["-6", "rule"]);
+        // The kernel adds the local route some time after the address.
         let routes = list("ip", &["route", "show", "table", "all"]);
+        let routes = routes.lines().filter(|line| !line.starts_with("local ::6 "));
+        let routes: String = routes.map(|line| line.to_owned() + "\n").collect();
         self.ruleset() + &without_lifetimes(&addresses) + &rules + &routes
     }
 
