@@ -37,7 +37,7 @@ size: ## Check that istio-init in dist/ is no larger than it may be
 bench: build ## Measure time, instructions, allocations: docs/performance.md (root)
 	@{ command -v valgrind && command -v busybox; } >/dev/null || apt-get install -y -qq valgrind busybox-static >&2
 	@[[ -n $${ISTIO_CASES:-} ]] || echo "make bench: LEFT OUT: Istio's templates; ISTIO_CASES does not name its cases" >&2
-	cargo bench --locked --package istio-init --bench process
+	cargo bench --locked --profile dev --package istio-init --bench process
 	cargo bench --locked --package injector --bench review_instructions --bench allocations --bench kube_inject
 	cargo bench --locked --package injector --bench review
 
