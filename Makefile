@@ -2,11 +2,13 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup build images fmt clippy manifests generated test test-unit test-capture test-cluster clean
+.PHONY: help setup build size bench images fmt clippy manifests generated test test-unit test-capture test-cluster clean
 
 HOST := $(shell rustc -vV | sed -n 's/^host: //p')
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 KUBERNETES_VERSION := $(shell awk '$$1 == "k8s.io/kubernetes" { print $$2 }' tests/kubernetes/go.mod)
+# Bytes: every node keeps it, and every pod starts it.
+LARGEST_INIT := 2000000
 KUBERNETES := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/outrigger/kubernetes-$(KUBERNETES_VERSION)
 
 # Static, for images without any library. An explicit target keeps the flags
@@ -26,6 +28,18 @@ build: ## Leave the four release programs in dist/, static
 	@install $(addprefix $(TARGET_DIR)/$(HOST)/release/,sidecar-injector istioctl webhook-certs) dist/
 	@install $(TARGET_DIR)/$(HOST)/init/istio-init dist/
 	@ls -l dist/
+	@$(MAKE) --no-print-directory size
+
+size: ## Check that istio-init in dist/ is no larger than it may be
+	@size=$$(stat --format %s dist/istio-init); [[ $$size -le $(LARGEST_INIT) ]] || \
+	    { echo "make size: dist/istio-init has $$size bytes, and may have $(LARGEST_INIT)" >&2; exit 1; }
+
+bench: build ## Measure time, instructions, allocations: docs/performance.md (root)
+	@{ command -v valgrind && command -v busybox; } >/dev/null || apt-get install -y -qq valgrind busybox-static >&2
+	@[[ -n $${ISTIO_CASES:-} ]] || echo "make bench: LEFT OUT: Istio's templates; ISTIO_CASES does not name its cases" >&2
+	cargo bench --locked --profile dev --package istio-init --bench process
+	cargo bench --locked --package injector --bench review_instructions --bench allocations --bench kube_inject
+	cargo bench --locked --package injector --bench review
 
 images: build ## Leave the images of our programs in dist/, as archives to load
 	cargo run --locked --quiet --package e2e --bin images

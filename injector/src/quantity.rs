@@ -16,6 +16,14 @@ pub fn parse(quantity: &Value) -> Option<f64> {
     number.parse::<f64>().ok().map(|number| number * factor)
 }
 
+/// Whether two quantities are one number.
+pub fn same(a: &Value, b: &Value) -> bool {
+    match (parse(a), parse(b)) {
+        (Some(a), Some(b)) => (a - b).abs() <= 1e-9 * a.abs(),
+        _ => false,
+    }
+}
+
 const SUFFIXES: [(&str, f64); 15] = [
     ("Ki", 1024.0),
     ("Mi", 1_048_576.0),

@@ -3,6 +3,8 @@
 //! The one place that knows the YAML library: its options are chosen here, and its two traps
 //! (numbers with a leading zero, block scalars that begin with a TAB) end here.
 
+mod ordinary;
+
 use serde::Serialize;
 use serde::ser::{SerializeMap, SerializeSeq, Serializer};
 use serde_json::Value;
@@ -13,6 +15,19 @@ use serde_json::Value;
 /// empty document is `null`. A repeated key is an error.
 pub fn parse(text: &str) -> Result<Value, YamlError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    match ordinary::parse(text, |scalar| by_library(scalar).ok()) {
+        Some(value) => Ok(value),
+        None => by_library(text),
+    }
+}
+
+/// Whether a string is written as it stands, and read so by every reader of YAML.
+pub fn is_word(text: &str) -> bool {
+    ordinary::is_word(text)
+}
+
+/// Parses by the library's own deserializer.
+fn by_library(text: &str) -> Result<Value, YamlError> {
     let options = serde_saphyr::options! {
         budget: budget(),
         emit_comments: false,
@@ -211,7 +226,83 @@ mod tests {
         insta::assert_snapshot!(to_string(&value).unwrap(), @r#"status: '{"revision":"default"}'"#);
     }
 
+    /// What tells apart the two ways to read: marks, quotes, numbers and almost-numbers.
+    fn piece() -> impl Strategy<Value = String> {
+        let words = prop::sample::select(vec![
+            "a",
+            "b: ",
+            "c:",
+            "- ",
+            "\n",
+            "\n  ",
+            "\n    ",
+            "? ",
+            "yes",
+            "y",
+            "True",
+            "null",
+            "~",
+            "\"x\"",
+            "'y'",
+            "|",
+            ">-",
+            "{",
+            "}",
+            "[",
+            "]",
+            ", ",
+            "1",
+            "0644",
+            "0x1f",
+            "1_000",
+            "1e3",
+            "-1",
+            ".5",
+            ".inf",
+            "nan",
+            "Infinity",
+            "100m",
+            "1Gi",
+            "12:30:45",
+            "2001-01-01",
+            "<<: ",
+            "&x ",
+            "*x",
+            "!!str ",
+            "# c",
+            "---",
+            "...",
+            "=",
+            "%",
+            "/v",
+            "$(A)",
+            "\t",
+            "99999999999999999999",
+        ]);
+        prop_oneof![12 => words.prop_map(str::to_owned), 1 => "\\PC{0,3}"]
+    }
+
     proptest! {
+        #[test]
+        fn both_ways_to_read_agree(pieces in prop::collection::vec(piece(), 0..12)) {
+            let text = pieces.concat();
+            prop_assert_eq!(parse(&text), by_library(&text), "{}", text);
+        }
+
+        #[test]
+        fn a_scalar_is_the_same_anywhere(piece in piece(), other in piece()) {
+            for text in [format!("k: {piece}{other}"), format!("- {piece}{other}\n- {{{piece}: [{other}]}}\n")] {
+                prop_assert_eq!(parse(&text), by_library(&text), "{}", text);
+            }
+        }
+
+        #[test]
+        fn a_word_is_written_as_it_stands(text in "[a-zA-Z/][-a-zA-Z0-9./_]{0,70}|y|yes|inf|no|On|nan") {
+            if is_word(&text) {
+                prop_assert_eq!(to_string(&json!({ &text: &text })).unwrap(), format!("{text}: {text}\n"));
+            }
+        }
+
         #[test]
         fn gives_back_what_was_written(text in "\\PC*|[ \\t\\na-c:#'\"-]{0,12}") {
             let value = json!({ "a": [text.clone()], (text.clone()): text });

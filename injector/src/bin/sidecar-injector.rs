@@ -4,6 +4,10 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use injector::webhook::{self, args::Args};
+use mimalloc::MiMalloc;
+
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 #[expect(clippy::print_stderr, reason = "the log may be turned off")]
 fn main() -> ExitCode {

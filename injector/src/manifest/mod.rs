@@ -27,6 +27,7 @@ use crate::yaml::{self, YamlError};
 #[derive(Debug)]
 pub struct Manifest<'a> {
     source: Source<'a>,
+    root: Option<Node>,
     value: Value,
     pods: Vec<PodTemplate>,
 }
@@ -117,8 +118,9 @@ impl<'a> Manifest<'a> {
 
     fn read_text(text: &'a str, line: usize) -> Result<Self, ManifestError> {
         let source = Source::new(text);
-        let mut manifest = Self { source, value: Value::Null, pods: Vec::new() };
-        let Some(root) = Node::parse(&source)? else {
+        let root = Node::parse(&source)?;
+        let mut manifest = Self { source, root: None, value: Value::Null, pods: Vec::new() };
+        let Some(root) = root else {
             return Ok(manifest);
         };
         if may_hold_pods(&root) {
@@ -141,6 +143,7 @@ impl<'a> Manifest<'a> {
                 }
             }
         }
+        manifest.root = Some(root);
         Ok(manifest)
     }
 
@@ -150,7 +153,7 @@ impl<'a> Manifest<'a> {
         value: &Value,
         change: impl FnOnce(&mut Node),
     ) -> Result<String, ManifestError> {
-        let Some(mut root) = Node::parse(&self.source)? else {
+        let Some(mut root) = self.root.clone() else {
             return Err(ManifestError::Edit("the document is empty".to_owned()));
         };
         let style = Style::of(&self.source, &root);

@@ -176,6 +176,9 @@ fn indented(text: &str, indent: usize) -> String {
 }
 
 fn key(key: &str) -> Result<String, YamlError> {
+    if yaml::is_word(key) {
+        return Ok(key.to_owned());
+    }
     let entry = serde_json::Map::from_iter([(key.to_owned(), Value::Null)]);
     let text = yaml::to_string(&Value::Object(entry))?;
     match text.trim_end().strip_suffix(": null") {
@@ -186,6 +189,12 @@ fn key(key: &str) -> Result<String, YamlError> {
 
 /// A scalar as it stands after `key:` or a dash, with the space before it.
 fn scalar(value: &Value) -> Result<String, YamlError> {
+    match value {
+        Value::String(text) if yaml::is_word(text) => return Ok(format!(" {text}")),
+        Value::Bool(_) | Value::Null => return Ok(format!(" {value}")),
+        Value::Number(number) if number.is_u64() => return Ok(format!(" {number}")),
+        _ => {}
+    }
     let entry = serde_json::Map::from_iter([("k".to_owned(), value.clone())]);
     let text = yaml::to_string(&Value::Object(entry))?;
     let text = text.strip_suffix('\n').unwrap_or(&text);

@@ -9,7 +9,7 @@ use super::source::Source;
 use crate::yaml::YamlError;
 
 /// A node of a document.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Node {
     /// The offset at which it starts, its anchor and tag included.
     pub(super) start: usize,
@@ -24,7 +24,7 @@ pub(super) struct Node {
 }
 
 /// What a node is.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Kind {
     /// `*name`, with the number of the anchor.
     Alias(usize),
@@ -39,7 +39,7 @@ pub(super) enum Kind {
 }
 
 /// A mapping or a sequence.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Collection {
     /// Whether it is a mapping.
     pub(super) map: bool,
@@ -54,7 +54,7 @@ pub(super) struct Collection {
 }
 
 /// An entry of a mapping or an item of a sequence.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Item {
     /// The offset of its key, its `?`, or its dash; of its value in a sequence in brackets.
     pub(super) start: usize,

@@ -5,12 +5,16 @@
 //! are kept as they are.
 
 mod keyed_list;
+mod new_value;
 
 use std::collections::{BTreeMap, HashSet};
 
 use serde_json::{Map, Value};
 
+use self::new_value::added;
+pub use self::new_value::without_nulls;
 use crate::change::Change;
+use crate::quantity;
 
 /// Merges an overlay onto a pod and says what was done.
 ///
@@ -132,6 +136,9 @@ fn merge_object(
                 None => continue,
             }
         } else if let Some(present) = original.get_mut(&key) {
+            if QUANTITIES.contains(&field) && quantity::same(present, &value) {
+                continue;
+            }
             merge_value(present, value, &key)?
         } else if let Some(value) = added(value) {
             original.insert(key.clone(), value);
@@ -197,7 +204,7 @@ fn merge_union(original: &mut Vec<Value>, patch: Vec<Value>) -> Change {
 
 fn replace(original: &mut Vec<Value>, patch: Vec<Value>) -> Change {
     let patch: Vec<_> = patch.into_iter().map(without_nulls).collect();
-    if *original == patch {
+    if original.len() == patch.len() && original.iter().zip(&patch).all(|(a, b)| alike(a, b)) {
         Change::Kept
     } else {
         *original = patch;
@@ -205,44 +212,29 @@ fn replace(original: &mut Vec<Value>, patch: Vec<Value>) -> Change {
     }
 }
 
-/// The value as it comes into an object that has nothing in its place: without nulls, and without
-/// what carries a directive, which has nothing to act on. `None` where nothing is left of it.
-fn added(value: Value) -> Option<Value> {
-    match value {
-        Value::Null => None,
-        Value::Object(members) if members.contains_key(PATCH) => None,
-        Value::Object(members) => {
-            let members = members.into_iter().filter(|(key, _)| key != RETAIN_KEYS);
-            Some(members.filter_map(|(key, value)| Some((key, added(value)?))).collect())
+/// Whether two values are the same, but for the version that the API server adds to a `fieldRef`
+/// that has none.
+fn alike(present: &Value, wanted: &Value) -> bool {
+    match (present, wanted) {
+        (Value::Object(present), Value::Object(wanted)) => {
+            let defaulted = |key: &str, value: &Value| {
+                key == "apiVersion" && value == "v1" && wanted.contains_key("fieldPath")
+            };
+            wanted.keys().all(|key| present.contains_key(key))
+                && present.iter().all(|(key, value)| match wanted.get(key) {
+                    Some(wanted) => alike(value, wanted),
+                    None => defaulted(key, value),
+                })
         }
-        Value::Array(items) => Some(items.into_iter().filter_map(added).collect()),
-        scalar => Some(scalar),
+        (Value::Array(present), Value::Array(wanted)) => {
+            present.len() == wanted.len() && present.iter().zip(wanted).all(|(a, b)| alike(a, b))
+        }
+        (present, wanted) => present == wanted,
     }
 }
 
-/// The value as a new item of a list, or in place of another one: without nulls and without the
-/// directives themselves, but with what stands beside them.
-pub fn without_nulls(value: Value) -> Value {
-    match value {
-        Value::Object(members) => Value::Object(
-            members
-                .into_iter()
-                .filter(|(key, value)| !value.is_null() && !DIRECTIVES.contains(&key.as_str()))
-                .map(|(key, value)| (key, without_nulls(value)))
-                .collect(),
-        ),
-        Value::Array(items) => Value::Array(
-            items.into_iter().filter(|item| !is_directive(item)).map(without_nulls).collect(),
-        ),
-        scalar => scalar,
-    }
-}
-
-/// Whether an item of a list is a directive and nothing else.
-fn is_directive(item: &Value) -> bool {
-    item.as_object().is_some_and(|item| item.len() == 1 && item.contains_key(PATCH))
-}
-
+/// Objects whose members are quantities: the API server writes `2000m` as `2`, which is no change.
+const QUANTITIES: [&str; 2] = ["limits", "requests"];
 const PATCH: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";
 const DIRECTIVES: [&str; 2] = [PATCH, RETAIN_KEYS];
@@ -363,6 +355,26 @@ mod tests {
             ),
             json!({"containers": [{"name": "c", "env": [{"name": "e"}]}]})
         );
+    }
+
+    #[test]
+    fn the_version_of_a_field_is_the_api_servers_to_add() {
+        let items = |field: Value| json!({"items": [{"path": "labels", "fieldRef": field}]});
+        let plain = items(json!({"fieldPath": "metadata.labels"}));
+        let added = items(json!({"fieldPath": "metadata.labels", "apiVersion": "v1"}));
+        assert_eq!(merged(added.clone(), plain.clone()), added);
+        assert_eq!(
+            merged(items(json!({"fieldPath": "other", "apiVersion": "v1"})), plain.clone()),
+            plain
+        );
+    }
+
+    #[test]
+    fn the_same_quantity_in_other_words_is_no_change() {
+        let mut pod = json!({"limits": {"cpu": "2", "memory": "1Gi", "x": "1"}});
+        let overlay = json!({"limits": {"cpu": "2000m", "memory": "1024Mi", "x": "2"}});
+        merge(&mut pod, overlay).unwrap();
+        assert_eq!(pod, json!({"limits": {"cpu": "2", "memory": "1Gi", "x": "2"}}));
     }
 
     #[test]

@@ -37,7 +37,8 @@ pub(super) fn guarded(text: &str) -> Cow<'_, str> {
 
 /// The text that [`guarded`] was given.
 pub(super) fn plain(text: &str) -> Cow<'_, str> {
-    if text.chars().any(|c| original(c).is_some()) {
+    // All of the plane begins with this byte.
+    if text.as_bytes().contains(&0xF3) && text.chars().any(|c| original(c).is_some()) {
         Cow::Owned(text.chars().map(|c| original(c).unwrap_or(c)).collect())
     } else {
         Cow::Borrowed(text)
@@ -74,19 +75,29 @@ pub(super) fn rewrite(datum: &Datum, with: fn(&str) -> Cow<'_, str>) -> Datum {
 }
 
 /// The document with the original text in all its strings and keys.
-pub(super) fn release(document: Value) -> Value {
-    match document {
-        Value::String(text) => match plain(&text) {
-            Cow::Borrowed(_) => Value::String(text),
-            Cow::Owned(text) => Value::String(text),
-        },
-        Value::Array(items) => items.into_iter().map(release).collect(),
-        Value::Object(members) => {
-            let members = members.into_iter();
-            let members = members.map(|(key, value)| (plain(&key).into_owned(), release(value)));
-            Value::Object(members.collect::<Map<_, _>>())
+pub(super) fn release(mut document: Value) -> Value {
+    release_in(&mut document);
+    document
+}
+
+/// In place: few strings hold a stand-in.
+fn release_in(value: &mut Value) {
+    match value {
+        Value::String(text) => {
+            if let Cow::Owned(original) = plain(text) {
+                *text = original;
+            }
         }
-        scalar => scalar,
+        Value::Array(items) => items.iter_mut().for_each(release_in),
+        Value::Object(members) => {
+            members.values_mut().for_each(release_in);
+            if members.keys().any(|key| matches!(plain(key), Cow::Owned(_))) {
+                let guarded = std::mem::take(members).into_iter();
+                let released = guarded.map(|(key, value)| (plain(&key).into_owned(), value));
+                *members = released.collect::<Map<_, _>>();
+            }
+        }
+        _ => {}
     }
 }
 

@@ -5,12 +5,13 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use base64::Engine;
+use base64::display::Base64Display;
 use base64::engine::general_purpose::STANDARD;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{DeserializeOwned, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::reason::Reason;
 
@@ -84,7 +85,7 @@ pub struct Response {
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<Status>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    patch: Option<String>,
+    patch: Option<Box<RawValue>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     patch_type: Option<&'static str>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -113,7 +114,11 @@ impl Response {
     /// one without the other.
     pub fn with_patch(mut self, patch: &json_patch::Patch) -> Result<Self, serde_json::Error> {
         if !patch.0.is_empty() {
-            self.patch = Some(STANDARD.encode(serde_json::to_vec(patch)?));
+            let mut json = Vec::with_capacity(PATCH_BYTES);
+            serde_json::to_writer(&mut json, patch)?;
+            // Base64 has nothing to escape.
+            let text = format!("\"{}\"", Base64Display::new(&json, &STANDARD));
+            self.patch = Some(RawValue::from_string(text)?);
             self.patch_type = Some("JSONPatch");
         }
         Ok(self)
@@ -137,7 +142,11 @@ impl Response {
             kind: &'static str,
             response: &'a Response,
         }
-        serde_json::to_vec(&Envelope { api_version: API_VERSION, kind: KIND, response: self })
+        let patch = self.patch.as_ref().map_or(0, |patch| patch.get().len());
+        let mut json = Vec::with_capacity(patch + ENVELOPE_BYTES);
+        let envelope = Envelope { api_version: API_VERSION, kind: KIND, response: self };
+        serde_json::to_writer(&mut json, &envelope)?;
+        Ok(json)
     }
 }
 
@@ -201,6 +210,11 @@ where
 
 const API_VERSION: &str = "admission.k8s.io/v1";
 const KIND: &str = "AdmissionReview";
+
+/// Room for the patch of most pods.
+const PATCH_BYTES: usize = 16 << 10;
+/// Room for an answer without its patch.
+const ENVELOPE_BYTES: usize = 512;
 
 #[cfg(test)]
 mod tests {

@@ -1,0 +1,58 @@
+//! What rules cost a connection: how many are made in a second through few ranges and through
+//! many.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::Result;
+use rustix::net::sockopt::set_socket_linger;
+
+use super::netns::{Namespace, Owner};
+use super::{pod, succeed};
+
+/// Prints connections per second through one excluded range and through many, by backend.
+pub(crate) fn compare(program: &Path, cidrs: &str) -> Result<()> {
+    println!("\n| new connections in a second, best of {ROUNDS} | 1 CIDR | 1,000 CIDRs | ratio |");
+    println!("| --- | --- | --- | --- |");
+    for backend in ["nftables", "iptables"] {
+        let few = prepared(program, backend, "10.0.0.0/25")?;
+        let many = prepared(program, backend, cidrs)?;
+        let (mut best_few, mut best_many) = (0.0_f64, 0.0_f64);
+        // In turn, so that what else the machine does meets both.
+        for _ in 0..ROUNDS {
+            best_few = best_few.max(few.run_as(APPLICATION, rate)??);
+            best_many = best_many.max(many.run_as(APPLICATION, rate)??);
+        }
+        let ratio = best_many / best_few;
+        println!("| {backend} | {best_few:.0} | {best_many:.0} | {ratio:.2} |");
+    }
+    Ok(())
+}
+
+fn prepared(program: &Path, backend: &str, cidrs: &str) -> Result<Namespace> {
+    let pod = pod()?;
+    let arguments = ["-u", "1337", "-b", "*", "-i", "*", "-x", cidrs, "--backend", backend];
+    pod.run(|| succeed(program, &arguments))??;
+    Ok(pod)
+}
+
+/// Connects to an address that no range holds, which the rules send to the proxy's port.
+fn rate() -> Result<f64> {
+    let proxy = TcpListener::bind((Ipv4Addr::LOCALHOST, OUTBOUND))?;
+    let start = Instant::now();
+    for _ in 0..CONNECTIONS {
+        let ours = TcpStream::connect(SocketAddr::from(([198, 51, 100, 7], 80)))?;
+        let (theirs, _) = proxy.accept()?;
+        // Reset at once: ports stay free.
+        set_socket_linger(&theirs, Some(std::time::Duration::ZERO))?;
+        drop((theirs, ours));
+    }
+    Ok(f64::from(CONNECTIONS) / start.elapsed().as_secs_f64())
+}
+
+const APPLICATION: Owner = Owner { uid: 1000, gid: 1000 };
+const CONNECTIONS: u32 = 2_000;
+/// Where outbound connections are redirected to.
+const OUTBOUND: u16 = 15001;
+const ROUNDS: u32 = 5;
