@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Parser};
+use webhook_certs::parameter_args::ParameterArgs;
 
 use super::duration;
 use super::log::Levels;
@@ -42,6 +43,9 @@ pub struct Args {
     #[arg(long, env = "REVISION", default_value = "", help_heading = CLUSTER,
           value_parser = names::revision)]
     pub revision: String,
+    /// In which times the certificate in the cluster is kept up.
+    #[command(flatten)]
+    pub upkeep: ParameterArgs,
     /// What to log.
     #[command(flatten)]
     pub log: LogArgs,

@@ -144,6 +144,7 @@ fn certificate(args: &Args, access: Option<ClusterAccess>) -> CertificateSource 
         extra_names: certificate.extra_names.clone(),
         revision: args.revision.clone(),
         webhook_configurations: vec![cluster::Options::default_configuration(&args.revision)],
+        parameters: args.upkeep.parameters(),
         ..cluster::Options::default()
     };
     CertificateSource::Cluster(access, Box::new(options))

@@ -1,6 +1,5 @@
 //! The upkeep of certificates against a real API server, with the least rights.
 
-mod api_server;
 mod reviewer;
 mod rotation;
 mod stage;
@@ -11,6 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use e2e::api_servers::ApiServers;
+use e2e::programs::Programs;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
@@ -23,7 +24,6 @@ use webhook_certs::authority::{Authority, Entropy, Lifetime};
 use webhook_certs::serving::{Identity, ServingCertificate};
 use webhook_certs::status::Status;
 
-use api_server::{ApiServer, Programs};
 use reviewer::Reviewer;
 use rotation::{
     a_bundle_that_is_reverted_in_mid_rotation_only_delays_it,
@@ -298,7 +298,7 @@ async fn an_api_server_that_does_not_answer_is_waited_for(mut stage: Stage<'_>) 
     ensure!(error.starts_with("cannot get secrets/sidecar-injector-ca in namespace "), "{error}");
     ensure!(!replica.certificate.is_loaded());
 
-    let server = stage.server.port();
+    let server = stage.server.port(0);
     let relay = tokio::spawn(async move {
         while let Ok((mut client, _)) = silent.accept().await {
             tokio::spawn(async move {
@@ -350,7 +350,7 @@ async fn every_right_is_needed_and_none_is_missing(stage: Stage<'_>) -> Result<(
 }
 
 async fn the_program_keeps_a_cluster_up_and_tells_its_state(stage: Stage<'_>) -> Result<()> {
-    let kubeconfig = stage.server.kubeconfig()?;
+    let kubeconfig = stage.server.admin_kubeconfig();
     let namespace = &stage.options.namespace;
     let program = |command: &str| {
         let mut program = tokio::process::Command::new(env!("CARGO_BIN_EXE_webhook-certs"));
@@ -415,7 +415,7 @@ macro_rules! stories {
 #[expect(clippy::print_stderr, reason = "what is left out is said")]
 fn main() -> Result<ExitCode> {
     let arguments = Arguments::from_args();
-    let programs = match Programs::find() {
+    let programs = match Programs::of_api_servers() {
         Ok(programs) => programs,
         Err(error) if std::env::var_os("CI").is_none() => {
             eprintln!("left out, since there is no API server: {error:#}");
@@ -423,7 +423,7 @@ fn main() -> Result<ExitCode> {
         }
         Err(error) => bail!(error),
     };
-    let server = Arc::new(ApiServer::start(&programs)?);
+    let server = Arc::new(ApiServers::start(&programs, 1)?);
     let stories = stories![&server,
         two_replicas_at_once_end_with_one_ca_and_both_leaves_trusted
         only_the_bundle_of_our_entries_is_written_and_owned
