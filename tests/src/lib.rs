@@ -20,6 +20,7 @@ mod kube_proxy;
 pub mod kubectl;
 mod kubelet;
 mod kubelet_access;
+pub mod manifests;
 pub mod namespace;
 pub mod port;
 pub mod process;

@@ -106,6 +106,10 @@ pub struct CertificateArgs {
     #[arg(long, value_name = "NAME", default_value = "sidecar-injector",
           value_parser = names::label)]
     pub service: String,
+    /// A mutating webhook configuration whose `caBundle` is kept up; may be repeated, for revision
+    /// tags [default: istio-sidecar-injector, with the revision as suffix unless it is `default`]
+    #[arg(long = "webhook-configuration", value_name = "NAME", value_parser = names::subdomain)]
+    pub webhook_configurations: Vec<String>,
     /// A further DNS name or address of the certificate; may be repeated
     #[arg(long = "extra-san", value_name = "NAME", value_parser = names::of_server)]
     pub extra_names: Vec<String>,
