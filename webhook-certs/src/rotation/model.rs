@@ -442,6 +442,7 @@ impl Cast {
             configurations: vec![Configuration {
                 name: "hook".into(),
                 uid: "1".into(),
+                resource_version: "1".into(),
                 generation: hook.generation.into(),
                 entries: vec![entry],
             }],

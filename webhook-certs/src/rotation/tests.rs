@@ -30,6 +30,7 @@ fn configuration(bundle: &Bundle) -> Configuration {
     Configuration {
         name: "hook".to_owned(),
         uid: "1".to_owned(),
+        resource_version: "1".to_owned(),
         generation: 1,
         entries: ["one", "two"]
             .map(|name| Entry { name: name.to_owned(), bundle: bundle.clone() })
@@ -71,6 +72,7 @@ fn patched(bundle: &Bundle) -> Action {
     Action::PatchBundle {
         name: "hook".to_owned(),
         uid: "1".to_owned(),
+        resource_version: "1".to_owned(),
         entries: ["one", "two"].map(|name| (name.to_owned(), bundle.clone())).into(),
     }
 }
