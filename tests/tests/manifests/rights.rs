@@ -15,7 +15,7 @@ fn rights_are_pinned_by_name() {
              patch"
         )
     };
-    let maps = "configmaps istio-sidecar-injector istio: get list watch";
+    let maps = "configmaps istio-sidecar-injector istio: list watch";
     let [proxy_configs, nodes] = FACTS;
     assert_eq!(
         granted(rendering(BASE)),
@@ -33,7 +33,7 @@ fn rights_are_pinned_by_name() {
         [
             "secrets sidecar-injector-ca-canary: get list watch update",
             "secrets (any name): create",
-            "configmaps istio-sidecar-injector-canary istio-canary: get list watch",
+            "configmaps istio-sidecar-injector-canary istio-canary: list watch",
             &webhooks("istio-sidecar-injector-canary"),
             proxy_configs,
             nodes,
@@ -76,7 +76,7 @@ fn no_component_widens_a_right() {
             let expected = [
                 ("secrets sidecar-injector-ca", "get list watch update"),
                 ("secrets (any name)", "create"),
-                ("configmaps istio-sidecar-injector", "get list watch"),
+                ("configmaps istio-sidecar-injector", "list watch"),
                 (
                     "admissionregistration.k8s.io/mutatingwebhookconfigurations ",
                     "get list watch patch",
