@@ -169,6 +169,29 @@ fn an_expired_ca_is_renewed_under_its_key_and_one_with_time_left_is_not() {
 }
 
 #[test]
+fn a_ca_is_replaced_in_time_however_long_its_leaves_live() {
+    let lifetime = SignedDuration::from_hours(24);
+    for leaf_lifetime in [1, 6, 8, 12, 24].map(SignedDuration::from_hours) {
+        let parameters =
+            Parameters { authority_lifetime: lifetime, leaf_lifetime, ..Parameters::default() };
+        let lifetime = Lifetime::starting(at(0), lifetime);
+        let active = Authority::create("test", 1, lifetime, Entropy::draw().unwrap()).unwrap();
+        let state = State::new(active, 1, at(0));
+        let observation = Observation {
+            secret: Some(state.write(Secret::default())),
+            configurations: vec![configuration(&state.bundle())],
+            is_complete: true,
+        };
+        let mut memory = remembering(&state);
+        let actions = decide(&mut memory, &observation, &names(), &parameters, at(17)).actions;
+        assert!(
+            matches!(&actions[0], Action::ReplaceSecret(Content::Prepared(_))),
+            "{leaf_lifetime:#}: {actions:?}"
+        );
+    }
+}
+
+#[test]
 fn a_leaf_is_renewed_near_half_of_its_life_and_when_the_names_change() {
     let state = State::new(authority(1, 0), 1, at(0));
     let mut memory = serving(remembering(&state), &state.active, 0);
