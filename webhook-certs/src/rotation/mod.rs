@@ -4,6 +4,8 @@
 //! [`decide`] takes what was just read from the API server and the clock, and returns actions; it
 //! does nothing itself.
 
+#[cfg(test)]
+mod convergence;
 mod memory;
 #[cfg(test)]
 mod model;
