@@ -85,7 +85,7 @@ pub(crate) const ISTIOD: Composition = Composition::of(&["istiod"]);
 pub(crate) const FILES: Composition = Composition::of(&["files"]);
 pub(crate) const CERT_MANAGER: Composition = Composition::of(&["cert-manager"]);
 
-const COMPOSITIONS: [Composition; 27] = [
+const COMPOSITIONS: [Composition; 28] = [
     BASE,
     AUTO,
     CANARY,
@@ -110,6 +110,7 @@ const COMPOSITIONS: [Composition; 27] = [
     Composition::of(&["auto", "cert-manager", "ha", "network-policy", "fail-open"]),
     Composition::of(&["istiod", "no-create", "ha", "prometheus", "guard-policy", "fail-open"]),
     Composition { components: &["istiod", "revision"], revision: Some("1-28"), tags: &[] },
+    Composition::of(&["auto", "istiod"]),
     Composition { components: &["openshift", "network-policy", "revision"], ..CANARY },
     Composition { components: &["ha", "cert-manager", "cni", "revision"], ..CANARY },
     Composition {
