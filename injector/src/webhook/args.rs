@@ -170,8 +170,9 @@ pub struct LimitArgs {
     #[arg(long = "header-timeout", value_name = "DURATION", default_value = "5s",
           value_parser = positive_duration)]
     pub head: Duration,
-    /// The longest time between two requests of a connection
-    #[arg(long = "idle-timeout", value_name = "DURATION", default_value = "90s",
+    /// The longest time between two requests of a connection, and before the first; API servers
+    /// keep theirs for 90 s, and it should be they who close it
+    #[arg(long = "idle-timeout", value_name = "DURATION", default_value = "120s",
           value_parser = positive_duration)]
     pub idle: Duration,
 }
