@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup build images fmt clippy manifests generated test test-unit test-capture test-cluster test-acceptance soak clean
+.PHONY: help setup build images fmt clippy manifests generated test test-unit test-capture test-cluster test-acceptance test-manifests soak clean
 
 HOST := $(shell rustc -vV | sed -n 's/^host: //p')
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
@@ -63,6 +63,9 @@ test-capture: ## Packets through istio-init's rules, in network namespaces (root
 
 test-cluster: setup build ## The stories on a real Kubernetes node (root)
 	cargo test --locked --package e2e --test cluster
+
+test-manifests: setup build ## What manifests/ installs, rendered and on a real API server (root)
+	cargo test --locked --package e2e --test manifests --test installation --no-fail-fast
 
 test-acceptance: setup build ## Certificates and admission under faults, on two API servers (root)
 	cargo test --locked --package e2e --test acceptance
