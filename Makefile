@@ -2,7 +2,8 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup build size bench images fmt clippy manifests generated test test-unit test-capture test-cluster clean
+.PHONY: help setup build size bench images fmt clippy manifests generated clean
+.PHONY: test test-unit test-capture test-cluster test-acceptance test-manifests soak
 
 HOST := $(shell rustc -vV | sed -n 's/^host: //p')
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
@@ -77,6 +78,15 @@ test-capture: ## Packets through istio-init's rules, in network namespaces (root
 
 test-cluster: setup build ## The stories on a real Kubernetes node (root)
 	cargo test --locked --package e2e --test cluster
+
+test-manifests: setup build ## What manifests/ installs, rendered and on a real API server (root)
+	cargo test --locked --package e2e --test manifests --test installation --no-fail-fast
+
+test-acceptance: setup build ## Certificates and admission under faults, on two API servers (root)
+	cargo test --locked --package e2e --test acceptance
+
+soak: setup build ## The same with long times and many rounds: an hour or so (root)
+	OUTRIGGER_PACE=soak cargo test --locked --package e2e --test acceptance
 
 clean: ## Remove what was built in this tree; the cache outside stays
 	cargo clean

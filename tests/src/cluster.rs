@@ -119,7 +119,7 @@ impl Node {
         for image in images.iter().chain([&pause]) {
             import(folder, &containerd, image)?;
         }
-        let etcd = Etcd::start(folder, programs)?;
+        let etcd = Etcd::start(folder, &programs.system("etcd")?)?;
         let access = KubeletAccess::create(folder)?;
         let control_plane =
             ControlPlane::start(folder, programs, &etcd, bridge.address(), &access)?;

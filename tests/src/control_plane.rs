@@ -1,16 +1,15 @@
 //! API server, controller-manager and scheduler.
 
 use std::net::Ipv4Addr;
-use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 
+use crate::api_server::{ApiServer, Parts, ServiceAccountKeys};
 use crate::etcd::Etcd;
 use crate::identity::{Identity, Server, new_secret};
 use crate::kubectl::Kubectl;
 use crate::kubelet_access::KubeletAccess;
-use crate::port::free_port;
 use crate::process::Process;
 use crate::programs::Programs;
 use crate::run_folder::RunFolder;
@@ -68,21 +67,6 @@ impl ControlPlane {
     }
 }
 
-struct ServiceAccountKeys {
-    private: PathBuf,
-    public: PathBuf,
-}
-
-impl ServiceAccountKeys {
-    fn create(folder: &RunFolder) -> Result<Self> {
-        let pair = rcgen::KeyPair::generate().context("making the service account key")?;
-        Ok(Self {
-            private: folder.write("service-account.key", pair.serialize_pem())?,
-            public: folder.write("service-account.pub", pair.public_key_pem())?,
-        })
-    }
-}
-
 fn start_api_server(
     folder: &RunFolder,
     programs: &Programs,
@@ -91,38 +75,20 @@ fn start_api_server(
     keys: &ServiceAccountKeys,
     access: &KubeletAccess,
 ) -> Result<(Server, Process)> {
-    let certificates = folder.folder("api-server")?;
-    let port = free_port()?;
+    let program = programs.kubernetes("kube-apiserver")?;
     let secret = new_secret()?;
-    let tokens = folder.write("tokens.csv", Identity::token_file(&secret))?;
-    let mut process = Process::start(
-        folder,
-        "kube-apiserver",
-        &programs.kubernetes("kube-apiserver")?,
-        [
-            format!("--etcd-servers={}", etcd.url()),
-            format!("--secure-port={port}"),
-            // It makes its own certificate, for this address and the Service's.
-            format!("--bind-address={address}"),
-            format!("--advertise-address={address}"),
-            format!("--cert-dir={}", certificates.display()),
-            format!("--service-account-key-file={}", keys.public.display()),
-            format!("--service-account-signing-key-file={}", keys.private.display()),
-            format!("--service-account-issuer={ISSUER}"),
-            // istio-ca is the audience of the token that the proxy shows to its CA.
-            format!("--api-audiences={ISSUER},istio-ca"),
-            format!("--service-cluster-ip-range={SERVICE_RANGE}"),
-            format!("--token-auth-file={}", tokens.display()),
-            "--authorization-mode=Node,RBAC".to_owned(),
-            "--enable-admission-plugins=NodeRestriction".to_owned(),
-            "--allow-privileged=true".to_owned(),
-            format!("--kubelet-client-certificate={}", access.certificate.display()),
-            format!("--kubelet-client-key={}", access.key.display()),
-            // Else `kubectl logs` tries to resolve the node's name.
-            "--kubelet-preferred-address-types=InternalIP".to_owned(),
-        ],
-    )?;
-    let server = Server { address, port, authority: certificates.join("apiserver.crt"), secret };
+    let parts = Parts { folder, program: &program, etcd, keys, secret: &secret };
+    let flags = [
+        format!("--advertise-address={address}"),
+        "--authorization-mode=Node,RBAC".to_owned(),
+        "--enable-admission-plugins=NodeRestriction".to_owned(),
+        format!("--kubelet-client-certificate={}", access.certificate.display()),
+        format!("--kubelet-client-key={}", access.key.display()),
+        // Else `kubectl logs` tries to resolve the node's name.
+        "--kubelet-preferred-address-types=InternalIP".to_owned(),
+    ];
+    let ApiServer { server, mut process } =
+        ApiServer::start(&parts, "kube-apiserver", address, flags)?;
     let admin = Identity::Admin.kubeconfig(folder, &server)?;
     let kubectl = Kubectl::new(programs, admin)?;
     process.wait_until("the API server is ready", PATIENCE, || {
@@ -158,7 +124,4 @@ fn start_controller_manager(
     )
 }
 
-/// Where Services live; kube-proxy makes it reachable on this machine and from pods.
-const SERVICE_RANGE: &str = "10.96.0.0/24";
-const ISSUER: &str = "https://kubernetes.default.svc";
 const PATIENCE: Duration = Duration::from_secs(90);

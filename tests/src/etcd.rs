@@ -1,5 +1,6 @@
 //! etcd, the API server's store.
 
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -7,7 +8,6 @@ use anyhow::Result;
 use crate::http;
 use crate::port::free_port;
 use crate::process::Process;
-use crate::programs::Programs;
 use crate::run_folder::RunFolder;
 
 /// A running etcd on loopback that does not wait for the disk.
@@ -19,7 +19,7 @@ pub(crate) struct Etcd {
 
 impl Etcd {
     /// Starts etcd and waits until it is healthy.
-    pub(crate) fn start(folder: &RunFolder, programs: &Programs) -> Result<Self> {
+    pub(crate) fn start(folder: &RunFolder, program: &Path) -> Result<Self> {
         let port = free_port()?;
         let url = format!("http://127.0.0.1:{port}");
         let peer = format!("http://127.0.0.1:{}", free_port()?);
@@ -27,7 +27,7 @@ impl Etcd {
         let mut process = Process::start(
             folder,
             "etcd",
-            &programs.system("etcd")?,
+            program,
             [
                 "--unsafe-no-fsync",
                 "--name=node",

@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::run_folder::RunFolder;
 
@@ -24,21 +24,8 @@ impl Identity {
     /// Writes the kubeconfig with which this client reaches the API server.
     pub(crate) fn kubeconfig(self, folder: &RunFolder, server: &Server) -> Result<PathBuf> {
         let name = self.user().replace(':', "-");
-        let config = json!({
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [{
-                "name": "node",
-                "cluster": {
-                    "server": format!("https://{}:{}", server.address, server.port),
-                    "certificate-authority": server.authority,
-                },
-            }],
-            "users": [{ "name": name, "user": { "token": self.token(&server.secret) } }],
-            "contexts": [{ "name": "node", "context": { "cluster": "node", "user": name } }],
-            "current-context": "node",
-        });
-        folder.write(&format!("kubeconfig/{name}"), config.to_string())
+        let config = server.kubeconfig(&name, &self.token(&server.secret));
+        folder.write(&format!("kubeconfig/{name}-{}", server.port), config.to_string())
     }
 
     /// The API server's `--token-auth-file` with all clients.
@@ -50,7 +37,7 @@ impl Identity {
         lines.concat()
     }
 
-    fn token(self, secret: &str) -> String {
+    pub(crate) fn token(self, secret: &str) -> String {
         format!("{}-{secret}", self.user().replace(':', "-"))
     }
 
@@ -91,6 +78,31 @@ pub(crate) struct Server {
     pub(crate) authority: PathBuf,
     /// What the clients' tokens are made of.
     pub(crate) secret: String,
+}
+
+impl Server {
+    /// The same, reached by another port.
+    pub(crate) fn by(&self, port: u16) -> Self {
+        Self { port, ..self.clone() }
+    }
+
+    /// The kubeconfig of somebody with a token.
+    pub(crate) fn kubeconfig(&self, user: &str, token: &str) -> Value {
+        json!({
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{
+                "name": "node",
+                "cluster": {
+                    "server": format!("https://{}:{}", self.address, self.port),
+                    "certificate-authority": self.authority,
+                },
+            }],
+            "users": [{ "name": user, "user": { "token": token } }],
+            "contexts": [{ "name": "node", "context": { "cluster": "node", "user": user } }],
+            "current-context": "node",
+        })
+    }
 }
 
 /// The node's name; the kubelet's identity repeats it.

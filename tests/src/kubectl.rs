@@ -29,7 +29,11 @@ pub struct Answer {
 
 impl Kubectl {
     pub(crate) fn new(programs: &Programs, kubeconfig: PathBuf) -> Result<Self> {
-        Ok(Self { program: programs.kubernetes("kubectl")?, kubeconfig })
+        Ok(Self::of(programs.kubernetes("kubectl")?, kubeconfig))
+    }
+
+    pub(crate) fn of(program: PathBuf, kubeconfig: PathBuf) -> Self {
+        Self { program, kubeconfig }
     }
 
     /// The kubeconfig, for programs that take one themselves.

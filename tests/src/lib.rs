@@ -1,9 +1,11 @@
 //! The harness of the end-to-end tests.
 //!
 //! [`cluster::Cluster`] is a whole Kubernetes on this machine, [`images`] what
-//! runs in it. Errors are for the reader of a failed test, so they are
+//! runs in it; [`api_servers::ApiServers`] is the API alone. Errors are for the reader of a failed test, so they are
 //! [`anyhow::Error`]s with the whole way that led to them.
 
+mod api_server;
+pub mod api_servers;
 mod bridge;
 pub mod cluster;
 mod containerd;
@@ -18,9 +20,10 @@ mod kube_proxy;
 pub mod kubectl;
 mod kubelet;
 mod kubelet_access;
+pub mod manifests;
 pub mod namespace;
-mod port;
-mod process;
+pub mod port;
+pub mod process;
 pub mod programs;
 pub mod proxy;
 mod remains;

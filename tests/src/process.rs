@@ -1,4 +1,4 @@
-//! A program of the node, running as our child.
+//! A program that runs as our child.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -16,17 +16,17 @@ use crate::wait;
 /// A running child in a process group of its own, which the kernel kills when
 /// the thread that started it ends: start it from the main thread.
 #[derive(Debug)]
-pub(crate) struct Process {
-    name: &'static str,
+pub struct Process {
+    name: String,
     child: Child,
     log: PathBuf,
 }
 
 impl Process {
     /// Starts `program`; its output goes to `logs/NAME.log`.
-    pub(crate) fn start<A: AsRef<OsStr>>(
+    pub fn start<A: AsRef<OsStr>>(
         folder: &RunFolder,
-        name: &'static str,
+        name: &str,
         program: &Path,
         args: impl IntoIterator<Item = A>,
     ) -> Result<Self> {
@@ -44,7 +44,7 @@ impl Process {
             .process_group(0)
             .spawn()
             .with_context(|| format!("starting {name}"))?;
-        let process = Self { name, child, log };
+        let process = Self { name: name.to_owned(), child, log };
         let record = Record::of(process.child.id())
             .with_context(|| format!("reading the start time of {name}"))?;
         folder.write(&format!("{RECORDS}/{name}"), record.to_string())?;
@@ -53,7 +53,7 @@ impl Process {
 
     /// Waits like [`wait::until`], and fails at once when the process ends
     /// before. An error shows the tail of the log.
-    pub(crate) fn wait_until<T>(
+    pub fn wait_until<T>(
         &mut self,
         what: &str,
         patience: Duration,
@@ -72,13 +72,43 @@ impl Process {
         }
     }
 
+    /// Its number.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What it has said so far, on both of its outputs.
+    pub fn said(&self) -> Result<String> {
+        let log = fs::read(&self.log).with_context(|| format!("reading {}", self.log.display()))?;
+        Ok(String::from_utf8_lossy(&log).into_owned())
+    }
+
+    /// Whether it has neither ended nor been killed.
+    pub fn runs(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: Signal) -> Result<()> {
+        kill_process(Pid::from_child(&self.child), signal)
+            .with_context(|| format!("sending a signal to {}", self.name))
+    }
+
+    /// Kills it without notice, and waits until it is gone.
+    pub fn kill(&mut self) -> Result<()> {
+        self.child.kill().with_context(|| format!("killing {}", self.name))?;
+        self.child.wait().with_context(|| format!("waiting for {}", self.name))?;
+        Ok(())
+    }
+
     /// Asks the process to end, and kills it when it has not after some seconds.
-    pub(crate) fn stop(&mut self) -> Result<()> {
+    pub fn stop(&mut self) -> Result<()> {
         if matches!(self.child.try_wait(), Ok(Some(_))) {
             return Ok(());
         }
-        let pid = Pid::from_child(&self.child);
-        kill_process(pid, Signal::TERM).with_context(|| format!("ending {}", self.name))?;
+        self.signal(Signal::TERM)?;
+        // One that was paused cannot hear it.
+        self.signal(Signal::CONT)?;
         let child = &mut self.child;
         let ended = wait::until("it ends", PATIENCE_AT_THE_END, || match child.try_wait() {
             Ok(Some(_)) => Ok(()),
@@ -86,8 +116,7 @@ impl Process {
             Err(error) => Err(error.to_string()),
         });
         if ended.is_err() {
-            child.kill().with_context(|| format!("killing {}", self.name))?;
-            child.wait().with_context(|| format!("waiting for {}", self.name))?;
+            self.kill()?;
         }
         Ok(())
     }

@@ -21,6 +21,15 @@ impl Programs {
         Ok(Self { cache: cache.join("outrigger") })
     }
 
+    /// [`Programs::find`], when what API servers without a node need is there.
+    pub fn of_api_servers() -> Result<Self> {
+        let programs = Self::find()?;
+        for name in ["etcd", "kube-apiserver", "kubectl"] {
+            programs.asset(name)?;
+        }
+        Ok(programs)
+    }
+
     /// A Kubernetes program, of the version that `tests/kubernetes/go.mod` names.
     ///
     /// `KUBEBUILDER_ASSETS` is not asked: a node's programs are of one version.
@@ -30,6 +39,16 @@ impl Programs {
             .find_map(|line| line.trim().strip_prefix("k8s.io/kubernetes "))
             .context("tests/kubernetes/go.mod names no version of k8s.io/kubernetes")?;
         existing(self.cache.join(format!("kubernetes-{version}")).join(name), "make setup")
+    }
+
+    /// A program of an API server without a node: from the folder `KUBEBUILDER_ASSETS`, where that
+    /// is set, else the one of a node.
+    pub fn asset(&self, name: &str) -> Result<PathBuf> {
+        match env::var_os("KUBEBUILDER_ASSETS").map(|folder| Path::new(&folder).join(name)) {
+            Some(program) => existing(program, "unset KUBEBUILDER_ASSETS"),
+            None if name == "etcd" => self.system(name),
+            None => self.kubernetes(name),
+        }
     }
 
     /// Envoy, of the version in `tests/envoy-version`.

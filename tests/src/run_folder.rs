@@ -1,4 +1,4 @@
-//! The one folder that everything of a running node lives in.
+//! The folder that everything of a run lives in.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -6,20 +6,30 @@ use std::{env, io};
 
 use anyhow::{Context, Result};
 use rustix::fs::{FlockOperation, flock};
+use tempfile::TempDir;
 
-/// The folder of the running node, locked: a machine runs one node at a time,
-/// since bridge, cgroup and packet filter tables belong to the machine.
-///
-/// `node/` is gone after the run, or cleared by the next one when the run was
-/// killed; `logs/` stays until the next run, for whoever looks into a failure.
+/// The folder of a run.
 #[derive(Debug)]
 pub struct RunFolder {
     root: PathBuf,
-    _lock: File,
+    _held: Held,
+}
+
+#[derive(Debug)]
+enum Held {
+    /// The machine's one node.
+    Lock { _lock: File },
+    /// A folder of this process, removed at its end.
+    Folder { _folder: TempDir },
 }
 
 impl RunFolder {
-    /// Waits for the lock; then the folder is ours until this value is dropped.
+    /// The folder of the running node, locked: a machine runs one node at a time, since bridge,
+    /// cgroup and packet filter tables belong to the machine. Waits for the lock; then the folder
+    /// is ours until this value is dropped.
+    ///
+    /// `node/` is gone after the run, or cleared by the next one when the run was killed; `logs/`
+    /// stays until the next run, for whoever looks into a failure.
     pub fn claim() -> Result<Self> {
         let root = env::temp_dir().join("outrigger-e2e");
         fs::create_dir_all(&root).with_context(|| format!("creating {}", root.display()))?;
@@ -30,15 +40,31 @@ impl RunFolder {
             flock(&lock, FlockOperation::LockExclusive)
                 .with_context(|| format!("locking {}", path.display()))?;
         }
-        Ok(Self { root, _lock: lock })
+        Ok(Self { root, _held: Held::Lock { _lock: lock } })
     }
 
-    /// State of the node; exists only while a node runs or after one was killed.
+    /// A folder of this process alone, for programs that share nothing with another run; it is
+    /// removed when this value is dropped. What killed processes left is removed first.
+    pub fn of_process() -> Result<Self> {
+        clear_what_killed_runs_left();
+        let folder = tempfile::Builder::new()
+            .prefix(&format!("{OF_PROCESS}{}-", std::process::id()))
+            .tempdir()
+            .context("making a folder for this run")?;
+        let run = Self { root: folder.path().to_owned(), _held: Held::Folder { _folder: folder } };
+        for folder in [run.node(), run.logs()] {
+            fs::create_dir_all(&folder)
+                .with_context(|| format!("creating {}", folder.display()))?;
+        }
+        Ok(run)
+    }
+
+    /// State of the run; exists only while it runs or after it was killed.
     pub fn node(&self) -> PathBuf {
         self.root.join("node")
     }
 
-    /// Logs of the node's programs (`NAME.log`) and of its pods (`pods/`).
+    /// Logs of the programs (`NAME.log`), and of a node's pods (`pods/`).
     pub fn logs(&self) -> PathBuf {
         self.root.join("logs")
     }
@@ -56,14 +82,14 @@ impl RunFolder {
     }
 
     /// A folder below `node/`, created.
-    pub(crate) fn folder(&self, name: &str) -> Result<PathBuf> {
+    pub fn folder(&self, name: &str) -> Result<PathBuf> {
         let path = self.node().join(name);
         fs::create_dir_all(&path).with_context(|| format!("creating {}", path.display()))?;
         Ok(path)
     }
 
     /// A file below `node/`, written; its folder is created.
-    pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) -> Result<PathBuf> {
+    pub fn write(&self, name: &str, content: impl AsRef<[u8]>) -> Result<PathBuf> {
         let path = self.node().join(name);
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder).with_context(|| format!("creating {}", folder.display()))?;
@@ -88,6 +114,19 @@ fn say_that_it_waits() {
     eprintln!("another run has a node on this machine: waiting until it ends");
 }
 
+/// A run that was killed leaves its folder, called by its process; the kernel ends the programs.
+fn clear_what_killed_runs_left() {
+    for folder in fs::read_dir(env::temp_dir()).into_iter().flatten().flatten() {
+        let name = folder.file_name();
+        let process = name.to_str().and_then(|name| name.strip_prefix(OF_PROCESS));
+        let process = process.and_then(|rest| rest.split_once('-'));
+        if process.is_some_and(|(id, _)| !Path::new("/proc").join(id).exists()) {
+            // Another run may be clearing too.
+            let _ = fs::remove_dir_all(folder.path());
+        }
+    }
+}
+
 fn remove(folder: &Path) -> Result<()> {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -100,4 +139,5 @@ fn remove(folder: &Path) -> Result<()> {
 /// Where the kubelet, containerd and its network plugins write, whatever they are told.
 const FOLDERS_WITHOUT_OPTION: [&str; 4] =
     ["/run/containerd", "/var/lib/cni", "/var/lib/kubelet", "/var/log/containers"];
+const OF_PROCESS: &str = "outrigger-run-";
 const NEW_FOLDERS: &str = "new-folders";

@@ -11,6 +11,7 @@ pub mod cause;
 pub mod cluster;
 pub mod files;
 pub mod options;
+pub mod parameter_args;
 pub mod requests;
 pub mod rotation;
 pub mod secret;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Parser};
+use webhook_certs::parameter_args::ParameterArgs;
 
 use super::duration;
 use super::log::Levels;
@@ -45,6 +46,9 @@ pub struct Args {
     #[arg(long, env = "REVISION", default_value = "", help_heading = CLUSTER,
           value_parser = names::revision)]
     pub revision: String,
+    /// In which times the certificate in the cluster is kept up.
+    #[command(flatten)]
+    pub upkeep: ParameterArgs,
     /// What to log.
     #[command(flatten)]
     pub log: LogArgs,
@@ -105,6 +109,10 @@ pub struct CertificateArgs {
     #[arg(long, value_name = "NAME", default_value = "sidecar-injector",
           value_parser = names::label)]
     pub service: String,
+    /// A mutating webhook configuration whose `caBundle` is kept up; may be repeated, for revision
+    /// tags [default: istio-sidecar-injector, with the revision as suffix unless it is `default`]
+    #[arg(long = "webhook-configuration", value_name = "NAME", value_parser = names::subdomain)]
+    pub webhook_configurations: Vec<String>,
     /// A further DNS name or address of the certificate; may be repeated
     #[arg(long = "extra-san", value_name = "NAME", value_parser = names::of_server)]
     pub extra_names: Vec<String>,
@@ -165,8 +173,9 @@ pub struct LimitArgs {
     #[arg(long = "header-timeout", value_name = "DURATION", default_value = "5s",
           value_parser = positive_duration)]
     pub head: Duration,
-    /// The longest time between two requests of a connection
-    #[arg(long = "idle-timeout", value_name = "DURATION", default_value = "90s",
+    /// The longest time between two requests of a connection, and before the first; API servers
+    /// keep theirs for 90 s, and it should be they who close it
+    #[arg(long = "idle-timeout", value_name = "DURATION", default_value = "120s",
           value_parser = positive_duration)]
     pub idle: Duration,
 }

@@ -114,8 +114,10 @@ struct Pace {
 
 impl Pace {
     fn new(limits: Limits) -> Self {
-        // A new connection that sends nothing at all has no claim to the time of an idle one.
-        Self { limits, now: Mutex::new((Phase::Head, Instant::now() + limits.head)) }
+        // Go's client dials ahead, and keeps a connection that it did not need after all among its
+        // idle ones. Closed under its hands, that fails the next call: one on a connection that was
+        // never used is not repeated.
+        Self { limits, now: Mutex::new((Phase::Idle, Instant::now() + limits.idle)) }
     }
 
     fn now(&self) -> (Phase, Instant) {

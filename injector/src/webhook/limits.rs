@@ -18,7 +18,8 @@ pub struct Limits {
     pub review: Duration,
     /// From an answer to its last byte being taken.
     pub reply: Duration,
-    /// Between requests.
+    /// Between requests, and before the first. More than the 90 s after which API servers close an
+    /// idle connection themselves: a call may be on its way to a server that closes it.
     pub idle: Duration,
 }
 
@@ -30,7 +31,7 @@ impl Default for Limits {
             head: Duration::from_secs(5),
             review: Duration::from_secs(15),
             reply: Duration::from_secs(5),
-            idle: Duration::from_secs(90),
+            idle: Duration::from_secs(120),
         }
     }
 }

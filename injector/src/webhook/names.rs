@@ -24,6 +24,25 @@ pub(super) fn revision(text: &str) -> Result<String, String> {
     if text.is_empty() { Ok(String::new()) } else { label(text) }
 }
 
+/// A name of an object whose names are subdomains of DNS: labels with dots between them.
+pub(super) fn subdomain(text: &str) -> Result<String, String> {
+    if text.len() <= SUBDOMAIN && text.split('.').all(|part| label(part).is_ok()) {
+        return Ok(text.to_owned());
+    }
+    Err(format!(
+        "want at most {SUBDOMAIN} lower case letters, digits, `-` and `.`, each part beginning and \
+         ending with a letter or digit"
+    ))
+}
+
+/// An object's name in a revision, which ends it unless it is the default one.
+pub(super) fn of_revision(name: &str, revision: &str) -> String {
+    match revision {
+        "" | "default" => name.to_owned(),
+        revision => format!("{name}-{revision}"),
+    }
+}
+
 /// A DNS name or an IP address that a certificate can be for.
 pub(super) fn of_server(text: &str) -> Result<String, String> {
     match ServerNames::parse([text]) {
@@ -42,6 +61,8 @@ pub(super) fn domain(text: &str) -> Result<String, String> {
 
 /// The longest label of DNS.
 const LABEL: usize = 63;
+/// The longest name of an object.
+const SUBDOMAIN: usize = 253;
 
 #[cfg(test)]
 mod tests {
@@ -53,6 +74,7 @@ mod tests {
             assert_eq!(label(name).as_deref(), Ok(name));
         }
         assert_eq!(revision("").as_deref(), Ok(""));
+        assert_eq!(subdomain("a.b-c.d").as_deref(), Ok("a.b-c.d"));
         assert_eq!(of_server("*.example.com").as_deref().ok(), None);
         for name in ["a.example.com", "10.0.0.1", "::1"] {
             assert_eq!(of_server(name).as_deref(), Ok(name));
@@ -66,6 +88,9 @@ mod tests {
             assert!(label(name).is_err() && revision(name).is_err(), "{name}");
         }
         assert!(label("").is_err());
+        for name in ["", ".", "a.", "a..b", "A", "a/b", &["a"; 128].join(".")] {
+            assert!(subdomain(name).is_err(), "{name}");
+        }
         for name in ["", "..", "a b", "-x-", "a/b"] {
             assert!(of_server(name).is_err(), "{name}");
             assert!(domain(name).is_err(), "{name}");

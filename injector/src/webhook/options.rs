@@ -7,6 +7,7 @@ use webhook_certs::files::CertificateFiles;
 
 use super::args::Args;
 use super::limits::Limits;
+use super::names;
 use super::reload::config_maps::ConfigMaps;
 use super::reload::files::Files;
 use super::surroundings::Questions;
@@ -154,14 +155,23 @@ fn certificate(args: &Args, access: Option<ClusterAccess>) -> CertificateSource 
             write_ca: certificate.write_ca.clone(),
         };
     };
+    let defaults = cluster::Options::default();
     let options = cluster::Options {
+        // Each revision has a CA of its own: two that shared one would each publish it in their own
+        // configurations alone, and go over to the next one when those have it.
+        install: names::of_revision(&defaults.install, &args.revision),
+        secret_name: names::of_revision(&defaults.secret_name, &args.revision),
         namespace: args.namespace.clone(),
         service: certificate.service.clone(),
         cluster_domain: certificate.cluster_domain.clone(),
         extra_names: certificate.extra_names.clone(),
         revision: args.revision.clone(),
-        webhook_configurations: vec![cluster::Options::default_configuration(&args.revision)],
-        ..cluster::Options::default()
+        webhook_configurations: if certificate.webhook_configurations.is_empty() {
+            vec![cluster::Options::default_configuration(&args.revision)]
+        } else {
+            certificate.webhook_configurations.clone()
+        },
+        parameters: args.upkeep.parameters(),
     };
     CertificateSource::Cluster(access, Box::new(options))
 }
@@ -198,10 +208,23 @@ mod tests {
             panic!()
         };
         assert_eq!(certificate.webhook_configurations, ["istio-sidecar-injector-canary"]);
+        assert_eq!(certificate.secret_name, "sidecar-injector-ca-canary");
+        assert_eq!(certificate.field_manager(), "sidecar-injector-canary-webhook-certs");
         assert_eq!(
             (certificate.namespace.as_str(), certificate.revision.as_str()),
             ("mesh", "canary")
         );
+    }
+
+    #[test]
+    fn keeps_up_the_configurations_that_are_named() {
+        let flags = "--webhook-configuration a --webhook-configuration istio-revision-tag-b";
+        let CertificateSource::Cluster(_, certificate) = options(flags, true).unwrap().certificate
+        else {
+            panic!()
+        };
+        assert_eq!(certificate.webhook_configurations, ["a", "istio-revision-tag-b"]);
+        assert_eq!(certificate.secret_name, "sidecar-injector-ca");
     }
 
     #[test]

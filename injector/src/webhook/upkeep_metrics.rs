@@ -44,6 +44,12 @@ impl Collector for UpkeepMetrics {
             "Whether every such entry trusts the serving certificate",
             i64::from(status.trusted),
         )?;
+        page.gauge(
+            "sidecar_injector_webhook_foreign_cas",
+            "CAs in those entries that the CA's Secret does not know",
+            i64::try_from(status.foreign).unwrap_or(i64::MAX),
+        )?;
+        page.denied(&status.denied)?;
         page.counter(
             "sidecar_injector_ca_secret_writes",
             "Writes of this process to the CA's Secret",
@@ -111,6 +117,19 @@ impl Page<'_> {
         Ok(())
     }
 
+    /// One series for each write that the account may not make, and none when it may all.
+    fn denied(&mut self, denied: &[String]) -> fmt::Result {
+        let help = "Writes of the certificate's upkeep that the account may not make";
+        let name = "sidecar_injector_rbac_denied";
+        let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        for call in denied {
+            let (verb, resource) = call.split_once(' ').unwrap_or((call, ""));
+            let labels = [("verb", verb), ("resource", resource)];
+            ConstGauge::new(1_i64).encode(metric.encode_family(&labels)?)?;
+        }
+        Ok(())
+    }
+
     fn patches<'a>(
         &mut self,
         name: &str,
@@ -145,6 +164,8 @@ mod tests {
             trusted: true,
             authority_not_after: Timestamp::from_second(1_800_000_000).ok(),
             leaf_not_after: None,
+            foreign: 1,
+            denied: vec!["patch mutatingwebhookconfigurations/hook".to_owned()],
             secret_writes: 2,
             patches: [("istio-sidecar-injector".to_owned(), patches)].into(),
             errors: 7,
@@ -153,7 +174,9 @@ mod tests {
         });
         let page = metrics.encode(None);
         let told = |line: &&str| {
-            ["_ca_", "_webhook_", "upkeep", "webhook_patch"].iter().any(|part| line.contains(part))
+            ["_ca_", "_webhook_", "rbac", "upkeep", "webhook_patch"]
+                .iter()
+                .any(|part| line.contains(part))
                 && !line.starts_with('#')
         };
         insta::assert_snapshot!(page.lines().filter(told).collect::<Vec<_>>().join("\n"), @r#"
@@ -164,6 +187,8 @@ mod tests {
         sidecar_injector_ca_not_after_timestamp_seconds 1800000000
         sidecar_injector_webhook_entries 4
         sidecar_injector_webhook_trusted 1
+        sidecar_injector_webhook_foreign_cas 1
+        sidecar_injector_rbac_denied{verb="patch",resource="mutatingwebhookconfigurations/hook"} 1
         sidecar_injector_ca_secret_writes_total 2
         sidecar_injector_certificate_upkeep_errors_total 7
         sidecar_injector_certificate_upkeep_failing 1

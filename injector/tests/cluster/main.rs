@@ -2,9 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "what a test's own helpers unwrap fails that test")]
 
-#[path = "../../../webhook-certs/tests/cluster/api_server.rs"]
-#[allow(dead_code, reason = "the stories of certificates use all of it")]
-mod api_server;
 #[path = "../webhook/certificate.rs"]
 mod certificate;
 #[path = "../webhook/client.rs"]
@@ -22,9 +19,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
+use e2e::api_servers::ApiServers;
+use e2e::programs::Programs;
 use libtest_mimic::{Arguments, Conclusion, Failed, Trial};
 
-use api_server::{ApiServer, Programs};
 use stage::Stage;
 
 type Story = fn(&Stage<'_>);
@@ -32,7 +30,7 @@ type Story = fn(&Stage<'_>);
 #[expect(clippy::print_stderr, reason = "what is left out is said")]
 fn main() -> Result<ExitCode> {
     let arguments = Arguments::from_args();
-    let programs = match Programs::find() {
+    let programs = match Programs::of_api_servers() {
         Ok(programs) => programs,
         Err(error) if std::env::var_os("CI").is_none() => {
             eprintln!("left out, since there is no API server: {error:#}");
@@ -40,7 +38,7 @@ fn main() -> Result<ExitCode> {
         }
         Err(error) => bail!(error),
     };
-    let server = Arc::new(ApiServer::start(&programs)?);
+    let server = Arc::new(ApiServers::start(&programs, 1)?);
     let stories: [(&str, Story); 5] = [
         (
             "proxy_configs_count_for_the_next_review",
@@ -66,7 +64,7 @@ fn main() -> Result<ExitCode> {
     Ok(if num_failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn play(server: &ApiServer, name: &str, story: Story) -> Result<(), Failed> {
+fn play(server: &ApiServers, name: &str, story: Story) -> Result<(), Failed> {
     let stage =
         Stage::set(server, &name.replace('_', "-")).map_err(|error| format!("{error:?}"))?;
     story(&stage);

@@ -3,6 +3,7 @@
 use std::fs;
 
 use anyhow::{Context, Result};
+use e2e::api_servers::ApiServers;
 use k8s_openapi::api::authentication::v1::TokenRequest;
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use kube::api::{
@@ -13,12 +14,11 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
-use crate::api_server::ApiServer;
 use crate::client::{Client as Caller, patched};
 use crate::program::Program;
 
 pub(crate) struct Stage<'a> {
-    server: &'a ApiServer,
+    server: &'a ApiServers,
     admin: Client,
     runtime: Runtime,
     /// The story's own, where its account is.
@@ -27,9 +27,9 @@ pub(crate) struct Stage<'a> {
 
 impl<'a> Stage<'a> {
     /// Makes the namespace, and in it an account without any rights.
-    pub(crate) fn set(server: &'a ApiServer, namespace: &str) -> Result<Self> {
+    pub(crate) fn set(server: &'a ApiServers, namespace: &str) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let admin = runtime.block_on(server.admin())?;
+        let admin = runtime.block_on(server.admin(0))?;
         let stage = Self { server, admin, runtime, namespace: namespace.to_owned() };
         stage.apply(&json!({
             "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace},
@@ -114,7 +114,7 @@ impl<'a> Stage<'a> {
         let parameters = PostParams::default();
         let token = accounts.create_token_request("injector", &parameters, &request);
         let status = self.runtime.block_on(token)?.status.context("no token was given")?;
-        let mut config: Value = serde_json::from_slice(&fs::read(self.server.kubeconfig()?)?)?;
+        let mut config: Value = serde_json::from_slice(&fs::read(self.server.admin_kubeconfig())?)?;
         config["users"][0]["user"]["token"] = status.token.into();
         Ok(config)
     }

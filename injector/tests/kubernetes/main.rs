@@ -8,9 +8,6 @@
 )]
 
 mod accepted;
-#[expect(dead_code, reason = "the certificates' stories use more of it")]
-#[path = "../../../webhook-certs/tests/cluster/api_server.rs"]
-mod api_server;
 mod merged;
 
 use std::process::ExitCode;
@@ -18,16 +15,16 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use axum::http::Request;
+use e2e::api_servers::ApiServers;
+use e2e::programs::Programs;
 use kube::Client;
 use libtest_mimic::{Arguments, Trial};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
-use api_server::{ApiServer, Programs};
-
 fn main() -> Result<ExitCode> {
     let arguments = Arguments::from_args();
-    let programs = match Programs::find() {
+    let programs = match Programs::of_api_servers() {
         Ok(programs) => programs,
         Err(error) if std::env::var_os("CI").is_none() => {
             eprintln!("left out, since there is no API server: {error:#}");
@@ -36,8 +33,8 @@ fn main() -> Result<ExitCode> {
         Err(error) => bail!(error),
     };
     let runtime = Runtime::new().context("starting the runtime")?;
-    let server = ApiServer::start(&programs)?;
-    let client = runtime.block_on(server.admin())?;
+    let server = ApiServers::start(&programs, 1)?;
+    let client = runtime.block_on(server.admin(0))?;
     let kubernetes = Kubernetes { runtime, client };
     kubernetes.prepare()?;
     let conclusion = libtest_mimic::run(&arguments, stories(&Arc::new(kubernetes)));

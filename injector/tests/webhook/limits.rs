@@ -61,6 +61,14 @@ fn an_idle_connection_outlives_the_time_for_a_head_and_ends_at_its_own() {
 }
 
 #[test]
+fn a_connection_that_was_never_used_is_idle_and_no_slow_head() {
+    let program = Program::start(&["--header-timeout", "1s", "--idle-timeout", "4s"]);
+    let mut client = program.connect();
+    assert!(client.is_closed());
+    expired(&program, "idle");
+}
+
+#[test]
 fn ends_a_slow_body_with_an_answer() {
     let program = Program::start(&[]);
     let mut client = program.connect();

@@ -17,11 +17,12 @@ use tokio::sync::watch;
 use tracing_subscriber::EnvFilter;
 use webhook_certs::authority::{Authority, Entropy, Lifetime};
 use webhook_certs::cluster;
+use webhook_certs::parameter_args::duration;
 use webhook_certs::server_names::ServerNames;
 use webhook_certs::serving::ServingCertificate;
 use webhook_certs::status::Status;
 
-use cluster_args::{ClusterArgs, duration};
+use cluster_args::ClusterArgs;
 use state_report::StateReport;
 
 /// Issues and keeps up the certificates of an admission webhook.

@@ -85,18 +85,19 @@ impl Objects {
         Ok(found.and_then(|configuration| managed(configuration, &self.options)))
     }
 
-    /// Applies bundles to entries of the very object that has `uid`, and no other field.
+    /// Applies bundles to entries of the very object that has `uid`, if it still is what
+    /// `resource_version` says, and no other field. Returns the generation that this made.
     pub(super) async fn publish(
         &self,
         name: &str,
-        uid: &str,
+        (uid, resource_version): (&str, &str),
         entries: &[(String, Bundle)],
-    ) -> Result<(), CallError> {
+    ) -> Result<i64, CallError> {
         let parameters = PatchParams::apply(&self.options.field_manager()).force();
-        let patch = Patch::Apply(bundle_patch(name, uid, entries));
+        let patch = Patch::Apply(bundle_patch(name, (uid, resource_version), entries));
         let call = self.configurations.patch(name, &parameters, &patch);
-        self.within("patch", configuration_path(name), call).await?;
-        Ok(())
+        let published = self.within("patch", configuration_path(name), call).await?;
+        Ok(published.metadata.generation.unwrap_or_default())
     }
 
     /// Tells whenever one of the objects may have changed; never what it has become, since every
@@ -231,7 +232,11 @@ fn noted(event: Result<(), watcher::Error>) {
     }
 }
 
-fn bundle_patch(name: &str, uid: &str, entries: &[(String, Bundle)]) -> serde_json::Value {
+fn bundle_patch(
+    name: &str,
+    (uid, resource_version): (&str, &str),
+    entries: &[(String, Bundle)],
+) -> serde_json::Value {
     let webhooks: Vec<_> = entries
         .iter()
         .map(|(entry, bundle)| {
@@ -242,7 +247,7 @@ fn bundle_patch(name: &str, uid: &str, entries: &[(String, Bundle)]) -> serde_js
     json!({
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "MutatingWebhookConfiguration",
-        "metadata": {"name": name, "uid": uid},
+        "metadata": {"name": name, "uid": uid, "resourceVersion": resource_version},
         "webhooks": webhooks,
     })
 }
@@ -273,6 +278,7 @@ fn managed(
     Some(Configuration {
         name: metadata.name.unwrap_or_default(),
         uid: metadata.uid.unwrap_or_default(),
+        resource_version: metadata.resource_version.unwrap_or_default(),
         generation: metadata.generation.unwrap_or_default(),
         entries,
     })

@@ -4,6 +4,8 @@
 //! [`decide`] takes what was just read from the API server and the clock, and returns actions; it
 //! does nothing itself.
 
+#[cfg(test)]
+mod convergence;
 mod memory;
 #[cfg(test)]
 mod model;
@@ -55,6 +57,9 @@ pub enum Action {
         name: String,
         /// The object that was observed; another one under that name is not touched.
         uid: String,
+        /// What it was when it was observed; somebody else's write in between comes first. Replicas
+        /// that see the same wrong bundle thus write once between them.
+        resource_version: String,
         /// Each managed entry's name and the bundle that it shall have.
         entries: Vec<(String, Bundle)>,
     },
@@ -167,6 +172,7 @@ fn publish(
     differs.then(|| Action::PatchBundle {
         name: configuration.name.clone(),
         uid: configuration.uid.clone(),
+        resource_version: configuration.resource_version.clone(),
         entries: wanted,
     })
 }

@@ -36,6 +36,8 @@ pub struct Configuration {
     pub name: String,
     /// Its identity; an object that was created anew under the same name has another one.
     pub uid: String,
+    /// Changes with every write; a write on the grounds of an older one is refused.
+    pub resource_version: String,
     /// Grows with every change of what the object asks for, also with one that was undone.
     pub generation: i64,
     /// The managed entries.

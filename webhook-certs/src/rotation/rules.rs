@@ -171,7 +171,10 @@ pub fn leaf_lifetime(
 }
 
 /// Tells whether leaves of a CA would be cut short by its end.
+///
+/// That is well after its successor is due at a third of its life, however long leaves live: a CA
+/// that is renewed instead would never be replaced.
 pub(super) fn is_near_its_end(ca: &TrustedCa, parameters: &Parameters, now: Timestamp) -> bool {
-    let margin: SignedDuration = parameters.leaf_lifetime.min(parameters.authority_lifetime / 3);
+    let margin: SignedDuration = parameters.leaf_lifetime.min(parameters.authority_lifetime / 6);
     ca.not_after().duration_since(now) < margin
 }

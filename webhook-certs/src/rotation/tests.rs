@@ -1,35 +1,35 @@
-//! Decisions one by one, and replicas that come to rest whatever was done to the cluster.
+//! Decisions one by one.
 
 use jiff::SignedDuration;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
-use proptest::prelude::*;
 
 use super::*;
 use crate::authority::{Entropy, Lifetime};
 use crate::secret::Phase;
 
-fn at(hour: i64) -> Timestamp {
+pub(super) fn at(hour: i64) -> Timestamp {
     Timestamp::UNIX_EPOCH + SignedDuration::from_hours(24 * 365 * 50 + hour)
 }
 
-fn authority(generation: u64, hour: i64) -> Authority {
+pub(super) fn authority(generation: u64, hour: i64) -> Authority {
     let lifetime = Lifetime::starting(at(hour), Parameters::default().authority_lifetime);
     Authority::create("test", generation, lifetime, Entropy::draw().unwrap()).unwrap()
 }
 
-fn names() -> ServerNames {
+pub(super) fn names() -> ServerNames {
     ServerNames::parse(["test.test.svc"]).unwrap()
 }
 
-fn secret(state: &State) -> Secret {
+pub(super) fn secret(state: &State) -> Secret {
     state.write(Secret::default())
 }
 
-fn configuration(bundle: &Bundle) -> Configuration {
+pub(super) fn configuration(bundle: &Bundle) -> Configuration {
     Configuration {
         name: "hook".to_owned(),
         uid: "1".to_owned(),
+        resource_version: "1".to_owned(),
         generation: 1,
         entries: ["one", "two"]
             .map(|name| Entry { name: name.to_owned(), bundle: bundle.clone() })
@@ -60,7 +60,7 @@ fn remembering(state: &State) -> Memory {
     Memory { state: Some(state.clone()), ..Memory::default() }
 }
 
-fn serving(mut memory: Memory, authority: &Authority, hour: i64) -> Memory {
+pub(super) fn serving(mut memory: Memory, authority: &Authority, hour: i64) -> Memory {
     let lifetime = Lifetime::starting(at(hour), Parameters::default().leaf_lifetime);
     let leaf = authority.issue(&names(), lifetime, Entropy::draw().unwrap());
     memory.leaf = Some(leaf.unwrap());
@@ -71,6 +71,7 @@ fn patched(bundle: &Bundle) -> Action {
     Action::PatchBundle {
         name: "hook".to_owned(),
         uid: "1".to_owned(),
+        resource_version: "1".to_owned(),
         entries: ["one", "two"].map(|name| (name.to_owned(), bundle.clone())).into(),
     }
 }
@@ -167,6 +168,29 @@ fn an_expired_ca_is_renewed_under_its_key_and_one_with_time_left_is_not() {
 }
 
 #[test]
+fn a_ca_is_replaced_in_time_however_long_its_leaves_live() {
+    let lifetime = SignedDuration::from_hours(24);
+    for leaf_lifetime in [1, 6, 8, 12, 24].map(SignedDuration::from_hours) {
+        let parameters =
+            Parameters { authority_lifetime: lifetime, leaf_lifetime, ..Parameters::default() };
+        let lifetime = Lifetime::starting(at(0), lifetime);
+        let active = Authority::create("test", 1, lifetime, Entropy::draw().unwrap()).unwrap();
+        let state = State::new(active, 1, at(0));
+        let observation = Observation {
+            secret: Some(state.write(Secret::default())),
+            configurations: vec![configuration(&state.bundle())],
+            is_complete: true,
+        };
+        let mut memory = remembering(&state);
+        let actions = decide(&mut memory, &observation, &names(), &parameters, at(17)).actions;
+        assert!(
+            matches!(&actions[0], Action::ReplaceSecret(Content::Prepared(_))),
+            "{leaf_lifetime:#}: {actions:?}"
+        );
+    }
+}
+
+#[test]
 fn a_leaf_is_renewed_near_half_of_its_life_and_when_the_names_change() {
     let state = State::new(authority(1, 0), 1, at(0));
     let mut memory = serving(remembering(&state), &state.active, 0);
@@ -235,157 +259,4 @@ fn the_active_ca_is_preferred_once_it_is_sure_to_be_trusted() {
     // Repaired, and then unchanged for the propagation delay.
     assert_eq!(look(&mut memory, secret(&state), &state.bundle(), 2), [fallback]);
     assert_eq!(look(&mut memory, secret(&state), &state.bundle(), 3), [serve(&active)]);
-}
-
-/// A cluster with one Secret and one configuration, and replicas that look at it in turn.
-struct World {
-    secret: Option<Secret>,
-    version: u64,
-    bundle: Bundle,
-    replicas: Vec<Memory>,
-}
-
-impl World {
-    fn store(&mut self, secret: Option<Secret>) {
-        self.version += 1;
-        self.secret = secret.map(|mut secret| {
-            secret.metadata.resource_version = Some(self.version.to_string());
-            secret
-        });
-    }
-
-    /// One look of a replica; another one may act between its reading and its writing.
-    fn step(&mut self, replica: usize, between: Option<usize>) -> usize {
-        let observation = Observation {
-            secret: self.secret.clone(),
-            configurations: vec![configuration(&self.bundle)],
-            is_complete: true,
-        };
-        let memory = &mut self.replicas[replica];
-        let decision = decide(memory, &observation, &names(), &Parameters::default(), at(0));
-        if let Some(other) = between {
-            self.step(other, None);
-        }
-        let version = |secret: &Option<Secret>| {
-            secret.as_ref().and_then(|secret| secret.metadata.resource_version.clone())
-        };
-        let current = version(&self.secret) == version(&observation.secret);
-        let actions = decision.actions.len();
-        for action in decision.actions {
-            match action {
-                Action::CreateSecret(content) | Action::ReplaceSecret(content) if current => {
-                    let state = match content {
-                        Content::State(state) | Content::Renewed(state) => state,
-                        Content::Prepared(state) => {
-                            let next = authority(state.generation, 0);
-                            state.prepared(next, at(0))
-                        }
-                        Content::New { generation } => {
-                            State::new(authority(generation, 0), generation, at(0))
-                        }
-                    };
-                    self.store(Some(state.write(observation.secret.clone().unwrap_or_default())));
-                    self.replicas[replica].state = Some(state);
-                }
-                Action::CreateSecret(_) | Action::ReplaceSecret(_) => {}
-                Action::PatchBundle { entries, .. } => self.bundle = entries[0].1.clone(),
-                Action::Serve { authority, .. } => {
-                    let memory = std::mem::take(&mut self.replicas[replica]);
-                    self.replicas[replica] = serving(memory, &authority, 0);
-                }
-            }
-        }
-        actions
-    }
-}
-
-#[derive(Clone, Debug)]
-enum Event {
-    Look(usize, Option<usize>),
-    Restart(usize),
-    Delete,
-    Empty,
-    Unannotate,
-    Wipe,
-    Overwrite,
-}
-
-fn event() -> impl Strategy<Value = Event> {
-    prop_oneof![
-        8 => (0_usize..3, prop::option::of(0_usize..3))
-            .prop_map(|(one, other)| Event::Look(one, other.filter(|other| *other != one))),
-        1 => (1_usize..3).prop_map(Event::Restart),
-        1 => Just(Event::Delete),
-        1 => Just(Event::Empty),
-        1 => Just(Event::Unannotate),
-        1 => Just(Event::Wipe),
-        1 => Just(Event::Overwrite),
-    ]
-}
-
-/// Three replicas that all know the CA, then `events`, then looks until nobody has work.
-fn play(events: Vec<Event>) -> (World, Authority) {
-    let mut world = World {
-        secret: None,
-        version: 0,
-        bundle: Bundle::default(),
-        replicas: vec![Memory::default(); 3],
-    };
-    for replica in [0, 0, 1, 2] {
-        world.step(replica, None);
-    }
-    let original = world.replicas[0].state.clone().unwrap().active;
-    for event in events {
-        match event {
-            Event::Look(one, other) => {
-                world.step(one, other);
-            }
-            Event::Restart(replica) => world.replicas[replica] = Memory::default(),
-            Event::Delete => world.store(None),
-            Event::Empty => world.store(Some(Secret::default())),
-            Event::Unannotate => {
-                let mut secret = world.secret.clone().unwrap_or_default();
-                secret.metadata.annotations = None;
-                world.store(Some(secret));
-            }
-            Event::Wipe => world.bundle = Bundle::default(),
-            Event::Overwrite => {
-                world.bundle = Bundle::new(authority(99, 0).ca().clone(), None);
-            }
-        }
-    }
-    let mut rounds = 0;
-    while (0..3).map(|replica| world.step(replica, None)).sum::<usize>() > 0 {
-        rounds += 1;
-        assert!(rounds < 10, "the replicas do not come to rest");
-    }
-    (world, original)
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(128))]
-
-    #[test]
-    fn replicas_come_to_one_trusted_ca_and_then_rest(
-        events in prop::collection::vec(event(), 0..40),
-    ) {
-        let (world, _) = play(events);
-        let state = State::parse(world.secret.as_ref().unwrap()).unwrap();
-        for replica in &world.replicas {
-            prop_assert_eq!(replica.state.as_ref(), Some(&state));
-            let leaf = replica.leaf.as_ref().unwrap();
-            prop_assert_eq!(leaf.issuer(), state.active.ca());
-            prop_assert!(world.bundle.trusts(leaf.issuer(), at(0)));
-        }
-    }
-
-    #[test]
-    fn the_ca_outlives_the_secret_while_replicas_remember_it(
-        mut events in prop::collection::vec(event(), 0..40),
-    ) {
-        events.retain(|event| !matches!(event, Event::Restart(_)));
-        let (world, original) = play(events);
-        let state = State::parse(world.secret.as_ref().unwrap()).unwrap();
-        prop_assert_eq!(&state.active, &original);
-    }
 }

@@ -1,30 +1,38 @@
 //! The upkeep of certificates against a real API server, with the least rights.
 
-mod api_server;
+mod bundle;
 mod reviewer;
+mod rights;
 mod rotation;
 mod stage;
 
-use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use e2e::api_servers::ApiServers;
+use e2e::programs::Programs;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::ByteString;
-use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, PostParams};
 use libtest_mimic::{Arguments, Conclusion, Failed, Trial};
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
 use webhook_certs::authority::{Authority, Entropy, Lifetime};
 use webhook_certs::serving::{Identity, ServingCertificate};
 use webhook_certs::status::Status;
 
-use api_server::{ApiServer, Programs};
+use bundle::{
+    a_contended_bundle_is_written_no_more_than_the_budget_allows,
+    a_wiped_or_overwritten_bundle_is_repaired_by_one_write,
+    only_the_bundle_of_our_entries_is_written_and_owned,
+};
 use reviewer::Reviewer;
+use rights::{
+    every_right_is_needed_and_none_is_missing,
+    without_the_right_to_publish_a_leaf_is_served_and_the_reason_told,
+};
 use rotation::{
     a_bundle_that_is_reverted_in_mid_rotation_only_delays_it,
     a_replica_that_is_killed_in_each_phase_does_no_harm,
@@ -32,7 +40,7 @@ use rotation::{
     the_program_rotates_and_revokes_and_tells_how_far_it_is,
     without_the_right_to_patch_a_rotation_waits_for_whoever_publishes,
 };
-use stage::{OTHERS_BUNDLE, OURS, Replica, Stage, eventually};
+use stage::{OURS, Replica, Stage, eventually};
 
 async fn two_replicas_at_once_end_with_one_ca_and_both_leaves_trusted(
     stage: Stage<'_>,
@@ -76,102 +84,6 @@ async fn two_replicas_at_once_end_with_one_ca_and_both_leaves_trusted(
     })
     .await?;
     ensure!(stage.state().await? == state, "the Secret was written only once");
-    Ok(())
-}
-
-async fn only_the_bundle_of_our_entries_is_written_and_owned(stage: Stage<'_>) -> Result<()> {
-    stage.configure(443).await?;
-    let before = stage.configuration().await?;
-    let _replica = stage.replica().await?;
-    stage.published().await?;
-    let after = stage.configuration().await?;
-
-    let bundles = stage.bundles().await?;
-    let theirs = bundles["service.theirs.outrigger.io"].clone();
-    let expected: ByteString = serde_json::from_value(json!(OTHERS_BUNDLE))?;
-    ensure!(theirs == Some(expected.0), "another Service's entry was changed");
-    ensure!(bundles["url.theirs.outrigger.io"].is_none(), "an entry by URL was changed");
-
-    let owned = after
-        .metadata
-        .managed_fields
-        .iter()
-        .flatten()
-        .find(|fields| fields.manager.as_deref() == Some("sidecar-injector-webhook-certs"))
-        .context("our field manager owns nothing")?;
-    ensure!(owned.operation.as_deref() == Some("Apply"), "{owned:?}");
-    let mut entries = serde_json::Map::new();
-    for name in OURS {
-        let key = format!("k:{}", json!({"name": name}));
-        let fields = json!({".": {}, "f:clientConfig": {"f:caBundle": {}}, "f:name": {}});
-        entries.insert(key, fields);
-    }
-    let fields = owned.fields_v1.as_ref().map(|fields| &fields.0);
-    let expected = json!({"f:webhooks": entries});
-    ensure!(fields == Some(&expected), "{fields:?}\n{expected}");
-    ensure!(without_ours(before)? == without_ours(after)?, "another field was changed");
-    Ok(())
-}
-
-async fn a_wiped_or_overwritten_bundle_is_repaired_by_one_write(stage: Stage<'_>) -> Result<()> {
-    stage.configure(443).await?;
-    let (_one, _two) = (stage.replica().await?, stage.replica().await?);
-    stage.published().await?;
-    let configurations = stage.configurations();
-    let name = &stage.options.webhook_configurations[0];
-
-    let remove = json!([{"op": "remove", "path": "/webhooks/0/clientConfig/caBundle"}]);
-    let remove = Patch::<()>::Json(serde_json::from_value(remove)?);
-    let overwrite = Patch::Apply(json!({
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "MutatingWebhookConfiguration",
-        "webhooks": [{"name": OURS[1], "clientConfig": {"caBundle": OTHERS_BUNDLE}}],
-    }));
-    let force = PatchParams::apply("somebody").force();
-    for round in 0..3 {
-        let generation = stage.configuration().await?.metadata.generation;
-        match round {
-            0 => drop(configurations.patch(name, &PatchParams::default(), &remove).await?),
-            1 => drop(configurations.patch(name, &force, &overwrite).await?),
-            _ => {
-                let mut whole = stage.configuration().await?;
-                for webhook in whole.webhooks.iter_mut().flatten() {
-                    webhook.client_config.ca_bundle = None;
-                }
-                configurations.replace(name, &PostParams::default(), &whole).await?;
-            }
-        }
-        stage.published().await?;
-        let writes = stage.configuration().await?.metadata.generation.zip(generation);
-        let writes = writes.map(|(after, before)| after - before);
-        ensure!(writes == Some(2), "round {round}: {writes:?} writes, ours and theirs");
-    }
-    Ok(())
-}
-
-async fn a_contended_bundle_is_written_no_more_than_the_budget_allows(
-    mut stage: Stage<'_>,
-) -> Result<()> {
-    stage.options.parameters.write_burst = 3;
-    stage.options.parameters.write_interval = SignedDuration::from_hours(1);
-    stage.configure(443).await?;
-    let mut replica = stage.replica().await?;
-    let name = &stage.options.webhook_configurations[0];
-    let remove = json!([{"op": "remove", "path": "/webhooks/0/clientConfig/caBundle"}]);
-    let remove = Patch::<()>::Json(serde_json::from_value(remove)?);
-    for _ in 0..3 {
-        stage.published().await?;
-        let wipe = PatchParams::default();
-        stage.configurations().patch(name, &wipe, &remove).await?;
-    }
-    let status = replica
-        .until("it gives up for now", |status| {
-            let error = status.last_error.as_deref().unwrap_or_default();
-            error.contains("changes too often")
-        })
-        .await?;
-    ensure!(status.bundle_writes() == 3, "{status:?}");
-    ensure!(!status.trusted, "{status:?}");
     Ok(())
 }
 
@@ -260,23 +172,6 @@ async fn an_expired_ca_is_renewed_and_served_at_once(mut stage: Stage<'_>) -> Re
     Ok(())
 }
 
-async fn without_the_right_to_publish_a_leaf_is_served_and_the_reason_told(
-    stage: Stage<'_>,
-) -> Result<()> {
-    stage.forbid_configurations().await?;
-    let mut replica = stage.replica().await?;
-    let status = replica
-        .until("it serves and complains", |status| {
-            status.leaf_not_after.is_some() && status.last_error.is_some()
-        })
-        .await?;
-    let error = status.last_error.unwrap_or_default();
-    let start = format!("cannot get mutatingwebhookconfigurations/{}: ", stage.options.namespace);
-    ensure!(error.starts_with(&start) && error.contains("hint: "), "{error}");
-    ensure!(replica.certificate.is_loaded());
-    Ok(())
-}
-
 async fn another_revision_is_left_alone(mut stage: Stage<'_>) -> Result<()> {
     "canary".clone_into(&mut stage.options.revision);
     stage.configure(443).await?;
@@ -298,7 +193,7 @@ async fn an_api_server_that_does_not_answer_is_waited_for(mut stage: Stage<'_>) 
     ensure!(error.starts_with("cannot get secrets/sidecar-injector-ca in namespace "), "{error}");
     ensure!(!replica.certificate.is_loaded());
 
-    let server = stage.server.port();
+    let server = stage.server.port(0);
     let relay = tokio::spawn(async move {
         while let Ok((mut client, _)) = silent.accept().await {
             tokio::spawn(async move {
@@ -313,44 +208,8 @@ async fn an_api_server_that_does_not_answer_is_waited_for(mut stage: Stage<'_>) 
     Ok(())
 }
 
-async fn every_right_is_needed_and_none_is_missing(stage: Stage<'_>) -> Result<()> {
-    stage.configure(443).await?;
-    let mut replica = stage.replica().await?;
-    let name = &stage.options.secret_name;
-    stage.published().await?;
-    let mut secret = stage.secrets().get(name).await?;
-    secret.data = None;
-    stage.secrets().replace(name, &PostParams::default(), &secret).await?;
-    let restored = |status: &Status| status.generation == Some(2) && status.trusted;
-    replica.until("the Secret is restored", restored).await?;
-
-    let (configurations, secrets) = ("mutatingwebhookconfigurations", "secrets");
-    let granted: BTreeSet<_> = ["get", "list", "watch", "patch"]
-        .map(|verb| (verb.to_owned(), configurations.to_owned()))
-        .into_iter()
-        .chain(
-            ["get", "list", "watch", "update", "create"]
-                .map(|verb| (verb.to_owned(), secrets.to_owned())),
-        )
-        .collect();
-    let account = format!("system:serviceaccount:{0}:{0}", stage.options.namespace);
-    eventually("every right was used", async || {
-        let mut used = BTreeSet::new();
-        for event in stage.server.audit()? {
-            if event["user"]["username"] == json!(account) {
-                ensure!(event["responseStatus"]["code"] != json!(403), "{event}");
-                let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-                used.insert((text(&event["verb"]), text(&event["objectRef"]["resource"])));
-            }
-        }
-        ensure!(used == granted, "used {used:?}");
-        Ok(())
-    })
-    .await
-}
-
 async fn the_program_keeps_a_cluster_up_and_tells_its_state(stage: Stage<'_>) -> Result<()> {
-    let kubeconfig = stage.server.kubeconfig()?;
+    let kubeconfig = stage.server.admin_kubeconfig();
     let namespace = &stage.options.namespace;
     let program = |command: &str| {
         let mut program = tokio::process::Command::new(env!("CARGO_BIN_EXE_webhook-certs"));
@@ -382,20 +241,6 @@ async fn the_program_keeps_a_cluster_up_and_tells_its_state(stage: Stage<'_>) ->
     Ok(())
 }
 
-/// The configuration without what a write of ours changes.
-fn without_ours(mut configuration: MutatingWebhookConfiguration) -> Result<Value> {
-    let ours = BTreeSet::from(OURS);
-    for webhook in configuration.webhooks.iter_mut().flatten() {
-        if ours.contains(webhook.name.as_str()) {
-            webhook.client_config.ca_bundle = None;
-        }
-    }
-    configuration.metadata.managed_fields = None;
-    configuration.metadata.resource_version = None;
-    configuration.metadata.generation = None;
-    Ok(serde_json::to_value(configuration)?)
-}
-
 /// Lists the stories; each plays in the namespace that its name gives.
 macro_rules! stories {
     ($server:expr, $($story:ident)*) => {
@@ -415,7 +260,7 @@ macro_rules! stories {
 #[expect(clippy::print_stderr, reason = "what is left out is said")]
 fn main() -> Result<ExitCode> {
     let arguments = Arguments::from_args();
-    let programs = match Programs::find() {
+    let programs = match Programs::of_api_servers() {
         Ok(programs) => programs,
         Err(error) if std::env::var_os("CI").is_none() => {
             eprintln!("left out, since there is no API server: {error:#}");
@@ -423,7 +268,7 @@ fn main() -> Result<ExitCode> {
         }
         Err(error) => bail!(error),
     };
-    let server = Arc::new(ApiServer::start(&programs)?);
+    let server = Arc::new(ApiServers::start(&programs, 1)?);
     let stories = stories![&server,
         two_replicas_at_once_end_with_one_ca_and_both_leaves_trusted
         only_the_bundle_of_our_entries_is_written_and_owned

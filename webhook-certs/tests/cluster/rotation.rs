@@ -144,7 +144,7 @@ pub(crate) async fn without_the_right_to_patch_a_rotation_waits_for_whoever_publ
 pub(crate) async fn the_program_rotates_and_revokes_and_tells_how_far_it_is(
     stage: Stage<'_>,
 ) -> Result<()> {
-    let kubeconfig = stage.server.kubeconfig()?;
+    let kubeconfig = stage.server.admin_kubeconfig();
     let namespace = &stage.options.namespace;
     let program = |command: &[&str]| {
         let mut program = tokio::process::Command::new(env!("CARGO_BIN_EXE_webhook-certs"));

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use e2e::api_servers::ApiServers;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::authentication::v1::TokenRequest;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret, Service, ServiceAccount};
@@ -23,19 +24,17 @@ use webhook_certs::secret::State;
 use webhook_certs::serving::ServingCertificate;
 use webhook_certs::status::Status;
 
-use crate::api_server::ApiServer;
-
 pub(crate) struct Stage<'a> {
     pub(crate) admin: Client,
     pub(crate) options: Options,
-    pub(crate) server: &'a ApiServer,
+    pub(crate) server: &'a ApiServers,
     namespace: String,
 }
 
 impl<'a> Stage<'a> {
     /// Makes the namespace, and an account that may do what the manifests allow and no more.
-    pub(crate) async fn set(server: &'a ApiServer, namespace: &str) -> Result<Self> {
-        let admin = server.admin().await?;
+    pub(crate) async fn set(server: &'a ApiServers, namespace: &str) -> Result<Self> {
+        let admin = server.admin(0).await?;
         let options = Options {
             namespace: namespace.to_owned(),
             webhook_configurations: vec![namespace.to_owned()],
@@ -115,7 +114,7 @@ impl<'a> Stage<'a> {
 
     /// Starts a replica under the account of the story.
     pub(crate) async fn replica(&self) -> Result<Replica> {
-        self.replica_by(self.server.port()).await
+        self.replica_by(self.server.port(0)).await
     }
 
     /// Starts a replica that reaches the API server by another port.
@@ -128,7 +127,7 @@ impl<'a> Stage<'a> {
         let token = token.status.context("the token request has no status")?.token;
         let certificate = ServingCertificate::new();
         let (sender, status) = watch::channel(Status::default());
-        let client = self.server.client(&token, port)?;
+        let client = self.server.client_by(port, 0, &token).await?;
         let upkeep = maintain(client, self.options.clone(), Arc::clone(&certificate), sender);
         Ok(Replica { certificate, status, upkeep: tokio::spawn(upkeep) })
     }

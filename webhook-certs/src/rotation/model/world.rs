@@ -1,309 +1,67 @@
-//! Every state that one rotation can come to, with the rules themselves as transitions.
-//!
-//! Two replicas look and act in any order; each may crash, or stand still, between reading the
-//! Secret, reading the webhook configuration, and each thing that it does. Two API servers learn of
-//! a changed configuration late, but before the clock has gone on by one hour, which is the
-//! propagation delay. Somebody may set the configuration back to the bundle of the beginning, at
-//! any moment.
-//!
-//! What has to hold in each state: a leaf that a replica serves is trusted by every API server. The
-//! exception is one that cannot be met: an API server that knows a bundle which somebody wrote
-//! without the CA that signed at that time, or which no replica has repaired for an hour. And from each state there is a way, without a crash,
-//! to one in which both replicas are trusted.
+//! What a state consists of, and how it becomes another one.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
-use std::marker::PhantomData;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Secret;
 
-use super::rules::{Kept, Rules};
+use super::exploration::{Bounds, Move};
 use super::*;
-use crate::authority::{Entropy, Leaf, Lifetime};
-
-#[test]
-fn every_leaf_is_trusted_in_every_state_and_a_rotation_comes_to_its_end() {
-    let found = Exploration::<Kept>::of(Bounds { hours: 4, reverts: 0, crashes: true, servers: 2 });
-    found.holds();
-}
-
-#[test]
-fn a_bundle_that_is_reverted_at_any_moment_is_recovered_from() {
-    for bounds in [
-        Bounds { hours: 2, reverts: 1, crashes: true, servers: 2 },
-        Bounds { hours: 3, reverts: 1, crashes: false, servers: 1 },
-    ] {
-        Exploration::<Kept>::of(bounds).holds();
-    }
-}
-
-/// Takes one rule for a wrong one; the exploration has to find a state in which a leaf is not
-/// trusted.
-macro_rules! mistakes {
-    ($($test:ident: $bounds:expr, { $($rule:item)* })*) => {
-        $(#[test]
-        fn $test() {
-            struct Mistaken;
-            impl Rules for Mistaken {
-                $($rule)*
-            }
-            let found = Exploration::<Mistaken>::of($bounds);
-            let path = found.path_to_violation().expect("the mistake is not found");
-            println!("{} states, then: {path}", found.states.len());
-        })*
-    };
-}
-
-const QUIET: Bounds = Bounds { hours: 4, reverts: 0, crashes: false, servers: 1 };
-const REVERTED: Bounds = Bounds { reverts: 1, ..QUIET };
-
-mistakes! {
-    exchanging_the_ca_in_one_step_is_found: QUIET, {
-        fn prepare(state: State, next: Authority, now: Timestamp) -> State {
-            State { active: next, phase_since: now, ..state }
-        }
-    }
-    publishing_without_the_ca_that_retires_is_found: QUIET, {
-        fn trusted(state: &State) -> Bundle {
-            match &state.phase {
-                Phase::Activated { .. } => Bundle::new(state.active.ca().clone(), None),
-                _ => state.bundle(),
-            }
-        }
-        fn keeps(_: &Memory, _: &TrustedCa, _: bool, _: &Parameters, _: Timestamp) -> bool {
-            false
-        }
-    }
-    activating_before_anything_is_published_is_found: QUIET, {
-        fn may_activate(_: &Memory, _: &Parameters, _: Timestamp) -> bool {
-            true
-        }
-    }
-    activating_without_the_propagation_delay_is_found: QUIET, {
-        fn may_activate(memory: &Memory, _: &Parameters, now: Timestamp) -> bool {
-            memory.published_for(now).is_some()
-        }
-    }
-    overlooking_a_revert_that_was_repaired_is_found: REVERTED, {
-        fn is_unchanged(_: &[(String, i64)], _: &[(String, i64)]) -> bool {
-            true
-        }
-    }
-    serving_the_newest_trusted_ca_is_found: QUIET, {
-        fn choose<'a>(
-            state: &'a State,
-            _: &Memory,
-            seen: &Observation,
-            _: &Parameters,
-            now: Timestamp,
-        ) -> &'a Authority {
-            match &state.phase {
-                Phase::Prepared { next } if seen.trusts(next.ca(), now) => next,
-                _ => &state.active,
-            }
-        }
-    }
-    retiring_while_old_leaves_live_is_found: QUIET, {
-        fn may_retire(
-            state: &State,
-            _: &Authority,
-            _: &Requests,
-            parameters: &Parameters,
-            now: Timestamp,
-        ) -> bool {
-            now.duration_since(state.phase_since) >= parameters.leaf_lifetime
-        }
-    }
-    a_leaf_that_outlives_its_retired_ca_is_found: REVERTED, {
-        fn limit(_: &State, _: &Authority, _: &Parameters) -> Option<Timestamp> {
-            None
-        }
-    }
-}
-
-/// The states of this mistake are too many to explore, so one path is given.
-#[test]
-fn a_replica_that_stands_still_for_a_whole_rotation_does_nothing_it_had_decided() {
-    struct Mistaken;
-    impl Rules for Mistaken {
-        fn is_fresh(_: Timestamp, _: &Parameters, _: Timestamp) -> bool {
-            true
-        }
-    }
-    assert!(is_safe_after_a_standstill::<Kept>());
-    assert!(!is_safe_after_a_standstill::<Mistaken>());
-}
-
-/// One replica reads and decides, and acts on it when the other has rotated the CA.
-fn is_safe_after_a_standstill<R: Rules>() -> bool {
-    let mut cast = Cast::new();
-    let mut world = cast.first(QUIET);
-    world = cast.work::<R>(world, 0);
-    world = cast.work::<R>(world, 0);
-    for hour in 0..=QUIET.hours {
-        world.hour = hour;
-        for _ in 0..30 {
-            world = cast.work::<R>(world, 1);
-            world.known = [world.hook; 2];
-        }
-        assert!(cast.is_safe(world));
-    }
-    assert_eq!(cast.secrets.get(world.secret).0.generation, 4);
-    (0..4).all(|_| {
-        world = cast.work::<R>(world, 0);
-        cast.is_safe(world)
-    })
-}
-
-#[derive(Clone, Copy)]
-struct Bounds {
-    hours: u8,
-    reverts: u8,
-    crashes: bool,
-    /// How many API servers learn on their own.
-    servers: usize,
-}
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-struct World {
-    hour: u8,
-    secret: Id,
-    hook: Hook,
+pub(super) struct World {
+    pub(super) hour: u8,
+    pub(super) secret: Id,
+    pub(super) hook: Hook,
     /// What each API server knows.
-    known: [Hook; 2],
-    replicas: [Replica; 2],
-    reverts: u8,
+    pub(super) known: [Hook; 2],
+    pub(super) replicas: [Replica; 2],
+    pub(super) reverts: u8,
 }
 
 /// The webhook configuration.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-struct Hook {
-    bundle: Id,
-    generation: u8,
+pub(super) struct Hook {
+    pub(super) bundle: Id,
+    pub(super) generation: u8,
     /// Somebody wrote it without the CA that signed at that time.
-    is_broken: bool,
+    pub(super) is_broken: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-struct Replica {
-    memory: Id,
-    work: Id,
+pub(super) struct Replica {
+    pub(super) memory: Id,
+    pub(super) work: Id,
 }
 
 /// A replica, the Secret and the configuration after one thing was done.
-type Worked = (Replica, Id, Hook);
+pub(super) type Worked = (Replica, Id, Hook);
 
 #[derive(Clone, Debug)]
-enum Work {
+pub(super) enum Work {
     Nothing,
     HasRead { secret: Id, hour: u8 },
     HasDecided { secret: Id, hour: u8, actions: Vec<Action> },
 }
 
-#[derive(Clone, Copy, Debug)]
-#[expect(dead_code, reason = "the numbers are there to be read by people")]
-enum Move {
-    Learn(usize),
-    Crash(usize),
-    Work(usize),
-    Hour,
-    Revert,
-}
-
-struct Exploration<R> {
-    rules: PhantomData<R>,
-    cast: Cast,
-    /// Each state with the one that it was first reached from.
-    states: Vec<(World, Option<(usize, Move)>)>,
-    /// Steps that are neither a crash nor a revert.
-    steps: Vec<(u32, u32)>,
-    violation: Option<usize>,
-}
-
-impl<R: Rules> Exploration<R> {
-    /// Goes breadth first, so that the path to a violation is the shortest, and stops there.
-    fn of(bounds: Bounds) -> Self {
-        let mut cast = Cast::new();
-        let first = cast.first(bounds);
-        let mut seen = HashMap::from([(first, 0)]);
-        let mut states = vec![(first, None)];
-        let (mut steps, mut violation, mut at) = (Vec::new(), None, 0);
-        while at < states.len() && violation.is_none() {
-            for (step, world) in cast.moves::<R>(states[at].0, bounds) {
-                let number = *seen.entry(world).or_insert_with(|| {
-                    states.push((world, Some((at, step))));
-                    if !cast.is_safe(world) {
-                        violation.get_or_insert(states.len() - 1);
-                    }
-                    states.len() - 1
-                });
-                if !matches!(step, Move::Crash(_) | Move::Revert) {
-                    steps.push((u32::try_from(at).unwrap(), u32::try_from(number).unwrap()));
-                }
-            }
-            at += 1;
-        }
-        Self { rules: PhantomData, cast, states, steps, violation }
-    }
-
-    fn holds(&self) {
-        println!("{} states, {} steps", self.states.len(), self.steps.len());
-        assert_eq!(self.path_to_violation(), None);
-        let worlds = || self.states.iter().map(|(world, _)| *world);
-        for phase in ["steady", "prepared", "activated"] {
-            let state = |world: World| self.cast.secrets.get(world.secret).0.phase.word();
-            assert!(worlds().any(|world| state(world) == phase), "no state is {phase}");
-        }
-        let mut ways_back = vec![Vec::new(); self.states.len()];
-        for (from, to) in &self.steps {
-            ways_back[*to as usize].push(*from);
-        }
-        let mut leads: Vec<bool> = worlds().map(|world| self.cast.is_served(world)).collect();
-        let mut open: Vec<_> = (0..leads.len()).filter(|state| leads[*state]).collect();
-        while let Some(state) = open.pop() {
-            for from in &ways_back[state] {
-                if !std::mem::replace(&mut leads[*from as usize], true) {
-                    open.push(*from as usize);
-                }
-            }
-        }
-        let lost = leads.iter().position(|leads| !leads);
-        assert_eq!(lost.map(|state| self.path(state)), None, "there is no way back to service");
-    }
-
-    fn path_to_violation(&self) -> Option<String> {
-        self.violation.map(|state| self.path(state))
-    }
-
-    fn path(&self, mut state: usize) -> String {
-        let mut path = Vec::new();
-        while let Some((before, step)) = self.states[state].1 {
-            path.push(format!("{step:?}"));
-            state = before;
-        }
-        path.reverse();
-        path.join(", ")
-    }
-}
-
 /// Everything that states refer to, and the pure functions with their results remembered.
-struct Cast {
-    next: Authority,
-    names: ServerNames,
-    parameters: Parameters,
-    old: Id,
-    nothing: Replica,
-    secrets: Pool<(State, Secret)>,
-    bundles: Pool<Bundle>,
-    memories: Pool<Memory>,
-    works: Pool<Work>,
-    leaves: HashMap<(String, Timestamp), Leaf>,
-    worked: HashMap<(Replica, Id, Hook, u8), Worked>,
+pub(super) struct Cast {
+    pub(super) next: Authority,
+    pub(super) names: ServerNames,
+    pub(super) parameters: Parameters,
+    pub(super) old: Id,
+    pub(super) nothing: Replica,
+    pub(super) secrets: Pool<(State, Secret)>,
+    pub(super) bundles: Pool<Bundle>,
+    pub(super) memories: Pool<Memory>,
+    pub(super) works: Pool<Work>,
+    pub(super) leaves: HashMap<(String, Timestamp), Leaf>,
+    pub(super) worked: HashMap<(Replica, Id, Hook, u8), Worked>,
 }
 
 impl Cast {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let hours = SignedDuration::from_hours;
         let parameters = Parameters {
             authority_lifetime: hours(100),
@@ -341,7 +99,7 @@ impl Cast {
     }
 
     /// A CA that is due to be replaced, published, and known to both API servers.
-    fn first(&self, bounds: Bounds) -> World {
+    pub(super) fn first(&self, bounds: Bounds) -> World {
         let hook = Hook { bundle: self.old, generation: 0, is_broken: false };
         World {
             hour: 0,
@@ -353,7 +111,7 @@ impl Cast {
         }
     }
 
-    fn moves<R: Rules>(&mut self, world: World, bounds: Bounds) -> Vec<(Move, World)> {
+    pub(super) fn moves<R: Rules>(&mut self, world: World, bounds: Bounds) -> Vec<(Move, World)> {
         let mut moves = Vec::new();
         for server in 0..bounds.servers {
             if world.known[server] != world.hook {
@@ -388,7 +146,7 @@ impl Cast {
     }
 
     /// Lets a replica do the next thing.
-    fn work<R: Rules>(&mut self, mut world: World, number: usize) -> World {
+    pub(super) fn work<R: Rules>(&mut self, mut world: World, number: usize) -> World {
         let key = (world.replicas[number], world.secret, world.hook, world.hour);
         let (replica, secret, hook) = if let Some(worked) = self.worked.get(&key) {
             *worked
@@ -402,7 +160,7 @@ impl Cast {
         World { secret, hook, ..world }
     }
 
-    fn work_once<R: Rules>(&mut self, mut world: World, number: usize) -> World {
+    pub(super) fn work_once<R: Rules>(&mut self, mut world: World, number: usize) -> World {
         let replica = world.replicas[number];
         let hour = world.hour;
         match self.works.get(replica.work).clone() {
@@ -435,13 +193,20 @@ impl Cast {
         world
     }
 
-    fn decide<R: Rules>(&mut self, memory: Id, secret: Id, hook: Hook, hour: u8) -> Replica {
+    pub(super) fn decide<R: Rules>(
+        &mut self,
+        memory: Id,
+        secret: Id,
+        hook: Hook,
+        hour: u8,
+    ) -> Replica {
         let entry = Entry { name: "one".into(), bundle: self.bundles.get(hook.bundle).clone() };
         let observation = Observation {
             secret: Some(self.secrets.get(secret).1.clone()),
             configurations: vec![Configuration {
                 name: "hook".into(),
                 uid: "1".into(),
+                resource_version: "1".into(),
                 generation: hook.generation.into(),
                 entries: vec![entry],
             }],
@@ -460,7 +225,13 @@ impl Cast {
         Replica { memory: self.memories.add(after), work }
     }
 
-    fn act<R: Rules>(&mut self, world: &mut World, number: usize, read: Id, action: Action) {
+    pub(super) fn act<R: Rules>(
+        &mut self,
+        world: &mut World,
+        number: usize,
+        read: Id,
+        action: Action,
+    ) {
         let mut memory = self.memories.get(world.replicas[number].memory).clone();
         match action {
             // Somebody else was faster; the look that follows shows it.
@@ -495,7 +266,7 @@ impl Cast {
 
     /// A leaf whose renewal falls on no later than the middle, so that the states are the same in
     /// each run.
-    fn leaf(&mut self, authority: &Authority, lifetime: Lifetime, hour: u8) -> Leaf {
+    pub(super) fn leaf(&mut self, authority: &Authority, lifetime: Lifetime, hour: u8) -> Leaf {
         let key = (format!("{:?} at {hour}", authority.ca()), lifetime.not_after);
         let names = &self.names;
         let middle = lifetime.issued() + lifetime.not_after.duration_since(lifetime.issued()) / 2;
@@ -509,7 +280,7 @@ impl Cast {
         self.leaves.entry(key).or_insert_with(mint).clone()
     }
 
-    fn is_safe(&self, world: World) -> bool {
+    pub(super) fn is_safe(&self, world: World) -> bool {
         let now = at(world.hour);
         let leaves = world
             .replicas
@@ -523,7 +294,7 @@ impl Cast {
     }
 
     /// Tells whether both replicas serve a valid leaf that every API server trusts.
-    fn is_served(&self, world: World) -> bool {
+    pub(super) fn is_served(&self, world: World) -> bool {
         let now = at(world.hour);
         world.replicas.iter().all(|replica| {
             self.memories.get(replica.memory).leaf.as_ref().is_some_and(|leaf| {
@@ -536,7 +307,7 @@ impl Cast {
 
 impl World {
     /// Neither replicas nor API servers have a name that matters.
-    fn sorted(mut self) -> Self {
+    pub(super) fn sorted(mut self) -> Self {
         self.known.sort();
         self.replicas.sort();
         self
@@ -544,17 +315,17 @@ impl World {
 }
 
 /// Values that states refer to by number; the same value always has the same one.
-struct Pool<T> {
-    values: Vec<T>,
+pub(super) struct Pool<T> {
+    pub(super) values: Vec<T>,
     /// By what `Debug` writes, since not all of them can be hashed.
-    numbers: HashMap<String, Id>,
+    pub(super) numbers: HashMap<String, Id>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-struct Id(u16);
+pub(super) struct Id(u16);
 
 impl<T: Debug> Pool<T> {
-    fn add(&mut self, value: T) -> Id {
+    pub(super) fn add(&mut self, value: T) -> Id {
         let number = Id(u16::try_from(self.values.len()).expect("values are few"));
         let found = *self.numbers.entry(format!("{value:?}")).or_insert(number);
         if found == number {
@@ -563,7 +334,7 @@ impl<T: Debug> Pool<T> {
         found
     }
 
-    fn get(&self, id: Id) -> &T {
+    pub(super) fn get(&self, id: Id) -> &T {
         &self.values[usize::from(id.0)]
     }
 }
@@ -574,6 +345,6 @@ impl<T> Default for Pool<T> {
     }
 }
 
-fn at(hour: impl Into<i64>) -> Timestamp {
+pub(super) fn at(hour: impl Into<i64>) -> Timestamp {
     Timestamp::UNIX_EPOCH + SignedDuration::from_hours(24 * 365 * 50 + hour.into())
 }

@@ -1,0 +1,169 @@
+//! API servers on one store, without a node: for what only talks to the API.
+
+use std::fs;
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::api_server::{ApiServer, Parts, ServiceAccountKeys};
+use crate::etcd::Etcd;
+use crate::identity::{Identity, new_secret};
+use crate::kubectl::Kubectl;
+use crate::programs::Programs;
+use crate::run_folder::RunFolder;
+
+/// Running API servers that share one etcd; all of it ends with this value, or with the thread
+/// that started it.
+///
+/// Nothing else of a cluster runs: no controller makes service accounts, so pods need none, and
+/// there is no node. Every request but those for leases is in the audit log.
+#[derive(Debug)]
+pub struct ApiServers {
+    servers: Vec<ApiServer>,
+    kubectl: Kubectl,
+    _etcd: Etcd,
+    folder: RunFolder,
+}
+
+impl ApiServers {
+    /// Starts etcd and `count` API servers, and waits until each is ready.
+    ///
+    /// The programs are those of `KUBEBUILDER_ASSETS` where it is set.
+    pub fn start(programs: &Programs, count: usize) -> Result<Self> {
+        let folder = RunFolder::of_process()?;
+        let etcd = Etcd::start(&folder, &programs.asset("etcd")?)?;
+        let program = programs.asset("kube-apiserver")?;
+        let keys = ServiceAccountKeys::create(&folder)?;
+        let secret = new_secret()?;
+        let policy = folder.write("audit-policy.json", AUDIT_POLICY)?;
+        let parts =
+            Parts { folder: &folder, program: &program, etcd: &etcd, keys: &keys, secret: &secret };
+        let mut servers = (0..count)
+            .map(|index| {
+                let name = format!("kube-apiserver-{index}");
+                let flags = [
+                    // Nothing dials it, but a loopback address is refused.
+                    "--advertise-address=192.0.2.1".to_owned(),
+                    "--endpoint-reconciler-type=none".to_owned(),
+                    "--authorization-mode=RBAC".to_owned(),
+                    // Without a controller-manager, no namespace has a default ServiceAccount.
+                    "--disable-admission-plugins=ServiceAccount".to_owned(),
+                    format!("--audit-policy-file={}", policy.display()),
+                    format!("--audit-log-path={}", audit_log(&folder, index).display()),
+                ];
+                ApiServer::start(&parts, &name, Ipv4Addr::LOCALHOST, flags)
+            })
+            .collect::<Result<Vec<_>>>()?;
+        let kubectl_program = programs.asset("kubectl")?;
+        for ApiServer { server, process } in &mut servers {
+            let admin = Identity::Admin.kubeconfig(&folder, server)?;
+            let kubectl = Kubectl::of(kubectl_program.clone(), admin);
+            process.wait_until("the API server is ready", PATIENCE, || {
+                kubectl.must(["get", "--raw", "/readyz"])?;
+                kubectl.must(["get", "namespace", "default"])
+            })?;
+        }
+        let first = &servers.first().context("no API server was asked for")?.server;
+        let kubectl = Kubectl::of(kubectl_program, Identity::Admin.kubeconfig(&folder, first)?);
+        Ok(Self { servers, kubectl, _etcd: etcd, folder })
+    }
+
+    /// How many API servers there are.
+    pub fn count(&self) -> usize {
+        self.servers.len()
+    }
+
+    /// kubectl as the administrator, with the first API server.
+    pub fn kubectl(&self) -> &Kubectl {
+        &self.kubectl
+    }
+
+    /// The port of an API server on this machine's loopback.
+    pub fn port(&self, index: usize) -> u16 {
+        self.servers[index].server.port
+    }
+
+    /// A client of the administrator.
+    pub async fn admin(&self, index: usize) -> Result<Client> {
+        let token = Identity::Admin.token(&self.servers[index].server.secret);
+        self.client(index, &token).await
+    }
+
+    /// A client that shows `token`.
+    pub async fn client(&self, index: usize, token: &str) -> Result<Client> {
+        self.client_by(self.port(index), index, token).await
+    }
+
+    /// A client that shows `token` and reaches the API server by another port.
+    pub async fn client_by(&self, port: u16, index: usize, token: &str) -> Result<Client> {
+        let server = self.servers[index].server.by(port);
+        let kubeconfig: Kubeconfig = serde_json::from_value(server.kubeconfig("client", token))?;
+        let options = KubeConfigOptions::default();
+        let config = Config::from_custom_kubeconfig(kubeconfig, &options).await?;
+        Client::try_from(config).context("making a client")
+    }
+
+    /// Writes the kubeconfig of somebody with a token.
+    pub fn kubeconfig(&self, index: usize, user: &str, token: &str) -> Result<PathBuf> {
+        let config = self.servers[index].server.kubeconfig(user, token);
+        self.folder.write(&format!("kubeconfig/{user}-{index}"), config.to_string())
+    }
+
+    /// The kubeconfig of the administrator, with the first API server.
+    pub fn admin_kubeconfig(&self) -> PathBuf {
+        self.kubectl.kubeconfig().to_owned()
+    }
+
+    /// Stops an API server in its tracks, as a machine that hangs does.
+    pub fn pause(&self, index: usize) -> Result<()> {
+        self.servers[index].process.signal(Signal::STOP)
+    }
+
+    /// Lets a paused API server go on.
+    pub fn resume(&self, index: usize) -> Result<()> {
+        self.servers[index].process.signal(Signal::CONT)
+    }
+
+    /// Reads what was asked of all API servers so far, as audit events.
+    pub fn audit(&self) -> Result<Vec<Value>> {
+        let mut events = Vec::new();
+        for index in 0..self.servers.len() {
+            let path = audit_log(&self.folder, index);
+            let log = match fs::read_to_string(&path) {
+                Ok(log) => log,
+                Err(error) => bail!("reading {}: {error}", path.display()),
+            };
+            // The last line may still be on its way.
+            events.extend(log.lines().map_while(|line| serde_json::from_str(line).ok()));
+        }
+        Ok(events)
+    }
+
+    /// Where files and logs of programs beside the API servers belong.
+    pub fn folder(&self) -> &RunFolder {
+        &self.folder
+    }
+}
+
+fn audit_log(folder: &RunFolder, index: usize) -> PathBuf {
+    folder.logs().join(format!("audit-{index}.log"))
+}
+
+/// Requests for pods are the load of tests, and those of the API servers themselves of no
+/// interest.
+const AUDIT_POLICY: &str = r#"{
+    "apiVersion": "audit.k8s.io/v1", "kind": "Policy",
+    "omitStages": ["RequestReceived"],
+    "rules": [
+        {"level": "None", "users": ["system:apiserver"]},
+        {"level": "None", "resources": [{"group": "", "resources": ["pods"]}]},
+        {"level": "Metadata"}
+    ]
+}"#;
+const PATIENCE: Duration = Duration::from_secs(120);

@@ -1,0 +1,98 @@
+//! `manifests/` as a user composes it: the base with components, rendered by kustomize.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::programs::{Programs, repository};
+use crate::tool;
+
+/// What a kustomization is made of: the components in their order, and the names that some read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Composition {
+    /// Folders of `manifests/components`.
+    pub components: &'static [&'static str],
+    /// What the component `revision` reads.
+    pub revision: Option<&'static str>,
+    /// What the component `tag` reads; each tag after the first is a kustomization above the one
+    /// before.
+    pub tags: &'static [&'static str],
+}
+
+impl Composition {
+    /// The base with components that read no name.
+    pub const fn of(components: &'static [&'static str]) -> Self {
+        Self { components, revision: None, tags: &[] }
+    }
+
+    /// Renders it to YAML documents.
+    pub fn render(&self, programs: &Programs) -> Result<String> {
+        let folder = TempDir::new().context("making a folder for kustomizations")?;
+        let path = folder.path().canonicalize().context("finding the folder")?;
+        let manifests = relative(&path.join("any"), &repository().join("manifests"))?;
+        let component = |name: &&str| manifests.join("components").join(name);
+        let mut resources = vec![manifests.join("base")];
+        let components: Vec<_> = self.components.iter().map(component).collect();
+        let mut layer = path.join("install");
+        if let Some(revision) = self.revision {
+            resources.push("revision.yaml".into());
+            write(&layer.join("revision.yaml"), &name_for_kustomize("revision", revision))?;
+        }
+        write_kustomization(&layer, &resources, &components)?;
+        for tag in self.tags {
+            let resources = [Path::new("..").join(layer.file_name().unwrap_or_default())];
+            let resources = [resources.as_slice(), &["tag.yaml".into()]].concat();
+            layer = path.join(format!("tag-{tag}"));
+            write(&layer.join("tag.yaml"), &name_for_kustomize("tag", tag))?;
+            write_kustomization(&layer, &resources, &[component(&"tag")])?;
+        }
+        let kubectl = programs.kubernetes("kubectl")?;
+        let output = tool::output(Command::new(kubectl).arg("kustomize").arg(&layer), "")?;
+        if !output.status.success() {
+            bail!("kubectl kustomize {self:?}: {}", String::from_utf8_lossy(&output.stderr).trim());
+        }
+        String::from_utf8(output.stdout).context("kubectl kustomize writes UTF-8")
+    }
+}
+
+/// A ConfigMap that kustomize reads and leaves out of what it renders.
+fn name_for_kustomize(key: &str, name: &str) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": key,
+            "annotations": {"config.kubernetes.io/local-config": "true"},
+        },
+        "data": {key: name},
+    })
+}
+
+fn write_kustomization(folder: &Path, resources: &[PathBuf], components: &[PathBuf]) -> Result<()> {
+    let kustomization = json!({
+        "apiVersion": "kustomize.config.k8s.io/v1beta1",
+        "kind": "Kustomization",
+        "sortOptions": {"order": "legacy"},
+        "resources": resources,
+        "components": components,
+    });
+    write(&folder.join("kustomization.yaml"), &kustomization)
+}
+
+/// JSON is YAML.
+fn write(path: &Path, document: &Value) -> Result<()> {
+    let folder = path.parent().unwrap_or(path);
+    fs::create_dir_all(folder).with_context(|| format!("creating {}", folder.display()))?;
+    fs::write(path, document.to_string()).with_context(|| format!("writing {}", path.display()))
+}
+
+/// The way from a folder to another; kustomize takes no absolute one.
+fn relative(from: &Path, to: &Path) -> Result<PathBuf> {
+    let to = to.canonicalize().with_context(|| format!("finding {}", to.display()))?;
+    let up = from.components().skip(1).map(|_| "..");
+    Ok(up.collect::<PathBuf>().join(to.strip_prefix("/").context("an absolute path")?))
+}

@@ -1,0 +1,83 @@
+//! How long the cases take: seconds in `make test`, what people would run overnight in `make soak`.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+
+/// The times and counts of a run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pace {
+    pub(crate) propagation_delay: Duration,
+    pub(crate) authority_lifetime: Duration,
+    pub(crate) leaf_lifetime: Duration,
+    pub(crate) tick: Duration,
+    /// Pods that are created per second, over all API servers.
+    pub(crate) rate: u32,
+    /// Consecutive automatic rotations.
+    pub(crate) rotations: u32,
+    /// Times that several replicas start at once.
+    pub(crate) starts: u32,
+    /// How long somebody else keeps rewriting a `caBundle`.
+    pub(crate) contention: Duration,
+    /// Rounds of whatever is done several times.
+    pub(crate) rounds: u32,
+    /// Reviews per second, and for how long, when the webhook itself is measured.
+    pub(crate) reviews: (u32, Duration),
+}
+
+impl Pace {
+    /// `OUTRIGGER_PACE`: `test`, which is the default, or `soak`.
+    pub(crate) fn of_environment() -> Result<Self> {
+        match std::env::var("OUTRIGGER_PACE").as_deref() {
+            Err(_) | Ok("test") => Ok(TEST),
+            Ok("soak") => Ok(SOAK),
+            Ok(other) => bail!("OUTRIGGER_PACE: `{other}` is neither `test` nor `soak`"),
+        }
+    }
+
+    /// How long a CA that no longer signs stays trusted: a leaf's life and twice the time in which
+    /// a decision is carried out.
+    pub(crate) fn retire_delay(&self) -> Duration {
+        self.leaf_lifetime + 2 * self.propagation_delay
+    }
+
+    /// The flags of a replica, by name.
+    pub(crate) fn flags(&self) -> BTreeMap<&'static str, String> {
+        let text = |time: Duration| format!("{}ms", time.as_millis());
+        BTreeMap::from([
+            ("propagation-delay", text(self.propagation_delay)),
+            // Rotations come when the case asks for them.
+            ("authority-lifetime", "24h".to_owned()),
+            ("leaf-lifetime", text(self.leaf_lifetime)),
+            ("retire-delay", text(self.retire_delay())),
+            ("tick", text(self.tick)),
+        ])
+    }
+}
+
+const TEST: Pace = Pace {
+    propagation_delay: Duration::from_secs(3),
+    authority_lifetime: Duration::from_secs(45),
+    leaf_lifetime: Duration::from_secs(15),
+    tick: Duration::from_millis(500),
+    rate: 40,
+    rotations: 1,
+    starts: 5,
+    contention: Duration::from_secs(6),
+    rounds: 1,
+    reviews: (500, Duration::from_secs(4)),
+};
+
+const SOAK: Pace = Pace {
+    propagation_delay: Duration::from_secs(10),
+    authority_lifetime: Duration::from_secs(120),
+    leaf_lifetime: Duration::from_secs(30),
+    tick: Duration::from_secs(1),
+    rate: 100,
+    rotations: 3,
+    starts: 50,
+    contention: Duration::from_secs(60),
+    rounds: 5,
+    reviews: (500, Duration::from_secs(60)),
+};

@@ -1,0 +1,93 @@
+//! One running `sidecar-injector`.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use e2e::http;
+use e2e::port::free_port;
+use e2e::process::Process;
+use e2e::run_folder::RunFolder;
+use e2e::wait;
+use rustix::process::Signal;
+
+/// A replica on ports of its own.
+#[derive(Debug)]
+pub(crate) struct Replica {
+    pub(crate) process: Process,
+    https: u16,
+    admin: u16,
+}
+
+impl Replica {
+    /// Starts it; its log is called by `name`.
+    pub(crate) fn start(
+        folder: &RunFolder,
+        program: &Path,
+        name: &str,
+        flags: &[String],
+    ) -> Result<Self> {
+        let (https, admin) = (free_port()?, free_port()?);
+        let own = [
+            format!("--httpsAddr=127.0.0.1:{https}"),
+            format!("--adminAddr=127.0.0.1:{admin}"),
+            "--shutdown-delay=100ms".to_owned(),
+            "--log_output_level=default:info".to_owned(),
+        ];
+        let process = Process::start(folder, name, program, own.iter().chain(flags))?;
+        Ok(Self { process, https, admin })
+    }
+
+    /// Where it takes reviews.
+    pub(crate) fn address(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.https).into()
+    }
+
+    /// Whether it says that it may be sent reviews.
+    pub(crate) fn ready(&self) -> Result<()> {
+        http::get(self.admin(), "/healthz/ready")?.expect_ok().map(drop)
+    }
+
+    /// Waits until it is ready, and fails at once when it ends before.
+    pub(crate) fn until_ready(&mut self) -> Result<()> {
+        let admin = self.admin();
+        self.process.wait_until("the replica is ready", PATIENCE, || {
+            http::get(admin, "/healthz/ready")?.expect_ok().map(drop)
+        })
+    }
+
+    /// The value of a metric, with its labels as they are written.
+    pub(crate) fn metric(&self, name: &str) -> Result<i64> {
+        let page = http::get(self.admin(), "/metrics")?.expect_ok()?;
+        let line = page
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))
+            .with_context(|| format!("there is no metric {name}"))?;
+        line.parse().with_context(|| format!("metric {name}: {line}"))
+    }
+
+    /// Waits until a metric is as wanted.
+    pub(crate) fn until_metric(&self, name: &str, wanted: impl Fn(i64) -> bool) -> Result<()> {
+        wait::until(name, PATIENCE, || {
+            let value = self.metric(name)?;
+            if wanted(value) { Ok(()) } else { bail!("it is {value}") }
+        })
+    }
+
+    /// Stops it in its tracks, as a machine that hangs does.
+    pub(crate) fn pause(&self) -> Result<()> {
+        self.process.signal(Signal::STOP)
+    }
+
+    /// Lets it go on.
+    pub(crate) fn resume(&self) -> Result<()> {
+        self.process.signal(Signal::CONT)
+    }
+
+    fn admin(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.admin).into()
+    }
+}
+
+const PATIENCE: Duration = Duration::from_secs(30);

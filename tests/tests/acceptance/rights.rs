@@ -1,0 +1,192 @@
+//! A14: the rights of the manifests, each of them, and without each of them.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use e2e::wait;
+use k8s_openapi::api::authorization::v1::LocalSubjectAccessReview;
+use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, Role};
+use kube::Api;
+use kube::api::{DeleteParams, PostParams};
+use serde_json::json;
+use webhook_certs::bundle::Bundle;
+
+use crate::calls;
+use crate::load::Tally;
+use crate::stage::{ACCOUNT, INSTALL, NAME, NAMESPACE, SECRET, Stage, eventually};
+
+pub(crate) async fn every_right_is_used_and_none_is_missing(stage: &mut Stage<'_>) -> Result<()> {
+    stage.install(2).await?;
+    stage.secrets().delete(SECRET, &DeleteParams::default()).await?;
+    eventually("the Secret is back", async || stage.state().await).await?;
+    stage.ask_for_rotation().await?;
+    stage.until_phase("prepared").await?;
+    stage.until_published().await?;
+    let granted = granted(stage).await?;
+    let calls = stage.calls()?;
+    stage.tell(&Tally::default(), &format!("{} calls by {} rights", calls.len(), granted.len()))?;
+    let denied = calls::denied(&calls);
+    ensure!(denied.is_empty(), "denied: {denied:?}");
+    let used = calls::used(&calls);
+    // What is watched for in the whole cluster is there in a whole cluster only.
+    let unused: Vec<_> = granted
+        .difference(&used)
+        .filter(|(_, resource)| OURS.contains(&resource.as_str()))
+        .collect();
+    ensure!(unused.is_empty(), "granted and not used: {unused:?}");
+    Ok(())
+}
+
+pub(crate) async fn without_a_right_the_rest_goes_on(stage: &mut Stage<'_>) -> Result<()> {
+    for (resource, verb, without) in RIGHTS {
+        let mut stage = Stage::set(stage.world, "without_a_right_the_rest_goes_on").await?;
+        let played = without_one(&mut stage, (resource, verb), without).await;
+        // The next one begins with all of them.
+        stage.apply(&stage.world.base)?;
+        played
+            .with_context(|| format!("without {verb} of {resource}"))
+            .map_err(|error| stage.explain(&error))?;
+        stage.tell(&Tally::default(), &format!("without {verb} of {resource}: {without:?}"))?;
+    }
+    Ok(())
+}
+
+/// What is left without a right.
+#[derive(Clone, Copy, Debug)]
+enum Without {
+    /// Changes are seen at the next tick.
+    Everything,
+    /// What is there goes on; the CA is not replaced.
+    Admission,
+    /// Somebody else has to publish the CA.
+    Serving,
+    /// It waits, and says what for.
+    Nothing,
+}
+
+async fn without_one(
+    stage: &mut Stage<'_>,
+    (resource, verb): (&str, &str),
+    without: Without,
+) -> Result<()> {
+    stage.flag("denied-interval", "1s");
+    take(stage, resource, verb).await?;
+    stage.configure()?;
+    stage.start(1)?;
+    match without {
+        Without::Everything => {
+            stage.until_ready()?;
+            stage.until_injected().await?;
+            stage.ask_for_rotation().await?;
+            stage.until_phase("prepared").await?;
+        }
+        Without::Admission => {
+            stage.until_ready()?;
+            stage.until_injected().await?;
+            stage.ask_for_rotation().await?;
+            stage.replicas[0].until_metric(FAILING, |failing| failing == 1)?;
+            ensure!(stage.state().await?.phase.word() == "steady", "it rotates all the same");
+        }
+        Without::Serving => {
+            stage.until_ready()?;
+            stage.replicas[0].until_metric(FAILING, |failing| failing == 1)?;
+            ensure!(stage.bundles().await?.iter().all(Bundle::is_empty), "published");
+        }
+        Without::Nothing => {
+            let replica = &stage.replicas[0];
+            wait::until("it tells what it may not do", PATIENCE, || {
+                let said = replica.process.said()?;
+                ensure!(said.contains("forbidden") && said.contains(resource), "{said}");
+                Ok(())
+            })?;
+            ensure!(replica.ready().is_err(), "it is ready");
+        }
+    }
+    ensure!(stage.replicas[0].process.runs(), "it has ended");
+    stage.apply(&stage.world.base)?;
+    stage.until_ready()?;
+    stage.until_injected().await?;
+    stage.ask_for_rotation().await?;
+    stage.until_phase("prepared").await?;
+    ensure!(stage.replicas[0].process.runs(), "it has ended");
+    Ok(())
+}
+
+/// Takes a verb out of the rules about a resource.
+async fn take(stage: &Stage<'_>, resource: &str, verb: &str) -> Result<()> {
+    let strip = |rules: &mut Option<Vec<PolicyRule>>| {
+        for rule in rules.iter_mut().flatten() {
+            if rule.resources.iter().flatten().any(|other| other == resource) {
+                rule.verbs.retain(|other| other != verb);
+            }
+        }
+        // A rule without any verb is not allowed.
+        rules.get_or_insert_default().retain(|rule| !rule.verbs.is_empty());
+    };
+    let how = PostParams::default();
+    let roles = Api::<Role>::namespaced(stage.admin(), NAMESPACE);
+    let mut role = roles.get(INSTALL).await?;
+    strip(&mut role.rules);
+    roles.replace(INSTALL, &how, &role).await?;
+    let roles = Api::<ClusterRole>::all(stage.admin());
+    let mut role = roles.get(INSTALL).await?;
+    strip(&mut role.rules);
+    roles.replace(INSTALL, &how, &role).await?;
+    let (group, name) = match resource {
+        "secrets" => ("", SECRET),
+        "configmaps" => ("", "istio"),
+        _ => ("admissionregistration.k8s.io", NAME),
+    };
+    // Each API server learns of it in its own time.
+    for index in 0..stage.world.servers.count() {
+        let reviews = Api::<LocalSubjectAccessReview>::namespaced(
+            stage.world.admins[index].clone(),
+            NAMESPACE,
+        );
+        eventually("the right is gone", async || {
+            let review = serde_json::from_value(json!({
+                "metadata": {"namespace": NAMESPACE},
+                "spec": {"user": ACCOUNT, "resourceAttributes": {
+                    "namespace": NAMESPACE, "verb": verb, "resource": resource, "group": group,
+                    "name": name,
+                }},
+            }))?;
+            let answer = reviews.create(&how, &review).await?;
+            let allowed = answer.status.is_some_and(|status| status.allowed);
+            ensure!(!allowed, "API server {index} still allows to {verb} {resource}");
+            Ok(())
+        })
+        .await?;
+    }
+    Ok(())
+}
+
+async fn granted(stage: &Stage<'_>) -> Result<BTreeSet<(String, String)>> {
+    let role = Api::<Role>::namespaced(stage.admin(), NAMESPACE).get(INSTALL).await?;
+    let cluster = Api::<ClusterRole>::all(stage.admin()).get(INSTALL).await?;
+    let mut granted = BTreeSet::new();
+    for rule in role.rules.iter().flatten().chain(cluster.rules.iter().flatten()) {
+        for resource in rule.resources.iter().flatten() {
+            granted.extend(rule.verbs.iter().map(|verb| (verb.clone(), resource.clone())));
+        }
+    }
+    Ok(granted)
+}
+
+const RIGHTS: [(&str, &str, Without); 11] = [
+    ("secrets", "get", Without::Nothing),
+    ("secrets", "create", Without::Nothing),
+    ("secrets", "list", Without::Everything),
+    ("secrets", "watch", Without::Everything),
+    ("secrets", "update", Without::Admission),
+    ("configmaps", "list", Without::Nothing),
+    ("configmaps", "watch", Without::Everything),
+    ("mutatingwebhookconfigurations", "get", Without::Serving),
+    ("mutatingwebhookconfigurations", "list", Without::Everything),
+    ("mutatingwebhookconfigurations", "watch", Without::Everything),
+    ("mutatingwebhookconfigurations", "patch", Without::Serving),
+];
+const OURS: [&str; 3] = ["configmaps", "mutatingwebhookconfigurations", "secrets"];
+const FAILING: &str = "sidecar_injector_certificate_upkeep_failing";
+const PATIENCE: Duration = Duration::from_secs(30);

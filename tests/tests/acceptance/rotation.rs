@@ -1,0 +1,136 @@
+//! CAs that are replaced while pods are created all the time.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use jiff::Timestamp;
+use webhook_certs::bundle::TrustedCa;
+
+use crate::load::Load;
+use crate::stage::{Stage, eventually_within};
+
+/// A3
+pub(crate) async fn rotations_one_after_the_other_fail_no_admission(
+    stage: &mut Stage<'_>,
+) -> Result<()> {
+    let lifetime = stage.pace().authority_lifetime.as_secs();
+    stage.flag("authority-lifetime", &format!("{lifetime}s"));
+    stage.flag("write-interval", "2s");
+    stage.install(2).await?;
+    let load = stage.load();
+    let first = stage.state().await?.active.ca().clone();
+    let mut before = first.clone();
+    for _ in 0..stage.pace().rotations {
+        before = until_replaced(stage, &load, &before).await?;
+    }
+    stage.until_phase("steady").await?;
+    let state = stage.until_published().await?;
+    ensure!(!state.bundle().certificates().contains(&first), "the first CA is still trusted");
+    load.until_admitted(100).await?;
+    let tally = load.stop().await?;
+    stage.tell(&tally, &format!("{} rotations", stage.pace().rotations))?;
+    tally.expect_no_failure()
+}
+
+/// A4
+pub(crate) async fn a_replica_that_is_killed_at_any_step_of_a_rotation_does_no_harm(
+    stage: &mut Stage<'_>,
+) -> Result<()> {
+    stage.flag("write-interval", "1s");
+    stage.install(2).await?;
+    let load = stage.load();
+    let mut kills = Vec::new();
+    let pace = *stage.pace();
+    for round in 0..2 * pace.rounds {
+        let victim = round as usize % 2;
+        let before = stage.state().await?.active.ca().clone();
+        stage.ask_for_rotation().await?;
+        // The Secret says so, and perhaps no entry yet.
+        let prepared = stage.until_phase("prepared").await?;
+        kills.push(stage.kill(victim).await?);
+        stage.replace(victim)?;
+        until(prepared.phase_since, pace.propagation_delay.mul_f64(0.9)).await;
+        kills.push(stage.kill(victim).await?);
+        stage.replace(victim)?;
+        let activated = stage.until_phase("activated").await?;
+        kills.push(stage.kill(victim).await?);
+        stage.replace(victim)?;
+        until(activated.phase_since, pace.retire_delay().mul_f64(0.95)).await;
+        kills.push(stage.kill(victim).await?);
+        stage.replace(victim)?;
+        stage.until_phase("steady").await?;
+        kills.push(stage.kill(victim).await?);
+        stage.replace(victim)?;
+        let after = stage.until_published().await?;
+        ensure!(!after.active.ca().is_same_signer(&before), "the CA is the same");
+    }
+    load.until_admitted(100).await?;
+    let mut tally = load.stop().await?;
+    let lost = tally.excuse(|failure| kills.iter().any(|kill| failure.broke_off_in(kill)));
+    let more = format!("{} kills, {lost} calls in flight lost with a killed process", kills.len());
+    stage.tell(&tally, &more)?;
+    tally.expect_no_failure()
+}
+
+/// A5
+pub(crate) async fn an_api_server_that_hangs_meanwhile_does_no_harm(
+    stage: &mut Stage<'_>,
+) -> Result<()> {
+    stage.flag("write-interval", "1s");
+    stage.install(2).await?;
+    let load = stage.load();
+    let pace = *stage.pace();
+    let hang = pace.propagation_delay.mul_f64(0.8);
+    let mut pauses = Vec::new();
+    stage.ask_for_rotation().await?;
+    for phase in ["prepared", "activated", "steady"] {
+        stage.until_phase(phase).await?;
+        let paused = Instant::now();
+        stage.world.servers.pause(HANGING)?;
+        tokio::time::sleep(hang).await;
+        stage.world.servers.resume(HANGING)?;
+        pauses.push((paused, Instant::now()));
+        load.until_admitted(10).await?;
+    }
+    stage.until_published().await?;
+    load.until_admitted(100).await?;
+    let mut tally = load.stop().await?;
+    // A call that it had begun broke off or ran out of time while it stood still. That it does not
+    // trust whom it reached is no such thing.
+    let lost = tally.excuse(|failure| {
+        let is_meanwhile = |(paused, resumed): &(Instant, Instant)| {
+            failure.began < *resumed && failure.ended > *paused
+        };
+        failure.server == HANGING
+            && !failure.message.contains("x509")
+            && pauses.iter().any(is_meanwhile)
+    });
+    let more =
+        format!("{} times {hang:?}, {lost} calls of the hanging one were lost", pauses.len());
+    stage.tell(&tally, &more)?;
+    tally.expect_no_failure()
+}
+
+/// Waits until another CA signs, and returns that.
+async fn until_replaced(stage: &Stage<'_>, load: &Load, before: &TrustedCa) -> Result<TrustedCa> {
+    let patience = 2 * stage.pace().authority_lifetime;
+    eventually_within(patience, "another CA signs", async || {
+        let tally = load.tally();
+        // Waiting on would only bury the reason.
+        if !tally.failures.is_empty() {
+            return Ok(Err(anyhow::anyhow!("{:?}: {tally}", stage.state().await?.phase)));
+        }
+        let active = stage.state().await?.active.ca().clone();
+        ensure!(!active.is_same_signer(before), "the same signs");
+        Ok(Ok(active))
+    })
+    .await?
+}
+
+/// Waits until so much time has gone by since an instant.
+async fn until(since: Timestamp, delay: Duration) {
+    let passed = Timestamp::now().duration_since(since).unsigned_abs();
+    tokio::time::sleep(delay.saturating_sub(passed)).await;
+}
+
+const HANGING: usize = 1;

@@ -1,0 +1,160 @@
+//! A20 and the load on the webhook itself.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tokio::time::{interval, timeout};
+
+use crate::caller::{Caller, review};
+use crate::load::Tally;
+use crate::stage::Stage;
+
+/// A whole rotation goes on meanwhile.
+pub(crate) async fn reviews_come_quickly_and_none_fails(stage: &mut Stage<'_>) -> Result<()> {
+    stage.install(1).await?;
+    let (rate, time) = stage.pace().reviews;
+    let address = stage.replicas[0].address();
+    let begin = Usage::of(stage.replicas[0].process.id())?;
+    stage.ask_for_rotation().await?;
+    let mut callers = JoinSet::new();
+    let state = stage.until_phase("prepared").await?;
+    let end = Instant::now() + time;
+    for _ in 0..CALLERS {
+        let bundle = state.bundle();
+        callers.spawn(async move {
+            let review = review();
+            let mut ticks = interval(Duration::from_secs(1) * CALLERS / rate);
+            let mut caller = Caller::connect(address, &bundle).await?;
+            let mut times = Vec::new();
+            while Instant::now() < end {
+                ticks.tick().await;
+                // API servers make a new connection now and then.
+                if times.len() % PER_CONNECTION == PER_CONNECTION - 1 {
+                    caller = Caller::connect(address, &bundle).await?;
+                }
+                let begin = Instant::now();
+                caller.review(&review).await?;
+                times.push(begin.elapsed());
+            }
+            anyhow::Ok(times)
+        });
+    }
+    let mut times = Vec::new();
+    while let Some(done) = callers.join_next().await {
+        times.extend(done.context("a caller broke off")??);
+    }
+    let end = Usage::of(stage.replicas[0].process.id())?;
+    times.sort_unstable();
+    let count = times.len();
+    let at = |share: usize| times[(count * share / 1000).min(count - 1)];
+    let cpu = 1000 * (end.cpu - begin.cpu) / count as u64;
+    stage.tell(
+        &Tally::default(),
+        &format!(
+            "{count} reviews at {rate}/s: p50 {:?}, p99 {:?}, slowest {:?}; {cpu} µs CPU each; \
+             {} KiB resident, {} KiB at most",
+            at(500),
+            at(990),
+            times[count - 1],
+            end.resident,
+            end.peak
+        ),
+    )?;
+    ensure!(count > 100, "only {count} reviews");
+    Ok(())
+}
+
+/// A20
+pub(crate) async fn slow_idle_and_wrong_clients_are_no_harm_to_others(
+    stage: &mut Stage<'_>,
+) -> Result<()> {
+    stage.flag("review-timeout", "2s");
+    stage.install(1).await?;
+    let address = stage.replicas[0].address();
+    let bundle = stage.until_published().await?.bundle();
+    let load = stage.load();
+
+    let mut silent = Vec::new();
+    for _ in 0..SILENT {
+        silent.push(TcpStream::connect(address).await?);
+    }
+    let mut slow = JoinSet::new();
+    for beginning in ["POST /inject HTTP/1.1\r\nHost: w", HALF_A_REQUEST] {
+        let bundle = bundle.clone();
+        slow.spawn(async move {
+            let mut caller = Caller::connect(address, &bundle).await?;
+            caller.send(beginning.as_bytes()).await?;
+            timeout(PATIENCE, caller.until_closed()).await.with_context(|| beginning.to_owned())
+        });
+    }
+    let review = review();
+    let large = vec![b' '; 20 << 20];
+    let wrong: [(&str, &str, &str, &[u8], u16); 6] = [
+        ("GET", "/inject", "application/json", b"", 405),
+        ("POST", "/nowhere", "application/json", &review, 404),
+        ("POST", "/inject", "text/plain", &review, 415),
+        ("POST", "/inject", "application/json", b"{", 400),
+        ("POST", "/inject", "application/json", &large, 413),
+        ("POST", "/inject", "application/json; charset=utf-8", &review, 200),
+    ];
+    for (method, path, content_type, body, expected) in wrong {
+        let mut caller = Caller::connect(address, &bundle).await?;
+        let answer = caller.call(method, path, content_type, body).await;
+        let answer = answer.with_context(|| format!("{method} {path} {content_type}"))?;
+        ensure!(answer.status == expected, "{method} {path}: {}", answer.status);
+    }
+    while let Some(closed) = slow.join_next().await {
+        closed.context("a slow client broke off")??;
+    }
+    for mut stream in silent {
+        let read = timeout(PATIENCE, stream.read(&mut [0; 64])).await;
+        ensure!(!matches!(read.context("a silent client is kept")?, Ok(1..)), "it was answered");
+    }
+    load.until_admitted(100).await?;
+    let tally = load.stop().await?;
+    let usage = Usage::of(stage.replicas[0].process.id())?;
+    stage.tell(&tally, &format!("{SILENT} silent clients; {} KiB at most", usage.peak))?;
+    tally.expect_no_failure()
+}
+
+/// What a process has used.
+struct Usage {
+    /// Milliseconds.
+    cpu: u64,
+    /// KiB of memory.
+    resident: u64,
+    peak: u64,
+}
+
+impl Usage {
+    fn of(process: u32) -> Result<Self> {
+        let stat = fs::read_to_string(format!("/proc/{process}/stat"))?;
+        let fields = stat.rsplit_once(')').context("no name")?.1.split_whitespace();
+        let ticks: u64 = fields.skip(11).take(2).map(str::parse::<u64>).sum::<Result<_, _>>()?;
+        let status = fs::read_to_string(format!("/proc/{process}/status"))?;
+        let field = |name: &str| -> Result<u64> {
+            let line = status.lines().find_map(|line| line.strip_prefix(name));
+            let number =
+                line.and_then(|line| line.split_whitespace().next()).context("no field")?;
+            Ok(number.parse()?)
+        };
+        Ok(Self {
+            cpu: ticks * MILLISECONDS_PER_TICK,
+            resident: field("VmRSS:")?,
+            peak: field("VmHWM:")?,
+        })
+    }
+}
+
+const CALLERS: u32 = 16;
+const PER_CONNECTION: usize = 100;
+const SILENT: usize = 300;
+const HALF_A_REQUEST: &str = "POST /inject HTTP/1.1\r\nHost: webhook\r\n\
+    Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n{";
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Of `times(2)`, on every Linux that matters.
+const MILLISECONDS_PER_TICK: u64 = 10;

@@ -1,0 +1,49 @@
+//! First starts.
+
+use std::time::Instant;
+
+use anyhow::{Result, ensure};
+
+use crate::load::Tally;
+use crate::stage::Stage;
+
+/// A1
+pub(crate) async fn a_cold_start_serves_as_soon_as_the_configuration_is_applied(
+    stage: &mut Stage<'_>,
+) -> Result<()> {
+    let begin = Instant::now();
+    stage.start(2)?;
+    stage.until_ready()?;
+    let ready = begin.elapsed();
+    let begin = Instant::now();
+    stage.configure()?;
+    stage.until_injected().await?;
+    let injected = begin.elapsed();
+    let load = stage.load();
+    load.until_admitted(100).await?;
+    let tally = load.stop().await?;
+    stage.tell(&tally, &format!("ready after {ready:.1?}, injecting after {injected:.1?}"))?;
+    tally.expect_no_failure()
+}
+
+/// A2
+pub(crate) async fn five_replicas_at_once_make_one_ca(stage: &mut Stage<'_>) -> Result<()> {
+    for round in 0..stage.pace().starts {
+        let mut fresh = Stage::set(stage.world, "five_replicas_at_once_make_one_ca").await?;
+        fresh.configure()?;
+        fresh.start(5)?;
+        fresh.until_ready()?;
+        let state = fresh.until_published().await?;
+        ensure!(state.generation == 1, "round {round}: generation {}", state.generation);
+        for replica in &fresh.replicas {
+            replica.until_metric("sidecar_injector_webhook_trusted", |trusted| trusted == 1)?;
+        }
+        fresh.until_injected().await?;
+        let secrets = fresh.writes("secrets")?;
+        ensure!(secrets == 1, "round {round}: {secrets} writes of the Secret");
+        let patches = fresh.writes("mutatingwebhookconfigurations")?;
+        ensure!(patches <= 5, "round {round}: {patches} writes of the webhook configuration");
+        fresh.tell(&Tally::default(), "")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,67 @@
+//! What all cases share: API servers, a namespace to create pods in, the Service.
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use e2e::api_servers::ApiServers;
+use e2e::programs::{Programs, repository};
+use kube::Client;
+use tokio::runtime::Runtime;
+
+use crate::balancer::Balancer;
+use crate::pace::Pace;
+
+pub(crate) struct World {
+    pub(crate) servers: ApiServers,
+    /// A client of the administrator for each API server.
+    pub(crate) admins: Vec<Client>,
+    pub(crate) balancer: Balancer,
+    pub(crate) pace: Pace,
+    pub(crate) injector: PathBuf,
+    /// The manifests without and with nothing but the webhook configuration.
+    pub(crate) base: String,
+    pub(crate) webhook: String,
+    runtime: Runtime,
+}
+
+impl World {
+    pub(crate) fn start(pace: Pace) -> Result<Self> {
+        let programs = Programs::find()?;
+        let injector = programs.own("sidecar-injector")?;
+        let servers = ApiServers::start(&programs, API_SERVERS)?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .context("making a runtime")?;
+        let (admins, balancer) = runtime.block_on(async {
+            let mut admins = Vec::new();
+            for index in 0..servers.count() {
+                admins.push(servers.admin(index).await?);
+            }
+            anyhow::Ok((admins, Balancer::start().await?))
+        })?;
+        let path = repository().join("manifests/install.yaml");
+        let manifests =
+            fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
+        let (webhook, base): (Vec<_>, Vec<_>) = manifests
+            .split("\n---\n")
+            .partition(|document| document.contains("kind: MutatingWebhookConfiguration"));
+        let (base, webhook) = (base.join("\n---\n"), webhook.join("\n---\n"));
+        let kubectl = servers.kubectl();
+        kubectl.must_with_input(["apply", "--server-side", "--filename", "-"], &base)?;
+        kubectl.must_with_input(["apply", "--filename", "-"], PODS)?;
+        Ok(Self { servers, admins, balancer, pace, injector, base, webhook, runtime })
+    }
+
+    pub(crate) fn runtime(&self) -> &Runtime {
+        &self.runtime
+    }
+}
+
+const API_SERVERS: usize = 2;
+const PODS: &str = r#"
+{"apiVersion": "v1", "kind": "Namespace",
+ "metadata": {"name": "pods", "labels": {"istio-injection": "enabled"}}}
+"#;

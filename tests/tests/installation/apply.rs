@@ -1,0 +1,225 @@
+//! Applying, and applying again, by the tools that people have.
+
+use anyhow::{Context, Result, bail, ensure};
+use e2e::manifests::Composition;
+use serde_json::{Value, json};
+
+use crate::injector::Injector;
+use crate::world::{World, documents};
+
+/// For each composition: client-side apply, a caBundle written by the injector, then every tool again.
+/// None conflicts, none takes the caBundle away, none sees a difference.
+pub(crate) fn what_is_applied_again_and_by_other_means_stays_as_it_is(world: &World) -> Result<()> {
+    for composition in COMPOSITIONS {
+        world.clear()?;
+        applied_again(world, composition).with_context(|| format!("{composition:?}"))?;
+    }
+    Ok(())
+}
+
+fn applied_again(world: &World, composition: Composition) -> Result<()> {
+    let rendered = world.render(composition)?;
+    let kubectl = |args: &[&str]| world.kubectl().must_with_input(args, &rendered);
+    world.make_namespace()?;
+    kubectl(&["apply", "--filename", "-"])?;
+    let injector = if composition.components.contains(&"cert-manager") {
+        write_as_cert_manager(world, &rendered)?;
+        None
+    } else {
+        Some(Injector::of_manifests(world, &rendered)?)
+    };
+    let configurations = configurations(&rendered)?;
+    let mut published = Vec::new();
+    for configuration in &configurations {
+        published.push(world.until_published(configuration)?);
+    }
+    let survives = |after: &str| -> Result<()> {
+        for (configuration, published) in configurations.iter().zip(&published) {
+            let now = world.bundles(configuration)?;
+            ensure!(now == *published, "{configuration}: caBundle changed by {after}");
+        }
+        Ok(())
+    };
+
+    no_difference(world, &rendered, &["diff", "--filename", "-"])?;
+    let before = versions(world, &rendered)?;
+    kubectl(&["apply", "--filename", "-"])?;
+    let after = versions(world, &rendered)?;
+    ensure!(before == after, "a second apply wrote: {before:?}, {after:?}");
+    survives("kubectl apply")?;
+    three_way(world, &rendered).context("as ArgoCD compares")?;
+
+    kubectl(&["apply", "--server-side", "--filename", "-"])?;
+    no_difference(world, &rendered, &["diff", "--server-side", "--filename", "-"])?;
+    survives("kubectl apply --server-side")?;
+    server_side(world, &rendered).context("as Flux compares")?;
+
+    // As their own managers, ArgoCD and Flux take over what was installed by hand.
+    for manager in ["argocd-controller", "kustomize-controller"] {
+        let manager = format!("--field-manager={manager}");
+        let force = ["apply", "--server-side", "--force-conflicts", &manager, "--filename", "-"];
+        kubectl(&force)?;
+        kubectl(&["apply", "--server-side", &manager, "--filename", "-"])?;
+        survives(&manager)?;
+    }
+    // Once more by hand: whoever owned a field before, nobody has changed it.
+    kubectl(&["apply", "--server-side", "--filename", "-"])?;
+    survives("the second kubectl apply --server-side")?;
+    if let Some(injector) = injector {
+        let failures = injector.count("webhook_patch_failures_total")?;
+        ensure!(failures == 0, "{failures} writes of caBundle failed");
+    }
+    Ok(())
+}
+
+/// `kubectl diff` ends with 1 where there is a difference, and prints it.
+fn no_difference(world: &World, rendered: &str, args: &[&str]) -> Result<()> {
+    let answer = world.kubectl().run_with_input(args, rendered)?;
+    ensure!(answer.succeeded, "kubectl {args:?}: {}\n{}", answer.stdout, answer.stderr);
+    Ok(())
+}
+
+/// The versions of all that was applied: whatever a tool says, nothing was written where they stay.
+fn versions(world: &World, rendered: &str) -> Result<Vec<Value>> {
+    let objects = live(world, rendered)?.into_iter();
+    Ok(objects.map(|mut object| object["metadata"]["resourceVersion"].take()).collect())
+}
+
+/// The default comparison of `ArgoCD` is that of client-side apply: what is wanted is there. What the
+/// last apply had and this one has not is nothing, since they are the same.
+fn three_way(world: &World, rendered: &str) -> Result<()> {
+    for (wanted, live) in documents(rendered)?.iter().zip(live(world, rendered)?) {
+        if let Some(place) = differs(wanted, &live, "") {
+            bail!("{} {}: {place}", wanted["kind"], wanted["metadata"]["name"]);
+        }
+    }
+    Ok(())
+}
+
+/// The comparison of Flux is a server-side dry run that changes nothing.
+fn server_side(world: &World, rendered: &str) -> Result<()> {
+    let args = [
+        "apply",
+        "--server-side",
+        "--dry-run=server",
+        "--force-conflicts",
+        "--field-manager=kustomize-controller",
+        "--output=json",
+        "--filename=-",
+    ];
+    let dry = items(&world.kubectl().must_with_input(args, rendered)?)?;
+    for (mut dry, mut live) in dry.into_iter().zip(live(world, rendered)?) {
+        for object in [&mut dry, &mut live] {
+            let metadata = object["metadata"].as_object_mut().context("no metadata")?;
+            metadata.remove("managedFields");
+            metadata.remove("resourceVersion");
+        }
+        ensure!(dry == live, "{} {}", live["kind"], live["metadata"]["name"]);
+    }
+    Ok(())
+}
+
+/// What there is of each document.
+fn live(world: &World, rendered: &str) -> Result<Vec<Value>> {
+    let found = items(&world.kubectl().must_with_input(
+        ["get", "--output=json", "--show-managed-fields", "--filename=-"],
+        rendered,
+    )?)?;
+    let names = |one: &Value| (one["kind"].clone(), one["metadata"]["name"].clone());
+    let wanted = documents(rendered)?;
+    ensure!(wanted.iter().map(names).eq(found.iter().map(names)), "other objects came back");
+    Ok(found)
+}
+
+/// The objects of a list.
+fn items(list: &str) -> Result<Vec<Value>> {
+    let list: Value = serde_json::from_str(list)?;
+    list["items"].as_array().cloned().context("no list came back")
+}
+
+/// Where something that is wanted is not there; what is there beside it does not count.
+fn differs(wanted: &Value, live: &Value, place: &str) -> Option<String> {
+    match (wanted, live) {
+        (Value::Object(wanted), Value::Object(live)) => wanted.iter().find_map(|(key, value)| {
+            differs(value, live.get(key).unwrap_or(&Value::Null), &format!("{place}/{key}"))
+        }),
+        (Value::Array(wanted), Value::Array(live)) if wanted.len() == live.len() => {
+            let pairs = wanted.iter().zip(live).enumerate();
+            pairs
+                .into_iter()
+                .find_map(|(index, (one, other))| differs(one, other, &format!("{place}/{index}")))
+        }
+        _ => (wanted != live).then(|| format!("{place}: {wanted} is wanted, {live} is there")),
+    }
+}
+
+/// cert-manager's injector writes the field without applying.
+fn write_as_cert_manager(world: &World, rendered: &str) -> Result<()> {
+    for name in configurations(rendered)? {
+        let patch: Vec<Value> = (0..world.bundles(&name)?.len())
+            .map(|entry| {
+                let path = format!("/webhooks/{entry}/clientConfig/caBundle");
+                json!({"op": "add", "path": path, "value": "Y2VydC1tYW5hZ2VyJ3M="})
+            })
+            .collect();
+        world.kubectl().must([
+            "patch",
+            "mutatingwebhookconfiguration",
+            &name,
+            "--field-manager=cert-manager-cainjector",
+            "--type=json",
+            &format!("--patch={}", Value::Array(patch)),
+        ])?;
+    }
+    Ok(())
+}
+
+fn configurations(rendered: &str) -> Result<Vec<String>> {
+    let documents = documents(rendered)?.into_iter();
+    let found = documents.filter(|one| one["kind"] == "MutatingWebhookConfiguration");
+    Ok(found.filter_map(|one| one["metadata"]["name"].as_str().map(str::to_owned)).collect())
+}
+
+/// The Pod Security Standard of the namespace, decided by the API server.
+pub(crate) fn the_pod_security_standard_accepts_every_pod_of_ours(world: &World) -> Result<()> {
+    let namespace = crate::world::document(&world.render(BASE)?, "Namespace", "istio-system")?;
+    let apply = ["apply", "--filename", "-"];
+    world.kubectl().must_with_input(apply, &namespace.to_string())?;
+    let create = ["create", "--dry-run=server", "--namespace=istio-system", "--filename", "-"];
+    let mut privileged = None;
+    for composition in COMPOSITIONS {
+        let rendered = world.render(composition)?;
+        let documents = documents(&rendered)?;
+        for deployment in documents.iter().filter(|one| one["kind"] == "Deployment") {
+            let mut pod = deployment["spec"]["template"].clone();
+            pod["apiVersion"] = json!("v1");
+            pod["kind"] = json!("Pod");
+            pod["metadata"]["name"] = json!("sidecar-injector");
+            let answer = world.kubectl().run_with_input(create, &pod.to_string())?;
+            ensure!(answer.succeeded, "{composition:?}: {}", answer.stderr);
+            pod["spec"]["containers"][0]["securityContext"]["privileged"] = json!(true);
+            privileged = Some(pod);
+        }
+    }
+    let pod = privileged.context("there is no Deployment")?;
+    let answer = world.kubectl().run_with_input(create, &pod.to_string())?;
+    ensure!(!answer.succeeded, "the standard is not enforced here");
+    Ok(())
+}
+
+const BASE: Composition = Composition::of(&[]);
+const COMPOSITIONS: [Composition; 9] = [
+    BASE,
+    Composition::of(&["cert-manager", "auto", "fail-open"]),
+    Composition::of(&["ha", "prometheus", "grafana", "network-policy", "guard-policy"]),
+    Composition::of(&["no-create", "cni", "aks"]),
+    Composition::of(&["openshift", "fail-open"]),
+    Composition { tags: &["prod"], ..BASE },
+    Composition { components: &["ha", "revision"], revision: Some("canary"), tags: &["a", "b"] },
+    Composition {
+        components: &["no-create", "prometheus", "revision", "guard-policy", "default-tag"],
+        revision: Some("canary"),
+        tags: &[],
+    },
+    Composition { components: &["cert-manager", "revision"], revision: Some("1-28"), tags: &[] },
+];

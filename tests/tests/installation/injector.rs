@@ -1,0 +1,85 @@
+//! A running `sidecar-injector`, where the API server reaches it: at the address of its Service.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use anyhow::{Context, Result};
+use e2e::http;
+use e2e::port::free_port;
+use e2e::process::Process;
+use serde_json::Value;
+
+use crate::world::{PATIENCE, World, documents};
+
+pub(crate) struct Injector {
+    pub(crate) process: Process,
+    admin: SocketAddr,
+}
+
+impl Injector {
+    /// Starts what a rendered Deployment would run, with its flags and its account's token, and
+    /// waits until it is ready.
+    pub(crate) fn of_manifests(world: &World, rendered: &str) -> Result<Self> {
+        let documents = documents(rendered)?;
+        let deployment = documents.iter().find(|one| one["kind"] == "Deployment");
+        let deployment = deployment.context("there is no Deployment")?;
+        let pod = &deployment["spec"]["template"]["spec"];
+        let container = &pod["containers"][0];
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let mut flags: Vec<String> =
+            container["args"].as_array().context("there are no flags")?.iter().map(text).collect();
+        let env = container["env"].as_array().into_iter().flatten();
+        let revision = env.filter(|one| one["name"] == "REVISION").map(|one| text(&one["value"]));
+        flags.extend(revision.map(|revision| format!("--revision={revision}")));
+        let account = text(&pod["serviceAccountName"]);
+        let kubeconfig = world.servers.kubeconfig(0, &account, &token(world, &account)?)?;
+        flags.push(format!("--kubeconfig={}", kubeconfig.display()));
+        Self::start(world, &text(&deployment["metadata"]["name"]), &flags)
+    }
+
+    /// Starts it as the Service `service` in `istio-system`, and waits until it is ready.
+    pub(crate) fn start(world: &World, service: &str, flags: &[String]) -> Result<Self> {
+        let address = world.kubectl().must([
+            "get",
+            "service",
+            service,
+            "--namespace=istio-system",
+            "--output=jsonpath={.spec.clusterIP}",
+        ])?;
+        let admin = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()?));
+        let own = [
+            format!("--httpsAddr={address}:443"),
+            format!("--adminAddr={admin}"),
+            "--shutdown-delay=1s".to_owned(),
+        ];
+        let folder = world.servers.folder();
+        let flags = own.iter().chain(flags);
+        let mut process = Process::start(folder, service, &world.injector, flags)?;
+        process.wait_until("the injector is ready", PATIENCE, || {
+            http::get(admin, "/healthz/ready")?.expect_ok().map(drop)
+        })?;
+        Ok(Self { process, admin })
+    }
+
+    pub(crate) fn metrics(&self) -> Result<String> {
+        http::get(self.admin, "/metrics")?.expect_ok()
+    }
+
+    /// The sum of a counter over its labels that begin so.
+    pub(crate) fn count(&self, series: &str) -> Result<u64> {
+        let page = self.metrics()?;
+        let values = page.lines().filter(|line| line.starts_with(series));
+        values
+            .map(|line| {
+                let value = line.rsplit(' ').next().unwrap_or_default();
+                value.parse::<u64>().with_context(|| format!("reading {line}"))
+            })
+            .sum()
+    }
+}
+
+/// A token of an account in `istio-system`.
+pub(crate) fn token(world: &World, account: &str) -> Result<String> {
+    let namespace = "--namespace=istio-system";
+    let token = world.kubectl().must(["create", "token", account, namespace, "--duration=1h"])?;
+    Ok(token.trim().to_owned())
+}

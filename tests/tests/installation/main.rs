@@ -1,0 +1,68 @@
+//! `manifests/` on a real API server: applied by every means, kept without drift, guarded, taken away
+//! again, and moved to from istiod's injector and back.
+//!
+//! The stories run one after the other on the main thread, which the programs live as long as, in a
+//! network namespace of this process: Services are reached there at their own addresses and ports.
+
+mod apply;
+mod guard;
+mod injector;
+mod migration;
+mod monitoring;
+mod pods;
+mod revisions;
+mod uninstall;
+mod world;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Result;
+use e2e::netns::Namespace;
+use libtest_mimic::{Arguments, Failed, Trial};
+
+use world::World;
+
+fn main() -> Result<ExitCode> {
+    let mut arguments = Arguments::from_args();
+    if arguments.list {
+        return Ok(libtest_mimic::run(&arguments, trials(None)).exit_code());
+    }
+    arguments.test_threads = Some(1);
+    let network = Namespace::create()?;
+    network.ip(&format!("address add {SERVICES} dev lo"))?;
+    network.enter()?;
+    let world = Arc::new(World::start()?);
+    let conclusion = libtest_mimic::run(&arguments, trials(Some(&world)));
+    drop(world);
+    Ok(conclusion.exit_code())
+}
+
+/// Lists the stories in the order in which they run.
+macro_rules! stories {
+    ($world:expr, $($module:ident :: $story:ident)*) => {
+        vec![$({
+            let world = $world.map(Arc::clone);
+            Trial::test(concat!(stringify!($module), "::", stringify!($story)), move || {
+                let world = world.ok_or("it was only listed")?;
+                let told = world.clear().and_then(|()| $module::$story(&world));
+                told.map_err(|error| Failed::from(format!("{error:#}")))
+            })
+        }),*]
+    };
+}
+
+fn trials(world: Option<&Arc<World>>) -> Vec<Trial> {
+    stories![world,
+        apply::what_is_applied_again_and_by_other_means_stays_as_it_is
+        apply::the_pod_security_standard_accepts_every_pod_of_ours
+        guard::the_injectors_account_may_change_nothing_but_ca_bundle
+        monitoring::alerts_and_dashboard_ask_for_metrics_that_exist
+        revisions::a_tag_leads_to_the_revision_it_points_at
+        uninstall::deleting_what_was_applied_leaves_nothing
+        migration::every_pod_is_injected_once_on_the_way_from_istiod_and_back
+    ]
+}
+
+/// The range that API servers take the addresses of Services from.
+const SERVICES: &str = "10.96.0.0/24";

@@ -1,0 +1,232 @@
+//! The way of docs/migration.md, from istiod's injector to ours and back, while pods are created all
+//! the time.
+
+use std::fs;
+
+use anyhow::{Context, Result, bail, ensure};
+use e2e::manifests::Composition;
+use k8s_openapi::ByteString;
+use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
+use kube::api::{ListParams, PostParams};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+use crate::injector::Injector;
+use crate::pods::{self, Stream};
+use crate::world::{World, document};
+
+pub(crate) fn every_pod_is_injected_once_on_the_way_from_istiod_and_back(
+    world: &World,
+) -> Result<()> {
+    let istiod = Istiod::install(world)?;
+    let first = istiod.start(world)?;
+    let client = pods::client(world)?;
+    let patcher = istiod.patch_bundles(world, &client)?;
+    world.until_published(ISTIODS)?;
+    pods::namespace(world, "istio-labelled", "istio-injection=enabled")?;
+    pods::namespace(world, "istio-revised", "istio.io/rev=default")?;
+    for namespace in ["istio-labelled", "istio-revised"] {
+        world.runtime.block_on(pods::until_injected(&client, namespace))?;
+    }
+    // Before the count: reviews that were answered for pods above.
+    let before = first.count(INJECTED)?;
+    let stream = Stream::start(world, &client, &["istio-labelled", "istio-revised"]);
+    stream.until_only(BY_ISTIOD, ENOUGH)?;
+
+    // Beside it, failing open until its caBundle is there.
+    let open = world.render(Composition::of(&["istiod", "fail-open"]))?;
+    let apply = ["apply", "--server-side", "--filename", "-"];
+    world.kubectl().must_with_input(apply, &open)?;
+    let ours = Injector::of_manifests(world, &open)?;
+    world.until_published(OURS)?;
+    let closed = world.render(Composition::of(&["istiod"]))?;
+    world.kubectl().must_with_input(apply, &closed)?;
+    stream.until_only(BY_ISTIOD, ENOUGH)?;
+
+    // From here on, ours.
+    let saved = world.kubectl().must(["get", CONFIGURATION, ISTIODS, "--output=yaml"])?;
+    world.kubectl().must(["delete", CONFIGURATION, ISTIODS])?;
+    stream.until_only(BY_OURS, ENOUGH)?;
+    let by_first = first.count(INJECTED)? - before;
+    let mut first = first;
+    first.process.stop()?;
+    stream.until_only(BY_OURS, ENOUGH)?;
+
+    // And back: istiod first, then its configuration as it was, caBundle included.
+    let second = istiod.start(world)?;
+    let restored = without_server_fields(&saved)?;
+    world.kubectl().must_with_input(["create", "--filename", "-"], &restored)?;
+    stream.until_only(BY_ISTIOD, ENOUGH)?;
+    let by_ours = ours.count(INJECTED)?;
+    world.kubectl().must(["delete", CONFIGURATION, OURS])?;
+    stream.until_only(BY_ISTIOD, ENOUGH)?;
+    let delete = ["delete", "--ignore-not-found", "--wait=false", "--filename", "-"];
+    world.kubectl().must_with_input(delete, &closed)?;
+    let mut ours = ours;
+    ours.process.stop()?;
+    stream.until_only(BY_ISTIOD, ENOUGH)?;
+
+    let tally = stream.stop(world)?;
+    patcher.abort();
+    let by_second = second.count(INJECTED)?;
+    let reviews = by_first + by_ours + by_second;
+    tell(&format!("{} pods, {reviews} injections: {:?}", tally.all(), tally.by_tag));
+    ensure!(tally.all() == reviews, "{} pods were injected {reviews} times", tally.all());
+    ensure!(tally.count(BY_OURS) == by_ours, "{by_ours} by ours: {:?}", tally.by_tag);
+    // istiod's is as it was, and so are its settings.
+    ensure!(world.get("configmap", ISTIODS)?["data"]["values"] == istiod.values.as_str());
+    Ok(())
+}
+
+/// What a cluster with Istio has, as far as injection goes; another of our processes answers its
+/// reviews, with a certificate that istiod would have made.
+struct Istiod {
+    values: String,
+    folder: tempfile::TempDir,
+}
+
+impl Istiod {
+    fn install(world: &World) -> Result<Self> {
+        world.make_namespace()?;
+        let base = world.render(Composition::of(&[]))?;
+        let mut maps =
+            [document(&base, "ConfigMap", "istio")?, document(&base, "ConfigMap", ISTIODS)?];
+        let values = maps[1]["data"]["values"].as_str().context("no values")?;
+        let values = values.replace("tag: 1.28.0", &format!("tag: {BY_OURS}"));
+        maps[1]["data"]["values"] = json!(values);
+        for map in &mut maps {
+            map["metadata"]["labels"] = json!({"release": "istio"});
+        }
+        let service = json!({
+            "apiVersion": "v1", "kind": "Service",
+            "metadata": {"name": "istiod", "namespace": "istio-system"},
+            "spec": {"ports": [{"name": "https-webhook", "port": 443, "targetPort": 15017}],
+                     "selector": {"app": "istiod"}},
+        });
+        let [mesh, sidecar] = maps;
+        for object in [mesh, sidecar, service, as_istio_ships_it()] {
+            let apply = ["apply", "--server-side", "--field-manager=helm", "--filename", "-"];
+            world.kubectl().must_with_input(apply, &object.to_string())?;
+        }
+        let folder = tempfile::tempdir().context("making a folder")?;
+        // It reads the same settings; the other tag tells who injected a pod.
+        let its = values.replace(BY_OURS, BY_ISTIOD);
+        fs::write(folder.path().join("values.yaml"), its).context("writing values")?;
+        let issue = ["issue", "--dns=istiod.istio-system.svc", "--out"];
+        let issued = std::process::Command::new(world.programs.own("webhook-certs")?)
+            .args(issue)
+            .arg(folder.path())
+            .output()
+            .context("starting webhook-certs")?;
+        ensure!(issued.status.success(), "{}", String::from_utf8_lossy(&issued.stderr));
+        Ok(Self { values, folder })
+    }
+
+    fn start(&self, world: &World) -> Result<Injector> {
+        let path = |name: &str| self.folder.path().join(name).display().to_string();
+        let flags = [
+            format!("--valuesFile={}", path("values.yaml")),
+            format!("--tlsCertFile={}", path("tls.crt")),
+            format!("--tlsKeyFile={}", path("tls.key")),
+        ];
+        Injector::start(world, "istiod", &flags)
+    }
+
+    /// Writes its CA into every configuration of its revision, again and again, as istiod does.
+    fn patch_bundles(&self, world: &World, client: &Client) -> Result<JoinHandle<()>> {
+        let authority = fs::read(self.folder.path().join("ca.crt")).context("reading the CA")?;
+        let client = client.clone();
+        Ok(world.runtime.spawn(async move {
+            loop {
+                // Somebody else was faster: the next round sees to it.
+                let _ = patch_bundles(&client, &authority).await;
+                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            }
+        }))
+    }
+}
+
+async fn patch_bundles(client: &Client, authority: &[u8]) -> Result<()> {
+    let all: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
+    let revision = ListParams::default().labels("istio.io/rev=default");
+    for mut configuration in all.list(&revision).await? {
+        let before = configuration.clone();
+        for entry in configuration.webhooks.iter_mut().flatten() {
+            if entry.name.ends_with("sidecar-injector.istio.io") {
+                entry.client_config.ca_bundle = Some(ByteString(authority.to_vec()));
+            }
+        }
+        if configuration != before {
+            let name = configuration.metadata.name.clone().unwrap_or_default();
+            all.replace(&name, &PostParams::default(), &configuration).await?;
+        }
+    }
+    Ok(())
+}
+
+/// The configuration of Istio's default revision, with what its chart sets and no more.
+fn as_istio_ships_it() -> Value {
+    let entry = |prefix: &str, namespace: Value, object: Value| {
+        json!({
+            "name": format!("{prefix}.sidecar-injector.istio.io"),
+            "clientConfig": {"service": {
+                "name": "istiod", "namespace": "istio-system", "path": "/inject", "port": 443,
+            }},
+            "rules": [{"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"],
+                       "resources": ["pods"]}],
+            "sideEffects": "None",
+            "failurePolicy": "Fail",
+            "reinvocationPolicy": "Never",
+            "admissionReviewVersions": ["v1"],
+            "namespaceSelector": {"matchExpressions": namespace},
+            "objectSelector": {"matchExpressions": object},
+        })
+    };
+    let absent = |key: &str| json!({"key": key, "operator": "DoesNotExist"});
+    let is = |key: &str, value: &str| json!({"key": key, "operator": "In", "values": [value]});
+    let (revision, injection, inject) =
+        ("istio.io/rev", "istio-injection", "sidecar.istio.io/inject");
+    let not_false = json!({"key": inject, "operator": "NotIn", "values": ["false"]});
+    json!({
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "MutatingWebhookConfiguration",
+        "metadata": {
+            "name": ISTIODS,
+            "labels": {"istio.io/rev": "default", "app": "sidecar-injector", "release": "istiod"},
+        },
+        "webhooks": [
+            entry("rev.namespace", json!([is(revision, "default"), absent(injection)]),
+                  json!([not_false])),
+            entry("rev.object", json!([absent(revision), absent(injection)]),
+                  json!([not_false, is(revision, "default")])),
+            entry("namespace", json!([is(injection, "enabled")]), json!([not_false])),
+            entry("object", json!([absent(injection), absent(revision)]),
+                  json!([is(inject, "true"), absent(revision)])),
+        ],
+    })
+}
+
+/// A saved object as it can be created again.
+fn without_server_fields(saved: &str) -> Result<String> {
+    let mut object = ::injector::yaml::parse(saved)?;
+    let Some(metadata) = object["metadata"].as_object_mut() else { bail!("there is no metadata") };
+    for field in ["creationTimestamp", "generation", "managedFields", "resourceVersion", "uid"] {
+        metadata.remove(field);
+    }
+    Ok(object.to_string())
+}
+
+#[expect(clippy::print_stderr, reason = "figures are for people")]
+fn tell(figures: &str) {
+    eprintln!("{figures}");
+}
+
+const CONFIGURATION: &str = "mutatingwebhookconfiguration";
+const ISTIODS: &str = "istio-sidecar-injector";
+const OURS: &str = "sidecar-injector";
+const INJECTED: &str = "sidecar_injection_total{result=\"injected\"";
+const BY_ISTIOD: &str = "by-istiod";
+const BY_OURS: &str = "by-ours";
+/// Pods after each step.
+const ENOUGH: u64 = 200;

@@ -1,0 +1,69 @@
+//! Alerts and dashboard against what a running injector tells.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Result, ensure};
+use e2e::manifests::Composition;
+use serde_json::Value;
+
+use crate::injector::Injector;
+use crate::pods;
+use crate::world::{World, documents};
+
+pub(crate) fn alerts_and_dashboard_ask_for_metrics_that_exist(world: &World) -> Result<()> {
+    let rendered = world.render(Composition::of(&["prometheus", "grafana"]))?;
+    world.kubectl().must_with_input(["apply", "--filename", "-"], &rendered)?;
+    let injector = Injector::of_manifests(world, &rendered)?;
+    world.until_published("istio-sidecar-injector")?;
+    // Some series come with the first review.
+    let client = pods::client(world)?;
+    pods::namespace(world, "istio-pods", "istio-injection=enabled")?;
+    world.runtime.block_on(pods::until_injected(&client, "istio-pods"))?;
+    let page = injector.metrics()?;
+
+    let mut expressions = Vec::new();
+    for document in documents(&rendered)? {
+        collect(&document, "expr", &mut expressions);
+        if let Some(text) = document["data"]["sidecar-injector.json"].as_str() {
+            collect(&serde_json::from_str(text)?, "expr", &mut expressions);
+        }
+    }
+    let names: BTreeSet<&str> = expressions.iter().flat_map(|expr| metrics_of(expr)).collect();
+    ensure!(names.len() > 15, "only {names:?} are asked for");
+    for name in names {
+        let told = page
+            .lines()
+            .any(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' '])));
+        ensure!(told, "no metric {name} on\n{page}");
+    }
+    // Labels that expressions tell apart.
+    for series in [
+        "sidecar_injection_total{result=\"injected\"",
+        "sidecar_injector_handshake_failures_total{cause=\"error\"}",
+        "webhook_patch_attempts_total{name=\"istio-sidecar-injector\"}",
+    ] {
+        ensure!(page.contains(series), "no series {series} on\n{page}");
+    }
+    let phases = page.lines().filter(|line| line.starts_with("sidecar_injector_ca_phase{phase="));
+    ensure!(phases.count() == 3, "not every phase on\n{page}");
+    Ok(())
+}
+
+/// The names in an expression that are the injector's.
+fn metrics_of(expression: &str) -> impl Iterator<Item = &str> {
+    let words = expression.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    words.filter(|word| {
+        ["sidecar_inject", "webhook_patch"].iter().any(|begin| word.starts_with(begin))
+    })
+}
+
+fn collect(value: &Value, key: &str, found: &mut Vec<String>) {
+    match value {
+        Value::Object(map) => {
+            found.extend(map.get(key).and_then(Value::as_str).map(str::to_owned));
+            map.values().for_each(|value| collect(value, key, found));
+        }
+        Value::Array(list) => list.iter().for_each(|value| collect(value, key, found)),
+        _ => {}
+    }
+}

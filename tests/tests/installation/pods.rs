@@ -1,0 +1,165 @@
+//! Pods that are created as a dry run, and what became of them.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use k8s_openapi::api::core::v1::{Container, Pod};
+use kube::api::PostParams;
+use kube::{Api, Client};
+use serde_json::json;
+use tokio::task::JoinHandle;
+
+use crate::world::{PATIENCE, World};
+
+/// Pods all the time, until it is stopped or dropped.
+pub(crate) struct Stream {
+    tally: Arc<Mutex<Tally>>,
+    stop: tokio::sync::watch::Sender<bool>,
+    workers: Vec<JoinHandle<()>>,
+}
+
+/// How many pods were injected with which image tag, and what went wrong with others.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) by_tag: BTreeMap<String, u64>,
+    pub(crate) wrong: Vec<String>,
+}
+
+impl Stream {
+    /// Creates pods in each of the namespaces in turn, by several clients at once.
+    pub(crate) fn start(world: &World, client: &Client, namespaces: &[&'static str]) -> Self {
+        let tally = Arc::<Mutex<Tally>>::default();
+        let (stop, stopped) = tokio::sync::watch::channel(false);
+        let worker = |first: usize| {
+            let (client, tally) = (client.clone(), Arc::clone(&tally));
+            let (stopped, namespaces) = (stopped.clone(), namespaces.to_vec());
+            world.runtime.spawn(async move {
+                for namespace in namespaces.iter().cycle().skip(first) {
+                    if *stopped.borrow() {
+                        break;
+                    }
+                    let created = create(&client, namespace).await;
+                    let injected = created.and_then(|pod| tag_of_only_proxy(&pod));
+                    let mut tally = tally.lock().unwrap_or_else(PoisonError::into_inner);
+                    match injected {
+                        Ok(tag) => *tally.by_tag.entry(tag).or_default() += 1,
+                        Err(error) => tally.wrong.push(format!("{namespace}: {error:#}")),
+                    }
+                }
+            })
+        };
+        Self { workers: (0..WORKERS).map(worker).collect(), tally, stop }
+    }
+
+    /// Waits until so many pods more were injected with a tag, and none with another one.
+    pub(crate) fn until_only(&self, tag: &str, count: u64) -> Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let before = self.tally()?;
+            let wanted = before.count(tag) + count;
+            while self.tally()?.count(tag) < wanted {
+                ensure!(Instant::now() < deadline, "pods are not injected by {tag}: {before:?}");
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            let now = self.tally()?;
+            if now.all() - now.count(tag) == before.all() - before.count(tag) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// What has become of pods so far; an error as soon as one came out wrong.
+    pub(crate) fn tally(&self) -> Result<Tally> {
+        let tally = self.tally.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        match tally.wrong.first() {
+            None => Ok(tally),
+            Some(wrong) => bail!("{} pods went wrong, the first: {wrong}", tally.wrong.len()),
+        }
+    }
+
+    /// Creates no further pods, and waits for those that are on their way.
+    pub(crate) fn stop(mut self, world: &World) -> Result<Tally> {
+        self.stop.send_replace(true);
+        for worker in self.workers.drain(..) {
+            world.runtime.block_on(worker).context("the pods break off")?;
+        }
+        self.tally()
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.workers.iter().for_each(JoinHandle::abort);
+    }
+}
+
+impl Tally {
+    pub(crate) fn count(&self, tag: &str) -> u64 {
+        self.by_tag.get(tag).copied().unwrap_or_default()
+    }
+
+    pub(crate) fn all(&self) -> u64 {
+        self.by_tag.values().sum()
+    }
+}
+
+/// A client of the administrator.
+pub(crate) fn client(world: &World) -> Result<Client> {
+    world.runtime.block_on(world.servers.admin(0))
+}
+
+/// Makes a namespace with a label.
+pub(crate) fn namespace(world: &World, name: &str, label: &str) -> Result<()> {
+    world.kubectl().must(["create", "namespace", name])?;
+    world.kubectl().must(["label", "namespace", name, label]).map(drop)
+}
+
+/// Creates pods until one is injected, and returns the tag of its proxy's image.
+pub(crate) async fn until_injected(client: &Client, namespace: &str) -> Result<String> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let injected = create(client, namespace).await.and_then(|pod| tag_of_only_proxy(&pod));
+        match injected {
+            Ok(tag) => return Ok(tag),
+            Err(error) if Instant::now() > deadline => return Err(error),
+            Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+        }
+    }
+}
+
+pub(crate) async fn create(client: &Client, namespace: &str) -> Result<Pod> {
+    let pod = json!({
+        "metadata": {"name": "app", "labels": {"app": "app"}},
+        // Else a pod may have no token.
+        "spec": {"serviceAccountName": "default",
+                 "containers": [{"name": "app", "image": "app:1"}]},
+    });
+    let parameters = PostParams { dry_run: true, ..PostParams::default() };
+    let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
+    Ok(pods.create(&parameters, &serde_json::from_value(pod)?).await?)
+}
+
+/// The tag of the proxy's image in a pod that was injected, and once only.
+pub(crate) fn tag_of_only_proxy(pod: &Pod) -> Result<String> {
+    let spec = pod.spec.as_ref().context("the pod has no spec")?;
+    let containers: Vec<&Container> =
+        spec.init_containers.iter().flatten().chain(&spec.containers).collect();
+    let named = |name: &str| containers.iter().filter(|one| one.name == name).count();
+    ensure!(named("app") == 1, "{} applications", named("app"));
+    let names: Vec<_> = containers.iter().map(|one| &one.name).collect();
+    ensure!(named("istio-proxy") == 1 && named("istio-init") == 1, "containers {names:?}");
+    ensure!(containers.len() == 3, "containers {names:?}");
+    let volumes: Vec<_> = spec.volumes.iter().flatten().map(|one| &one.name).collect();
+    let distinct: std::collections::BTreeSet<_> = volumes.iter().collect();
+    ensure!(distinct.len() == volumes.len(), "volumes {volumes:?}");
+    let annotations = pod.metadata.annotations.as_ref().context("there is no annotation")?;
+    ensure!(annotations.contains_key("sidecar.istio.io/status"), "there is no status");
+    let proxy = containers.iter().find(|one| one.name == "istio-proxy");
+    let image = proxy.and_then(|one| one.image.as_deref()).unwrap_or_default();
+    let (_, tag) = image.rsplit_once(':').with_context(|| format!("image {image}"))?;
+    Ok(tag.to_owned())
+}
+
+const WORKERS: usize = 3;

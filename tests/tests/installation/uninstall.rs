@@ -1,0 +1,76 @@
+//! What is left when everything was taken away: nothing.
+
+use anyhow::{Context, Result, ensure};
+use e2e::manifests::Composition;
+use e2e::wait;
+
+use crate::injector::Injector;
+use crate::world::{PATIENCE, World};
+
+pub(crate) fn deleting_what_was_applied_leaves_nothing(world: &World) -> Result<()> {
+    for (composition, has_secret) in [
+        // The Namespace goes, and takes the Secret along.
+        (
+            Composition::of(&["ha", "prometheus", "grafana", "network-policy", "guard-policy"]),
+            false,
+        ),
+        // The Namespace stays, and the Secret is one of the manifests.
+        (Composition::of(&["no-create", "istiod"]), false),
+        // The Namespace stays, and the Secret with it: the documented command takes it.
+        (Composition { tags: &["prod"], ..CANARY }, true),
+    ] {
+        world.clear()?;
+        uninstalled(world, composition, has_secret).with_context(|| format!("{composition:?}"))?;
+    }
+    Ok(())
+}
+
+fn uninstalled(world: &World, composition: Composition, has_secret: bool) -> Result<()> {
+    let rendered = world.render(composition)?;
+    let is_shared = !rendered.contains("\nkind: Namespace\n");
+    if is_shared {
+        world.make_namespace()?;
+    }
+    if composition.components.contains(&"istiod") {
+        for map in ["istio", "istio-sidecar-injector"] {
+            let namespace = "--namespace=istio-system";
+            let (config, values) =
+                ("--from-literal=config=policy: enabled", "--from-literal=values={}");
+            world.kubectl().must(["create", "configmap", map, namespace, config, values])?;
+        }
+    }
+    let before = world.objects()?;
+    world.kubectl().must_with_input(["apply", "--filename", "-"], &rendered)?;
+    let mut injector = Injector::of_manifests(world, &rendered)?;
+    let installed = world.objects()?;
+    ensure!(installed.iter().any(|one| one.starts_with("Secret istio-system/sidecar-injector-ca")));
+
+    let delete = ["delete", "--ignore-not-found", "--wait=false", "--filename", "-"];
+    for kind in ["mutatingwebhookconfigurations", "validatingadmissionpolicybindings"] {
+        let label = "--selector=app=sidecar-injector";
+        world.kubectl().must(["delete", kind, label])?;
+    }
+    world.kubectl().must_with_input(delete, &rendered)?;
+    injector.process.stop()?;
+    let ours = |found: &std::collections::BTreeSet<String>| -> Vec<String> {
+        found.difference(&before).cloned().collect()
+    };
+    if has_secret {
+        let left = ours(&world.objects()?);
+        ensure!(left == ["Secret istio-system/sidecar-injector-ca-canary"], "{left:?}");
+        // As docs/install.md has it.
+        let label = "--selector=app.kubernetes.io/managed-by=sidecar-injector-canary-webhook-certs";
+        world.kubectl().must(["delete", "secret", "--namespace=istio-system", label])?;
+    }
+    wait::until("nothing is left", PATIENCE, || {
+        let found = world.objects()?;
+        let left = ours(&found);
+        ensure!(left.is_empty(), "{left:?} is left");
+        let gone: Vec<_> = before.difference(&found).collect();
+        ensure!(gone.is_empty() || !is_shared, "{gone:?} went too");
+        anyhow::Ok(())
+    })
+}
+
+const CANARY: Composition =
+    Composition { components: &["revision"], revision: Some("canary"), tags: &[] };

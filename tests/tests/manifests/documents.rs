@@ -1,0 +1,170 @@
+//! The documents of `manifests/`, read.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::LazyLock;
+
+use e2e::manifests::Composition;
+use e2e::programs::{Programs, repository};
+use k8s_openapi::api::admissionregistration::v1::{MutatingWebhook, MutatingWebhookConfiguration};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+/// What one composition renders to.
+pub(crate) struct Rendering {
+    pub(crate) composition: Composition,
+    pub(crate) documents: Vec<Value>,
+}
+
+impl Rendering {
+    /// Every object of a kind.
+    pub(crate) fn all<T: DeserializeOwned>(&self, kind: &str) -> Vec<T> {
+        let found = self.documents.iter().filter(|document| document["kind"] == kind);
+        found.map(|document| serde_json::from_value(document.clone()).unwrap()).collect()
+    }
+
+    /// The one object of a kind.
+    pub(crate) fn one<T: DeserializeOwned>(&self, kind: &str) -> T {
+        let mut found = self.all(kind);
+        assert_eq!(found.len(), 1, "{:?}: one {kind}", self.composition);
+        found.remove(0)
+    }
+
+    /// Every webhook entry, with the name of its configuration.
+    pub(crate) fn entries(&self) -> Vec<(String, MutatingWebhook)> {
+        let configurations: Vec<MutatingWebhookConfiguration> =
+            self.all("MutatingWebhookConfiguration");
+        let entries = |configuration: MutatingWebhookConfiguration| {
+            let name = configuration.metadata.name.unwrap();
+            let entries = configuration.webhooks.unwrap().into_iter();
+            entries.map(move |entry| (name.clone(), entry)).collect::<Vec<_>>()
+        };
+        configurations.into_iter().flat_map(entries).collect()
+    }
+
+    pub(crate) fn has(&self, component: &str) -> bool {
+        self.composition.components.contains(&component)
+    }
+}
+
+/// The base, each component, and what people put together.
+pub(crate) fn renderings() -> &'static [Rendering] {
+    static RENDERINGS: LazyLock<Vec<Rendering>> = LazyLock::new(|| {
+        let programs = Programs::find().unwrap();
+        COMPOSITIONS.iter().map(|composition| render(&programs, *composition)).collect()
+    });
+    &RENDERINGS
+}
+
+/// The rendering of a composition in the list.
+pub(crate) fn rendering(composition: Composition) -> &'static Rendering {
+    let found = renderings().iter().find(|rendering| rendering.composition == composition);
+    found.unwrap_or_else(|| panic!("{composition:?} is not in the list of compositions"))
+}
+
+pub(crate) fn base() -> &'static Rendering {
+    rendering(BASE)
+}
+
+fn render(programs: &Programs, composition: Composition) -> Rendering {
+    let documents = split(&composition.render(programs).unwrap());
+    Rendering { composition, documents }
+}
+
+pub(crate) const BASE: Composition = Composition::of(&[]);
+pub(crate) const AUTO: Composition = Composition::of(&["auto"]);
+pub(crate) const CANARY: Composition =
+    Composition { components: &["revision"], revision: Some("canary"), tags: &[] };
+pub(crate) const TAGGED: Composition = Composition { tags: &["prod", "pre-prod"], ..CANARY };
+pub(crate) const DEFAULT_TAG: Composition =
+    Composition { components: &["revision", "default-tag"], ..CANARY };
+pub(crate) const ISTIOD: Composition = Composition::of(&["istiod"]);
+pub(crate) const FILES: Composition = Composition::of(&["files"]);
+pub(crate) const CERT_MANAGER: Composition = Composition::of(&["cert-manager"]);
+
+const COMPOSITIONS: [Composition; 28] = [
+    BASE,
+    AUTO,
+    CANARY,
+    TAGGED,
+    DEFAULT_TAG,
+    ISTIOD,
+    FILES,
+    CERT_MANAGER,
+    Composition::of(&["aks"]),
+    Composition::of(&["cni"]),
+    Composition::of(&["fail-open"]),
+    Composition::of(&["grafana"]),
+    Composition::of(&["guard-policy"]),
+    Composition::of(&["ha"]),
+    Composition::of(&["network-policy"]),
+    Composition::of(&["no-create"]),
+    Composition::of(&["no-namespace"]),
+    Composition::of(&["openshift"]),
+    Composition::of(&["prometheus"]),
+    Composition { tags: &["prod"], ..BASE },
+    Composition { tags: &["prod"], ..Composition::of(&["files", "ha"]) },
+    Composition::of(&["auto", "cert-manager", "ha", "network-policy", "fail-open"]),
+    Composition::of(&["istiod", "no-create", "ha", "prometheus", "guard-policy", "fail-open"]),
+    Composition { components: &["istiod", "revision"], revision: Some("1-28"), tags: &[] },
+    Composition::of(&["auto", "istiod"]),
+    Composition { components: &["openshift", "network-policy", "revision"], ..CANARY },
+    Composition { components: &["ha", "cert-manager", "cni", "revision"], ..CANARY },
+    Composition {
+        components: &[
+            "ha",
+            "cni",
+            "no-create",
+            "network-policy",
+            "prometheus",
+            "grafana",
+            "revision",
+            "guard-policy",
+            "default-tag",
+            "aks",
+            "fail-open",
+        ],
+        ..CANARY
+    },
+];
+
+pub(crate) fn documents(file: &str) -> Vec<Value> {
+    split(&fs::read_to_string(manifests().join(file)).unwrap())
+}
+
+fn split(text: &str) -> Vec<Value> {
+    text.split("\n---\n").map(|document| injector::yaml::parse(document).unwrap()).collect()
+}
+
+/// A document as its type writes it: without what the type does not know.
+pub(crate) fn retyped<T: DeserializeOwned + Serialize>(document: &Value) -> Value {
+    serde_json::to_value(serde_json::from_value::<T>(document.clone()).unwrap()).unwrap()
+}
+
+pub(crate) fn manifests() -> PathBuf {
+    repository().join("manifests")
+}
+
+/// Whether a label selector matches, as the API server reads it.
+pub(crate) fn selects(selector: &LabelSelector, labels: &Labels) -> bool {
+    let label = |key: &str| labels.get(key).map(String::as_str);
+    let equal =
+        selector.match_labels.iter().flatten().all(|(key, value)| label(key) == Some(value));
+    equal
+        && selector.match_expressions.iter().flatten().all(|requirement| {
+            let value = label(&requirement.key);
+            let listed = requirement.values.iter().flatten().any(|one| value == Some(one));
+            match requirement.operator.as_str() {
+                "In" => listed,
+                "NotIn" => !listed,
+                "Exists" => value.is_some(),
+                "DoesNotExist" => value.is_none(),
+                operator => panic!("no such operator: {operator}"),
+            }
+        })
+}
+
+pub(crate) type Labels = BTreeMap<String, String>;

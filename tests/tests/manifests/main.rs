@@ -1,0 +1,174 @@
+//! What `manifests/` installs: that the API server will read all of it, and that it is safe, for the
+//! base, each component and what people put together.
+
+#[cfg(test)]
+mod custom;
+#[cfg(test)]
+mod documents;
+#[cfg(test)]
+mod matching;
+#[cfg(test)]
+mod monitoring;
+#[cfg(test)]
+mod policy;
+#[cfg(test)]
+mod references;
+#[cfg(test)]
+mod rights;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::process::Command;
+
+use e2e::programs::repository;
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingWebhookConfiguration, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
+};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret, Service, ServiceAccount};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
+use serde_json::Value;
+
+use crate::custom::{CertificateSpec, Custom, IssuerSpec, PrometheusRuleSpec, ServiceMonitorSpec};
+use crate::documents::{base, documents, manifests, renderings, retyped};
+
+#[test]
+fn every_field_is_one_that_its_kind_has() {
+    let examples = ["examples/web.yaml", "examples/client.yaml", "install.yaml"];
+    let of_files = examples.into_iter().map(|file| (file.to_owned(), documents(file)));
+    let rendered = renderings()
+        .iter()
+        .map(|rendering| (format!("{:?}", rendering.composition), rendering.documents.clone()));
+    for (source, documents) in of_files.chain(rendered) {
+        for document in documents {
+            let kind = document["kind"].as_str().unwrap().to_owned();
+            let typed = match kind.as_str() {
+                "Certificate" => retyped::<Custom<CertificateSpec>>(&document),
+                "ClusterRole" => retyped::<ClusterRole>(&document),
+                "ClusterRoleBinding" => retyped::<ClusterRoleBinding>(&document),
+                "ConfigMap" => retyped::<ConfigMap>(&document),
+                "Deployment" => retyped::<Deployment>(&document),
+                "HorizontalPodAutoscaler" => retyped::<HorizontalPodAutoscaler>(&document),
+                "Issuer" => retyped::<Custom<IssuerSpec>>(&document),
+                "MutatingWebhookConfiguration" => {
+                    retyped::<MutatingWebhookConfiguration>(&document)
+                }
+                "Namespace" => retyped::<Namespace>(&document),
+                "NetworkPolicy" => retyped::<NetworkPolicy>(&document),
+                "PodDisruptionBudget" => retyped::<PodDisruptionBudget>(&document),
+                "PrometheusRule" => retyped::<Custom<PrometheusRuleSpec>>(&document),
+                "Role" => retyped::<Role>(&document),
+                "RoleBinding" => retyped::<RoleBinding>(&document),
+                "Secret" => retyped::<Secret>(&document),
+                "Service" => retyped::<Service>(&document),
+                "ServiceAccount" => retyped::<ServiceAccount>(&document),
+                "ServiceMonitor" => retyped::<Custom<ServiceMonitorSpec>>(&document),
+                "ValidatingAdmissionPolicy" => retyped::<ValidatingAdmissionPolicy>(&document),
+                "ValidatingAdmissionPolicyBinding" => {
+                    retyped::<ValidatingAdmissionPolicyBinding>(&document)
+                }
+                kind => panic!("{source}: no type for a {kind} here yet"),
+            };
+            assert_eq!(typed, document, "{source}: a field of the {kind} is misspelt or misplaced");
+        }
+    }
+}
+
+#[test]
+fn every_component_is_rendered_by_some_composition() {
+    let folders: BTreeSet<String> = fs::read_dir(manifests().join("components"))
+        .unwrap()
+        .map(|folder| folder.unwrap().file_name().into_string().unwrap())
+        .collect();
+    let rendered = renderings().iter().flat_map(|rendering| {
+        let tag = (!rendering.composition.tags.is_empty()).then_some("tag");
+        rendering.composition.components.iter().copied().chain(tag)
+    });
+    assert_eq!(rendered.map(str::to_owned).collect::<BTreeSet<_>>(), folders);
+}
+
+#[test]
+fn install_yaml_is_what_the_base_renders_to() {
+    let rendered = Command::new(manifests().join("render.sh")).arg("--check").output().unwrap();
+    let said = String::from_utf8_lossy(&rendered.stderr);
+    assert_eq!(rendered.status.code(), Some(0), "render.sh --check: {said}");
+    assert_eq!(documents("install.yaml"), base().documents);
+}
+
+#[test]
+fn objects_come_in_the_order_a_cluster_needs_them() {
+    let mut kinds: Vec<String> = documents("install.yaml")
+        .iter()
+        .map(|document| document["kind"].as_str().unwrap().to_owned())
+        .collect();
+    kinds.dedup();
+    assert_eq!(
+        kinds,
+        [
+            "Namespace",
+            "ServiceAccount",
+            "Role",
+            "ClusterRole",
+            "RoleBinding",
+            "ClusterRoleBinding",
+            "ConfigMap",
+            "Service",
+            "Deployment",
+            "PodDisruptionBudget",
+            "MutatingWebhookConfiguration",
+        ]
+    );
+    for rendering in renderings() {
+        let mut kinds = rendering.documents.iter().map(|document| document["kind"].clone());
+        let last = kinds.rfind(|kind| kind != "ValidatingAdmissionPolicyBinding");
+        assert_eq!(last.unwrap(), "MutatingWebhookConfiguration", "{:?}", rendering.composition);
+    }
+}
+
+#[test]
+fn the_config_maps_say_what_is_built_in() {
+    let maps: Vec<Value> = documents("install.yaml");
+    let installed = |map: &str, key: &str| {
+        let map =
+            maps.iter().find(|one| one["kind"] == "ConfigMap" && one["metadata"]["name"] == map);
+        injector::yaml::parse(map.unwrap()["data"][key].as_str().unwrap()).unwrap()
+    };
+    let embedded = |file: &str| {
+        let folder = repository().join("injector/src/settings/defaults");
+        injector::yaml::parse(&fs::read_to_string(folder.join(file)).unwrap()).unwrap()
+    };
+    let sidecar_injector = "istio-sidecar-injector";
+    assert_eq!(installed(sidecar_injector, "config"), embedded("inject_config.yaml"));
+    assert_eq!(installed("istio", "mesh"), embedded("mesh.yaml"));
+
+    // The embedded values are those of Istio's chart, which name no released images.
+    let mut values = installed(sidecar_injector, "values");
+    let mut built_in = embedded("values.yaml");
+    for (key, expected) in [
+        ("/global/hub", "istio"),
+        ("/global/tag", "1.28.0"),
+        ("/global/proxy_init/image", "outrigger/istio-init:0.1.0"),
+    ] {
+        assert_eq!(values.pointer_mut(key).unwrap().take(), expected, "{key}");
+        built_in.pointer_mut(key).unwrap().take();
+    }
+    assert_eq!(values, built_in);
+}
+
+/// kustomize cannot change one value of a document in a ConfigMap, so components bring all of it.
+#[test]
+fn components_change_no_other_value_than_theirs() {
+    let text = |file: &str| fs::read_to_string(manifests().join(file)).unwrap();
+    let base = text("base/values.yaml");
+    for (component, provider) in [("cni", "default"), ("openshift", "multus")] {
+        let expected = base.replace(
+            "  cni:\n    enabled: false\n    provider: default\n",
+            &format!("  cni:\n    enabled: true\n    provider: {provider}\n"),
+        );
+        assert_ne!(expected, base);
+        assert_eq!(text(&format!("components/{component}/values.yaml")), expected);
+    }
+}

@@ -1,0 +1,198 @@
+//! Which pods the API server asks the webhook about.
+
+use e2e::manifests::Composition;
+use k8s_openapi::api::admissionregistration::v1::MutatingWebhook;
+
+use crate::documents::{
+    AUTO, BASE, CANARY, DEFAULT_TAG, ISTIOD, Labels, TAGGED, rendering, renderings, selects,
+};
+
+/// The table of Istio's own entries, with the default revision, `auto.` and a revision `canary`:
+/// rows are the labels of the namespace, columns those of the pod.
+#[test]
+fn entries_match_as_istios() {
+    let pods: [Pairs; 7] = [
+        &[],
+        &[(INJECT, "true")],
+        &[(INJECT, "false")],
+        &[(REVISION, "default")],
+        &[(REVISION, "canary")],
+        &[(INJECT, "true"), (REVISION, "canary")],
+        &[(INJECT, "yes")],
+    ];
+    let canary = "istio-sidecar-injector-canary rev.object";
+    let canary_namespace = "istio-sidecar-injector-canary rev.namespace";
+    let table: [(Pairs, [&str; 7]); 7] = [
+        (&[], ["auto", "object", "", "rev.object", canary, canary, ""]),
+        (&[(INJECTION, "enabled")], all_but_opted_out("namespace")),
+        (&[(INJECTION, "disabled")], [""; 7]),
+        (&[(REVISION, "default")], all_but_opted_out("rev.namespace")),
+        (&[(REVISION, "canary")], all_but_opted_out(canary_namespace)),
+        (&[(INJECTION, "enabled"), (REVISION, "canary")], all_but_opted_out("namespace")),
+        (&[(INJECTION, "disabled"), (REVISION, "canary")], [""; 7]),
+    ];
+    let with_auto = entries_of(&[AUTO, CANARY]);
+    let without = entries_of(&[BASE, CANARY]);
+    for (namespace, row) in table {
+        for (pod, expected) in pods.iter().zip(row) {
+            let of = |entries: &[Entry]| {
+                let matched = matching(entries, &of_namespace("apps", namespace), &labels(pod));
+                matched.join(", ").replace("istio-sidecar-injector ", "")
+            };
+            assert_eq!(of(&with_auto), expected, "namespace {namespace:?}, pod {pod:?}");
+            let expected = if expected == "auto" { "" } else { expected };
+            assert_eq!(of(&without), expected, "namespace {namespace:?}, pod {pod:?}");
+        }
+    }
+}
+
+/// Over every combination of the labels' values that an entry tells apart, one more that none does,
+/// and none at all.
+#[test]
+fn no_labels_match_two_entries_and_system_namespaces_match_none() {
+    let system = ["kube-system", "kube-node-lease", "kube-public", "istio-system"];
+    let injections = optional(INJECTION, &["enabled", "disabled", "other", ""]);
+    let values = ["default", "canary", "prod", "pre-prod", "1-28", "other", ""];
+    let revisions = optional(REVISION, &values);
+    let injects = optional(INJECT, &["true", "false", "yes", ""]);
+    for installations in INSTALLATIONS {
+        let entries = entries_of(installations);
+        let mut seen = 0;
+        for name in ["apps", "default"].into_iter().chain(system) {
+            for (injection, revision) in pairs(&injections, &revisions) {
+                let namespace = of_namespace(name, &[injection, revision].concat());
+                for (inject, revision) in pairs(&injects, &revisions) {
+                    let pod = labels(&[inject, revision].concat());
+                    let matched = matching(&entries, &namespace, &pod);
+                    let most = usize::from(!system.contains(&name));
+                    assert!(matched.len() <= most, "{namespace:?}, {pod:?}: {matched:?}");
+                    seen += matched.len();
+                }
+            }
+        }
+        assert!(seen > 0, "{installations:?} match nothing");
+    }
+}
+
+/// A tag takes exactly the pods that a revision of its name would.
+#[test]
+fn a_tag_matches_as_a_revision_of_its_name() {
+    let tagged = entries_of(&[TAGGED]);
+    for tag in ["prod", "pre-prod"] {
+        for (namespace, pod) in [(vec![(REVISION, tag)], vec![]), (vec![], vec![(REVISION, tag)])] {
+            let matched = matching(&tagged, &of_namespace("apps", &namespace), &labels(&pod));
+            assert_eq!(matched.len(), 1, "{namespace:?}, {pod:?}: {matched:?}");
+            assert!(matched[0].starts_with(&format!("istio-revision-tag-{tag} ")), "{matched:?}");
+        }
+    }
+    // Every entry of a tag leads to the revision that it points at.
+    for (configuration, entry) in rendering(TAGGED).entries() {
+        let service = entry.client_config.service.unwrap().name;
+        assert_eq!(service, "sidecar-injector-canary", "{configuration} {}", entry.name);
+    }
+}
+
+/// The tag `default` takes what the default revision would, so only one of them may be there.
+#[test]
+fn the_default_tag_takes_the_place_of_the_default_revision() {
+    let of = |composition| entries_of(&[composition]);
+    let prefix = |entries: &[Entry], namespace: &Labels, pod: &Labels| {
+        let matched = matching(entries, namespace, pod);
+        matched.first().map(|name| name.split(' ').nth(1).unwrap().to_owned())
+    };
+    let injections = optional(INJECTION, &["enabled", "disabled", ""]);
+    let revisions = optional(REVISION, &["default", "other"]);
+    let injects = optional(INJECT, &["true", "false", "yes"]);
+    for (injection, revision) in pairs(&injections, &revisions) {
+        let namespace = of_namespace("apps", &[injection, revision].concat());
+        for (inject, revision) in pairs(&injects, &revisions) {
+            let pod = labels(&[inject, revision].concat());
+            let base = prefix(&of(BASE), &namespace, &pod);
+            assert_eq!(prefix(&of(DEFAULT_TAG), &namespace, &pod), base, "{namespace:?} {pod:?}");
+        }
+    }
+}
+
+/// Wherever else entries come from, the exceptions are the same.
+#[test]
+fn every_entry_leaves_out_the_system_namespaces() {
+    for rendering in renderings() {
+        for (configuration, entry) in rendering.entries() {
+            for name in ["kube-system", "kube-node-lease", "kube-public", "istio-system"] {
+                let selector = entry.namespace_selector.as_ref().unwrap();
+                let excluded = selector.match_expressions.iter().flatten().any(|requirement| {
+                    requirement.key == "kubernetes.io/metadata.name"
+                        && requirement.operator == "NotIn"
+                        && requirement.values.iter().flatten().any(|value| value == name)
+                });
+                assert!(excluded, "{configuration} {}: {name}", entry.name);
+            }
+        }
+    }
+}
+
+/// What may be installed side by side.
+const INSTALLATIONS: [&[Composition]; 6] =
+    [&[BASE], &[AUTO, CANARY], &[BASE, TAGGED], &[AUTO, TAGGED], &[DEFAULT_TAG], &[ISTIOD, TAGGED]];
+
+fn all_but_opted_out(entry: &str) -> [&str; 7] {
+    let mut row = [entry; 7];
+    row[2] = "";
+    row
+}
+
+/// The entries of several installations; a configuration that two of them bring counts once.
+fn entries_of(installations: &[Composition]) -> Vec<Entry> {
+    let mut entries: Vec<Entry> = Vec::new();
+    for composition in installations {
+        for entry in rendering(*composition).entries() {
+            let known =
+                entries.iter().any(|(name, one)| (name, &one.name) == (&entry.0, &entry.1.name));
+            if !known {
+                entries.push(entry);
+            }
+        }
+    }
+    entries
+}
+
+/// The entries that the API server would call: configuration and prefix.
+fn matching(entries: &[Entry], namespace: &Labels, pod: &Labels) -> Vec<String> {
+    entries
+        .iter()
+        .filter(|(_, entry)| selects(entry.namespace_selector.as_ref().unwrap(), namespace))
+        .filter(|(_, entry)| selects(entry.object_selector.as_ref().unwrap(), pod))
+        .map(|(configuration, entry)| {
+            let prefix = entry.name.strip_suffix(".sidecar-injector.istio.io").unwrap();
+            format!("{configuration} {prefix}")
+        })
+        .collect()
+}
+
+fn labels(pairs: &[(&str, &str)]) -> Labels {
+    pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+}
+
+/// A namespace's labels: its own and the one that the API server sets.
+fn of_namespace(name: &str, pairs: &[(&str, &str)]) -> Labels {
+    let mut labels = labels(pairs);
+    labels.insert("kubernetes.io/metadata.name".to_owned(), name.to_owned());
+    labels
+}
+
+/// A label's absence, and each of its values.
+fn optional(key: &'static str, values: &[&'static str]) -> Vec<Vec<(&'static str, &'static str)>> {
+    let absent = Vec::new();
+    std::iter::once(absent).chain(values.iter().map(|value| vec![(key, *value)])).collect()
+}
+
+fn pairs<'a, T: Clone>(left: &'a [T], right: &'a [T]) -> impl Iterator<Item = (T, T)> + 'a {
+    left.iter().flat_map(|one| right.iter().map(|other| (one.clone(), other.clone())))
+}
+
+type Entry = (String, MutatingWebhook);
+type Pairs = &'static [(&'static str, &'static str)];
+
+const INJECT: &str = "sidecar.istio.io/inject";
+const INJECTION: &str = "istio-injection";
+const REVISION: &str = "istio.io/rev";

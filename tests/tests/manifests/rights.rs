@@ -1,0 +1,125 @@
+//! That what is installed has no more rights than it uses.
+
+use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, Role};
+
+use crate::documents::{
+    BASE, CANARY, CERT_MANAGER, DEFAULT_TAG, FILES, ISTIOD, Rendering, TAGGED, rendering,
+    renderings,
+};
+
+#[test]
+fn rights_are_pinned_by_name() {
+    let webhooks = |names: &str| {
+        format!(
+            "admissionregistration.k8s.io/mutatingwebhookconfigurations {names}: get list watch \
+             patch"
+        )
+    };
+    let maps = "configmaps istio-sidecar-injector istio: list watch";
+    let [proxy_configs, nodes] = FACTS;
+    assert_eq!(
+        granted(rendering(BASE)),
+        [
+            "secrets sidecar-injector-ca: get list watch update",
+            "secrets (any name): create",
+            maps,
+            &webhooks("istio-sidecar-injector"),
+            proxy_configs,
+            nodes,
+        ]
+    );
+    assert_eq!(
+        granted(rendering(CANARY)),
+        [
+            "secrets sidecar-injector-ca-canary: get list watch update",
+            "secrets (any name): create",
+            "configmaps istio-sidecar-injector-canary istio-canary: list watch",
+            &webhooks("istio-sidecar-injector-canary"),
+            proxy_configs,
+            nodes,
+        ]
+    );
+    for (composition, names) in [
+        (
+            TAGGED,
+            "istio-sidecar-injector-canary istio-revision-tag-pre-prod istio-revision-tag-prod",
+        ),
+        (DEFAULT_TAG, "istio-sidecar-injector-canary istio-revision-tag-default"),
+        (ISTIOD, "sidecar-injector"),
+    ] {
+        assert_eq!(granted(rendering(composition))[3], webhooks(names));
+    }
+}
+
+#[test]
+fn namespaces_are_read_on_openshift_alone() {
+    for rendering in renderings() {
+        let may = granted(rendering).iter().any(|rule| rule == NAMESPACES);
+        assert_eq!(may, rendering.has("openshift"), "{:?}", rendering.composition);
+    }
+}
+
+#[test]
+fn mounted_files_need_no_right_and_no_token() {
+    let files = renderings().iter().filter(|one| one.has("files") || one.has("cert-manager"));
+    for rendering in files.chain([rendering(FILES), rendering(CERT_MANAGER)]) {
+        assert_eq!(granted(rendering), [""; 0], "{:?}", rendering.composition);
+        let text = serde_json::to_string(&rendering.documents).unwrap();
+        assert!(!text.contains("serviceAccountToken") && !text.contains("rbac.authorization"));
+    }
+}
+
+#[test]
+fn no_component_widens_a_right() {
+    for rendering in renderings() {
+        for rule in granted(rendering) {
+            let expected = [
+                ("secrets sidecar-injector-ca", "get list watch update"),
+                ("secrets (any name)", "create"),
+                ("configmaps istio-sidecar-injector", "list watch"),
+                (
+                    "admissionregistration.k8s.io/mutatingwebhookconfigurations ",
+                    "get list watch patch",
+                ),
+            ];
+            let of_openshift = rendering.has("openshift").then_some(NAMESPACES);
+            if FACTS.into_iter().chain(of_openshift).any(|fact| fact == rule) {
+                continue;
+            }
+            let (what, verbs) = rule.split_once(": ").unwrap();
+            assert!(
+                expected.iter().any(|(begin, may)| what.starts_with(begin) && *may == verbs),
+                "{:?}: {rule}",
+                rendering.composition
+            );
+            assert!(!rule.contains('*'), "{rule}");
+            if rendering.has("no-create") {
+                assert!(!rule.contains("(any name)"), "{rule}");
+            }
+        }
+    }
+}
+
+/// What the account may do: in its namespace, then in the cluster.
+fn granted(rendering: &Rendering) -> Vec<String> {
+    let roles = rendering.all::<Role>("Role").into_iter().filter_map(|role| role.rules);
+    let cluster_roles = rendering.all::<ClusterRole>("ClusterRole").into_iter();
+    let rules = roles.chain(cluster_roles.filter_map(|role| role.rules)).flatten();
+    rules.map(|rule| in_words(&rule)).collect()
+}
+
+fn in_words(rule: &PolicyRule) -> String {
+    let list = |list: &Option<Vec<String>>| list.as_deref().unwrap_or_default().join(" ");
+    let group = list(&rule.api_groups);
+    let slash = if group.is_empty() { "" } else { "/" };
+    let names = match list(&rule.resource_names) {
+        names if names.is_empty() => "(any name)".to_owned(),
+        names => names,
+    };
+    format!("{group}{slash}{} {names}: {}", list(&rule.resources), rule.verbs.join(" "))
+}
+
+/// What may be read of the whole cluster.
+const FACTS: [&str; 2] =
+    ["networking.istio.io/proxyconfigs (any name): list watch", "nodes (any name): list watch"];
+const NAMESPACES: &str = "namespaces (any name): get list watch";

@@ -1,0 +1,96 @@
+//! The times of the upkeep, as flags of whichever program does it.
+
+use clap::{Args, ValueEnum};
+use jiff::SignedDuration;
+
+use crate::options::{ForeignCa, Parameters};
+
+/// Lifetimes of certificates and intervals of the upkeep; the defaults suit any cluster.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Upkeep of the certificate")]
+pub struct ParameterArgs {
+    /// How long a new CA is valid, for example 8760h.
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    authority_lifetime: Option<SignedDuration>,
+    /// How long a new leaf is valid, for example 168h.
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    leaf_lifetime: Option<SignedDuration>,
+    /// How long a CA that no longer signs stays trusted; more than a leaf is valid.
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    retire_delay: Option<SignedDuration>,
+    /// How long API servers may take to learn of a changed caBundle, for example 5m; a next CA is
+    /// published for so long before it signs.
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    propagation_delay: Option<SignedDuration>,
+    /// What becomes of a CA in a caBundle that the Secret does not know: it stays until it expires,
+    /// or for the retire delay, or not at all.
+    #[arg(long, value_name = "WHAT", value_enum, default_value = "grace")]
+    foreign_ca: ForeignCaArg,
+    /// How many writes to one object may follow each other at once.
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
+    write_burst: Option<u32>,
+    /// How often a further write to that object is allowed, for example 30s.
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    write_interval: Option<SignedDuration>,
+    /// How long a write that was forbidden is not tried again, for example 5m.
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    denied_interval: Option<SignedDuration>,
+    /// How long one call to the API server may take, for example 10s.
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    call_timeout: Option<SignedDuration>,
+    /// How often everything is looked at without an event, for example 30s.
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    tick: Option<SignedDuration>,
+}
+
+impl ParameterArgs {
+    /// What they come to, with the defaults for what was not typed.
+    pub fn parameters(&self) -> Parameters {
+        let defaults = Parameters::default();
+        let mut parameters = Parameters {
+            authority_lifetime: self.authority_lifetime.unwrap_or(defaults.authority_lifetime),
+            leaf_lifetime: self.leaf_lifetime.unwrap_or(defaults.leaf_lifetime),
+            retire_delay: self.retire_delay.unwrap_or(defaults.retire_delay),
+            propagation_delay: self.propagation_delay.unwrap_or(defaults.propagation_delay),
+            foreign_ca: self.foreign_ca.into(),
+            tick: self.tick.map_or(defaults.tick, SignedDuration::unsigned_abs),
+            call_timeout: self
+                .call_timeout
+                .map_or(defaults.call_timeout, SignedDuration::unsigned_abs),
+            write_burst: self.write_burst.unwrap_or(defaults.write_burst),
+            write_interval: self.write_interval.unwrap_or(defaults.write_interval),
+            denied_interval: self.denied_interval.unwrap_or(defaults.denied_interval),
+        };
+        // A leaf that is minted at the last moment has to expire before its CA is dropped.
+        let least = parameters.leaf_lifetime + parameters.freshness() + parameters.freshness();
+        parameters.retire_delay = parameters.retire_delay.max(least);
+        parameters
+    }
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum ForeignCaArg {
+    Keep,
+    Grace,
+    Drop,
+}
+
+impl From<ForeignCaArg> for ForeignCa {
+    fn from(arg: ForeignCaArg) -> Self {
+        match arg {
+            ForeignCaArg::Keep => Self::Keep,
+            ForeignCaArg::Grace => Self::Grace,
+            ForeignCaArg::Drop => Self::Drop,
+        }
+    }
+}
+
+/// Reads a duration that is more than nothing.
+pub fn duration(text: &str) -> Result<SignedDuration, String> {
+    let duration: SignedDuration = text.parse().map_err(|error| format!("{error}"))?;
+    if duration.is_positive() {
+        Ok(duration)
+    } else {
+        Err("it has to be more than nothing".to_owned())
+    }
+}

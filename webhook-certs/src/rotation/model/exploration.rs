@@ -1,0 +1,102 @@
+//! Every state that can be reached, and what holds in all of them.
+
+use std::collections::HashMap;
+use std::marker::PhantomData;
+
+use super::world::{Cast, World};
+use super::*;
+
+#[derive(Clone, Copy)]
+pub(super) struct Bounds {
+    pub(super) hours: u8,
+    pub(super) reverts: u8,
+    pub(super) crashes: bool,
+    /// How many API servers learn on their own.
+    pub(super) servers: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+#[expect(dead_code, reason = "the numbers are there to be read by people")]
+pub(super) enum Move {
+    Learn(usize),
+    Crash(usize),
+    Work(usize),
+    Hour,
+    Revert,
+}
+
+pub(super) struct Exploration<R> {
+    pub(super) rules: PhantomData<R>,
+    pub(super) cast: Cast,
+    /// Each state with the one that it was first reached from.
+    pub(super) states: Vec<(World, Option<(usize, Move)>)>,
+    /// Steps that are neither a crash nor a revert.
+    pub(super) steps: Vec<(u32, u32)>,
+    pub(super) violation: Option<usize>,
+}
+
+impl<R: Rules> Exploration<R> {
+    /// Goes breadth first, so that the path to a violation is the shortest, and stops there.
+    pub(super) fn of(bounds: Bounds) -> Self {
+        let mut cast = Cast::new();
+        let first = cast.first(bounds);
+        let mut seen = HashMap::from([(first, 0)]);
+        let mut states = vec![(first, None)];
+        let (mut steps, mut violation, mut at) = (Vec::new(), None, 0);
+        while at < states.len() && violation.is_none() {
+            for (step, world) in cast.moves::<R>(states[at].0, bounds) {
+                let number = *seen.entry(world).or_insert_with(|| {
+                    states.push((world, Some((at, step))));
+                    if !cast.is_safe(world) {
+                        violation.get_or_insert(states.len() - 1);
+                    }
+                    states.len() - 1
+                });
+                if !matches!(step, Move::Crash(_) | Move::Revert) {
+                    steps.push((u32::try_from(at).unwrap(), u32::try_from(number).unwrap()));
+                }
+            }
+            at += 1;
+        }
+        Self { rules: PhantomData, cast, states, steps, violation }
+    }
+
+    pub(super) fn holds(&self) {
+        println!("{} states, {} steps", self.states.len(), self.steps.len());
+        assert_eq!(self.path_to_violation(), None);
+        let worlds = || self.states.iter().map(|(world, _)| *world);
+        for phase in ["steady", "prepared", "activated"] {
+            let state = |world: World| self.cast.secrets.get(world.secret).0.phase.word();
+            assert!(worlds().any(|world| state(world) == phase), "no state is {phase}");
+        }
+        let mut ways_back = vec![Vec::new(); self.states.len()];
+        for (from, to) in &self.steps {
+            ways_back[*to as usize].push(*from);
+        }
+        let mut leads: Vec<bool> = worlds().map(|world| self.cast.is_served(world)).collect();
+        let mut open: Vec<_> = (0..leads.len()).filter(|state| leads[*state]).collect();
+        while let Some(state) = open.pop() {
+            for from in &ways_back[state] {
+                if !std::mem::replace(&mut leads[*from as usize], true) {
+                    open.push(*from as usize);
+                }
+            }
+        }
+        let lost = leads.iter().position(|leads| !leads);
+        assert_eq!(lost.map(|state| self.path(state)), None, "there is no way back to service");
+    }
+
+    pub(super) fn path_to_violation(&self) -> Option<String> {
+        self.violation.map(|state| self.path(state))
+    }
+
+    pub(super) fn path(&self, mut state: usize) -> String {
+        let mut path = Vec::new();
+        while let Some((before, step)) = self.states[state].1 {
+            path.push(format!("{step:?}"));
+            state = before;
+        }
+        path.reverse();
+        path.join(", ")
+    }
+}

@@ -1,0 +1,126 @@
+//! What becomes of a `caBundle`, ours and others'.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context, Result, ensure};
+use jiff::SignedDuration;
+use k8s_openapi::ByteString;
+use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
+use kube::api::{Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+
+use crate::stage::{OTHERS_BUNDLE, OURS, Stage};
+
+pub(crate) async fn only_the_bundle_of_our_entries_is_written_and_owned(
+    stage: Stage<'_>,
+) -> Result<()> {
+    stage.configure(443).await?;
+    let before = stage.configuration().await?;
+    let _replica = stage.replica().await?;
+    stage.published().await?;
+    let after = stage.configuration().await?;
+
+    let bundles = stage.bundles().await?;
+    let theirs = bundles["service.theirs.outrigger.io"].clone();
+    let expected: ByteString = serde_json::from_value(json!(OTHERS_BUNDLE))?;
+    ensure!(theirs == Some(expected.0), "another Service's entry was changed");
+    ensure!(bundles["url.theirs.outrigger.io"].is_none(), "an entry by URL was changed");
+
+    let owned = after
+        .metadata
+        .managed_fields
+        .iter()
+        .flatten()
+        .find(|fields| fields.manager.as_deref() == Some("sidecar-injector-webhook-certs"))
+        .context("our field manager owns nothing")?;
+    ensure!(owned.operation.as_deref() == Some("Apply"), "{owned:?}");
+    let mut entries = serde_json::Map::new();
+    for name in OURS {
+        let key = format!("k:{}", json!({"name": name}));
+        let fields = json!({".": {}, "f:clientConfig": {"f:caBundle": {}}, "f:name": {}});
+        entries.insert(key, fields);
+    }
+    let fields = owned.fields_v1.as_ref().map(|fields| &fields.0);
+    let expected = json!({"f:webhooks": entries});
+    ensure!(fields == Some(&expected), "{fields:?}\n{expected}");
+    ensure!(without_ours(before)? == without_ours(after)?, "another field was changed");
+    Ok(())
+}
+
+pub(crate) async fn a_wiped_or_overwritten_bundle_is_repaired_by_one_write(
+    stage: Stage<'_>,
+) -> Result<()> {
+    stage.configure(443).await?;
+    let (_one, _two) = (stage.replica().await?, stage.replica().await?);
+    stage.published().await?;
+    let configurations = stage.configurations();
+    let name = &stage.options.webhook_configurations[0];
+
+    let remove = json!([{"op": "remove", "path": "/webhooks/0/clientConfig/caBundle"}]);
+    let remove = Patch::<()>::Json(serde_json::from_value(remove)?);
+    let overwrite = Patch::Apply(json!({
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "MutatingWebhookConfiguration",
+        "webhooks": [{"name": OURS[1], "clientConfig": {"caBundle": OTHERS_BUNDLE}}],
+    }));
+    let force = PatchParams::apply("somebody").force();
+    for round in 0..3 {
+        let generation = stage.configuration().await?.metadata.generation;
+        match round {
+            0 => drop(configurations.patch(name, &PatchParams::default(), &remove).await?),
+            1 => drop(configurations.patch(name, &force, &overwrite).await?),
+            _ => {
+                let mut whole = stage.configuration().await?;
+                for webhook in whole.webhooks.iter_mut().flatten() {
+                    webhook.client_config.ca_bundle = None;
+                }
+                configurations.replace(name, &PostParams::default(), &whole).await?;
+            }
+        }
+        stage.published().await?;
+        let writes = stage.configuration().await?.metadata.generation.zip(generation);
+        let writes = writes.map(|(after, before)| after - before);
+        ensure!(writes == Some(2), "round {round}: {writes:?} writes, ours and theirs");
+    }
+    Ok(())
+}
+
+pub(crate) async fn a_contended_bundle_is_written_no_more_than_the_budget_allows(
+    mut stage: Stage<'_>,
+) -> Result<()> {
+    stage.options.parameters.write_burst = 3;
+    stage.options.parameters.write_interval = SignedDuration::from_hours(1);
+    stage.configure(443).await?;
+    let mut replica = stage.replica().await?;
+    let name = &stage.options.webhook_configurations[0];
+    let remove = json!([{"op": "remove", "path": "/webhooks/0/clientConfig/caBundle"}]);
+    let remove = Patch::<()>::Json(serde_json::from_value(remove)?);
+    for _ in 0..3 {
+        stage.published().await?;
+        let wipe = PatchParams::default();
+        stage.configurations().patch(name, &wipe, &remove).await?;
+    }
+    let status = replica
+        .until("it gives up for now", |status| {
+            let error = status.last_error.as_deref().unwrap_or_default();
+            error.contains("changes too often")
+        })
+        .await?;
+    ensure!(status.bundle_writes() == 3, "{status:?}");
+    ensure!(!status.trusted, "{status:?}");
+    Ok(())
+}
+
+/// The configuration without what a write of ours changes.
+fn without_ours(mut configuration: MutatingWebhookConfiguration) -> Result<Value> {
+    let ours = BTreeSet::from(OURS);
+    for webhook in configuration.webhooks.iter_mut().flatten() {
+        if ours.contains(webhook.name.as_str()) {
+            webhook.client_config.ca_bundle = None;
+        }
+    }
+    configuration.metadata.managed_fields = None;
+    configuration.metadata.resource_version = None;
+    configuration.metadata.generation = None;
+    Ok(serde_json::to_value(configuration)?)
+}
