@@ -19,7 +19,7 @@ use e2e::api_servers::ApiServers;
 use e2e::programs::Programs;
 use kube::Client;
 use libtest_mimic::{Arguments, Trial};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::runtime::Runtime;
 
 fn main() -> Result<ExitCode> {
@@ -36,7 +36,6 @@ fn main() -> Result<ExitCode> {
     let server = ApiServers::start(&programs, 1)?;
     let client = runtime.block_on(server.admin(0))?;
     let kubernetes = Kubernetes { runtime, client };
-    kubernetes.prepare()?;
     let conclusion = libtest_mimic::run(&arguments, stories(&Arc::new(kubernetes)));
     drop(server);
     Ok(conclusion.exit_code())
@@ -65,12 +64,6 @@ pub(crate) struct Kubernetes {
 
 impl Kubernetes {
     /// Makes what a pod needs to be accepted and a controller would make.
-    fn prepare(&self) -> Result<()> {
-        let account = json!({"metadata": {"name": "default"}});
-        let made = self.post("/api/v1/namespaces/default/serviceaccounts", &account);
-        made.map(drop).map_err(anyhow::Error::msg).context("making the service account")
-    }
-
     /// Creates an object; an error is the API server's refusal.
     pub(crate) fn post(&self, path: &str, object: &Value) -> Result<Value, String> {
         self.ask(Request::post(path).header("Content-Type", "application/json"), object)
