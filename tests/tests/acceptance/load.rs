@@ -132,8 +132,13 @@ impl Failure {
     /// A call that was in flight when its replica was killed and its connections broke; API servers
     /// do not repeat a call that broke off.
     pub(crate) fn broke_off_in(&self, kill: &Range<Instant>) -> bool {
-        let broke =
-            ["EOF", "connection reset by peer", "server closed idle connection", "broken pipe"];
+        let broke = [
+            "EOF",
+            "broken pipe",
+            "connection reset by peer",
+            "server closed idle connection",
+            "use of closed network connection",
+        ];
         self.began <= kill.end
             && kill.start <= self.ended
             && broke.iter().any(|end| self.message.contains(end))

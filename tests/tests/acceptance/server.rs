@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
-use tokio::time::{interval, timeout};
+use tokio::time::{interval_at, timeout};
 
 use crate::caller::{Caller, review};
 use crate::load::Tally;
@@ -23,12 +23,15 @@ pub(crate) async fn reviews_come_quickly_and_none_fails(stage: &mut Stage<'_>) -
     let mut callers = JoinSet::new();
     let state = stage.until_phase("prepared").await?;
     let end = Instant::now() + time;
-    for _ in 0..CALLERS {
+    let period = Duration::from_secs(1) * CALLERS / rate;
+    for index in 0..CALLERS {
         let bundle = state.bundle();
         callers.spawn(async move {
             let review = review();
-            let mut ticks = interval(Duration::from_secs(1) * CALLERS / rate);
             let mut caller = Caller::connect(address, &bundle).await?;
+            // One after the other, not all at once.
+            let first = tokio::time::Instant::now() + period * index / CALLERS;
+            let mut ticks = interval_at(first, period);
             let mut times = Vec::new();
             while Instant::now() < end {
                 ticks.tick().await;
