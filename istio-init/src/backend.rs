@@ -8,7 +8,7 @@ use crate::args::Args;
 use crate::complaint::{Complaint, Fault};
 use crate::flag::Flag;
 use crate::kernel::iptables::{IptablesError, Tools, Variant};
-use crate::kernel::{self, KernelError, Removals, iptables};
+use crate::kernel::{self, KernelError, Lock, Removals, iptables};
 use crate::observed::{NotAPlan, Observed};
 use crate::plan::Plan;
 use crate::render;
@@ -155,8 +155,13 @@ impl Backend {
     ///
     /// What another backend installed goes after the plan is in force, so connections are captured
     /// at any moment. Where nobody asked for iptables and it does not work, nftables takes its
-    /// place, with a warning.
+    /// place, with a warning. A run before this one, and what it has started, is waited for.
     pub fn apply(self, plan: &Plan) -> Result<Vec<String>, BackendError> {
+        let _lock = Lock::take()?;
+        self.replace(plan)
+    }
+
+    fn replace(self, plan: &Plan) -> Result<Vec<String>, BackendError> {
         match self {
             Self::Nftables => {
                 kernel::apply(plan)?;
@@ -164,7 +169,7 @@ impl Backend {
             }
             Self::Iptables(tools) => match apply_by(tools, plan) {
                 Err(BackendError::Iptables(error)) if tools.is_replaceable => {
-                    match Self::Nftables.apply(plan) {
+                    match Self::Nftables.replace(plan) {
                         Ok(mut warnings) => {
                             warnings.insert(0, replaced(&error));
                             Ok(warnings)
@@ -218,34 +223,38 @@ impl Installer {
     }
 }
 
-/// By which means the rules are installed that are there: none, one, or several at once.
-pub fn installers() -> Result<Vec<Installer>, BackendError> {
+/// By which means the rules are installed that are there: none, one, or several at once; and
+/// warnings.
+pub fn installers() -> Result<(Vec<Installer>, Vec<String>), BackendError> {
     let mut installers = Vec::new();
     installers.extend(kernel::has_own_tables()?.then_some(Installer::Nftables));
     let by_nft = kernel::has_leftovers()?;
     installers.extend(by_nft.then_some(Installer::Iptables(Variant::Nft)));
-    let by_legacy = iptables::has_legacy()?;
+    let (by_legacy, warnings) = iptables::has_legacy()?;
     installers.extend(by_legacy.then_some(Installer::Iptables(Variant::Legacy)));
-    Ok(installers)
+    Ok((installers, warnings))
 }
 
 /// What is installed, whatever installed it, and warnings.
 pub fn observe() -> Result<(Observed, Vec<String>), BackendError> {
-    let installers = installers()?;
+    let (installers, mut warnings) = installers()?;
     let [installer] = &*installers else {
         // Without rules, what is beside them says nothing.
         let names = installers.iter().map(ToString::to_string).collect::<Vec<_>>();
         let none = names.is_empty();
-        return if none { Ok(Default::default()) } else { Err(NotAPlan::Several(names).into()) };
+        let nothing = (Observed::default(), warnings);
+        return if none { Ok(nothing) } else { Err(NotAPlan::Several(names).into()) };
     };
-    match installer.backend()? {
-        Backend::Nftables => Ok((kernel::observe()?, Vec::new())),
+    let observed = match installer.backend()? {
+        Backend::Nftables => kernel::observe()?,
         Backend::Iptables(tools) => {
             let (tables, left_out) = iptables::observe(tools)?;
             let warning = |rule| format!("somebody else's rule is left out: {rule}");
-            Ok((kernel::observe_with(tables)?, left_out.into_iter().map(warning).collect()))
+            warnings.extend(left_out.into_iter().map(warning));
+            kernel::observe_with(tables)?
         }
-    }
+    };
+    Ok((observed, warnings))
 }
 
 /// The first line of the complaint: its hint is for those who want iptables.
@@ -271,10 +280,11 @@ fn apply_by(tools: Tools, plan: &Plan) -> Result<Vec<String>, BackendError> {
 }
 
 /// Removes what earlier runs installed by any backend, whatever their settings were; returns
-/// warnings.
+/// warnings. It fails where an iptables that is there cannot tell what is left.
 pub fn clean_up() -> Result<Vec<String>, BackendError> {
+    let _lock = Lock::take()?;
     kernel::clean_up()?;
-    Ok(iptables::remove_legacy()?)
+    Ok(iptables::remove_all_legacy()?)
 }
 
 /// What [`clean_up`] would do now, as commands of nft and ip and texts for `iptables-restore`, and

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::net::SocketAddr;
 
+use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command as Grammar};
 
 use crate::args::{self, Args, Environment};
@@ -111,6 +112,13 @@ impl Request {
             _ => Command::Cleanup,
         };
         let is_on = |id| matches.try_get_one::<bool>(id).ok().flatten() == Some(&true);
+        if command == Command::Verify && is_on(FROM_KERNEL) {
+            return Err(grammar(name).error(
+                ErrorKind::ArgumentConflict,
+                "--from-kernel: verify always reads what is installed, and compares it with what \
+                 the flags ask for; leave it out",
+            ));
+        }
         Ok(Self {
             command,
             args: Args::from_matches(&matches, environment),
@@ -278,12 +286,18 @@ const FROM_KERNEL: &str = "from-kernel";
 
 #[cfg(test)]
 mod tests {
-    use clap::error::ErrorKind;
-
     use super::*;
 
     fn parse(line: &str) -> Result<Request, clap::Error> {
         Request::parse(line.split(' ').map(OsString::from), &Environment::new())
+    }
+
+    #[test]
+    fn verify_takes_no_from_kernel_in_silence() {
+        let error = parse("istio-init verify --from-kernel").expect_err("nothing to compare");
+        assert_eq!(error.exit_code(), 2);
+        assert!(error.to_string().contains("leave it out"), "{error}");
+        assert!(parse("istio-init plan --from-kernel").is_ok_and(|request| request.from_kernel));
     }
 
     #[test]

@@ -16,6 +16,8 @@ pub struct Observed {
     /// How marked packets are routed: each mark and table for which there are a policy rule of ours
     /// and a route, in the families that have both.
     pub local_deliveries: Vec<LocalDelivery>,
+    /// The same, in the families that have the policy rule and no route.
+    pub routeless: Vec<LocalDelivery>,
 }
 
 /// One of our tables.

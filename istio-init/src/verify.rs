@@ -72,12 +72,13 @@ impl Comparison {
 
 /// The lines that tell what a plan needs beside its rules.
 pub fn surroundings_of(plan: &Plan) -> Vec<String> {
-    surroundings(plan.passthrough_address, plan.local_delivery.iter())
+    surroundings(plan.passthrough_address, plan.local_delivery.as_slice(), &[])
 }
 
 /// The lines that tell what was found beside rules.
 pub fn surroundings_found(observed: &Observed) -> Vec<String> {
-    surroundings(observed.passthrough_address, observed.local_deliveries.iter())
+    let Observed { passthrough_address, local_deliveries, routeless, .. } = observed;
+    surroundings(*passthrough_address, local_deliveries, routeless)
 }
 
 /// Compares a plan with what was found.
@@ -222,20 +223,23 @@ fn is_implied(earlier: &Match, later: &Match) -> bool {
         }
 }
 
-fn surroundings<'a>(
+fn surroundings(
     passthrough: bool,
-    deliveries: impl Iterator<Item = &'a LocalDelivery>,
+    deliveries: &[LocalDelivery],
+    routeless: &[LocalDelivery],
 ) -> Vec<String> {
     let mut lines = Vec::new();
     if passthrough {
         lines.push("address ::6/128 on lo".to_owned());
     }
-    for LocalDelivery { mark, table, families } in deliveries {
-        lines.extend(
-            families
-                .iter()
-                .map(|family| format!("{family} rule: mark {mark} to table {table}, local route")),
-        );
+    for (deliveries, route) in [(deliveries, "local route"), (routeless, "no route")] {
+        for LocalDelivery { mark, table, families } in deliveries {
+            lines.extend(
+                families
+                    .iter()
+                    .map(|family| format!("{family} rule: mark {mark} to table {table}, {route}")),
+            );
+        }
     }
     lines
 }

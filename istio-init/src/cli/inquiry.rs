@@ -96,7 +96,8 @@ fn is_here(address: IpAddr) -> Result<bool, Failure> {
 
 fn verify(request: &Request) -> Result<(), Failure> {
     let (plan, wish) = planned(&request.args)?;
-    let installers = backend::installers()?;
+    let (installers, warnings) = backend::installers()?;
+    warn_of(&warnings);
     let backend = wish.choose_among(&installers)?;
     let planned_for = backend.installer();
     let others = || installers.iter().filter(|other| **other != planned_for);

@@ -13,6 +13,7 @@ mod expression;
 mod host;
 mod installed;
 pub mod iptables;
+mod lock;
 mod message;
 mod nf_tables;
 mod privileges;
@@ -29,6 +30,7 @@ use thiserror::Error;
 pub use address::addresses;
 pub use cause::Cause;
 pub use host::signs_of_host;
+pub use lock::Lock;
 pub use readback::{has_leftovers, has_own_tables, observe, with_surroundings as observe_with};
 
 use crate::config::PASSTHROUGH_V6;
@@ -74,6 +76,16 @@ pub enum KernelError {
     /// What an earlier run installed cannot be looked up.
     #[error("cannot look up the rules of an earlier run in nf_tables: {}{}", .0.errno, .0.hint_of_rules())]
     ListRules(Cause),
+    /// A run before this one has not ended.
+    #[error(
+        "another istio-init, or an iptables that one has left behind, changes the rules of this \
+         network namespace, and has not ended for {seconds} seconds\n\
+         hint: it holds the lock (flock) of /proc/self/ns/net; end it, or run this again later"
+    )]
+    Busy {
+        /// How long it was waited for.
+        seconds: u64,
+    },
     /// Somebody else changes the rules of this namespace all the time.
     #[error("the rules of this network namespace were changed by others again and again")]
     Overtaken,

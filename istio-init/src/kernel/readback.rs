@@ -31,8 +31,8 @@ pub fn observe() -> Result<Observed, KernelError> {
 /// Rules, and what else this network namespace has of capture: the address `::6` and routes.
 pub fn with_surroundings(tables: Vec<ObservedTable>) -> Result<Observed, KernelError> {
     let passthrough_address = super::addresses()?.contains(&PASSTHROUGH_V6.into());
-    let local_deliveries = super::route::local_deliveries()?;
-    Ok(Observed { tables, passthrough_address, local_deliveries })
+    let [local_deliveries, routeless] = super::route::local_deliveries()?;
+    Ok(Observed { tables, passthrough_address, local_deliveries, routeless })
 }
 
 /// Whether it has a table of ours.

@@ -70,24 +70,29 @@ pub(super) fn removals() -> Result<Vec<String>, KernelError> {
     Ok(all)
 }
 
-/// What an earlier run added: each mark and table for which there are a policy rule of ours and a
-/// route, in the families that have both.
-pub(super) fn local_deliveries() -> Result<Vec<LocalDelivery>, KernelError> {
+/// What an earlier run added: each mark and table for which there is a policy rule of ours, in the
+/// families that have the route too; and in those that do not.
+pub(super) fn local_deliveries() -> Result<[Vec<LocalDelivery>; 2], KernelError> {
     let socket = Socket::route()?;
     let list = || Ok((policy_rules(&socket)?, routes(&socket)?));
     let (rules, routes) = list().map_err(|errno: Errno| KernelError::ListRouting(errno.into()))?;
+    let (whole, routeless): (Vec<_>, Vec<_>) =
+        rules.into_iter().partition(|rule| routes.contains(&(rule.family, rule.table)));
+    Ok([whole, routeless].map(|rules| deliveries(&rules)))
+}
+
+fn deliveries(rules: &[PolicyRule]) -> Vec<LocalDelivery> {
     let mut deliveries: Vec<LocalDelivery> = Vec::new();
     for PolicyRule { family, mark, table } in rules {
-        let (Ok(mark), Ok(number)) = (mark.to_string().parse(), table.to_string().parse()) else {
+        let (Ok(mark), Ok(table)) = (mark.to_string().parse(), table.to_string().parse()) else {
             continue;
         };
-        let families = if routes.contains(&(family, table)) { vec![family] } else { Vec::new() };
-        match deliveries.iter_mut().find(|found| (found.mark, found.table) == (mark, number)) {
-            Some(found) => found.families.extend(families),
-            None => deliveries.push(LocalDelivery { mark, table: number, families }),
+        match deliveries.iter_mut().find(|found| (found.mark, found.table) == (mark, table)) {
+            Some(found) => found.families.push(*family),
+            None => deliveries.push(LocalDelivery { mark, table, families: vec![*family] }),
         }
     }
-    Ok(deliveries)
+    deliveries
 }
 
 /// The families and tables of our routes.

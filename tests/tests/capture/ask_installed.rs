@@ -63,6 +63,21 @@ fn routes_of_tproxy_are_verified() {
     succeed(&pod, &["verify"], flags);
 }
 
+/// As a run leaves it that was killed after the rule.
+#[test]
+fn a_policy_rule_of_ours_without_its_route_is_verified() {
+    let pod = namespace();
+    let flags = "-i * -b * --dual-stack";
+    succeed(&pod, &[], flags);
+    pod.ip("rule add fwmark 1337 lookup 133 priority 15006 protocol 136").expect("a rule");
+    let differs = ask(&pod, &["verify"], flags);
+    assert_eq!(differs.status.code(), Some(3), "{}", text(&differs));
+    let shown = "+ IPv4 rule: mark 1337 to table 133, no route";
+    assert!(text(&differs).contains(shown), "{}", text(&differs));
+    succeed(&pod, &["verify", "--reconcile"], flags);
+    succeed(&pod, &["verify"], flags);
+}
+
 #[test]
 fn a_probe_finds_rules_as_they_are() {
     for flags in SETS {

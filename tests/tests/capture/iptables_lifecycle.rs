@@ -372,6 +372,50 @@ fn a_complaint_of_iptables_names_the_rule_and_its_flag() {
     ");
 }
 
+#[test]
+fn a_cleanup_fails_where_a_listing_does_and_removes_the_rest() {
+    let pod = Pod::create();
+    pod.init(&every_kind_of_rule().by_iptables("legacy"));
+    let programs = Recorder::create("legacy");
+    programs.replace("iptables-legacy", "kill -9 $$");
+    let output = programs.clean_up(&pod);
+    assert_eq!(output.status.code(), Some(1));
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let told = "error: IPv4: iptables-legacy has tables here (nat), and `iptables-legacy \
+                -t nat -S` fails";
+    assert!(stderr.contains(told), "{stderr}");
+    let mut v6 = Command::new("ip6tables-legacy-save");
+    let left = pod.namespace.output(&mut v6, "").expect("the rules of IPv6");
+    assert!(!left.contains("ISTIO_") && !left.contains("istio-init"), "{left}");
+    clean_up(&pod);
+    assert_eq!(ours(&pod, "legacy"), "");
+}
+
+/// What is listed last is what leads to our chains; a program that dies has not told of it.
+#[test]
+fn a_listing_that_is_cut_off_is_not_believed() {
+    for variant in VARIANTS {
+        let (fresh, pod) = (Pod::create(), Pod::create());
+        let [old, new] = [Settings::injected_dual(), every_kind_of_rule()];
+        let [old, new] = [old.with('c', "net1"), new].map(|one| one.by_iptables(variant));
+        fresh.init(&new);
+        pod.init(&old);
+        let programs = Recorder::create(variant);
+        let program = format!("iptables-{variant}");
+        let is_first = format!("[ $(/usr/bin/grep -c '^{program}$' $LOG) = 1 ]");
+        let listing = format!("/usr/sbin/{program} \"$@\"");
+        let script = format!("{is_first} && {listing} | /usr/bin/head -n 8 || {listing}");
+        programs.replace(&program, &script);
+        programs.run(&pod, &new);
+        assert_eq!(rules(&pod, variant), rules(&fresh, variant));
+        if variant == "legacy" {
+            fs::remove_file(programs.folder.path().join("log")).unwrap();
+            assert!(programs.clean_up(&pod).status.success());
+            assert_eq!(ours(&pod, variant), "");
+        }
+    }
+}
+
 /// The programs of iptables behind scripts that write down their names.
 struct Recorder {
     folder: TempDir,
@@ -391,7 +435,8 @@ impl Recorder {
     fn replace(&self, name: &str, script: &str) {
         let path = self.folder.path().join(name);
         let log = self.folder.path().join("log").display().to_string();
-        fs::write(&path, format!("#!/bin/sh\necho {name} >>{log}\n{script}\n")).unwrap();
+        let script = format!("#!/bin/sh\nLOG={log}\necho {name} >>$LOG\n{script}\n");
+        fs::write(&path, script).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     }
 
@@ -399,6 +444,12 @@ impl Recorder {
         let mut command = istio_init();
         command.args(settings.command_line()).envs(settings.environment());
         command.env("PATH", self.folder.path());
+        pod.namespace.run(|| command.output()).unwrap().unwrap()
+    }
+
+    fn clean_up(&self, pod: &Pod) -> Output {
+        let mut command = istio_init();
+        command.arg("--cleanup-only").env("PATH", self.folder.path());
         pod.namespace.run(|| command.output()).unwrap().unwrap()
     }
 

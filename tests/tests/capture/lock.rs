@@ -1,4 +1,4 @@
-//! iptables-legacy, while somebody else has its lock.
+//! Runs that wait: for the lock of iptables-legacy, and for the runs before them.
 
 use std::fs::{self, File};
 use std::os::fd::AsFd;
@@ -7,10 +7,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use e2e::wait;
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{CWD, FileType, FlockOperation, Mode, flock, mknodat};
 use tempfile::TempDir;
 
-use crate::iptables_rules::rules;
+use crate::iptables_rules::{VARIANTS, rules};
 use crate::pod::{Pod, istio_init};
 use crate::settings::{SEARCH_PATH, Settings};
 
@@ -71,6 +71,82 @@ fn nftables_needs_no_lock() {
     }
 }
 
+/// The orphan lives for as long as its input: it has read all of the old run's rules, and commits
+/// them when the next run has begun.
+#[test]
+fn a_run_waits_for_what_a_killed_one_started() {
+    for variant in VARIANTS {
+        let (pod, expected) = (Pod::create(), Pod::create());
+        let settings = Settings::injected_dual().with('c', "net1").by_iptables(variant);
+        expected.init(&settings);
+        let programs = TempDir::new().expect("a folder");
+        let gate = programs.path().join("gate");
+        mknodat(CWD, &gate, FileType::Fifo, Mode::RWXU, 0).expect("a pipe");
+        for family in ["iptables", "ip6tables"] {
+            let name = format!("{family}-{variant}");
+            link(&programs, &name, &format!("exec /usr/sbin/{name} \"$@\""));
+            let restore = format!(
+                "rules=$(/usr/bin/cat); kill -9 $PPID; read line <{}; \
+                 echo \"$rules\" | /usr/sbin/{name}-restore \"$@\"",
+                gate.display()
+            );
+            link(&programs, &format!("{name}-restore"), &restore);
+        }
+        let killed = start(&pod, &settings, programs.path().to_str().expect("a path"));
+        assert!(!killed.wait_with_output().expect("istio-init").status.success());
+        let next = start(&pod, &settings, SEARCH_PATH);
+        let inode = pod.namespace.run(|| fs::metadata("/proc/thread-self/ns/net"));
+        wait_for_one_who_waits(inode.expect("a thread").expect("the namespace").ino());
+        fs::write(&gate, "go on\n").expect("the orphan reads");
+        let output = next.wait_with_output().expect("istio-init");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(rules(&pod, variant), rules(&expected, variant));
+    }
+}
+
+#[test]
+fn runs_at_once_install_one_set_of_rules() {
+    for variant in VARIANTS {
+        let (pod, expected) = (Pod::create(), Pod::create());
+        let settings = Settings::injected_dual().with('c', "net1").by_iptables(variant);
+        expected.init(&settings);
+        let runs: Vec<Child> = (0..4).map(|_| start(&pod, &settings, SEARCH_PATH)).collect();
+        for run in runs {
+            let output = run.wait_with_output().expect("istio-init");
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        }
+        assert_eq!(rules(&pod, variant), rules(&expected, variant));
+    }
+}
+
+#[test]
+fn without_proc_nothing_is_waited_for() {
+    let pod = Pod::create();
+    let settings = Settings::injected_dual();
+    let script = "mount --make-rprivate / && mount -t tmpfs tmpfs /proc && exec \"$@\"";
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", script, "sh"]);
+    command.arg(istio_init().get_program()).args(settings.command_line());
+    pod.namespace.output(&mut command, "").expect("istio-init");
+}
+
+fn start(pod: &Pod, settings: &Settings, path: &str) -> Child {
+    let mut command = istio_init();
+    command.args(settings.command_line()).env_clear().env("PATH", path);
+    command.stdout(Stdio::null()).stderr(Stdio::piped());
+    pod.namespace.run(|| command.spawn()).expect("a thread").expect("istio-init")
+}
+
+fn wait_for_one_who_waits(inode: u64) {
+    let inode = format!(":{inode} ");
+    wait::until("somebody waits for the lock", Duration::from_secs(20), || {
+        let locks = fs::read_to_string("/proc/locks").expect("the kernel's locks");
+        let is_waiting = |line: &str| line.contains("-> FLOCK") && line.contains(&inode);
+        if locks.lines().any(is_waiting) { Ok(()) } else { Err("nobody does") }
+    })
+    .expect("istio-init waits");
+}
+
 /// A file in the place of the machine's lock, for those whom this test starts.
 struct Lock {
     file: tempfile::NamedTempFile,
@@ -101,13 +177,7 @@ impl Lock {
     }
 
     fn wait_for_one_who_waits(&self) {
-        let inode = format!(":{} ", fs::metadata(self.file.path()).expect("the lock").ino());
-        wait::until("somebody waits for the lock", Duration::from_secs(20), || {
-            let locks = fs::read_to_string("/proc/locks").expect("the kernel's locks");
-            let is_waiting = |line: &str| line.contains("-> FLOCK") && line.contains(&inode);
-            if locks.lines().any(is_waiting) { Ok(()) } else { Err("nobody does") }
-        })
-        .expect("istio-init waits");
+        wait_for_one_who_waits(fs::metadata(self.file.path()).expect("the lock").ino());
     }
 }
 

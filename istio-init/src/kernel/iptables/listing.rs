@@ -72,6 +72,11 @@ impl Listing {
 }
 
 impl Change {
+    /// Whether nothing is to be done.
+    pub(super) fn is_empty(&self) -> bool {
+        self.text.is_empty()
+    }
+
     /// What turns the listed tables into the planned ones; empty when they are the same. Each
     /// table is one unit for the kernel.
     pub(super) fn between(listings: &[&Listing], sections: &[Section]) -> Self {

@@ -15,6 +15,7 @@ mod run;
 mod tables;
 mod tools;
 
+use std::fmt;
 use std::io;
 
 use rustix::io::Errno;
@@ -95,6 +96,12 @@ pub enum IptablesError {
         /// What is known of the reason.
         reason: String,
     },
+    /// Each listing is another.
+    #[error("the rules of iptables were changed by others again and again")]
+    Unsettled,
+    /// Legacy tables are there that nobody can look into.
+    #[error("{0}\nhint: run `iptables-legacy -S` in the pod to see why it fails")]
+    Unknown(String),
     /// A rule is refused, and with it its table.
     #[error("{program} refuses{step}{origin}: {reason}{hint}")]
     Refused {
@@ -157,87 +164,154 @@ pub fn apply(tools: Tools, plan: &Plan) -> Result<(), IptablesError> {
     if families(plan).contains(&Family::V6) && !tools.are_there(Family::V6) {
         return Err(IptablesError::NoFamily(tools.restores(Family::V6)));
     }
-    let listings = all_listings(tools, &read_tables()?)?;
-    for family in FAMILIES {
-        let of_family = listings.iter().filter(|(of, _)| *of == family);
-        let of_family: Vec<&Listing> = of_family.map(|(_, listing)| listing).collect();
-        let change = Change::between(&of_family, &sections(plan, family));
-        if !change.text.is_empty() {
+    let changes_of = |all: &[Listed]| FAMILIES.map(|family| (family, change(all, plan, family)));
+    let is_nothing = |all: &[Listed]| changes_of(all).iter().all(|(_, change)| change.is_empty());
+    let listings = whole(|| all_listings(tools, &read_tables()?), is_nothing)?;
+    for (family, change) in changes_of(&listings) {
+        if !change.is_empty() {
             run::restore(tools, family, &change)?;
         }
     }
     Ok(())
 }
 
+/// What turns the listed tables of a family into the planned ones.
+fn change(all: &[Listed], plan: &Plan, family: Family) -> Change {
+    let of_family = all.iter().filter(|(of, _)| *of == family);
+    let of_family: Vec<&Listing> = of_family.map(|(_, listing)| listing).collect();
+    Change::between(&of_family, &sections(plan, family))
+}
+
 /// What these tools have installed against the plan, line by line.
 pub fn compare(tools: Tools, plan: &Plan) -> Result<Vec<(Side, String)>, IptablesError> {
-    Ok(comparison::compared(plan, &all_listings(tools, &read_tables()?)?))
+    let compared = |all: &[Listed]| comparison::compared(plan, all);
+    let is_equal = |all: &[Listed]| compared(all).iter().all(|(side, _)| *side == Side::Both);
+    Ok(compared(&whole(|| all_listings(tools, &read_tables()?), is_equal)?))
 }
 
 /// What an earlier run had these tools install, and the rules of others in the kernel's chains
 /// that no plan could have.
 pub fn observe(tools: Tools) -> Result<(Vec<ObservedTable>, Vec<String>), IptablesError> {
-    Ok(reading::observed(&all_listings(tools, &read_tables()?)?))
+    Ok(reading::observed(&whole(|| all_listings(tools, &read_tables()?), |_| false)?))
 }
 
-/// Whether an earlier run had iptables-legacy install something, as far as that can be told.
-pub fn has_legacy() -> Result<bool, IptablesError> {
-    Ok(!legacy_removals(&read_tables()?).0.is_empty())
+/// Whether an earlier run had iptables-legacy install something, and warnings of what cannot be
+/// looked into.
+pub fn has_legacy() -> Result<(bool, Vec<String>), IptablesError> {
+    let (removals, unknown) = legacy_removals(&read_tables()?);
+    Ok((!removals.is_empty(), warnings(&unknown)))
 }
 
 /// Removes what an earlier run installed with iptables-legacy. What cannot be looked into is
 /// returned as a warning.
 pub fn remove_legacy() -> Result<Vec<String>, IptablesError> {
-    let (removals, warnings) = legacy_removals(&read_tables()?);
+    Ok(warnings(&remove_known_legacy()?))
+}
+
+/// The same, but a program that is there and fails is an error, once the rest is removed.
+pub fn remove_all_legacy() -> Result<Vec<String>, IptablesError> {
+    let unknown = remove_known_legacy()?;
+    match unknown.iter().find(|unknown| unknown.is_failure) {
+        Some(failed) => Err(IptablesError::Unknown(failed.to_string())),
+        None => Ok(warnings(&unknown)),
+    }
+}
+
+fn remove_known_legacy() -> Result<Vec<Unknown>, IptablesError> {
+    let (removals, unknown) = legacy_removals(&read_tables()?);
     for (tools, family, change) in removals {
         run::restore(tools, family, &change)?;
     }
-    Ok(warnings)
+    Ok(unknown)
 }
 
 /// What [`remove_legacy`] would do now: texts, each under a comment that names its program.
 pub fn legacy_removal_script() -> Result<(String, Vec<String>), IptablesError> {
-    let (removals, warnings) = legacy_removals(&read_tables()?);
+    let (removals, unknown) = legacy_removals(&read_tables()?);
     let texts = removals.into_iter().map(|(tools, family, change)| {
         format!("# {} --noflush\n{}", tools.restores(family), change.text)
     });
-    Ok((texts.collect(), warnings))
+    Ok((texts.collect(), warnings(&unknown)))
 }
 
-fn legacy_removals(tables: &Tables) -> (Vec<(Tools, Family, Change)>, Vec<String>) {
+/// Legacy tables of a family that cannot be looked into.
+struct Unknown {
+    family: Family,
+    tables: String,
+    reason: String,
+    /// Whether there is a program for it.
+    is_failure: bool,
+}
+
+impl fmt::Display for Unknown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { family, tables, reason, .. } = self;
+        write!(
+            f,
+            "{family}: iptables-legacy has tables here ({tables}), and {reason}; should they have \
+             rules of an earlier run, these are still in force"
+        )
+    }
+}
+
+fn warnings(unknown: &[Unknown]) -> Vec<String> {
+    unknown.iter().map(ToString::to_string).collect()
+}
+
+fn legacy_removals(tables: &Tables) -> (Vec<(Tools, Family, Change)>, Vec<Unknown>) {
     let mut removals = Vec::new();
-    let mut warnings = Vec::new();
+    let mut all_unknown = Vec::new();
     let tools = Tools::find(Variant::Legacy);
     for family in FAMILIES {
         let names: Vec<&str> = tables.of(Variant::Legacy, family).map(table_name).collect();
         if names.is_empty() {
             continue;
         }
-        let unknown = |reason: &str| {
-            format!(
-                "{family}: iptables-legacy has tables here ({}), and {reason}; should they have \
-                 rules of an earlier run, these are still in force",
-                names.join(", ")
-            )
+        let unknown = |reason: &str, is_failure| {
+            let (tables, reason) = (names.join(", "), reason.to_owned());
+            Unknown { family, tables, reason, is_failure }
         };
         let Some(tools) = tools else {
-            warnings.push(unknown("PATH has no iptables-legacy to look into them"));
+            let reason = "PATH has no iptables-legacy to look into them";
+            all_unknown.push(unknown(reason, false));
             continue;
         };
-        match listings(tools, family, tables) {
+        match whole(|| listings(tools, family, tables), |_| false) {
             Ok(listings) => {
                 let change = Change::between(&listings.iter().collect::<Vec<_>>(), &[]);
-                if !change.text.is_empty() {
+                if !change.is_empty() {
                     removals.push((tools, family, change));
                 }
             }
             Err(error) => {
                 let reason = error.to_string();
-                warnings.push(unknown(reason.lines().next().unwrap_or_default()));
+                all_unknown.push(unknown(reason.lines().next().unwrap_or_default(), true));
             }
         }
     }
-    (removals, warnings)
+    (removals, all_unknown)
+}
+
+/// Listings that lead to something: as often as it takes until two in a row are alike. The library
+/// does not tell when a program is killed before it has listed all.
+///
+/// Those that are as they should be need no second: one that is cut off is not.
+fn whole<T: PartialEq>(
+    list: impl Fn() -> Result<Vec<T>, IptablesError>,
+    is_as_planned: impl Fn(&[T]) -> bool,
+) -> Result<Vec<T>, IptablesError> {
+    let mut listed = list()?;
+    for _ in 0..ATTEMPTS {
+        if is_as_planned(&listed) {
+            return Ok(listed);
+        }
+        let again = list()?;
+        if again == listed {
+            return Ok(listed);
+        }
+        listed = again;
+    }
+    Err(IptablesError::Unsettled)
 }
 
 /// All chains of `nf_tables`, each after the table it is in.
@@ -266,7 +340,7 @@ fn has_rules(tools: Tools, tables: &Tables) -> Result<bool, IptablesError> {
 }
 
 /// What the tools list of both families.
-fn all_listings(tools: Tools, tables: &Tables) -> Result<Vec<(Family, Listing)>, IptablesError> {
+fn all_listings(tools: Tools, tables: &Tables) -> Result<Vec<Listed>, IptablesError> {
     let mut all = Vec::new();
     let places = FAMILIES
         .into_iter()
@@ -284,4 +358,8 @@ fn listings(tools: Tools, family: Family, tables: &Tables) -> Result<Vec<Listing
     tables.of(tools.variant, family).map(|table| run::start(tools, family, table).wait()).collect()
 }
 
+type Listed = (Family, Listing);
+
 const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
+/// Others change rules seldom, and programs are killed seldom.
+const ATTEMPTS: u32 = 10;
