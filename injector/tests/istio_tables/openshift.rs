@@ -1,4 +1,4 @@
-//! The proxy's user on OpenShift.
+//! The proxy's user on `OpenShift`.
 
 use injector::settings::Process;
 use serde_json::{Value, json};
