@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::overlay::PROXY;
-use crate::postprocess::{CONTAINERS, INIT_CONTAINERS, prometheus};
+use crate::overlay::{POD_PORTS, PROXY};
+use crate::postprocess::{CONTAINERS, INIT_CONTAINERS, find_proxy, prometheus};
 use crate::settings::annotations::key;
 
 /// What the annotation `sidecar.istio.io/status` of a pod says.
@@ -37,28 +37,31 @@ pub fn without<'a>(pod: &'a Value, earlier: Option<&Earlier>, status_port: u16) 
         return Cow::Borrowed(pod);
     };
     let mut pod = pod.clone();
-    let mut overrides = Overrides::of_pod(&pod);
-    // A proxy was written under initContainers if it says that it is a native sidecar, wherever
-    // it became what it is.
-    let native = |own: &Value| !own["restartPolicy"].is_null();
-    let proxy = |own: &Value| own["name"] == PROXY;
-    let to_init = overrides.containers.extract_if(.., |own| proxy(own) && native(own));
-    let to_init = to_init.collect::<Vec<_>>();
-    let to_containers = overrides.init.extract_if(.., |own| proxy(own) && !native(own));
-    overrides.containers.extend(to_containers);
-    overrides.init.extend(to_init);
-    for (list, own) in [(CONTAINERS, overrides.containers), (INIT_CONTAINERS, overrides.init)] {
+    let Overrides { mut containers, mut init } = Overrides::of_pod(&pod);
+    let proxy = |own: &mut Value| own["name"] == PROXY;
+    let proxies = containers.extract_if(.., proxy).chain(init.extract_if(.., proxy));
+    let proxies = proxies.collect::<Vec<_>>();
+    let named = named_ports(&pod);
+    for (list, mut own) in [(CONTAINERS, containers), (INIT_CONTAINERS, init)] {
         let Some(containers) = pod["spec"][list].as_array_mut() else {
             continue;
         };
-        containers.retain(|container| {
-            !container["name"].as_str().is_some_and(|name| earlier.injected(list, name))
+        // What the user wrote of a container stands where the container does.
+        containers.retain_mut(|container| {
+            let name = container["name"].as_str().unwrap_or_default();
+            if !earlier.injected(list, name) {
+                return true;
+            }
+            let written = own.iter().position(|own| own["name"] == name);
+            written.map(|written| *container = own.remove(written)).is_some()
         });
-        let missing: Vec<_> = own
-            .into_iter()
-            .filter(|own| !containers.iter().any(|present| present["name"] == own["name"]))
-            .collect();
-        containers.extend(missing);
+        own.retain(|own| !containers.iter().any(|present| present["name"] == own["name"]));
+        containers.extend(own);
+    }
+    for proxy in proxies {
+        if find_proxy(&pod).is_none() {
+            put_back(&mut pod, proxy, named.as_deref());
+        }
     }
     if let Some(annotations) = pod["metadata"]["annotations"].as_object_mut() {
         annotations.remove(STATUS);
@@ -67,6 +70,50 @@ pub fn without<'a>(pod: &'a Value, earlier: Option<&Earlier>, status_port: u16) 
         }
     }
     Cow::Owned(pod)
+}
+
+/// Puts the user's own proxy where he wrote it. An injection moves it, and names the ports of all
+/// containers in their order; where that does not tell, a native sidecar was an init container.
+fn put_back(pod: &mut Value, proxy: Value, named: Option<&[Value]>) {
+    let ports = |containers: &[Value]| containers.iter().flat_map(port_numbers).collect::<Vec<_>>();
+    let own = port_numbers(&proxy).collect::<Vec<_>>();
+    let containers = pod["spec"][CONTAINERS].as_array().map(Vec::as_slice).unwrap_or_default();
+    let mut list = if proxy["restartPolicy"].is_null() { CONTAINERS } else { INIT_CONTAINERS };
+    let mut place = None;
+    if let Some(named) = named.filter(|_| !own.is_empty()) {
+        place = (0..=containers.len()).rev().find(|place| {
+            let (before, after) = containers.split_at(*place);
+            [ports(before), own.clone(), ports(after)].concat() == named
+        });
+        if place.is_some() {
+            list = CONTAINERS;
+        } else if ports(containers) == named {
+            list = INIT_CONTAINERS;
+        }
+    }
+    if let Some(containers) = pod["spec"][list].as_array_mut() {
+        containers.insert(place.unwrap_or(containers.len()), proxy);
+    } else if let Some(spec) = pod["spec"].as_object_mut() {
+        spec.insert(list.to_owned(), vec![proxy].into());
+    }
+}
+
+/// The ports of the application as an earlier injection has told the proxy.
+fn named_ports(pod: &Value) -> Option<Vec<Value>> {
+    let (list, index) = find_proxy(pod)?;
+    let env = pod["spec"][list][index]["env"].as_array()?;
+    let ports = env.iter().find(|variable| variable["name"] == POD_PORTS)?;
+    let ports = serde_json::from_str::<Value>(ports["value"].as_str()?).ok()?;
+    Some(numbers(&ports).collect())
+}
+
+fn port_numbers(container: &Value) -> impl Iterator<Item = Value> {
+    numbers(&container["ports"])
+}
+
+fn numbers(ports: &Value) -> impl Iterator<Item = Value> {
+    let ports = ports.as_array().into_iter().flatten();
+    ports.map(|port| port["containerPort"].clone())
 }
 
 /// The containers that the user wrote and that stand over the injected ones, as the annotation

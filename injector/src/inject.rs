@@ -123,6 +123,9 @@ pub enum InjectError {
     /// The pod itself has a form that cannot be injected.
     #[error("pod: {0}")]
     Pod(String),
+    /// A container runs as the proxy's user, and the settings refuse that.
+    #[error("pod: {0}")]
+    ProxyUser(Reason),
 }
 
 impl InjectError {
@@ -134,6 +137,7 @@ impl InjectError {
             Self::Overlay(OverlayError::NotFound { .. }) => "unknown_template",
             Self::Overlay(_) => "template_failed",
             Self::Pod(_) => "bad_pod",
+            Self::ProxyUser(reason) => reason.word(),
         }
     }
 }
@@ -183,7 +187,7 @@ fn shared_user(
         ProxyUser::Allow => Ok(None),
         ProxyUser::Warn => Ok(shared()),
         ProxyUser::Deny => match shared() {
-            Some(reason) => Err(InjectError::Pod(reason.to_string())),
+            Some(reason) => Err(InjectError::ProxyUser(reason)),
             None => Ok(None),
         },
     }

@@ -52,17 +52,15 @@ impl Workload {
         let label = |key: &str| labels[key].as_str().filter(|value| !value.is_empty());
         match self.kind.as_str() {
             "ReplicaSet" => {
-                if let Some(hash) = label("rollouts-pod-template-hash")
-                    && let Some(name) = without_hash(&self.name, hash)
+                if let Some(name) = label(POD_HASH).and_then(|hash| without(&self.name, hash)) {
+                    "Deployment".clone_into(&mut self.kind);
+                    self.name = name;
+                } else if let Some(name) =
+                    label(ROLLOUT_HASH).and_then(|hash| without(&self.name, hash))
                 {
                     // Istio writes this version without its group.
                     "v1alpha1".clone_into(&mut self.api_version);
                     "Rollout".clone_into(&mut self.kind);
-                    self.name = name;
-                } else if let Some(hash) = label("pod-template-hash")
-                    && let Some(name) = without_hash(&self.name, hash)
-                {
-                    "Deployment".clone_into(&mut self.kind);
                     self.name = name;
                 }
             }
@@ -88,8 +86,11 @@ fn controller(metadata: &Value) -> Option<&Value> {
     metadata["ownerReferences"].as_array()?.iter().find(|owner| owner["controller"] == true)
 }
 
-fn without_hash(name: &str, hash: &str) -> Option<String> {
-    Some(name.strip_suffix(hash)?.strip_suffix('-')?.to_owned())
+/// The name of what made a controller whose name ends in this hash; where no `-` stands before the
+/// hash, Istio takes the whole name for it.
+fn without(name: &str, hash: &str) -> Option<String> {
+    let start = name.strip_suffix(hash)?;
+    Some(start.strip_suffix('-').unwrap_or(name).to_owned())
 }
 
 /// A `CronJob` names its `Job`s by the minute they were due, in 8 to 10 digits.
@@ -98,6 +99,9 @@ fn without_schedule(job: &str) -> Option<String> {
     let scheduled = (8..=10).contains(&due.len()) && due.bytes().all(|b| b.is_ascii_digit());
     (scheduled && !name.is_empty()).then(|| name.to_owned())
 }
+
+const POD_HASH: &str = "pod-template-hash";
+const ROLLOUT_HASH: &str = "rollouts-pod-template-hash";
 
 #[cfg(test)]
 mod tests {

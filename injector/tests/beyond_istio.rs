@@ -70,7 +70,7 @@ fn a_container_that_runs_as_the_proxy_is_told_or_refused() {
         assert!(told.len() == 1 && told[0].starts_with(&start), "{told:?}");
         assert_eq!(warnings(&injected(&user("allow"), pod)), [""; 0]);
         let refused = outcome(&user("deny"), pod, "").unwrap_err();
-        assert_eq!(refused.word(), "bad_pod");
+        assert_eq!(refused.word(), "proxy_user");
         assert!(refused.to_string().contains(&start), "{refused}");
     }
     // Its own word stands before the pod's.

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use injector::cluster_facts::ClusterFacts;
 use injector::decision::Rules;
 use injector::inject::{Injection, Outcome, Target, inject};
-use injector::settings::{Documents, Process, Settings};
+use injector::settings::{Document, Documents, Process, Settings};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
@@ -28,6 +28,41 @@ proptest! {
         let Some(first) = injected(&pod, native) else { return Ok(()) };
         let second = injected(&first.pod, native).expect("an injected pod is injected again");
         prop_assert!(second.patch.0.is_empty(), "{}", serde_json::to_string(&second.patch).unwrap());
+    }
+
+    #[test]
+    fn another_revisions_pod_becomes_this_revisions(
+        // Where the sidecar's form changes, Istio takes the earlier proxy for the user's own.
+        pod in pods(), native in any::<bool>(),
+    ) {
+        let Some(old) = by_another_revision(&pod, native) else { return Ok(()) };
+        let second = injected(&old.pod, native).expect("an injected pod is injected again").pod;
+        let first = injected(&pod, native).expect("both revisions inject alike").pod;
+        let names = |pod: &Value| -> Vec<Vec<Value>> {
+            let lists = ["containers", "initContainers"].map(|list| pod["spec"][list].as_array());
+            let names = |list: Option<&Vec<Value>>| list.into_iter().flatten().map(|c| c["name"].clone()).collect();
+            lists.into_iter().map(names).collect()
+        };
+        prop_assert_eq!(names(&second), names(&first));
+        for wanted in by_name(&first) {
+            let has = by_name(&second).into_iter().find(|c| c["name"] == wanted["name"]).unwrap();
+            for field in ["image", "args", "ports", "readinessProbe", "lifecycle", "securityContext"] {
+                prop_assert_eq!(&has[field], &wanted[field], "{} of {}", field, wanted["name"]);
+            }
+            for variable in wanted["env"].as_array().into_iter().flatten() {
+                let env = has["env"].as_array().unwrap();
+                prop_assert!(env.contains(variable), "{} in {:?}", variable, env);
+            }
+        }
+        // The record of what the user wrote stays as the first injection made it.
+        let metadata = |pod: &Value| {
+            let mut metadata = pod["metadata"].clone();
+            metadata["annotations"]["proxy.istio.io/overrides"] = Value::Null;
+            metadata
+        };
+        prop_assert_eq!(metadata(&second), metadata(&first));
+        let third = injected(&second, native).unwrap();
+        prop_assert!(third.patch.0.is_empty(), "{}", serde_json::to_string(&third.patch).unwrap());
     }
 
     #[test]
@@ -87,6 +122,23 @@ fn null_in_the_users_proxy_says_nothing() {
     assert!(proxy["env"].as_array().is_some_and(|env| env.len() > 10));
 }
 
+/// An injection moves the user's proxy away from where its ports came among the others'.
+#[test]
+fn ports_of_a_proxy_between_containers_keep_their_place() {
+    let port = |name: &str, port: u16| json!({"name": name, "image": "x", "ports": [{"containerPort": port}]});
+    let plain = [port("a", 1), port("istio-proxy", 2), port("b", 3)];
+    for lists in [
+        json!({"containers": plain}),
+        json!({"containers": [plain[0], plain[2]], "initContainers": [plain[1]]}),
+    ] {
+        for native in [false, true] {
+            let first = injected(&json!({"metadata": {}, "spec": lists}), native).unwrap();
+            let second = injected(&first.pod, native).unwrap();
+            assert!(second.patch.0.is_empty(), "{native}: {lists}: {:?}", second.patch);
+        }
+    }
+}
+
 /// A large pod costs what it weighs: the patch does not repeat what is not injection's.
 #[test]
 fn five_thousand_variables_are_not_in_the_patch() {
@@ -100,6 +152,30 @@ fn five_thousand_variables_are_not_in_the_patch() {
 
 fn injected(pod: &Value, native: bool) -> Option<Injection> {
     match inject(settings(native), &target(pod)).unwrap() {
+        Outcome::Injected(injection) => Some(*injection),
+        Outcome::Skipped(_) => None,
+    }
+}
+
+/// As a revision of other images, another trust domain, another environment injects it.
+fn by_another_revision(pod: &Value, native_sidecars: bool) -> Option<Injection> {
+    static SETTINGS: LazyLock<[Settings; 2]> = LazyLock::new(|| {
+        let document = |text| Some(Document { source: "the other revision's", text });
+        let values =
+            "{revision: old, global: {hub: example.com/old, tag: 1.1.1, proxy: {logLevel: debug}}}";
+        let mesh = "{trustDomain: old.example, defaultConfig: {proxyMetadata: {OLD: '1'}, concurrency: 7}}";
+        let documents = Documents {
+            inject_config: None,
+            values: document(values),
+            mesh_config: document(mesh),
+        };
+        [false, true].map(|native_sidecars| {
+            let process =
+                Process { native_sidecars, revision: "old".to_owned(), ..Process::default() };
+            Settings::parse(&documents, process).unwrap()
+        })
+    });
+    match inject(&SETTINGS[usize::from(native_sidecars)], &target(pod)).unwrap() {
         Outcome::Injected(injection) => Some(*injection),
         Outcome::Skipped(_) => None,
     }
@@ -153,8 +229,10 @@ fn pods() -> impl Strategy<Value = Value> {
     (metadata, containers, own_proxy(), init, volumes, any::<bool>()).prop_map(
         |(metadata, mut containers, own_proxy, mut init, volumes, host_network)| {
             match own_proxy {
-                Some((proxy, true)) => containers.push(proxy),
-                Some((proxy, false)) => init.insert(0, proxy),
+                Some((proxy, true, place)) => {
+                    containers.insert(place.index(containers.len() + 1), proxy)
+                }
+                Some((proxy, false, place)) => init.insert(place.index(init.len() + 1), proxy),
                 None => {}
             }
             let mut pod = json!({"metadata": metadata, "spec": {"containers": containers}});
@@ -175,16 +253,17 @@ fn pods() -> impl Strategy<Value = Value> {
     )
 }
 
-/// A proxy that the user wrote himself, and whether under `containers`.
-fn own_proxy() -> impl Strategy<Value = Option<(Value, bool)>> {
+/// A proxy that the user wrote himself, whether under `containers`, and where there.
+fn own_proxy() -> impl Strategy<Value = Option<(Value, bool, prop::sample::Index)>> {
     let proxy = prop_oneof![
         Just(json!({"name": "istio-proxy", "image": "auto"})),
         Just(json!({"name": "istio-proxy", "image": "auto", "args": ["proxy", "mine"],
                     "securityContext": {"runAsUser": 1338}, "env": [{"name": "MINE", "value": "1"}]})),
         Just(json!({"name": "istio-proxy", "image": "example/proxy:1", "future": {"a": 1},
                     "resources": {"requests": {"cpu": "1"}}})),
+        container("istio-proxy"),
     ];
-    prop::option::weighted(0.3, (proxy, any::<bool>()))
+    prop::option::weighted(0.4, (proxy, any::<bool>(), any::<prop::sample::Index>()))
 }
 
 fn container(name: &'static str) -> impl Strategy<Value = Value> {

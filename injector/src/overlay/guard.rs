@@ -13,26 +13,34 @@ use serde_json::{Map, Value};
 /// The text with stand-ins.
 pub(super) fn guarded(text: &str) -> Cow<'_, str> {
     if !text.bytes().any(|byte| !byte.is_ascii_alphanumeric() && !b" ./-_".contains(&byte))
-        && !text.starts_with("- ")
-        && text != "-"
+        && !begins_list(text)
     {
         return Cow::Borrowed(text);
     }
     let mut characters = text.chars().peekable();
     let mut before = None;
+    // YAML passes over blanks in front of a scalar.
+    let mut leading = true;
     let mut guarded = String::with_capacity(text.len() + 8);
     while let Some(c) = characters.next() {
         let next = characters.peek().copied();
         let apart = |c: Option<char>| c.is_none_or(char::is_whitespace);
         let active = always(c)
-            || (before.is_none() && LEADING.contains(&c))
-            || (before.is_none() && "-?".contains(c) && apart(next))
+            || (leading && LEADING.contains(&c))
+            || (leading && "-?".contains(c) && apart(next))
             || (c == ':' && apart(next))
             || (c == '#' && apart(before));
         guarded.push(if active { stand_in(c) } else { c });
         before = Some(c);
+        leading &= c.is_whitespace();
     }
     if guarded == text { Cow::Borrowed(text) } else { Cow::Owned(guarded) }
+}
+
+/// Whether an unquoted text begins with a list's dash.
+fn begins_list(text: &str) -> bool {
+    let rest = text.trim_start().strip_prefix('-');
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
 }
 
 /// The text that [`guarded`] was given.
@@ -136,9 +144,11 @@ mod tests {
     }
 
     #[test]
-    fn a_lone_dash_begins_no_list() {
-        assert_ne!(guarded("-"), "-");
-        assert_eq!(plain(&guarded("-")), "-");
+    fn a_dash_begins_no_list() {
+        for text in ["-", " -", "  - a", "\t-", " * a", " &a b"] {
+            assert_ne!(guarded(text), text);
+            assert_eq!(plain(&guarded(text)), text);
+        }
     }
 
     proptest! {

@@ -23,12 +23,17 @@ impl Identity {
     pub fn of_namespace(annotations: &BTreeMap<String, String>) -> Self {
         let users = annotations.get(UID_RANGE);
         let groups = annotations.get(SUPPLEMENTAL_GROUPS).filter(|groups| !groups.is_empty());
-        let last = |ranges: Option<&String>| last(ranges?.split(',').next()?.trim());
         Self {
-            uid: last(users).unwrap_or(PROXY_UID),
-            gid: last(groups.or(users)).unwrap_or(PROXY_UID),
+            uid: users.and_then(|range| last(range)).unwrap_or(PROXY_UID),
+            gid: groups.or(users).and_then(|ranges| last_of_first(ranges)).unwrap_or(PROXY_UID),
         }
     }
+}
+
+/// The last of the first range of a list; none where one of the list cannot be read.
+fn last_of_first(ranges: &str) -> Option<u64> {
+    let ends: Option<Vec<_>> = ranges.split(',').map(last).collect();
+    ends?.first().copied()
 }
 
 /// The last of a range, `start/size` or `first-last`.

@@ -34,8 +34,8 @@ fn image(hub: &str, name: &str, tag: &str, variant: &str) -> String {
     if variant.is_empty() {
         return format!("{hub}/{name}:{tag}");
     }
-    let plain = tag.strip_suffix("-distroless").or_else(|| tag.strip_suffix("-debug"));
-    let tag = plain.unwrap_or(tag);
+    let tag = tag.strip_suffix("-distroless").unwrap_or(tag);
+    let tag = tag.strip_suffix("-debug").unwrap_or(tag);
     match variant {
         "default" => format!("{hub}/{name}:{tag}"),
         variant => format!("{hub}/{name}:{tag}-{variant}"),
@@ -53,6 +53,7 @@ mod tests {
             ("1.28-distroless", "", "h/p:1.28-distroless"),
             ("1.28-distroless", "default", "h/p:1.28"),
             ("1.28-distroless", "debug", "h/p:1.28-debug"),
+            ("1.28-debug-distroless", "default", "h/p:1.28"),
             ("1.28", "distroless", "h/p:1.28-distroless"),
         ] {
             assert_eq!(image("h", "p", tag, variant), expected);

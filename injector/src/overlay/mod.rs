@@ -177,6 +177,9 @@ impl<'a> Context<'a> {
 /// The name of the proxy's container.
 pub const PROXY: &str = "istio-proxy";
 
+/// The proxy's variable that names the ports of all containers, in their order.
+pub const POD_PORTS: &str = "ISTIO_META_POD_PORTS";
+
 const BUILT_IN: [&str; 4] = ["gateway", "grpc-agent", "grpc-simple", "sidecar"];
 
 /// The value without its nulls, and without what is empty then.

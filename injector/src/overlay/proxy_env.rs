@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Context, PROXY, container_port, otel};
+use super::{Context, POD_PORTS, PROXY, container_port, otel};
 use crate::settings::annotations::key;
 use crate::settings::mesh_config::InboundTrafficPolicy;
 
@@ -144,7 +144,7 @@ impl Environment {
 
     fn configuration(&mut self, context: &Context<'_>) {
         self.text("PROXY_CONFIG", context.proxy_config.to_json() + "\n");
-        self.text("ISTIO_META_POD_PORTS", pod_ports(context));
+        self.text(POD_PORTS, pod_ports(context));
     }
 
     fn application(&mut self, context: &Context<'_>) {

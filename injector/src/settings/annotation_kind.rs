@@ -4,8 +4,8 @@ use std::net::IpAddr;
 
 use serde_json::Value;
 
-use super::near;
 use super::proxy_config::ProxyConfig;
+use super::{near, proxy_config_rules};
 use crate::yaml;
 
 /// The type of an annotation's value. An empty value is allowed where Istio allows it: in lists
@@ -223,9 +223,13 @@ fn proxy_config(value: &str) -> Result<(), String> {
         Ok(layer) => layer,
         Err(error) => return Err(format!("is not {}: {error}", Kind::ProxyConfig.allowed())),
     };
-    ProxyConfig::default()
-        .overlay(&layer)
-        .map_err(|problem| format!("is not {}: {problem}", Kind::ProxyConfig.allowed()))
+    let mut config = ProxyConfig::default();
+    let applied = config.overlay(&layer);
+    let problem = applied.err().or_else(|| proxy_config_rules::problem(&config));
+    match problem {
+        None => Ok(()),
+        Some(problem) => Err(format!("is not {}: {problem}", Kind::ProxyConfig.allowed())),
+    }
 }
 
 #[cfg(test)]

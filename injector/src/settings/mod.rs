@@ -9,6 +9,7 @@ pub mod near;
 pub mod notice;
 pub mod outrigger;
 pub mod proxy_config;
+mod proxy_config_rules;
 pub mod proxy_configs;
 mod proxy_field;
 pub mod selector;

@@ -1,7 +1,9 @@
 //! `outrigger` of the values document: what Istio has no setting for.
 
 use serde::{Deserialize, Deserializer};
-use serde_json::Value;
+use serde_json::{Map, Value};
+
+use super::near;
 
 /// What users ask for beyond Istio. Istio passes over the key; without it everything is as Istio
 /// has it.
@@ -76,6 +78,19 @@ pub enum ProxyUser {
     Warn,
 }
 
+/// Tells of a key that is not known and near one that is; any other is told of when it is read.
+pub(super) fn check_keys(given: &Map<String, Value>) -> Result<(), String> {
+    let unknown = given.keys().filter(|key| !KEYS.contains(&key.as_str()));
+    let mut near = unknown.filter_map(|key| Some((key, near::among(key, &KEYS)?)));
+    match near.next() {
+        Some((key, near)) => Err(format!("outrigger.{key}: unknown key; did you mean {near}?")),
+        None => Ok(()),
+    }
+}
+
+const KEYS: [&str; 6] =
+    ["cpuLimits", "initResources", "podResources", "podRevision", "proxyUser", "revisionTags"];
+
 fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -105,5 +120,7 @@ mod tests {
         assert!(wrong.contains("`refuse`, expected one of `allow`, `deny`, `warn`"), "{wrong}");
         let unknown = error(json!({"cpuLimit": "omit"}));
         assert!(unknown.contains("unknown field `cpuLimit`"), "{unknown}");
+        let all = format!("expected one of `{}`", KEYS.join("`, `"));
+        assert!(unknown.ends_with(&all), "{unknown}");
     }
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::notice::{self, Oddity};
-use super::outrigger::Outrigger;
+use super::outrigger::{self, Outrigger};
 use super::typed::typed;
 use super::unknown_keys::unknown_keys;
 use super::{annotations, known_keys};
@@ -25,7 +25,7 @@ pub struct Values {
     #[serde(default)]
     pub global: Global,
     /// `outrigger`.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_empty")]
     pub outrigger: Outrigger,
     /// `pilot`.
     #[serde(default)]
@@ -51,6 +51,9 @@ impl Values {
         };
         let given = if document.is_null() { defaults.clone() } else { document.clone() };
         annotations::check_values(&given)?;
+        if let Some(own) = given["outrigger"].as_object() {
+            outrigger::check_keys(own)?;
+        }
         let values: Self = typed(over(defaults, document, ""))?;
         Ok(Self { document: given, ..values })
     }
@@ -279,10 +282,10 @@ impl<'de> Deserialize<'de> for Switch {
     }
 }
 
-fn or_empty<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
+fn or_empty<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
-    T: Deserialize<'de>,
+    T: Deserialize<'de> + Default,
 {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
@@ -312,6 +315,21 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn our_own_settings_may_be_left_empty_but_not_misspelt() {
+        for text in ["outrigger:", "outrigger: null", "outrigger: {}", "global: {}"] {
+            assert_eq!(Values::parse(text).unwrap().outrigger, Outrigger::default(), "{text}");
+        }
+        let error = Values::parse("outrigger: {cpuLimit: omit}").unwrap_err();
+        assert_eq!(error, "outrigger.cpuLimit: unknown key; did you mean cpuLimits?");
+        let error = Values::parse("outrigger: {somethingElse: 1}").unwrap_err();
+        assert!(
+            error.contains("outrigger.somethingElse: unknown field `somethingElse`, expected"),
+            "{error}"
+        );
+        assert!(error.contains("`proxyUser`"), "{error}");
+    }
 
     #[test]
     fn what_is_left_out_is_istios_default() {

@@ -225,6 +225,7 @@ fn code(error: &InjectError) -> u16 {
     match error {
         InjectError::Annotations(_)
         | InjectError::Pod(_)
+        | InjectError::ProxyUser(_)
         | InjectError::Overlay(OverlayError::NotFound { .. }) => 400,
         // What the pod has of its own over an injected container.
         InjectError::Merge { template, .. } if template == key::OVERRIDES => 400,

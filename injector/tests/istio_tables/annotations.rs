@@ -1,0 +1,135 @@
+//! Values of annotations that are refused, and others that are not.
+
+use injector::settings::annotations::HONOURED;
+use serde_json::{Map, Value, json};
+
+use crate::stage::{Stage, pod};
+
+#[test]
+fn bad_values_are_refused_by_key_and_value() {
+    for (key, value) in BAD {
+        let error = Stage::default().injection(&pod(&json!({*key: value}))).unwrap_err();
+        assert_eq!(error.word(), "bad_annotation", "{key}");
+        let message = error.to_string();
+        assert!(message.contains(key) && message.contains(&format!("{value:?}")), "{message}");
+    }
+}
+
+#[test]
+fn all_bad_values_of_a_pod_are_told_at_once() {
+    let bad: Map<String, Value> =
+        BAD.iter().map(|(key, value)| ((*key).to_owned(), (*value).into())).collect();
+    let message = Stage::default().injection(&pod(&bad.clone().into())).unwrap_err().to_string();
+    for (key, value) in bad {
+        assert!(message.contains(&format!("{key}: {:?}", value.as_str().unwrap())), "{message}");
+    }
+}
+
+#[test]
+fn good_values_pass() {
+    for (key, value) in GOOD {
+        let injected = Stage::default().pod(&pod(&json!({*key: value})));
+        assert!(injected["metadata"]["annotations"]["sidecar.istio.io/status"].is_string());
+    }
+    for key in GOOD.iter().map(|(key, _)| key) {
+        assert!(HONOURED.iter().any(|honoured| honoured.key == *key), "{key} is not in the table");
+    }
+}
+
+const BAD: &[(&str, &str)] = &[
+    ("traffic.sidecar.istio.io/includeOutboundIPRanges", "bad"),
+    ("traffic.sidecar.istio.io/includeOutboundIPRanges", "*,10.0.0.0/8"),
+    ("traffic.sidecar.istio.io/includeOutboundIPRanges", "10.0.0.1"),
+    ("traffic.sidecar.istio.io/includeOutboundIPRanges", "1.1.1.256/8"),
+    ("traffic.sidecar.istio.io/includeOutboundIPRanges", "1.1.1.1/33"),
+    ("traffic.sidecar.istio.io/includeOutboundIPRanges", "10.0.0.0/8, 10.1.0.0/16"),
+    ("traffic.sidecar.istio.io/excludeOutboundIPRanges", "bad"),
+    ("traffic.sidecar.istio.io/excludeOutboundIPRanges", "*"),
+    ("traffic.sidecar.istio.io/excludeOutboundIPRanges", "2001:db8::1/129"),
+    ("traffic.sidecar.istio.io/includeInboundPorts", "bad"),
+    ("traffic.sidecar.istio.io/includeInboundPorts", "-1"),
+    ("traffic.sidecar.istio.io/includeInboundPorts", "65536"),
+    ("traffic.sidecar.istio.io/includeInboundPorts", "80,*"),
+    ("traffic.sidecar.istio.io/excludeInboundPorts", "bad"),
+    ("traffic.sidecar.istio.io/excludeInboundPorts", "*"),
+    ("traffic.sidecar.istio.io/excludeInboundPorts", "80,a"),
+    ("traffic.sidecar.istio.io/includeOutboundPorts", "bad"),
+    ("traffic.sidecar.istio.io/excludeOutboundPorts", "bad"),
+    ("traffic.sidecar.istio.io/excludeOutboundPorts", "*"),
+    ("traffic.sidecar.istio.io/excludeInterfaces", "eth0;rm"),
+    ("traffic.sidecar.istio.io/kubevirtInterfaces", "a-name-of-16-chr"),
+    ("istio.io/reroute-virtual-interfaces", "0net"),
+    ("sidecar.istio.io/interceptionMode", "BAD"),
+    ("sidecar.istio.io/interceptionMode", "tproxy"),
+    ("status.sidecar.istio.io/port", "bad"),
+    ("status.sidecar.istio.io/port", "65536"),
+    ("status.sidecar.istio.io/port", "-1"),
+    ("readiness.status.sidecar.istio.io/initialDelaySeconds", "bad"),
+    ("readiness.status.sidecar.istio.io/initialDelaySeconds", "-1"),
+    ("readiness.status.sidecar.istio.io/periodSeconds", "1s"),
+    ("readiness.status.sidecar.istio.io/failureThreshold", "4294967296"),
+    ("sidecar.istio.io/proxyCPU", "bad"),
+    ("sidecar.istio.io/proxyCPU", "1\n2"),
+    ("sidecar.istio.io/proxyMemory", "1GiB"),
+    ("sidecar.istio.io/proxyCPULimit", ""),
+    ("sidecar.istio.io/proxyMemoryLimit", "a"),
+    ("sidecar.istio.io/userVolume", "[]"),
+    ("sidecar.istio.io/userVolumeMount", "{"),
+    ("proxy.istio.io/overrides", "{"),
+    ("proxy.istio.io/config", "drainDuration: 1.5s"),
+    ("proxy.istio.io/config", "drainDuration: 0s"),
+    ("proxy.istio.io/config", "terminationDrainDuration: 1m5s"),
+    ("proxy.istio.io/config", "discoveryAddress: nowhere"),
+    ("proxy.istio.io/config", "proxyAdminPort: 70000"),
+    ("proxy.istio.io/config", "statusPort: -1"),
+    ("proxy.istio.io/config", "tracing: {zipkin: {address: zipkin}}"),
+    ("proxy.istio.io/config", "statsdUdpAddress: 'host:port'"),
+    ("proxy.istio.io/config", "interceptionMode: SIDEWAYS"),
+];
+
+const GOOD: &[(&str, &str)] = &[
+    ("traffic.sidecar.istio.io/includeOutboundIPRanges", "*"),
+    ("traffic.sidecar.istio.io/includeOutboundIPRanges", ""),
+    ("traffic.sidecar.istio.io/includeOutboundIPRanges", "127.0.0.1/24,10.96.0.1/24"),
+    ("traffic.sidecar.istio.io/includeOutboundIPRanges", "2001:db8::/32"),
+    ("traffic.sidecar.istio.io/excludeOutboundIPRanges", ""),
+    ("traffic.sidecar.istio.io/excludeOutboundIPRanges", "10.96.0.2/24,10.96.0.3/24"),
+    ("traffic.sidecar.istio.io/includeInboundPorts", "*"),
+    ("traffic.sidecar.istio.io/includeInboundPorts", ""),
+    ("traffic.sidecar.istio.io/includeInboundPorts", " 1, 2 ,3 "),
+    ("traffic.sidecar.istio.io/excludeInboundPorts", ""),
+    ("traffic.sidecar.istio.io/excludeInboundPorts", "4,5,6"),
+    ("traffic.sidecar.istio.io/includeOutboundPorts", "7,8,9"),
+    ("traffic.sidecar.istio.io/includeOutboundPorts", ""),
+    ("traffic.sidecar.istio.io/excludeOutboundPorts", "7,8,9"),
+    ("traffic.sidecar.istio.io/excludeOutboundPorts", ""),
+    ("traffic.sidecar.istio.io/excludeInterfaces", "eth0, net1.5"),
+    ("traffic.sidecar.istio.io/kubevirtInterfaces", "net1,net2"),
+    ("istio.io/reroute-virtual-interfaces", "net1"),
+    ("sidecar.istio.io/interceptionMode", "REDIRECT"),
+    ("sidecar.istio.io/interceptionMode", "TPROXY"),
+    ("sidecar.istio.io/interceptionMode", "NONE"),
+    ("sidecar.istio.io/inject", "yes"),
+    ("sidecar.istio.io/nativeSidecar", "false"),
+    ("sidecar.istio.io/capNetBindService", "true"),
+    ("sidecar.istio.io/capNetBindService", "false"),
+    ("sidecar.istio.io/proxyCPU", "100m"),
+    ("sidecar.istio.io/proxyMemory", "1Gi"),
+    ("sidecar.istio.io/proxyCPULimit", "2"),
+    ("sidecar.istio.io/proxyMemoryLimit", "1e9"),
+    ("sidecar.istio.io/rewriteAppHTTPProbers", "maybe"),
+    ("status.sidecar.istio.io/port", "0"),
+    ("status.sidecar.istio.io/port", "123"),
+    ("readiness.status.sidecar.istio.io/initialDelaySeconds", "100"),
+    ("readiness.status.sidecar.istio.io/periodSeconds", "200"),
+    ("readiness.status.sidecar.istio.io/failureThreshold", "300"),
+    ("prometheus.istio.io/merge-metrics", "True"),
+    ("proxy.istio.io/config", ""),
+    ("proxy.istio.io/config", "{}"),
+    ("proxy.istio.io/config", r#"{"holdApplicationUntilProxyStarts": false}"#),
+    ("proxy.istio.io/config", "concurrency: 0\nproxyMetadata:\n  A: b"),
+    ("proxy.istio.io/config", "tracing:\n  zipkin:\n    address: zipkin.istio-system:9411"),
+    ("proxy.istio.io/config", "tracing: {datadog: {address: '$(HOST_IP):8126'}}"),
+    ("proxy.istio.io/config", "discoveryAddress: '[::1]:15012'"),
+    ("proxy.istio.io/config", "drainDuration: 23s\nterminationDrainDuration: 65s"),
+];

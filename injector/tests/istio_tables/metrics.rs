@@ -1,0 +1,94 @@
+//! The application's metrics beside the proxy's.
+
+use serde_json::{Value, json};
+
+use crate::stage::{Stage, pod, variable};
+
+#[test]
+fn prometheus_is_pointed_to_the_agent() {
+    let merged = ("15020", "/stats/prometheus", "true");
+    for (annotations, expected, told) in [
+        (json!({}), Some(merged), None),
+        (
+            json!({"prometheus.io/scrape": "true"}),
+            Some(merged),
+            Some(json!({"scrape": "true", "path": "", "port": ""})),
+        ),
+        (
+            json!({"prometheus.io/scrape": "true", "prometheus.io/port": "8080", "prometheus.io/path": "/m"}),
+            Some(merged),
+            Some(json!({"scrape": "true", "path": "/m", "port": "8080"})),
+        ),
+        (json!({"prometheus.io/scrape": "false"}), None, None),
+        (json!({"prometheus.istio.io/merge-metrics": "false"}), None, None),
+        (json!({"prometheus.istio.io/merge-metrics": "true"}), Some(merged), None),
+        (
+            json!({"prometheus-io/port": "80"}),
+            Some(merged),
+            Some(json!({"scrape": "", "path": "", "port": "80"})),
+        ),
+        (
+            json!({"prometheus.istio.io/scrape-targets": "80:/a,81"}),
+            Some(merged),
+            Some(json!({"scrape": "", "path": "/a", "port": "80", "targets": [
+                {"port": "80", "path": "/a"}, {"port": "81", "path": "/metrics"}]})),
+        ),
+    ] {
+        let injected = Stage::default().pod(&pod(&annotations));
+        let found = &injected["metadata"]["annotations"];
+        if let Some((port, path, scrape)) = expected {
+            let at = |key: &str| found[format!("prometheus.io/{key}")].as_str();
+            assert_eq!(
+                (at("port"), at("path"), at("scrape")),
+                (Some(port), Some(path), Some(scrape))
+            );
+            assert_eq!(found["prometheus-io/port"], Value::Null);
+        } else {
+            for key in ["port", "path"] {
+                assert_eq!(found[format!("prometheus.io/{key}")], Value::Null, "{annotations}");
+            }
+        }
+        let env = variable(&injected, "ISTIO_PROMETHEUS_ANNOTATIONS");
+        let env = env.map(|text| serde_json::from_str::<Value>(text).unwrap());
+        assert_eq!(env, told, "{annotations}");
+    }
+}
+
+#[test]
+fn the_pods_switch_stands_before_the_meshs() {
+    for (mesh, annotation, on) in [
+        (json!({}), None, true),
+        (json!({"enablePrometheusMerge": false}), None, false),
+        (json!({"enablePrometheusMerge": true}), Some("false"), false),
+        (json!({"enablePrometheusMerge": false}), Some("true"), true),
+        (json!({"enablePrometheusMerge": true}), Some("0"), false),
+    ] {
+        let annotations = annotation
+            .map_or(json!({}), |value| json!({"prometheus.istio.io/merge-metrics": value}));
+        let injected = Stage::with_mesh(mesh.clone()).pod(&pod(&annotations));
+        let port = &injected["metadata"]["annotations"]["prometheus.io/port"];
+        assert_eq!(*port == "15020", on, "{mesh} {annotation:?}");
+    }
+}
+
+#[test]
+fn ports_that_cannot_be_scraped_are_refused_by_name() {
+    for (key, value) in [
+        ("prometheus.io/port", "0"),
+        ("prometheus.io/port", "65536"),
+        ("prometheus.io/port", "http"),
+        ("prometheus.io/port", "15000"),
+        ("prometheus.io/port", "15001"),
+        ("prometheus.io/port", "15004"),
+        ("prometheus.io/port", "15006"),
+        ("prometheus.io/port", "15008"),
+        ("prometheus.io/port", "15021"),
+        ("prometheus.io/port", "15053"),
+        ("prometheus.io/port", "15090"),
+        ("prometheus.istio.io/scrape-targets", "80:/a,15090"),
+    ] {
+        let error = Stage::default().injection(&pod(&json!({key: value}))).unwrap_err().to_string();
+        let named = value.rsplit(',').next().unwrap();
+        assert!(error.contains(key) && error.contains(named), "{key}: {value}: {error}");
+    }
+}

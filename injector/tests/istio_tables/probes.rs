@@ -1,0 +1,167 @@
+//! Probes and lifecycle handlers of the application.
+
+use serde_json::{Value, json};
+
+use crate::stage::{Stage, container, pod_of, variable};
+
+/// The handlers of one container, and what the agent is told to ask.
+#[test]
+fn the_agent_is_told_what_to_ask() {
+    let ports = json!([{"name": "web", "containerPort": 8080}, {"containerPort": 90}]);
+    for (handlers, expected) in [
+        (
+            json!({"readinessProbe": {"httpGet": {"port": 80}}}),
+            r#"{"/app-health/app/readyz":{"httpGet":{"port":80}}}"#,
+        ),
+        (
+            json!({"readinessProbe": {"httpGet": {"path": "/ip", "port": 8000}}}),
+            r#"{"/app-health/app/readyz":{"httpGet":{"path":"/ip","port":8000}}}"#,
+        ),
+        (
+            json!({"livenessProbe": {"httpGet": {"path": "/", "port": "web", "scheme": "HTTPS"}}}),
+            r#"{"/app-health/app/livez":{"httpGet":{"path":"/","port":8080,"scheme":"HTTPS"}}}"#,
+        ),
+        (
+            json!({"startupProbe": {"httpGet": {"port": 80, "host": "h", "httpHeaders": [{"name": "Host", "value": "a"}]}, "timeoutSeconds": 10}}),
+            r#"{"/app-health/app/startupz":{"httpGet":{"port":80,"host":"h","httpHeaders":[{"name":"Host","value":"a"}]},"timeoutSeconds":10}}"#,
+        ),
+        (
+            json!({"readinessProbe": {"httpGet": {"port": 80}, "timeoutSeconds": 0}}),
+            r#"{"/app-health/app/readyz":{"httpGet":{"port":80}}}"#,
+        ),
+        (
+            json!({"readinessProbe": {"tcpSocket": {"port": 90}}}),
+            r#"{"/app-health/app/readyz":{"tcpSocket":{"port":90}}}"#,
+        ),
+        (
+            json!({"readinessProbe": {"tcpSocket": {"port": "web", "host": "h"}}}),
+            r#"{"/app-health/app/readyz":{"tcpSocket":{"port":8080,"host":"h"}}}"#,
+        ),
+        (
+            json!({"livenessProbe": {"grpc": {"port": 1234}}}),
+            r#"{"/app-health/app/livez":{"grpc":{"port":1234,"service":null}}}"#,
+        ),
+        (
+            json!({"livenessProbe": {"grpc": {"port": 1234, "service": null}}}),
+            r#"{"/app-health/app/livez":{"grpc":{"port":1234,"service":null}}}"#,
+        ),
+        (
+            json!({"livenessProbe": {"grpc": {"port": 1234, "service": ""}}}),
+            r#"{"/app-health/app/livez":{"grpc":{"port":1234,"service":""}}}"#,
+        ),
+        (
+            json!({"livenessProbe": {"grpc": {"port": 1234, "service": "s"}, "timeoutSeconds": 2}}),
+            r#"{"/app-health/app/livez":{"grpc":{"port":1234,"service":"s"},"timeoutSeconds":2}}"#,
+        ),
+        (
+            json!({"lifecycle": {"preStop": {"httpGet": {"path": "/bye", "port": "web"}}}}),
+            r#"{"/app-lifecycle/app/prestopz":{"httpGet":{"path":"/bye","port":8080}}}"#,
+        ),
+        (
+            json!({"lifecycle": {"postStart": {"tcpSocket": {"port": 93}}}}),
+            r#"{"/app-lifecycle/app/poststartz":{"tcpSocket":{"port":93}}}"#,
+        ),
+        (
+            json!({
+                "livenessProbe": {"httpGet": {"port": 80}}, "readinessProbe": {"tcpSocket": {"port": 81}},
+                "lifecycle": {"preStop": {"exec": {"command": ["x"]}}},
+            }),
+            r#"{"/app-health/app/livez":{"httpGet":{"port":80}},"/app-health/app/readyz":{"tcpSocket":{"port":81}}}"#,
+        ),
+    ] {
+        for list in ["containers", "initContainers"] {
+            let mut app = json!({"name": "app", "image": "app:1", "ports": ports});
+            app.as_object_mut().unwrap().extend(handlers.as_object().unwrap().clone());
+            let mut pod = pod_of(&json!({}), &json!([{"name": "other", "image": "o"}]));
+            match list {
+                "containers" => pod["spec"]["containers"] = json!([app]),
+                list => {
+                    app["restartPolicy"] = "Always".into();
+                    pod["spec"][list] = json!([app]);
+                }
+            }
+            let injected = Stage::default().pod(&pod);
+            assert_eq!(
+                variable(&injected, "ISTIO_KUBE_APP_PROBERS"),
+                Some(expected),
+                "{list} {handlers}"
+            );
+            for (at, path) in [
+                ("/readinessProbe", "/app-health/app/readyz"),
+                ("/livenessProbe", "/app-health/app/livez"),
+                ("/startupProbe", "/app-health/app/startupz"),
+                ("/lifecycle/preStop", "/app-lifecycle/app/prestopz"),
+                ("/lifecycle/postStart", "/app-lifecycle/app/poststartz"),
+            ] {
+                let Some(handler) = container(&injected, "app").pointer(at) else { continue };
+                if handler.get("exec").is_some() {
+                    continue;
+                }
+                let get = &handler["httpGet"];
+                assert_eq!(
+                    (&get["path"], &get["port"]),
+                    (&json!(path), &json!(15020)),
+                    "{handlers}"
+                );
+                assert!(handler.get("grpc").is_none() && handler.get("tcpSocket").is_none());
+                assert_ne!(get["scheme"], "HTTPS");
+                let given = &handlers.pointer(at).unwrap()["httpGet"];
+                assert_eq!(get["host"], given["host"]);
+                assert_eq!(get["httpHeaders"], given["httpHeaders"]);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_not_for_the_agent_stays() {
+    for handlers in [
+        json!({"readinessProbe": {"exec": {"command": ["true"]}}}),
+        json!({"readinessProbe": {"httpGet": {"path": "/x", "port": 15020}}}),
+        json!({"lifecycle": {"preStop": {"sleep": {"seconds": 5}}}}),
+        json!({"lifecycle": {"postStart": {"exec": {"command": ["true"]}}}}),
+    ] {
+        let mut app = json!({"name": "app", "image": "app:1"});
+        app.as_object_mut().unwrap().extend(handlers.as_object().unwrap().clone());
+        let injected = Stage::default().pod(&pod_of(&json!({}), &json!([app])));
+        assert_eq!(variable(&injected, "ISTIO_KUBE_APP_PROBERS"), None, "{handlers}");
+    }
+}
+
+#[test]
+fn the_pods_switch_stands_before_the_values() {
+    let probe = json!([{"name": "app", "image": "a", "readinessProbe": {"httpGet": {"port": 80}}}]);
+    for (values, annotation, rewritten) in [
+        (true, None, true),
+        (false, None, false),
+        (true, Some("false"), false),
+        (true, Some("0"), false),
+        (false, Some("true"), true),
+        (false, Some("1"), true),
+        (true, Some("never"), true),
+        (false, Some("never"), false),
+        (false, Some(""), false),
+    ] {
+        let values = json!({"sidecarInjectorWebhook": {"rewriteAppHTTPProbe": values}});
+        let annotations = annotation
+            .map_or(json!({}), |value| json!({"sidecar.istio.io/rewriteAppHTTPProbers": value}));
+        let injected = Stage::with_values(values).pod(&pod_of(&annotations, &probe));
+        let port = if rewritten { 15020 } else { 80 };
+        assert_eq!(container(&injected, "app")["readinessProbe"]["httpGet"]["port"], port);
+        assert_eq!(variable(&injected, "ISTIO_KUBE_APP_PROBERS").is_some(), rewritten);
+    }
+}
+
+#[test]
+fn the_pods_status_port_is_asked() {
+    let probe = json!([{"name": "app", "image": "a", "readinessProbe": {"httpGet": {"port": 80}}}]);
+    let seen = |stage: &Stage, annotations: Value| {
+        let injected = stage.pod(&pod_of(&annotations, &probe));
+        container(&injected, "app")["readinessProbe"]["httpGet"]["port"].clone()
+    };
+    let own = json!({"status.sidecar.istio.io/port": "123"});
+    assert_eq!(seen(&Stage::default(), own.clone()), 123);
+    let mesh = Stage::with_mesh(json!({"defaultConfig": {"statusPort": 15099}}));
+    assert_eq!(seen(&mesh, json!({})), 15099);
+    assert_eq!(seen(&mesh, own), 123);
+}

@@ -1,0 +1,173 @@
+//! The settings of a row, and the pod that comes out.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
+use injector::cluster_facts::ClusterFacts;
+use injector::decision::Rules;
+use injector::inject::{InjectError, Injection, Outcome, Target, inject};
+use injector::settings::{Document, Documents, Process, Settings};
+use serde_json::{Value, json};
+
+use crate::normal::{differences, normal};
+
+/// What a pod is injected with.
+#[derive(Clone, Debug)]
+pub(crate) struct Stage {
+    /// Put over the default values.
+    pub(crate) values: Value,
+    /// The mesh configuration.
+    pub(crate) mesh: Value,
+    /// What the process was started with.
+    pub(crate) process: Process,
+    /// The annotations of the pod's namespace.
+    pub(crate) namespace: BTreeMap<String, String>,
+    /// Environment from the webhook's path.
+    pub(crate) path_env: Vec<(String, String)>,
+}
+
+impl Default for Stage {
+    fn default() -> Self {
+        Self {
+            values: json!({}),
+            mesh: json!({}),
+            process: Process { native_sidecars: true, ..Process::default() },
+            namespace: BTreeMap::new(),
+            path_env: Vec::new(),
+        }
+    }
+}
+
+impl Stage {
+    /// With these values over the default ones.
+    pub(crate) fn with_values(values: Value) -> Self {
+        Self { values, ..Self::default() }
+    }
+
+    /// With this mesh configuration.
+    pub(crate) fn with_mesh(mesh: Value) -> Self {
+        Self { mesh, ..Self::default() }
+    }
+
+    /// The injected pod: the same with both kinds of overlay, by its patch, and after another
+    /// injection.
+    pub(crate) fn pod(&self, pod: &Value) -> Value {
+        let ours = self.injection(pod).unwrap_or_else(|error| panic!("{error}\n{pod:#}"));
+        let mut patched = pod.clone();
+        json_patch::patch(&mut patched, &ours.patch).expect("the patch fits");
+        assert_eq!(patched, ours.pod, "the patch gives the pod");
+        assert_eq!(self.injection(&patched).unwrap().pod, patched, "injected twice");
+        if let Some((config, values)) = self.of_the_chart() {
+            let theirs = self.run(&config, &values, pod, Rules::Admission);
+            let theirs = injected(theirs.unwrap_or_else(|error| panic!("{error}\n{pod:#}")));
+            let found = differences(&normal(ours.pod.clone()), &normal(theirs.pod));
+            assert!(found.is_empty(), "ours, then the chart's:\n{}\n{pod:#}", found.join("\n"));
+        }
+        ours.pod
+    }
+
+    /// What the built-in overlays make of the pod.
+    pub(crate) fn injection(&self, pod: &Value) -> Result<Injection, InjectError> {
+        self.run("policy: enabled", &self.values, pod, Rules::Admission).map(injected)
+    }
+
+    /// What comes of the pod with this configuration.
+    pub(crate) fn run(
+        &self,
+        config: &str,
+        values: &Value,
+        pod: &Value,
+        rules: Rules,
+    ) -> Result<Outcome, InjectError> {
+        let (values, mesh) = (values.to_string(), self.mesh.to_string());
+        let document = |text| Some(Document { source: "table", text });
+        let documents = Documents {
+            inject_config: document(config),
+            values: document(&values),
+            mesh_config: document(&mesh),
+        };
+        let settings = Settings::parse(&documents, self.process.clone()).unwrap();
+        let target = Target {
+            pod,
+            namespace: "test-ns",
+            cluster: ClusterFacts {
+                namespace_annotations: Some(&self.namespace),
+                ..ClusterFacts::default()
+            },
+            workload: None,
+            path_env: &self.path_env,
+            rules,
+        };
+        inject(&settings, &target)
+    }
+
+    /// The chart's configuration and values.
+    fn of_the_chart(&self) -> Option<(String, Value)> {
+        let folder = PathBuf::from(std::env::var_os("ISTIO_CASES")?).join("defaults");
+        let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap();
+        let values = serde_json::from_str(&read("values.json")).unwrap();
+        Some((read("inject_config.yaml"), over(values, &self.values)))
+    }
+}
+
+/// A pod with one container.
+pub(crate) fn pod(annotations: &Value) -> Value {
+    pod_of(annotations, &json!([{"name": "app", "image": "app:1"}]))
+}
+
+/// A pod with these containers.
+pub(crate) fn pod_of(annotations: &Value, containers: &Value) -> Value {
+    json!({
+        "metadata": {"name": "web", "annotations": annotations},
+        "spec": {"containers": containers},
+    })
+}
+
+/// A container or init container of the pod.
+pub(crate) fn container<'a>(pod: &'a Value, name: &str) -> &'a Value {
+    let lists = ["initContainers", "containers"];
+    let all = lists.iter().flat_map(|list| pod["spec"][*list].as_array().into_iter().flatten());
+    all.into_iter()
+        .find(|container| container["name"] == name)
+        .unwrap_or_else(|| panic!("no {name} in {pod:#}"))
+}
+
+/// A variable of the proxy.
+pub(crate) fn variable<'a>(pod: &'a Value, name: &str) -> Option<&'a str> {
+    let env = container(pod, "istio-proxy")["env"].as_array()?;
+    env.iter().find(|variable| variable["name"] == name)?["value"].as_str()
+}
+
+/// What follows a flag among the init container's arguments.
+pub(crate) fn flag<'a>(pod: &'a Value, init: &str, flag: &str) -> Option<&'a str> {
+    let args = container(pod, init)["args"].as_array()?;
+    let place = args.iter().position(|arg| arg == flag)?;
+    args.get(place + 1)?.as_str()
+}
+
+/// The names of a list of containers.
+pub(crate) fn names<'a>(pod: &'a Value, list: &str) -> Vec<&'a str> {
+    let containers = pod["spec"][list].as_array().into_iter().flatten();
+    containers.filter_map(|container| container["name"].as_str()).collect()
+}
+
+fn injected(outcome: Outcome) -> Injection {
+    match outcome {
+        Outcome::Injected(injection) => *injection,
+        Outcome::Skipped(reason) => panic!("not injected: {reason}"),
+    }
+}
+
+fn over(below: Value, above: &Value) -> Value {
+    match (below, above) {
+        (Value::Object(mut below), Value::Object(above)) => {
+            for (key, value) in above {
+                let merged = over(below.remove(key).unwrap_or_default(), value);
+                below.insert(key.clone(), merged);
+            }
+            Value::Object(below)
+        }
+        (_, above) => above.clone(),
+    }
+}
