@@ -2,12 +2,16 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup build images fmt clippy manifests generated test test-unit test-capture test-cluster clean
+.PHONY: help setup build images fmt clippy manifests generated test test-unit test-capture test-cluster fuzz clean
 
 HOST := $(shell rustc -vV | sed -n 's/^host: //p')
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 KUBERNETES_VERSION := $(shell awk '$$1 == "k8s.io/kubernetes" { print $$2 }' tests/kubernetes/go.mod)
 KUBERNETES := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/outrigger/kubernetes-$(KUBERNETES_VERSION)
+
+# Kept outside the tree, as what `make setup` installs.
+CARGO_FUZZ_VERSION := 0.13.1
+CARGO_FUZZ := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/outrigger/cargo-fuzz
 
 # Static, for images without any library. An explicit target keeps the flags
 # from build scripts and procedural macros.
@@ -63,6 +67,20 @@ test-capture: ## Packets through istio-init's rules, in network namespaces (root
 
 test-cluster: setup build ## The stories on a real Kubernetes node (root)
 	cargo test --locked --package e2e --test cluster
+
+fuzz: ## Let libFuzzer look for what breaks a target: TARGET=name (or all), TIME=60 seconds each
+	@test -x "$(CARGO_FUZZ)/bin/cargo-fuzz" || CARGO_TARGET_DIR="$(CARGO_FUZZ)/build" \
+	    cargo install --locked --debug --root "$(CARGO_FUZZ)" cargo-fuzz --version $(CARGO_FUZZ_VERSION)
+	@mkdir -p "$(TARGET_DIR)/fuzz"
+	@folder=$$(realpath "$(TARGET_DIR)/fuzz"); \
+	for target in $(or $(TARGET),$(notdir $(wildcard fuzz/corpus/*))); do \
+	    printf '\n== %s\n' "$$target" >&2; \
+	    found="$$folder/found/$$target"; mkdir -p "$$found"; \
+	    TARGET="$$target" PATH="$(CARGO_FUZZ)/bin:$$PATH" cargo fuzz run --fuzz-dir fuzz/libfuzzer \
+	        --sanitizer none --target-dir "$$folder" target "$$found" "fuzz/corpus/$$target" -- \
+	        -max_total_time=$(or $(TIME),60) -timeout=10 -rss_limit_mb=2048 -max_len=16384 \
+	        -artifact_prefix="$$found-" -print_final_stats=1; \
+	done
 
 clean: ## Remove what was built in this tree; the cache outside stays
 	cargo clean

@@ -231,7 +231,11 @@ fn noted(event: Result<(), watcher::Error>) {
     }
 }
 
-fn bundle_patch(name: &str, uid: &str, entries: &[(String, Bundle)]) -> serde_json::Value {
+pub(super) fn bundle_patch(
+    name: &str,
+    uid: &str,
+    entries: &[(String, Bundle)],
+) -> serde_json::Value {
     let webhooks: Vec<_> = entries
         .iter()
         .map(|(entry, bundle)| {
@@ -248,7 +252,7 @@ fn bundle_patch(name: &str, uid: &str, entries: &[(String, Bundle)]) -> serde_js
 }
 
 /// Picks the entries that call our Service, unless the object belongs to another revision.
-fn managed(
+pub(super) fn managed(
     configuration: MutatingWebhookConfiguration,
     options: &Options,
 ) -> Option<Configuration> {
