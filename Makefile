@@ -76,7 +76,7 @@ fuzz: ## Let libFuzzer look for what breaks a target: TARGET=name (or all), TIME
 	for target in $(or $(TARGET),$(notdir $(wildcard fuzz/corpus/*))); do \
 	    printf '\n== %s\n' "$$target" >&2; \
 	    found="$$folder/found/$$target"; mkdir -p "$$found"; \
-	    TARGET="$$target" PATH="$(CARGO_FUZZ)/bin:$$PATH" cargo fuzz run --fuzz-dir fuzz/libfuzzer \
+	    RUSTC_BOOTSTRAP=1 TARGET="$$target" PATH="$(CARGO_FUZZ)/bin:$$PATH" cargo fuzz run --fuzz-dir fuzz/libfuzzer \
 	        --sanitizer none --target-dir "$$folder" target "$$found" "fuzz/corpus/$$target" -- \
 	        -max_total_time=$(or $(TIME),60) -timeout=10 -rss_limit_mb=2048 -max_len=16384 \
 	        -artifact_prefix="$$found-" -print_final_stats=1; \
