@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup build size bench images fmt clippy manifests generated clean
+.PHONY: help setup build size bench images fmt clippy manifests generated fuzz clean
 .PHONY: test test-unit test-capture test-cluster test-acceptance test-manifests soak
 
 HOST := $(shell rustc -vV | sed -n 's/^host: //p')
@@ -11,6 +11,10 @@ KUBERNETES_VERSION := $(shell awk '$$1 == "k8s.io/kubernetes" { print $$2 }' tes
 # Bytes: every node keeps it, and every pod starts it.
 LARGEST_INIT := 2000000
 KUBERNETES := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/outrigger/kubernetes-$(KUBERNETES_VERSION)
+
+# Kept outside the tree, as what `make setup` installs.
+CARGO_FUZZ_VERSION := 0.13.1
+CARGO_FUZZ := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/outrigger/cargo-fuzz
 
 # Static, for images without any library. An explicit target keeps the flags
 # from build scripts and procedural macros.
@@ -91,6 +95,20 @@ test-acceptance: setup build ## Certificates and admission under faults, on two 
 
 soak: setup build ## The same with long times and many rounds: an hour or so (root)
 	OUTRIGGER_PACE=soak cargo test --locked --package e2e --test acceptance
+
+fuzz: ## Let libFuzzer look for what breaks a target: TARGET=name (or all), TIME=60 seconds each
+	@test -x "$(CARGO_FUZZ)/bin/cargo-fuzz" || CARGO_TARGET_DIR="$(CARGO_FUZZ)/build" \
+	    cargo install --locked --debug --root "$(CARGO_FUZZ)" cargo-fuzz --version $(CARGO_FUZZ_VERSION)
+	@mkdir -p "$(TARGET_DIR)/fuzz"
+	@folder=$$(realpath "$(TARGET_DIR)/fuzz"); \
+	for target in $(or $(TARGET),$(notdir $(wildcard fuzz/corpus/*))); do \
+	    printf '\n== %s\n' "$$target" >&2; \
+	    found="$$folder/found/$$target"; mkdir -p "$$found"; \
+	    RUSTC_BOOTSTRAP=1 TARGET="$$target" PATH="$(CARGO_FUZZ)/bin:$$PATH" cargo fuzz run --fuzz-dir fuzz/libfuzzer \
+	        --sanitizer none --target-dir "$$folder" target "$$found" "fuzz/corpus/$$target" -- \
+	        -max_total_time=$(or $(TIME),60) -timeout=10 -rss_limit_mb=2048 -max_len=16384 \
+	        -artifact_prefix="$$found-" -print_final_stats=1; \
+	done
 
 clean: ## Remove what was built in this tree; the cache outside stays
 	cargo clean

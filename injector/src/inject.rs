@@ -208,6 +208,7 @@ fn overlay_all(
     let mut injected = Value::Object(serde_json::Map::new());
     for (template, mut overlay) in overlays {
         let failed = |source| InjectError::Merge { template: template.clone(), source };
+        check_overlay(&overlay).map_err(failed)?;
         order::overlay_env(&mut overlay, variables);
         resources::adjust(&mut overlay, context);
         merge(&mut injected, overlay.clone()).map_err(failed)?;
@@ -216,6 +217,24 @@ fn overlay_all(
     }
     Ok(injected)
 }
+
+/// What a template renders has objects where a pod has them: a scalar would take the place of the
+/// pod's own.
+fn check_overlay(overlay: &Value) -> Result<(), MergeError> {
+    let is_object = |place: &&str| {
+        overlay.pointer(place).is_none_or(|value| value.is_object() || value.is_null())
+    };
+    match OBJECTS.iter().find(|place| !is_object(place)) {
+        Some(place) => Err(MergeError::NotAnObject { field: place[1..].replace('/', ".") }),
+        None if overlay.get("spec").is_some_and(Value::is_null) => {
+            Err(MergeError::NotAnObject { field: "spec".to_owned() })
+        }
+        None => Ok(()),
+    }
+}
+
+/// Places of a pod that hold objects.
+const OBJECTS: [&str; 4] = ["/metadata", "/metadata/labels", "/metadata/annotations", "/spec"];
 
 /// The overlays of this pod, aliases resolved.
 fn templates(context: &Context<'_>) -> Vec<String> {

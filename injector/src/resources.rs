@@ -26,7 +26,9 @@ pub fn adjust(overlay: &mut Value, context: &Context<'_>) {
         ]);
     let own = own_of_init(context);
     for list in [INIT_CONTAINERS, CONTAINERS] {
-        let containers = overlay["spec"].get_mut(list).and_then(Value::as_array_mut);
+        // Looked up without indexing, which would give an overlay without a spec one that is null.
+        let containers = overlay.get_mut("spec").and_then(|spec| spec.get_mut(list));
+        let containers = containers.and_then(Value::as_array_mut);
         for container in containers.into_iter().flatten() {
             let init = INIT.iter().any(|name| container["name"] == *name);
             if !init && container["name"] != PROXY {

@@ -230,7 +230,7 @@ fn pods() -> impl Strategy<Value = Value> {
         |(metadata, mut containers, own_proxy, mut init, volumes, host_network)| {
             match own_proxy {
                 Some((proxy, true, place)) => {
-                    containers.insert(place.index(containers.len() + 1), proxy)
+                    containers.insert(place.index(containers.len() + 1), proxy);
                 }
                 Some((proxy, false, place)) => init.insert(place.index(init.len() + 1), proxy),
                 None => {}

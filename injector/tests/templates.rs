@@ -37,6 +37,29 @@ fn without_native_sidecars_it_reaches_the_container() {
 }
 
 #[test]
+fn a_template_of_metadata_alone_takes_no_spec_away() {
+    let settings = settings("templates: {mine: \"metadata: {labels: {a: b}}\"}", true);
+    let before = pod(&json!({"inject.istio.io/templates": "mine"}));
+    let after = injected(&settings, &before);
+    assert_eq!(after["metadata"]["labels"]["a"], "b");
+    assert_eq!(after["spec"]["containers"], before["spec"]["containers"]);
+}
+
+#[test]
+fn a_template_cannot_put_a_text_in_the_place_of_the_spec() {
+    for (field, template) in [
+        ("spec", "spec: text"),
+        ("spec", "spec: null"),
+        ("metadata.labels", "metadata: {labels: [a]}"),
+    ] {
+        let config = format!("templates: {{mine: \"{template}\"}}");
+        let pod = pod(&json!({"inject.istio.io/templates": "mine"}));
+        let error = outcome(&settings(&config, true), &pod).unwrap_err().to_string();
+        assert_eq!(error, format!("template \"mine\": {field} is not an object"));
+    }
+}
+
+#[test]
 fn a_wrong_template_refuses_the_configuration() {
     for (template, expected) in [
         ("a: 1\\nb: {{ randAlphaNum 5 }}", "line 2, column 7: function randAlphaNum not defined"),

@@ -39,6 +39,8 @@ mod certificate;
 mod connection;
 pub mod deadline;
 pub mod duration;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 pub mod handler;
 pub mod limits;
 pub mod log;

@@ -55,7 +55,7 @@ fn list(socket: &Socket, request: &[u8]) -> Result<Vec<IpAddr>, Errno> {
 }
 
 /// The address of a message. A point-to-point interface has its own address beside the peer's.
-fn address(payload: &[u8]) -> Option<IpAddr> {
+pub(super) fn address(payload: &[u8]) -> Option<IpAddr> {
     let values = payload.get(ADDRESS_MESSAGE_LENGTH..)?;
     let bytes = attribute(values, LOCAL).or_else(|| attribute(values, ADDRESS))?;
     match bytes.len() {

@@ -136,8 +136,8 @@ pub(super) fn outcome(error: &[u8]) -> Result<(), Errno> {
     let bytes = error.get(..4).and_then(|bytes| <[u8; 4]>::try_from(bytes).ok());
     match bytes.map(i32::from_ne_bytes) {
         Some(0) => Ok(()),
-        Some(code) => Err(Errno::from_raw_os_error(code.wrapping_neg())),
-        None => Err(Errno::BADMSG),
+        Some(code @ LARGEST_ERROR..0) => Err(Errno::from_raw_os_error(-code)),
+        _ => Err(Errno::BADMSG),
     }
 }
 
@@ -166,6 +166,8 @@ pub(super) const CREATE: u16 = 0x400;
 /// `NLM_F_APPEND`: at the end.
 pub(super) const APPEND: u16 = 0x800;
 
+/// `-MAX_ERRNO` (kernel `include/linux/err.h`).
+const LARGEST_ERROR: i32 = -4095;
 /// `NLM_F_REQUEST`.
 const REQUEST: u16 = 0x1;
 /// `NLA_F_NESTED`.
@@ -207,5 +209,13 @@ mod tests {
         assert_eq!(received(&[0; 64]).count(), 0, "a length of nothing must not loop");
         assert_eq!(attributes(&[0; 64]).count(), 0);
         assert_eq!(outcome(&[]), Err(Errno::BADMSG));
+    }
+
+    #[test]
+    fn a_code_that_is_no_error_is_a_bad_message() {
+        assert_eq!(outcome(&(-1_i32).to_ne_bytes()), Err(Errno::PERM));
+        for code in [1, -4096, i32::MIN, i32::MAX] {
+            assert_eq!(outcome(&code.to_ne_bytes()), Err(Errno::BADMSG), "{code}");
+        }
     }
 }

@@ -10,6 +10,8 @@ mod decode;
 mod dump;
 mod encode;
 mod expression;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod host;
 mod installed;
 pub mod iptables;

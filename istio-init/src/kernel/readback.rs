@@ -78,7 +78,7 @@ fn read_table(
 }
 
 /// Where a chain begins, as nft writes it, with what is unusual about it.
-fn base(chain: &[u8]) -> Option<String> {
+pub(super) fn base(chain: &[u8]) -> Option<String> {
     let hook = attribute(chain, CHAIN_HOOK)?;
     let kind = text_of(chain, CHAIN_TYPE).unwrap_or("?");
     let place = match number(hook, HOOK_NUMBER) {
@@ -94,13 +94,17 @@ fn base(chain: &[u8]) -> Option<String> {
     Some(format!("type {kind} hook {place} priority {priority}{policy}"))
 }
 
-/// The elements of a set. Of a set of ranges, the kernel lists where each begins and where it
-/// has ended.
 fn elements(socket: &Socket, table: Table, set: &str) -> Result<Vec<Element>, Errno> {
     let messages = dump(socket, GET_ELEMENTS, |a| {
         a.text(ELEMENTS_TABLE, table.name());
         a.text(ELEMENTS_SET, set);
     })?;
+    Ok(elements_of(&messages))
+}
+
+/// The elements of a set. Of a set of ranges, the kernel lists where each begins and where it
+/// has ended.
+pub(super) fn elements_of(messages: &[Vec<u8>]) -> Vec<Element> {
     let mut listed: Vec<(Vec<u8>, bool)> = messages
         .iter()
         .filter_map(|message| attribute(message, ELEMENTS))
@@ -112,7 +116,7 @@ fn elements(socket: &Socket, table: Table, set: &str) -> Result<Vec<Element>, Er
         })
         .collect();
     if !listed.iter().any(|(_, ends)| *ends) {
-        return Ok(listed.into_iter().map(|(key, _)| (key.clone(), key)).collect());
+        return listed.into_iter().map(|(key, _)| (key.clone(), key)).collect();
     }
     // At the same place, one range has ended before the next begins.
     listed.sort_by(|(one, one_ends), (other, other_ends)| {
@@ -128,7 +132,7 @@ fn elements(socket: &Socket, table: Table, set: &str) -> Result<Vec<Element>, Er
         }
     }
     ranges.extend(begun.map(|first| (first.clone(), vec![0xff; first.len()])));
-    Ok(ranges)
+    ranges
 }
 
 /// The number before this one.

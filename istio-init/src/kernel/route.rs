@@ -13,7 +13,7 @@ use crate::plan::LocalDelivery;
 
 /// A policy rule of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct PolicyRule {
+pub(super) struct PolicyRule {
     family: Family,
     mark: u32,
     table: u32,
@@ -116,7 +116,7 @@ fn routes(socket: &Socket) -> Result<Vec<(Family, u32)>, Errno> {
 }
 
 /// The family and the table of a message's route, if it is ours.
-fn local_route(payload: &[u8]) -> Option<(Family, u32)> {
+pub(super) fn local_route(payload: &[u8]) -> Option<(Family, u32)> {
     let family = match payload.first() {
         Some(&FAMILY_V4) => Family::V4,
         Some(&FAMILY_V6) => Family::V6,
@@ -158,7 +158,7 @@ fn policy_rules(socket: &Socket) -> Result<Vec<PolicyRule>, Errno> {
 }
 
 /// The policy rule of a message, if it is ours.
-fn policy_rule(payload: &[u8]) -> Option<PolicyRule> {
+pub(super) fn policy_rule(payload: &[u8]) -> Option<PolicyRule> {
     let values = payload.get(FIXED_LENGTH..)?;
     let number = |kind| {
         let bytes = attribute(values, kind)?;

@@ -1,5 +1,7 @@
 //! The upkeep of the Secret and the webhook configurations in the API server.
 
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod objects;
 mod refusals;
 mod upkeep;

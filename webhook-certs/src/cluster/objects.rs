@@ -232,7 +232,7 @@ fn noted(event: Result<(), watcher::Error>) {
     }
 }
 
-fn bundle_patch(
+pub(super) fn bundle_patch(
     name: &str,
     (uid, resource_version): (&str, &str),
     entries: &[(String, Bundle)],
@@ -253,7 +253,7 @@ fn bundle_patch(
 }
 
 /// Picks the entries that call our Service, unless the object belongs to another revision.
-fn managed(
+pub(super) fn managed(
     configuration: MutatingWebhookConfiguration,
     options: &Options,
 ) -> Option<Configuration> {

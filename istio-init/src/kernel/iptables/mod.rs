@@ -6,6 +6,8 @@
 //! whole by the next.
 
 mod comparison;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod leftovers;
 mod listing;
 mod origin;

@@ -1,0 +1,68 @@
+//! The documents that injection is configured by.
+
+use injector::settings::proxy_configs::{Origin, ProxyConfigResource};
+use injector::settings::{Document, Documents, Process, Settings};
+use injector::yaml;
+use serde_json::json;
+
+use crate::pods;
+
+/// The document `config`.
+pub fn inject_config(data: &[u8]) {
+    document(data, |document| Documents { inject_config: Some(document), ..Documents::default() });
+}
+
+/// The document `values`.
+pub fn values(data: &[u8]) {
+    document(data, |document| Documents { values: Some(document), ..Documents::default() });
+}
+
+/// The document `mesh`; also as the resource and the annotation that overlay a part of it.
+pub fn mesh_config(data: &[u8]) {
+    document(data, |document| Documents { mesh_config: Some(document), ..Documents::default() });
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    if let Ok(spec) = yaml::parse(text)
+        && let Err(problem) = ProxyConfigResource::parse(Origin::default(), &spec)
+    {
+        assert!(!problem.is_empty());
+    }
+    let annotations = json!({"proxy.istio.io/config": text});
+    let pod = json!({
+        "metadata": {"name": "web", "annotations": annotations},
+        "spec": {"containers": [{"name": "app"}]},
+    });
+    pods::check(pods::settings(true), &pod);
+}
+
+/// A text as YAML: what is written of a value is read as that value.
+pub fn yaml(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    match yaml::parse(text) {
+        Ok(value) => {
+            let written = yaml::to_string(&value).expect("a value that was read can be written");
+            assert_eq!(yaml::parse(&written).as_ref(), Ok(&value), "{written}");
+        }
+        Err(error) => assert!(!error.problem.is_empty()),
+    }
+}
+
+/// It is refused with its name, or pods are injected by it.
+fn document(data: &[u8], documents: fn(Document<'_>) -> Documents<'_>) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let source = "ConfigMap istio-system/fuzz, key document";
+    match Settings::parse(&documents(Document { source, text }), Process::default()) {
+        Ok(settings) => {
+            assert!(settings.notices.iter().all(|notice| !notice.to_string().is_empty()));
+            let pod = json!({
+                "metadata": {"name": "web", "labels": {"app": "web"}},
+                "spec": {"containers": [{
+                    "name": "app", "livenessProbe": {"tcpSocket": {"port": 80}},
+                }]},
+            });
+            pods::check(&settings, &pod);
+        }
+        Err(error) => {
+            assert!(error.to_string().starts_with(source) && !error.problem.is_empty(), "{error}");
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! What `iptables -S` prints.
+
+use istio_init::family::Family;
+use istio_init::kernel::iptables::fuzzing::{compared, observed, removal};
+use istio_init::observed::{Found, Observed};
+use istio_init::plan::{Plan, Rule, Table};
+use istio_init::render::iptables::{families, is_our_chain, sections, table_name};
+
+use crate::plans;
+
+/// Listings one after the other, each after a line such as `* v4 nat`.
+pub fn listings(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let mut listings: Vec<(Family, Table, String)> = Vec::new();
+    for line in text.lines().take(MOST_LINES) {
+        match line.strip_prefix("* ").and_then(header) {
+            Some((family, table)) => listings.push((family, table, String::new())),
+            None => {
+                if let Some((_, _, text)) = listings.last_mut() {
+                    *text += &[line, "\n"].concat();
+                }
+            }
+        }
+    }
+    for (_, table, text) in &listings {
+        nothing_of_others_goes(text, &removal(*table, text));
+    }
+    let Some(found) = planned(&listings) else { return };
+    plans::check(&found);
+    // Of what was found a part may be unreachable; what was written from it is whole.
+    let Some(whole) = planned(&written(&found)) else { return };
+    let again = planned(&written(&whole)).map(|plan| in_order(plan.rules));
+    assert_eq!(again, Some(in_order(whole.rules)), "what is installed is read as something else");
+}
+
+fn header(words: &str) -> Option<(Family, Table)> {
+    let (family, table) = words.split_once(' ')?;
+    let family = match family {
+        "v4" => Family::V4,
+        "v6" => Family::V6,
+        _ => return None,
+    };
+    Some((family, Table::ALL.into_iter().find(|it| table_name(*it) == table)?))
+}
+
+/// Each line removes one that is listed and ours, or makes, empties or removes a chain of ours.
+fn nothing_of_others_goes(listed: &str, removal: &str) {
+    for line in removal.lines() {
+        let chain = line.strip_prefix(':').and_then(|line| line.strip_suffix(" - [0:0]"));
+        let is_ours = if let Some(chain) = chain.or_else(|| line.strip_prefix("-X ")) {
+            is_our_chain(chain) && listed.lines().any(|line| line == format!("-N {chain}"))
+        } else if let Some(rule) = line.strip_prefix("-D ") {
+            listed.lines().any(|line| line == format!("-A {rule}"))
+        } else {
+            line == "COMMIT" || line.starts_with("* ")
+        };
+        assert!(is_ours, "{line:?}");
+    }
+}
+
+fn planned(listings: &[(Family, Table, String)]) -> Option<Plan> {
+    let (tables, _) = observed(listings);
+    for rule in tables.iter().flat_map(|table| &table.chains).flat_map(|chain| &chain.rules) {
+        if let Found::Foreign(text) = rule {
+            let _ = compared(text);
+        }
+    }
+    Observed { tables, ..Observed::default() }.plan().ok()
+}
+
+/// The conditions of each rule in one order: iptables has its own.
+fn in_order(mut rules: Vec<Rule>) -> Vec<Rule> {
+    for rule in &mut rules {
+        rule.matches.sort_by_key(|condition| format!("{condition:?}"));
+    }
+    rules
+}
+
+/// A plan as iptables lists it.
+fn written(plan: &Plan) -> Vec<(Family, Table, String)> {
+    let mut listings = Vec::new();
+    for family in families(plan) {
+        for section in sections(plan, family) {
+            let chains = section.chains.iter().map(|chain| format!("-N {chain}\n"));
+            let rules =
+                section.lines.iter().map(|line| format!("-A {} {}\n", line.chain, line.rule));
+            listings.push((family, section.table, chains.chain(rules).collect()));
+        }
+    }
+    listings
+}
+
+const MOST_LINES: usize = 200;

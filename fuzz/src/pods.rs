@@ -1,0 +1,72 @@
+//! Pods, and what holds for the injection of any.
+
+use std::sync::LazyLock;
+
+use injector::cluster_facts::ClusterFacts;
+use injector::decision::Rules;
+use injector::inject::{InjectError, Injection, Outcome, Target, inject};
+use injector::settings::{Documents, Process, Settings};
+use serde_json::Value;
+
+/// A pod as JSON.
+pub fn pod(data: &[u8]) {
+    let Ok(pod) = serde_json::from_slice::<Value>(data) else { return };
+    for native_sidecars in [true, false] {
+        let _ = check(settings(native_sidecars), &pod);
+    }
+}
+
+/// The patch gives the injected pod, and a second injection changes nothing.
+pub fn check(settings: &Settings, pod: &Value) -> Option<InjectError> {
+    let first = match injected(settings, pod) {
+        Ok(injection) => injection?,
+        Err(error) => {
+            assert!(!error.to_string().is_empty() && !error.word().is_empty());
+            return Some(error);
+        }
+    };
+    let mut patched = pod.clone();
+    json_patch::patch(&mut patched, &first.patch).expect("a patch that applies");
+    assert_eq!(patched, first.pod, "the patch gives another pod");
+    assert!(first.warnings.iter().all(|warning| !warning.to_string().is_empty()));
+    match injected(settings, &first.pod) {
+        Ok(Some(second)) => assert!(
+            second.patch.0.is_empty(),
+            "a second injection changes {}",
+            serde_json::to_string(&second.patch).unwrap()
+        ),
+        Ok(None) => {}
+        Err(error) => panic!("an injected pod is refused: {error}"),
+    }
+    None
+}
+
+/// Injects a pod; `None` where it is left alone.
+pub fn injected(settings: &Settings, pod: &Value) -> Result<Option<Injection>, InjectError> {
+    let target = Target {
+        pod,
+        namespace: "default",
+        cluster: ClusterFacts::default(),
+        workload: None,
+        path_env: &[],
+        rules: Rules::Admission,
+    };
+    Ok(match inject(settings, &target)? {
+        Outcome::Injected(injection) => Some(*injection),
+        Outcome::Skipped(reason) => {
+            assert!(!reason.to_string().is_empty());
+            None
+        }
+    })
+}
+
+/// The built-in configuration.
+pub fn settings(native_sidecars: bool) -> &'static Settings {
+    static SETTINGS: LazyLock<[Settings; 2]> = LazyLock::new(|| {
+        [false, true].map(|native_sidecars| {
+            let process = Process { native_sidecars, ..Process::default() };
+            Settings::parse(&Documents::default(), process).expect("the built-in documents")
+        })
+    });
+    &SETTINGS[usize::from(native_sidecars)]
+}

@@ -1,0 +1,44 @@
+//! A connection without a socket, for the fuzz target of HTTP; the module that serves one is
+//! private.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper_util::server::graceful::GracefulShutdown;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+use tokio::runtime::Builder;
+use tokio::sync::Semaphore;
+
+use super::admission::Admission;
+use super::connection;
+use super::handler::{self, Webhook};
+use super::limits::Limits;
+use super::metrics::Metrics;
+use super::reload::Configuration;
+use super::surroundings::Surroundings;
+
+/// All that a webhook with this configuration answers to these bytes and the end of the client.
+pub fn answers(configuration: Arc<Configuration>, bytes: &[u8]) -> io::Result<Vec<u8>> {
+    let webhook = Webhook {
+        configuration,
+        surroundings: Surroundings::default(),
+        admission: Admission::new(crate::inject::inject),
+        metrics: Arc::new(Metrics::new()),
+        places: Semaphore::new(1),
+        body_limit: 1 << 20,
+        time_limit: Duration::from_secs(10),
+    };
+    let router = handler::redirect_unclean(handler::router(webhook));
+    Builder::new_current_thread().enable_time().build()?.block_on(async {
+        let (mut client, server) = duplex(4 << 20);
+        client.write_all(bytes).await?;
+        client.shutdown().await?;
+        let watcher = GracefulShutdown::new().watcher();
+        // However the connection ends, the answers are what counts.
+        let _ = connection::serve(server, router, Limits::default(), watcher).await;
+        let mut answers = Vec::new();
+        client.read_to_end(&mut answers).await?;
+        Ok(answers)
+    })
+}

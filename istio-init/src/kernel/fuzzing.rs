@@ -1,0 +1,44 @@
+//! The readers of netlink messages, for fuzz targets; the modules that have them are private.
+
+use super::decode;
+use super::message::{attribute, outcome, received};
+use super::nf_tables::FIXED_LENGTH;
+use super::transaction::rule_message;
+use super::{address, readback, route, set};
+use crate::observed::Found;
+use crate::plan::{Rule, Table};
+
+/// Reads received bytes as each kind of message there is; returns the rules.
+pub fn rules(bytes: &[u8]) -> Vec<Found> {
+    let payloads: Vec<&[u8]> = received(bytes).map(|message| message.payload).collect();
+    for payload in &payloads {
+        let _ = outcome(payload);
+        let _ = (address::address(payload), route::local_route(payload));
+        let _ = (route::policy_rule(payload), readback::base(payload));
+    }
+    let listed: Vec<Vec<u8>> =
+        payloads.iter().filter_map(|payload| payload.get(FIXED_LENGTH..)).map(Vec::from).collect();
+    let elements = readback::elements_of(&listed);
+    let sets = |_: &str| Some(elements.clone());
+    listed.iter().map(|rule| decode::rule(Table::Nat, rule, &sets)).collect()
+}
+
+/// What is read of the message that adds a rule; `None` where it takes sets besides.
+pub fn written_and_read(rule: &Rule) -> Option<Found> {
+    if !set::sets(rule).is_empty() {
+        return None;
+    }
+    let message = message_of(rule);
+    let payload = received(&message).next()?.payload;
+    Some(decode::rule(rule.table, payload.get(FIXED_LENGTH..)?, &|_| None))
+}
+
+/// The message that adds a rule.
+pub fn message_of(rule: &Rule) -> Vec<u8> {
+    rule_message(rule).as_bytes().to_vec()
+}
+
+/// Reads the value of an attribute.
+pub fn attribute_of(bytes: &[u8], kind: u16) -> Option<&[u8]> {
+    attribute(bytes, kind)
+}

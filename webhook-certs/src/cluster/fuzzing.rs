@@ -1,0 +1,22 @@
+//! What is read from a webhook configuration and written to it, for fuzz targets; the module that
+//! has it is private.
+
+use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
+use serde_json::Value;
+
+use super::{Options, objects};
+use crate::bundle::Bundle;
+use crate::rotation::Configuration;
+
+/// The entries of a configuration that are to be kept up.
+pub fn managed(object: MutatingWebhookConfiguration, options: &Options) -> Option<Configuration> {
+    objects::managed(object, options)
+}
+
+/// What is applied to give a bundle to every one of these entries.
+pub fn patch(configuration: &Configuration, bundle: &Bundle) -> Value {
+    let entries = configuration.entries.iter().map(|entry| (entry.name.clone(), bundle.clone()));
+    let entries: Vec<_> = entries.collect();
+    let version = (configuration.uid.as_str(), configuration.resource_version.as_str());
+    objects::bundle_patch(&configuration.name, version, &entries)
+}
