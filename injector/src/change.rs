@@ -1,6 +1,7 @@
 //! What was done to a value: a record beside the value itself.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use serde_json::{Map, Value};
 
@@ -43,8 +44,12 @@ impl Change {
             (Self::Set, Self::Object(_) | Self::List(_)) => Self::Set,
             (Self::Object(mut members), Self::Object(later)) => {
                 for (key, change) in later {
-                    let member = members.remove(&key).unwrap_or_default();
-                    members.insert(key, member.then(change));
+                    match members.entry(key) {
+                        Entry::Occupied(mut member) => member.get_mut().add(change),
+                        Entry::Vacant(place) => {
+                            place.insert(change);
+                        }
+                    }
                 }
                 Self::Object(members)
             }
@@ -53,19 +58,48 @@ impl Change {
         }
     }
 
+    /// Makes it the change that it and a later one make together.
+    fn add(&mut self, later: Self) {
+        *self = std::mem::take(self).then(later);
+    }
+
+    /// Adds what was done at the end of a path.
+    fn record(&mut self, path: &[Step<'_>], change: Self) {
+        let Some((step, rest)) = path.split_first() else {
+            return self.add(change);
+        };
+        if matches!((&*self, &change), (Self::Set, _) | (_, Self::Kept)) {
+            return;
+        }
+        match step {
+            Step::Key(key) => {
+                if !matches!(self, Self::Object(_)) {
+                    *self = Self::Object(BTreeMap::new());
+                }
+                let Self::Object(members) = self else { return };
+                if let Some(member) = members.get_mut(*key) {
+                    member.record(rest, change);
+                } else {
+                    members.entry((*key).to_owned()).or_default().record(rest, change);
+                }
+            }
+            Step::Index(index) => {
+                if !matches!(self, Self::List(_)) {
+                    *self = Self::List(ListChange::default());
+                }
+                let Self::List(list) = self else { return };
+                if list.was_there(*index) {
+                    list.items.entry(*index).or_default().record(rest, change);
+                }
+            }
+        }
+    }
+
     /// The change of an object in which one member changed.
     pub fn member(key: impl Into<String>, change: Self) -> Self {
         match change {
             Self::Kept => Self::Kept,
             change => Self::Object(BTreeMap::from([(key.into(), change)])),
-        }
-    }
-
-    /// The change of a list in which one item changed and all stayed in place.
-    pub fn item(index: usize, change: Self) -> Self {
-        match change {
-            Self::Kept => Self::Kept,
-            change => Self::List(ListChange { origins: None, items: [(index, change)].into() }),
         }
     }
 
@@ -100,8 +134,7 @@ impl ListChange {
         let Some(moves) = later.origins else {
             for (index, change) in later.items {
                 if self.was_there(index) {
-                    let item = self.items.remove(&index).unwrap_or_default();
-                    self.items.insert(index, item.then(change));
+                    self.items.entry(index).or_default().add(change);
                 }
             }
             return self;
@@ -165,26 +198,23 @@ impl Draft {
     /// Lets a function change the value; it returns what it did.
     pub fn edit<E>(&mut self, edit: impl FnOnce(&mut Value) -> Result<Change, E>) -> Result<(), E> {
         let change = edit(&mut self.value)?;
-        self.change = std::mem::take(&mut self.change).then(change);
+        self.change.add(change);
         Ok(())
     }
 
     /// Sets the value at a path. Objects on the way are made where they are missing; an item of a
     /// list must be there.
     pub fn set(&mut self, path: &[Step<'_>], value: Value) {
-        let change = set(&mut self.value, path, value);
-        self.change = std::mem::take(&mut self.change).then(change);
+        if let Some(steps) = set(&mut self.value, path, value) {
+            self.change.record(&path[..steps], Change::Set);
+        }
     }
 
     /// Removes the member of an object, if it is there.
     pub fn remove(&mut self, path: &[Step<'_>], key: &str) {
         let parent = path.iter().try_fold(&mut self.value, |value, step| step.of_mut(value));
         if parent.and_then(Value::as_object_mut).and_then(|parent| parent.remove(key)).is_some() {
-            let mut change = Change::member(key, Change::Removed);
-            for step in path.iter().rev() {
-                change = step.change(change);
-            }
-            self.change = std::mem::take(&mut self.change).then(change);
+            self.change.record(path, Change::member(key, Change::Removed));
         }
     }
 
@@ -198,11 +228,7 @@ impl Draft {
         let mut items: Vec<_> = std::mem::take(list);
         list.extend(order.iter().map(|index| std::mem::take(&mut items[*index])));
         let origins = order.iter().copied().map(Some).collect();
-        let mut change = Change::list(origins, order.len(), BTreeMap::new());
-        for step in path.iter().rev() {
-            change = step.change(change);
-        }
-        self.change = std::mem::take(&mut self.change).then(change);
+        self.change.record(path, Change::list(origins, order.len(), BTreeMap::new()));
     }
 
     /// Appends an item to a list, which is made where it is missing.
@@ -214,11 +240,7 @@ impl Draft {
         let before = list.len();
         list.push(item);
         let origins = (0..before).map(Some).chain([None]).collect();
-        let mut change = Change::list(origins, before, BTreeMap::new());
-        for step in path.iter().rev() {
-            change = step.change(change);
-        }
-        self.change = std::mem::take(&mut self.change).then(change);
+        self.change.record(path, Change::list(origins, before, BTreeMap::new()));
     }
 }
 
@@ -250,44 +272,36 @@ impl Step<'_> {
             Self::Key(key) => value.get_mut(key),
         }
     }
-
-    fn change(&self, change: Change) -> Change {
-        match self {
-            Self::Index(index) => Change::item(*index, change),
-            Self::Key(key) => Change::member(*key, change),
-        }
-    }
 }
 
-fn set(target: &mut Value, path: &[Step<'_>], value: Value) -> Change {
+/// Sets what is at the end of a path; the number of steps to what is new, if anything is.
+fn set(target: &mut Value, path: &[Step<'_>], value: Value) -> Option<usize> {
     let Some((step, rest)) = path.split_first() else {
-        if *target == value {
-            return Change::Kept;
-        }
+        let changes = *target != value;
         *target = value;
-        return Change::Set;
+        return changes.then_some(0);
     };
     if let Some(inner) = step.of_mut(target).filter(|inner| !inner.is_null() || rest.is_empty()) {
-        return step.change(set(inner, rest, value));
+        return set(inner, rest, value).map(|steps| steps + 1);
     }
     let Step::Key(key) = step else {
-        return Change::Kept;
+        return None;
     };
     let mut made = value;
     for step in rest.iter().rev() {
         let Step::Key(key) = step else {
-            return Change::Kept;
+            return None;
         };
         made = Value::Object(Map::from_iter([((*key).to_owned(), made)]));
     }
     match target {
         Value::Object(members) => {
             members.insert((*key).to_owned(), made);
-            Change::member(*key, Change::Set)
+            Some(1)
         }
         other => {
             *other = Value::Object(Map::from_iter([((*key).to_owned(), made)]));
-            Change::Set
+            Some(0)
         }
     }
 }

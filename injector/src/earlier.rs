@@ -39,6 +39,9 @@ pub fn without<'a>(pod: &'a Value, earlier: Option<&Earlier>, status_port: u16) 
     let mut pod = pod.clone();
     let Overrides { mut containers, mut init } = Overrides::of_pod(&pod);
     let proxy = |own: &mut Value| own["name"] == PROXY;
+    // The record is in the order of the pod.
+    let at = containers.iter().position(|own| own["name"] == PROXY);
+    let next = at.and_then(|at| containers.get(at + 1)).map(|next| next["name"].clone());
     let proxies = containers.extract_if(.., proxy).chain(init.extract_if(.., proxy));
     let proxies = proxies.collect::<Vec<_>>();
     let named = named_ports(&pod);
@@ -60,7 +63,7 @@ pub fn without<'a>(pod: &'a Value, earlier: Option<&Earlier>, status_port: u16) 
     }
     for proxy in proxies {
         if find_proxy(&pod).is_none() {
-            put_back(&mut pod, proxy, named.as_deref());
+            put_back(&mut pod, proxy, next.as_ref(), named.as_deref());
         }
     }
     if let Some(annotations) = pod["metadata"]["annotations"].as_object_mut() {
@@ -74,14 +77,16 @@ pub fn without<'a>(pod: &'a Value, earlier: Option<&Earlier>, status_port: u16) 
 
 /// Puts the user's own proxy where he wrote it. An injection moves it, and names the ports of all
 /// containers in their order; where that does not tell, a native sidecar was an init container.
-fn put_back(pod: &mut Value, proxy: Value, named: Option<&[Value]>) {
+fn put_back(pod: &mut Value, proxy: Value, next: Option<&Value>, named: Option<&[Value]>) {
     let ports = |containers: &[Value]| containers.iter().flat_map(port_numbers).collect::<Vec<_>>();
     let own = port_numbers(&proxy).collect::<Vec<_>>();
     let containers = pod["spec"][CONTAINERS].as_array().map(Vec::as_slice).unwrap_or_default();
     let mut list = if proxy["restartPolicy"].is_null() { CONTAINERS } else { INIT_CONTAINERS };
-    let mut place = None;
+    let recorded = containers.iter().position(|container| Some(&container["name"]) == next);
+    let mut place = recorded.filter(|_| list == CONTAINERS);
     if let Some(named) = named.filter(|_| !own.is_empty()) {
-        place = (0..=containers.len()).rev().find(|place| {
+        let mut places = recorded.into_iter().chain((0..=containers.len()).rev());
+        place = places.find(|place| {
             let (before, after) = containers.split_at(*place);
             [ports(before), own.clone(), ports(after)].concat() == named
         });

@@ -7,6 +7,7 @@ use crate::change::{Change, Draft};
 use crate::cluster_facts::ClusterFacts;
 use crate::decision::{Decision, Rules, decide, of_another_revision};
 use crate::earlier::{self, Earlier};
+use crate::injected::outline;
 use crate::merge::{MergeError, merge};
 use crate::overlay::identity::Identity;
 use crate::overlay::{self, Context, OverlayError, PROXY};
@@ -211,7 +212,7 @@ fn overlay_all(
         check_overlay(&overlay).map_err(failed)?;
         order::overlay_env(&mut overlay, variables);
         resources::adjust(&mut overlay, context);
-        merge(&mut injected, overlay.clone()).map_err(failed)?;
+        merge(&mut injected, outline(&overlay)).map_err(failed)?;
         move_proxy(draft, &overlay);
         draft.edit(|pod| merge(pod, overlay)).map_err(failed)?;
     }

@@ -11,6 +11,7 @@ pub mod cluster_facts;
 pub mod decision;
 pub mod earlier;
 pub mod inject;
+pub mod injected;
 pub mod manifest;
 pub mod merge;
 pub mod native_sidecars;

@@ -5,6 +5,7 @@
 
 mod ordinary;
 
+use granit_parser::Event;
 use serde::Serialize;
 use serde::ser::{SerializeMap, SerializeSeq, Serializer};
 use serde_json::Value;
@@ -19,6 +20,12 @@ pub fn parse(text: &str) -> Result<Value, YamlError> {
         Some(value) => Ok(value),
         None => by_library(text),
     }
+}
+
+/// The value of a document whose events, without comments, are known; `None` where only
+/// [`parse`] can tell: for anchors, tags and the like.
+pub(crate) fn of_events<'a>(events: impl Iterator<Item = Event<'a>>) -> Option<Value> {
+    ordinary::read(events, |scalar| by_library(scalar).ok())
 }
 
 /// Whether a string is written as it stands, and read so by every reader of YAML.
@@ -263,6 +270,9 @@ mod tests {
             "Infinity",
             "100m",
             "1Gi",
+            "10s",
+            "12h",
+            "registry.example/a/b:1.4.2@c",
             "12:30:45",
             "2001-01-01",
             "<<: ",
@@ -304,7 +314,9 @@ mod tests {
         }
 
         #[test]
-        fn gives_back_what_was_written(text in "\\PC*|[ \\t\\na-c:#'\"-]{0,12}") {
+        fn gives_back_what_was_written(
+            text in "\\PC*|[ \\t\\na-c:#'\"-]{0,12}|[a \\r\\n\u{0}\u{1b}\u{7f}\u{85}\u{2028}\u{feff}]{0,6}"
+        ) {
             let value = json!({ "a": [text.clone()], (text.clone()): text });
             prop_assert_eq!(parse(&to_string(&value).unwrap()).unwrap(), value);
         }

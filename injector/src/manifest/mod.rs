@@ -1,8 +1,9 @@
 //! YAML and JSON files of Kubernetes objects: finds the pod templates and edits them in place.
 //!
 //! What no change touches stays byte for byte: comments, order, quoting, anchors, line breaks,
-//! unknown fields, other documents. Every edited text is read again and compared with what it has
-//! to say, so that an edit is right or an error, never silently wrong.
+//! unknown fields, other documents. An edited text is read again and compared with what it has to
+//! say, unless only whole lines of plain block style came and went, so that an edit is right or an
+//! error, never silently wrong. Builds with debug assertions, and so all tests, read every one.
 
 mod apply;
 mod documents;
@@ -16,6 +17,7 @@ use json_patch::Patch;
 use serde_json::Value;
 
 pub use documents::Document;
+use edit::Edited;
 pub use pod_template::PodTemplate;
 use render::Style;
 use source::Source;
@@ -29,6 +31,8 @@ pub struct Manifest<'a> {
     source: Source<'a>,
     root: Option<Node>,
     value: Value,
+    /// Whether its text holds no anchors, tags and the like.
+    ordinary: bool,
     pods: Vec<PodTemplate>,
 }
 
@@ -118,13 +122,17 @@ impl<'a> Manifest<'a> {
 
     fn read_text(text: &'a str, line: usize) -> Result<Self, ManifestError> {
         let source = Source::new(text);
-        let root = Node::parse(&source)?;
-        let mut manifest = Self { source, root: None, value: Value::Null, pods: Vec::new() };
+        let events = tree::events(&source)?;
+        let root = Node::build(&source, &events)?;
+        let mut manifest =
+            Self { source, root: None, value: Value::Null, ordinary: false, pods: Vec::new() };
         let Some(root) = root else {
             return Ok(manifest);
         };
         if may_hold_pods(&root) {
-            manifest.value = yaml::parse(text)?;
+            let ordinary = yaml::of_events(events.into_iter().map(|(event, ..)| event));
+            manifest.ordinary = ordinary.is_some();
+            manifest.value = ordinary.map_or_else(|| yaml::parse(text), Ok)?;
             manifest.pods = pod_template::find(&manifest.value);
             // Aliases aside, they come in the order of the text: no line is counted twice.
             let (mut line, mut counted) = (line, 0);
@@ -159,7 +167,16 @@ impl<'a> Manifest<'a> {
         let style = Style::of(&self.source, &root);
         change(&mut root);
         let problem = |error: YamlError| ManifestError::Edit(error.to_string());
-        let text = edit::edited(&self.source, style, &root, value).map_err(problem)?;
+        let Edited { text, certain } =
+            edit::edited(&self.source, style, &root, value).map_err(problem)?;
+        if certain && self.ordinary {
+            debug_assert_eq!(
+                yaml::parse(&text).as_ref(),
+                Ok(value),
+                "an edit by plain lines says what it has to: {text}"
+            );
+            return Ok(text);
+        }
         if yaml::parse(&text).map_err(problem)? == *value {
             return Ok(text);
         }

@@ -181,10 +181,15 @@ fn key(key: &str) -> Result<String, YamlError> {
     }
     let entry = serde_json::Map::from_iter([(key.to_owned(), Value::Null)]);
     let text = yaml::to_string(&Value::Object(entry))?;
-    match text.trim_end().strip_suffix(": null") {
-        Some(key) => Ok(key.to_owned()),
-        None => Ok(Value::from(key).to_string()),
+    let text = match text.trim_end().strip_suffix(": null") {
+        Some(key) => key.to_owned(),
+        None => Value::from(key).to_string(),
+    };
+    if text.len() <= LONGEST_KEY {
+        return Ok(text);
     }
+    let problem = format!("a key takes more than {LONGEST_KEY} bytes");
+    Err(YamlError { line: 0, column: 0, problem })
 }
 
 /// A scalar as it stands after `key:` or a dash, with the space before it.
@@ -274,4 +279,6 @@ impl Seen {
     }
 }
 
+/// YAML's limit for a key in one line with its value.
+const LONGEST_KEY: usize = 1_024;
 const DASH: &str = "- ";

@@ -1,12 +1,28 @@
 //! A document as a tree of nodes that know their place in the text.
 
-use std::iter::Peekable;
-use std::vec;
-
 use granit_parser::{Event, Parser, ScalarStyle, StructureStyle};
 
 use super::source::Source;
 use crate::yaml::YamlError;
+
+/// An event of the parser, and the offsets at which its text starts and ends.
+pub(super) type Placed<'a> = (Event<'a>, usize, usize);
+
+/// Parses a text to its events, comments excluded.
+pub(super) fn events<'a>(source: &Source<'a>) -> Result<Vec<Placed<'a>>, YamlError> {
+    let options = granit_parser::options! { emit_comments: false };
+    let mut events = Vec::with_capacity(source.text.len() / BYTES_AN_EVENT);
+    for next in Parser::new_from_str_with_options(source.text, options) {
+        let (event, span) = next.map_err(|error| YamlError {
+            line: error.marker().line(),
+            column: error.marker().col() + 1,
+            problem: error.info().clone(),
+        })?;
+        let range = span.byte_range().unwrap_or_default();
+        events.push((event, range.start, range.end));
+    }
+    Ok(events)
+}
 
 /// A node of a document.
 #[derive(Clone, Debug)]
@@ -78,35 +94,19 @@ pub(super) enum Slot {
 }
 
 impl Node {
-    /// Parses a text of one document; `None` when it holds no node.
-    pub(super) fn parse(source: &Source<'_>) -> Result<Option<Self>, YamlError> {
-        let options = granit_parser::options! { emit_comments: false };
-        let mut events = Vec::new();
-        for next in Parser::new_from_str_with_options(source.text, options) {
-            let (event, span) = next.map_err(|error| YamlError {
-                line: error.marker().line(),
-                column: error.marker().col() + 1,
-                problem: error.info().clone(),
-            })?;
-            let range = span.byte_range().unwrap_or_default();
-            events.push((event, range.start, range.end));
-        }
-        let mut builder = Builder { source, events: events.into_iter().peekable(), depth: 0 };
-        while let Some((event, start, end)) = builder.events.next() {
+    /// Builds it from the events of a text of one document; `None` when it holds no node.
+    pub(super) fn build(
+        source: &Source<'_>,
+        events: &[Placed<'_>],
+    ) -> Result<Option<Self>, YamlError> {
+        let mut builder = Builder { source, events, depth: 0 };
+        while let Some((event, start, end)) = builder.next() {
             if let Event::DocumentStart(explicit, _) = event {
-                let from = if explicit { end } else { start };
+                let from = if *explicit { end } else { start };
                 return builder.node(from).map(|node| node.filter(|node| !node.is_nothing()));
             }
         }
         Ok(None)
-    }
-
-    /// The text of a scalar.
-    pub(super) fn scalar(&self) -> Option<&str> {
-        match &self.kind {
-            Kind::Scalar(text) => Some(text),
-            _ => None,
-        }
     }
 
     /// The item of a mapping in the text that has this key.
@@ -134,38 +134,45 @@ impl Item {
 
 struct Builder<'a> {
     source: &'a Source<'a>,
-    events: Peekable<vec::IntoIter<(Event<'a>, usize, usize)>>,
+    /// Those to come.
+    events: &'a [Placed<'a>],
     depth: usize,
 }
 
-impl Builder<'_> {
+impl<'a> Builder<'a> {
+    fn next(&mut self) -> Option<(&'a Event<'a>, usize, usize)> {
+        let ((event, start, end), rest) = self.events.split_first()?;
+        self.events = rest;
+        Some((event, *start, *end))
+    }
+
     /// The next node, whose text lies after `from`; `None` where a collection ends.
     fn node(&mut self, from: usize) -> Result<Option<Node>, YamlError> {
-        let Some((event, start, end)) = self.events.next() else {
+        let Some((event, start, end)) = self.next() else {
             return Ok(None);
         };
         let place = |anchor: usize, tagged: bool| {
             if anchor != 0 || tagged { self.source.skip_trivia(from) } else { start }
         };
-        let node = match event {
+        let node = match *event {
             Event::Alias(id) => Node { start, end, anchor: 0, block: false, kind: Kind::Alias(id) },
-            Event::Scalar(text, style, anchor, tag) => {
+            Event::Scalar(ref text, style, anchor, ref tag) => {
                 let block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
                 let first = place(anchor, tag.is_some() || block);
                 let end = if block { self.source.block_scalar_end(first, end) } else { end };
                 // The reader gives an empty scalar a text, and a place before the colon.
                 let empty = style == ScalarStyle::Plain && start == end;
-                let text = if empty { String::new() } else { text.into_owned() };
+                let text = if empty { String::new() } else { text.to_string() };
                 let (first, end) =
                     if empty { (first.max(from), end.max(from)) } else { (first, end) };
                 Node { start: first, end, anchor, block: false, kind: Kind::Scalar(text) }
             }
-            Event::SequenceStart(style, anchor, tag) => {
+            Event::SequenceStart(style, anchor, ref tag) => {
                 let at =
                     Opening { from, start, end, anchor, properties: anchor != 0 || tag.is_some() };
                 self.nested(|this| this.sequence(style == StructureStyle::Flow, &at))?
             }
-            Event::MappingStart(style, anchor, tag) => {
+            Event::MappingStart(style, anchor, ref tag) => {
                 let at =
                     Opening { from, start, end, anchor, properties: anchor != 0 || tag.is_some() };
                 self.nested(|this| this.mapping(style == StructureStyle::Flow, &at))?
@@ -224,7 +231,10 @@ impl Builder<'_> {
             items.push(Item {
                 start: if explicit { first } else { key.start },
                 after,
-                key: key.scalar().map(str::to_owned),
+                key: match key.kind {
+                    Kind::Scalar(text) => Some(text),
+                    _ => None,
+                },
                 explicit,
                 value,
             });
@@ -238,9 +248,11 @@ impl Builder<'_> {
 
     /// The offset after the end of the collection, if it ends here.
     fn closing(&mut self) -> Option<usize> {
-        self.events
-            .next_if(|(event, ..)| matches!(event, Event::SequenceEnd | Event::MappingEnd))
-            .map(|(.., end)| end)
+        let (Event::SequenceEnd | Event::MappingEnd, _, end) = self.events.first()? else {
+            return None;
+        };
+        self.next();
+        Some(*end)
     }
 
     fn expect(&self, byte: u8, position: usize) -> Result<usize, YamlError> {
@@ -254,7 +266,7 @@ impl Builder<'_> {
     ) -> Result<Node, YamlError> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
-            let place = self.events.peek().map_or(0, |(_, start, _)| *start);
+            let place = self.events.first().map_or(0, |(_, start, _)| *start);
             return Err(self.error(place, format!("nested more than {MAX_DEPTH} deep")));
         }
         let node = read(self)?;
@@ -308,5 +320,7 @@ impl Opening {
     }
 }
 
+/// Fewer than most documents have.
+const BYTES_AN_EVENT: usize = 12;
 /// As deep as the YAML reader itself goes.
 const MAX_DEPTH: usize = 64;

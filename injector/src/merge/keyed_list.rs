@@ -45,10 +45,13 @@ pub(super) fn merge(
         .filter(|(_, value)| value.get(key).is_none_or(|key| !deleted.contains(key)))
         .map(|(origin, value)| Merged { value, origin: Some(origin), change: Change::Kept })
         .collect();
-    let mut places: HashMap<Value, Vec<usize>> = HashMap::with_capacity(present.len());
+    // Where the overlay's items are in the original. Of those that only the original has, which
+    // may be thousands, nothing is kept.
+    let mut places: HashMap<Value, Vec<usize>> =
+        items.iter().map(|item| (item[key].clone(), Vec::new())).collect();
     for (place, item) in present.iter().enumerate() {
-        if let Some(value) = item.value.get(key) {
-            places.entry(value.clone()).or_default().push(place);
+        if let Some(places) = item.value.get(key).and_then(|value| places.get_mut(value)) {
+            places.push(place);
         }
     }
     let mut touched = vec![false; present.len()];
@@ -81,7 +84,9 @@ pub(super) fn merge(
                 }
             }
             None => {
-                places.insert(item[key].clone(), vec![touched.len() + overlay.len()]);
+                if let Some(places) = places.get_mut(&item[key]) {
+                    places.push(touched.len() + overlay.len());
+                }
                 overlay.push(Source::New(without_nulls(Value::Object(item))));
             }
         }

@@ -6,36 +6,55 @@ use super::{DIRECTIVES, PATCH, RETAIN_KEYS};
 
 /// The value as it comes into an object that has nothing in its place: without nulls, and without
 /// what carries a directive, which has nothing to act on. `None` where nothing is left of it.
-pub(super) fn added(value: Value) -> Option<Value> {
+pub(super) fn added(mut value: Value) -> Option<Value> {
+    is_something(&mut value).then_some(value)
+}
+
+/// Takes out of a value what [`added`] leaves out, in place; whether anything is to be added.
+fn is_something(value: &mut Value) -> bool {
     match value {
-        Value::Null => None,
-        Value::Object(members) if members.contains_key(PATCH) => None,
-        // To the API server an empty list is none.
-        Value::Array(items) if items.is_empty() => None,
+        Value::Null => false,
         Value::Object(members) => {
-            let members = members.into_iter().filter(|(key, _)| key != RETAIN_KEYS);
-            Some(members.filter_map(|(key, value)| Some((key, added(value)?))).collect())
+            let something = !members.contains_key(PATCH);
+            if something {
+                members.retain(|key, value| key != RETAIN_KEYS && is_something(value));
+            }
+            something
         }
-        Value::Array(items) => Some(items.into_iter().filter_map(added).collect()),
-        scalar => Some(scalar),
+        Value::Array(items) => {
+            // To the API server an empty list is none.
+            let something = !items.is_empty();
+            items.retain_mut(is_something);
+            something
+        }
+        _ => true,
     }
 }
 
 /// The value as a new item of a list, or in place of another one: without nulls and without the
 /// directives themselves, but with what stands beside them.
-pub fn without_nulls(value: Value) -> Value {
+pub fn without_nulls(mut value: Value) -> Value {
+    drop_nulls(&mut value);
+    value
+}
+
+fn drop_nulls(value: &mut Value) {
     match value {
-        Value::Object(members) => Value::Object(
-            members
-                .into_iter()
-                .filter(|(key, value)| !value.is_null() && !DIRECTIVES.contains(&key.as_str()))
-                .map(|(key, value)| (key, without_nulls(value)))
-                .collect(),
-        ),
-        Value::Array(items) => Value::Array(
-            items.into_iter().filter(|item| !is_directive(item)).map(without_nulls).collect(),
-        ),
-        scalar => scalar,
+        Value::Object(members) => members.retain(|key, value| {
+            let stays = !value.is_null() && !DIRECTIVES.contains(&key.as_str());
+            if stays {
+                drop_nulls(value);
+            }
+            stays
+        }),
+        Value::Array(items) => items.retain_mut(|item| {
+            let stays = !is_directive(item);
+            if stays {
+                drop_nulls(item);
+            }
+            stays
+        }),
+        _ => {}
     }
 }
 

@@ -2,17 +2,17 @@
 
 use serde_json::{Value, json};
 
-use super::{Context, metadata, proxy_container, volumes};
+use super::{Context, metadata, object, proxy_container, volumes};
 
 /// Makes the overlay for one pod.
 pub fn overlay(context: &Context<'_>) -> Value {
-    let mut spec = context.spec(&volumes::of_gateway(context));
+    let mut spec = context.spec(volumes::of_gateway(context));
     let given = &context.values().gateways.security_context;
     spec["securityContext"] = match given.as_object() {
         Some(members) if !members.is_empty() => given.clone(),
         // The proxy binds 80 and 443 without being root.
         _ => json!({"sysctls": [{"name": "net.ipv4.ip_unprivileged_port_start", "value": "0"}]}),
     };
-    spec["containers"] = json!([proxy_container::of_gateway(context)]);
-    json!({"metadata": metadata::of_gateway(context), "spec": spec})
+    spec["containers"] = vec![proxy_container::of_gateway(context)].into();
+    object([("metadata", metadata::of_gateway(context)), ("spec", spec)])
 }

@@ -3,11 +3,11 @@
 
 use serde_json::{Value, json};
 
-use super::{Context, metadata, proxy_container, volumes};
+use super::{Context, metadata, object, proxy_container, volumes};
 
 /// Makes the overlay for one pod.
 pub fn overlay(context: &Context<'_>) -> Value {
-    let mut spec = context.spec(&volumes::of_grpc_agent(context));
+    let mut spec = context.spec(volumes::of_grpc_agent(context));
     let mounts = volumes::mounts_of_grpc_application(context);
     let applications = context.application_containers().map(|name| {
         json!({
@@ -21,5 +21,5 @@ pub fn overlay(context: &Context<'_>) -> Value {
     });
     let agent = proxy_container::of_grpc_agent(context);
     spec["containers"] = [agent].into_iter().chain(applications).collect();
-    json!({"metadata": metadata::of_grpc_agent(context), "spec": spec})
+    object([("metadata", metadata::of_grpc_agent(context)), ("spec", spec)])
 }

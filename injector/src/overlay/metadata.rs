@@ -1,9 +1,9 @@
 //! Labels and annotations of an injected pod.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
-use super::Context;
 use super::init_container::excluded_inbound_ports;
+use super::{Context, object};
 use crate::settings::annotations::key;
 
 /// Of a sidecar.
@@ -20,19 +20,19 @@ pub(super) fn of_sidecar(context: &Context<'_>) -> Value {
             annotations.insert(key.to_owned(), value.into());
         });
     }
-    json!({"labels": labels, "annotations": annotations})
+    object([("labels", labels.into()), ("annotations", annotations.into())])
 }
 
 /// Of a gateway.
 pub(super) fn of_gateway(context: &Context<'_>) -> Value {
-    json!({"labels": labels(context), "annotations": annotations(context)})
+    object([("labels", labels(context).into()), ("annotations", annotations(context).into())])
 }
 
 /// Of an application that speaks xDS itself: its probes stay, since no proxy is in their way.
 pub(super) fn of_grpc_agent(context: &Context<'_>) -> Value {
     let mut annotations = annotations(context);
     annotations.insert(key::REWRITE_APP_PROBES.to_owned(), "false".into());
-    json!({"labels": labels(context), "annotations": annotations})
+    object([("labels", labels(context).into()), ("annotations", annotations.into())])
 }
 
 /// The canonical service.

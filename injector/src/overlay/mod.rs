@@ -158,8 +158,8 @@ impl<'a> Context<'a> {
     }
 
     /// What every overlay with an agent adds to the pod's own fields.
-    fn spec(&self, volumes: &[Value]) -> Value {
-        let mut spec = serde_json::json!({"volumes": volumes});
+    fn spec(&self, volumes: Vec<Value>) -> Value {
+        let mut spec = object([("volumes", volumes.into())]);
         let secrets = &self.values().global.image_pull_secrets;
         if !secrets.is_empty() {
             let secrets = secrets.iter().map(|name| serde_json::json!({"name": &**name}));
@@ -172,6 +172,15 @@ impl<'a> Context<'a> {
         let profile = &self.values().global.proxy.seccomp_profile;
         profile.as_object().filter(|profile| !profile.is_empty()).map(|_| profile)
     }
+}
+
+/// An object of members that are moved into it; `json!` copies what it is given.
+fn object<const N: usize>(members: [(&str, Value); N]) -> Value {
+    let mut object = serde_json::Map::new();
+    for (key, value) in members {
+        object.insert(key.to_owned(), value);
+    }
+    Value::Object(object)
 }
 
 /// The name of the proxy's container.

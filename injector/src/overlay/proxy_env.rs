@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Context, POD_PORTS, PROXY, container_port, otel};
+use super::{Context, POD_PORTS, PROXY, container_port, object, otel};
 use crate::settings::annotations::key;
 use crate::settings::mesh_config::InboundTrafficPolicy;
 
@@ -218,7 +218,8 @@ impl Environment {
     }
 
     fn text(&mut self, name: &str, value: impl Into<String>) {
-        self.variables.push(json!({"name": name, "value": value.into()}));
+        let value = Value::String(value.into());
+        self.variables.push(object([("name", name.into()), ("value", value)]));
     }
 
     fn text_unless_empty(&mut self, name: &str, value: &str) {
@@ -228,12 +229,12 @@ impl Environment {
     }
 
     fn field(&mut self, name: &str, path: &str) {
-        let source = json!({"fieldRef": {"fieldPath": path}});
-        self.variables.push(json!({"name": name, "valueFrom": source}));
+        let source = object([("fieldRef", object([("fieldPath", path.into())]))]);
+        self.variables.push(object([("name", name.into()), ("valueFrom", source)]));
     }
 
     fn resource(&mut self, name: &str, resource: &str) {
         let source = json!({"resourceFieldRef": {"resource": resource, "divisor": "1"}});
-        self.variables.push(json!({"name": name, "valueFrom": source}));
+        self.variables.push(object([("name", name.into()), ("valueFrom", source)]));
     }
 }

@@ -1,20 +1,20 @@
 //! The overlay `sidecar`: an init container that captures the pod's traffic and a proxy that
 //! takes it.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::{Context, init_container, metadata, proxy_container, volumes};
+use super::{Context, init_container, metadata, object, proxy_container, volumes};
 
 /// Makes the overlay for one pod.
 pub fn overlay(context: &Context<'_>) -> Value {
     let init = (context.interception_mode() != "NONE").then(|| init_container::of(context));
     let proxy = proxy_container::of_sidecar(context);
-    let mut spec = context.spec(&volumes::of_sidecar(context));
+    let mut spec = context.spec(volumes::of_sidecar(context));
     if context.native_sidecar {
         spec["initContainers"] = init.into_iter().chain([proxy]).collect();
     } else {
         spec["initContainers"] = init.into_iter().collect();
-        spec["containers"] = json!([proxy]);
+        spec["containers"] = vec![proxy].into();
     }
-    json!({"metadata": metadata::of_sidecar(context), "spec": spec})
+    object([("metadata", metadata::of_sidecar(context)), ("spec", spec)])
 }

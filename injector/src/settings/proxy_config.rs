@@ -152,14 +152,13 @@ impl ProxyConfig {
     /// The JSON that the proxy reads from `PROXY_CONFIG`: every field that differs from Istio's
     /// default, in the order of the protobuf message, without white space.
     pub fn to_json(&self) -> String {
-        let defaults = Self::default();
         let mut json = String::from("{");
         let known = FIELDS.iter().filter_map(|field| self.fields.get_key_value(field.name));
         let unknown = self.fields.iter().filter(|(name, _)| field(name).is_none());
         for (name, value) in known.chain(unknown) {
-            let zero = field(name).is_some_and(|field| field.kind.is_zero(value));
-            let empty = value.as_object().is_some_and(Map::is_empty);
-            if defaults.fields.get(name) == Some(value) || empty || zero {
+            let left_out = field(name)
+                .is_some_and(|field| field.initial.is(value) || field.kind.is_zero(value));
+            if left_out || value.as_object().is_some_and(Map::is_empty) {
                 continue;
             }
             if json.len() > 1 {

@@ -158,6 +158,17 @@ pub(super) enum Initial {
     Number(i32),
 }
 
+impl Initial {
+    /// Whether a value is this one.
+    pub(super) fn is(&self, value: &Value) -> bool {
+        match self {
+            Self::Unset => false,
+            Self::Text(text) => value == text,
+            Self::Number(number) => value == number,
+        }
+    }
+}
+
 const fn of(name: &'static str, kind: Kind) -> Field {
     Field { name, kind, initial: Initial::Unset }
 }

@@ -5,7 +5,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use base64::display::Base64Display;
+use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{DeserializeOwned, MapAccess, Visitor};
@@ -116,9 +116,7 @@ impl Response {
         if !patch.0.is_empty() {
             let mut json = Vec::with_capacity(PATCH_BYTES);
             serde_json::to_writer(&mut json, patch)?;
-            // Base64 has nothing to escape.
-            let text = format!("\"{}\"", Base64Display::new(&json, &STANDARD));
-            self.patch = Some(RawValue::from_string(text)?);
+            self.patch = Some(RawValue::from_string(quoted_base64(&json))?);
             self.patch_type = Some("JSONPatch");
         }
         Ok(self)
@@ -206,6 +204,15 @@ where
     T: Deserialize<'de> + Default,
 {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+/// A JSON string of bytes as base64, in which nothing is to be escaped.
+fn quoted_base64(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4 + 2);
+    text.push('"');
+    STANDARD.encode_string(bytes, &mut text);
+    text.push('"');
+    text
 }
 
 const API_VERSION: &str = "admission.k8s.io/v1";

@@ -4,7 +4,7 @@
 //! repeated keys, errors) is left to the library's deserializer, and so is the meaning of every
 //! scalar that might be more than a word.
 
-use granit_parser::{Event, Parser, ScalarStyle, ScanError, Span};
+use granit_parser::{Event, Parser, ScalarStyle};
 use serde_json::{Map, Value};
 
 /// The document's value; `None` where it is not ordinary. `resolve` tells what a plain scalar
@@ -12,6 +12,14 @@ use serde_json::{Map, Value};
 pub(super) fn parse(text: &str, resolve: impl Fn(&str) -> Option<Value>) -> Option<Value> {
     let options = granit_parser::options! { emit_comments: false };
     let events = Parser::new_from_str_with_options(text, options);
+    read(events.map_while(|next| next.ok().map(|(event, _)| event)), resolve)
+}
+
+/// [`parse`] from the parser's events without comments; those after an error are left out.
+pub(super) fn read<'a>(
+    events: impl Iterator<Item = Event<'a>>,
+    resolve: impl Fn(&str) -> Option<Value>,
+) -> Option<Value> {
     Reader { events, resolve, depth: 0 }.document()
 }
 
@@ -24,6 +32,21 @@ pub(super) fn is_word(text: &str) -> bool {
         && !RESERVED.iter().any(|word| word.eq_ignore_ascii_case(text))
 }
 
+/// Whether a plain scalar of one line can be read as nothing but a string: an image, or a quantity
+/// such as `100m` and `1Gi`.
+fn is_text(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let digits = bytes.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    if (1..=MOST_DIGITS).contains(&digits) {
+        return UNITS.contains(&&text[digits..]);
+    }
+    (2..=MOST_LETTERS).contains(&bytes.len())
+        && (bytes[0].is_ascii_alphabetic() || bytes[0] == b'/')
+        && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-./_:@+=".contains(byte))
+        && !bytes.ends_with(b":")
+        && !RESERVED.iter().any(|word| word.eq_ignore_ascii_case(text))
+}
+
 struct Reader<E, R> {
     events: E,
     resolve: R,
@@ -32,7 +55,7 @@ struct Reader<E, R> {
 
 impl<'a, E, R> Reader<E, R>
 where
-    E: Iterator<Item = Result<(Event<'a>, Span), ScanError>>,
+    E: Iterator<Item = Event<'a>>,
     R: Fn(&str) -> Option<Value>,
 {
     fn document(&mut self) -> Option<Value> {
@@ -46,7 +69,7 @@ where
     }
 
     fn next(&mut self) -> Option<Event<'a>> {
-        self.events.next()?.ok().map(|(event, _)| event)
+        self.events.next()
     }
 
     fn value(&mut self, event: Event<'a>) -> Option<Value> {
@@ -107,6 +130,9 @@ where
             "null" | "~" | "" => return Some(Value::Null),
             _ => {}
         }
+        if is_text(text) {
+            return Some(Value::String(text.to_owned()));
+        }
         let digits = text.bytes().all(|byte| byte.is_ascii_digit());
         if digits && text.len() <= MOST_DIGITS && (text == "0" || !text.starts_with('0')) {
             return text.parse::<u64>().ok().map(Value::from);
@@ -122,6 +148,8 @@ where
 /// What old and new readers of YAML take for something other than a string.
 const RESERVED: [&str; 11] =
     ["false", "inf", "infinity", "nan", "no", "null", "off", "on", "true", "yes", "y"];
+/// What makes a string of a number without leaving a doubt.
+const UNITS: [&str; 7] = ["Gi", "Ki", "Mi", "Ti", "h", "m", "s"];
 /// Longer words might be written over several lines.
 const MOST_LETTERS: usize = 64;
 /// Fewer than the library's own limit, so that its message is the one that is seen.

@@ -21,6 +21,8 @@ impl Editor<'_> {
         let kept = kept(&collection.slots);
         let place = Place::of(source, collection, floor);
         let (mut before, mut after) = (Vec::new(), vec![Vec::new(); collection.items.len()]);
+        let ordinary = |item: &Item| !item.explicit && item.after.is_some();
+        self.certain &= collection.items.iter().all(ordinary);
         let mut last_kept = None;
         for (position, slot) in collection.slots.iter().enumerate() {
             let value = slot_value(collection, slot, position, value);
@@ -34,7 +36,10 @@ impl Editor<'_> {
             let text = match slot {
                 Slot::New(Some(key)) => self.style.entry(key, value)?,
                 Slot::New(None) => format!("-{}", self.style.item_value(value)?),
-                Slot::Old(at) => self.moved(collection, *at, value, &place)?,
+                Slot::Old(at) => {
+                    self.certain = false;
+                    self.moved(collection, *at, value, &place)?
+                }
             };
             let indent = " ".repeat(place.column);
             let text = match slot {
@@ -93,6 +98,7 @@ impl Editor<'_> {
         // Behind a dash there is no line to delete or to insert: the next item moves up, unless
         // comments stand above it.
         let before = before.get(place.column..).unwrap_or_default().to_owned();
+        self.certain &= first == 0;
         let (start, end) = (items[0].start, items[first].start);
         let above = first.checked_sub(1).map(|above| source.line_end(items[above].end()));
         match above.filter(|&above| source.text[above..end].contains('#')) {
@@ -148,6 +154,7 @@ impl Editor<'_> {
         let below = format!("{}{}", " ".repeat(column), hanging(&below, column, eol));
         let beside = hanging(&beside, column, eol);
         let line_end = source.line_end(node.end);
+        self.certain &= !source.text[after..line_end].contains('#');
         let end = if node.block { line_end } else { node.end };
         if source.text[after..node.start].contains('#') {
             // Comments above the value, and one beside it, which may have no line to stand beside.

@@ -15,6 +15,7 @@ impl Editor<'_> {
         collection: &Collection,
         value: &Value,
     ) -> Result<(), YamlError> {
+        self.certain = false;
         let source = self.source;
         let eol = source.eol;
         let layout = Layout::of(source, node);
@@ -100,6 +101,7 @@ impl Editor<'_> {
         value: &Value,
         layout: &Layout,
     ) -> Result<(), YamlError> {
+        self.certain = false;
         let (start, end) = (item.value.start, item.value.end);
         let space = if start == end && item.after == Some(start) { " " } else { "" };
         let text = format!("{space}{}", layout.value(value, self.source.eol)?);

@@ -8,9 +8,19 @@ use std::ops::Range;
 use serde_json::Value;
 
 use super::render::{Layout, Style, hanging};
-use super::source::Source;
+use super::source::{BOM, Source};
 use super::tree::{Collection, Item, Kind, Node, Slot};
 use crate::yaml::YamlError;
+
+/// A text after edits.
+pub(super) struct Edited {
+    /// It.
+    pub(super) text: String,
+    /// Whether whole lines came and went in block collections, and nothing stood or was written
+    /// there whose meaning depends on what is around it. So it reads as it has to if the document
+    /// held no anchors, tags and the like.
+    pub(super) certain: bool,
+}
 
 /// Writes a document anew where its tree is marked, so that it reads as `value`.
 pub(super) fn edited(
@@ -18,7 +28,7 @@ pub(super) fn edited(
     style: Style,
     root: &Node,
     value: &Value,
-) -> Result<String, YamlError> {
+) -> Result<Edited, YamlError> {
     let mut editor = Editor::new(source, style);
     if is_fresh(root) {
         editor.root(root, value)?;
@@ -32,13 +42,16 @@ pub(super) fn edited(
     if !source.text.ends_with('\n') && last.into_iter().any(|edit| edit.text.contains('\n')) {
         text.push_str(source.eol);
     }
-    Ok(text)
+    let certain = editor.certain && is_plain(source) && editor.edits.iter().all(Edit::is_plain);
+    Ok(Edited { text, certain })
 }
 
 struct Editor<'a> {
     source: &'a Source<'a>,
     style: Style,
     edits: Vec<Edit>,
+    /// Whether every edit so far was one of whole lines in a block collection.
+    certain: bool,
 }
 
 struct Edit {
@@ -48,10 +61,11 @@ struct Edit {
 
 impl<'a> Editor<'a> {
     fn new(source: &'a Source<'a>, style: Style) -> Self {
-        Self { source, style, edits: Vec::new() }
+        Self { source, style, edits: Vec::new(), certain: true }
     }
 
     fn root(&mut self, root: &Node, value: &Value) -> Result<(), YamlError> {
+        self.certain = false;
         let eol = self.source.eol;
         let text = if self.source.byte(root.start) == Some(b'{') {
             let layout = Layout::Lines { indent: String::new(), step: "  ".to_owned() };
@@ -115,6 +129,26 @@ impl<'a> Editor<'a> {
         text.push_str(&self.source.text[position..range.end]);
         Ok(text)
     }
+}
+
+impl Edit {
+    /// Whether its text has no block scalar.
+    fn is_plain(&self) -> bool {
+        !self.text.bytes().any(|byte| matches!(byte, b'|' | b'>'))
+    }
+}
+
+/// Whether no line of a text depends on those below it, or on how lines are told apart.
+fn is_plain(source: &Source<'_>) -> bool {
+    let (mut comment, mut block, mut other) = (false, false, false);
+    for byte in source.text.bytes() {
+        comment |= byte == b'#';
+        block |= matches!(byte, b'|' | b'>');
+        other |= matches!(byte, b'\t' | b'\r' | b'+');
+    }
+    let ends = source.text.ends_with('\n') && !source.text.contains("\n...");
+    let doubtful = other || comment && block || source.text.starts_with(BOM);
+    ends && !doubtful
 }
 
 /// What kind of collection an item is in.
