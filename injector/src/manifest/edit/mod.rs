@@ -42,7 +42,10 @@ pub(super) fn edited(
     if !source.text.ends_with('\n') && last.into_iter().any(|edit| edit.text.contains('\n')) {
         text.push_str(source.eol);
     }
-    let certain = editor.certain && is_plain(source) && editor.edits.iter().all(Edit::is_plain);
+    let commented = source.text.contains('#');
+    let certain = editor.certain
+        && is_plain(source)
+        && editor.edits.iter().all(|edit| edit.is_plain(commented));
     Ok(Edited { text, certain })
 }
 
@@ -132,9 +135,17 @@ impl<'a> Editor<'a> {
 }
 
 impl Edit {
-    /// Whether its text has no block scalar.
-    fn is_plain(&self) -> bool {
-        !self.text.bytes().any(|byte| matches!(byte, b'|' | b'>'))
+    /// Whether its text has no block scalar but those that end with their last line of text and
+    /// are indented by it; where comments follow, which could be taken for such lines, none.
+    fn is_plain(&self, commented: bool) -> bool {
+        let plain = |line: &str| {
+            let line = match line.strip_suffix('-').unwrap_or(line).strip_suffix(": |") {
+                Some(key) if !commented => key,
+                _ => line,
+            };
+            !line.contains(['|', '>'])
+        };
+        self.text.split('\n').all(plain)
     }
 }
 
