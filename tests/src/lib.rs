@@ -31,5 +31,6 @@ pub mod run_folder;
 mod tool;
 pub mod wait;
 
+pub mod conntrack;
 pub mod netns;
 pub mod sockets;

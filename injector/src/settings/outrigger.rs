@@ -1,8 +1,9 @@
 //! `outrigger` of the values document: what Istio has no setting for.
 
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use super::absent::or_default;
 use super::near;
 
 /// What users ask for beyond Istio. Istio passes over the key; without it everything is as Istio
@@ -90,14 +91,6 @@ pub(super) fn check_keys(given: &Map<String, Value>) -> Result<(), String> {
 
 const KEYS: [&str; 6] =
     ["cpuLimits", "initResources", "podResources", "podRevision", "proxyUser", "revisionTags"];
-
-fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
-where
-    D: Deserializer<'de>,
-    T: Deserialize<'de> + Default,
-{
-    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
-}
 
 #[cfg(test)]
 mod tests {

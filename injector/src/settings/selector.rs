@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use serde_json::Value;
+
+use super::absent::or_default;
 
 /// A label selector: every label and every expression must hold
 /// (`k8s.io/apimachinery` `LabelSelector`).
@@ -102,14 +104,6 @@ fn is_name(text: &str) -> bool {
     let ends = [text.bytes().next(), text.bytes().last()];
     ends.iter().all(|end| end.is_some_and(|byte| byte.is_ascii_alphanumeric()))
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
-}
-
-fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
-where
-    D: Deserializer<'de>,
-    T: Deserialize<'de> + Default,
-{
-    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
 #[cfg(test)]

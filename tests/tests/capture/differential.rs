@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use e2e::netns::Owner;
 use e2e::sockets::{Outcome, Transport};
 
-use crate::ask_explain::{explains, planned, random_tries};
+use crate::ask_explain::{explains, is_explained, planned, random_tries};
 use crate::dice::Dice;
 use crate::istio;
 use crate::places::{FROM_LOOPBACK, LOOPBACKS, OUTSIDE, OWN};
@@ -127,10 +127,14 @@ fn random_sets_are_alike(seed: u64) {
         by_iptables.init(&settings.clone().by_iptables("nft"));
         let plan = planned(&settings);
         let tries = random_tries(&mut dice, &plan, RANDOM_TRIES);
-        let ours = by_nftables.outcomes(&tries);
-        no_difference(&settings, &tries, (&ours, &istios.outcomes(&tries)), is_allowed);
-        no_difference(&settings, &tries, (&ours, &by_iptables.outcomes(&tries)), |_, _| false);
+        let is_explained = |place: usize, outcome: &_| is_explained(&plan, &tries[place], outcome);
+        let ours = by_nftables.outcomes_afresh(&tries, is_explained);
         explains(&settings, &plan, &tries, &ours);
+        let is_ours = |place: usize, outcome: &_| ours[place] == *outcome;
+        let theirs = istios.outcomes_afresh(&tries, is_ours);
+        no_difference(&settings, &tries, (&ours, &theirs), is_allowed);
+        let theirs = by_iptables.outcomes_afresh(&tries, is_ours);
+        no_difference(&settings, &tries, (&ours, &theirs), |_, _| false);
         istios.forget_istio(&settings);
     }
 }

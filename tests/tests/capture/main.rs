@@ -16,6 +16,7 @@ mod tracer;
 
 mod ask_explain;
 mod ask_installed;
+mod backends;
 
 mod beyond;
 mod differential;

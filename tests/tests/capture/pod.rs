@@ -7,6 +7,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use e2e::conntrack::forget_connections;
 use e2e::netns::{Namespace, Owner, succeed};
 use e2e::sockets::{Listeners, Outcome, Transport, reach};
 use e2e::wait::until;
@@ -213,6 +214,34 @@ impl Pod {
         let routes = routes.lines().filter(|line| !line.starts_with("local ::6 "));
         let routes: String = routes.map(|line| line.to_owned() + "\n").collect();
         self.ruleset() + &without_lifetimes(&addresses) + &rules + &routes
+    }
+
+    /// The same in a pod that had other rules before. What is not as expected is tried once more:
+    /// a connection from a port that an earlier one had may be taken for that one, and then is said
+    /// to have been meant for the other's target.
+    pub(crate) fn outcomes_afresh(
+        &self,
+        tries: &[Try],
+        is_expected: impl Fn(usize, &Outcome) -> bool,
+    ) -> Vec<Outcome> {
+        self.forget_connections();
+        let mut outcomes = self.outcomes(tries);
+        let is_odd = |place: &usize| !is_expected(*place, &outcomes[*place]);
+        let odd: Vec<usize> = (0..tries.len()).filter(is_odd).collect();
+        if !odd.is_empty() {
+            self.forget_connections();
+            let again: Vec<Try> = odd.iter().map(|place| tries[*place]).collect();
+            for (place, outcome) in odd.into_iter().zip(self.outcomes(&again)) {
+                outcomes[place] = outcome;
+            }
+        }
+        outcomes
+    }
+
+    fn forget_connections(&self) {
+        for end in [&self.namespace, &self.world] {
+            end.run(forget_connections).and_then(|done| done).expect("connections go");
+        }
     }
 
     /// All tables of nftables, without the counts of packets.
