@@ -74,7 +74,11 @@ pub fn webhook_configuration(data: &[u8]) {
         let expected = json!({
             "apiVersion": "admissionregistration.k8s.io/v1",
             "kind": "MutatingWebhookConfiguration",
-            "metadata": {"name": configuration.name, "uid": configuration.uid},
+            "metadata": {
+                "name": configuration.name,
+                "uid": configuration.uid,
+                "resourceVersion": configuration.resource_version,
+            },
             "webhooks": applied,
         });
         assert_eq!(patch, expected);
