@@ -31,4 +31,5 @@ mod lists;
 mod lock;
 mod meanwhile;
 mod others;
+mod sandbox;
 mod scripts;

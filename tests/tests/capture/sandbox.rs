@@ -1,0 +1,83 @@
+//! Sandboxes that do not let a process ask the kernel: seccomp profiles, and kernels in user space
+//! that have no such netlink.
+
+use std::collections::BTreeMap;
+use std::process::Output;
+
+use nix::libc;
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, apply_filter,
+};
+
+use crate::iptables_rules::rules;
+use crate::pod::{Pod, istio_init};
+use crate::settings::{SEARCH_PATH, Settings};
+
+#[test]
+fn a_profile_without_netlink_is_named_as_the_reason() {
+    let pod = Pod::create();
+    let before = pod.dump();
+    let settings = Settings::injected();
+    let output = refused(&pod, libc::EPERM, &settings);
+    assert_eq!(output.status.code(), Some(1));
+    insta::assert_snapshot!(String::from_utf8_lossy(&output.stderr), @r"
+    error: cannot open a netlink socket for nf_tables: Operation not permitted (os error 1)
+    hint: opening it needs no capability: a seccomp profile or a security module forbids it; allow socket(AF_NETLINK) in the container's profile
+    ");
+    assert_eq!(pod.dump(), before);
+}
+
+#[test]
+fn a_kernel_without_netfilters_netlink_is_named_as_the_reason() {
+    let pod = Pod::create();
+    let settings = Settings::injected();
+    let output = refused(&pod, libc::EPROTONOSUPPORT, &settings);
+    assert_eq!(output.status.code(), Some(1));
+    insta::assert_snapshot!(String::from_utf8_lossy(&output.stderr), @r"
+    error: cannot open a netlink socket for nf_tables: Protocol not supported (os error 93)
+    hint: this kernel, or the sandbox in its place, has no such netlink; for rules it needs nf_tables (module nfnetlink), or iptables-legacy in the image and in the kernel
+    ");
+}
+
+/// Such a kernel may well have the older tables.
+#[test]
+fn without_netfilters_netlink_auto_takes_iptables_legacy() {
+    let (pod, expected) = (Pod::create(), Pod::create());
+    let settings = Settings::injected().with_variable("PATH", SEARCH_PATH);
+    let settings = settings.with_switch("--backend=auto");
+    let output = refused(&pod, libc::EPROTONOSUPPORT, &settings);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    expected.init(&Settings::injected().by_iptables("legacy"));
+    assert_eq!(rules(&pod, "legacy"), rules(&expected, "legacy"));
+}
+
+/// A run for which `socket(AF_NETLINK, …, NETLINK_NETFILTER)` ends with this error.
+fn refused(pod: &Pod, errno: i32, settings: &Settings) -> Output {
+    let filter = no_netfilter_socket(errno.unsigned_abs());
+    let run = || {
+        // It holds for this thread, and for what the thread starts.
+        apply_filter(&filter).expect("a filter");
+        let mut command = istio_init();
+        command.args(settings.command_line()).envs(settings.environment());
+        command.output().expect("istio-init")
+    };
+    pod.namespace.run(run).expect("a thread in the pod")
+}
+
+fn no_netfilter_socket(errno: u32) -> BpfProgram {
+    let is = |argument: u8, value: i32| {
+        let value = u64::from(value.unsigned_abs());
+        SeccompCondition::new(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value)
+            .expect("a condition")
+    };
+    let netfilter = vec![is(0, libc::AF_NETLINK), is(2, libc::NETLINK_NETFILTER)];
+    let rule = SeccompRule::new(netfilter).expect("a rule");
+    let filter = SeccompFilter::new(
+        BTreeMap::from([(libc::SYS_socket, vec![rule])]),
+        SeccompAction::Allow,
+        SeccompAction::Errno(errno),
+        std::env::consts::ARCH.try_into().expect("an architecture with seccomp"),
+    );
+    filter.and_then(TryInto::try_into).expect("a program")
+}
