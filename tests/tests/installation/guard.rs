@@ -21,11 +21,14 @@ pub(crate) fn the_injectors_account_may_change_nothing_but_ca_bundle(world: &Wor
     let kubeconfig = world.servers.kubeconfig(0, "thief", &token)?;
     let thief = Thief { world, kubeconfig: &kubeconfig };
 
-    // Policies take effect a moment after they were written.
+    // Policies take effect a moment after they were written. What was changed before that is no
+    // change when it is tried again, and allowed: each try is another one.
+    let mut seconds = (7..=30).cycle();
     wait::until("the policy is in force", PATIENCE, || {
-        let redirect =
-            json!([{"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Ignore"}]);
-        ensure!(!thief.patch(&redirect)?.succeeded, "not yet");
+        let value = seconds.next();
+        let change =
+            json!([{"op": "replace", "path": "/webhooks/0/timeoutSeconds", "value": value}]);
+        ensure!(!thief.patch(&change)?.succeeded, "not yet");
         anyhow::Ok(())
     })?;
     let warnings = world.get("validatingadmissionpolicy", "sidecar-injector")?;
