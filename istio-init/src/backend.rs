@@ -184,9 +184,7 @@ impl Backend {
             },
         }
     }
-}
 
-impl Backend {
     /// What its rules are installed by.
     pub fn installer(self) -> Installer {
         match self {

@@ -6,14 +6,12 @@
 //! starts, until the last of them has ended.
 
 use std::os::fd::OwnedFd;
-use std::sync::mpsc;
-use std::thread;
-use std::time::Duration;
 
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 use rustix::io::{Errno, retry_on_intr};
 
 use super::KernelError;
+use super::patience::{PATIENCE, begin};
 
 /// The right to change the rules of this network namespace, for as long as it is kept.
 #[derive(Debug)]
@@ -39,13 +37,11 @@ impl Lock {
     }
 
     fn wait(namespace: OwnedFd) -> Result<Self, KernelError> {
-        let (sender, receiver) = mpsc::channel();
-        thread::spawn(move || {
+        let taken = begin(move || {
             let outcome = retry_on_intr(|| flock(&namespace, FlockOperation::LockExclusive));
-            // Nobody listens after the deadline.
-            let _ = sender.send(outcome.is_ok().then_some(namespace));
+            outcome.is_ok().then_some(namespace)
         });
-        match receiver.recv_timeout(PATIENCE) {
+        match taken.recv_timeout(PATIENCE) {
             Ok(namespace) => Ok(Self { _namespace: namespace }),
             Err(_) => Err(KernelError::Busy { seconds: PATIENCE.as_secs() }),
         }
@@ -54,5 +50,3 @@ impl Lock {
 
 /// One file for each network namespace, whatever it is called.
 const NAMESPACE: &str = "/proc/self/ns/net";
-/// As long as a run may wait for one program.
-const PATIENCE: Duration = Duration::from_secs(35);

@@ -18,6 +18,7 @@ pub mod iptables;
 mod lock;
 mod message;
 mod nf_tables;
+mod patience;
 mod privileges;
 mod readback;
 mod route;

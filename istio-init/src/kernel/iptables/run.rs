@@ -2,8 +2,7 @@
 
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
-use std::sync::mpsc::{self, Receiver};
-use std::thread;
+use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use ::iptables::IPTables;
@@ -14,6 +13,7 @@ use super::listing::{Change, Listing};
 use super::refusal::refusal;
 use super::tools::{Tools, Variant};
 use crate::family::Family;
+use crate::kernel::patience::{PATIENCE, begin};
 use crate::kernel::privileges::Privileges;
 use crate::plan::Table;
 use crate::render::iptables::table_name;
@@ -41,7 +41,7 @@ impl Running {
         let Self { program, table, lines } = self;
         let fault =
             |reason: String| IptablesError::List { program, table: table_name(table), reason };
-        let listed = lines.recv_timeout(DEADLINE).ok();
+        let listed = lines.recv_timeout(PATIENCE).ok();
         let lines = listed.ok_or(IptablesError::Stuck { program })?.map_err(fault)?;
         // A program that fails prints nothing, and the library does not tell. Each table has
         // chains.
@@ -72,7 +72,7 @@ pub(super) fn restore(tools: Tools, family: Family, change: &Change) -> Result<(
         }
         child.wait_with_output()
     });
-    let Ok(ended) = ended.recv_timeout(DEADLINE) else {
+    let Ok(ended) = ended.recv_timeout(PATIENCE) else {
         // It may have ended just now; then there is nothing to kill.
         let _ = kill_process(process, Signal::KILL);
         return Err(IptablesError::Stuck { program });
@@ -89,19 +89,8 @@ pub(super) fn restore(tools: Tools, family: Family, change: &Change) -> Result<(
     Err(refusal(program, change, output.status, &stderr, privileges))
 }
 
-/// Begins with the work; what is received is its result.
-fn begin<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Receiver<T> {
-    let (sender, receiver) = mpsc::channel();
-    thread::spawn(move || {
-        // Nobody listens after the deadline.
-        let _ = sender.send(work());
-    });
-    receiver
-}
-
 /// The exit code when a program's libraries or its interpreter are missing.
 const NOT_LOADED: i32 = 127;
-/// How long a legacy program waits for the lock that others hold; Istio's wait.
+/// How long a legacy program waits for the lock that others hold; Istio's wait, and shorter than
+/// [`PATIENCE`].
 const LOCK_PATIENCE: Duration = Duration::from_secs(30);
-/// Longer than that: then something else is wrong.
-const DEADLINE: Duration = Duration::from_secs(35);
