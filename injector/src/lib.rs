@@ -4,6 +4,7 @@
 //! injected pod with its patch and warnings out. [`webhook`] serves it to an API server, [`cli`]
 //! applies it to files; neither is known to the modules before them.
 
+mod absent;
 pub mod advice;
 pub mod change;
 pub mod cli;

@@ -11,6 +11,7 @@ use super::notice::{self, Oddity};
 use super::selector::LabelSelector;
 use super::typed::typed;
 use super::unknown_keys::unknown_keys;
+use crate::absent::or_default;
 use crate::yaml;
 
 /// What is injected by default, into which pods, and the templates people wrote themselves.
@@ -20,22 +21,22 @@ pub struct InjectConfig {
     /// Whether pods that do not say are injected.
     pub policy: Policy,
     /// The templates of a pod that does not name its own.
-    #[serde(deserialize_with = "or_empty")]
+    #[serde(deserialize_with = "or_default")]
     pub default_templates: Vec<String>,
     /// Go templates by name; a name that is not here means the built-in overlay of that name.
-    #[serde(deserialize_with = "or_empty")]
+    #[serde(deserialize_with = "or_default")]
     pub templates: BTreeMap<String, String>,
     /// Names that stand for several templates; not expanded again.
-    #[serde(deserialize_with = "or_empty")]
+    #[serde(deserialize_with = "or_default")]
     pub aliases: BTreeMap<String, Vec<String>>,
     /// Pods that are not injected unless they ask for it.
-    #[serde(deserialize_with = "or_empty")]
+    #[serde(deserialize_with = "or_default")]
     pub never_inject_selector: Vec<LabelSelector>,
     /// Pods that are injected even under policy `disabled`.
-    #[serde(deserialize_with = "or_empty")]
+    #[serde(deserialize_with = "or_default")]
     pub always_inject_selector: Vec<LabelSelector>,
     /// Annotations that every injected pod gets, over its own.
-    #[serde(deserialize_with = "or_empty")]
+    #[serde(deserialize_with = "or_default")]
     pub injected_annotations: BTreeMap<String, String>,
     /// What in the document is hardly meant: the path of a key, and why.
     #[serde(skip)]
@@ -137,15 +138,6 @@ impl<'de> Deserialize<'de> for Policy {
             other => Self::Unknown(other.to_owned()),
         })
     }
-}
-
-/// A key without value (`injectedAnnotations:`) means an empty one.
-fn or_empty<'de, D, T>(deserializer: D) -> Result<T, D::Error>
-where
-    D: Deserializer<'de>,
-    T: Default + Deserialize<'de>,
-{
-    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
 /// A document that does not parse is a configuration with an error if one of its lines begins

@@ -1,6 +1,5 @@
 //! What injection is configured by, parsed once.
 
-mod absent;
 pub mod annotation_kind;
 pub mod annotations;
 pub mod inject_config;

@@ -3,8 +3,8 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::absent::or_default;
 use super::near;
+use crate::absent::or_default;
 
 /// What users ask for beyond Istio. Istio passes over the key; without it everything is as Istio
 /// has it.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::absent::or_default;
+use crate::absent::or_default;
 
 /// A label selector: every label and every expression must hold
 /// (`k8s.io/apimachinery` `LabelSelector`).

@@ -10,6 +10,7 @@ use super::outrigger::{self, Outrigger};
 use super::typed::typed;
 use super::unknown_keys::unknown_keys;
 use super::{annotations, known_keys};
+use crate::absent::or_default;
 use crate::yaml;
 
 /// The Helm values that shape pods. Names are those of Istio's chart.
@@ -25,7 +26,7 @@ pub struct Values {
     #[serde(default)]
     pub global: Global,
     /// `outrigger`.
-    #[serde(default, deserialize_with = "or_empty")]
+    #[serde(default, deserialize_with = "or_default")]
     pub outrigger: Outrigger,
     /// `pilot`.
     #[serde(default)]
@@ -94,7 +95,7 @@ pub struct Global {
     pub ca_name: Text,
     pub hub: Text,
     pub image_pull_policy: Text,
-    #[serde(deserialize_with = "or_empty")]
+    #[serde(deserialize_with = "or_default")]
     pub image_pull_secrets: Vec<Text>,
     pub istio_namespace: Text,
     pub log_as_json: Switch,
@@ -280,14 +281,6 @@ impl<'de> Deserialize<'de> for Switch {
             }
         }
     }
-}
-
-fn or_empty<'de, D, T>(deserializer: D) -> Result<T, D::Error>
-where
-    D: Deserializer<'de>,
-    T: Deserialize<'de> + Default,
-{
-    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
 /// Puts the document over the defaults, mapping by mapping; a mapping that is handed to

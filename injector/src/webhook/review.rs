@@ -13,6 +13,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use crate::absent::or_default;
 use crate::reason::Reason;
 
 /// Parses a review's bytes. Anything after the document is an error, as is another version.
@@ -29,9 +30,9 @@ pub fn parse(body: &[u8]) -> Result<Review, ReviewError> {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Review {
-    #[serde(default, deserialize_with = "null_is_absent")]
+    #[serde(default, deserialize_with = "or_default")]
     api_version: String,
-    #[serde(default, deserialize_with = "null_is_absent")]
+    #[serde(default, deserialize_with = "or_default")]
     kind: String,
     /// The question; a review without one is answered with a denial.
     #[serde(default, deserialize_with = "object")]
@@ -43,22 +44,22 @@ pub struct Review {
 #[serde(default, rename_all = "camelCase")]
 pub struct Request {
     /// Identifies the question; the answer repeats it.
-    #[serde(deserialize_with = "null_is_absent")]
+    #[serde(deserialize_with = "or_default")]
     pub uid: String,
     /// The object's type.
-    #[serde(deserialize_with = "null_is_absent")]
+    #[serde(deserialize_with = "or_default")]
     pub kind: Kind,
     /// Empty for the object itself, else for example `status`.
-    #[serde(deserialize_with = "null_is_absent")]
+    #[serde(deserialize_with = "or_default")]
     pub sub_resource: String,
     /// The namespace of the request.
-    #[serde(deserialize_with = "null_is_absent")]
+    #[serde(deserialize_with = "or_default")]
     pub namespace: String,
     /// `CREATE`, `UPDATE`, `DELETE` or `CONNECT`.
-    #[serde(deserialize_with = "null_is_absent")]
+    #[serde(deserialize_with = "or_default")]
     pub operation: String,
     /// Whether nothing is to be persisted.
-    #[serde(deserialize_with = "null_is_absent")]
+    #[serde(deserialize_with = "or_default")]
     pub dry_run: bool,
     /// The object as the user sent it.
     pub object: Value,
@@ -69,10 +70,10 @@ pub struct Request {
 #[serde(default)]
 pub struct Kind {
     /// The API group; empty for the core group.
-    #[serde(deserialize_with = "null_is_absent")]
+    #[serde(deserialize_with = "or_default")]
     pub group: String,
     /// For example `Pod`.
-    #[serde(deserialize_with = "null_is_absent")]
+    #[serde(deserialize_with = "or_default")]
     pub kind: String,
 }
 
@@ -195,15 +196,6 @@ impl<'de, T: DeserializeOwned> Deserialize<'de> for Object<T> {
 
 fn object<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Request>, D::Error> {
     Ok(Option::<Object<Request>>::deserialize(deserializer)?.map(|Object(request)| request))
-}
-
-/// Reads `null` as a field that is not there, as Go does, in which API servers are written.
-fn null_is_absent<'de, D, T>(deserializer: D) -> Result<T, D::Error>
-where
-    D: Deserializer<'de>,
-    T: Deserialize<'de> + Default,
-{
-    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
 /// A JSON string of bytes as base64, in which nothing is to be escaped.
