@@ -2,8 +2,6 @@
 
 use std::sync::LazyLock;
 
-use injector::cluster_facts::ClusterFacts;
-use injector::decision::Rules;
 use injector::inject::{InjectError, Injection, Outcome, Target, inject};
 use injector::settings::{Documents, Process, Settings};
 use serde_json::Value;
@@ -43,14 +41,7 @@ pub fn check(settings: &Settings, pod: &Value) -> Option<InjectError> {
 
 /// Injects a pod; `None` where it is left alone.
 pub fn injected(settings: &Settings, pod: &Value) -> Result<Option<Injection>, InjectError> {
-    let target = Target {
-        pod,
-        namespace: "default",
-        cluster: ClusterFacts::default(),
-        workload: None,
-        path_env: &[],
-        rules: Rules::Admission,
-    };
+    let target = Target::at_admission(pod, "default");
     Ok(match inject(settings, &target)? {
         Outcome::Injected(injection) => Some(*injection),
         Outcome::Skipped(reason) => {

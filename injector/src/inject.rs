@@ -84,6 +84,20 @@ pub struct Target<'a> {
     pub rules: Rules,
 }
 
+impl<'a> Target<'a> {
+    /// A new pod of a namespace, decided as at admission; nothing else is known.
+    pub fn at_admission(pod: &'a Value, namespace: &'a str) -> Self {
+        Self {
+            pod,
+            namespace,
+            cluster: ClusterFacts::default(),
+            workload: None,
+            path_env: &[],
+            rules: Rules::Admission,
+        }
+    }
+}
+
 /// What came of it.
 #[derive(Clone, Debug)]
 pub enum Outcome {

@@ -2,8 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panic")]
 
-use injector::cluster_facts::ClusterFacts;
-use injector::decision::Rules;
 use injector::inject::{InjectError, Injection, Outcome, Target, inject};
 use injector::settings::{Document, Documents, Process, Settings};
 use serde_json::{Value, json};
@@ -205,14 +203,7 @@ fn outcome(values: &Value, pod: &Value, revision: &str) -> Result<Outcome, Injec
 }
 
 fn target(pod: &Value) -> Target<'_> {
-    Target {
-        pod,
-        namespace: "shop",
-        cluster: ClusterFacts::default(),
-        workload: None,
-        path_env: &[],
-        rules: Rules::Admission,
-    }
+    Target::at_admission(pod, "shop")
 }
 
 fn pod(annotations: &Value, spec: &Value) -> Value {

@@ -5,8 +5,6 @@
 
 use std::sync::LazyLock;
 
-use injector::cluster_facts::ClusterFacts;
-use injector::decision::Rules;
 use injector::inject::{Injection, Outcome, Target, inject};
 use injector::settings::{Document, Documents, Process, Settings};
 use proptest::prelude::*;
@@ -182,14 +180,7 @@ fn by_another_revision(pod: &Value, native_sidecars: bool) -> Option<Injection> 
 }
 
 fn target(pod: &Value) -> Target<'_> {
-    Target {
-        pod,
-        namespace: "default",
-        cluster: ClusterFacts::default(),
-        workload: None,
-        path_env: &[],
-        rules: Rules::Admission,
-    }
+    Target::at_admission(pod, "default")
 }
 
 fn settings(native_sidecars: bool) -> &'static Settings {

@@ -6,7 +6,6 @@
 use std::collections::BTreeMap;
 
 use injector::cluster_facts::ClusterFacts;
-use injector::decision::Rules;
 use injector::inject::{InjectError, Outcome, Target, inject};
 use injector::settings::{Document, Documents, Process, Settings};
 use serde_json::{Value, json};
@@ -183,15 +182,11 @@ fn outcome(settings: &Settings, pod: &Value) -> Result<Outcome, InjectError> {
         ("openshift.io/sa.scc.supplemental-groups".to_owned(), "2000/5,3000/5".to_owned()),
     ]);
     let target = Target {
-        pod,
-        namespace: "shop",
         cluster: ClusterFacts {
             namespace_annotations: Some(&namespace_annotations),
             ..ClusterFacts::default()
         },
-        workload: None,
-        path_env: &[],
-        rules: Rules::Admission,
+        ..Target::at_admission(pod, "shop")
     };
     inject(settings, &target)
 }
@@ -218,21 +213,4 @@ fn names<'a>(pod: &'a Value, list: &str) -> Vec<&'a str> {
     containers.iter().map(|container| container["name"].as_str().unwrap()).collect()
 }
 
-const SPIRE: &str = r"
-aliases:
-  with-spire: [sidecar, spire]
-templates:
-  spire: |
-    spec:
-      containers:
-      - name: istio-proxy
-        volumeMounts:
-        - name: workload-socket
-          mountPath: /var/run/secrets/workload-spiffe-uds
-          readOnly: true
-      volumes:
-      - name: workload-socket
-        csi:
-          driver: csi.spiffe.io
-          readOnly: true
-";
+const SPIRE: &str = include_str!("../testdata/config/spire.yaml");

@@ -10,7 +10,6 @@ use std::fs;
 use std::path::PathBuf;
 
 use injector::cluster_facts::ClusterFacts;
-use injector::decision::Rules;
 use injector::inject::{Outcome, Target, inject};
 use injector::settings::{Document, Documents, Process, Settings};
 use injector::webhook::admission::Admission;
@@ -114,14 +113,7 @@ pub(crate) fn say_left_out(what: &str) {
 pub(crate) const PODS: [&str; 5] = ["small", "typical", "variables", "injected", "grpc-simple"];
 
 fn injected(settings: &Settings, pod: &Value) -> Value {
-    let target = Target {
-        pod,
-        namespace: "shop",
-        cluster: ClusterFacts::default(),
-        workload: None,
-        path_env: &[],
-        rules: Rules::Admission,
-    };
+    let target = Target::at_admission(pod, "shop");
     match inject(settings, &target).expect("an injected pod") {
         Outcome::Injected(injection) => injection.pod,
         Outcome::Skipped(reason) => panic!("{reason}"),

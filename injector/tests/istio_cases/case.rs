@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use injector::cluster_facts::ClusterFacts;
-use injector::decision::Rules;
 use injector::inject::{Outcome, Target, inject};
 use injector::settings::{Document, Documents, Process, Settings};
 use injector::yaml;
@@ -90,12 +89,8 @@ impl Case {
             let namespace_annotations = namespace.map(|namespace| &namespace.annotations);
             let (pod, verdict) = (json("pod"), json("verdict"));
             let target = Target {
-                pod: &pod,
-                namespace: verdict["namespace"].as_str().unwrap_or_default(),
                 cluster: ClusterFacts { namespace_annotations, ..ClusterFacts::default() },
-                workload: None,
-                path_env: &[],
-                rules: Rules::Admission,
+                ..Target::at_admission(&pod, verdict["namespace"].as_str().unwrap_or_default())
             };
             match inject(&settings, &target) {
                 Err(error) if verdict["allowed"] == false => drop(error),

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use injector::cluster_facts::ClusterFacts;
-use injector::decision::Rules;
 use injector::inject::{InjectError, Outcome, Target, inject};
 use injector::settings::{Document, Documents, Process, Settings};
 use injector::yaml;
@@ -93,15 +92,11 @@ impl Situation {
         };
         let settings = Settings::parse(&documents, self.process.clone()).unwrap();
         let target = Target {
-            pod: &self.pod,
-            namespace: "shop",
             cluster: ClusterFacts {
                 namespace_annotations: Some(&self.namespace_annotations),
                 ..ClusterFacts::default()
             },
-            workload: None,
-            path_env: &[],
-            rules: Rules::Admission,
+            ..Target::at_admission(&self.pod, "shop")
         };
         match inject(&settings, &target)? {
             Outcome::Injected(injection) => Ok(injection.pod),

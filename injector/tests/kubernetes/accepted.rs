@@ -1,7 +1,5 @@
 //! Injected pods, offered to the API server.
 
-use injector::cluster_facts::ClusterFacts;
-use injector::decision::Rules;
 use injector::inject::{Outcome, Target, inject};
 use injector::settings::{Document, Documents, Process, Settings};
 use proptest::prelude::*;
@@ -169,14 +167,7 @@ fn settings(config: &str, values: &Value, mesh: &Value, native_sidecars: bool) -
 }
 
 fn target(pod: &Value) -> Target<'_> {
-    Target {
-        pod,
-        namespace: "default",
-        cluster: ClusterFacts::default(),
-        workload: None,
-        path_env: &[],
-        rules: Rules::Admission,
-    }
+    Target::at_admission(pod, "default")
 }
 
 /// The pod without what only one that was created has.
@@ -356,19 +347,4 @@ const MESH: &[(&str, &str)] = &[
     (".defaultConfig.tracing", "{\"tlsSettings\": {}}"),
 ];
 
-const SPIRE: &str = r"
-templates:
-  spire: |
-    spec:
-      containers:
-      - name: istio-proxy
-        volumeMounts:
-        - name: workload-socket
-          mountPath: /var/run/secrets/workload-spiffe-uds
-          readOnly: true
-      volumes:
-      - name: workload-socket
-        csi:
-          driver: csi.spiffe.io
-          readOnly: true
-";
+const SPIRE: &str = include_str!("../../testdata/config/spire.yaml");
