@@ -11,6 +11,7 @@ mod migration;
 mod monitoring;
 mod pods;
 mod revisions;
+mod token;
 mod uninstall;
 mod world;
 
@@ -18,6 +19,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Result;
+use e2e::failure;
 use e2e::netns::Namespace;
 use libtest_mimic::{Arguments, Failed, Trial};
 
@@ -43,10 +45,11 @@ macro_rules! stories {
     ($world:expr, $($module:ident :: $story:ident)*) => {
         vec![$({
             let world = $world.map(Arc::clone);
-            Trial::test(concat!(stringify!($module), "::", stringify!($story)), move || {
+            let name = concat!(stringify!($module), "::", stringify!($story));
+            Trial::test(name, move || {
                 let world = world.ok_or("it was only listed")?;
                 let told = world.clear().and_then(|()| $module::$story(&world));
-                told.map_err(|error| Failed::from(format!("{error:#}")))
+                told.map_err(|error| Failed::from(failure::tell(name, &error)))
             })
         }),*]
     };
@@ -57,6 +60,8 @@ fn trials(world: Option<&Arc<World>>) -> Vec<Trial> {
         apply::what_is_applied_again_and_by_other_means_stays_as_it_is
         apply::the_pod_security_standard_accepts_every_pod_of_ours
         guard::the_injectors_account_may_change_nothing_but_ca_bundle
+        token::it_reaches_nothing_but_its_own
+        token::it_does_not_become_another_accounts
         monitoring::alerts_and_dashboard_ask_for_metrics_that_exist
         revisions::a_tag_leads_to_the_revision_it_points_at
         uninstall::deleting_what_was_applied_leaves_nothing

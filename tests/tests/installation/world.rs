@@ -68,7 +68,7 @@ impl World {
     /// Takes away whatever an earlier story has left.
     pub(crate) fn clear(&self) -> Result<()> {
         for kinds in [
-            "mutatingwebhookconfigurations,validatingadmissionpolicies,\
+            "mutatingwebhookconfigurations,validatingwebhookconfigurations,validatingadmissionpolicies,\
              validatingadmissionpolicybindings",
             "namespaces",
             "clusterroles,clusterrolebindings",

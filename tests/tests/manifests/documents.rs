@@ -81,16 +81,23 @@ pub(crate) const CANARY: Composition =
 pub(crate) const TAGGED: Composition = Composition { tags: &["prod", "pre-prod"], ..CANARY };
 pub(crate) const DEFAULT_TAG: Composition =
     Composition { components: &["revision", "default-tag"], ..CANARY };
+pub(crate) const AUTO_DEFAULT_TAG: Composition =
+    Composition { components: &["auto", "revision", "default-tag"], tags: &["prod"], ..CANARY };
+pub(crate) const DORMANT: Composition = Composition::of(&["dormant"]);
+pub(crate) const KUBE_SYSTEM: Composition = Composition::of(&["kube-system", "auto"]);
 pub(crate) const ISTIOD: Composition = Composition::of(&["istiod"]);
 pub(crate) const FILES: Composition = Composition::of(&["files"]);
 pub(crate) const CERT_MANAGER: Composition = Composition::of(&["cert-manager"]);
 
-const COMPOSITIONS: [Composition; 28] = [
+const COMPOSITIONS: [Composition; 33] = [
     BASE,
     AUTO,
     CANARY,
     TAGGED,
     DEFAULT_TAG,
+    AUTO_DEFAULT_TAG,
+    DORMANT,
+    KUBE_SYSTEM,
     ISTIOD,
     FILES,
     CERT_MANAGER,
@@ -111,6 +118,8 @@ const COMPOSITIONS: [Composition; 28] = [
     Composition::of(&["istiod", "no-create", "ha", "prometheus", "guard-policy", "fail-open"]),
     Composition { components: &["istiod", "revision"], revision: Some("1-28"), tags: &[] },
     Composition::of(&["auto", "istiod"]),
+    Composition::of(&["auto", "istiod", "dormant"]),
+    Composition { components: &["cni", "revision", "default-tag", "dormant"], ..CANARY },
     Composition { components: &["openshift", "network-policy", "revision"], ..CANARY },
     Composition { components: &["ha", "cert-manager", "cni", "revision"], ..CANARY },
     Composition {

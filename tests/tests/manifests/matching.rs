@@ -1,10 +1,13 @@
 //! Which pods the API server asks the webhook about.
 
+use std::collections::BTreeSet;
+
 use e2e::manifests::Composition;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhook;
 
 use crate::documents::{
-    AUTO, BASE, CANARY, DEFAULT_TAG, ISTIOD, Labels, TAGGED, rendering, renderings, selects,
+    AUTO, AUTO_DEFAULT_TAG, BASE, CANARY, DEFAULT_TAG, DORMANT, ISTIOD, KUBE_SYSTEM, Labels,
+    TAGGED, rendering, renderings, selects,
 };
 
 /// The table of Istio's own entries, with the default revision, `auto.` and a revision `canary`:
@@ -57,7 +60,8 @@ fn no_labels_match_two_entries_and_system_namespaces_match_none() {
     let injects = optional(INJECT, &["true", "false", "yes", ""]);
     for installations in INSTALLATIONS {
         let entries = entries_of(installations);
-        let mut seen = 0;
+        // An entry that never matches would be one that is not tested.
+        let mut called = BTreeSet::new();
         for name in ["apps", "default"].into_iter().chain(system) {
             for (injection, revision) in pairs(&injections, &revisions) {
                 let namespace = of_namespace(name, &[injection, revision].concat());
@@ -66,11 +70,38 @@ fn no_labels_match_two_entries_and_system_namespaces_match_none() {
                     let matched = matching(&entries, &namespace, &pod);
                     let most = usize::from(!system.contains(&name));
                     assert!(matched.len() <= most, "{namespace:?}, {pod:?}: {matched:?}");
-                    seen += matched.len();
+                    called.extend(matched);
                 }
             }
         }
-        assert!(seen > 0, "{installations:?} match nothing");
+        let is_dormant = installations.contains(&DORMANT);
+        let expected = entries.iter().filter(|(configuration, _)| {
+            !(is_dormant && configuration == "istio-sidecar-injector")
+        });
+        assert_eq!(called, expected.map(in_words).collect(), "{installations:?}");
+    }
+}
+
+/// Also in the system namespaces of an installation that reaches kube-system, where `auto` leaves it out.
+#[test]
+fn kube_system_is_reached_where_it_is_asked_for_alone() {
+    let entries = entries_of(&[KUBE_SYSTEM]);
+    let matched = |name: &str, namespace: Pairs, pod: Pairs| {
+        matching(&entries, &of_namespace(name, namespace), &labels(pod)).join(", ")
+    };
+    let of = |prefix: &str| format!("istio-sidecar-injector {prefix}");
+    assert_eq!(matched("kube-system", &[(INJECTION, "enabled")], &[]), of("namespace"));
+    assert_eq!(matched("kube-system", &[], &[(INJECT, "true")]), of("object"));
+    assert_eq!(matched("kube-system", &[(REVISION, "default")], &[]), of("rev.namespace"));
+    assert_eq!(matched("kube-system", &[], &[]), "");
+    assert_eq!(matched("apps", &[], &[]), of("auto"));
+    for name in ["kube-node-lease", "kube-public", "istio-system"] {
+        for (namespace, pod) in
+            [(&[(INJECTION, "enabled")][..], &[][..]), (&[], &[(INJECT, "true")])]
+        {
+            let namespace = of_namespace(name, namespace);
+            assert!(matching(&entries, &namespace, &labels(pod)).is_empty(), "{name}");
+        }
     }
 }
 
@@ -117,8 +148,12 @@ fn the_default_tag_takes_the_place_of_the_default_revision() {
 #[test]
 fn every_entry_leaves_out_the_system_namespaces() {
     for rendering in renderings() {
+        let lifted = rendering.has("kube-system").then_some("kube-system");
         for (configuration, entry) in rendering.entries() {
             for name in ["kube-system", "kube-node-lease", "kube-public", "istio-system"] {
+                if lifted == Some(name) {
+                    continue;
+                }
                 let selector = entry.namespace_selector.as_ref().unwrap();
                 let excluded = selector.match_expressions.iter().flatten().any(|requirement| {
                     requirement.key == "kubernetes.io/metadata.name"
@@ -132,8 +167,18 @@ fn every_entry_leaves_out_the_system_namespaces() {
 }
 
 /// What may be installed side by side.
-const INSTALLATIONS: [&[Composition]; 6] =
-    [&[BASE], &[AUTO, CANARY], &[BASE, TAGGED], &[AUTO, TAGGED], &[DEFAULT_TAG], &[ISTIOD, TAGGED]];
+const INSTALLATIONS: [&[Composition]; 9] = [
+    &[BASE],
+    &[AUTO, CANARY],
+    &[BASE, TAGGED],
+    &[AUTO, TAGGED],
+    &[DEFAULT_TAG],
+    &[ISTIOD, TAGGED],
+    &[DEFAULT_TAG, TAGGED],
+    &[AUTO_DEFAULT_TAG, TAGGED],
+    // What the default revision had goes over to the tag `default`.
+    &[DORMANT, DEFAULT_TAG, TAGGED],
+];
 
 fn all_but_opted_out(entry: &str) -> [&str; 7] {
     let mut row = [entry; 7];
@@ -156,17 +201,20 @@ fn entries_of(installations: &[Composition]) -> Vec<Entry> {
     entries
 }
 
-/// The entries that the API server would call: configuration and prefix.
+/// The entries that the API server would call.
 fn matching(entries: &[Entry], namespace: &Labels, pod: &Labels) -> Vec<String> {
     entries
         .iter()
         .filter(|(_, entry)| selects(entry.namespace_selector.as_ref().unwrap(), namespace))
         .filter(|(_, entry)| selects(entry.object_selector.as_ref().unwrap(), pod))
-        .map(|(configuration, entry)| {
-            let prefix = entry.name.strip_suffix(".sidecar-injector.istio.io").unwrap();
-            format!("{configuration} {prefix}")
-        })
+        .map(in_words)
         .collect()
+}
+
+/// Configuration and prefix.
+fn in_words((configuration, entry): &Entry) -> String {
+    let prefix = entry.name.strip_suffix(".sidecar-injector.istio.io").unwrap();
+    format!("{configuration} {prefix}")
 }
 
 fn labels(pairs: &[(&str, &str)]) -> Labels {

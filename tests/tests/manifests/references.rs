@@ -230,15 +230,22 @@ fn certificates_are_for_the_service_and_where_they_are_looked_for() {
 }
 
 #[test]
-fn the_guard_policy_is_bound() {
+fn guard_policies_are_bound() {
     for rendering in renderings().iter().filter(|one| one.has("guard-policy")) {
-        let policy: ValidatingAdmissionPolicy = rendering.one("ValidatingAdmissionPolicy");
-        let binding: ValidatingAdmissionPolicyBinding =
-            rendering.one("ValidatingAdmissionPolicyBinding");
-        let binding = binding.spec.unwrap();
-        assert_eq!(binding.policy_name, policy.metadata.name);
-        assert!(binding.validation_actions.unwrap().contains(&"Deny".to_owned()));
-        assert_eq!(policy.spec.unwrap().failure_policy.as_deref(), Some("Fail"));
+        let policies: Vec<ValidatingAdmissionPolicy> = rendering.all("ValidatingAdmissionPolicy");
+        let mut bindings: Vec<ValidatingAdmissionPolicyBinding> =
+            rendering.all("ValidatingAdmissionPolicyBinding");
+        assert_eq!((policies.len(), bindings.len()), (2, 2));
+        for policy in policies {
+            let of_policy = |one: &ValidatingAdmissionPolicyBinding| {
+                one.spec.as_ref().unwrap().policy_name == policy.metadata.name
+            };
+            let bound = bindings.iter().position(of_policy).unwrap();
+            let binding = bindings.remove(bound).spec.unwrap();
+            assert_eq!(binding.match_resources, None, "it is bound in a part of the cluster");
+            assert!(binding.validation_actions.unwrap().contains(&"Deny".to_owned()));
+            assert_eq!(policy.spec.unwrap().failure_policy.as_deref(), Some("Fail"));
+        }
     }
 }
 

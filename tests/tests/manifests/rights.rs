@@ -23,6 +23,7 @@ fn rights_are_pinned_by_name() {
             "secrets sidecar-injector-ca: get list watch update",
             "secrets (any name): create",
             maps,
+            EVENTS,
             &webhooks("istio-sidecar-injector"),
             proxy_configs,
             nodes,
@@ -34,6 +35,7 @@ fn rights_are_pinned_by_name() {
             "secrets sidecar-injector-ca-canary: get list watch update",
             "secrets (any name): create",
             "configmaps istio-sidecar-injector-canary istio-canary: list watch",
+            EVENTS,
             &webhooks("istio-sidecar-injector-canary"),
             proxy_configs,
             nodes,
@@ -47,7 +49,7 @@ fn rights_are_pinned_by_name() {
         (DEFAULT_TAG, "istio-sidecar-injector-canary istio-revision-tag-default"),
         (ISTIOD, "sidecar-injector"),
     ] {
-        assert_eq!(granted(rendering(composition))[3], webhooks(names));
+        assert_eq!(granted(rendering(composition))[4], webhooks(names));
     }
 }
 
@@ -83,7 +85,7 @@ fn no_component_widens_a_right() {
                 ),
             ];
             let of_openshift = rendering.has("openshift").then_some(NAMESPACES);
-            if FACTS.into_iter().chain(of_openshift).any(|fact| fact == rule) {
+            if FACTS.into_iter().chain([EVENTS]).chain(of_openshift).any(|fact| fact == rule) {
                 continue;
             }
             let (what, verbs) = rule.split_once(": ").unwrap();
@@ -122,4 +124,6 @@ fn in_words(rule: &PolicyRule) -> String {
 /// What may be read of the whole cluster.
 const FACTS: [&str; 2] =
     ["networking.istio.io/proxyconfigs (any name): list watch", "nodes (any name): list watch"];
+/// About what becomes of the certificate, in the injector's own namespace.
+const EVENTS: &str = "events.k8s.io/events (any name): create patch";
 const NAMESPACES: &str = "namespaces (any name): get list watch";

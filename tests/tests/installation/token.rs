@@ -1,0 +1,541 @@
+//! What the token of the injector's account is good for: each thing that a thief may try.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context, Result, ensure};
+use e2e::manifests::Composition;
+use e2e::wait;
+use http_body_util::BodyExt;
+use hyper::Request;
+use kube::Client;
+use kube::client::Body;
+use serde_json::{Value, json};
+
+use crate::injector::{Injector, token};
+use crate::world::{PATIENCE, World};
+
+/// With the rights of the base: what is allowed is what the injector does, and what a policy alone can
+/// refuse. With the guard policies, the latter is refused too. With files, nothing is left.
+pub(crate) fn it_reaches_nothing_but_its_own(world: &World) -> Result<()> {
+    let what_it_does = what_it_does(world)?;
+    let base = install(world, Composition::of(&[]))?;
+    let thief = Thief::of(world, "sidecar-injector")?;
+    for attempt in NOTHING_OF_ITS {
+        thief.is_forbidden(attempt)?;
+    }
+    for (attempt, code) in &what_it_does {
+        thief.is_answered(attempt, *code)?;
+    }
+    for attempt in what_roles_cannot_refuse(&thief)? {
+        let answer = thief.attempt(&attempt)?;
+        ensure!(answer.code < 300, "the guard policies guard nothing: {attempt:?}: {answer:?}");
+    }
+
+    let guarded = world.render(Composition::of(&["guard-policy"]))?;
+    world.kubectl().must_with_input(["apply", "--filename", "-"], &guarded)?;
+    let attempts = what_roles_cannot_refuse(&thief)?;
+    // Policies take effect a moment after they were written, each at its own time.
+    wait::until("the policies are in force", PATIENCE, || {
+        for attempt in &attempts {
+            let answer = thief.attempt(attempt)?;
+            let is_refused = answer.code == 422 && answer.body.contains("the injector may");
+            ensure!(is_refused, "{attempt:?}: {answer:?}");
+        }
+        anyhow::Ok(())
+    })?;
+    for policy in ["sidecar-injector", "sidecar-injector-secrets"] {
+        let policy = world.get("validatingadmissionpolicy", policy)?;
+        let warnings = &policy["status"]["typeChecking"]["expressionWarnings"];
+        ensure!(warnings.is_null(), "{warnings}");
+    }
+    for attempt in NOTHING_OF_ITS {
+        thief.is_forbidden(attempt)?;
+    }
+    for (attempt, code) in &what_it_does {
+        thief.is_answered(attempt, *code)?;
+    }
+    drop(base);
+
+    world.clear()?;
+    let files = world.render(Composition::of(&["files"]))?;
+    world.kubectl().must_with_input(["apply", "--filename", "-"], &files)?;
+    let thief = Thief::of(world, "sidecar-injector")?;
+    // Reads tell most, and bodies of writes are not looked at before rights are.
+    let own = what_it_does.iter().map(|(attempt, _)| (attempt.verb, attempt.path.as_str()));
+    for attempt in NOTHING_OF_ITS.iter().copied().chain(own) {
+        let is_of_everybody = OF_EVERYBODY.contains(&attempt.1);
+        if !is_of_everybody {
+            thief.is_forbidden(&attempt)?;
+        }
+    }
+    Ok(())
+}
+
+/// How somebody with the right to update a Secret and to create others comes by the token of another
+/// account of the namespace, and that the guard policy stands in the way.
+pub(crate) fn it_does_not_become_another_accounts(world: &World) -> Result<()> {
+    let mut injector = install(world, Composition::of(&[]))?;
+    injector.process.stop()?;
+    let thief = Thief::of(world, "sidecar-injector")?;
+    let own = format!("{SECRETS}/{CA}");
+    let orphan = thief.with_an_owner_that_does_not_exist()?;
+    let answer = thief.send("update", &own, &orphan, Dry::No)?;
+    ensure!(answer.code == 200, "{answer:?}");
+    // The garbage collector has the right to delete that the thief has not.
+    wait::until("the Secret is gone", PATIENCE, || {
+        let answer = thief.send("get", &own, &Value::Null, Dry::No)?;
+        ensure!(answer.code == 404, "{answer:?}");
+        anyhow::Ok(())
+    })?;
+    let answer = thief.send("create", SECRETS, &token_of_another(CA), Dry::No)?;
+    ensure!(answer.code == 201, "{answer:?}");
+    let answer = thief.send("get", &own, &Value::Null, Dry::No)?;
+    ensure!(answer.body.contains("kubernetes.io/service-account-token"), "{answer:?}");
+
+    world.clear()?;
+    let _injector = install(world, Composition::of(&["guard-policy"]))?;
+    let thief = Thief::of(world, "sidecar-injector")?;
+    let orphan = thief.with_an_owner_that_does_not_exist()?;
+    wait::until("the policy is in force", PATIENCE, || {
+        let answer = thief.send("update", &own, &orphan, Dry::Yes)?;
+        ensure!(answer.code == 422, "{answer:?}");
+        anyhow::Ok(())
+    })?;
+    for attempt in [("update", own.as_str(), &orphan), ("create", SECRETS, &token_of_another(CA))] {
+        let answer = thief.send(attempt.0, attempt.1, attempt.2, Dry::No)?;
+        ensure!(answer.code == 422 && answer.body.contains("the injector may"), "{answer:?}");
+    }
+    Ok(())
+}
+
+/// Applies a composition, with things of others round it, and runs it until it has written all that
+/// it writes.
+fn install(world: &World, composition: Composition) -> Result<Injector> {
+    let rendered = world.render(composition)?;
+    world.kubectl().must_with_input(["apply", "--filename", "-"], &rendered)?;
+    world.kubectl().must_with_input(["apply", "--filename", "-"], OTHERS)?;
+    let injector = Injector::of_manifests(world, &rendered)?;
+    world.until_published("istio-sidecar-injector")?;
+    Ok(injector)
+}
+
+/// Something that is tried.
+#[derive(Clone, Debug)]
+struct Attempt {
+    verb: &'static str,
+    path: String,
+    body: Value,
+}
+
+#[derive(Debug)]
+struct Answer {
+    code: u16,
+    body: String,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Dry {
+    Yes,
+    No,
+}
+
+struct Thief<'a> {
+    world: &'a World,
+    client: Client,
+}
+
+impl<'a> Thief<'a> {
+    fn of(world: &'a World, account: &str) -> Result<Self> {
+        let token = token(world, account)?;
+        let client = world.runtime.block_on(world.servers.client(0, &token))?;
+        Ok(Self { world, client })
+    }
+
+    fn is_forbidden(&self, (verb, path): &(&'static str, &str)) -> Result<()> {
+        let answer = self.send(verb, path, &json!({}), Dry::Yes)?;
+        ensure!(answer.code == 403, "{verb} {path}: {answer:?}");
+        Ok(())
+    }
+
+    fn is_answered(&self, attempt: &Attempt, code: u16) -> Result<()> {
+        let answer = self.attempt(attempt)?;
+        ensure!(answer.code == code, "{attempt:?}: {answer:?}");
+        Ok(())
+    }
+
+    fn attempt(&self, attempt: &Attempt) -> Result<Answer> {
+        self.send(attempt.verb, &attempt.path, &attempt.body, Dry::Yes)
+    }
+
+    /// Asks the API server; dry, it decides all the same, admission included, and changes nothing.
+    fn send(&self, verb: &str, path: &str, body: &Value, dry: Dry) -> Result<Answer> {
+        let (method, content) = match verb {
+            "get" | "list" | "watch" | "impersonate" => ("GET", None),
+            "create" => ("POST", Some("application/json")),
+            "update" => ("PUT", Some("application/json")),
+            "patch" => ("PATCH", Some("application/json-patch+json")),
+            "apply" => ("PATCH", Some("application/apply-patch+yaml")),
+            "delete" | "deletecollection" => ("DELETE", Some("application/json")),
+            verb => anyhow::bail!("no such verb: {verb}"),
+        };
+        let mut query = BTreeSet::new();
+        if content.is_some() && dry == Dry::Yes {
+            query.insert("dryRun=All");
+        }
+        if verb == "apply" {
+            query.extend(["fieldManager=thief", "force=true"]);
+        }
+        if verb == "watch" {
+            query.extend(["watch=true", "timeoutSeconds=1"]);
+        }
+        let separator = if path.contains('?') { "&" } else { "?" };
+        let query: Vec<_> = query.into_iter().collect();
+        let target = format!("{path}{separator}{}", query.join("&"));
+        let mut request = Request::builder().method(method).uri(target);
+        if let Some(content) = content {
+            request = request.header("Content-Type", content);
+        }
+        if verb == "impersonate" {
+            request = request.header("Impersonate-User", "admin");
+            request = request.header("Impersonate-Group", "system:masters");
+        }
+        let body = if content.is_some() { body.to_string().into_bytes() } else { Vec::new() };
+        let request = request.body(Body::from(body))?;
+        self.world.runtime.block_on(async {
+            let answer = self.client.send(request).await.context("asking the API server")?;
+            let code = answer.status().as_u16();
+            // What a watch answers does not end by itself.
+            let body = if verb == "watch" { Vec::new() } else { read(answer.into_body()).await? };
+            Ok(Answer { code, body: String::from_utf8_lossy(&body).into_owned() })
+        })
+    }
+
+    fn own(&self) -> Result<Value> {
+        let answer = self.send("get", &format!("{SECRETS}/{CA}"), &Value::Null, Dry::No)?;
+        ensure!(answer.code == 200, "its own Secret: {answer:?}");
+        Ok(serde_json::from_str(&answer.body)?)
+    }
+
+    fn with_an_owner_that_does_not_exist(&self) -> Result<Value> {
+        let mut own = self.own()?;
+        own["metadata"]["ownerReferences"] = json!([{
+            "apiVersion": "v1", "kind": "ConfigMap", "name": "nobody", "uid": "0-0-0-0",
+        }]);
+        Ok(own)
+    }
+}
+
+async fn read(body: Body) -> Result<Vec<u8>> {
+    Ok(body.collect().await.context("reading an answer")?.to_bytes().to_vec())
+}
+
+/// What the injector does, and what everybody may; with what is answered.
+fn what_it_does(_: &World) -> Result<Vec<(Attempt, u16)>> {
+    let bundle = json!([
+        {"op": "add", "path": "/webhooks/0/clientConfig/caBundle",
+         "value": "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCg=="}]);
+    let event = json!({
+        "apiVersion": "events.k8s.io/v1", "kind": "Event",
+        "metadata": {"name": "one", "namespace": "istio-system"},
+        "type": "Warning", "reason": "Any", "action": "Any",
+        "reportingController": "outrigger.io/webhook-certs", "reportingInstance": "one",
+        "eventTime": "2026-01-01T00:00:00.000000Z",
+        "regarding": {"apiVersion": "v1", "kind": "Secret", "namespace": "istio-system", "name": CA},
+    });
+    let review = json!({
+        "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}},
+    });
+    let named = |base: &str, name: &str| format!("{base}?fieldSelector=metadata.name%3D{name}");
+    let rows = [
+        ("get", format!("{SECRETS}/{CA}"), Value::Null, 200),
+        ("list", named(SECRETS, CA), Value::Null, 200),
+        ("watch", named(SECRETS, CA), Value::Null, 200),
+        ("list", named(MAPS, "istio"), Value::Null, 200),
+        ("watch", named(MAPS, "istio-sidecar-injector"), Value::Null, 200),
+        ("get", format!("{MUTATING}/istio-sidecar-injector"), Value::Null, 200),
+        ("list", named(MUTATING, "istio-sidecar-injector"), Value::Null, 200),
+        ("watch", named(MUTATING, "istio-sidecar-injector"), Value::Null, 200),
+        ("patch", format!("{MUTATING}/istio-sidecar-injector"), bundle, 200),
+        ("create", EVENTS.to_owned(), event, 201),
+        ("list", "/api/v1/nodes".to_owned(), Value::Null, 200),
+        ("watch", "/api/v1/nodes".to_owned(), Value::Null, 200),
+        // There is no such resource here; somebody without the right would not learn that.
+        ("list", "/apis/networking.istio.io/v1/proxyconfigs".to_owned(), Value::Null, 404),
+        ("get", "/version".to_owned(), Value::Null, 200),
+        ("create", SELF_REVIEW.to_owned(), review, 201),
+    ];
+    let attempts = rows.map(|(verb, path, body, code)| (Attempt { verb, path, body }, code));
+    Ok(attempts.to_vec())
+}
+
+/// What the rights allow, since roles know neither names at a create nor fields at an update.
+fn what_roles_cannot_refuse(thief: &Thief<'_>) -> Result<Vec<Attempt>> {
+    let configuration = format!("{MUTATING}/istio-sidecar-injector");
+    let patch = |path: &str, value: Value| Attempt {
+        verb: "patch",
+        path: configuration.clone(),
+        body: json!([{"op": "add", "path": path, "value": value}]),
+    };
+    let secret = |name: &str, kind: &str| {
+        json!({"apiVersion": "v1", "kind": "Secret", "type": kind,
+               "metadata": {"name": name, "namespace": "istio-system"}})
+    };
+    let create = |body: Value| Attempt { verb: "create", path: SECRETS.to_owned(), body };
+    let update = |body: Value| Attempt { verb: "update", path: format!("{SECRETS}/{CA}"), body };
+    let own = thief.own()?;
+    let (mut kept, mut finalized) = (own.clone(), own);
+    kept["immutable"] = json!(true);
+    finalized["metadata"]["finalizers"] = json!(["example.com/forever"]);
+    let mut generated = secret("", "Opaque");
+    generated["metadata"] = json!({"generateName": CA, "namespace": "istio-system"});
+    let everything = json!([{"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"],
+                             "resources": ["*/*"]}]);
+    Ok(vec![
+        patch("/webhooks/0/rules", everything),
+        patch("/webhooks/0/failurePolicy", json!("Ignore")),
+        patch("/webhooks/0/namespaceSelector", json!({})),
+        patch("/webhooks/0/objectSelector", json!({})),
+        patch("/webhooks/0/matchConditions", json!([])),
+        patch("/webhooks/0/clientConfig/service/name", json!("other")),
+        patch("/webhooks/0/clientConfig", json!({"url": "https://example.com/inject"})),
+        patch(
+            "/metadata/ownerReferences",
+            json!([{
+            "apiVersion": "v1", "kind": "Namespace", "name": "nobody", "uid": "0-0-0-0"}]),
+        ),
+        Attempt {
+            verb: "apply",
+            path: configuration.clone(),
+            body: json!({
+                "apiVersion": "admissionregistration.k8s.io/v1",
+                "kind": "MutatingWebhookConfiguration",
+                "metadata": {"name": "istio-sidecar-injector"},
+                "webhooks": [{"name": "rev.namespace.sidecar-injector.istio.io",
+                              "failurePolicy": "Ignore"}],
+            }),
+        },
+        create(secret("other-new", "Opaque")),
+        create(generated),
+        create(token_of_another("other-new")),
+        update(thief.with_an_owner_that_does_not_exist()?),
+        update(kept),
+        update(finalized),
+    ])
+}
+
+/// A Secret that the token controller fills with the token of an account.
+fn token_of_another(name: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/service-account-token",
+        "metadata": {
+            "name": name, "namespace": "istio-system",
+            "annotations": {"kubernetes.io/service-account.name": "other"},
+        },
+    })
+}
+
+const CA: &str = "sidecar-injector-ca";
+const SECRETS: &str = "/api/v1/namespaces/istio-system/secrets";
+const MAPS: &str = "/api/v1/namespaces/istio-system/configmaps";
+const EVENTS: &str = "/apis/events.k8s.io/v1/namespaces/istio-system/events";
+const MUTATING: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
+const SELF_REVIEW: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+const OF_EVERYBODY: [&str; 2] = ["/version", SELF_REVIEW];
+
+/// Verb and object, each of which is refused for want of a right.
+const NOTHING_OF_ITS: &[(&str, &str)] = &[
+    // Secrets: others by name, its own in another way, and lists that would tell more than its own.
+    ("get", "/api/v1/namespaces/istio-system/secrets/other"),
+    ("get", "/api/v1/namespaces/istio-apps/secrets/sidecar-injector-ca"),
+    ("get", "/api/v1/namespaces/kube-system/secrets/other"),
+    ("list", "/api/v1/secrets"),
+    ("list", "/api/v1/secrets?fieldSelector=metadata.name%3Dsidecar-injector-ca"),
+    ("list", "/api/v1/namespaces/istio-system/secrets"),
+    ("list", "/api/v1/namespaces/istio-system/secrets?limit=1"),
+    ("list", "/api/v1/namespaces/istio-system/secrets?labelSelector=app%3Dsidecar-injector"),
+    ("list", "/api/v1/namespaces/istio-system/secrets?fieldSelector=metadata.name%3Dother"),
+    ("list", "/api/v1/namespaces/istio-system/secrets?fieldSelector=metadata.name%21%3Dother"),
+    ("list", "/api/v1/namespaces/istio-system/secrets?fieldSelector=type%3DOpaque"),
+    (
+        "list",
+        "/api/v1/namespaces/istio-apps/secrets?fieldSelector=metadata.name%3Dsidecar-injector-ca",
+    ),
+    ("watch", "/api/v1/namespaces/istio-system/secrets"),
+    ("watch", "/api/v1/namespaces/istio-system/secrets?fieldSelector=metadata.name%3Dother"),
+    ("watch", "/api/v1/secrets"),
+    ("get", "/api/v1/watch/namespaces/istio-system/secrets"),
+    ("get", "/api/v1/watch/namespaces/istio-system/secrets/other"),
+    ("patch", "/api/v1/namespaces/istio-system/secrets/sidecar-injector-ca"),
+    ("apply", "/api/v1/namespaces/istio-system/secrets/sidecar-injector-ca"),
+    ("delete", "/api/v1/namespaces/istio-system/secrets/sidecar-injector-ca"),
+    ("deletecollection", "/api/v1/namespaces/istio-system/secrets"),
+    (
+        "deletecollection",
+        "/api/v1/namespaces/istio-system/secrets?fieldSelector=metadata.name%3Dsidecar-injector-ca",
+    ),
+    ("update", "/api/v1/namespaces/istio-system/secrets/other"),
+    ("patch", "/api/v1/namespaces/istio-system/secrets/other"),
+    ("create", "/api/v1/namespaces/istio-apps/secrets"),
+    ("create", "/api/v1/namespaces/kube-system/secrets"),
+    // Webhook configurations and what guards them.
+    ("get", "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/other-injector"),
+    ("list", "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"),
+    (
+        "list",
+        "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations?fieldSelector=metadata.name%3Dother",
+    ),
+    ("watch", "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"),
+    ("patch", "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/other-injector"),
+    ("apply", "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/other-new"),
+    (
+        "patch",
+        "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/istio-revision-tag-default",
+    ),
+    (
+        "update",
+        "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/istio-sidecar-injector",
+    ),
+    (
+        "delete",
+        "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/istio-sidecar-injector",
+    ),
+    ("deletecollection", "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"),
+    ("create", "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"),
+    ("get", "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/other-injector"),
+    (
+        "patch",
+        "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/other-injector",
+    ),
+    ("create", "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"),
+    ("get", "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/sidecar-injector"),
+    ("patch", "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/sidecar-injector"),
+    (
+        "delete",
+        "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/sidecar-injector",
+    ),
+    (
+        "patch",
+        "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings/sidecar-injector",
+    ),
+    (
+        "delete",
+        "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings/sidecar-injector",
+    ),
+    ("create", "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"),
+    // What it is configured by.
+    ("get", "/api/v1/namespaces/istio-system/configmaps/istio"),
+    ("list", "/api/v1/namespaces/istio-system/configmaps"),
+    ("list", "/api/v1/namespaces/istio-system/configmaps?fieldSelector=metadata.name%3Dother"),
+    ("patch", "/api/v1/namespaces/istio-system/configmaps/istio-sidecar-injector"),
+    ("update", "/api/v1/namespaces/istio-system/configmaps/istio"),
+    ("create", "/api/v1/namespaces/istio-system/configmaps"),
+    ("delete", "/api/v1/namespaces/istio-system/configmaps/istio"),
+    // Namespaces: what is injected, and what pods may do there.
+    ("get", "/api/v1/namespaces/istio-system"),
+    ("list", "/api/v1/namespaces"),
+    ("patch", "/api/v1/namespaces/istio-system"),
+    ("patch", "/api/v1/namespaces/istio-apps"),
+    ("apply", "/api/v1/namespaces/kube-system"),
+    ("create", "/api/v1/namespaces"),
+    ("delete", "/api/v1/namespaces/istio-apps"),
+    // Pods and what runs in them.
+    ("list", "/api/v1/pods"),
+    ("list", "/api/v1/namespaces/istio-system/pods"),
+    ("create", "/api/v1/namespaces/istio-system/pods"),
+    ("create", "/api/v1/namespaces/istio-apps/pods"),
+    ("patch", "/api/v1/namespaces/istio-apps/pods/other"),
+    ("delete", "/api/v1/namespaces/istio-apps/pods/other"),
+    ("create", "/api/v1/namespaces/istio-apps/pods/other/exec?command=id"),
+    ("get", "/api/v1/namespaces/istio-apps/pods/other/exec?command=id"),
+    ("create", "/api/v1/namespaces/istio-apps/pods/other/attach"),
+    ("create", "/api/v1/namespaces/istio-apps/pods/other/portforward"),
+    ("get", "/api/v1/namespaces/istio-apps/pods/other/log"),
+    ("get", "/api/v1/namespaces/istio-apps/pods/other/proxy"),
+    ("patch", "/api/v1/namespaces/istio-apps/pods/other/ephemeralcontainers"),
+    ("create", "/api/v1/namespaces/istio-apps/pods/other/eviction"),
+    ("create", "/api/v1/namespaces/istio-apps/pods/other/binding"),
+    ("patch", "/apis/apps/v1/namespaces/istio-system/deployments/sidecar-injector"),
+    ("patch", "/apis/apps/v1/namespaces/istio-system/deployments/sidecar-injector/scale"),
+    ("create", "/apis/apps/v1/namespaces/istio-system/daemonsets"),
+    ("create", "/apis/batch/v1/namespaces/istio-system/jobs"),
+    // Nodes are listed, and no more.
+    ("get", "/api/v1/nodes/other"),
+    ("patch", "/api/v1/nodes/other"),
+    ("get", "/api/v1/nodes/other/proxy/pods"),
+    ("create", "/api/v1/nodes"),
+    // Who it is.
+    ("impersonate", "/api/v1/namespaces/istio-system/secrets"),
+    ("impersonate", "/version"),
+    ("create", "/api/v1/namespaces/istio-system/serviceaccounts/sidecar-injector/token"),
+    ("create", "/api/v1/namespaces/istio-system/serviceaccounts/other/token"),
+    ("create", "/api/v1/namespaces/kube-system/serviceaccounts/default/token"),
+    ("patch", "/api/v1/namespaces/istio-system/serviceaccounts/sidecar-injector"),
+    ("create", "/api/v1/namespaces/istio-system/serviceaccounts"),
+    ("create", "/apis/certificates.k8s.io/v1/certificatesigningrequests"),
+    ("update", "/apis/certificates.k8s.io/v1/certificatesigningrequests/other/approval"),
+    ("create", "/apis/authentication.k8s.io/v1/tokenreviews"),
+    ("create", "/apis/authorization.k8s.io/v1/subjectaccessreviews"),
+    // What it may do.
+    ("get", "/apis/rbac.authorization.k8s.io/v1/namespaces/istio-system/roles/sidecar-injector"),
+    ("patch", "/apis/rbac.authorization.k8s.io/v1/namespaces/istio-system/roles/sidecar-injector"),
+    (
+        "update",
+        "/apis/rbac.authorization.k8s.io/v1/namespaces/istio-system/rolebindings/sidecar-injector",
+    ),
+    ("create", "/apis/rbac.authorization.k8s.io/v1/namespaces/istio-system/rolebindings"),
+    ("create", "/apis/rbac.authorization.k8s.io/v1/namespaces/istio-system/roles"),
+    ("patch", "/apis/rbac.authorization.k8s.io/v1/clusterroles/sidecar-injector"),
+    ("create", "/apis/rbac.authorization.k8s.io/v1/clusterroles"),
+    ("create", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"),
+    ("list", "/apis/rbac.authorization.k8s.io/v1/clusterroles"),
+    // Where others' traffic goes.
+    ("patch", "/api/v1/namespaces/istio-system/services/sidecar-injector"),
+    ("create", "/api/v1/namespaces/istio-system/services"),
+    ("create", "/apis/discovery.k8s.io/v1/namespaces/istio-system/endpointslices"),
+    ("get", "/api/v1/namespaces/istio-system/services/https:sidecar-injector:443/proxy/inject"),
+    (
+        "delete",
+        "/apis/networking.k8s.io/v1/namespaces/istio-system/networkpolicies/sidecar-injector",
+    ),
+    ("create", "/apis/apiregistration.k8s.io/v1/apiservices"),
+    ("create", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"),
+    ("create", "/apis/networking.istio.io/v1/namespaces/istio-system/proxyconfigs"),
+    // Events of its own namespace are written, and those of others neither written nor read.
+    ("list", "/apis/events.k8s.io/v1/namespaces/istio-system/events"),
+    ("delete", "/apis/events.k8s.io/v1/namespaces/istio-system/events/other"),
+    ("create", "/apis/events.k8s.io/v1/namespaces/istio-apps/events"),
+    ("create", "/api/v1/namespaces/istio-system/events"),
+    ("create", "/apis/coordination.k8s.io/v1/namespaces/istio-system/leases"),
+    // The API server itself.
+    ("get", "/metrics"),
+    ("get", "/logs"),
+    ("get", "/debug/pprof/"),
+];
+
+/// What there is beside the installation.
+const OTHERS: &str = r#"
+apiVersion: v1
+kind: Namespace
+metadata: {name: istio-apps}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: other, namespace: istio-system}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: other, namespace: istio-system}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: other, namespace: istio-system}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingWebhookConfiguration
+metadata: {name: other-injector}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: other-injector}
+"#;
