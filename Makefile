@@ -73,9 +73,17 @@ test: ## Everything: set-up, checks, build, all tests (root; first run under an 
 	done
 	@echo "make test: everything passed" >&2
 
+# Of a long log, often the end alone is kept: what failed is repeated there, the reason cut short.
 .PHONY: test-all
 test-all:
-	cargo test --locked --workspace --no-fail-fast
+	@log=$$(mktemp); trap 'rm -f "$$log"' EXIT; \
+	cargo test --locked --workspace --no-fail-fast 2>&1 | tee "$$log" || { \
+	    printf '\n== what failed\n'; \
+	    awk '/^---- .+ ----$$/ { left = 15 } /^failures:$$/ { left = 0 } \
+	        left > 0 { left--; print substr($$0, 1, 400) } \
+	        /^error(\[|:)/ { print substr($$0, 1, 400) }' "$$log"; \
+	    exit 1; \
+	} >&2
 
 test-unit: setup ## The tests of each crate: no node, no network namespaces
 	cargo test --locked --workspace --lib --bins --no-fail-fast

@@ -192,4 +192,4 @@ fn make_cgroups() -> Result<()> {
     Ok(())
 }
 
-const PATIENCE: Duration = Duration::from_secs(90);
+const PATIENCE: Duration = Duration::from_secs(180);

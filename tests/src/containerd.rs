@@ -112,4 +112,4 @@ config_path = "{registries}"
 }
 
 const NOWHERE: &str = "server = \"http://127.0.0.1:9\"\n[host.\"http://127.0.0.1:9\"]\n";
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);

@@ -124,4 +124,4 @@ fn start_controller_manager(
     )
 }
 
-const PATIENCE: Duration = Duration::from_secs(90);
+const PATIENCE: Duration = Duration::from_secs(180);

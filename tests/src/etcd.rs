@@ -54,4 +54,4 @@ impl Etcd {
     }
 }
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);

@@ -74,7 +74,7 @@ fn split_at_text<'a>(bytes: &'a [u8], text: &str) -> Option<(&'a [u8], &'a [u8])
     Some((&bytes[..at], &bytes[at + text.len()..]))
 }
 
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(20);
 
 #[cfg(test)]
 mod tests {

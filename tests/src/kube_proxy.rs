@@ -76,4 +76,4 @@ pub(crate) fn delete_tables() -> Result<()> {
 }
 
 const TABLE: &str = "kube-proxy";
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);

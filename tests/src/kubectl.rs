@@ -53,7 +53,9 @@ impl Kubectl {
         input: &str,
     ) -> Result<Answer> {
         let mut command = Command::new(&self.program);
-        command.arg("--kubeconfig").arg(&self.kubeconfig).args(args);
+        // By default it believes for hours what an earlier API server on this port had said.
+        let cache = self.kubeconfig.with_extension("cache");
+        command.arg("--cache-dir").arg(cache).arg("--kubeconfig").arg(&self.kubeconfig).args(args);
         let output = tool::output(&mut command, input)?;
         Ok(Answer {
             succeeded: output.status.success(),

@@ -108,4 +108,4 @@ fn configuration(
 
 /// The cgroup that all pods of the node are below.
 pub(crate) const CGROUP: &str = "/outrigger-e2e";
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);

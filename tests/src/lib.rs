@@ -12,6 +12,7 @@ mod containerd;
 mod control_plane;
 mod dns;
 mod etcd;
+pub mod failure;
 pub mod http;
 mod identity;
 pub mod image;

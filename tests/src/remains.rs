@@ -151,4 +151,4 @@ fn remove_links_to_logs(folder: &RunFolder) {
 
 /// The place of the mount point in a line of proc(5)'s `mountinfo`.
 const MOUNT_POINT: usize = 4;
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);

@@ -98,4 +98,4 @@ fn requested_cpu(shop: &Namespace<'_>) -> Result<String> {
 const CONFIG_MAP: &str = "configmap/istio-sidecar-injector";
 const CPU: &str = "cpu: 100m";
 const REPLICAS: usize = 2;
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);

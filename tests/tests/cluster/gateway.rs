@@ -48,4 +48,4 @@ pub(crate) fn a_gateway_answers_and_captures_nothing(stage: &Stage) -> Result<()
     edge.delete()
 }
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(120);

@@ -78,4 +78,4 @@ fn until(
     wait::until(&format!("{name}: {what}"), PATIENCE, || expect(&shop.get(&object)?))
 }
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);

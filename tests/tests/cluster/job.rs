@@ -52,4 +52,4 @@ pub(crate) fn a_job_beside_a_native_sidecar_completes(stage: &Stage) -> Result<(
     batch.delete()
 }
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);

@@ -29,6 +29,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
+use e2e::failure;
 use libtest_mimic::{Arguments, Failed, Trial};
 
 use stage::Stage;
@@ -39,7 +40,7 @@ fn main() -> Result<ExitCode> {
     let stage = Arc::new(Stage::default());
     let trials = STORIES.iter().map(|(name, story)| {
         let stage = Arc::clone(&stage);
-        let tell = move || story(&stage).map_err(|error| Failed::from(format!("{error:#}")));
+        let tell = move || story(&stage).map_err(|error| Failed::from(failure::tell(name, &error)));
         Trial::test(*name, tell)
     });
     let conclusion = libtest_mimic::run(&arguments, trials.collect());

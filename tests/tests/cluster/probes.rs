@@ -166,4 +166,4 @@ fn until(shop: &Namespace<'_>, what: &str, expect: impl Fn(&Value) -> Result<()>
 const CONTAINERS: [&str; 3] = ["web", "raw", "grpc"];
 const READINESS: [(&str, &str); 3] = [("web", "checked"), ("raw", "tcp-9000"), ("grpc", "ready")];
 const LIVENESS: [(&str, &str); 3] = [("web", "alive"), ("raw", "tcp-9001"), ("grpc", "server")];
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);

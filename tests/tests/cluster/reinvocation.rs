@@ -145,4 +145,4 @@ fn create(shop: &Namespace<'_>, pod: &Value) -> Result<()> {
     shop.kubectl_with_input(&["create", "--filename=-"], &pod.to_string()).map(drop)
 }
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);

@@ -82,4 +82,4 @@ fn once<T>(cell: &OnceLock<Result<T, String>>, make: impl FnOnce() -> Result<T>)
 
 /// Istio's entries of the default revision.
 const ENTRIES: usize = 4;
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);

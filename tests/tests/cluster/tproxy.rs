@@ -77,4 +77,4 @@ fn peer_of_pod(shop: &Namespace<'_>, client: &Value, server: &Value) -> Result<S
     Ok(page.trim().to_owned())
 }
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);

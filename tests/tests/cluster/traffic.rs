@@ -97,4 +97,4 @@ fn pod_with(
 const CLIENT: &str = "trap exit TERM; sleep infinity & wait";
 const SERVER: &str = "mkdir /www; echo 'Hello from web.' >/www/index.html; trap exit TERM; \
     httpd -f -p 9090 -h /www & httpd -f -p 8080 -h /www & wait";
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);

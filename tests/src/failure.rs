@@ -1,0 +1,35 @@
+//! A failure that is told when it happens.
+
+use anyhow::Error;
+
+/// Prints that a test failed and the first lines of why, and returns the whole reason.
+///
+/// A runner lists the reasons when everything has run, which a run that is killed never does, and
+/// where only the last lines of a log are kept, those of a later runner push them out.
+#[expect(clippy::print_stderr, reason = "a failure is for people")]
+pub fn tell(test: &str, error: &Error) -> String {
+    let reason = format!("{error:#}");
+    eprintln!("{}", short(test, &reason));
+    reason
+}
+
+fn short(test: &str, reason: &str) -> String {
+    let cut = |line: &str| line.chars().take(LONGEST).collect::<String>();
+    let lines: Vec<_> = reason.lines().take(MOST).map(cut).collect();
+    format!("FAILED {test}: {}", lines.join("\n    "))
+}
+
+const MOST: usize = 5;
+const LONGEST: usize = 300;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_beginning_of_the_reason_is_beside_the_name() {
+        let reason = format!("no pod\n{}\n3\n4\n5\n6", "x".repeat(400));
+        let expected = format!("FAILED a: no pod\n    {}\n    3\n    4\n    5", "x".repeat(300));
+        assert_eq!(short("a", &reason), expected);
+    }
+}
