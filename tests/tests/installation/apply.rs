@@ -4,6 +4,7 @@ use anyhow::{Context, Result, bail, ensure};
 use e2e::manifests::Composition;
 use serde_json::{Value, json};
 
+use crate::files::trust;
 use crate::injector::Injector;
 use crate::world::{World, documents};
 
@@ -23,7 +24,9 @@ fn applied_again(world: &World, composition: Composition) -> Result<()> {
     world.make_namespace()?;
     kubectl(&["apply", "--filename", "-"])?;
     let injector = if composition.components.contains(&"cert-manager") {
-        write_as_cert_manager(world, &rendered)?;
+        for configuration in configurations(&rendered)? {
+            trust(world, &configuration, "cert-manager's")?;
+        }
         None
     } else {
         Some(Injector::of_manifests(world, &rendered)?)
@@ -151,27 +154,6 @@ fn differs(wanted: &Value, live: &Value, place: &str) -> Option<String> {
         }
         _ => (wanted != live).then(|| format!("{place}: {wanted} is wanted, {live} is there")),
     }
-}
-
-/// cert-manager's injector writes the field without applying.
-fn write_as_cert_manager(world: &World, rendered: &str) -> Result<()> {
-    for name in configurations(rendered)? {
-        let patch: Vec<Value> = (0..world.bundles(&name)?.len())
-            .map(|entry| {
-                let path = format!("/webhooks/{entry}/clientConfig/caBundle");
-                json!({"op": "add", "path": path, "value": "Y2VydC1tYW5hZ2VyJ3M="})
-            })
-            .collect();
-        world.kubectl().must([
-            "patch",
-            "mutatingwebhookconfiguration",
-            &name,
-            "--field-manager=cert-manager-cainjector",
-            "--type=json",
-            &format!("--patch={}", Value::Array(patch)),
-        ])?;
-    }
-    Ok(())
 }
 
 fn configurations(rendered: &str) -> Result<Vec<String>> {

@@ -2,12 +2,13 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use anyhow::{Context, Result};
-use e2e::http;
+use anyhow::{Context, Result, ensure};
 use e2e::port::free_port;
 use e2e::process::Process;
+use e2e::{http, wait};
 use serde_json::Value;
 
+use crate::mounted::Mounted;
 use crate::world::{PATIENCE, World, documents};
 
 pub(crate) struct Injector {
@@ -34,6 +35,27 @@ impl Injector {
         let kubeconfig = world.servers.kubeconfig(0, &account, &token(world, &account)?)?;
         flags.push(format!("--kubeconfig={}", kubeconfig.display()));
         Self::start(world, &text(&deployment["metadata"]["name"]), &flags)
+    }
+
+    /// Starts what a Deployment would run that mounts all it needs: no kubeconfig, no token.
+    pub(crate) fn of_mounted(world: &World, deployment: &Value, mounted: &Mounted) -> Result<Self> {
+        let container = &deployment["spec"]["template"]["spec"]["containers"][0];
+        let flags = container["args"].as_array().context("there are no flags")?;
+        let flags = flags.iter().filter_map(Value::as_str).map(|flag| mounted.flag(flag));
+        let name = deployment["metadata"]["name"].as_str().context("a Deployment has a name")?;
+        let env = container["env"].as_array().into_iter().flatten();
+        let revision = env
+            .filter(|one| one["name"] == "REVISION")
+            .map(|one| format!("--revision={}", one["value"].as_str().unwrap_or_default()));
+        Self::start(world, name, &flags.chain(revision).collect::<Vec<_>>())
+    }
+
+    /// Waits until its log has a text.
+    pub(crate) fn until_it_says(&self, text: &str) -> Result<()> {
+        wait::until(&format!("it says {text:?}"), PATIENCE, || {
+            ensure!(self.process.said()?.contains(text), "not yet");
+            anyhow::Ok(())
+        })
     }
 
     /// Starts it as the Service `service` in `istio-system`, and waits until it is ready.

@@ -5,12 +5,17 @@
 //! network namespace of this process: Services are reached there at their own addresses and ports.
 
 mod apply;
+mod files;
 mod guard;
 mod injector;
+mod issued;
+mod leftovers;
 mod migration;
 mod monitoring;
+mod mounted;
 mod pods;
 mod revisions;
+mod starting;
 mod token;
 mod uninstall;
 mod world;
@@ -59,11 +64,13 @@ fn trials(world: Option<&Arc<World>>) -> Vec<Trial> {
     stories![world,
         apply::what_is_applied_again_and_by_other_means_stays_as_it_is
         apply::the_pod_security_standard_accepts_every_pod_of_ours
+        starting::a_first_installation_refuses_no_pod_of_labelled_namespaces
         guard::the_injectors_account_may_change_nothing_but_ca_bundle
         token::it_reaches_nothing_but_its_own
         token::it_does_not_become_another_accounts
         monitoring::alerts_and_dashboard_ask_for_metrics_that_exist
         revisions::a_tag_leads_to_the_revision_it_points_at
+        files::pods_are_injected_while_mounted_certificates_are_replaced
         uninstall::deleting_what_was_applied_leaves_nothing
         migration::every_pod_is_injected_once_on_the_way_from_istiod_and_back
     ]

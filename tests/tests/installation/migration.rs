@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use crate::injector::Injector;
+use crate::issued::Issued;
 use crate::pods::{self, Stream};
 use crate::world::{World, document};
 
@@ -34,14 +35,14 @@ pub(crate) fn every_pod_is_injected_once_on_the_way_from_istiod_and_back(
     let stream = Stream::start(world, &client, &["istio-labelled", "istio-revised"]);
     stream.until_only(BY_ISTIOD, ENOUGH)?;
 
-    // Beside it, failing open until its caBundle is there.
-    let open = world.render(Composition::of(&["istiod", "fail-open"]))?;
+    // Beside it, not called until its caBundle is there.
+    let dormant = world.render(Composition::of(&["istiod", "dormant"]))?;
     let apply = ["apply", "--server-side", "--filename", "-"];
-    world.kubectl().must_with_input(apply, &open)?;
-    let ours = Injector::of_manifests(world, &open)?;
+    world.kubectl().must_with_input(apply, &dormant)?;
+    let ours = Injector::of_manifests(world, &dormant)?;
     world.until_published(OURS)?;
-    let closed = world.render(Composition::of(&["istiod"]))?;
-    world.kubectl().must_with_input(apply, &closed)?;
+    let called = world.render(Composition::of(&["istiod"]))?;
+    world.kubectl().must_with_input(apply, &called)?;
     stream.until_only(BY_ISTIOD, ENOUGH)?;
 
     // From here on, ours.
@@ -62,7 +63,7 @@ pub(crate) fn every_pod_is_injected_once_on_the_way_from_istiod_and_back(
     world.kubectl().must(["delete", CONFIGURATION, OURS])?;
     stream.until_only(BY_ISTIOD, ENOUGH)?;
     let delete = ["delete", "--ignore-not-found", "--wait=false", "--filename", "-"];
-    world.kubectl().must_with_input(delete, &closed)?;
+    world.kubectl().must_with_input(delete, &called)?;
     let mut ours = ours;
     ours.process.stop()?;
     stream.until_only(BY_ISTIOD, ENOUGH)?;
@@ -83,7 +84,7 @@ pub(crate) fn every_pod_is_injected_once_on_the_way_from_istiod_and_back(
 /// reviews, with a certificate that istiod would have made.
 struct Istiod {
     values: String,
-    folder: tempfile::TempDir,
+    issued: Issued,
 }
 
 impl Istiod {
@@ -109,22 +110,15 @@ impl Istiod {
             let apply = ["apply", "--server-side", "--field-manager=helm", "--filename", "-"];
             world.kubectl().must_with_input(apply, &object.to_string())?;
         }
-        let folder = tempfile::tempdir().context("making a folder")?;
+        let issued = Issued::new(world, "istiod.istio-system.svc", "168h")?;
         // It reads the same settings; the other tag tells who injected a pod.
         let its = values.replace(BY_OURS, BY_ISTIOD);
-        fs::write(folder.path().join("values.yaml"), its).context("writing values")?;
-        let issue = ["issue", "--dns=istiod.istio-system.svc", "--out"];
-        let issued = std::process::Command::new(world.programs.own("webhook-certs")?)
-            .args(issue)
-            .arg(folder.path())
-            .output()
-            .context("starting webhook-certs")?;
-        ensure!(issued.status.success(), "{}", String::from_utf8_lossy(&issued.stderr));
-        Ok(Self { values, folder })
+        fs::write(issued.path("values.yaml"), its).context("writing values")?;
+        Ok(Self { values, issued })
     }
 
     fn start(&self, world: &World) -> Result<Injector> {
-        let path = |name: &str| self.folder.path().join(name).display().to_string();
+        let path = |name: &str| self.issued.path(name).display().to_string();
         let flags = [
             format!("--valuesFile={}", path("values.yaml")),
             format!("--tlsCertFile={}", path("tls.crt")),
@@ -135,7 +129,7 @@ impl Istiod {
 
     /// Writes its CA into every configuration of its revision, again and again, as istiod does.
     fn patch_bundles(&self, world: &World, client: &Client) -> Result<JoinHandle<()>> {
-        let authority = fs::read(self.folder.path().join("ca.crt")).context("reading the CA")?;
+        let authority = self.issued.read("ca.crt")?.into_bytes();
         let client = client.clone();
         Ok(world.runtime.spawn(async move {
             loop {

@@ -28,8 +28,28 @@ pub(crate) struct Tally {
 }
 
 impl Stream {
-    /// Creates pods in each of the namespaces in turn, by several clients at once.
+    /// Creates pods in each of the namespaces in turn, by several clients at once; each has to come
+    /// out injected.
     pub(crate) fn start(world: &World, client: &Client, namespaces: &[&'static str]) -> Self {
+        Self::judged(world, client, namespaces, tag_of_only_proxy)
+    }
+
+    /// [`Stream::start`], where pods may come out as they were made: those count as [`BARE`].
+    pub(crate) fn of_any(world: &World, client: &Client, namespaces: &[&'static str]) -> Self {
+        Self::judged(world, client, namespaces, |pod| match pod.spec.as_ref() {
+            Some(spec) if spec.containers.len() == 1 && spec.init_containers.is_none() => {
+                Ok(BARE.to_owned())
+            }
+            _ => tag_of_only_proxy(pod),
+        })
+    }
+
+    fn judged(
+        world: &World,
+        client: &Client,
+        namespaces: &[&'static str],
+        tag: fn(&Pod) -> Result<String>,
+    ) -> Self {
         let tally = Arc::<Mutex<Tally>>::default();
         let (stop, stopped) = tokio::sync::watch::channel(false);
         let worker = |first: usize| {
@@ -41,7 +61,7 @@ impl Stream {
                         break;
                     }
                     let created = create(&client, namespace).await;
-                    let injected = created.and_then(|pod| tag_of_only_proxy(&pod));
+                    let injected = created.and_then(|pod| tag(&pod));
                     let mut tally = tally.lock().unwrap_or_else(PoisonError::into_inner);
                     match injected {
                         Ok(tag) => *tally.by_tag.entry(tag).or_default() += 1,
@@ -162,4 +182,6 @@ pub(crate) fn tag_of_only_proxy(pod: &Pod) -> Result<String> {
     Ok(tag.to_owned())
 }
 
+/// In place of a tag: nothing was injected.
+pub(crate) const BARE: &str = "bare";
 const WORKERS: usize = 3;

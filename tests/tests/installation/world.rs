@@ -13,11 +13,14 @@ use serde_json::Value;
 use std::time::Duration;
 use tokio::runtime::Runtime;
 
+use crate::leftovers::Leftovers;
+
 pub(crate) struct World {
     pub(crate) programs: Programs,
     pub(crate) servers: ApiServers,
     pub(crate) injector: PathBuf,
     pub(crate) runtime: Runtime,
+    leftovers: Leftovers,
     _controllers: Process,
 }
 
@@ -42,14 +45,15 @@ impl World {
             .enable_all()
             .build()
             .context("making a runtime")?;
-        let world = Self { programs, servers, injector, runtime, _controllers: controllers };
-        world.kubectl().must_with_input(["apply", "--filename", "-"], &others_kinds())?;
+        let kubectl = servers.kubectl();
+        kubectl.must_with_input(["apply", "--filename", "-"], &others_kinds())?;
         for kind in OTHERS_KINDS {
             let (plural, group) = (kind.2, kind.0);
             let name = format!("crd/{plural}.{group}");
-            world.kubectl().must(["wait", "--for=condition=Established", &name])?;
+            kubectl.must(["wait", "--for=condition=Established", &name])?;
         }
-        Ok(world)
+        let leftovers = runtime.block_on(async { Leftovers::of(servers.admin(0).await?).await })?;
+        Ok(Self { programs, servers, injector, runtime, leftovers, _controllers: controllers })
     }
 
     pub(crate) fn kubectl(&self) -> &Kubectl {
@@ -67,17 +71,23 @@ impl World {
 
     /// Takes away whatever an earlier story has left.
     pub(crate) fn clear(&self) -> Result<()> {
-        for kinds in [
-            "mutatingwebhookconfigurations,validatingwebhookconfigurations,validatingadmissionpolicies,\
-             validatingadmissionpolicybindings",
-            "namespaces",
-            "clusterroles,clusterrolebindings",
-        ] {
+        let left = |kinds: &str| -> Result<Vec<String>> {
             let listed = self.kubectl().must(["get", kinds, "--output=name"])?;
             let is_ours = |name: &&str| name.contains("injector") || name.contains("istio");
-            for name in listed.lines().filter(is_ours) {
-                self.kubectl().must(["delete", name, "--timeout=60s"])?;
-            }
+            Ok(listed.lines().filter(is_ours).map(str::to_owned).collect())
+        };
+        let cluster_wide = left(
+            "mutatingwebhookconfigurations,validatingwebhookconfigurations,\
+             validatingadmissionpolicies,validatingadmissionpolicybindings,clusterroles,\
+             clusterrolebindings",
+        )?;
+        if !cluster_wide.is_empty() {
+            let delete = [vec!["delete".to_owned()], cluster_wide].concat();
+            self.kubectl().must(delete)?;
+        }
+        for namespace in left("namespaces")? {
+            let name = namespace.trim_start_matches("namespace/");
+            self.runtime.block_on(self.leftovers.delete_namespace(name))?;
         }
         Ok(())
     }

@@ -1,0 +1,134 @@
+//! Certificates and configuration that are mounted, without any right on the API server.
+
+use anyhow::{Context, Result, ensure};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use e2e::manifests::Composition;
+use e2e::wait;
+use serde_json::{Value, json};
+
+use crate::injector::Injector;
+use crate::issued::Issued;
+use crate::mounted::Mounted;
+use crate::pods::{self, Stream};
+use crate::world::{PATIENCE, World, document, documents};
+
+/// Pods are created all the time, while cert-manager's part is played: a leaf of another CA, and before
+/// that a key that is not the certificate's; then the configuration changes.
+pub(crate) fn pods_are_injected_while_mounted_certificates_are_replaced(
+    world: &World,
+) -> Result<()> {
+    for composition in COMPOSITIONS {
+        world.clear()?;
+        let revision = composition.revision.unwrap_or("default");
+        replaced(world, composition, revision).with_context(|| format!("{composition:?}"))?;
+    }
+    Ok(())
+}
+
+fn replaced(world: &World, composition: Composition, revision: &str) -> Result<()> {
+    let rendered = world.render(composition)?;
+    world.make_namespace()?;
+    world.kubectl().must_with_input(["apply", "--filename", "-"], &rendered)?;
+    let deployment = documents(&rendered)?.into_iter().find(|one| one["kind"] == "Deployment");
+    let deployment = deployment.context("there is no Deployment")?;
+    let name = deployment["metadata"]["name"].as_str().context("a Deployment has a name")?;
+    let pod = &deployment["spec"]["template"]["spec"];
+    let secret = name.replace("sidecar-injector", "sidecar-injector-tls");
+    let configuration = name.replace("sidecar-injector", "istio-sidecar-injector");
+
+    let dns = format!("{name}.istio-system.svc");
+    let [first, second] = ["200h", "300h"].map(|lifetime| Issued::new(world, &dns, lifetime));
+    let (first, second) = (first?, second?);
+    keep(world, &secret, &first, &first)?;
+    trust(world, &configuration, &first.read("ca.crt")?)?;
+    let mut mounted = Mounted::of_pod(world, pod)?;
+    let injector = Injector::of_mounted(world, &deployment, &mounted)?;
+    let client = pods::client(world)?;
+    pods::namespace(world, "istio-apps", &format!("istio.io/rev={revision}"))?;
+    world.runtime.block_on(pods::until_injected(&client, "istio-apps"))?;
+    let stream = Stream::start(world, &client, &["istio-apps"]);
+    stream.until_only("1.28.0", ENOUGH)?;
+    let until = expiry(&injector)?;
+
+    // The key of another certificate is refused, and the last good pair stays.
+    keep(world, &secret, &second, &first)?;
+    mounted.update(world)?;
+    injector.until_it_says("the last good certificate stays")?;
+    stream.until_only("1.28.0", ENOUGH)?;
+    ensure!(expiry(&injector)? == until, "half a pair is served");
+
+    // Both CAs are trusted, then the next one's leaf is served, then that CA alone is trusted.
+    trust(world, &configuration, &(first.read("ca.crt")? + &second.read("ca.crt")?))?;
+    stream.until_only("1.28.0", ENOUGH)?;
+    keep(world, &secret, &second, &second)?;
+    mounted.update(world)?;
+    wait::until("the next certificate is served", PATIENCE, || {
+        ensure!(expiry(&injector)? > until, "not yet");
+        anyhow::Ok(())
+    })?;
+    trust(world, &configuration, &second.read("ca.crt")?)?;
+    stream.until_only("1.28.0", ENOUGH)?;
+
+    let map = document(&rendered, "ConfigMap", &configuration)?;
+    let values = map["data"]["values"].as_str().context("no values")?;
+    let changed = json!({"data": {"values": values.replace("tag: 1.28.0", "tag: 1.29.0")}});
+    let (namespace, patch) = ("--namespace=istio-system", changed.to_string());
+    world.kubectl().must(["patch", "configmap", &configuration, namespace, "--patch", &patch])?;
+    mounted.update(world)?;
+    stream.until_only("1.29.0", ENOUGH)?;
+    stream.stop(world).map(drop)
+}
+
+/// The Secret as cert-manager writes it.
+fn keep(world: &World, secret: &str, certificate: &Issued, key: &Issued) -> Result<()> {
+    let data = [
+        ("ca.crt", certificate.read("ca.crt")?),
+        ("tls.crt", certificate.read("tls.crt")?),
+        ("tls.key", key.read("tls.key")?),
+    ];
+    let data: Value = data
+        .into_iter()
+        .map(|(key, text)| (key.to_owned(), json!(BASE64_STANDARD.encode(text))))
+        .collect::<serde_json::Map<_, _>>()
+        .into();
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls",
+        "metadata": {"name": secret, "namespace": "istio-system"},
+        "data": data,
+    });
+    let apply = ["apply", "--server-side", "--field-manager=cert-manager-certificates-issuing"];
+    let args = [&apply[..], &["--filename", "-"]].concat();
+    world.kubectl().must_with_input(args, &secret.to_string()).map(drop)
+}
+
+/// Writes `caBundle` as cert-manager's injector does, without applying.
+pub(crate) fn trust(world: &World, configuration: &str, pem: &str) -> Result<()> {
+    let bundle = BASE64_STANDARD.encode(pem);
+    let patch: Vec<Value> = (0..world.bundles(configuration)?.len())
+        .map(|entry| {
+            let path = format!("/webhooks/{entry}/clientConfig/caBundle");
+            json!({"op": "add", "path": path, "value": bundle})
+        })
+        .collect();
+    let args = [
+        "patch",
+        "mutatingwebhookconfiguration",
+        configuration,
+        "--field-manager=cert-manager-cainjector",
+        "--type=json",
+        &format!("--patch={}", Value::Array(patch)),
+    ];
+    world.kubectl().must(args).map(drop)
+}
+
+fn expiry(injector: &Injector) -> Result<u64> {
+    injector.count("sidecar_injector_certificate_not_after_timestamp_seconds")
+}
+
+const COMPOSITIONS: [Composition; 2] = [
+    Composition::of(&["files"]),
+    Composition { components: &["cert-manager", "revision"], revision: Some("canary"), tags: &[] },
+];
+/// Pods after each step.
+const ENOUGH: u64 = 50;

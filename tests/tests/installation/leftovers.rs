@@ -1,0 +1,72 @@
+//! Namespaces that an earlier story has left, taken away at once.
+
+use anyhow::{Context, Result};
+use kube::api::{Api, DeleteParams, DynamicObject, ListParams, PostParams};
+use kube::discovery::{ApiResource, Discovery, Scope, verbs};
+use kube::{Client, Error};
+use serde_json::json;
+
+use crate::world::PATIENCE;
+
+/// What the API server keeps in namespaces.
+pub(crate) struct Leftovers {
+    client: Client,
+    kinds: Vec<ApiResource>,
+}
+
+impl Leftovers {
+    /// Asks the API server for its kinds; those that are defined later are not known.
+    pub(crate) async fn of(client: Client) -> Result<Self> {
+        let discovery = Discovery::new(client.clone()).run().await.context("asking for kinds")?;
+        let mut kinds = Vec::new();
+        for group in discovery.groups() {
+            for (resource, capabilities) in group.recommended_resources() {
+                let is_deleted = capabilities.supports_operation(verbs::DELETE_COLLECTION);
+                if capabilities.scope == Scope::Namespaced && is_deleted {
+                    kinds.push(resource);
+                }
+            }
+        }
+        Ok(Self { client, kinds })
+    }
+
+    /// Deletes a namespace with all that is in it.
+    ///
+    /// The namespace controller does the same, but waits five seconds before it begins, for API servers
+    /// that have not heard of the deletion; here there is one.
+    pub(crate) async fn delete_namespace(&self, name: &str) -> Result<()> {
+        let (how, all) = (DeleteParams::default(), ListParams::default());
+        let namespaces = Api::<k8s_openapi::api::core::v1::Namespace>::all(self.client.clone());
+        gone(namespaces.delete(name, &how).await)?;
+        for kind in &self.kinds {
+            let objects = Api::<DynamicObject>::namespaced_with(self.client.clone(), name, kind);
+            gone(objects.delete_collection(&how, &all).await)
+                .with_context(|| format!("deleting {} of {name}", kind.plural))?;
+        }
+        let finalized = json!({
+            "apiVersion": "v1", "kind": "Namespace",
+            "metadata": {"name": name}, "spec": {"finalizers": []},
+        });
+        gone(
+            namespaces
+                .replace_subresource("finalize", name, &PostParams::default(), &finalized)
+                .await,
+        )?;
+        let is_gone = async {
+            while namespaces.get_opt(name).await?.is_some() {
+                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            }
+            anyhow::Ok(())
+        };
+        tokio::time::timeout(PATIENCE, is_gone).await.with_context(|| format!("{name} stays"))?
+    }
+}
+
+/// That somebody else was faster is as good.
+fn gone<T>(answer: Result<T, Error>) -> Result<()> {
+    match answer {
+        Ok(_) => Ok(()),
+        Err(Error::Api(status)) if status.code == 404 => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
