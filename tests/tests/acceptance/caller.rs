@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, ensure};
 use rustls::crypto::ring::default_provider;
 use rustls::{ClientConfig, RootCertStore};
-use rustls_pki_types::ServerName;
+use rustls_pki_types::{CertificateDer, ServerName};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -45,6 +45,11 @@ impl Caller {
         stream.set_nodelay(true)?;
         let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await?;
         Ok(Self { stream, rest: Vec::new() })
+    }
+
+    /// The certificate that the webhook presented.
+    pub(crate) fn certificate(&self) -> Option<&CertificateDer<'static>> {
+        self.stream.get_ref().1.peer_certificates()?.first()
     }
 
     /// Asks for a review of a pod, which has to come back with a patch.

@@ -48,7 +48,8 @@ pub(crate) fn denied(calls: &[Call]) -> BTreeSet<(String, String)> {
     denied.map(|call| (call.verb.clone(), call.resource.clone())).collect()
 }
 
-/// The verbs and resources that were asked for.
+/// The verbs and resources that were asked for and had.
 pub(crate) fn used(calls: &[Call]) -> BTreeSet<(String, String)> {
-    calls.iter().map(|call| (call.verb.clone(), call.resource.clone())).collect()
+    let had = calls.iter().filter(|call| call.code < 400);
+    had.map(|call| (call.verb.clone(), call.resource.clone())).collect()
 }

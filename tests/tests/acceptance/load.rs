@@ -203,5 +203,5 @@ pub(crate) async fn create_plain(client: Client, namespace: &str) -> Result<PodS
 }
 
 const IN_FLIGHT: usize = 32;
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(10);

@@ -5,12 +5,16 @@
 //! programs live as long as, in a network namespace of this process: Services are reached there at
 //! their own addresses and ports. `make soak` runs the same cases with long times.
 
+mod access;
 mod balancer;
 mod bundle;
 mod caller;
 mod calls;
 mod clock;
+mod files;
+mod guard;
 mod load;
+mod mount;
 mod pace;
 mod replica;
 mod rights;
@@ -19,7 +23,9 @@ mod scope;
 mod secret;
 mod server;
 mod stage;
+mod standard;
 mod starting;
+mod upgrade;
 mod world;
 
 use std::os::unix::process::CommandExt;
@@ -27,6 +33,7 @@ use std::process::{Command, ExitCode};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
+use e2e::failure;
 use libtest_mimic::{Arguments, Failed, Trial};
 
 use pace::Pace;
@@ -70,13 +77,14 @@ macro_rules! cases {
     ($world:expr, $($module:ident :: $case:ident)*) => {
         vec![$({
             let world = $world.map(Arc::clone);
-            Trial::test(concat!(stringify!($module), "::", stringify!($case)), move || {
+            let name = concat!(stringify!($module), "::", stringify!($case));
+            Trial::test(name, move || {
                 let world = world.ok_or("it was only listed")?;
                 let played = world.runtime().block_on(async {
                     let mut stage = Stage::set(&world, stringify!($case)).await?;
                     $module::$case(&mut stage).await.map_err(|error| stage.explain(&error))
                 });
-                played.map_err(|error| Failed::from(format!("{error:#}")))
+                played.map_err(|error| Failed::from(failure::tell(name, &error)))
             })
         }),*]
     };
@@ -96,11 +104,16 @@ fn trials(world: Option<&Arc<World>>) -> Vec<Trial> {
         bundle::an_installation_leaves_the_entries_of_another_service_alone
         bundle::nothing_but_bundles_is_owned_and_no_apply_takes_them_away
         bundle::a_configuration_that_is_deleted_and_created_anew_is_never_half_an_object
+        guard::the_guard_policy_stops_a_thief_and_not_the_injector
+        files::files_that_are_swapped_while_clients_connect_fail_no_handshake
+        upgrade::a_secret_without_annotations_is_taken_over_with_its_ca
+        upgrade::a_secret_of_another_program_is_made_usable_and_loses_nothing
         clock::a_replica_that_was_frozen_for_longer_than_its_leaf_lives_serves_at_once
         rights::every_right_is_used_and_none_is_missing
         rights::without_a_right_the_rest_goes_on
         server::reviews_come_quickly_and_none_fails
         server::slow_idle_and_wrong_clients_are_no_harm_to_others
+        standard::a_pod_that_the_standard_refuses_comes_back_with_what_the_injector_said
         scope::without_any_replica_the_cluster_can_still_repair_itself
     ]
 }

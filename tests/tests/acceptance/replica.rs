@@ -90,4 +90,4 @@ impl Replica {
     }
 }
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);

@@ -41,26 +41,20 @@ pub(crate) async fn a_replica_that_is_killed_at_any_step_of_a_rotation_does_no_h
     let load = stage.load();
     let mut kills = Vec::new();
     let pace = *stage.pace();
-    for round in 0..2 * pace.rounds {
-        let victim = round as usize % 2;
+    for round in 0..pace.rounds as usize {
         let before = stage.state().await?.active.ca().clone();
         stage.ask_for_rotation().await?;
         // The Secret says so, and perhaps no entry yet.
         let prepared = stage.until_phase("prepared").await?;
-        kills.push(stage.kill(victim).await?);
-        stage.replace(victim)?;
+        kills.push(stage.kill_and_replace(round % 2).await?);
         until(prepared.phase_since, pace.propagation_delay.mul_f64(0.9)).await;
-        kills.push(stage.kill(victim).await?);
-        stage.replace(victim)?;
+        kills.push(stage.kill_and_replace((round + 1) % 2).await?);
         let activated = stage.until_phase("activated").await?;
-        kills.push(stage.kill(victim).await?);
-        stage.replace(victim)?;
+        kills.push(stage.kill_and_replace(round % 2).await?);
         until(activated.phase_since, pace.retire_delay().mul_f64(0.95)).await;
-        kills.push(stage.kill(victim).await?);
-        stage.replace(victim)?;
+        kills.push(stage.kill_and_replace((round + 1) % 2).await?);
         stage.until_phase("steady").await?;
-        kills.push(stage.kill(victim).await?);
-        stage.replace(victim)?;
+        kills.push(stage.kill_and_replace(round % 2).await?);
         let after = stage.until_published().await?;
         ensure!(!after.active.ca().is_same_signer(&before), "the CA is the same");
     }

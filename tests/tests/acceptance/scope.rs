@@ -9,7 +9,7 @@ use crate::stage::{Stage, eventually};
 pub(crate) async fn without_any_replica_the_cluster_can_still_repair_itself(
     stage: &mut Stage<'_>,
 ) -> Result<()> {
-    stage.configure()?;
+    stage.configure().await?;
     for client in &stage.world.admins {
         eventually("pods wait for an injector", async || {
             match load::create(client.clone()).await {

@@ -71,7 +71,7 @@ pub(crate) async fn an_expired_ca_is_found_at_the_start(stage: &mut Stage<'_>) -
     let secret: Secret = serde_json::from_value(json!({"metadata": {"name": SECRET}}))?;
     let secret = State::new(expired.clone(), 7, past).write(secret);
     stage.secrets().create(&PostParams::default(), &secret).await?;
-    stage.configure()?;
+    stage.configure().await?;
     let begin = Instant::now();
     stage.start(2)?;
     stage.until_ready()?;

@@ -158,6 +158,6 @@ const PER_CONNECTION: usize = 100;
 const SILENT: usize = 300;
 const HALF_A_REQUEST: &str = "POST /inject HTTP/1.1\r\nHost: webhook\r\n\
     Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n{";
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 /// Of `times(2)`, on every Linux that matters.
 const MILLISECONDS_PER_TICK: u64 = 10;

@@ -7,11 +7,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use jiff::Timestamp;
+use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::authentication::v1::TokenRequest;
 use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
+use rustix::process::Signal;
 use serde_json::json;
 use webhook_certs::bundle::Bundle;
 use webhook_certs::requests::{ROTATE, ROTATE_NOW};
@@ -19,6 +21,7 @@ use webhook_certs::secret::State;
 
 use crate::calls::{self, Call};
 use crate::load::{self, Load, Tally};
+use crate::mount::Mount;
 use crate::pace::Pace;
 use crate::replica::Replica;
 use crate::world::World;
@@ -27,13 +30,18 @@ pub(crate) struct Stage<'a> {
     pub(crate) world: &'a World,
     pub(crate) replicas: Vec<Replica>,
     /// Flags of the replicas that are started next.
-    flags: BTreeMap<&'static str, String>,
-    name: &'static str,
+    flags: Flags,
+    pub(crate) name: &'static str,
     since: String,
     started: usize,
-    /// Of the account of the manifests, with each API server.
+    /// Of the account of the manifests.
+    token: String,
+    /// Of that account, with each API server.
     kubeconfigs: Vec<PathBuf>,
 }
+
+/// Flags of a replica, by name.
+pub(crate) type Flags = BTreeMap<&'static str, String>;
 
 impl<'a> Stage<'a> {
     /// Makes everything as it is before a first installation's Deployment runs.
@@ -47,6 +55,7 @@ impl<'a> Stage<'a> {
             name,
             since: String::new(),
             started: 0,
+            token: String::new(),
             kubeconfigs: Vec::new(),
         };
         stage
@@ -59,17 +68,16 @@ impl<'a> Stage<'a> {
             .delete(SECRET, &DeleteParams::default())
             .await
             .map_or_else(absent, |_| Ok(()))?;
-        stage.apply(&world.base)?;
         stage.since = format!("{:.6}", Timestamp::now());
         let request: TokenRequest =
             serde_json::from_value(json!({"spec": {"audiences": [], "expirationSeconds": 36000}}))?;
         let accounts = Api::<ServiceAccount>::namespaced(stage.admin(), NAMESPACE);
         let token =
             accounts.create_token_request(INSTALL, &PostParams::default(), &request).await?;
-        let token = token.status.context("the token request has no status")?.token;
+        stage.token = token.status.context("the token request has no status")?.token;
         let servers = &world.servers;
         stage.kubeconfigs = (0..servers.count())
-            .map(|index| servers.kubeconfig(index, &format!("{name}-{INSTALL}"), &token))
+            .map(|index| servers.kubeconfig(index, &format!("{name}-{INSTALL}"), &stage.token))
             .collect::<Result<_>>()?;
         Ok(stage)
     }
@@ -83,6 +91,27 @@ impl<'a> Stage<'a> {
         self.flags.insert(name, value.to_owned());
     }
 
+    /// Has the replicas that are started next serve the pair of a mount, and returns the flags that
+    /// it was before.
+    pub(crate) fn serve_files(&mut self, mount: &Mount, interval: &str) -> Flags {
+        let before = self.flags.clone();
+        for (flag, file) in [("tlsCertFile", "tls.crt"), ("tlsKeyFile", "tls.key")] {
+            self.flag(flag, &mount.path(file).display().to_string());
+        }
+        self.flag("reload-interval", interval);
+        before
+    }
+
+    /// Sets all flags of the replicas that are started next.
+    pub(crate) fn set_flags(&mut self, flags: Flags) {
+        self.flags = flags;
+    }
+
+    /// A client with the token of the replicas.
+    pub(crate) async fn account(&self, server: usize) -> Result<Client> {
+        self.world.servers.client(server, &self.token).await
+    }
+
     pub(crate) fn admin(&self) -> Client {
         self.world.admins[0].clone()
     }
@@ -94,8 +123,11 @@ impl<'a> Stage<'a> {
     }
 
     /// Applies the webhook configuration, the last step of an installation.
-    pub(crate) fn configure(&self) -> Result<()> {
-        self.apply(&self.world.webhook)
+    pub(crate) async fn configure(&self) -> Result<()> {
+        let how = PatchParams::apply("kubectl").force();
+        let whole = Patch::Apply(::injector::yaml::parse(&self.world.webhook)?);
+        self.configurations().patch(NAME, &how, &whole).await?;
+        Ok(())
     }
 
     /// Starts replicas, each with the next API server; does not wait for them.
@@ -109,6 +141,23 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
+    /// Starts one more, and sends it connections when it is ready.
+    pub(crate) fn add(&mut self) -> Result<()> {
+        let kubeconfig = self.kubeconfig(self.replicas.len());
+        let mut replica = self.launch(&kubeconfig)?;
+        replica.until_ready()?;
+        self.replicas.push(replica);
+        self.balance();
+        Ok(())
+    }
+
+    /// Sends a replica no further connections, and then ends it, as a rollout does.
+    pub(crate) fn retire(&mut self, index: usize) -> Result<()> {
+        let mut replica = self.replicas.remove(index);
+        self.balance();
+        replica.process.stop()
+    }
+
     /// Waits until all replicas are ready.
     pub(crate) fn until_ready(&mut self) -> Result<()> {
         self.replicas.iter_mut().try_for_each(Replica::until_ready)
@@ -118,27 +167,23 @@ impl<'a> Stage<'a> {
     pub(crate) async fn install(&mut self, replicas: usize) -> Result<()> {
         self.start(replicas)?;
         self.until_ready()?;
-        self.configure()?;
+        self.configure().await?;
         self.until_injected().await
     }
 
-    /// Kills a replica without notice, and returns within which time its connections broke.
-    pub(crate) async fn kill(&mut self, index: usize) -> Result<Range<Instant>> {
+    /// Kills a replica without notice, starts another one with the same API server in its place, and
+    /// waits until that is ready; returns within which time the connections of the first broke.
+    pub(crate) async fn kill_and_replace(&mut self, index: usize) -> Result<Range<Instant>> {
         let begin = Instant::now();
         let address = self.replicas[index].address();
         self.replicas[index].process.kill()?;
         self.world.balancer.until_idle(address).await;
-        Ok(begin..Instant::now())
-    }
-
-    /// Starts another replica in the place of one that was killed, with the same API server, and
-    /// waits until it is ready.
-    pub(crate) fn replace(&mut self, index: usize) -> Result<()> {
+        let broken = begin..Instant::now();
         let kubeconfig = self.kubeconfig(index);
         self.replicas[index] = self.launch(&kubeconfig)?;
         self.replicas[index].until_ready()?;
         self.balance();
-        Ok(())
+        Ok(broken)
     }
 
     /// Waits until a pod is injected by way of each API server.
@@ -175,6 +220,12 @@ impl<'a> Stage<'a> {
         Ok(calls::writes(&self.calls()?).remove(resource).unwrap_or_default())
     }
 
+    /// How often the replicas have looked at the Secret.
+    pub(crate) fn looks(&self) -> Result<usize> {
+        let is_look = |call: &&Call| call.verb == "get" && call.resource == "secrets";
+        Ok(self.calls()?.iter().filter(is_look).count())
+    }
+
     pub(crate) fn secrets(&self) -> Api<Secret> {
         Api::namespaced(self.admin(), NAMESPACE)
     }
@@ -197,6 +248,22 @@ impl<'a> Stage<'a> {
         let webhooks = self.configuration().await?.webhooks.unwrap_or_default();
         let bundle = webhooks.into_iter().map(|webhook| webhook.client_config.ca_bundle);
         Ok(bundle.map(|bundle| Bundle::observed(&bundle.unwrap_or_default().0)).collect())
+    }
+
+    /// Publishes a bundle in every entry, as whoever keeps it does where the replicas do not.
+    pub(crate) async fn publish(&self, bundle: &[u8]) -> Result<()> {
+        let bundle = ByteString(bundle.to_vec());
+        let names = self.configuration().await?.webhooks.unwrap_or_default();
+        let entry = |name| json!({"name": name, "clientConfig": {"caBundle": bundle}});
+        let entries: Vec<_> = names.into_iter().map(|webhook| entry(webhook.name)).collect();
+        let patch = Patch::Apply(json!({
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "MutatingWebhookConfiguration",
+            "webhooks": entries,
+        }));
+        let how = PatchParams::apply("somebody").force();
+        self.configurations().patch(NAME, &how, &patch).await?;
+        Ok(())
     }
 
     /// Waits until every entry holds the CAs of the Secret, and no other.
@@ -268,6 +335,16 @@ impl<'a> Stage<'a> {
     }
 }
 
+impl Drop for Stage<'_> {
+    /// All of them end at the same time, and not one after the other.
+    fn drop(&mut self) {
+        for replica in &self.replicas {
+            // One that has been killed hears nothing.
+            let _ = replica.process.signal(Signal::TERM);
+        }
+    }
+}
+
 /// Asks `probe` until it answers, and fails with its last reason when that takes too long.
 pub(crate) async fn eventually<T>(what: &str, probe: impl AsyncFn() -> Result<T>) -> Result<T> {
     eventually_within(PATIENCE, what, probe).await
@@ -306,5 +383,5 @@ pub(crate) const SECRET: &str = "sidecar-injector-ca";
 pub(crate) const INSTALL: &str = "sidecar-injector";
 pub(crate) const ACCOUNT: &str = "system:serviceaccount:istio-system:sidecar-injector";
 const LINES_SHOWN: usize = 30;
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 const BETWEEN_PROBES: Duration = Duration::from_millis(20);

@@ -5,7 +5,7 @@ use std::time::Instant;
 use anyhow::{Result, ensure};
 
 use crate::load::Tally;
-use crate::stage::Stage;
+use crate::stage::{Stage, eventually};
 
 /// A1
 pub(crate) async fn a_cold_start_serves_as_soon_as_the_configuration_is_applied(
@@ -16,7 +16,7 @@ pub(crate) async fn a_cold_start_serves_as_soon_as_the_configuration_is_applied(
     stage.until_ready()?;
     let ready = begin.elapsed();
     let begin = Instant::now();
-    stage.configure()?;
+    stage.configure().await?;
     stage.until_injected().await?;
     let injected = begin.elapsed();
     let load = stage.load();
@@ -30,7 +30,7 @@ pub(crate) async fn a_cold_start_serves_as_soon_as_the_configuration_is_applied(
 pub(crate) async fn five_replicas_at_once_make_one_ca(stage: &mut Stage<'_>) -> Result<()> {
     for round in 0..stage.pace().starts {
         let mut fresh = Stage::set(stage.world, "five_replicas_at_once_make_one_ca").await?;
-        fresh.configure()?;
+        fresh.configure().await?;
         fresh.start(5)?;
         fresh.until_ready()?;
         let state = fresh.until_published().await?;
@@ -39,6 +39,14 @@ pub(crate) async fn five_replicas_at_once_make_one_ca(stage: &mut Stage<'_>) -> 
             replica.until_metric("sidecar_injector_webhook_trusted", |trusted| trusted == 1)?;
         }
         fresh.until_injected().await?;
+        // Nothing is written when they have settled.
+        let looks = fresh.looks()?;
+        eventually("each of them looks again", async || {
+            let further = fresh.looks()? - looks;
+            ensure!(further >= 3 * fresh.replicas.len(), "{further} further looks");
+            Ok(())
+        })
+        .await?;
         let secrets = fresh.writes("secrets")?;
         ensure!(secrets == 1, "round {round}: {secrets} writes of the Secret");
         let patches = fresh.writes("mutatingwebhookconfigurations")?;

@@ -9,10 +9,12 @@ use e2e::programs::{Programs, repository};
 use kube::Client;
 use tokio::runtime::Runtime;
 
+use crate::access;
 use crate::balancer::Balancer;
 use crate::pace::Pace;
 
 pub(crate) struct World {
+    pub(crate) programs: Programs,
     pub(crate) servers: ApiServers,
     /// A client of the administrator for each API server.
     pub(crate) admins: Vec<Client>,
@@ -52,7 +54,13 @@ impl World {
         let kubectl = servers.kubectl();
         kubectl.must_with_input(["apply", "--server-side", "--filename", "-"], &base)?;
         kubectl.must_with_input(["apply", "--filename", "-"], PODS)?;
-        Ok(Self { servers, admins, balancer, pace, injector, base, webhook, runtime })
+        let world =
+            Self { programs, servers, admins, balancer, pace, injector, base, webhook, runtime };
+        // The account has to be known to every API server before a replica asks anything.
+        for right in [("secrets", "create"), ("mutatingwebhookconfigurations", "patch")] {
+            world.runtime.block_on(access::until_allowed(&world, right, true))?;
+        }
+        Ok(world)
     }
 
     pub(crate) fn runtime(&self) -> &Runtime {
@@ -61,7 +69,16 @@ impl World {
 }
 
 const API_SERVERS: usize = 2;
+/// A namespace to create pods in, and what Istio has that the injector reads where it is there.
 const PODS: &str = r#"
 {"apiVersion": "v1", "kind": "Namespace",
  "metadata": {"name": "pods", "labels": {"istio-injection": "enabled"}}}
+---
+{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+ "metadata": {"name": "proxyconfigs.networking.istio.io"},
+ "spec": {
+   "group": "networking.istio.io", "scope": "Namespaced",
+   "names": {"kind": "ProxyConfig", "plural": "proxyconfigs", "singular": "proxyconfig"},
+   "versions": [{"name": "v1beta1", "served": true, "storage": true, "schema": {
+     "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}}
 "#;

@@ -1,0 +1,42 @@
+//! What API servers allow the account of the manifests.
+
+use anyhow::{Result, ensure};
+use k8s_openapi::api::authorization::v1::LocalSubjectAccessReview;
+use kube::Api;
+use kube::api::PostParams;
+use serde_json::json;
+
+use crate::stage::{ACCOUNT, NAME, NAMESPACE, SECRET, eventually};
+use crate::world::World;
+
+/// Waits until every API server allows a verb, or none does: each learns of roles in its own time.
+pub(crate) async fn until_allowed(
+    world: &World,
+    (resource, verb): (&str, &str),
+    wanted: bool,
+) -> Result<()> {
+    let (group, name) = match resource {
+        "secrets" => ("", SECRET),
+        "configmaps" => ("", "istio"),
+        "nodes" => ("", ""),
+        "proxyconfigs" => ("networking.istio.io", ""),
+        _ => ("admissionregistration.k8s.io", NAME),
+    };
+    let review = serde_json::from_value(json!({
+        "metadata": {"namespace": NAMESPACE},
+        "spec": {"user": ACCOUNT, "resourceAttributes": {
+            "namespace": NAMESPACE, "verb": verb, "resource": resource, "group": group, "name": name,
+        }},
+    }))?;
+    for (index, client) in world.admins.iter().enumerate() {
+        let reviews = Api::<LocalSubjectAccessReview>::namespaced(client.clone(), NAMESPACE);
+        eventually("rights are as written", async || {
+            let answer = reviews.create(&PostParams::default(), &review).await?;
+            let allowed = answer.status.is_some_and(|status| status.allowed);
+            ensure!(allowed == wanted, "API server {index}: {verb} {resource} is {allowed}");
+            Ok(())
+        })
+        .await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,141 @@
+//! Certificates that somebody else keeps, in files.
+
+use std::net::SocketAddr;
+
+use anyhow::{Context, Result, ensure};
+use jiff::{SignedDuration, Timestamp};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use webhook_certs::authority::{Authority, Entropy, Leaf, Lifetime};
+use webhook_certs::bundle::Bundle;
+use webhook_certs::server_names::ServerNames;
+
+use crate::caller::{Caller, review};
+use crate::mount::Mount;
+use crate::replica::Replica;
+use crate::stage::{NAMESPACE, Stage, eventually};
+
+/// A19
+pub(crate) async fn files_that_are_swapped_while_clients_connect_fail_no_handshake(
+    stage: &mut Stage<'_>,
+) -> Result<()> {
+    let authority = Keeper::create()?;
+    let bundle = Bundle::new(authority.0.ca().clone(), []);
+    let folder = stage.world.servers.folder().folder("mounted")?;
+    let mut mount = Mount::create(&folder.join("files"))?;
+    let mut served = authority.issue()?;
+    mount.swap(&served.certificate_pem(), &served.key_pem())?;
+    stage.serve_files(&mount, "10ms");
+    stage.start(2)?;
+    stage.until_ready()?;
+    stage.configure().await?;
+    stage.publish(bundle.to_pem().as_bytes()).await?;
+    stage.until_injected().await?;
+
+    let addresses: Vec<_> = stage.replicas.iter().map(Replica::address).collect();
+    let load = stage.load();
+    let clients = Clients::start(&addresses, &bundle);
+    let swaps = SWAPS * stage.pace().rounds;
+    let mut mismatches = 0;
+    for swap in 1..=swaps {
+        let leaf = authority.issue()?;
+        if swap % MISMATCH_EACH == 0 {
+            mount.swap(&leaf.certificate_pem(), &served.key_pem())?;
+            mismatches += 1;
+            until_mismatches(stage, mismatches).await?;
+        } else {
+            mount.swap(&leaf.certificate_pem(), &leaf.key_pem())?;
+            served = leaf;
+        }
+        for address in &addresses {
+            eventually("the newest pair that fits is served", async || {
+                let caller = Caller::connect(*address, &bundle).await?;
+                ensure!(caller.certificate() == Some(served.certificate()), "another is served");
+                Ok(())
+            })
+            .await?;
+        }
+    }
+    let handshakes = clients.stop().await?;
+    load.until_admitted(100).await?;
+    let tally = load.stop().await?;
+    let more = format!(
+        "{swaps} swaps, {mismatches} of them of two halves that do not fit; {handshakes} \
+         handshakes, 0 failures"
+    );
+    stage.tell(&tally, &more)?;
+    ensure!(handshakes > u64::from(swaps), "only {handshakes} handshakes");
+    tally.expect_no_failure()
+}
+
+/// Waits until each replica has told of so many pairs that do not fit.
+async fn until_mismatches(stage: &Stage<'_>, count: usize) -> Result<()> {
+    for replica in &stage.replicas {
+        eventually("it tells of the mismatch", async || {
+            let said = replica.process.said()?;
+            let told = said.matches("does not belong to the certificate").count();
+            ensure!(told == count, "{told} of {count} times");
+            Ok(())
+        })
+        .await?;
+    }
+    Ok(())
+}
+
+/// A CA whose leaves are written into files.
+#[derive(Debug)]
+pub(crate) struct Keeper(pub(crate) Authority);
+
+impl Keeper {
+    pub(crate) fn create() -> Result<Self> {
+        let lifetime = Lifetime::starting(Timestamp::now(), SignedDuration::from_hours(24));
+        Ok(Self(Authority::create("keeper", 1, lifetime, Entropy::draw()?)?))
+    }
+
+    /// A leaf for the Service.
+    pub(crate) fn issue(&self) -> Result<Leaf> {
+        let names = ServerNames::of_service("sidecar-injector", NAMESPACE, "cluster.local", &[])?;
+        let lifetime = Lifetime::starting(Timestamp::now(), SignedDuration::from_hours(1));
+        Ok(self.0.issue(&names, lifetime, Entropy::draw()?)?)
+    }
+}
+
+/// Clients that connect anew for each review, all the time.
+struct Clients {
+    stop: watch::Sender<bool>,
+    tasks: JoinSet<Result<u64>>,
+}
+
+impl Clients {
+    fn start(addresses: &[SocketAddr], bundle: &Bundle) -> Self {
+        let (stop, stopped) = watch::channel(false);
+        let mut tasks = JoinSet::new();
+        for address in addresses.iter().copied() {
+            let (stopped, bundle) = (stopped.clone(), bundle.clone());
+            tasks.spawn(async move {
+                let review = review();
+                let mut handshakes = 0;
+                while !*stopped.borrow() {
+                    let mut caller = Caller::connect(address, &bundle).await?;
+                    caller.review(&review).await?;
+                    handshakes += 1;
+                }
+                Ok(handshakes)
+            });
+        }
+        Self { stop, tasks }
+    }
+
+    /// The number of handshakes; an error if one of them failed.
+    async fn stop(mut self) -> Result<u64> {
+        self.stop.send_replace(true);
+        let mut handshakes = 0;
+        while let Some(done) = self.tasks.join_next().await {
+            handshakes += done.context("a client broke off")?.context("while files change")?;
+        }
+        Ok(handshakes)
+    }
+}
+
+const SWAPS: u32 = 100;
+const MISMATCH_EACH: u32 = 10;

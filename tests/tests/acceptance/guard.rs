@@ -1,0 +1,95 @@
+//! The guard policy while a CA is replaced and pods are created all the time.
+
+use anyhow::{Result, bail, ensure};
+use e2e::manifests::Composition;
+use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+
+use crate::stage::{NAME, Stage, eventually};
+
+/// A18
+pub(crate) async fn the_guard_policy_stops_a_thief_and_not_the_injector(
+    stage: &mut Stage<'_>,
+) -> Result<()> {
+    let rendered = Composition::of(&["guard-policy"]).render(&stage.world.programs)?;
+    let of_policy = |document: &&str| document.contains("\nkind: ValidatingAdmissionPolicy");
+    let policy: Vec<_> = rendered.split("\n---\n").filter(of_policy).collect();
+    let policy = policy.join("\n---\n");
+    stage.apply(&policy)?;
+    let played = guarded(stage).await;
+    // Cases after this one are without it.
+    let delete = ["delete", "--filename", "-"];
+    stage.world.servers.kubectl().must_with_input(delete, &policy)?;
+    played
+}
+
+async fn guarded(stage: &mut Stage<'_>) -> Result<()> {
+    stage.flag("write-interval", "1s");
+    stage.install(2).await?;
+    let mut thieves = Vec::new();
+    for index in 0..stage.world.servers.count() {
+        thieves.push(stage.account(index).await?);
+    }
+    for thief in &thieves {
+        // A dry run is admitted as anything else is, and changes nothing before the policy counts.
+        let how = PatchParams { dry_run: true, ..PatchParams::default() };
+        eventually("the policy is in force", async || denied(thief, &thefts()[0], &how).await)
+            .await?;
+    }
+    let first = stage.until_published().await?;
+    let load = stage.load();
+    let mut attempts = 0;
+    stage.ask_for_rotation().await?;
+    for phase in ["prepared", "activated"] {
+        stage.until_phase(phase).await?;
+        for thief in &thieves {
+            for theft in &thefts() {
+                denied(thief, theft, &PatchParams::default()).await?;
+                attempts += 1;
+            }
+            let bundle = json!([{"op": "replace", "value": "Z2FyYmFnZQ==",
+                                 "path": "/webhooks/0/clientConfig/caBundle"}]);
+            let how = PatchParams { dry_run: true, ..PatchParams::default() };
+            patch(thief, &bundle, &how).await?;
+        }
+        load.until_admitted(50).await?;
+    }
+    let last = stage.until_published().await?;
+    ensure!(!last.active.ca().is_same_signer(first.active.ca()), "the CA was not replaced");
+    load.until_admitted(100).await?;
+    let tally = load.stop().await?;
+    let changed = stage.configuration().await?;
+    let failing = changed.webhooks.iter().flatten().filter_map(|one| one.failure_policy.as_ref());
+    ensure!(failing.clone().all(|policy| policy == "Fail"), "a theft succeeded");
+    stage.tell(&tally, &format!("{attempts} thefts were denied"))?;
+    tally.expect_no_failure()
+}
+
+/// What the right to patch would be good for.
+fn thefts() -> [Value; 4] {
+    let replace =
+        |path: &str, value: Value| json!([{"op": "replace", "path": path, "value": value}]);
+    [
+        replace("/webhooks/0/failurePolicy", json!("Ignore")),
+        replace("/webhooks/0/rules/0/resources/0", json!("secrets")),
+        replace("/webhooks/0/clientConfig/service/name", json!("thief")),
+        json!([{"op": "remove", "path": "/webhooks/0"}]),
+    ]
+}
+
+/// Fails unless the policy is what denies it.
+async fn denied(thief: &Client, change: &Value, how: &PatchParams) -> Result<()> {
+    match patch(thief, change, how).await {
+        Err(error) if format!("{error:#}").contains("the injector may") => Ok(()),
+        other => bail!("{change}: {other:?}"),
+    }
+}
+
+async fn patch(client: &Client, change: &Value, how: &PatchParams) -> Result<()> {
+    let configurations = Api::<MutatingWebhookConfiguration>::all(client.clone());
+    let patch = Patch::<()>::Json(serde_json::from_value(change.clone())?);
+    configurations.patch(NAME, how, &patch).await?;
+    Ok(())
+}

@@ -1,0 +1,45 @@
+//! Namespaces that the Pod Security Standard holds to less than a sidecar's rules need.
+
+use anyhow::{Result, ensure};
+
+use crate::load::Tally;
+use crate::stage::{Stage, eventually};
+
+/// A21
+pub(crate) async fn a_pod_that_the_standard_refuses_comes_back_with_what_the_injector_said(
+    stage: &mut Stage<'_>,
+) -> Result<()> {
+    stage.install(2).await?;
+    let kubectl = stage.world.servers.kubectl();
+    kubectl.must_with_input(["apply", "--filename", "-"], BASELINE)?;
+    let create = ["create", "--dry-run=server", "--filename", "-"];
+    // The API server learns of a namespace in its own time.
+    eventually("the namespace is one of those with injection", async || {
+        let answer = kubectl.run_with_input(create, POD)?;
+        ensure!(answer.stderr.contains("Warning: "), "{}{}", answer.stdout, answer.stderr);
+        let said = &answer.stderr;
+        ensure!(!answer.succeeded && said.contains("violates PodSecurity \"baseline"), "{said}");
+        ensure!(said.contains("container \"istio-init\" must not include"), "{said}");
+        ensure!(said.contains("did you mean sidecar.istio.io/inject?"), "{said}");
+        Ok(())
+    })
+    .await?;
+    // The application alone would have been let in.
+    let plain =
+        POD.replace("\"labels\": {}", "\"labels\": {\"sidecar.istio.io/inject\": \"false\"}");
+    kubectl.must_with_input(create, &plain)?;
+    kubectl.must(["delete", "namespace", "baseline", "--wait=false"])?;
+    stage.tell(&Tally::default(), "")
+}
+
+const BASELINE: &str = r#"
+{"apiVersion": "v1", "kind": "Namespace",
+ "metadata": {"name": "baseline", "labels": {
+   "istio-injection": "enabled", "pod-security.kubernetes.io/enforce": "baseline"}}}
+"#;
+const POD: &str = r#"
+{"apiVersion": "v1", "kind": "Pod",
+ "metadata": {"name": "app", "namespace": "baseline", "labels": {},
+              "annotations": {"sidecar.istio.io/injekt": "true"}},
+ "spec": {"serviceAccountName": "default", "containers": [{"name": "app", "image": "app:1"}]}}
+"#;

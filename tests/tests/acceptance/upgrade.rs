@@ -1,0 +1,136 @@
+//! What is found at the start and was written by another version, or by another program.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result, ensure};
+use jiff::Timestamp;
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::PostParams;
+use serde_json::json;
+use webhook_certs::bundle::Bundle;
+use webhook_certs::secret::State;
+
+use crate::files::Keeper;
+use crate::mount::Mount;
+use crate::stage::{SECRET, Stage, eventually};
+
+/// A24: a program before this one had the same CA, and wrote nothing but it into the Secret.
+pub(crate) async fn a_secret_without_annotations_is_taken_over_with_its_ca(
+    stage: &mut Stage<'_>,
+) -> Result<()> {
+    let keeper = Keeper::create()?;
+    let bundle = Bundle::new(keeper.0.ca().clone(), []);
+    let secret: Secret = serde_json::from_value(json!({"metadata": {"name": SECRET}}))?;
+    let mut secret = State::new(keeper.0.clone(), 1, Timestamp::now()).write(secret);
+    secret.metadata.annotations = None;
+    stage.secrets().create(&PostParams::default(), &secret).await?;
+    // It still serves, with a leaf of that CA.
+    let mut mount =
+        Mount::create(&stage.world.servers.folder().folder("mounted")?.join("earlier"))?;
+    let leaf = keeper.issue()?;
+    mount.swap(&leaf.certificate_pem(), &leaf.key_pem())?;
+    let own = stage.serve_files(&mount, "1s");
+    stage.start(1)?;
+    stage.until_ready()?;
+    stage.configure().await?;
+    stage.publish(bundle.to_pem().as_bytes()).await?;
+    stage.until_injected().await?;
+    let load = stage.load();
+    load.until_admitted(50).await?;
+
+    stage.set_flags(own);
+    for index in 0..2 {
+        stage.add()?;
+        load.until_admitted(50).await.with_context(|| format!("beside replica {index}"))?;
+    }
+    stage.retire(0)?;
+    let state = stage.until_published().await?;
+    ensure!(state.active == keeper.0, "another CA signs");
+    load.until_admitted(100).await?;
+    let tally = load.stop().await?;
+    let patches = stage.writes("mutatingwebhookconfigurations")?;
+    stage.tell(&tally, "")?;
+    ensure!(patches == 0, "{patches} writes of bundles that were right");
+    tally.expect_no_failure()
+}
+
+/// A24: the Secret is another program's.
+pub(crate) async fn a_secret_of_another_program_is_made_usable_and_loses_nothing(
+    stage: &mut Stage<'_>,
+) -> Result<()> {
+    let keeper = Keeper::create()?;
+    let bundle = Bundle::new(keeper.0.ca().clone(), []);
+    let leaf = keeper.issue()?;
+    let (ca, ca_key) = (keeper.0.certificate_pem(), keeper.0.key_pem().to_string());
+    let (certificate, key) = (leaf.certificate_pem(), leaf.key_pem().to_string());
+    let nothing = String::new();
+    let layouts = [
+        (
+            "istio.io/ca-root",
+            vec![
+                ("ca-cert.pem", &ca),
+                ("ca-key.pem", &ca_key),
+                ("cert-chain.pem", &nothing),
+                ("key.pem", &nothing),
+                ("root-cert.pem", &nothing),
+            ],
+        ),
+        (
+            "Opaque",
+            vec![
+                ("ca.crt", &ca),
+                ("ca.key", &ca_key),
+                ("tls.crt", &certificate),
+                ("tls.key", &key),
+            ],
+        ),
+        ("kubernetes.io/tls", vec![("ca.crt", &ca), ("tls.crt", &certificate), ("tls.key", &key)]),
+    ];
+    for (kind, layout) in layouts {
+        let mut stage = Stage::set(stage.world, stage.name).await?;
+        let theirs: BTreeMap<_, _> =
+            layout.iter().map(|(key, value)| ((*key).to_owned(), value.as_bytes())).collect();
+        let played = found(&mut stage, kind, &theirs, &bundle).await;
+        played.with_context(|| kind.to_owned()).map_err(|error| stage.explain(&error))?;
+    }
+    Ok(())
+}
+
+async fn found(
+    stage: &mut Stage<'_>,
+    kind: &str,
+    theirs: &BTreeMap<String, &[u8]>,
+    bundle: &Bundle,
+) -> Result<()> {
+    let mut secret: Secret =
+        serde_json::from_value(json!({"type": kind, "metadata": {"name": SECRET}}))?;
+    let data = theirs.iter().map(|(key, value)| (key.clone(), ByteString(value.to_vec())));
+    secret.data = Some(data.collect());
+    stage.secrets().create(&PostParams::default(), &secret).await?;
+    stage.configure().await?;
+    stage.publish(bundle.to_pem().as_bytes()).await?;
+    stage.start(2)?;
+    stage.until_ready()?;
+    stage.until_injected().await?;
+    let state = stage.state().await?;
+    // Whoever serves with that CA is trusted until the grace is over.
+    eventually("both CAs are trusted", async || {
+        for published in stage.bundles().await? {
+            ensure!(published.is_superset_of(bundle), "theirs is gone: {published:?}");
+            ensure!(published.is_superset_of(&state.bundle()), "ours is not there: {published:?}");
+        }
+        Ok(())
+    })
+    .await?;
+    let after = stage.secrets().get(SECRET).await?.data.unwrap_or_default();
+    for (key, value) in theirs {
+        let is_kept = after.get(key).is_some_and(|now| now.0 == *value);
+        ensure!(is_kept || key == "ca.crt", "key {key} of theirs is not what it was");
+    }
+    let load = stage.load();
+    load.until_admitted(50).await?;
+    let tally = load.stop().await?;
+    stage.tell(&tally, &format!("a Secret of type {kind}"))?;
+    tally.expect_no_failure()
+}
