@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use rustix::process::Signal;
@@ -130,19 +130,35 @@ impl ApiServers {
         self.servers[index].process.signal(Signal::CONT)
     }
 
+    /// The end of what was asked of all API servers so far.
+    pub fn audited(&self) -> Result<Audited> {
+        let end = |index| {
+            let log = self.audit_log(index)?;
+            Ok(log.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1))
+        };
+        (0..self.servers.len()).map(end).collect::<Result<_>>().map(Audited)
+    }
+
     /// Reads what was asked of all API servers so far, as audit events.
     pub fn audit(&self) -> Result<Vec<Value>> {
+        self.audit_since(&Audited(vec![0; self.servers.len()]))
+    }
+
+    /// [`ApiServers::audit`] without what was answered before `since`.
+    pub fn audit_since(&self, since: &Audited) -> Result<Vec<Value>> {
         let mut events = Vec::new();
-        for index in 0..self.servers.len() {
-            let path = audit_log(&self.folder, index);
-            let log = match fs::read_to_string(&path) {
-                Ok(log) => log,
-                Err(error) => bail!("reading {}: {error}", path.display()),
-            };
+        for (index, begin) in since.0.iter().enumerate() {
+            let log = self.audit_log(index)?;
+            let lines = log[*begin..].split(|byte| *byte == b'\n');
             // The last line may still be on its way.
-            events.extend(log.lines().map_while(|line| serde_json::from_str(line).ok()));
+            events.extend(lines.map_while(|line| serde_json::from_slice(line).ok()));
         }
         Ok(events)
+    }
+
+    fn audit_log(&self, index: usize) -> Result<Vec<u8>> {
+        let path = audit_log(&self.folder, index);
+        fs::read(&path).with_context(|| format!("reading {}", path.display()))
     }
 
     /// Where files and logs of programs beside the API servers belong.
@@ -150,6 +166,10 @@ impl ApiServers {
         &self.folder
     }
 }
+
+/// A place in the audit logs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Audited(Vec<usize>);
 
 fn audit_log(folder: &RunFolder, index: usize) -> PathBuf {
     folder.logs().join(format!("audit-{index}.log"))

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
-use e2e::api_servers::ApiServers;
+use e2e::api_servers::{ApiServers, Audited};
+use jiff::Timestamp;
 use serde_json::Value;
 
 /// A request that was answered.
@@ -14,12 +15,27 @@ pub(crate) struct Call {
     pub(crate) code: u64,
 }
 
-/// Every answered request of `account` since `since`, which is a time as audit logs have it.
-pub(crate) fn since(servers: &ApiServers, account: &str, since: &str) -> Result<Vec<Call>> {
+/// An instant, in the clock and in the audit logs.
+#[derive(Debug, Default)]
+pub(crate) struct Instant {
+    /// As audit logs have it.
+    time: String,
+    audited: Audited,
+}
+
+impl Instant {
+    pub(crate) fn now(servers: &ApiServers) -> Result<Self> {
+        Ok(Self { time: format!("{:.6}", Timestamp::now()), audited: servers.audited()? })
+    }
+}
+
+/// Every request of `account` that came since and was answered.
+pub(crate) fn since(servers: &ApiServers, account: &str, since: &Instant) -> Result<Vec<Call>> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let events = servers.audit()?.into_iter().filter(|event| {
+    let received = "requestReceivedTimestamp";
+    let events = servers.audit_since(&since.audited)?.into_iter().filter(|event| {
         event["user"]["username"] == *account
-            && event["requestReceivedTimestamp"].as_str().is_some_and(|time| time >= since)
+            && event[received].as_str().is_some_and(|time| time >= since.time.as_str())
     });
     Ok(events
         .map(|event| Call {

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::authentication::v1::TokenRequest;
@@ -32,7 +31,7 @@ pub(crate) struct Stage<'a> {
     /// Flags of the replicas that are started next.
     flags: Flags,
     pub(crate) name: &'static str,
-    since: String,
+    since: calls::Instant,
     started: usize,
     /// Of the account of the manifests.
     token: String,
@@ -53,7 +52,7 @@ impl<'a> Stage<'a> {
             replicas: Vec::new(),
             flags: world.pace.flags(),
             name,
-            since: String::new(),
+            since: calls::Instant::default(),
             started: 0,
             token: String::new(),
             kubeconfigs: Vec::new(),
@@ -68,7 +67,7 @@ impl<'a> Stage<'a> {
             .delete(SECRET, &DeleteParams::default())
             .await
             .map_or_else(absent, |_| Ok(()))?;
-        stage.since = format!("{:.6}", Timestamp::now());
+        stage.since = calls::Instant::now(&world.servers)?;
         let request: TokenRequest =
             serde_json::from_value(json!({"spec": {"audiences": [], "expirationSeconds": 36000}}))?;
         let accounts = Api::<ServiceAccount>::namespaced(stage.admin(), NAMESPACE);
