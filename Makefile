@@ -73,15 +73,24 @@ test: ## Everything: set-up, checks, build, all tests (root; first run under an 
 	done
 	@echo "make test: everything passed" >&2
 
-# Of a long log, often the end alone is kept: what failed is repeated there, the reason cut short.
+# Acceptance mostly waits for certificates to age, so it runs beside the others, its lines marked. Of a
+# long log, often the end alone is kept: what failed is repeated there, the reason cut short.
 .PHONY: test-all
 test-all:
+	@cargo test --locked --workspace --no-run
 	@log=$$(mktemp); trap 'rm -f "$$log"' EXIT; \
-	cargo test --locked --workspace --no-fail-fast 2>&1 | tee "$$log" || { \
+	{ \
+	    (cargo test --locked --workspace --test acceptance 2>&1 | sed --unbuffered 's/^/acceptance| /') & \
+	    status=0; \
+	    OUTRIGGER_BESIDE=acceptance cargo test --locked --workspace --no-fail-fast 2>&1 || status=1; \
+	    wait "$$!" || status=1; \
+	    exit "$$status"; \
+	} | tee "$$log" || { \
 	    printf '\n== what failed\n'; \
-	    awk '/^---- .+ ----$$/ { left = 15 } /^failures:$$/ { left = 0 } \
+	    awk '{ line = $$0; sub(/^acceptance\| /, "", line) } \
+	        line ~ /^---- .+ ----$$/ { left = 15 } line == "failures:" { left = 0 } \
 	        left > 0 { left--; print substr($$0, 1, 400) } \
-	        /^error(\[|:)/ { print substr($$0, 1, 400) }' "$$log"; \
+	        line ~ /^error(\[|:)/ { print substr($$0, 1, 400) }' "$$log"; \
 	    exit 1; \
 	} >&2
 

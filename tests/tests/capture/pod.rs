@@ -206,7 +206,7 @@ impl Pod {
             let addresses = list("ip", &["-o", "address"]);
             if addresses.contains("tentative") { Err(addresses) } else { Ok(addresses) }
         };
-        let patience = Duration::from_secs(20);
+        let patience = Duration::from_secs(120);
         let addresses = until("the addresses are settled", patience, settled).expect("addresses");
         let rules = list("ip", &["rule"]) + &list("ip", &["-6", "rule"]);
         // The kernel adds the local route some time after the address.
