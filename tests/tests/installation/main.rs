@@ -68,6 +68,7 @@ fn trials(world: Option<&Arc<World>>) -> Vec<Trial> {
         guard::the_injectors_account_may_change_nothing_but_ca_bundle
         token::it_reaches_nothing_but_its_own
         token::it_does_not_become_another_accounts
+        token::it_keeps_no_config_map_that_it_creates
         monitoring::alerts_and_dashboard_ask_for_metrics_that_exist
         revisions::a_tag_leads_to_the_revision_it_points_at
         files::pods_are_injected_while_mounted_certificates_are_replaced

@@ -43,8 +43,8 @@ pub(crate) fn it_reaches_nothing_but_its_own(world: &World) -> Result<()> {
         }
         anyhow::Ok(())
     })?;
-    for policy in ["sidecar-injector", "sidecar-injector-secrets"] {
-        let policy = world.get("validatingadmissionpolicy", policy)?;
+    for policy in ["", "-secrets", "-dry-runs"].map(|one| format!("sidecar-injector{one}")) {
+        let policy = world.get("validatingadmissionpolicy", &policy)?;
         let warnings = &policy["status"]["typeChecking"]["expressionWarnings"];
         ensure!(warnings.is_null(), "{warnings}");
     }
@@ -105,6 +105,34 @@ pub(crate) fn it_does_not_become_another_accounts(world: &World) -> Result<()> {
         let answer = thief.send(attempt.0, attempt.1, attempt.2, Dry::No)?;
         ensure!(answer.code == 422 && answer.body.contains("the injector may"), "{answer:?}");
     }
+    Ok(())
+}
+
+/// The right that the trust probe takes is one to create any ConfigMap; the guard policy leaves dry runs.
+pub(crate) fn it_keeps_no_config_map_that_it_creates(world: &World) -> Result<()> {
+    let mut number = 0;
+    let mut create = |thief: &Thief<'_>, dry: Dry| {
+        number += 1;
+        let map = json!({"apiVersion": "v1", "kind": "ConfigMap",
+                         "metadata": {"name": format!("other-{number}")}});
+        thief.send("create", MAPS, &map, dry)
+    };
+    let apply = ["apply", "--filename", "-"];
+    let rendered = world.render(Composition::of(&["trust-probe"]))?;
+    world.kubectl().must_with_input(apply, &rendered)?;
+    let thief = Thief::of(world, "sidecar-injector")?;
+    let answer = create(&thief, Dry::No)?;
+    ensure!(answer.code == 201, "the guard policy guards nothing: {answer:?}");
+    let guarded = world.render(Composition::of(&["trust-probe", "guard-policy"]))?;
+    world.kubectl().must_with_input(apply, &guarded)?;
+    wait::until("the policy is in force", PATIENCE, || {
+        let answer = create(&thief, Dry::No)?;
+        let is_refused = answer.code == 422 && answer.body.contains("the injector may");
+        ensure!(is_refused, "{answer:?}");
+        anyhow::Ok(())
+    })?;
+    let answer = create(&thief, Dry::Yes)?;
+    ensure!(answer.code == 201, "{answer:?}");
     Ok(())
 }
 

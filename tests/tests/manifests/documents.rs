@@ -33,13 +33,15 @@ impl Rendering {
         found.remove(0)
     }
 
-    /// Every webhook entry, with the name of its configuration.
+    /// Every webhook entry that is asked about pods, with the name of its configuration; that of the
+    /// trust probe has tests of its own.
     pub(crate) fn entries(&self) -> Vec<(String, MutatingWebhook)> {
         let configurations: Vec<MutatingWebhookConfiguration> =
             self.all("MutatingWebhookConfiguration");
         let entries = |configuration: MutatingWebhookConfiguration| {
             let name = configuration.metadata.name.unwrap();
             let entries = configuration.webhooks.unwrap().into_iter();
+            let entries = entries.filter(|entry| !entry.name.starts_with("probe."));
             entries.map(move |entry| (name.clone(), entry)).collect::<Vec<_>>()
         };
         configurations.into_iter().flat_map(entries).collect()
@@ -89,7 +91,12 @@ pub(crate) const ISTIOD: Composition = Composition::of(&["istiod"]);
 pub(crate) const FILES: Composition = Composition::of(&["files"]);
 pub(crate) const CERT_MANAGER: Composition = Composition::of(&["cert-manager"]);
 
-const COMPOSITIONS: [Composition; 33] = [
+/// What components switch on, with a revision.
+const FEATURES: Composition = Composition {
+    components: &["kube-system", "trust-probe", "reports", "revision", "client-certificates"],
+    ..CANARY
+};
+const COMPOSITIONS: [Composition; 37] = [
     BASE,
     AUTO,
     CANARY,
@@ -102,6 +109,7 @@ const COMPOSITIONS: [Composition; 33] = [
     FILES,
     CERT_MANAGER,
     Composition::of(&["aks"]),
+    Composition::of(&["client-certificates"]),
     Composition::of(&["cni"]),
     Composition::of(&["fail-open"]),
     Composition::of(&["grafana"]),
@@ -112,16 +120,19 @@ const COMPOSITIONS: [Composition; 33] = [
     Composition::of(&["no-namespace"]),
     Composition::of(&["openshift"]),
     Composition::of(&["prometheus"]),
+    Composition::of(&["reports"]),
+    Composition::of(&["trust-probe"]),
     Composition { tags: &["prod"], ..BASE },
     Composition { tags: &["prod"], ..Composition::of(&["files", "ha"]) },
     Composition::of(&["auto", "cert-manager", "ha", "network-policy", "fail-open"]),
     Composition::of(&["istiod", "no-create", "ha", "prometheus", "guard-policy", "fail-open"]),
     Composition { components: &["istiod", "revision"], revision: Some("1-28"), tags: &[] },
     Composition::of(&["auto", "istiod"]),
-    Composition::of(&["auto", "istiod", "dormant"]),
+    Composition::of(&["auto", "istiod", "trust-probe", "dormant"]),
     Composition { components: &["cni", "revision", "default-tag", "dormant"], ..CANARY },
     Composition { components: &["openshift", "network-policy", "revision"], ..CANARY },
     Composition { components: &["ha", "cert-manager", "cni", "revision"], ..CANARY },
+    Composition { tags: &["prod"], ..FEATURES },
     Composition {
         components: &[
             "ha",

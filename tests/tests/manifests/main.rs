@@ -6,6 +6,8 @@ mod custom;
 #[cfg(test)]
 mod documents;
 #[cfg(test)]
+mod features;
+#[cfg(test)]
 mod matching;
 #[cfg(test)]
 mod monitoring;
@@ -15,6 +17,8 @@ mod policy;
 mod references;
 #[cfg(test)]
 mod rights;
+#[cfg(test)]
+mod threats;
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -163,7 +163,7 @@ fn the_names_that_rights_are_pinned_to_exist() {
                 let rules = rendering.one::<Role>("Role").rules.unwrap().into_iter();
                 let maps =
                     rules.filter(|rule| rule.resources == Some(vec!["configmaps".to_owned()]));
-                maps.flat_map(|rule| rule.resource_names.unwrap()).collect()
+                maps.filter_map(|rule| rule.resource_names).flatten().collect()
             };
             assert_eq!(read, maps.into_keys().collect(), "{what}");
         }
@@ -235,7 +235,7 @@ fn guard_policies_are_bound() {
         let policies: Vec<ValidatingAdmissionPolicy> = rendering.all("ValidatingAdmissionPolicy");
         let mut bindings: Vec<ValidatingAdmissionPolicyBinding> =
             rendering.all("ValidatingAdmissionPolicyBinding");
-        assert_eq!((policies.len(), bindings.len()), (2, 2));
+        assert_eq!((policies.len(), bindings.len()), (3, 3));
         for policy in policies {
             let of_policy = |one: &ValidatingAdmissionPolicyBinding| {
                 one.spec.as_ref().unwrap().policy_name == policy.metadata.name

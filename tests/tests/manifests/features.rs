@@ -1,0 +1,104 @@
+//! What components switch on in the injector, to the letter: flag, right, mount and webhook entry.
+
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingWebhookConfiguration, RuleWithOperations,
+};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{PodSpec, Service};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+
+use crate::documents::{Labels, Rendering, renderings, selects};
+use crate::rights::granted;
+
+#[test]
+fn client_certificates_are_of_a_ca_that_is_mounted() {
+    for rendering in renderings().iter().filter(|one| one.has("client-certificates")) {
+        let pod = pod(rendering);
+        let args = pod.containers[0].args.clone().unwrap();
+        let file = flag(&args, "--client-ca-file=").unwrap();
+        let (folder, key) = file.rsplit_once('/').unwrap();
+        let mounts = pod.containers[0].volume_mounts.iter().flatten();
+        let mount = mounts.clone().find(|mount| mount.mount_path == folder).unwrap();
+        let volume = pod.volumes.iter().flatten().find(|one| one.name == mount.name).unwrap();
+        // One for all revisions, since all are called by the same API servers.
+        let map = &volume.config_map.as_ref().unwrap().name;
+        assert_eq!((map.as_str(), key), ("sidecar-injector-client-ca", "ca.crt"));
+        // A CA alone would let any kubelet in.
+        assert_eq!(flag(&args, "--client-allowed-names="), Some("kube-apiserver"));
+        let is_read = granted(rendering).iter().any(|right| right.contains(map));
+        assert!(!is_read, "it is mounted");
+    }
+}
+
+#[test]
+fn the_trust_probe_has_an_entry_and_a_right_of_its_own() {
+    for rendering in renderings() {
+        let configurations: Vec<MutatingWebhookConfiguration> =
+            rendering.all("MutatingWebhookConfiguration");
+        let entries = configurations.into_iter().flat_map(|one| one.webhooks.unwrap());
+        let mut probes = entries.filter(|entry| entry.name.starts_with("probe."));
+        let args = pod(rendering).containers[0].args.clone().unwrap();
+        let may_create = "configmaps (any name): create".to_owned();
+        if !rendering.has("trust-probe") {
+            assert!(probes.next().is_none() && !args.contains(&"--trust-probe".to_owned()));
+            assert!(!granted(rendering).contains(&may_create));
+            continue;
+        }
+        assert!(args.contains(&"--trust-probe".to_owned()));
+        assert!(granted(rendering).contains(&may_create));
+        let probe = probes.next().unwrap();
+        assert!(probes.next().is_none(), "one is enough");
+        // One that is ignored when it fails would show nothing.
+        assert_eq!(probe.failure_policy.as_deref(), Some("Fail"));
+        assert_eq!(
+            probe.rules.unwrap(),
+            [RuleWithOperations {
+                api_groups: Some(vec![String::new()]),
+                api_versions: Some(vec!["v1".to_owned()]),
+                operations: Some(vec!["CREATE".to_owned()]),
+                resources: Some(vec!["configmaps".to_owned()]),
+                scope: Some("Namespaced".to_owned()),
+            }]
+        );
+        let called = probe.client_config.service.unwrap();
+        let services: Vec<Service> = rendering.all("Service");
+        assert!(services.iter().any(|one| one.metadata.name.as_ref() == Some(&called.name)));
+
+        // Nobody's ConfigMap waits for the injector but the one with the label, in its namespace.
+        let labels = |key: &str, value: &str| Labels::from([(key.to_owned(), value.to_owned())]);
+        let matched = |selector: &Option<LabelSelector>, labels: &Labels| {
+            selects(selector.as_ref().unwrap(), labels)
+        };
+        let name = "kubernetes.io/metadata.name";
+        assert!(matched(&probe.namespace_selector, &labels(name, "istio-system")));
+        assert!(!matched(&probe.namespace_selector, &labels(name, "kube-system")));
+        assert!(!matched(&probe.object_selector, &Labels::new()));
+        let is_called = matched(&probe.object_selector, &labels("outrigger.io/probe", "true"));
+        assert_eq!(is_called, !rendering.has("dormant"));
+    }
+}
+
+#[test]
+fn reports_are_made_where_pods_may_be_listed() {
+    for rendering in renderings() {
+        let args = pod(rendering).containers[0].args.clone().unwrap();
+        let is_asked_for = flag(&args, "--report-interval=").is_some();
+        assert_eq!(is_asked_for, rendering.has("reports"), "{:?}", rendering.composition);
+        let rights = granted(rendering);
+        for right in REPORTS {
+            assert_eq!(rights.contains(&right.to_owned()), is_asked_for, "{right}");
+        }
+    }
+}
+
+/// What is read and written for reports alone.
+pub(crate) const REPORTS: [&str; 2] =
+    ["pods namespaces (any name): list", "events (any name): create"];
+
+fn pod(rendering: &Rendering) -> PodSpec {
+    rendering.one::<Deployment>("Deployment").spec.unwrap().template.spec.unwrap()
+}
+
+fn flag<'a>(args: &'a [String], flag: &str) -> Option<&'a str> {
+    args.iter().find_map(|arg| arg.strip_prefix(flag))
+}
