@@ -152,7 +152,7 @@ impl Node {
             "--all",
             "--all-namespaces",
             "--grace-period=1",
-            "--timeout=60s",
+            "--timeout=180s",
         ]);
         self.kubelet.stop()?;
         self.kube_proxy.stop()?;

@@ -7,11 +7,12 @@ use std::collections::BTreeMap;
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::thread;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use e2e::cluster::Cluster;
 use e2e::programs::repository;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::istioctl::{INSTALLATION, KubeInject};
 use crate::stage::Stage;
@@ -82,43 +83,53 @@ pub(crate) fn the_api_server_accepts_istios_cases_as_we_inject_them(stage: &Stag
 /// is asked about, so no webhook answers.
 struct Trial<'a> {
     cluster: &'a Cluster,
+    /// What was said of files as they are.
+    plain: BTreeMap<PathBuf, Result<(), String>>,
     /// All that went wrong: one run tells everything.
     complaints: Vec<String>,
 }
 
 impl<'a> Trial<'a> {
     fn new(cluster: &'a Cluster) -> Result<Self> {
-        for namespace in NAMESPACES {
-            cluster.kubectl().must(["create", "namespace", namespace])?;
-        }
-        Ok(Self { cluster, complaints: Vec::new() })
+        // It stays, and nothing comes into it.
+        let namespaces = NAMESPACES.map(|name| {
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}).to_string()
+        });
+        cluster.apply(&namespaces.join("\n---\n"))?;
+        Ok(Self { cluster, plain: BTreeMap::new(), complaints: Vec::new() })
     }
 
     fn end(self) -> Result<()> {
-        for namespace in NAMESPACES {
-            self.cluster.kubectl().must(["delete", "namespace", namespace])?;
-        }
         ensure!(self.complaints.is_empty(), "{}", self.complaints.join("\n"));
         Ok(())
     }
 
     /// Wants `file`, and what came of it, to be accepted; or refused, where that is known.
     fn expect_accepted(&mut self, file: &Path, injected: &str) -> Result<()> {
-        let plain = fs::read_to_string(file)?;
+        let text = fs::read_to_string(file)?;
         let is_known = REFUSED.iter().any(|(name, _)| file.ends_with(name));
-        let complaint = match (self.create(&plain), self.create(injected), is_known) {
-            (Ok(_), Ok(_), false) | (Err(_), _, true) | (_, Err(_), true) => return Ok(()),
-            (Ok(_), Ok(_), true) => "is accepted, and listed as refused".to_owned(),
-            (Err(error), _, false) => format!("is refused as it is: {error:#}"),
-            (_, Err(error), false) => format!("is refused after injection: {error:#}"),
+        let (before, after) = thread::scope(|scope| {
+            let before = self.plain.get(file).cloned();
+            let asked = scope.spawn(|| before.unwrap_or_else(|| self.create(&text)));
+            let after = self.create(injected);
+            anyhow::Ok((asked.join().map_err(|_| anyhow!("a thread panicked"))?, after))
+        })?;
+        let complaint = match (&before, &after, is_known) {
+            (Ok(()), Ok(()), false) | (Err(_), _, true) | (_, Err(_), true) => None,
+            (Ok(()), Ok(()), true) => Some("is accepted, and listed as refused".to_owned()),
+            (Err(error), _, false) => Some(format!("is refused as it is: {error}")),
+            (_, Err(error), false) => Some(format!("is refused after injection: {error}")),
         };
+        self.plain.insert(file.to_owned(), before);
+        let Some(complaint) = complaint else { return Ok(()) };
         self.complaints.push(format!("{} {complaint}", file.display()));
         Ok(())
     }
 
-    fn create(&self, documents: &str) -> Result<String> {
+    fn create(&self, documents: &str) -> Result<(), String> {
         let create = ["create", "--dry-run=server", "--validate=strict", "--filename=-"];
-        self.cluster.kubectl().must_with_input(create, documents)
+        let created = self.cluster.kubectl().must_with_input(create, documents);
+        created.map(drop).map_err(|error| format!("{error:#}"))
     }
 }
 
