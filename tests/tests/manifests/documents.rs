@@ -93,7 +93,14 @@ pub(crate) const CERT_MANAGER: Composition = Composition::of(&["cert-manager"]);
 
 /// What components switch on, with a revision.
 const FEATURES: Composition = Composition {
-    components: &["kube-system", "trust-probe", "reports", "revision", "client-certificates"],
+    components: &[
+        "kube-system",
+        "trust-probe",
+        "prometheus",
+        "reports",
+        "revision",
+        "client-certificates",
+    ],
     ..CANARY
 };
 const COMPOSITIONS: [Composition; 37] = [

@@ -7,6 +7,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{PodSpec, Service};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
+use crate::custom::{Custom, PrometheusRuleSpec};
 use crate::documents::{Labels, Rendering, renderings, selects};
 use crate::rights::granted;
 
@@ -88,12 +89,21 @@ fn reports_are_made_where_pods_may_be_listed() {
         for right in REPORTS {
             assert_eq!(rights.contains(&right.to_owned()), is_asked_for, "{right}");
         }
+        let rules: Vec<Custom<PrometheusRuleSpec>> = rendering.all("PrometheusRule");
+        let groups = rules.into_iter().flat_map(|one| one.spec.groups);
+        let mut alerts = groups.flat_map(|group| group.rules).map(|rule| rule.alert);
+        let is_watched = alerts.any(|alert| alert == "PodsWithoutSidecar");
+        assert_eq!(is_watched, is_asked_for && rendering.has("prometheus"));
     }
 }
 
 /// What is read and written for reports alone.
-pub(crate) const REPORTS: [&str; 2] =
-    ["pods namespaces (any name): list", "events (any name): create"];
+pub(crate) const REPORTS: [&str; 4] = [
+    "pods namespaces (any name): list",
+    "events (any name): create",
+    "apps/deployments (any name): get",
+    "batch/cronjobs (any name): get",
+];
 
 fn pod(rendering: &Rendering) -> PodSpec {
     rendering.one::<Deployment>("Deployment").spec.unwrap().template.spec.unwrap()
