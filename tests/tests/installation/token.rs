@@ -531,6 +531,7 @@ const NOTHING_OF_ITS: &[(&str, &str)] = &[
     ("create", "/apis/networking.istio.io/v1/namespaces/istio-system/proxyconfigs"),
     // Events of its own namespace are written, and those of others neither written nor read.
     ("list", "/apis/events.k8s.io/v1/namespaces/istio-system/events"),
+    ("patch", "/apis/events.k8s.io/v1/namespaces/istio-system/events/other"),
     ("delete", "/apis/events.k8s.io/v1/namespaces/istio-system/events/other"),
     ("create", "/apis/events.k8s.io/v1/namespaces/istio-apps/events"),
     ("create", "/api/v1/namespaces/istio-system/events"),

@@ -95,15 +95,15 @@ pub(crate) const CERT_MANAGER: Composition = Composition::of(&["cert-manager"]);
 const FEATURES: Composition = Composition {
     components: &[
         "kube-system",
-        "trust-probe",
         "prometheus",
+        "trust-probe",
         "reports",
         "revision",
         "client-certificates",
     ],
     ..CANARY
 };
-const COMPOSITIONS: [Composition; 37] = [
+const COMPOSITIONS: [Composition; 40] = [
     BASE,
     AUTO,
     CANARY,
@@ -118,6 +118,8 @@ const COMPOSITIONS: [Composition; 37] = [
     Composition::of(&["aks"]),
     Composition::of(&["client-certificates"]),
     Composition::of(&["cni"]),
+    Composition::of(&["csr"]),
+    Composition::of(&["csr", "csr-approval"]),
     Composition::of(&["fail-open"]),
     Composition::of(&["grafana"]),
     Composition::of(&["guard-policy"]),
@@ -140,6 +142,7 @@ const COMPOSITIONS: [Composition; 37] = [
     Composition { components: &["openshift", "network-policy", "revision"], ..CANARY },
     Composition { components: &["ha", "cert-manager", "cni", "revision"], ..CANARY },
     Composition { tags: &["prod"], ..FEATURES },
+    Composition { components: &["ha", "revision", "csr"], tags: &["prod"], ..CANARY },
     Composition {
         components: &[
             "ha",

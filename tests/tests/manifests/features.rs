@@ -17,17 +17,30 @@ fn client_certificates_are_of_a_ca_that_is_mounted() {
         let pod = pod(rendering);
         let args = pod.containers[0].args.clone().unwrap();
         let file = flag(&args, "--client-ca-file=").unwrap();
-        let (folder, key) = file.rsplit_once('/').unwrap();
-        let mounts = pod.containers[0].volume_mounts.iter().flatten();
-        let mount = mounts.clone().find(|mount| mount.mount_path == folder).unwrap();
-        let volume = pod.volumes.iter().flatten().find(|one| one.name == mount.name).unwrap();
         // One for all revisions, since all are called by the same API servers.
-        let map = &volume.config_map.as_ref().unwrap().name;
-        assert_eq!((map.as_str(), key), ("sidecar-injector-client-ca", "ca.crt"));
+        assert_eq!(mounted(&pod, file), "sidecar-injector-client-ca/ca.crt");
         // A CA alone would let any kubelet in.
         assert_eq!(flag(&args, "--client-allowed-names="), Some("kube-apiserver"));
-        let is_read = granted(rendering).iter().any(|right| right.contains(map));
+        let is_read = granted(rendering).iter().any(|right| right.contains("client-ca"));
         assert!(!is_read, "it is mounted");
+    }
+}
+
+#[test]
+fn a_signer_of_the_cluster_takes_the_place_of_the_secret() {
+    for rendering in renderings() {
+        let args = pod(rendering).containers[0].args.clone().unwrap();
+        let signer = flag(&args, "--signer-name=");
+        assert_eq!(signer.is_some(), rendering.has("csr"), "{:?}", rendering.composition);
+        assert_eq!(args.contains(&"--approve-csr".to_owned()), rendering.has("csr-approval"));
+        let rights = granted(rendering);
+        let approves = rights.iter().find(|right| right.ends_with(": approve"));
+        assert_eq!(approves.is_some(), rendering.has("csr-approval"));
+        let Some(signer) = signer else { continue };
+        assert_eq!(flag(&args, "--cert-mode="), Some("csr"));
+        assert!(approves.is_none_or(|right| right.contains(signer)), "another signer");
+        let file = flag(&args, "--signer-ca-file=").unwrap();
+        assert_eq!(mounted(&pod(rendering), file), "sidecar-injector-signer-ca/ca.crt");
     }
 }
 
@@ -107,6 +120,15 @@ pub(crate) const REPORTS: [&str; 4] = [
 
 fn pod(rendering: &Rendering) -> PodSpec {
     rendering.one::<Deployment>("Deployment").spec.unwrap().template.spec.unwrap()
+}
+
+/// The `ConfigMap` and its key that a path in the container leads to.
+fn mounted(pod: &PodSpec, path: &str) -> String {
+    let (folder, key) = path.rsplit_once('/').unwrap();
+    let mut mounts = pod.containers[0].volume_mounts.iter().flatten();
+    let mount = mounts.find(|mount| mount.mount_path == folder).unwrap();
+    let volume = pod.volumes.iter().flatten().find(|one| one.name == mount.name).unwrap();
+    format!("{}/{key}", volume.config_map.as_ref().unwrap().name)
 }
 
 fn flag<'a>(args: &'a [String], flag: &str) -> Option<&'a str> {

@@ -87,9 +87,12 @@ fn no_component_widens_a_right() {
             ];
             let of_openshift = rendering.has("openshift").then_some(NAMESPACES);
             let of_probe = rendering.has("trust-probe").then_some("configmaps (any name): create");
+            let of_signer = rendering.has("csr").then_some(REQUESTS);
+            let of_approval = rendering.has("csr-approval").then_some(APPROVAL);
             let of_reports = rendering.has("reports").then_some(REPORTS);
             let asked_for = of_openshift.into_iter().chain(of_probe);
             let asked_for = asked_for.chain(of_reports.into_iter().flatten());
+            let asked_for = asked_for.chain(of_signer).chain(of_approval.into_iter().flatten());
             if FACTS.into_iter().chain([EVENTS]).chain(asked_for).any(|known| known == rule) {
                 continue;
             }
@@ -100,6 +103,10 @@ fn no_component_widens_a_right() {
                 rendering.composition
             );
             assert!(!rule.contains('*'), "{rule}");
+            assert!(
+                !(rendering.has("csr") && rule.starts_with("secrets")),
+                "{rule}: there is none"
+            );
             if rendering.has("no-create") {
                 assert!(!rule.contains("(any name)"), "{rule}");
             }
@@ -130,5 +137,12 @@ fn in_words(rule: &PolicyRule) -> String {
 const FACTS: [&str; 2] =
     ["networking.istio.io/proxyconfigs (any name): list watch", "nodes (any name): list watch"];
 /// About what becomes of the certificate, in the injector's own namespace.
-const EVENTS: &str = "events.k8s.io/events (any name): create patch";
+const EVENTS: &str = "events.k8s.io/events (any name): create";
+/// Where a signer of the cluster signs.
+const REQUESTS: &str =
+    "certificates.k8s.io/certificatesigningrequests (any name): create get delete";
+const APPROVAL: [&str; 2] = [
+    "certificates.k8s.io/certificatesigningrequests/approval (any name): update",
+    "certificates.k8s.io/signers example.com/serving: approve",
+];
 const NAMESPACES: &str = "namespaces (any name): get list watch";
