@@ -8,10 +8,14 @@
 pub mod authority;
 pub mod bundle;
 pub mod cause;
+pub mod clock;
 pub mod cluster;
+pub mod contention;
 pub mod files;
+pub mod news;
 pub mod options;
 pub mod parameter_args;
+pub mod probe;
 pub mod requests;
 pub mod rotation;
 pub mod secret;

@@ -107,6 +107,11 @@ pub struct Parameters {
     pub write_interval: SignedDuration,
     /// How long a write that was forbidden is not tried again.
     pub denied_interval: SignedDuration,
+    /// Whether to try, by an object that only our own entry reviews, that API servers call the
+    /// webhook; a next CA then signs only while they do.
+    pub trust_probe: bool,
+    /// How often.
+    pub trust_probe_interval: Duration,
 }
 
 impl Parameters {
@@ -130,6 +135,8 @@ impl Default for Parameters {
             write_burst: 5,
             write_interval: SignedDuration::from_secs(30),
             denied_interval: SignedDuration::from_mins(5),
+            trust_probe: false,
+            trust_probe_interval: Duration::from_secs(60),
         }
     }
 }

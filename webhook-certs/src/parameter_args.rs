@@ -41,6 +41,13 @@ pub struct ParameterArgs {
     /// How often everything is looked at without an event, for example 30s.
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     tick: Option<SignedDuration>,
+    /// Try at intervals that the API server calls the webhook, by the dry run of a ConfigMap's
+    /// creation that an entry `probe.…` reviews; a next CA then signs only while it does.
+    #[arg(long)]
+    trust_probe: bool,
+    /// How often that is tried, for example 60s.
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    trust_probe_interval: Option<SignedDuration>,
 }
 
 impl ParameterArgs {
@@ -60,6 +67,10 @@ impl ParameterArgs {
             write_burst: self.write_burst.unwrap_or(defaults.write_burst),
             write_interval: self.write_interval.unwrap_or(defaults.write_interval),
             denied_interval: self.denied_interval.unwrap_or(defaults.denied_interval),
+            trust_probe: self.trust_probe,
+            trust_probe_interval: self
+                .trust_probe_interval
+                .map_or(defaults.trust_probe_interval, SignedDuration::unsigned_abs),
         };
         // A leaf that is minted at the last moment has to expire before its CA is dropped.
         let least = parameters.leaf_lifetime + parameters.freshness() + parameters.freshness();

@@ -2,9 +2,10 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use arc_swap::ArcSwapOption;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use rustls::ServerConfig;
 use rustls::crypto::ring::default_provider;
 use rustls::server::{ClientHello, ResolvesServerCert};
@@ -23,6 +24,8 @@ use crate::authority::{Leaf, Lifetime};
 #[derive(Default)]
 pub struct ServingCertificate {
     current: ArcSwapOption<Identity>,
+    /// How many milliseconds this machine's clock is ahead of the one that counts.
+    clock_ahead: AtomicI64,
 }
 
 impl ServingCertificate {
@@ -46,8 +49,17 @@ impl ServingCertificate {
         self.current().map(|identity| identity.lifetime.not_after)
     }
 
-    /// Tells whether there is a certificate, and `now` lies in its validity.
+    /// Tells how far this machine's clock is ahead of that of whoever verifies the certificate.
+    pub fn set_clock_ahead(&self, ahead: SignedDuration) {
+        let milliseconds = i64::try_from(ahead.as_millis()).unwrap_or_default();
+        self.clock_ahead.store(milliseconds, Ordering::Relaxed);
+    }
+
+    /// Tells whether there is a certificate, and `now`, by this machine's clock, lies in its
+    /// validity for whoever verifies it.
     pub fn is_valid_at(&self, now: Timestamp) -> bool {
+        let ahead = SignedDuration::from_millis(self.clock_ahead.load(Ordering::Relaxed));
+        let now = now.saturating_sub(ahead).unwrap_or(Timestamp::MAX);
         self.current().is_some_and(|identity| {
             identity.lifetime.not_before <= now && now <= identity.lifetime.not_after
         })

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 /// The outcome of the latest look at the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,6 +28,13 @@ pub struct Status {
     /// What this process may not do, for example `patch mutatingwebhookconfigurations/hook`; it
     /// serves all the same, and tries again every few minutes.
     pub denied: Vec<String>,
+    /// How far this machine's clock is ahead of the API server's, negative where it is behind;
+    /// absent until an answer had a date.
+    pub clock_ahead: Option<SignedDuration>,
+    /// How often each other field manager has made a `caBundle` wrong that was right.
+    pub overwrites: BTreeMap<String, u64>,
+    /// What the trust probe has shown; absent where there is none, and before the first.
+    pub probe: Option<Probe>,
     /// How often this process has written to the Secret.
     pub secret_writes: u64,
     /// What became of this process's writes to webhook configurations, by the configuration's name;
@@ -44,6 +51,18 @@ impl Status {
     pub fn bundle_writes(&self) -> u64 {
         self.patches.values().map(Patches::writes).sum()
     }
+}
+
+/// What the latest trust probe has shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Probe {
+    /// Why the API server does not call the webhook, as one of [`ProbeCause::word`]; absent when it
+    /// does.
+    ///
+    /// [`ProbeCause::word`]: crate::probe::ProbeCause::word
+    pub cause: Option<&'static str>,
+    /// The same for people.
+    pub message: String,
 }
 
 /// Counts of the writes of `caBundle` to one webhook configuration.

@@ -50,6 +50,13 @@ impl Collector for UpkeepMetrics {
             i64::try_from(status.foreign).unwrap_or(i64::MAX),
         )?;
         page.denied(&status.denied)?;
+        page.gauge(
+            "sidecar_injector_clock_skew_seconds",
+            "How far this machine's clock is ahead of the API server's, at least; negative: behind",
+            status.clock_ahead.unwrap_or_default().as_secs(),
+        )?;
+        page.overwrites(&status)?;
+        page.probe(&status)?;
         page.counter(
             "sidecar_injector_ca_secret_writes",
             "Writes of this process to the CA's Secret",
@@ -130,6 +137,36 @@ impl Page<'_> {
         Ok(())
     }
 
+    fn overwrites(&mut self, status: &Status) -> fmt::Result {
+        let name = "sidecar_injector_ca_bundle_overwrites";
+        let help = "How often somebody else made a caBundle wrong, by field manager";
+        let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for (manager, &count) in &status.overwrites {
+            let labels = [("manager", manager.as_str())];
+            ConstCounter::new(count).encode(metric.encode_family(&labels)?)?;
+        }
+        Ok(())
+    }
+
+    /// Nothing where there is no probe.
+    fn probe(&mut self, status: &Status) -> fmt::Result {
+        let Some(probe) = &status.probe else {
+            return Ok(());
+        };
+        self.gauge(
+            "sidecar_injector_trust_probe_success",
+            "Whether the API server was lately seen to call the webhook",
+            i64::from(probe.cause.is_none()),
+        )?;
+        let name = "sidecar_injector_trust_probe_failure";
+        let help = "1 for the cause of which the latest trust probe failed";
+        let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        if let Some(cause) = probe.cause {
+            ConstGauge::new(1_i64).encode(metric.encode_family(&[("cause", cause)])?)?;
+        }
+        Ok(())
+    }
+
     fn patches<'a>(
         &mut self,
         name: &str,
@@ -148,6 +185,9 @@ impl Page<'_> {
 
 #[cfg(test)]
 mod tests {
+    use jiff::SignedDuration;
+    use webhook_certs::status::Probe;
+
     use super::super::metrics::Metrics;
     use super::*;
 
@@ -165,6 +205,9 @@ mod tests {
             authority_not_after: Timestamp::from_second(1_800_000_000).ok(),
             leaf_not_after: None,
             foreign: 1,
+            clock_ahead: Some(SignedDuration::from_secs(-90)),
+            overwrites: [("flux".to_owned(), 3)].into(),
+            probe: Some(Probe { cause: Some("untrusted"), message: String::new() }),
             denied: vec!["patch mutatingwebhookconfigurations/hook".to_owned()],
             secret_writes: 2,
             patches: [("istio-sidecar-injector".to_owned(), patches)].into(),
@@ -174,7 +217,7 @@ mod tests {
         });
         let page = metrics.encode(None);
         let told = |line: &&str| {
-            ["_ca_", "_webhook_", "rbac", "upkeep", "webhook_patch"]
+            ["_ca_", "_webhook_", "rbac", "upkeep", "webhook_patch", "_skew_", "_probe_"]
                 .iter()
                 .any(|part| line.contains(part))
                 && !line.starts_with('#')
@@ -189,6 +232,10 @@ mod tests {
         sidecar_injector_webhook_trusted 1
         sidecar_injector_webhook_foreign_cas 1
         sidecar_injector_rbac_denied{verb="patch",resource="mutatingwebhookconfigurations/hook"} 1
+        sidecar_injector_clock_skew_seconds -90
+        sidecar_injector_ca_bundle_overwrites_total{manager="flux"} 3
+        sidecar_injector_trust_probe_success 0
+        sidecar_injector_trust_probe_failure{cause="untrusted"} 1
         sidecar_injector_ca_secret_writes_total 2
         sidecar_injector_certificate_upkeep_errors_total 7
         sidecar_injector_certificate_upkeep_failing 1

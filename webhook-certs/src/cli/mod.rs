@@ -124,7 +124,7 @@ async fn serve(args: ClusterArgs) -> Result<ExitCode> {
 async fn status(args: StatusArgs) -> Result<ExitCode> {
     let options = args.cluster.options();
     let seen = cluster::observe(args.cluster.client().await?, &options).await?;
-    let report = StateReport::of(&seen, &options, Timestamp::now())?;
+    let report = StateReport::of(&seen, &options, seen.now(Timestamp::now()))?;
     print(&match args.output {
         OutputFormat::Table => report.to_table(),
         OutputFormat::Json => vec![report.to_json()?],

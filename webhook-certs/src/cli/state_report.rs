@@ -4,6 +4,7 @@ use anyhow::{Context, Result};
 use jiff::Timestamp;
 use serde::Serialize;
 use webhook_certs::bundle::TrustedCa;
+use webhook_certs::clock;
 use webhook_certs::cluster::Options;
 use webhook_certs::requests::Requests;
 use webhook_certs::rotation::{Observation, rotates_at};
@@ -22,6 +23,8 @@ pub(super) struct StateReport {
     next_step_at: Option<Timestamp>,
     authorities: Vec<AuthorityReport>,
     entries: Vec<EntryReport>,
+    /// How far this machine's clock is ahead of the API server's, at least; negative: behind.
+    clock_ahead_seconds: i64,
     problems: Vec<String>,
 }
 
@@ -53,6 +56,9 @@ impl StateReport {
         let roles = roles(&state);
         let active = state.active.ca();
         let mut problems: Vec<_> = requests.complaint.into_iter().collect();
+        if clock::is_notable(seen.clock_ahead) {
+            problems.push(clock::complaint(seen.clock_ahead));
+        }
         if !active.is_valid_at(now) {
             problems.push(format!("the CA {} is not valid now", active.name()));
         }
@@ -97,6 +103,7 @@ impl StateReport {
                 })
                 .collect(),
             entries,
+            clock_ahead_seconds: seen.clock_ahead.as_secs(),
             problems,
         })
     }

@@ -4,13 +4,13 @@
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use serde_json::Value;
 
-use super::{Options, objects};
+use super::{Options, entries};
 use crate::bundle::Bundle;
 use crate::rotation::Configuration;
 
 /// The entries of a configuration that are to be kept up.
 pub fn managed(object: MutatingWebhookConfiguration, options: &Options) -> Option<Configuration> {
-    objects::managed(object, options)
+    entries::managed(object, options)
 }
 
 /// What is applied to give a bundle to every one of these entries.
@@ -18,5 +18,5 @@ pub fn patch(configuration: &Configuration, bundle: &Bundle) -> Value {
     let entries = configuration.entries.iter().map(|entry| (entry.name.clone(), bundle.clone()));
     let entries: Vec<_> = entries.collect();
     let version = (configuration.uid.as_str(), configuration.resource_version.as_str());
-    objects::bundle_patch(&configuration.name, version, &entries)
+    entries::bundle_patch(&configuration.name, version, &entries)
 }

@@ -1,10 +1,18 @@
 //! The upkeep of the Secret and the webhook configurations in the API server.
 
+mod answers;
+mod call_error;
+mod content;
+mod entries;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
+mod journal;
+mod notices;
 mod objects;
+mod prober;
 mod refusals;
 mod upkeep;
+mod writes;
 
 use std::convert::Infallible;
 use std::pin::pin;
@@ -22,7 +30,7 @@ use crate::secret::{SecretError, State};
 use crate::server_names::ServerNamesError;
 use crate::serving::ServingCertificate;
 use crate::status::Status;
-pub use objects::CallError;
+pub use call_error::CallError;
 use objects::Objects;
 use upkeep::Upkeep;
 
@@ -42,9 +50,17 @@ pub async fn maintain(
     let objects = Objects::new(client, options.clone());
     let changed = Notify::new();
     let changes = pin!(objects.changes().for_each(async |()| changed.notify_one()));
-    let mut upkeep = Upkeep::new(&objects, &options, names, &certificate, status);
+    let (probed, probes) = watch::channel(None);
+    let probing = async {
+        if options.parameters.trust_probe {
+            match prober::run(&objects, &options, &probed, &changed).await {}
+        }
+        std::future::pending::<()>().await;
+    };
+    let mut upkeep = Upkeep::new(&objects, &options, names, &certificate, probes, status);
     tokio::select! {
         never = upkeep.run(&changed) => match never {},
+        () = probing => {}
         // Watches restart themselves; were they to end, the ticks alone would carry on.
         () = changes => {}
     }
@@ -59,7 +75,8 @@ pub async fn observe(client: Client, options: &Options) -> Result<Observation, C
     for name in &options.webhook_configurations {
         configurations.extend(objects.configuration(name).await?);
     }
-    Ok(Observation { secret, configurations, is_complete: true })
+    let clock_ahead = objects.clock.ahead().unwrap_or_default();
+    Ok(Observation { secret, configurations, is_complete: true, clock_ahead, is_called: None })
 }
 
 /// Asks the replicas for a new CA, or, with `revoke`, to withdraw trust from the one that signs as

@@ -1,30 +1,31 @@
 //! One replica's part in the upkeep: looking, deciding, doing.
 
-use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::DefaultBackoff;
 use tokio::sync::{Notify, watch};
 
-use super::objects::{CallError, Objects, configuration_path};
-use super::refusals::Refusals;
-use crate::authority::{Authority, AuthorityError, Entropy, Lifetime};
-use crate::options::{Options, Parameters};
+use super::call_error::CallError;
+use super::content::{self, empty_secret, last_writer};
+use super::notices::Notices;
+use super::objects::{Objects, configuration_path};
+use super::prober::Probed;
+use super::writes::{WriteError, Writes};
+use crate::authority::{AuthorityError, Entropy};
+use crate::news::News;
+use crate::options::Options;
 use crate::requests::Requests;
 use crate::rotation::{
-    Action, Configuration, Content, Decision, Memory, Observation, decide, is_fresh, leaf_lifetime,
-    prepare,
+    Action, Content, Decision, Memory, Observation, decide, is_fresh, leaf_lifetime,
 };
 use crate::secret::State;
 use crate::server_names::ServerNames;
 use crate::serving::{Identity, IdentityError, ServingCertificate};
 use crate::status::Status;
-use crate::write_budget::WriteBudget;
 
 /// One replica's part in the upkeep.
 pub(super) struct Upkeep<'a> {
@@ -34,12 +35,12 @@ pub(super) struct Upkeep<'a> {
     certificate: &'a ServingCertificate,
     status: watch::Sender<Status>,
     memory: Memory,
-    budgets: BTreeMap<String, WriteBudget>,
-    /// The generation of each webhook configuration when its bundles were last seen to be right.
-    published: BTreeMap<String, i64>,
-    refusals: Refusals,
+    writes: Writes<'a>,
+    notices: Notices<'a>,
     /// What was wrong with the Secret at the latest look.
     complaint: Option<String>,
+    /// Whether what is written to it repairs it.
+    repairs: bool,
 }
 
 /// How a look at the cluster went.
@@ -60,6 +61,7 @@ impl<'a> Upkeep<'a> {
         options: &'a Options,
         names: ServerNames,
         certificate: &'a ServingCertificate,
+        probes: watch::Receiver<Probed>,
         status: watch::Sender<Status>,
     ) -> Self {
         Self {
@@ -69,10 +71,10 @@ impl<'a> Upkeep<'a> {
             certificate,
             status,
             memory: Memory::default(),
-            budgets: BTreeMap::new(),
-            published: BTreeMap::new(),
-            refusals: Refusals::default(),
+            writes: Writes::new(&options.parameters),
+            notices: Notices::new(objects, options, probes),
             complaint: None,
+            repairs: false,
         }
     }
 
@@ -123,17 +125,26 @@ impl<'a> Upkeep<'a> {
             }
         }
         let is_complete = outcome.troubles.is_empty();
-        let observation = Observation { secret, configurations, is_complete };
+        let is_called = self.notices.is_called();
+        let clock_ahead = self.objects.clock.ahead().unwrap_or_default();
+        let observation =
+            Observation { secret, configurations, is_complete, clock_ahead, is_called };
         let parameters = &self.options.parameters;
-        let Decision { actions, complaint } =
-            decide(&mut self.memory, &observation, &self.names, parameters, Timestamp::now());
+        let now = self.objects.clock.now();
+        let Decision { actions, complaint, repairs } =
+            decide(&mut self.memory, &observation, &self.names, parameters, now);
         if complaint != self.complaint {
             if let Some(complaint) = &complaint {
                 tracing::warn!(secret = self.options.secret_name, "{complaint}");
             }
             self.complaint = complaint;
         }
-        self.count_others(&observation, &actions);
+        self.notices.of_others(&observation, &actions, &mut self.writes);
+        self.notices.of_foreign(self.memory.foreign_names());
+        self.notices.of_clock(clock_ahead);
+        self.notices.of_probe();
+        self.certificate.set_clock_ahead(clock_ahead);
+        self.repairs = repairs;
         for action in actions {
             if !is_fresh(read, parameters, Timestamp::now()) {
                 outcome.troubles.push(
@@ -151,13 +162,14 @@ impl<'a> Upkeep<'a> {
                     outcome.again = true;
                 }
                 Err(error) => {
-                    if let ActionError::Budget { wait, .. } = error {
+                    if let ActionError::Write(WriteError::Budget { wait, .. }) = error {
                         outcome.wait = Some(outcome.wait.map_or(wait, |other| wait.min(other)));
                     }
                     outcome.troubles.push(error.to_string());
                 }
             }
         }
+        self.notices.journal.flush(observation.secret.as_ref(), &mut self.writes).await;
         self.report(&observation);
         outcome
     }
@@ -169,16 +181,16 @@ impl<'a> Upkeep<'a> {
     ) -> Result<Done, ActionError> {
         match action {
             Action::CreateSecret(content) => {
-                self.spend("create", self.objects.secret_path())?;
+                self.writes.spend("create", self.objects.secret_path())?;
                 let state = self.state(content)?;
-                let secret = state.write(self.empty_secret());
+                let secret = state.write(empty_secret(self.options));
                 let created = self.objects.create_secret(&secret).await;
                 self.heed("create", &self.objects.secret_path(), created)?;
-                self.written(&state, "the CA's Secret was created");
+                self.written(&state, None, "the CA's Secret was created");
                 Ok(Done::Written)
             }
             Action::ReplaceSecret(content) => {
-                self.spend("update", self.objects.secret_path())?;
+                self.writes.spend("update", self.objects.secret_path())?;
                 let state = self.state(content)?;
                 let mut replacement = state.write(secret.cloned().unwrap_or_default());
                 if let Some(before) = &self.memory.state {
@@ -186,20 +198,17 @@ impl<'a> Upkeep<'a> {
                 }
                 let replaced = self.objects.replace_secret(&replacement).await;
                 self.heed("update", &self.objects.secret_path(), replaced)?;
-                self.written(&state, "the CA's Secret was written again");
+                self.written(&state, secret, "the CA's Secret was written again");
                 Ok(Done::Written)
             }
             Action::PatchBundle { name, uid, resource_version, entries } => {
-                self.spend("patch", configuration_path(&name))?;
+                self.writes.spend("patch", configuration_path(&name))?;
                 let version = (uid.as_str(), resource_version.as_str());
                 let published = self.objects.publish(&name, version, &entries).await;
                 self.count_patch(&name, published.as_ref());
                 let published = self.heed("patch", &configuration_path(&name), published);
-                match &published {
-                    Ok(generation) => self.published.insert(name.clone(), *generation),
-                    // Whoever was faster, this attempt has been paid for.
-                    Err(_) => self.published.remove(&name),
-                };
+                // Whoever was faster, an attempt that failed has been paid for.
+                self.notices.contention.written(&name, published.as_ref().ok().copied());
                 published?;
                 tracing::info!(
                     configuration = name,
@@ -209,7 +218,8 @@ impl<'a> Upkeep<'a> {
                 Ok(Done::Written)
             }
             Action::Serve { authority, until } => {
-                let lifetime = leaf_lifetime(until, &self.options.parameters, Timestamp::now());
+                let now = self.objects.clock.now();
+                let lifetime = leaf_lifetime(until, &self.options.parameters, now);
                 let entropy = Entropy::draw().map_err(ActionError::Authority)?;
                 let leaf = authority
                     .issue(&self.names, lifetime, entropy)
@@ -228,44 +238,21 @@ impl<'a> Upkeep<'a> {
     }
 
     fn state(&self, content: Content) -> Result<State, ActionError> {
-        let now = Timestamp::now();
-        let lifetime = Lifetime::starting(now, self.options.parameters.authority_lifetime);
-        let entropy = Entropy::draw().map_err(ActionError::Authority)?;
-        let state = match content {
-            Content::State(state) => Ok(state),
-            Content::Renewed(state) => {
-                state.active.renewed(lifetime, entropy).map(|active| State { active, ..state })
-            }
-            Content::Prepared(state) => {
-                Authority::create(&self.options.install, state.generation, lifetime, entropy)
-                    .map(|next| prepare(state, next, now))
-            }
-            Content::New { generation } => {
-                Authority::create(&self.options.install, generation, lifetime, entropy)
-                    .map(|active| State::new(active, generation, now))
-            }
-        };
-        state.map_err(ActionError::Authority)
+        content::state(content, self.options, self.objects.clock.now())
+            .map_err(ActionError::Authority)
     }
 
-    fn empty_secret(&self) -> Secret {
-        let labels = [
-            ("app.kubernetes.io/managed-by", self.options.field_manager()),
-            ("app.kubernetes.io/part-of", self.options.install.clone()),
-        ];
-        Secret {
-            metadata: ObjectMeta {
-                name: Some(self.options.secret_name.clone()),
-                namespace: Some(self.options.namespace.clone()),
-                labels: Some(labels.map(|(name, value)| (name.to_owned(), value)).into()),
-                ..ObjectMeta::default()
-            },
-            type_: Some("Opaque".to_owned()),
-            ..Secret::default()
-        }
-    }
-
-    fn written(&mut self, state: &State, what: &'static str) {
+    /// Notes a state that was written, in the place of `found`.
+    fn written(&mut self, state: &State, found: Option<&Secret>, what: &'static str) {
+        self.notices.journal.note(match &self.complaint {
+            Some(complaint) if self.repairs => {
+                let ours = self.options.field_manager();
+                let manager = found.and_then(|secret| last_writer(secret, &ours));
+                let name = &self.options.secret_name;
+                Some(News::secret_restored(name, complaint, manager.as_deref()))
+            }
+            _ => News::state_written(self.memory.state.as_ref(), state),
+        });
         self.memory.adopt(state.clone());
         self.status.send_modify(|status| status.secret_writes += 1);
         tracing::info!(
@@ -289,42 +276,6 @@ impl<'a> Upkeep<'a> {
         });
     }
 
-    /// Takes a write from the object's budget, unless it was forbidden a moment ago.
-    fn spend(&mut self, verb: &'static str, object: String) -> Result<(), ActionError> {
-        let now = Timestamp::now();
-        self.refusals.check(verb, &object, now).map_err(ActionError::Forbidden)?;
-        self.budget(&object, now)
-            .take(now)
-            .map_err(|wait| ActionError::Budget { object, wait: wait.unsigned_abs() })
-    }
-
-    /// Takes the repairs of other replicas from the budget too, so that all of them together write
-    /// no more than one may.
-    ///
-    /// A configuration that is right in another generation than the last that was right, without a
-    /// write of this one, was repaired by somebody else.
-    fn count_others(&mut self, observation: &Observation, actions: &[Action]) {
-        let now = Timestamp::now();
-        for Configuration { name, generation, .. } in &observation.configurations {
-            let is_wrong = |action: &Action| matches!(action, Action::PatchBundle { name: wrong, .. } if wrong == name);
-            if actions.iter().any(is_wrong) {
-                continue;
-            }
-            let before = self.published.insert(name.clone(), *generation);
-            if before.is_some_and(|before| before != *generation) {
-                // Where nothing is left, the next write has to wait all the same.
-                let _ = self.budget(&configuration_path(name), now).take(now);
-            }
-        }
-    }
-
-    fn budget(&mut self, object: &str, now: Timestamp) -> &mut WriteBudget {
-        let Parameters { write_burst, write_interval, .. } = self.options.parameters;
-        self.budgets
-            .entry(object.to_owned())
-            .or_insert_with(|| WriteBudget::new(write_burst, write_interval, now))
-    }
-
     /// Remembers whether the write was forbidden.
     fn heed<T>(
         &mut self,
@@ -332,13 +283,12 @@ impl<'a> Upkeep<'a> {
         object: &str,
         outcome: Result<T, CallError>,
     ) -> Result<T, ActionError> {
-        let interval = self.options.parameters.denied_interval;
-        self.refusals.heed(verb, object, outcome.as_ref().err(), interval, Timestamp::now());
+        self.writes.heed(verb, object, outcome.as_ref().err());
         outcome.map_err(ActionError::Call)
     }
 
     fn report(&self, observation: &Observation) {
-        let now = Timestamp::now();
+        let now = self.objects.clock.now();
         let state = self.memory.state.as_ref();
         let leaf = self.memory.leaf.as_ref();
         self.status.send_if_modified(|status| {
@@ -349,7 +299,10 @@ impl<'a> Upkeep<'a> {
             status.entries = observation.entries().count();
             status.trusted = leaf.is_some_and(|leaf| observation.trusts(leaf.issuer(), now));
             status.foreign = self.memory.foreign();
-            status.denied = self.refusals.list();
+            status.denied = self.writes.denied();
+            status.clock_ahead = self.objects.clock.ahead();
+            status.overwrites.clone_from(self.notices.contention.overwrites());
+            status.probe = self.notices.probe();
             status.authority_not_after = state.map(|state| state.active.ca().not_after());
             status.leaf_not_after = leaf.map(|leaf| leaf.lifetime().not_after);
             *status != before
@@ -381,14 +334,12 @@ enum Done {
 enum ActionError {
     #[error(transparent)]
     Call(CallError),
-    #[error("{0}")]
-    Forbidden(String),
+    #[error(transparent)]
+    Write(#[from] WriteError),
     #[error("no certificate can be made: {0}")]
     Authority(#[source] AuthorityError),
     #[error("the minted leaf cannot be served: {0}")]
     Leaf(#[source] IdentityError),
-    #[error("{object} changes too often; hint: see who else writes to it")]
-    Budget { object: String, wait: Duration },
 }
 
 /// How long a look waits for further events, and the least distance between two.

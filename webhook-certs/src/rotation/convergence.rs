@@ -29,6 +29,7 @@ impl World {
             secret: self.secret.clone(),
             configurations: vec![configuration(&self.bundle)],
             is_complete: true,
+            ..Observation::default()
         };
         let memory = &mut self.replicas[replica];
         let decision = decide(memory, &observation, &names(), &Parameters::default(), at(0));

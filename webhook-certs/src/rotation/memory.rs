@@ -1,6 +1,6 @@
 //! What a replica remembers from one look at the cluster to the next.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -41,6 +41,12 @@ impl Memory {
     /// How many CAs that the Secret does not know are in webhook configurations.
     pub fn foreign(&self) -> usize {
         self.foreign.len()
+    }
+
+    /// The names of these.
+    pub fn foreign_names(&self) -> BTreeSet<String> {
+        let name = |der: &Vec<u8>| TrustedCa::from_der(der.clone().into()).ok();
+        self.foreign.keys().filter_map(name).map(|ca| ca.name().to_owned()).collect()
     }
 
     /// How long the newer CA has been in every managed entry without any change of them.

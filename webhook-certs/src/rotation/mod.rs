@@ -13,12 +13,13 @@ mod observation;
 mod rules;
 mod settled;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use jiff::Timestamp;
 
 use crate::authority::Authority;
 use crate::bundle::{Bundle, TrustedCa};
+use crate::clock;
 use crate::options::Parameters;
 use crate::requests::Requests;
 use crate::secret::{Phase, State};
@@ -33,7 +34,8 @@ use settled::settle;
 ///
 /// Nothing is removed from a `caBundle` but what expired, what the Secret has retired, and what the
 /// Secret, read live for this very decision, has not known for as long as
-/// [`ForeignCa`](crate::options::ForeignCa) says. `now` is an instant after the reading.
+/// [`ForeignCa`](crate::options::ForeignCa) says. `now` is an instant after the reading, by the
+/// clock of the API server; no CA is made while this machine's is far from that.
 pub fn decide(
     memory: &mut Memory,
     observation: &Observation,
@@ -72,6 +74,15 @@ pub enum Action {
     },
 }
 
+impl Action {
+    fn makes_a_ca(&self) -> bool {
+        match self {
+            Self::CreateSecret(content) | Self::ReplaceSecret(content) => content.is_new_ca(),
+            Self::PatchBundle { .. } | Self::Serve { .. } => false,
+        }
+    }
+}
+
 /// What is to be written into the Secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
@@ -88,6 +99,16 @@ pub enum Content {
     },
 }
 
+impl Content {
+    /// Tells whether a CA or a certificate of one is made for it.
+    pub(crate) fn is_new_ca(&self) -> bool {
+        match self {
+            Self::State(_) => false,
+            Self::Renewed(_) | Self::Prepared(_) | Self::New { .. } => true,
+        }
+    }
+}
+
 /// The outcome of one look.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Decision {
@@ -95,6 +116,8 @@ pub struct Decision {
     pub actions: Vec<Action>,
     /// What was found wrong with the Secret, for people to read.
     pub complaint: Option<String>,
+    /// Whether the Secret is written because of what somebody did to it.
+    pub repairs: bool,
 }
 
 fn decide_by<R: Rules>(
@@ -107,12 +130,14 @@ fn decide_by<R: Rules>(
     let settled = settle(memory, observation.secret.as_ref(), parameters, now);
     let mut actions: Vec<_> = settled.write.into_iter().collect();
     let mut complaint = settled.complaint;
+    let repairs = complaint.is_some();
     if let Some(state) = memory.state.clone() {
         let known = R::trusted(&state);
         memory.watch::<R>(&state, &known, observation, now);
         if settled.is_reliable && actions.is_empty() {
             let requests = observation.secret.as_ref().map(Requests::read).unwrap_or_default();
-            let step = step::<R>(&state, &requests, memory, parameters, now);
+            let is_called = observation.is_called;
+            let step = step::<R>(&state, &requests, memory, is_called, parameters, now);
             actions.extend(step.map(Action::ReplaceSecret));
             complaint = requests.complaint;
         }
@@ -128,7 +153,15 @@ fn decide_by<R: Rules>(
             actions.push(Action::Serve { authority: authority.clone(), until });
         }
     }
-    Decision { actions, complaint }
+    if clock::is_intolerable(observation.clock_ahead) {
+        let before = actions.len();
+        actions.retain(|action| !action.makes_a_ca());
+        if actions.len() < before {
+            let clock = clock::complaint(observation.clock_ahead);
+            complaint = Some(complaint.map_or(clock.clone(), |other| format!("{other}; {clock}")));
+        }
+    }
+    Decision { actions, complaint, repairs }
 }
 
 /// The next step of the rotation, if it is due.
@@ -136,14 +169,16 @@ fn step<R: Rules>(
     state: &State,
     requests: &Requests,
     memory: &Memory,
+    is_called: Option<bool>,
     parameters: &Parameters,
     now: Timestamp,
 ) -> Option<Content> {
     match &state.phase {
         Phase::Steady => R::may_prepare(state, requests, parameters, now)
             .then(|| Content::Prepared(state.clone().after(0))),
-        Phase::Prepared { next } => R::may_activate(memory, parameters, now)
-            .then(|| Content::State(state.clone().activated(next.clone(), now))),
+        Phase::Prepared { next } => (is_called != Some(false)
+            && R::may_activate(memory, parameters, now))
+        .then(|| Content::State(state.clone().activated(next.clone(), now))),
         Phase::Activated { retiring } => R::may_retire(state, retiring, requests, parameters, now)
             .then(|| Content::State(state.clone().retired(now))),
     }

@@ -1,12 +1,12 @@
 //! What one look at the cluster has shown.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Secret;
 
 use crate::bundle::{Bundle, TrustedCa};
 
 /// The Secret and the webhook configurations, all of them read live.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Observation {
     /// The Secret, where it exists.
     pub secret: Option<Secret>,
@@ -14,9 +14,18 @@ pub struct Observation {
     pub configurations: Vec<Configuration>,
     /// Whether all of them could be read; one that does not exist counts as read.
     pub is_complete: bool,
+    /// How far this machine's clock is ahead of the API server's; negative where it is behind.
+    pub clock_ahead: SignedDuration,
+    /// Whether the API server was lately seen to call the webhook; absent where nobody tries that.
+    pub is_called: Option<bool>,
 }
 
 impl Observation {
+    /// What this machine's clock shows as `local`, as the API server's clock has it.
+    pub fn now(&self, local: Timestamp) -> Timestamp {
+        local.saturating_sub(self.clock_ahead).unwrap_or(local)
+    }
+
     /// Every managed entry of every configuration.
     pub fn entries(&self) -> impl Iterator<Item = &Entry> {
         self.configurations.iter().flat_map(|configuration| &configuration.entries)
@@ -30,7 +39,7 @@ impl Observation {
 }
 
 /// The entries of one mutating webhook configuration that are ours to keep up.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Configuration {
     /// The name of the object.
     pub name: String,
@@ -42,6 +51,9 @@ pub struct Configuration {
     pub generation: i64,
     /// The managed entries.
     pub entries: Vec<Entry>,
+    /// The field managers beside our own whom the API server takes for owners of a `caBundle` of
+    /// these entries.
+    pub others: Vec<String>,
 }
 
 /// A webhook entry and the CAs that API servers trust for it.

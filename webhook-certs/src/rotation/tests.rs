@@ -8,11 +8,11 @@ use super::*;
 use crate::authority::{Entropy, Lifetime};
 use crate::secret::Phase;
 
-pub(super) fn at(hour: i64) -> Timestamp {
+pub(crate) fn at(hour: i64) -> Timestamp {
     Timestamp::UNIX_EPOCH + SignedDuration::from_hours(24 * 365 * 50 + hour)
 }
 
-pub(super) fn authority(generation: u64, hour: i64) -> Authority {
+pub(crate) fn authority(generation: u64, hour: i64) -> Authority {
     let lifetime = Lifetime::starting(at(hour), Parameters::default().authority_lifetime);
     Authority::create("test", generation, lifetime, Entropy::draw().unwrap()).unwrap()
 }
@@ -25,7 +25,7 @@ pub(super) fn secret(state: &State) -> Secret {
     state.write(Secret::default())
 }
 
-pub(super) fn configuration(bundle: &Bundle) -> Configuration {
+pub(crate) fn configuration(bundle: &Bundle) -> Configuration {
     Configuration {
         name: "hook".to_owned(),
         uid: "1".to_owned(),
@@ -34,6 +34,7 @@ pub(super) fn configuration(bundle: &Bundle) -> Configuration {
         entries: ["one", "two"]
             .map(|name| Entry { name: name.to_owned(), bundle: bundle.clone() })
             .into(),
+        others: Vec::new(),
     }
 }
 
@@ -47,13 +48,14 @@ fn look(
         secret: secret.into(),
         configurations: vec![configuration(bundle)],
         is_complete: true,
+        ..Observation::default()
     };
     let parameters = Parameters::default();
     decide(memory, &observation, &names(), &parameters, at(hour)).actions
 }
 
 fn seen(configurations: Vec<Configuration>) -> Observation {
-    Observation { secret: None, configurations, is_complete: true }
+    Observation { configurations, is_complete: true, ..Observation::default() }
 }
 
 fn remembering(state: &State) -> Memory {
@@ -180,6 +182,7 @@ fn a_ca_is_replaced_in_time_however_long_its_leaves_live() {
             secret: Some(state.write(Secret::default())),
             configurations: vec![configuration(&state.bundle())],
             is_complete: true,
+            ..Observation::default()
         };
         let mut memory = remembering(&state);
         let actions = decide(&mut memory, &observation, &names(), &parameters, at(17)).actions;
@@ -202,6 +205,7 @@ fn a_leaf_is_renewed_near_half_of_its_life_and_when_the_names_change() {
         secret: Some(secret(&state)),
         configurations: vec![configuration(&state.bundle())],
         is_complete: true,
+        ..Observation::default()
     };
     let renamed = ServerNames::parse(["other.test.svc"]).unwrap();
     let decision = decide(&mut memory, &observation, &renamed, &Parameters::default(), at(1));
@@ -259,4 +263,68 @@ fn the_active_ca_is_preferred_once_it_is_sure_to_be_trusted() {
     // Repaired, and then unchanged for the propagation delay.
     assert_eq!(look(&mut memory, secret(&state), &state.bundle(), 2), [fallback]);
     assert_eq!(look(&mut memory, secret(&state), &state.bundle(), 3), [serve(&active)]);
+}
+
+#[test]
+fn a_clock_that_is_far_off_makes_no_ca_and_all_else_goes_on() {
+    let state = State::new(authority(1, 0), 4, at(0));
+    let looked = |secret: Option<Secret>, memory: Memory, hour, minutes| {
+        let observation = Observation {
+            secret,
+            configurations: vec![configuration(&Bundle::default())],
+            is_complete: true,
+            clock_ahead: SignedDuration::from_mins(minutes),
+            ..Observation::default()
+        };
+        let mut memory = memory;
+        decide(&mut memory, &observation, &names(), &Parameters::default(), at(hour))
+    };
+    let makes_a_ca = |decision: &Decision| decision.actions.iter().any(Action::makes_a_ca);
+    let due = 365 * 16 + 1;
+    let year = 365 * 24;
+    for (secret, hour) in [
+        (None, 0),
+        (Some(Secret::default()), 0),
+        (Some(secret(&state)), due),
+        (Some(secret(&state)), year - 1),
+    ] {
+        for (minutes, made) in [(0, true), (-30, true), (30, true), (120, false), (-120, false)] {
+            let decision = looked(secret.clone(), Memory::default(), hour, minutes);
+            assert_eq!(makes_a_ca(&decision), made, "{minutes} minutes in hour {hour}");
+            let complaint = decision.complaint.unwrap_or_default();
+            assert_eq!(complaint.contains("no CA is made here"), !made, "{complaint}");
+        }
+    }
+    // What is remembered is still written back, published and served.
+    let restored = looked(None, remembering(&state), 1, -120);
+    assert_eq!(
+        restored.actions,
+        [
+            Action::CreateSecret(Content::State(state.clone().after(0))),
+            patched(&state.bundle()),
+            serve(&state.active)
+        ]
+    );
+}
+
+#[test]
+fn the_next_ca_does_not_sign_while_the_api_server_does_not_call_the_webhook() {
+    let state = State::new(authority(1, 0), 4, at(0)).prepared(authority(5, 0), at(0));
+    for (is_called, activated) in [(None, true), (Some(true), true), (Some(false), false)] {
+        let mut memory = serving(remembering(&state), &state.active, 0);
+        let mut actions = Vec::new();
+        for hour in [0, 1] {
+            let observation = Observation {
+                secret: Some(secret(&state)),
+                configurations: vec![configuration(&state.bundle())],
+                is_complete: true,
+                is_called,
+                ..Observation::default()
+            };
+            let parameters = Parameters::default();
+            actions = decide(&mut memory, &observation, &names(), &parameters, at(hour)).actions;
+        }
+        let is_write = |action: &Action| matches!(action, Action::ReplaceSecret(_));
+        assert_eq!(actions.iter().any(is_write), activated, "{is_called:?}");
+    }
 }

@@ -1,6 +1,8 @@
 //! The upkeep of certificates against a real API server, with the least rights.
 
 mod bundle;
+mod news;
+mod probe;
 mod reviewer;
 mod rights;
 mod rotation;
@@ -28,6 +30,11 @@ use bundle::{
     a_wiped_or_overwritten_bundle_is_repaired_by_one_write,
     only_the_bundle_of_our_entries_is_written_and_owned,
 };
+use news::{
+    what_happens_is_told_once_and_names_whoever_did_it,
+    without_the_right_to_tell_everything_else_goes_on,
+};
+use probe::the_probe_tells_why_the_api_server_does_not_call_the_webhook;
 use reviewer::Reviewer;
 use rights::{
     every_right_is_needed_and_none_is_missing,
@@ -276,6 +283,9 @@ fn main() -> Result<ExitCode> {
         an_api_server_that_does_not_answer_is_waited_for
         every_right_is_needed_and_none_is_missing
         the_program_keeps_a_cluster_up_and_tells_its_state
+        what_happens_is_told_once_and_names_whoever_did_it
+        without_the_right_to_tell_everything_else_goes_on
+        the_probe_tells_why_the_api_server_does_not_call_the_webhook
         a_whole_rotation_goes_by_without_a_failed_call
         a_replica_that_is_killed_in_each_phase_does_no_harm
         a_bundle_that_is_reverted_in_mid_rotation_only_delays_it

@@ -45,6 +45,7 @@ pub(crate) async fn every_right_is_needed_and_none_is_missing(stage: Stage<'_>) 
             ["get", "list", "watch", "update", "create"]
                 .map(|verb| (verb.to_owned(), secrets.to_owned())),
         )
+        .chain([("create".to_owned(), "events".to_owned())])
         .collect();
     let account = format!("system:serviceaccount:{0}:{0}", stage.options.namespace);
     eventually("every right was used", async || {

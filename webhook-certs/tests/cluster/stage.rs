@@ -5,13 +5,14 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use e2e::api_servers::ApiServers;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::authentication::v1::TokenRequest;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret, Service, ServiceAccount};
-use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use k8s_openapi::api::events::v1::Event;
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -62,6 +63,7 @@ impl<'a> Stage<'a> {
              "resourceNames": [self.options.secret_name],
              "verbs": ["get", "list", "watch", "update"]},
             {"apiGroups": [""], "resources": ["secrets"], "verbs": ["create"]},
+            {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create"]},
         ]);
         create(&self.api::<Role>(), json!({"metadata": metadata, "rules": secrets})).await?;
         let configurations = json!([
@@ -100,6 +102,54 @@ impl<'a> Stage<'a> {
         }
         roles.replace(&self.namespace, &PostParams::default(), &role).await?;
         Ok(())
+    }
+
+    /// Takes the right to tell news away.
+    pub(crate) async fn forbid_events(&self) -> Result<()> {
+        self.change_role(|rules| {
+            rules.retain(|rule| !rule.resources.iter().flatten().any(|name| name == "events"));
+        })
+        .await
+    }
+
+    /// Gives the right that the trust probe needs.
+    pub(crate) async fn allow_probes(&self) -> Result<()> {
+        let rule = json!({"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]});
+        let rule = serde_json::from_value(rule)?;
+        self.change_role(|rules| rules.push(rule)).await
+    }
+
+    async fn change_role(&self, change: impl FnOnce(&mut Vec<PolicyRule>)) -> Result<()> {
+        let roles = self.api::<Role>();
+        let mut role = roles.get(&self.namespace).await?;
+        change(role.rules.get_or_insert_default());
+        roles.replace(&self.namespace, &PostParams::default(), &role).await?;
+        Ok(())
+    }
+
+    /// The news that were told, as `REASON: NOTE`, in the order of their reasons.
+    pub(crate) async fn news(&self) -> Result<Vec<String>> {
+        let events = self.api::<Event>().list(&ListParams::default()).await?;
+        let mut news = Vec::new();
+        for event in events {
+            let regarding = event.regarding.context("an Event without an object")?;
+            let name = regarding.name.unwrap_or_default();
+            ensure!(name == self.options.secret_name, "an Event about {name}");
+            let (reason, note) = (event.reason.unwrap_or_default(), event.note.unwrap_or_default());
+            news.push(format!("{reason}: {note}"));
+        }
+        news.sort();
+        Ok(news)
+    }
+
+    /// Waits until something was told that has all `parts`, and returns it.
+    pub(crate) async fn told(&self, parts: &[&str]) -> Result<String> {
+        eventually(&format!("it is told: {parts:?}"), async || {
+            let news = self.news().await?;
+            let found = news.iter().find(|news| parts.iter().all(|part| news.contains(part)));
+            found.cloned().with_context(|| format!("{news:#?}"))
+        })
+        .await
     }
 
     /// How often the account of the story was told that it may not.

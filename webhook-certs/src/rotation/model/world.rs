@@ -209,12 +209,14 @@ impl Cast {
                 resource_version: "1".into(),
                 generation: hook.generation.into(),
                 entries: vec![entry],
+                others: Vec::new(),
             }],
             is_complete: true,
+            ..Observation::default()
         };
         let mut after = self.memories.get(memory).clone();
         let (names, parameters) = (&self.names, &self.parameters);
-        let Decision { actions, complaint } =
+        let Decision { actions, complaint, .. } =
             decide_by::<R>(&mut after, &observation, names, parameters, at(hour));
         assert_eq!(complaint, None);
         let work = if actions.is_empty() {

@@ -1,0 +1,65 @@
+//! The Secret as it is to be written: the one place at which a CA is made.
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use crate::authority::{Authority, AuthorityError, Entropy, Lifetime};
+use crate::options::Options;
+use crate::rotation::{Content, prepare};
+use crate::secret::State;
+
+/// Makes what is not at hand yet.
+pub(super) fn state(
+    content: Content,
+    options: &Options,
+    now: Timestamp,
+) -> Result<State, AuthorityError> {
+    let lifetime = Lifetime::starting(now, options.parameters.authority_lifetime);
+    let entropy = Entropy::draw()?;
+    match content {
+        Content::State(state) => Ok(state),
+        Content::Renewed(state) => {
+            state.active.renewed(lifetime, entropy).map(|active| State { active, ..state })
+        }
+        Content::Prepared(state) => {
+            Authority::create(&options.install, state.generation, lifetime, entropy)
+                .map(|next| prepare(state, next, now))
+        }
+        Content::New { generation } => {
+            Authority::create(&options.install, generation, lifetime, entropy)
+                .map(|active| State::new(active, generation, now))
+        }
+    }
+}
+
+/// The Secret without any content.
+pub(super) fn empty_secret(options: &Options) -> Secret {
+    let labels = [
+        ("app.kubernetes.io/managed-by", options.field_manager()),
+        ("app.kubernetes.io/part-of", options.install.clone()),
+    ];
+    Secret {
+        metadata: ObjectMeta {
+            name: Some(options.secret_name.clone()),
+            namespace: Some(options.namespace.clone()),
+            labels: Some(labels.map(|(name, value)| (name.to_owned(), value)).into()),
+            ..ObjectMeta::default()
+        },
+        type_: Some("Opaque".to_owned()),
+        ..Secret::default()
+    }
+}
+
+/// The field manager other than `ours` that has written data into the Secret last; whoever takes
+/// data away owns nothing of it, and is not known.
+pub(super) fn last_writer(secret: &Secret, ours: &str) -> Option<String> {
+    let managers = secret.metadata.managed_fields.iter().flatten();
+    managers
+        .filter(|fields| fields.manager.as_deref().is_some_and(|manager| manager != ours))
+        .filter(|fields| {
+            fields.fields_v1.as_ref().is_some_and(|fields| !fields.0["f:data"].is_null())
+        })
+        .max_by_key(|fields| fields.time.as_ref().map(|time| time.0))
+        .and_then(|fields| fields.manager.clone())
+}

@@ -1,0 +1,126 @@
+//! The entries of a webhook configuration that are ours to keep up, and what is applied to them.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingWebhook, MutatingWebhookConfiguration, ServiceReference,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
+use serde_json::json;
+
+use crate::bundle::Bundle;
+use crate::options::Options;
+use crate::probe::PROBE_ENTRY;
+use crate::rotation::{Configuration, Entry};
+
+pub(super) fn bundle_patch(
+    name: &str,
+    (uid, resource_version): (&str, &str),
+    entries: &[(String, Bundle)],
+) -> serde_json::Value {
+    let webhooks: Vec<_> = entries
+        .iter()
+        .map(|(entry, bundle)| {
+            let bundle = k8s_openapi::ByteString(bundle.to_pem().into_bytes());
+            json!({"name": entry, "clientConfig": {"caBundle": bundle}})
+        })
+        .collect();
+    json!({
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "MutatingWebhookConfiguration",
+        "metadata": {"name": name, "uid": uid, "resourceVersion": resource_version},
+        "webhooks": webhooks,
+    })
+}
+
+/// Picks the entries that call our Service, unless the object belongs to another revision.
+pub(super) fn managed(
+    configuration: MutatingWebhookConfiguration,
+    options: &Options,
+) -> Option<Configuration> {
+    let MutatingWebhookConfiguration { metadata, webhooks } = configuration;
+    let revision = metadata.labels.as_ref().and_then(|labels| labels.get(REVISION_LABEL));
+    if revision.is_some_and(|revision| revision != options.revision()) {
+        return None;
+    }
+    let entries: Vec<_> = webhooks
+        .unwrap_or_default()
+        .into_iter()
+        .filter(|webhook| is_ours(webhook, options))
+        .map(|webhook| Entry {
+            bundle: webhook
+                .client_config
+                .ca_bundle
+                .map(|bundle| Bundle::observed(&bundle.0))
+                .unwrap_or_default(),
+            name: webhook.name,
+        })
+        .collect();
+    let others = other_managers(metadata.managed_fields.as_deref(), &entries, options);
+    Some(Configuration {
+        name: metadata.name.unwrap_or_default(),
+        uid: metadata.uid.unwrap_or_default(),
+        resource_version: metadata.resource_version.unwrap_or_default(),
+        generation: metadata.generation.unwrap_or_default(),
+        entries,
+        others,
+    })
+}
+
+/// The field managers beside us whom the API server takes for owners of a `caBundle` of these
+/// entries.
+fn other_managers(
+    fields: Option<&[ManagedFieldsEntry]>,
+    entries: &[Entry],
+    options: &Options,
+) -> Vec<String> {
+    let ours = options.field_manager();
+    let keys: Vec<_> =
+        entries.iter().map(|entry| format!("k:{}", json!({"name": entry.name}))).collect();
+    let owns_bundle = |fields: &ManagedFieldsEntry| {
+        let webhooks = fields.fields_v1.as_ref().map(|fields| &fields.0["f:webhooks"]);
+        webhooks.is_some_and(|webhooks| {
+            keys.iter().any(|key| !webhooks[key]["f:clientConfig"]["f:caBundle"].is_null())
+        })
+    };
+    let managers: BTreeSet<_> = fields
+        .unwrap_or_default()
+        .iter()
+        .filter(|fields| owns_bundle(fields))
+        .filter_map(|fields| fields.manager.clone())
+        .filter(|manager| *manager != ours)
+        .collect();
+    managers.into_iter().collect()
+}
+
+/// What keeps a webhook configuration from reviewing the trust probe; nothing where an entry of it
+/// does, and lets the probe fail when it cannot be called.
+pub(super) fn probe_complaint(
+    configuration: &MutatingWebhookConfiguration,
+    options: &Options,
+) -> Option<String> {
+    let webhooks = configuration.webhooks.as_deref().unwrap_or_default();
+    let mut probes = webhooks
+        .iter()
+        .filter(|webhook| webhook.name.starts_with(PROBE_ENTRY) && is_ours(webhook, options))
+        .peekable();
+    if probes.peek().is_none() {
+        return Some(format!("no entry that calls the Service begins with `{PROBE_ENTRY}`"));
+    }
+    let fails = |webhook: &MutatingWebhook| {
+        webhook.failure_policy.as_deref().is_none_or(|policy| policy == "Fail")
+    };
+    (!probes.any(fails)).then(|| "its entry ignores failures".to_owned())
+}
+
+/// An entry without rules is what another manager's removal has left of it.
+fn is_ours(webhook: &MutatingWebhook, options: &Options) -> bool {
+    let calls_us = |service: &ServiceReference| {
+        service.name == options.service && service.namespace == options.namespace
+    };
+    webhook.client_config.service.as_ref().is_some_and(calls_us)
+        && webhook.rules.as_ref().is_some_and(|rules| !rules.is_empty())
+}
+
+/// Istio's label for the revision that a webhook configuration belongs to.
+const REVISION_LABEL: &str = "istio.io/rev";

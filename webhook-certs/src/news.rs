@@ -1,0 +1,182 @@
+//! What people should hear of without looking for it: as Events on the CA's Secret.
+
+use jiff::SignedDuration;
+
+use crate::clock;
+use crate::probe::ProbeFailure;
+use crate::requests::{ROTATE, ROTATE_NOW};
+use crate::secret::{Phase, State};
+
+/// Something that has happened, in the terms of a Kubernetes Event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct News {
+    /// Whether somebody should do something.
+    pub is_warning: bool,
+    /// Why it is told: one word in camel case, the same for all of its kind.
+    pub reason: &'static str,
+    /// What was done or tried.
+    pub action: &'static str,
+    /// What has happened, for people to read.
+    pub note: String,
+}
+
+impl News {
+    /// The Secret was unusable or not there, and has been written again.
+    ///
+    /// `manager` is the field manager that the API server names as another writer of its data.
+    pub fn secret_restored(name: &str, complaint: &str, manager: Option<&str>) -> Self {
+        let by = manager.map(|manager| format!(" (data in it was written by `{manager}`)"));
+        Self::warning(
+            "CASecretRestored",
+            "Restore",
+            format!(
+                "{complaint}{}; hint: to replace the CA, `kubectl annotate secret {name} \
+                 {ROTATE}={ROTATE_NOW}`",
+                by.unwrap_or_default()
+            ),
+        )
+    }
+
+    /// The state of the Secret went on from `before` by a write of ours.
+    pub fn state_written(before: Option<&State>, after: &State) -> Option<Self> {
+        let active = after.active.ca();
+        let note = match (before.map(|state| &state.phase), &after.phase) {
+            (None, Phase::Steady) => {
+                return Some(Self::normal(
+                    "CACreated",
+                    "Create",
+                    format!(
+                        "the CA {} was made, valid until {}",
+                        active.name(),
+                        active.not_after()
+                    ),
+                ));
+            }
+            (Some(Phase::Steady), Phase::Prepared { next }) => {
+                format!("the CA {} is published beside {}", next.ca().name(), active.name())
+            }
+            (Some(Phase::Prepared { .. }), Phase::Activated { retiring }) => {
+                let retiring = retiring.ca().name();
+                format!("the CA {} signs; {retiring} stays trusted for now", active.name())
+            }
+            (Some(Phase::Activated { retiring }), Phase::Steady) => {
+                format!("the CA {} is trusted no longer", retiring.ca().name())
+            }
+            (Some(Phase::Steady), Phase::Steady)
+                if before.is_some_and(|before| before.active != after.active) =>
+            {
+                let until = active.not_after();
+                format!("the CA {} was near its end and is renewed until {until}", active.name())
+            }
+            _ => return None,
+        };
+        Some(Self::normal("CARotation", "Rotate", note))
+    }
+
+    /// Somebody else keeps writing `caBundle`.
+    pub fn contended(configuration: &str, managers: &[String]) -> Self {
+        let by = if managers.is_empty() {
+            "somebody whom the API server does not name".to_owned()
+        } else {
+            managers.join(", ")
+        };
+        Self::warning(
+            "CABundleContended",
+            "Publish",
+            format!(
+                "caBundle in mutatingwebhookconfigurations/{configuration} was overwritten again \
+                 and again within {CONTENTION:#} by {by}; it is written back less and less often; hint: \
+                 take caBundle out of what they apply"
+            ),
+        )
+    }
+
+    /// Webhook entries trust a CA that the Secret does not know.
+    pub fn foreign(name: &str) -> Self {
+        Self::warning(
+            "ForeignCA",
+            "Publish",
+            format!(
+                "a caBundle holds the CA `{name}`, which the Secret does not know; --foreign-ca says \
+                 how long it stays"
+            ),
+        )
+    }
+
+    /// The clock is wrong.
+    pub fn clock_skew(ahead: SignedDuration) -> Self {
+        Self::warning("ClockSkew", "Look", clock::complaint(ahead))
+    }
+
+    /// The API server does not call the webhook.
+    pub fn probe_failed(failure: &ProbeFailure) -> Self {
+        Self::warning("TrustProbeFailed", "Probe", failure.to_string())
+    }
+
+    /// It does again.
+    pub fn probe_succeeded() -> Self {
+        let note = "the API server calls the webhook and trusts its certificate again";
+        Self::normal("TrustProbeSucceeded", "Probe", note.to_owned())
+    }
+
+    fn warning(reason: &'static str, action: &'static str, note: String) -> Self {
+        Self { is_warning: true, reason, action, note }
+    }
+
+    fn normal(reason: &'static str, action: &'static str, note: String) -> Self {
+        Self { is_warning: false, reason, action, note }
+    }
+}
+
+/// The time in which several overwrites make a contention.
+pub const CONTENTION: SignedDuration = SignedDuration::from_mins(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rotation::tests::{at, authority};
+
+    #[test]
+    fn each_step_of_a_rotation_is_told_once() {
+        let new = State::new(authority(1, 0), 1, at(0));
+        let prepared = new.clone().prepared(authority(2, 0), at(0));
+        let Phase::Prepared { next } = prepared.phase.clone() else { panic!() };
+        let activated = prepared.clone().activated(next, at(1));
+        let steady = activated.clone().retired(at(2));
+        let renewed = State { active: authority(1, 5), ..new.clone() };
+        let told = |before: Option<&State>, after| {
+            News::state_written(before, after).map(|news| (news.reason, news.note))
+        };
+        let notes = [
+            told(None, &new),
+            told(Some(&new), &prepared),
+            told(Some(&prepared), &activated),
+            told(Some(&activated), &steady),
+            told(Some(&new), &renewed),
+        ];
+        let notes = notes.map(|told| told.map(|(reason, note)| format!("{reason}: {note}")));
+        assert_eq!(
+            notes.map(Option::unwrap),
+            [
+                "CACreated: the CA CN=test-ca 1 was made, valid until 2020-12-19T00:00:00Z",
+                "CARotation: the CA CN=test-ca 2 is published beside CN=test-ca 1",
+                "CARotation: the CA CN=test-ca 2 signs; CN=test-ca 1 stays trusted for now",
+                "CARotation: the CA CN=test-ca 1 is trusted no longer",
+                "CARotation: the CA CN=test-ca 1 was near its end and is renewed until \
+                 2020-12-19T05:00:00Z",
+            ]
+        );
+        assert_eq!(told(Some(&new), &new), None);
+    }
+
+    #[test]
+    fn whoever_fights_for_a_bundle_is_named() {
+        let news = News::contended("hook", &["flux".to_owned(), "kubectl".to_owned()]);
+        assert!(
+            news.note
+                .contains("hook was overwritten again and again within 10m by flux, kubectl; ")
+        );
+        let news = News::contended("hook", &[]);
+        assert!(news.note.contains("by somebody whom the API server does not name; "));
+    }
+}
