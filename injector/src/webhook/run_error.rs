@@ -10,6 +10,7 @@ use webhook_certs::cluster::CertificateError;
 use webhook_certs::files::FilesError;
 
 use super::certificate::InMemoryError;
+use super::clients::ClientFileError;
 use super::options::OptionsError;
 use super::reload::files::FileError;
 use crate::settings::SettingsError;
@@ -59,6 +60,9 @@ pub enum RunError {
     /// The certificate files cannot be used.
     #[error("--tlsCertFile, --tlsKeyFile: {0}")]
     CertificateFiles(#[source] FilesError),
+    /// The CAs of clients cannot be used.
+    #[error("{0}")]
+    ClientFile(#[source] ClientFileError),
     /// No certificate can be made without a cluster.
     #[error("{0}")]
     InMemory(#[source] InMemoryError),
@@ -80,6 +84,7 @@ impl RunError {
             | Self::File(_)
             | Self::Settings(_)
             | Self::CertificateFiles(_)
+            | Self::ClientFile(_)
             | Self::Upkeep(_) => 2,
             Self::Runtime(_)
             | Self::Signals(_)
