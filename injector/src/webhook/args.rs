@@ -12,6 +12,7 @@ use webhook_certs::serving::tls_parameters::MinimumVersion;
 use super::duration;
 use super::log::Levels;
 use super::names;
+use super::reports::args::ReportArgs;
 use crate::native_sidecars::NativeSidecars;
 
 /// Adds sidecars to pods: a mutating admission webhook with Istio's configuration and interface.
@@ -53,6 +54,9 @@ pub struct Args {
     /// In which times the certificate in the cluster is kept up.
     #[command(flatten)]
     pub upkeep: ParameterArgs,
+    /// What to report on pods.
+    #[command(flatten)]
+    pub reports: ReportArgs,
     /// What to log.
     #[command(flatten)]
     pub log: LogArgs,

@@ -32,6 +32,7 @@ use self::metrics::Metrics;
 use self::options::{CertificateSource, ClusterAccess, ConfigurationSource, Options};
 use self::readiness::Readiness;
 use self::reload::Configuration;
+use self::reports::Reports;
 use self::run_error::RunError;
 use self::server::Server;
 use self::signals::Signals;
@@ -58,6 +59,7 @@ pub mod path;
 mod places;
 pub mod readiness;
 pub mod reload;
+pub mod reports;
 pub mod review;
 pub mod run_error;
 pub mod server;
@@ -95,6 +97,7 @@ async fn serve(args: &Args, log: &Arc<Log>) -> Result<(), RunError> {
     if matches!(options.certificate, CertificateSource::Cluster(..)) {
         metrics.follow(upkeep_status);
     }
+    let reports = Reports::new(args, &options, &mut metrics).map_err(RunError::Reports)?;
     let metrics = Arc::new(metrics);
     let configuration = Arc::new(Configuration::new(options::process(args), Arc::clone(&metrics)));
     let certificate = ServingCertificate::new();
@@ -114,6 +117,9 @@ async fn serve(args: &Args, log: &Arc<Log>) -> Result<(), RunError> {
 
     let mut upkeep = JoinSet::new();
     configure(args, options.configuration, &configuration, &mut upkeep).await?;
+    if let Some(reports) = reports {
+        reports.start(Arc::clone(&configuration)).map_err(RunError::Runtime)?;
+    }
     let surroundings = match options.surroundings {
         Some((access, questions)) => {
             let client = connect(access).await?;

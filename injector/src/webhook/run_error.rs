@@ -13,6 +13,7 @@ use super::certificate::InMemoryError;
 use super::clients::ClientFileError;
 use super::options::OptionsError;
 use super::reload::files::FileError;
+use super::reports::ReportsError;
 use crate::settings::SettingsError;
 
 /// Why the server cannot start or go on.
@@ -27,6 +28,9 @@ pub enum RunError {
     /// Flags contradict each other.
     #[error("{0}")]
     Options(#[source] OptionsError),
+    /// Reports are asked for that cannot be made.
+    #[error("{0}")]
+    Reports(#[source] ReportsError),
     /// An address cannot be listened on.
     #[error("{flag} {address}: {source}")]
     Bind {
@@ -80,6 +84,7 @@ impl RunError {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Options(_)
+            | Self::Reports(_)
             | Self::Kubeconfig { .. }
             | Self::File(_)
             | Self::Settings(_)
