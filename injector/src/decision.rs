@@ -45,7 +45,7 @@ pub fn decide(config: &InjectConfig, rules: Rules, pod: &Value, namespace: &str)
         Some(own) if !own.is_empty() => own,
         _ => namespace,
     };
-    if IGNORED_NAMESPACES.contains(&namespace) {
+    if is_ignored(namespace) {
         return Decision::Skip(Reason::new(
             "ignored_namespace",
             format!("pods in namespace {namespace} are never injected"),
@@ -160,7 +160,12 @@ impl Switch {
 pub const INJECT: &str = "sidecar.istio.io/inject";
 
 /// The label by which a pod or a namespace asks for a revision.
-const REVISION: &str = "istio.io/rev";
+pub const REVISION: &str = "istio.io/rev";
+
+/// Whether no pod of the namespace is ever injected.
+pub fn is_ignored(namespace: &str) -> bool {
+    IGNORED_NAMESPACES.contains(&namespace)
+}
 
 const IGNORED_NAMESPACES: [&str; 4] =
     ["kube-system", "kube-public", "kube-node-lease", "local-path-storage"];

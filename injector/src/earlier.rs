@@ -15,12 +15,24 @@ use crate::settings::annotations::key;
 pub struct Earlier {
     init_containers: Option<Vec<String>>,
     containers: Option<Vec<String>>,
+    revision: Option<String>,
 }
 
 impl Earlier {
     /// Reads the annotation; `None` where the pod has none, or none that can be read.
     pub fn of_pod(pod: &Value) -> Option<Self> {
         serde_json::from_str(pod["metadata"]["annotations"][STATUS].as_str()?).ok()
+    }
+
+    /// The revision that injected the pod; empty where the annotation does not say.
+    pub fn revision(&self) -> &str {
+        self.revision.as_deref().unwrap_or_default()
+    }
+
+    /// The names of the injected containers of both lists.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        let lists = [&self.init_containers, &self.containers];
+        lists.into_iter().flatten().flatten().map(String::as_str)
     }
 
     /// Whether a container of this name was injected into this list.

@@ -2,12 +2,14 @@
 //!
 //! [`inject::inject`] is the whole of it as a pure function: a pod and the [`settings`] in, the
 //! injected pod with its patch and warnings out. [`webhook`] serves it to an API server, [`cli`]
-//! applies it to files; neither is known to the modules before them.
+//! applies it to files; neither is known to the modules before them. [`report`] says which pods are not
+//! as injection would have them, of what [`cluster`] reads.
 
 mod absent;
 pub mod advice;
 pub mod change;
 pub mod cli;
+pub mod cluster;
 pub mod cluster_facts;
 pub mod decision;
 pub mod earlier;
@@ -23,6 +25,7 @@ pub mod postprocess;
 pub mod proxy_user;
 pub mod quantity;
 pub mod reason;
+pub mod report;
 pub mod resources;
 pub mod settings;
 pub mod webhook;

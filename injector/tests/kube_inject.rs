@@ -193,7 +193,7 @@ fn usage_errors_exit_with_2() {
         assert!(!ran.messages.is_empty(), "{args:?}");
     }
     insta::assert_snapshot!(run(&["kube-inject", "-f", "-", "--context", "other"], "").messages, @r#"
-    error: --context "other": not built yet: this istioctl asks no cluster and no control plane
+    error: --context "other": not built yet: kube-inject asks no cluster
       hint: name files with --injectConfigFile, --valuesFile and --meshConfigFile; without them the built-in defaults are used
     "#);
 }

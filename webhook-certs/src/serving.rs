@@ -8,14 +8,19 @@ use arc_swap::ArcSwapOption;
 use jiff::{SignedDuration, Timestamp};
 use rustls::ServerConfig;
 use rustls::crypto::ring::default_provider;
-use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
-use rustls::version::{TLS12, TLS13};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
+use self::client_authority::ClientAuthority;
+use self::tls_parameters::TlsParameters;
 use crate::authority::{Leaf, Lifetime};
+
+pub mod client_authority;
+pub mod handshake_failure;
+pub mod tls_parameters;
 
 /// The place from which a TLS listener takes its certificate at each handshake.
 ///
@@ -158,17 +163,38 @@ pub enum IdentityError {
     Mismatch,
 }
 
-/// Builds the TLS side of a webhook server.
+/// Builds the TLS side of a webhook server that takes any client.
 ///
 /// TLS 1.2 and 1.3, and HTTP/1.1 alone: API servers offer nothing else to a webhook
 /// (kubernetes/kubernetes#75791), so a listener needs no HTTP/2.
-#[expect(clippy::expect_used, reason = "the ring provider has suites for both versions")]
 pub fn server_config(certificate: Arc<ServingCertificate>) -> Arc<ServerConfig> {
-    let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
-        .with_protocol_versions(&[&TLS13, &TLS12])
-        .expect("the ring provider supports TLS 1.2 and 1.3")
-        .with_no_client_auth()
-        .with_cert_resolver(certificate);
+    restricted_server_config(certificate, &TlsParameters::default(), None)
+}
+
+/// As [`server_config`], with what is negotiated and who may connect restricted.
+///
+/// With `clients`, a client without a certificate of theirs is refused, and no session is resumed:
+/// a resumed one would be that of a client whose certificate may no longer count.
+#[expect(clippy::expect_used, reason = "there is a suite for each version that is offered")]
+pub fn restricted_server_config(
+    certificate: Arc<ServingCertificate>,
+    parameters: &TlsParameters,
+    clients: Option<ClientAuthority>,
+) -> Arc<ServerConfig> {
+    let (provider, versions) = parameters.provider();
+    let builder = ServerConfig::builder_with_provider(Arc::new(provider))
+        .with_protocol_versions(&versions)
+        .expect("each version has a cipher suite");
+    let resumes = clients.is_none();
+    let builder = match clients {
+        Some(clients) => builder.with_client_cert_verifier(Arc::new(clients)),
+        None => builder.with_no_client_auth(),
+    };
+    let mut config = builder.with_cert_resolver(certificate);
+    if !resumes {
+        config.send_tls13_tickets = 0;
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+    }
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Arc::new(config)
 }

@@ -7,7 +7,37 @@ use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 #[derive(Debug)]
 pub(super) struct LogFlags;
 
-/// Flags that reach for a cluster or a control plane.
+/// Which cluster a command asks.
+#[derive(Debug, Args)]
+pub(super) struct ClusterFlags {
+    /// The kubeconfig of the cluster that is asked; KUBECONFIG or ~/.kube/config by default
+    #[arg(
+        short = 'c',
+        long,
+        global = true,
+        value_name = "FILE",
+        default_value = "",
+        hide_default_value = true
+    )]
+    pub(super) kubeconfig: String,
+    /// The kubeconfig's context; its current one by default
+    #[arg(long, global = true, value_name = "NAME", default_value = "", hide_default_value = true)]
+    pub(super) context: String,
+}
+
+impl ClusterFlags {
+    /// The message of a command that asks no cluster, for the first of them that was given.
+    pub(super) fn refuse(&self) -> Result<(), String> {
+        let mut flags = [("kubeconfig", &self.kubeconfig), ("context", &self.context)].into_iter();
+        flags.find(|(_, value)| !value.is_empty()).map_or(Ok(()), |(flag, value)| {
+            Err(format!(
+                "error: --{flag} {value:?}: not built yet: kube-inject asks no cluster{FILES}"
+            ))
+        })
+    }
+}
+
+/// Flags that reach for a control plane or for a cluster's configuration.
 #[derive(Debug)]
 pub(super) struct UnbuiltFlags {
     given: Vec<(&'static str, String)>,
@@ -20,9 +50,7 @@ impl UnbuiltFlags {
             return Ok(());
         };
         Err(format!(
-            "error: --{flag} {value:?}: not built yet: this istioctl asks no cluster and no control \
-             plane\n  hint: name files with --injectConfigFile, --valuesFile and --meshConfigFile; \
-             without them the built-in defaults are used"
+            "error: --{flag} {value:?}: not built yet: this istioctl asks no control plane{FILES}"
         ))
     }
 }
@@ -74,18 +102,16 @@ impl FromArgMatches for UnbuiltFlags {
 
 struct Flag {
     name: &'static str,
-    short: Option<char>,
     default: &'static str,
 }
 
 impl Flag {
     const fn new(name: &'static str, default: &'static str) -> Self {
-        Self { name, short: None, default }
+        Self { name, default }
     }
 
     fn arg(&self) -> Arg {
         let arg = Arg::new(self.name).long(self.name).global(true).hide(true);
-        let arg = self.short.into_iter().fold(arg, Arg::short);
         if matches!(self.default, "true" | "false") {
             return arg.num_args(0..=1).require_equals(true).default_missing_value("true");
         }
@@ -106,14 +132,15 @@ const LOG: &[Flag] = &[
     Flag::new("vklog", "0"),
 ];
 
+const FILES: &str = "\n  hint: name files with --injectConfigFile, --valuesFile and \
+                     --meshConfigFile; without them the built-in defaults are used";
+
 /// With Istio's defaults.
 const UNBUILT: &[Flag] = &[
     Flag::new("authority", ""),
     Flag::new("cert-dir", ""),
-    Flag::new("context", ""),
     Flag::new("injectConfigMapName", "istio-sidecar-injector"),
     Flag::new("insecure", "false"),
-    Flag { name: "kubeconfig", short: Some('c'), default: "" },
     Flag::new("meshConfigMapName", "istio"),
     Flag::new("operatorFileName", ""),
     Flag::new("plaintext", "false"),

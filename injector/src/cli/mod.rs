@@ -1,8 +1,13 @@
 //! The commands of `istioctl`.
 
+mod check_inject;
+mod cluster;
+mod experimental;
+mod injector_list;
 mod istio_flags;
 mod kube_inject;
 mod output;
+mod table;
 
 use std::ffi::OsString;
 use std::io::{Read, Write};
@@ -10,7 +15,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use istio_flags::{LogFlags, UnbuiltFlags};
+use experimental::{Asker, Experimental};
+use istio_flags::{ClusterFlags, LogFlags, UnbuiltFlags};
 use kube_inject::KubeInject;
 
 /// Runs a command line.
@@ -55,18 +61,20 @@ impl Streams<'_> {
     }
 }
 
-/// Adds Istio's sidecar to Kubernetes manifests, without a cluster.
+/// Adds Istio's sidecar to Kubernetes manifests, and says how the pods of a cluster stand to it.
 #[derive(Debug, Parser)]
 #[command(name = "istioctl", version, arg_required_else_help = true)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
-    /// The namespace of workloads that name none
+    /// The namespace of what names none
     #[arg(short, long, global = true, default_value = "", hide_default_value = true)]
     namespace: String,
-    /// The control plane's namespace; accepted, since no command reads a cluster's configuration
+    /// The control plane's namespace, where a cluster is asked
     #[arg(short, long = "istioNamespace", global = true, default_value = "istio-system")]
     istio_namespace: String,
+    #[command(flatten)]
+    cluster: ClusterFlags,
     #[command(flatten)]
     log: LogFlags,
     #[command(flatten)]
@@ -77,6 +85,8 @@ struct Cli {
 enum Command {
     #[command(name = "kube-inject")]
     KubeInject(KubeInject),
+    #[command(visible_alias = "x", alias = "exp")]
+    Experimental(Experimental),
     /// Print this program's version
     Version,
 }
@@ -85,7 +95,18 @@ impl Cli {
     fn run(&self, streams: &mut Streams<'_>) -> Result<(), Failure> {
         self.unbuilt.refuse().map_err(Failure::Usage)?;
         match &self.command {
-            Command::KubeInject(command) => command.run(&self.namespace, streams),
+            Command::KubeInject(command) => {
+                self.cluster.refuse().map_err(Failure::Usage)?;
+                command.run(&self.namespace, streams)
+            }
+            Command::Experimental(command) => {
+                let asker = Asker {
+                    flags: &self.cluster,
+                    namespace: &self.namespace,
+                    control_plane: &self.istio_namespace,
+                };
+                command.run(asker, streams)
+            }
             Command::Version => {
                 let version = format!("client version: {}\n", env!("CARGO_PKG_VERSION"));
                 output::write(streams.output, &version).map_err(Failure::of)

@@ -32,6 +32,22 @@ impl LabelSelector {
             && self.match_expressions.iter().all(|requirement| requirement.holds(labels))
     }
 
+    /// Whether the labels are selected as the API server reads a selector: an empty one selects
+    /// everything.
+    pub fn admits(&self, labels: &Value) -> bool {
+        (self.match_labels.is_empty() && self.match_expressions.is_empty()) || self.selects(labels)
+    }
+
+    /// All that is required; a label that has to have a value is `In` with that value alone.
+    pub fn requirements(&self) -> impl Iterator<Item = Requirement> {
+        let labels = self.match_labels.iter().map(|(key, value)| Requirement {
+            key: key.clone(),
+            operator: "In".to_owned(),
+            values: vec![value.clone()],
+        });
+        labels.chain(self.match_expressions.iter().cloned())
+    }
+
     /// Why Kubernetes would refuse the selector; `None` for a good one.
     pub fn problem(&self) -> Option<String> {
         let labels = self.match_labels.iter().find_map(|(key, value)| {
@@ -45,17 +61,22 @@ impl LabelSelector {
     }
 }
 
+/// One thing that a selector requires of labels.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(default)]
-struct Requirement {
-    key: String,
-    operator: String,
+pub struct Requirement {
+    /// The label's key.
+    pub key: String,
+    /// `In`, `NotIn`, `Exists` or `DoesNotExist`; anything else holds for nothing.
+    pub operator: String,
+    /// What the operator is about; empty for `Exists` and `DoesNotExist`.
     #[serde(deserialize_with = "or_default")]
-    values: Vec<String>,
+    pub values: Vec<String>,
 }
 
 impl Requirement {
-    fn holds(&self, labels: &Value) -> bool {
+    /// Whether the labels are as required.
+    pub fn holds(&self, labels: &Value) -> bool {
         let value = labels.get(&self.key).and_then(Value::as_str);
         let listed = value.is_some_and(|value| self.values.iter().any(|one| one == value));
         match self.operator.as_str() {
@@ -129,6 +150,7 @@ mod tests {
         assert!(holds(expression("Exists"), json!({"app": ""})));
         assert!(holds(expression("DoesNotExist"), json!({"other": "web"})));
         assert!(!holds(json!({}), json!({"app": "web"})));
+        assert!(LabelSelector::default().admits(&json!({"app": "web"})));
         assert!(!holds(
             json!({"matchLabels": {"app": "web", "tier": "back"}}),
             json!({"app": "web"})

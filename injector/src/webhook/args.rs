@@ -7,10 +7,12 @@ use std::time::Duration;
 use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Parser};
 use webhook_certs::parameter_args::ParameterArgs;
+use webhook_certs::serving::tls_parameters::MinimumVersion;
 
 use super::duration;
 use super::log::Levels;
 use super::names;
+use super::reports::args::ReportArgs;
 use crate::native_sidecars::NativeSidecars;
 
 /// Adds sidecars to pods: a mutating admission webhook with Istio's configuration and interface.
@@ -26,6 +28,9 @@ pub struct Args {
     /// What TLS is served with.
     #[command(flatten)]
     pub certificate: CertificateArgs,
+    /// What is negotiated, and with whom.
+    #[command(flatten)]
+    pub tls: TlsArgs,
     /// Where to listen, and how to end.
     #[command(flatten)]
     pub server: ServerArgs,
@@ -49,6 +54,9 @@ pub struct Args {
     /// In which times the certificate in the cluster is kept up.
     #[command(flatten)]
     pub upkeep: ParameterArgs,
+    /// What to report on pods.
+    #[command(flatten)]
+    pub reports: ReportArgs,
     /// What to log.
     #[command(flatten)]
     pub log: LogArgs,
@@ -122,6 +130,32 @@ pub struct CertificateArgs {
     pub cluster_domain: String,
 }
 
+/// What is negotiated, and with whom.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "TLS")]
+pub struct TlsArgs {
+    /// The oldest version of TLS that is negotiated: `TLSV1_2` or `TLSV1_3`
+    #[arg(long = "tls-min-version", value_name = "VERSION", default_value_t)]
+    pub minimum_version: MinimumVersion,
+    /// The cipher suites that are offered, by the names of IANA, with commas between them; where
+    /// none of TLS 1.3 is named, all of TLS 1.3 are offered as well [default: all]
+    #[arg(long = "tls-cipher-suites", value_name = "NAMES", value_delimiter = ',')]
+    pub cipher_suites: Vec<String>,
+    /// The CAs of clients in PEM; with it, only a client with a certificate of theirs, and a name
+    /// of --client-allowed-names, is served
+    #[arg(long = "client-ca-file", value_name = "FILE", requires = "client_names")]
+    pub client_authority: Option<PathBuf>,
+    /// The names that a client's certificate may have, as its common name or as a DNS name, with
+    /// commas between them
+    #[arg(
+        long = "client-allowed-names",
+        value_name = "NAMES",
+        value_delimiter = ',',
+        requires = "client_authority"
+    )]
+    pub client_names: Vec<String>,
+}
+
 /// Where to listen, and how to end.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Server")]
@@ -148,7 +182,7 @@ pub struct ServerArgs {
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Limits")]
 pub struct LimitArgs {
-    /// Connections at a time; further ones wait to be accepted
+    /// Connections at a time; when there are more, the longest idle one is closed
     #[arg(long = "max-connections", value_name = "NUMBER", default_value = "1024",
           value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub connections: u32,

@@ -7,44 +7,64 @@
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::io;
+use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use axum::Router;
 use axum::body::Body;
+use axum::extract::ConnectInfo;
 use hyper::body::Incoming;
+use hyper::header::{CONNECTION, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
-use hyper_util::server::graceful::Watcher;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 use tower::Service;
 
 use super::limits::Limits;
+use super::places::Place;
+use super::stage::{self, Stage};
 
-/// Serves requests until the client ends the connection, a phase takes too long, or the watcher
-/// asks for the end, which comes after the request in flight.
-pub(super) async fn serve<S>(
-    stream: S,
-    router: Router,
-    limits: Limits,
-    watcher: Watcher,
-) -> Result<(), ConnectionError>
+/// What a connection is served with.
+pub(super) struct Terms<N> {
+    pub(super) router: Router,
+    pub(super) limits: Limits,
+    pub(super) peer: SocketAddr,
+    pub(super) place: Arc<Place>,
+    pub(super) stages: watch::Receiver<Stage>,
+    /// Asked at each answer: whether it is to be the connection's last.
+    pub(super) is_last: N,
+}
+
+/// Serves requests until the client ends the connection, a phase takes too long, or the end is
+/// wanted here, which then comes after the request in flight.
+pub(super) async fn serve<S, N>(stream: S, terms: Terms<N>) -> Result<(), ConnectionError>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    N: Fn() -> bool + Clone + Send + 'static,
 {
-    let pace = Arc::new(Pace::new(limits));
+    let Terms { router, limits, peer, place, stages, is_last } = terms;
+    let pace = Arc::new(Pace::new(limits, Arc::clone(&place)));
     let service = {
-        let pace = Arc::clone(&pace);
+        let (pace, stages) = (Arc::clone(&pace), stages.clone());
         service_fn(move |request: Request<Incoming>| {
             pace.enter(Phase::Review);
-            let answer = router.clone().call(request.map(Body::new));
-            let pace = Arc::clone(&pace);
+            let mut request = request.map(Body::new);
+            request.extensions_mut().insert(ConnectInfo(peer));
+            let answer = router.clone().call(request);
+            let (pace, stages, is_last) = (Arc::clone(&pace), stages.clone(), is_last.clone());
             async move {
-                let answer: Result<Response<Body>, Infallible> = answer.await;
+                let mut answer: Result<Response<Body>, Infallible> = answer.await;
+                if let Ok(answer) = &mut answer
+                    && (*stages.borrow() > Stage::Serving || is_last())
+                {
+                    answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+                }
                 pace.enter(Phase::Reply);
                 answer
             }
@@ -56,11 +76,25 @@ where
         .header_read_timeout(None)
         .max_buf_size(BUFFER)
         .serve_connection(stream, service);
-    let mut connection = pin!(watcher.watch(connection));
+    let mut connection = pin!(connection);
+    let mut end = pin!(async {
+        tokio::select! {
+            () = stage::ended(stages) => {}
+            () = place.displaced() => {}
+        }
+    });
+    let mut is_ending = false;
     let mut timer = pin!(sleep_until(pace.now().1));
     poll_fn(|context| {
         if let Poll::Ready(end) = connection.as_mut().poll(context) {
             return Poll::Ready(end.map_err(ConnectionError::Http));
+        }
+        if !is_ending && end.as_mut().poll(context).is_ready() {
+            is_ending = true;
+            connection.as_mut().graceful_shutdown();
+            if let Poll::Ready(end) = connection.as_mut().poll(context) {
+                return Poll::Ready(end.map_err(ConnectionError::Http));
+            }
         }
         // Only polling the connection changes its phase, so this sees every change.
         let (phase, deadline) = pace.now();
@@ -109,15 +143,17 @@ impl Phase {
 /// The phase of a connection and when it has to be over.
 struct Pace {
     limits: Limits,
+    place: Arc<Place>,
     now: Mutex<(Phase, Instant)>,
 }
 
 impl Pace {
-    fn new(limits: Limits) -> Self {
+    fn new(limits: Limits, place: Arc<Place>) -> Self {
         // Go's client dials ahead, and keeps a connection that it did not need after all among its
         // idle ones. Closed under its hands, that fails the next call: one on a connection that was
         // never used is not repeated.
-        Self { limits, now: Mutex::new((Phase::Idle, Instant::now() + limits.idle)) }
+        let now = Mutex::new((Phase::Idle, Instant::now() + limits.idle));
+        Self { limits, place, now }
     }
 
     fn now(&self) -> (Phase, Instant) {
@@ -131,6 +167,12 @@ impl Pace {
             Phase::Review => self.limits.review,
             Phase::Reply => self.limits.reply,
         };
+        match phase {
+            Phase::Idle => self.place.wait(true),
+            // A request that was sent ahead has no head of its own to wait for.
+            Phase::Head | Phase::Review => self.place.work(),
+            Phase::Reply => {}
+        }
         *self.now.lock().unwrap_or_else(PoisonError::into_inner) = (phase, Instant::now() + time);
     }
 

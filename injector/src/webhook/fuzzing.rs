@@ -2,20 +2,22 @@
 //! private.
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper_util::server::graceful::GracefulShutdown;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 use tokio::runtime::Builder;
 use tokio::sync::Semaphore;
 
 use super::admission::Admission;
-use super::connection;
+use super::connection::{self, Terms};
 use super::handler::{self, Webhook};
 use super::limits::Limits;
 use super::metrics::Metrics;
+use super::places::Places;
 use super::reload::Configuration;
+use super::stage::Stage;
 use super::surroundings::Surroundings;
 
 /// All that a webhook with this configuration answers to these bytes and the end of the client.
@@ -34,9 +36,17 @@ pub fn answers(configuration: Arc<Configuration>, bytes: &[u8]) -> io::Result<Ve
         let (mut client, server) = duplex(4 << 20);
         client.write_all(bytes).await?;
         client.shutdown().await?;
-        let watcher = GracefulShutdown::new().watcher();
+        let (_stage, stages) = Stage::channel();
+        let terms = Terms {
+            router,
+            limits: Limits::default(),
+            peer: SocketAddr::from(([192, 0, 2, 1], 1)),
+            place: Arc::new(Places::new(1).take(|| {}).await),
+            stages,
+            is_last: || false,
+        };
         // However the connection ends, the answers are what counts.
-        let _ = connection::serve(server, router, Limits::default(), watcher).await;
+        let _ = connection::serve(server, terms).await;
         let mut answers = Vec::new();
         client.read_to_end(&mut answers).await?;
         Ok(answers)

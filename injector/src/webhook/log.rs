@@ -1,35 +1,77 @@
 //! Log lines: on stderr, as text or JSON, with Istio's flags.
 
 use std::fmt;
-use std::io::IsTerminal;
+use std::io::{IsTerminal, stderr};
 use std::str::FromStr;
+use std::sync::{Mutex, PoisonError};
 
+use prometheus_client::metrics::counter::Counter;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::util::SubscriberInitExt;
 
-/// Sends the process's log lines to stderr, and its panics to the log.
+use self::lines::Lines;
+
+mod lines;
+
+/// The process's log, of which the levels can be changed while it runs.
 ///
-/// A second call in one process changes nothing.
-pub fn install(levels: &Levels, as_json: bool) {
-    // Colour never carries meaning here, and is left out wherever nobody looks.
-    let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    let lines = tracing_subscriber::fmt()
-        .with_env_filter(levels.filter())
-        .with_writer(std::io::stderr)
-        // A line that nobody takes is lost. To complain of it on stderr would be a panic.
-        .log_internal_errors(false)
-        .with_ansi(colour);
-    let installed = if as_json {
-        lines.json().flatten_event(true).finish().try_init()
-    } else {
-        lines.finish().try_init()
-    };
-    if installed.is_ok() {
-        std::panic::set_hook(Box::new(|panic| {
-            let place = panic.location().map(ToString::to_string).unwrap_or_default();
-            // The message of a panic may quote data, so it stays out of the log.
-            tracing::error!(place, "panic");
-        }));
+/// What was logged is written by the time that this is dropped, unless nobody takes it.
+pub struct Log {
+    levels: Mutex<Levels>,
+    set: Box<dyn Fn(EnvFilter) + Send + Sync>,
+    lines: Lines,
+}
+
+impl Log {
+    /// Sends the process's log lines to stderr, and its panics to the log.
+    ///
+    /// A second call in one process changes nothing.
+    pub fn install(levels: &Levels, as_json: bool) -> Self {
+        // Colour never carries meaning here, and is left out wherever nobody looks.
+        let colour = stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+        let lines = Lines::to(stderr());
+        let format = tracing_subscriber::fmt()
+            .with_env_filter(levels.filter())
+            .with_writer(lines.writer())
+            // A line that nobody takes is lost. To complain of it on stderr would be a panic.
+            .log_internal_errors(false)
+            .with_ansi(colour);
+        let (installed, set): (_, Box<dyn Fn(EnvFilter) + Send + Sync>) = if as_json {
+            let format = format.json().flatten_event(true).with_filter_reloading();
+            let handle = format.reload_handle();
+            let set = move |filter| drop(handle.reload(filter));
+            (format.finish().try_init(), Box::new(set))
+        } else {
+            let format = format.with_filter_reloading();
+            let handle = format.reload_handle();
+            let set = move |filter| drop(handle.reload(filter));
+            (format.finish().try_init(), Box::new(set))
+        };
+        if installed.is_ok() {
+            std::panic::set_hook(Box::new(|panic| {
+                let place = panic.location().map(ToString::to_string).unwrap_or_default();
+                // The message of a panic may quote data, so it stays out of the log.
+                tracing::error!(place, "panic");
+            }));
+        }
+        Self { levels: Mutex::new(levels.clone()), set, lines }
+    }
+
+    /// The levels in use.
+    pub fn levels(&self) -> Levels {
+        self.levels.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Uses other levels from the next line on.
+    pub fn set_levels(&self, levels: Levels) {
+        let mut current = self.levels.lock().unwrap_or_else(PoisonError::into_inner);
+        (self.set)(levels.filter());
+        *current = levels;
+    }
+
+    /// How many lines were lost since nobody took them.
+    pub(super) fn lost(&self) -> Counter {
+        self.lines.lost()
     }
 }
 

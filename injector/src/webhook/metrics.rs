@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{EncodeLabelSet, text};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -13,8 +14,10 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use tokio::sync::watch;
+use webhook_certs::serving::handshake_failure::HandshakeFailure;
 use webhook_certs::status::Status;
 
+use super::server::TIMEOUT;
 use super::surroundings::WatchState;
 use super::upkeep_metrics::UpkeepMetrics;
 
@@ -32,6 +35,7 @@ pub struct Metrics {
     pub(super) connections: Gauge,
     handshake_failures: Family<Cause, Counter>,
     expired_connections: Family<Cause, Counter>,
+    displaced_connections: Counter,
     certificate_not_after: Gauge,
     generation: Gauge,
     refused: Counter,
@@ -56,6 +60,7 @@ impl Metrics {
             connections: Gauge::default(),
             handshake_failures: Family::default(),
             expired_connections: Family::default(),
+            displaced_connections: Counter::default(),
             certificate_not_after: Gauge::default(),
             generation: Gauge::default(),
             refused: Counter::default(),
@@ -66,7 +71,8 @@ impl Metrics {
         };
         metrics.register();
         // A rate needs the value before the first event.
-        for cause in ["error", "timeout"] {
+        let causes = HandshakeFailure::ALL.map(HandshakeFailure::word);
+        for cause in causes.into_iter().chain([TIMEOUT]) {
             let _ = metrics.handshake_failures.get_or_create(&Cause { cause });
         }
         for cause in ["idle", "head", "review", "reply"] {
@@ -78,6 +84,20 @@ impl Metrics {
     /// Adds what the upkeep of a certificate in the cluster tells, as it is at each scrape.
     pub(super) fn follow(&mut self, upkeep: watch::Receiver<Status>) {
         self.registry.register_collector(Box::new(UpkeepMetrics(upkeep)));
+    }
+
+    /// Adds the log lines that were lost since nobody took them.
+    pub(super) fn follow_log(&mut self, lost: Counter) {
+        self.registry.register(
+            "sidecar_injector_log_lines_lost",
+            "Log lines dropped since stderr did not take them in time",
+            lost,
+        );
+    }
+
+    /// Adds what somebody else tells, as it is at each scrape.
+    pub(super) fn collect(&mut self, collector: Box<dyn Collector>) {
+        self.registry.register_collector(collector);
     }
 
     /// A call of the webhook arrived, whatever becomes of it.
@@ -126,6 +146,11 @@ impl Metrics {
     /// A connection was closed since its phase took too long.
     pub(super) fn connection_expired(&self, cause: &'static str) {
         self.expired_connections.get_or_create(&Cause { cause }).inc();
+    }
+
+    /// An idle connection has to make room for a new one.
+    pub(super) fn displaced(&self) {
+        self.displaced_connections.inc();
     }
 
     /// New settings are in use; `generation` counts them from 1.
@@ -213,13 +238,18 @@ impl Metrics {
         );
         registry.register(
             "sidecar_injector_handshake_failures",
-            "TLS handshakes that failed, by cause (timeout, error)",
+            "TLS handshakes that failed, by cause; docs/install.md has them",
             self.handshake_failures.clone(),
         );
         registry.register(
             "sidecar_injector_expired_connections",
             "Connections closed for their slowness, by cause (idle, head, review, reply)",
             self.expired_connections.clone(),
+        );
+        registry.register(
+            "sidecar_injector_displaced_connections",
+            "Idle connections closed to make room for new ones when all places were taken",
+            self.displaced_connections.clone(),
         );
         registry.register(
             "sidecar_injector_certificate_not_after_timestamp_seconds",

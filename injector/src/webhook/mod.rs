@@ -10,32 +10,40 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::num::NonZero;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use kube::config::{KubeConfigOptions, Kubeconfig};
+use rustls::ServerConfig;
 use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
-use tokio_rustls::TlsAcceptor;
 use webhook_certs::cluster;
+use webhook_certs::serving::tls_parameters::TlsParameters;
 use webhook_certs::serving::{self, ServingCertificate};
 use webhook_certs::status::Status;
 
 use self::admission::Admission;
 use self::args::Args;
+use self::clients::ClientFile;
 use self::limits::Limits;
+use self::log::Log;
 use self::metrics::Metrics;
 use self::options::{CertificateSource, ClusterAccess, ConfigurationSource, Options};
 use self::readiness::Readiness;
 use self::reload::Configuration;
+use self::reports::Reports;
 use self::run_error::RunError;
 use self::server::Server;
 use self::signals::Signals;
+use self::stage::Stage;
 use self::surroundings::Surroundings;
 
 pub mod admin;
 pub mod admission;
 pub mod args;
 mod certificate;
+pub mod clients;
 mod connection;
 pub mod deadline;
 pub mod duration;
@@ -48,12 +56,15 @@ pub mod metrics;
 mod names;
 pub mod options;
 pub mod path;
+mod places;
 pub mod readiness;
 pub mod reload;
+pub mod reports;
 pub mod review;
 pub mod run_error;
 pub mod server;
 mod signals;
+pub mod stage;
 pub mod surroundings;
 mod upkeep_metrics;
 
@@ -61,45 +72,54 @@ mod upkeep_metrics;
 ///
 /// A second signal skips the delay in which reviews are still accepted.
 pub fn run(args: &Args) -> Result<(), RunError> {
-    log::install(&args.log.levels, args.log.as_json);
+    let log = Arc::new(Log::install(&args.log.levels, args.log.as_json));
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(cores.min(MAX_WORKERS))
         .enable_all()
         .build()
         .map_err(RunError::Runtime)?;
-    runtime.block_on(serve(args))
+    let served = runtime.block_on(serve(args, &log));
+    // Whoever still has a share in the log ends first, so that its last lines are written.
+    drop(runtime);
+    served
 }
 
-async fn serve(args: &Args) -> Result<(), RunError> {
+async fn serve(args: &Args, log: &Arc<Log>) -> Result<(), RunError> {
     let mut signals = Signals::new().map_err(RunError::Signals)?;
     let options = Options::new(args, runs_in_pod()).map_err(RunError::Options)?;
     let (https, https_at) = bind("--httpsAddr", args.server.https).await?;
     let (admin, admin_at) = bind("--adminAddr", args.server.admin).await?;
 
     let mut metrics = Metrics::new();
+    metrics.follow_log(log.lost());
     let (status, upkeep_status) = watch::channel(Status::default());
     if matches!(options.certificate, CertificateSource::Cluster(..)) {
         metrics.follow(upkeep_status);
     }
+    let reports = Reports::new(args, &options, &mut metrics).map_err(RunError::Reports)?;
     let metrics = Arc::new(metrics);
     let configuration = Arc::new(Configuration::new(options::process(args), Arc::clone(&metrics)));
     let certificate = ServingCertificate::new();
     let readiness = Arc::new(Readiness::new(Arc::clone(&certificate), Arc::clone(&configuration)));
 
-    let (stop_admin, admin_stopped) = oneshot::channel();
+    let (admin_stage, admin_stages) = Stage::channel();
     let admin = Server {
         listener: admin,
         tls: None,
         router: admin::readiness(Arc::clone(&readiness))
-            .merge(admin::monitoring(Arc::clone(&metrics), Arc::clone(&certificate))),
+            .merge(admin::monitoring(Arc::clone(&metrics), Arc::clone(&certificate)))
+            .merge(admin::logging(Arc::clone(log))),
         limits: Limits { connections: ADMIN_CONNECTIONS, ..Limits::default() },
         metrics: None,
     };
-    let admin = tokio::spawn(admin.run(ended(admin_stopped), std::time::Duration::ZERO));
+    let admin = tokio::spawn(admin.run(admin_stages, Duration::ZERO));
 
     let mut upkeep = JoinSet::new();
     configure(args, options.configuration, &configuration, &mut upkeep).await?;
+    if let Some(reports) = reports {
+        reports.start(Arc::clone(&configuration)).map_err(RunError::Runtime)?;
+    }
     let surroundings = match options.surroundings {
         Some((access, questions)) => {
             let client = connect(access).await?;
@@ -119,17 +139,18 @@ async fn serve(args: &Args) -> Result<(), RunError> {
         body_limit: args.limits.review_bytes as usize,
         time_limit: args.limits.review,
     };
-    let (stop_https, https_stopped) = oneshot::channel();
+    let tls = negotiate(args, options.tls, options.clients, certificate, &mut upkeep)?;
+    let (stage, stages) = Stage::channel();
     let https = Server {
         listener: https,
-        tls: Some(TlsAcceptor::from(serving::server_config(certificate))),
+        tls: Some(tls),
         router: handler::redirect_unclean(
             handler::router(webhook).merge(admin::readiness(Arc::clone(&readiness))),
         ),
         limits: options::limits(args),
         metrics: Some(metrics),
     };
-    let https = tokio::spawn(https.run(ended(https_stopped), args.server.shutdown_grace));
+    let https = tokio::spawn(https.run(stages, args.server.shutdown_grace));
     readiness.set_bound();
     tracing::info!(https = %https_at, admin = %admin_at, "listening");
 
@@ -140,13 +161,14 @@ async fn serve(args: &Args) -> Result<(), RunError> {
         }
     }
     readiness.set_draining();
+    stage.send_replace(Stage::Leaving);
     tokio::select! {
         () = tokio::time::sleep(args.server.shutdown_delay) => {}
         _ = signals.next() => tracing::info!("not waiting any longer"),
     }
-    drop(stop_https);
+    stage.send_replace(Stage::Ended);
     let _ = https.await;
-    drop(stop_admin);
+    admin_stage.send_replace(Stage::Ended);
     let _ = admin.await;
     tracing::info!("done");
     Ok(())
@@ -209,6 +231,29 @@ async fn certify(
     Ok(())
 }
 
+/// Prepares what is negotiated with clients, and keeps current who may be one.
+fn negotiate(
+    args: &Args,
+    parameters: TlsParameters,
+    clients: Option<ClientFile>,
+    certificate: Arc<ServingCertificate>,
+    upkeep: &mut JoinSet<RunError>,
+) -> Result<Arc<ArcSwap<ServerConfig>>, RunError> {
+    let authority = clients.as_ref().map(ClientFile::load).transpose();
+    let authority = authority.map_err(RunError::ClientFile)?;
+    let config = move |authority| {
+        serving::restricted_server_config(Arc::clone(&certificate), &parameters, authority)
+    };
+    let tls = Arc::new(ArcSwap::new(config(authority)));
+    if let Some(clients) = clients {
+        let (every, tls) = (args.configuration.reload_interval, Arc::clone(&tls));
+        upkeep.spawn(async move {
+            match clients.follow(every, tls, |authority| config(Some(authority))).await {}
+        });
+    }
+    Ok(tls)
+}
+
 async fn connect(access: ClusterAccess) -> Result<kube::Client, RunError> {
     let config = match access {
         ClusterAccess::Pod => kube::Config::incluster().map_err(RunError::Pod)?,
@@ -244,11 +289,6 @@ async fn bind(
 /// A pod with a service account has both; the variable alone is also set by `enableServiceLinks`.
 fn runs_in_pod() -> bool {
     std::env::var_os("KUBERNETES_SERVICE_HOST").is_some() && Path::new(TOKEN).exists()
-}
-
-/// Completes when the other end is dropped.
-async fn ended(signal: oneshot::Receiver<()>) {
-    let _ = signal.await;
 }
 
 const TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";

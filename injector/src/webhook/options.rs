@@ -4,8 +4,13 @@ use std::path::PathBuf;
 
 use webhook_certs::cluster;
 use webhook_certs::files::CertificateFiles;
+use webhook_certs::serving::client_authority::ClientNames;
+use webhook_certs::serving::tls_parameters::{
+    CipherSuiteError, CipherSuites, TlsParameters, TlsParametersError,
+};
 
-use super::args::Args;
+use super::args::{Args, TlsArgs};
+use super::clients::ClientFile;
 use super::limits::Limits;
 use super::names;
 use super::reload::config_maps::ConfigMaps;
@@ -14,11 +19,11 @@ use super::surroundings::Questions;
 use crate::native_sidecars::NativeSidecars;
 use crate::settings::Process;
 
-/// Where the process gets what it needs.
+/// Where the process gets what it needs, and what it restricts.
 ///
 /// A cluster is used only by a process that was told of one: by `--kubeconfig`, or by running as a
 /// pod with a service account.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Options {
     /// Where the configuration comes from.
     pub configuration: ConfigurationSource,
@@ -26,6 +31,10 @@ pub struct Options {
     pub certificate: CertificateSource,
     /// What is asked of the cluster, where there is one.
     pub surroundings: Option<(ClusterAccess, Questions)>,
+    /// What TLS is restricted to.
+    pub tls: TlsParameters,
+    /// Who may connect; everybody, where that is not restricted.
+    pub clients: Option<ClientFile>,
 }
 
 /// Where the configuration comes from.
@@ -77,13 +86,24 @@ impl Options {
         {
             return Err(OptionsError::WriteCa);
         }
-        Ok(Self { configuration, certificate, surroundings })
+        let tls = tls(&args.tls)?;
+        let clients = clients(&args.tls)?;
+        Ok(Self { configuration, certificate, surroundings, tls, clients })
     }
 }
 
 /// Flags that contradict where the process runs.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum OptionsError {
+    /// A cipher suite is not known.
+    #[error("--tls-cipher-suites: {0}")]
+    CipherSuite(#[source] CipherSuiteError),
+    /// A cipher suite could never be negotiated.
+    #[error("--tls-cipher-suites, --tls-min-version: {0}")]
+    Tls(#[source] TlsParametersError),
+    /// A name that no certificate has.
+    #[error("--client-allowed-names: a name is empty\nhint: want names with commas between them")]
+    ClientName,
     /// The CA in the cluster is in a Secret and in the webhook configuration already.
     #[error(
         "--writeCaFile: no CA is made here, since the certificate comes from the cluster\n\
@@ -112,6 +132,28 @@ fn questions(args: &Args) -> Questions {
 
 fn is_openshift(args: &Args) -> bool {
     args.platform == "openshift"
+}
+
+fn tls(args: &TlsArgs) -> Result<TlsParameters, OptionsError> {
+    let names = args.cipher_suites.iter().map(|name| name.trim());
+    let suites = CipherSuites::named(names).map_err(OptionsError::CipherSuite)?;
+    TlsParameters::new(args.minimum_version, suites).map_err(OptionsError::Tls)
+}
+
+fn clients(args: &TlsArgs) -> Result<Option<ClientFile>, OptionsError> {
+    let Some(path) = args.client_authority.clone() else { return Ok(None) };
+    let names = args.client_names.iter().map(|name| name.trim().to_owned()).collect();
+    let names = ClientNames::new(names).ok_or(OptionsError::ClientName)?;
+    Ok(Some(ClientFile { path, names }))
+}
+
+/// The webhook configurations by which this injector is asked.
+pub(super) fn webhook_configurations(args: &Args) -> Vec<String> {
+    let named = &args.certificate.webhook_configurations;
+    if named.is_empty() {
+        return vec![cluster::Options::default_configuration(&args.revision)];
+    }
+    named.clone()
 }
 
 /// The limits of the webhook's listener.
@@ -166,11 +208,7 @@ fn certificate(args: &Args, access: Option<ClusterAccess>) -> CertificateSource 
         cluster_domain: certificate.cluster_domain.clone(),
         extra_names: certificate.extra_names.clone(),
         revision: args.revision.clone(),
-        webhook_configurations: if certificate.webhook_configurations.is_empty() {
-            vec![cluster::Options::default_configuration(&args.revision)]
-        } else {
-            certificate.webhook_configurations.clone()
-        },
+        webhook_configurations: webhook_configurations(args),
         parameters: args.upkeep.parameters(),
     };
     CertificateSource::Cluster(access, Box::new(options))
@@ -250,6 +288,25 @@ mod tests {
         assert_eq!(questions(flags), canary);
         assert!(!questions("--enable-native-sidecars true").nodes);
         assert_eq!(options("", false).unwrap().surroundings, None);
+    }
+
+    #[test]
+    fn refuses_what_tls_cannot_be_restricted_to() {
+        let table = [
+            ("--tls-cipher-suites TLS_NULL", "--tls-cipher-suites: \"TLS_NULL\" is no cipher"),
+            (
+                "--tls-min-version TLSV1_3 \
+                 --tls-cipher-suites TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
+                "--tls-min-version: the cipher suite TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 is of",
+            ),
+            ("--client-ca-file ca --client-allowed-names a,", "--client-allowed-names: a name is"),
+        ];
+        for (flags, message) in table {
+            let error = options(flags, false).unwrap_err().to_string();
+            assert!(error.contains(message), "{flags}: {error}");
+        }
+        let flags = "--client-ca-file ca --client-allowed-names apiserver,kube-apiserver.example";
+        assert!(options(flags, false).unwrap().clients.is_some());
     }
 
     #[test]

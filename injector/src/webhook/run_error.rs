@@ -10,8 +10,10 @@ use webhook_certs::cluster::CertificateError;
 use webhook_certs::files::FilesError;
 
 use super::certificate::InMemoryError;
+use super::clients::ClientFileError;
 use super::options::OptionsError;
 use super::reload::files::FileError;
+use super::reports::ReportsError;
 use crate::settings::SettingsError;
 
 /// Why the server cannot start or go on.
@@ -26,6 +28,9 @@ pub enum RunError {
     /// Flags contradict each other.
     #[error("{0}")]
     Options(#[source] OptionsError),
+    /// Reports are asked for that cannot be made.
+    #[error("{0}")]
+    Reports(#[source] ReportsError),
     /// An address cannot be listened on.
     #[error("{flag} {address}: {source}")]
     Bind {
@@ -59,6 +64,9 @@ pub enum RunError {
     /// The certificate files cannot be used.
     #[error("--tlsCertFile, --tlsKeyFile: {0}")]
     CertificateFiles(#[source] FilesError),
+    /// The CAs of clients cannot be used.
+    #[error("{0}")]
+    ClientFile(#[source] ClientFileError),
     /// No certificate can be made without a cluster.
     #[error("{0}")]
     InMemory(#[source] InMemoryError),
@@ -76,10 +84,12 @@ impl RunError {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Options(_)
+            | Self::Reports(_)
             | Self::Kubeconfig { .. }
             | Self::File(_)
             | Self::Settings(_)
             | Self::CertificateFiles(_)
+            | Self::ClientFile(_)
             | Self::Upkeep(_) => 2,
             Self::Runtime(_)
             | Self::Signals(_)

@@ -4,24 +4,29 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use axum::Router;
-use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
+use webhook_certs::serving::handshake_failure::HandshakeFailure;
 
-use super::connection::{self, ConnectionError};
+use super::connection::{self, ConnectionError, Terms};
 use super::limits::Limits;
 use super::metrics::Metrics;
+use super::places::{Place, Places};
+use super::stage::{self, Stage};
 
 /// A listener with what it serves.
 pub struct Server {
     /// Bound already, so that readiness can be told before the first connection.
     pub listener: TcpListener,
-    /// `None` serves plain HTTP.
-    pub tls: Option<TlsAcceptor>,
-    /// What answers.
+    /// What the next connection is negotiated by; `None` serves plain HTTP. Connections that were
+    /// negotiated by another one end with their next answer.
+    pub tls: Option<Arc<ArcSwap<ServerConfig>>>,
+    /// What answers; requests have the address of their client as [`axum::extract::ConnectInfo`].
     pub router: Router,
     /// What one client may take.
     pub limits: Limits,
@@ -30,53 +35,49 @@ pub struct Server {
 }
 
 impl Server {
-    /// Serves until `stop` completes; then no connection is accepted any more, idle ones are
+    /// Serves until the last stage; then no connection is accepted any more, idle ones are
     /// closed, and requests in flight are answered with `Connection: close`, for `grace` at most.
-    pub async fn run(self, stop: impl Future<Output = ()>, grace: Duration) {
+    pub async fn run(self, stages: watch::Receiver<Stage>, grace: Duration) {
         let Self { listener, tls, router, limits, metrics } = self;
-        let graceful = GracefulShutdown::new();
-        let places = Arc::new(Semaphore::new(limits.connections));
-        let mut stop = std::pin::pin!(stop);
+        let places = Places::new(limits.connections);
+        let mut end = std::pin::pin!(stage::ended(stages.clone()));
+        let displaced = || {
+            if let Some(metrics) = &metrics {
+                metrics.displaced();
+            }
+        };
         loop {
-            let accepted = tokio::select! {
-                biased;
-                () = &mut stop => break,
-                accepted = accept(&listener, &places) => accepted,
+            let accepting = async {
+                let accepted = accept(&listener).await;
+                (accepted, places.take(displaced).await)
             };
-            let (stream, peer, place) = accepted;
+            let ((stream, peer), place) = tokio::select! {
+                biased;
+                () = &mut end => break,
+                accepted = accepting => accepted,
+            };
             let connection = Connection {
                 peer,
                 tls: tls.clone(),
                 router: router.clone(),
                 limits,
                 metrics: metrics.clone(),
-                watcher: graceful.watcher(),
+                stages: stages.clone(),
+                place: Arc::new(place),
             };
-            tokio::spawn(async move {
-                connection.serve(stream).await;
-                drop(place);
-            });
+            tokio::spawn(connection.serve(stream));
         }
         drop(listener);
-        if timeout(grace, graceful.shutdown()).await.is_err() {
+        if timeout(grace, places.all_free()).await.is_err() {
             tracing::warn!("connections were still busy at the end of the grace period");
         }
     }
 }
 
-/// Waits for a free place, then for a connection. Further connections stay in the listener's
-/// queue meanwhile.
-async fn accept(
-    listener: &TcpListener,
-    places: &Arc<Semaphore>,
-) -> (TcpStream, SocketAddr, OwnedSemaphorePermit) {
+async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
     loop {
-        let Ok(place) = Arc::clone(places).acquire_owned().await else {
-            // The semaphore is never closed.
-            return std::future::pending().await;
-        };
         match listener.accept().await {
-            Ok((stream, peer)) => return (stream, peer, place),
+            Ok(accepted) => return accepted,
             // A connection that broke before it was accepted, or no file descriptor is free;
             // neither is cured by trying again at once.
             Err(error) => {
@@ -89,35 +90,61 @@ async fn accept(
 
 struct Connection {
     peer: SocketAddr,
-    tls: Option<TlsAcceptor>,
+    tls: Option<Arc<ArcSwap<ServerConfig>>>,
     router: Router,
     limits: Limits,
     metrics: Option<Arc<Metrics>>,
-    watcher: Watcher,
+    stages: watch::Receiver<Stage>,
+    place: Arc<Place>,
 }
 
 impl Connection {
     async fn serve(self, stream: TcpStream) {
-        let Self { peer, tls, router, limits, metrics, watcher } = self;
+        let Self { peer, tls, router, limits, metrics, stages, place } = self;
         let metrics = metrics.as_deref();
         let _counted = metrics.map(Counted::new);
         // Answers are small and wanted at once.
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%peer, %error, "TCP_NODELAY is not set");
         }
-        let served = match tls {
-            None => connection::serve(stream, router, limits, watcher).await,
-            Some(tls) => match timeout(limits.handshake, tls.accept(stream)).await {
-                Ok(Ok(stream)) => connection::serve(stream, router, limits, watcher).await,
-                Ok(Err(error)) => {
-                    tracing::debug!(%peer, %error, "TLS handshake failed");
-                    return metrics.map_or((), |metrics| metrics.handshake_failed("error"));
+        let config = tls.as_ref().map(|tls| tls.load_full());
+        let is_last = {
+            let config = config.clone();
+            move || match (&tls, &config) {
+                (Some(current), Some(own)) => !Arc::ptr_eq(&*current.load(), own),
+                _ => false,
+            }
+        };
+        let terms = Terms {
+            router,
+            limits,
+            peer,
+            place: Arc::clone(&place),
+            stages: stages.clone(),
+            is_last,
+        };
+        let served = match config {
+            None => connection::serve(stream, terms).await,
+            Some(config) => {
+                let shaking = timeout(limits.handshake, TlsAcceptor::from(config).accept(stream));
+                let shaken = tokio::select! {
+                    shaken = shaking => shaken,
+                    () = place.displaced() => return tracing::debug!(%peer, "made room"),
+                    () = stage::ended(stages) => return,
+                };
+                match shaken {
+                    Ok(Ok(stream)) => connection::serve(stream, terms).await,
+                    Ok(Err(error)) => {
+                        let cause = HandshakeFailure::of(&error).word();
+                        tracing::debug!(%peer, %error, cause, "TLS handshake failed");
+                        return metrics.map_or((), |metrics| metrics.handshake_failed(cause));
+                    }
+                    Err(_) => {
+                        tracing::debug!(%peer, "TLS handshake took too long");
+                        return metrics.map_or((), |metrics| metrics.handshake_failed(TIMEOUT));
+                    }
                 }
-                Err(_) => {
-                    tracing::debug!(%peer, "TLS handshake took too long");
-                    return metrics.map_or((), |metrics| metrics.handshake_failed("timeout"));
-                }
-            },
+            }
         };
         match served {
             Ok(()) => {}
@@ -150,4 +177,6 @@ impl Drop for Counted<'_> {
     }
 }
 
+/// The cause of a handshake that did not end in its time.
+pub(super) const TIMEOUT: &str = "timeout";
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);

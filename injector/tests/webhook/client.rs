@@ -5,9 +5,13 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 
 use base64::Engine;
+use rustls::client::WantsClientCert;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use rustls::{
+    CipherSuite, ClientConfig, ClientConnection, ConfigBuilder, HandshakeKind, ProtocolVersion,
+    RootCertStore, StreamOwned, SupportedProtocolVersion,
+};
 use serde_json::{Value, json};
 
 use crate::program::PATIENCE;
@@ -20,25 +24,33 @@ pub(crate) struct Client {
 impl Client {
     /// Connects and shakes hands, trusting the CA alone.
     pub(crate) fn connect(address: SocketAddr, ca: &[u8]) -> io::Result<Self> {
-        let mut roots = RootCertStore::empty();
-        for certificate in CertificateDer::pem_slice_iter(ca) {
-            roots.add(certificate.unwrap()).unwrap();
-        }
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let mut config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        // What an API server offers.
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        let config = trusting(ca, rustls::DEFAULT_VERSIONS).with_no_client_auth();
+        Self::connect_by(address, Arc::new(config))
+    }
+
+    /// Connects and shakes hands. With TLS 1.3, whether the server takes the client's certificate
+    /// is only known by what it answers.
+    pub(crate) fn connect_by(address: SocketAddr, config: Arc<ClientConfig>) -> io::Result<Self> {
         let name = ServerName::IpAddress(address.ip().into());
-        let connection = ClientConnection::new(Arc::new(config), name).unwrap();
+        let connection = ClientConnection::new(config, name).unwrap();
         let mut stream = StreamOwned::new(connection, tcp(address)?);
         while stream.conn.is_handshaking() {
             stream.conn.complete_io(&mut stream.sock)?;
         }
         Ok(Self { stream })
+    }
+
+    /// What was negotiated.
+    pub(crate) fn negotiated(&self) -> (ProtocolVersion, CipherSuite, HandshakeKind) {
+        let connection = &self.stream.conn;
+        let suite = connection.negotiated_cipher_suite().unwrap().suite();
+        (connection.protocol_version().unwrap(), suite, connection.handshake_kind().unwrap())
+    }
+
+    /// Asks whether the server is ready, and returns the status, if there is an answer.
+    pub(crate) fn try_ready(&mut self) -> io::Result<u16> {
+        self.stream.write_all(b"GET /ready HTTP/1.1\r\nHost: test\r\n\r\n")?;
+        read_answer(&mut self.stream).map(|answer| answer.status)
     }
 
     /// The serving certificate as it was presented.
@@ -115,6 +127,22 @@ impl Answer {
     }
 }
 
+/// A client's configuration up to its own certificate.
+pub(crate) fn trusting(
+    ca: &[u8],
+    versions: &[&'static SupportedProtocolVersion],
+) -> ConfigBuilder<ClientConfig, WantsClientCert> {
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(ca) {
+        roots.add(certificate.unwrap()).unwrap();
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(versions)
+        .unwrap()
+        .with_root_certificates(roots)
+}
+
 /// A review with this request.
 pub(crate) fn review(request: &Value) -> Value {
     json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request})
@@ -132,9 +160,19 @@ pub(crate) fn patched(pod: &Value, response: &Value) -> Value {
 
 /// A request over plain HTTP.
 pub(crate) fn plain_get(address: SocketAddr, path: &str) -> Answer {
-    let mut stream = tcp(address).unwrap();
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n").unwrap();
-    read_answer(&mut stream).unwrap()
+    plain(address, "GET", path, "")
+}
+
+/// A request over plain HTTP, with a body.
+pub(crate) fn plain(address: SocketAddr, method: &str, path: &str, body: &str) -> Answer {
+    plain_over(&mut tcp(address).unwrap(), method, path, body)
+}
+
+/// A request over an open connection, which it is the last of.
+pub(crate) fn plain_over(stream: &mut TcpStream, method: &str, path: &str, body: &str) -> Answer {
+    let head = format!("{method} {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n");
+    write!(stream, "{head}Content-Length: {}\r\n\r\n{body}", body.len()).unwrap();
+    read_answer(stream).unwrap()
 }
 
 /// A TCP connection that gives up rather than hang a test.

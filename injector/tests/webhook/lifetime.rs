@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use rustix::process::Signal;
 use serde_json::json;
@@ -55,6 +57,73 @@ fn serves_on_for_a_while_after_sigterm() {
     assert_eq!(program.connect().review("/inject", &skipped)["allowed"], true);
     program.signal(Signal::INT);
     assert_eq!(program.exit().code(), Some(0));
+}
+
+#[test]
+fn moves_clients_away_before_it_ends() {
+    let mut program = Program::start(&["--shutdown-delay", "1h"]);
+    let mut kept = program.connect();
+    let skipped = json!({"uid": "u", "operation": "UPDATE", "object": {}});
+    let body = review(&skipped).to_string();
+    let answer = kept.ask("POST", "/inject", JSON, body.as_bytes());
+    assert_eq!((answer.status, answer.header("connection")), (200, None));
+    program.signal(Signal::TERM);
+    until("readiness is taken back", || plain_get(program.admin, "/healthz/ready").status == 503);
+    for mut client in [kept, program.connect()] {
+        let answer = client.ask("POST", "/inject", JSON, body.as_bytes());
+        assert_eq!((answer.status, answer.header("connection")), (200, Some("close")));
+        assert_eq!(answer.review()["allowed"], true);
+        assert!(client.is_closed());
+    }
+    program.signal(Signal::INT);
+    assert_eq!(program.exit().code(), Some(0));
+}
+
+#[test]
+fn a_rolling_restart_under_load_fails_no_review() {
+    let start = || Program::start(&["--shutdown-delay", "1h"]);
+    let mut current = start();
+    let endpoint = Arc::new(Mutex::new(current.endpoint()));
+    let (stop, answered) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    let callers: Vec<_> = (0..4)
+        .map(|_| {
+            let (endpoint, stop) = (Arc::clone(&endpoint), Arc::clone(&stop));
+            let answered = Arc::clone(&answered);
+            // As an API server does: keeps its connection until it is told that it ends.
+            std::thread::spawn(move || {
+                let skipped = json!({"uid": "u", "operation": "UPDATE", "object": {}});
+                let body = review(&skipped).to_string();
+                while !stop.load(Ordering::Relaxed) {
+                    let (address, ca) = endpoint.lock().unwrap().clone();
+                    let mut client = Client::connect(address, &ca).unwrap();
+                    let mut is_kept = true;
+                    while is_kept && !stop.load(Ordering::Relaxed) {
+                        let answer = client.ask("POST", "/inject", JSON, body.as_bytes());
+                        assert_eq!(answer.review()["allowed"], true);
+                        is_kept = answer.header("connection") != Some("close");
+                        answered.fetch_add(1, Ordering::Relaxed);
+                    }
+                }
+            })
+        })
+        .collect();
+    for _ in 0..3 {
+        let before = answered.load(Ordering::Relaxed);
+        until("reviews are answered", || answered.load(Ordering::Relaxed) > before + 100);
+        let next = start();
+        current.signal(Signal::TERM);
+        // The endpoint is taken away a moment later than the signal comes.
+        current.log("shutting down");
+        *endpoint.lock().unwrap() = next.endpoint();
+        current.metric_becomes("sidecar_injector_connections", 0.0);
+        current.signal(Signal::INT);
+        assert_eq!(current.exit().code(), Some(0));
+        current = next;
+    }
+    stop.store(true, Ordering::Relaxed);
+    for caller in callers {
+        caller.join().unwrap();
+    }
 }
 
 #[test]

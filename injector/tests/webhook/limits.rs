@@ -26,7 +26,7 @@ fn survives_what_is_not_tls() {
     std::io::Write::write_all(&mut stream, b"GET / HTTP/1.1\r\n\r\n").unwrap();
     let mut alert = Vec::new();
     let _ = stream.read_to_end(&mut alert);
-    let failures = "sidecar_injector_handshake_failures_total{cause=\"error\"}";
+    let failures = "sidecar_injector_handshake_failures_total{cause=\"not_tls\"}";
     program.metric_becomes(failures, 1.0);
     assert_eq!(program.connect().ask("GET", "/ready", "", b"").status, 200);
 }
@@ -82,8 +82,8 @@ fn ends_a_slow_body_with_an_answer() {
 #[test]
 fn accepts_no_more_connections_than_allowed() {
     let program = Program::start(&["--max-connections", "2"]);
-    let mut first = program.connect();
-    let second = program.connect();
+    let mut first = busy(&program);
+    let second = busy(&program);
     let (sender, third) = channel();
     let (address, ca) = (program.https, std::fs::read(program.path("ca.pem")).unwrap());
     let waiting = std::thread::spawn(move || {
@@ -91,15 +91,58 @@ fn accepts_no_more_connections_than_allowed() {
         let _ = sender.send(());
         client.unwrap().ask("GET", "/ready", "", b"").status
     });
-    // The others go on while it waits.
     for _ in 0..3 {
-        first.review("/inject", &json!({"uid": "u", "operation": "UPDATE", "object": {}}));
         program.metric_becomes("sidecar_injector_connections", 2.0);
     }
     assert!(third.try_recv().is_err());
     drop(second);
     third.recv_timeout(PATIENCE).unwrap();
     assert_eq!(waiting.join().unwrap(), 200);
+    // Nobody who was busy had to make room.
+    first.send(b"}");
+    assert_eq!(first.answer().status, 400);
+    assert!(program.metric("sidecar_injector_displaced_connections_total").abs() < f64::EPSILON);
+}
+
+#[test]
+fn whoever_fills_every_place_with_idle_connections_keeps_nobody_out() {
+    let program = Program::start(&["--max-connections", "1024"]);
+    let skipped = json!({"uid": "u", "operation": "UPDATE", "object": {}});
+    let mut first = program.connect();
+    first.review("/inject", &skipped);
+    // Idle ones of both kinds: some have never asked, one has.
+    let mut idle: Vec<_> = (0..1023).map(|_| program.connect()).collect();
+    program.metric_becomes("sidecar_injector_connections", 1024.0);
+    for _ in 0..10 {
+        assert_eq!(program.connect().review("/inject", &skipped)["allowed"], true);
+    }
+    // Whoever had asked stays, and the one that has waited longest without a question is gone.
+    assert_eq!(first.review("/inject", &skipped)["allowed"], true);
+    assert!(idle[0].is_closed());
+    assert!(program.metric("sidecar_injector_displaced_connections_total") >= 1.0);
+    assert_eq!(idle.last_mut().unwrap().try_ready().unwrap(), 200);
+}
+
+#[test]
+fn whoever_fills_every_place_without_a_handshake_keeps_nobody_out() {
+    let program = Program::start(&["--max-connections", "8", "--handshake-timeout", "1h"]);
+    let mut first = program.connect();
+    assert_eq!(first.try_ready().unwrap(), 200);
+    let mut silent: Vec<_> = (0..7).map(|_| tcp(program.https).unwrap()).collect();
+    program.metric_becomes("sidecar_injector_connections", 8.0);
+    assert_eq!(program.connect().try_ready().unwrap(), 200);
+    assert!(is_cut(&mut silent[0]));
+    assert_eq!(first.try_ready().unwrap(), 200);
+}
+
+/// A client of which half a review has arrived.
+fn busy(program: &Program) -> Client {
+    let mut client = program.connect();
+    let before = program.metric("sidecar_injection_requests_total");
+    client.send(b"POST /inject HTTP/1.1\r\nHost: t\r\nContent-Length: 2\r\n");
+    client.send(format!("{JSON}\r\n{{").as_bytes());
+    program.metric_becomes("sidecar_injection_requests_total", before + 1.0);
+    client
 }
 
 fn expired(program: &Program, phase: &str) {

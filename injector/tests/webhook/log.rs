@@ -1,8 +1,16 @@
-//! The log is talk: whether somebody listens changes nothing.
+//! The log is talk: whether somebody listens changes nothing, and how much it says can be changed.
 
-use serde_json::json;
+use std::io::{BufRead, BufReader};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::process::Stdio;
 
-use crate::program::Program;
+use rustix::net::{self, AddressFamily, SocketType, bind, socket};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::client::{Answer, Client, plain, plain_get, plain_over};
+use crate::program::{Program, command, until};
 
 #[test]
 fn goes_on_when_nobody_reads_its_log() {
@@ -13,4 +21,100 @@ fn goes_on_when_nobody_reads_its_log() {
         assert_eq!(program.connect().review("/inject", &skipped)["allowed"], true);
     }
     program.metric_becomes("sidecar_injection_skip_total", 50.0);
+}
+
+#[test]
+fn goes_on_when_its_log_is_full() {
+    let directory = TempDir::new().unwrap();
+    let ca = directory.path().join("ca.pem");
+    let mut child = command()
+        .args(["--httpsAddr", "127.0.0.1:0", "--adminAddr", "127.0.0.1:0", "--log_as_json"])
+        .args(["--shutdown-delay", "0s", "--writeCaFile", ca.to_str().unwrap()])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut log = BufReader::new(child.stderr.take().unwrap());
+    let mut listening = Value::Null;
+    while listening["message"] != "listening" {
+        let mut line = String::new();
+        log.read_line(&mut line).unwrap();
+        listening = serde_json::from_str(&line).unwrap();
+    }
+    let address = |key: &str| listening[key].as_str().unwrap().parse::<SocketAddr>().unwrap();
+    let mut client = Client::connect(address("https"), &std::fs::read(&ca).unwrap()).unwrap();
+    // Nobody reads from here on; a pipe holds some hundred lines, and the queue some thousand.
+    let skipped = json!({"uid": "u".repeat(200), "operation": "UPDATE", "object": {}});
+    let lost = || {
+        let page = plain_get(address("admin"), "/metrics").body;
+        let name = "sidecar_injector_log_lines_lost_total ";
+        page.lines().find_map(|line| line.strip_prefix(name)?.parse::<u64>().ok()).unwrap()
+    };
+    let mut asked = 0;
+    while lost() == 0 {
+        for _ in 0..500 {
+            assert_eq!(client.review("/inject", &skipped)["allowed"], true);
+        }
+        asked += 500;
+        assert!(asked < 50_000, "no line was lost");
+    }
+    // Nor does its end wait.
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    until("the program ends", || child.try_wait().unwrap().is_some());
+}
+
+#[test]
+fn says_more_or_less_while_it_runs() {
+    let program = Program::start(&["--log_output_level", "default:info,kube_client:error"]);
+    let skipped = json!({"uid": "u", "operation": "UPDATE", "object": {}});
+    let levels = || plain_get(program.admin, "/logging").body;
+    assert_eq!(levels(), "default:info,kube_client:error\n");
+    assert_eq!(set_levels(program.admin, "default:warn").status, 200);
+    program.connect().review("/inject", &skipped);
+
+    let answer = set_levels(program.admin, "default:debug");
+    assert_eq!((answer.status, answer.body.as_str()), (200, "default:debug\n"));
+    assert_eq!(program.log("the log's levels are changed")["levels"], "default:warn");
+    assert_eq!(program.log("the log's levels have changed")["levels"], "default:debug");
+    assert_eq!(program.count("admission"), 0);
+    program.connect().review("/inject", &skipped);
+    program.log("admission");
+
+    let answer = set_levels(program.admin, "default:loud");
+    assert_eq!(answer.status, 400);
+    assert!(answer.body.contains("\"default:loud\" is not a list of"), "{}", answer.body);
+    assert_eq!(levels(), "default:debug\n");
+
+    assert_eq!(set_levels(program.admin, "default:none").status, 200);
+    program.log("the log's levels are changed");
+    program.connect().review("/inject", &skipped);
+    assert_eq!(set_levels(program.admin, "default:info").status, 200);
+    program.log("the log's levels have changed");
+    assert_eq!(program.count("admission"), 1);
+}
+
+#[test]
+fn only_whoever_is_in_the_pod_changes_the_log() {
+    let program = Program::start(&["--adminAddr", "0.0.0.0:0"]);
+    // A loopback address that is not the one of `kubectl port-forward`, as a sidecar uses.
+    for (method, path, status) in
+        [("GET", "/logging", 403), ("PUT", "/logging", 403), ("GET", "/healthz/ready", 200)]
+    {
+        let mut stream = from_address(Ipv4Addr::new(127, 0, 0, 6), program.admin.port());
+        let answer = plain_over(&mut stream, method, path, "all:debug");
+        assert_eq!(answer.status, status, "{method} {path}");
+    }
+    // Nor is it on the webhook's own port.
+    assert_eq!(program.connect().ask("PUT", "/logging", "", b"all:debug").status, 404);
+}
+
+/// A connection to the loopback address that comes from `source`.
+fn from_address(source: Ipv4Addr, port: u16) -> TcpStream {
+    let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    bind(&socket, &SocketAddr::from((source, 0))).unwrap();
+    net::connect(&socket, &SocketAddr::from((Ipv4Addr::LOCALHOST, port))).unwrap();
+    TcpStream::from(socket)
+}
+
+fn set_levels(admin: SocketAddr, levels: &str) -> Answer {
+    plain(admin, "PUT", "/logging", levels)
 }

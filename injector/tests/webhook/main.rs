@@ -12,3 +12,4 @@ mod log;
 #[allow(dead_code, reason = "the stories of the cluster use the rest of it")]
 mod program;
 mod router;
+mod tls;

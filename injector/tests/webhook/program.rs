@@ -38,11 +38,17 @@ impl Program {
         Self::spawn(directory, &[&ca, flags].concat())
     }
 
-    /// Starts it with these flags and no others but for addresses and the log's form.
+    /// Starts it with these flags and no others but for addresses and the log, where they say
+    /// nothing of those.
     pub(crate) fn spawn(directory: TempDir, flags: &[&str]) -> Self {
+        let usual = [
+            ("--httpsAddr", "127.0.0.1:0"),
+            ("--adminAddr", "127.0.0.1:0"),
+            ("--log_output_level", "default:debug"),
+        ];
         let mut child = command()
-            .args(["--httpsAddr", "127.0.0.1:0", "--adminAddr", "127.0.0.1:0", "--log_as_json"])
-            .args(["--log_output_level", "default:debug"])
+            .arg("--log_as_json")
+            .args(usual.iter().filter(|(name, _)| !flags.contains(name)).flat_map(|(n, v)| [n, v]))
             .args(flags)
             .stderr(Stdio::piped())
             .spawn()
@@ -80,6 +86,11 @@ impl Program {
     /// A new connection with its TLS handshake done.
     pub(crate) fn connect(&self) -> Client {
         Client::connect(self.https, &std::fs::read(self.path("ca.pem")).unwrap()).unwrap()
+    }
+
+    /// Where it listens, and the CA that it is trusted by.
+    pub(crate) fn endpoint(&self) -> (SocketAddr, Vec<u8>) {
+        (self.https, std::fs::read(self.path("ca.pem")).unwrap())
     }
 
     /// Waits for the next log line with this message.

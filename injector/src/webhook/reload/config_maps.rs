@@ -13,6 +13,7 @@ use kube::{Api, Client};
 use webhook_certs::cause::with_causes;
 
 use super::{Configuration, Text, Texts};
+use crate::cluster::error::ClusterError;
 
 /// Where the `ConfigMap`s are.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -60,6 +61,22 @@ impl ConfigMaps {
         }
     }
 
+    /// Reads the documents once. Needs get on both maps.
+    pub async fn read(&self, client: Client) -> Result<Texts, ReadError> {
+        let api: Api<ConfigMap> = Api::namespaced(client, &self.namespace);
+        let known = async |slot| match api.get_opt(&self.name(slot)).await {
+            Ok(map) => {
+                Ok(Known { listed: true, in_list: false, data: map.and_then(|map| map.data) })
+            }
+            Err(source) => {
+                let map = format!("{}/{}", self.namespace, self.name(slot));
+                Err(ReadError::Cluster { map, source: source.into() })
+            }
+        };
+        let seen = Seen { sidecar: known(Slot::Sidecar).await?, mesh: known(Slot::Mesh).await? };
+        Ok(self.texts(&seen).map_err(ReadError::Missing)?.unwrap_or_default())
+    }
+
     fn note(&self, seen: &mut Seen, slot: Slot, event: Result<Event<ConfigMap>, watcher::Error>) {
         match event {
             Ok(event) => seen.apply(slot, event),
@@ -104,10 +121,26 @@ impl ConfigMaps {
     }
 }
 
+/// Documents that cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// One that has to be there is not.
+    #[error(transparent)]
+    Missing(MissingDocument),
+    /// The cluster does not give a `ConfigMap`.
+    #[error("ConfigMap {map}")]
+    Cluster {
+        /// Its namespace and name.
+        map: String,
+        /// Why not.
+        source: ClusterError,
+    },
+}
+
 /// A `ConfigMap`, or a key of it, that has to be there and is not.
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{0}: missing")]
-struct MissingDocument(String);
+pub struct MissingDocument(String);
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Slot {

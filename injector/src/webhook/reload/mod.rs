@@ -90,7 +90,8 @@ pub struct Text {
 }
 
 impl Texts {
-    fn documents(&self) -> Documents<'_> {
+    /// The documents, for [`Settings::parse`].
+    pub fn documents(&self) -> Documents<'_> {
         fn document(text: &Text) -> Document<'_> {
             Document { source: &text.source, text: &text.text }
         }

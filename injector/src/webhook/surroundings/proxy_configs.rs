@@ -4,15 +4,13 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use jiff::Timestamp;
-use kube::api::{ApiResource, DynamicObject};
+use kube::Client;
 use kube::runtime::watcher;
-use kube::{Api, Client, ResourceExt};
-use serde_json::Value;
 
 use super::followed::{Followed, Reading, Subject, follow};
 use super::objects::Key;
-use crate::settings::proxy_configs::{Origin, ProxyConfigResource, ProxyConfigs};
+use crate::cluster::proxy_configs;
+use crate::settings::proxy_configs::ProxyConfigs;
 use crate::webhook::metrics::Metrics;
 
 /// The resources, as far as they can be used.
@@ -30,17 +28,12 @@ pub(super) async fn watch(
     followed: Arc<Followed<Resources>>,
     metrics: Arc<Metrics>,
 ) -> Infallible {
-    let resource = ApiResource {
-        group: "networking.istio.io".to_owned(),
-        version: "v1beta1".to_owned(),
-        api_version: "networking.istio.io/v1beta1".to_owned(),
-        kind: "ProxyConfig".to_owned(),
-        plural: "proxyconfigs".to_owned(),
-    };
-    let api: Api<DynamicObject> = Api::all_with(client, &resource);
+    let api = proxy_configs::api(client);
     let events = || watcher(api.clone(), watcher::Config::default());
     let reading = Reading {
-        keep: Box::new(move |object| is_for(&revision, &object).then(|| read(&object))),
+        keep: Box::new(move |object| {
+            proxy_configs::is_for(&revision, &object).then(|| proxy_configs::read(&object))
+        }),
         value: |known| {
             let mut refused = BTreeMap::new();
             let usable = known.iter().filter_map(|(key, read)| match read {
@@ -55,18 +48,6 @@ pub(super) async fn watch(
         tell,
     };
     follow(SUBJECT, events, reading, followed, metrics).await
-}
-
-/// A resource without the label is for every revision.
-fn is_for(revision: &str, object: &DynamicObject) -> bool {
-    object.labels().get("istio.io/rev").is_none_or(|label| label == revision)
-}
-
-fn read(object: &DynamicObject) -> Result<ProxyConfigResource, String> {
-    let created = object.creation_timestamp().map_or(Timestamp::MIN, |time| time.0);
-    let namespace = object.namespace().unwrap_or_default();
-    let origin = Origin { namespace, name: object.name_any(), created };
-    ProxyConfigResource::parse(origin, object.data.get("spec").unwrap_or(&Value::Null))
 }
 
 /// Tells of what cannot be used, once.

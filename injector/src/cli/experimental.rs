@@ -1,0 +1,56 @@
+//! `istioctl experimental`: what is asked of a cluster.
+
+use clap::{Args, Subcommand};
+
+use super::check_inject::CheckInject;
+use super::injector_list::InjectorList;
+use super::istio_flags::ClusterFlags;
+use super::{Failure, Streams};
+
+/// Ask a cluster how its pods stand to injection
+#[derive(Debug, Args)]
+pub(super) struct Experimental {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    #[command(name = "check-inject")]
+    CheckInject(CheckInject),
+    Injector(Injector),
+}
+
+/// The injectors of a cluster
+#[derive(Debug, Args)]
+struct Injector {
+    #[command(subcommand)]
+    command: InjectorCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum InjectorCommand {
+    List(InjectorList),
+}
+
+/// What every command of a cluster is told.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asker<'a> {
+    /// Which cluster.
+    pub(super) flags: &'a ClusterFlags,
+    /// The namespace; empty where none is given.
+    pub(super) namespace: &'a str,
+    /// The control plane's.
+    pub(super) control_plane: &'a str,
+}
+
+impl Experimental {
+    pub(super) fn run(&self, asker: Asker<'_>, streams: &mut Streams<'_>) -> Result<(), Failure> {
+        match &self.command {
+            Command::CheckInject(command) => command.run(asker, streams),
+            Command::Injector(Injector { command: InjectorCommand::List(command) }) => {
+                command.run(asker, streams)
+            }
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! What reports read from a cluster, in pages of which none is kept.
+
+pub mod error;
+pub mod hooks;
+pub mod namespaces;
+mod pages;
+pub mod pods;
+pub mod proxy_configs;

@@ -1,0 +1,35 @@
+//! The namespaces of a cluster.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::{ListParams, PartialObjectMeta};
+use kube::{Api, Client, ResourceExt};
+use serde_json::{Value, json};
+
+use super::error::ClusterError;
+
+/// The labels of every namespace. Needs list on namespaces.
+pub async fn labels(client: Client) -> Result<BTreeMap<String, Value>, ClusterError> {
+    let api: Api<Namespace> = Api::all(client);
+    let mut namespaces = BTreeMap::new();
+    let mut parameters = ListParams::default().limit(PAGE);
+    loop {
+        let page = api.list_metadata(&parameters).await?;
+        namespaces.extend(page.items.iter().map(|namespace: &PartialObjectMeta<Namespace>| {
+            (namespace.name_any(), json!(namespace.labels()))
+        }));
+        match page.metadata.continue_.filter(|next| !next.is_empty()) {
+            Some(next) => parameters = parameters.continue_token(&next),
+            None => return Ok(namespaces),
+        }
+    }
+}
+
+/// The labels of one namespace. Needs get on it.
+pub async fn labels_of(client: Client, name: &str) -> Result<Value, ClusterError> {
+    let api: Api<Namespace> = Api::all(client);
+    Ok(json!(api.get_metadata(name).await?.labels()))
+}
+
+const PAGE: u32 = 500;

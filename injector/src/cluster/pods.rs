@@ -1,0 +1,31 @@
+//! The pods of a cluster.
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{ApiResource, ListParams, NotUsed, Object};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+
+use super::error::ClusterError;
+use super::pages::in_pages;
+
+/// Hands every pod that has not ended and is not on its way out to `take`: its metadata and spec.
+///
+/// Needs list on pods in the whole cluster. `page` is how many of them are in memory at a time.
+pub async fn each(
+    client: Client,
+    page: u32,
+    mut take: impl FnMut(Value),
+) -> Result<(), ClusterError> {
+    let api: Api<Object<Value, NotUsed>> = Api::all_with(client, &ApiResource::erase::<Pod>(&()));
+    let parameters = ListParams::default().fields(NOT_ENDED).limit(page);
+    in_pages(&api, parameters, |pod| {
+        let Object { mut metadata, spec, .. } = pod;
+        if metadata.deletion_timestamp.is_none() {
+            metadata.managed_fields = None;
+            take(json!({"metadata": metadata, "spec": spec}));
+        }
+    })
+    .await
+}
+
+const NOT_ENDED: &str = "status.phase!=Succeeded,status.phase!=Failed";

@@ -1,0 +1,52 @@
+//! The `ProxyConfig` resources of a cluster.
+
+use jiff::Timestamp;
+use kube::api::{ApiResource, DynamicObject, ListParams};
+use kube::{Api, Client, ResourceExt};
+use serde_json::Value;
+
+use super::error::ClusterError;
+use super::pages::in_pages;
+use crate::settings::proxy_configs::{Origin, ProxyConfigResource, ProxyConfigs};
+
+/// All of them, whatever namespace they are in.
+pub fn api(client: Client) -> Api<DynamicObject> {
+    let resource = ApiResource {
+        group: "networking.istio.io".to_owned(),
+        version: "v1beta1".to_owned(),
+        api_version: "networking.istio.io/v1beta1".to_owned(),
+        kind: "ProxyConfig".to_owned(),
+        plural: "proxyconfigs".to_owned(),
+    };
+    Api::all_with(client, &resource)
+}
+
+/// Whether it is for a revision; one without the label is for every one.
+pub fn is_for(revision: &str, object: &DynamicObject) -> bool {
+    object.labels().get("istio.io/rev").is_none_or(|label| label == revision)
+}
+
+/// Reads one; an error says what is wrong with it.
+pub fn read(object: &DynamicObject) -> Result<ProxyConfigResource, String> {
+    let created = object.creation_timestamp().map_or(Timestamp::MIN, |time| time.0);
+    let namespace = object.namespace().unwrap_or_default();
+    let origin = Origin { namespace, name: object.name_any(), created };
+    ProxyConfigResource::parse(origin, object.data.get("spec").unwrap_or(&Value::Null))
+}
+
+/// Those for a revision that can be used; none where the resource is not installed. Needs list on
+/// proxyconfigs.
+pub async fn usable(client: Client, revision: &str) -> Result<ProxyConfigs, ClusterError> {
+    let mut usable = Vec::new();
+    let take = |object| {
+        if is_for(revision, &object) {
+            usable.extend(read(&object).ok());
+        }
+    };
+    match in_pages(&api(client), ListParams::default().limit(PAGE), take).await {
+        Err(error) if !error.is_absent() => Err(error),
+        Ok(()) | Err(_) => Ok(usable.into_iter().collect()),
+    }
+}
+
+const PAGE: u32 = 200;

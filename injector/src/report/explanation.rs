@@ -1,0 +1,164 @@
+//! Why each webhook configuration has a pod injected or not, in the words of `istioctl`'s
+//! `check-inject`.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::hook::{Hook, HookConfiguration};
+use super::inspection::{Answer, Asked, Injectors};
+use crate::settings::selector::{LabelSelector, Requirement};
+
+/// What one webhook configuration means for a pod, and why.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+pub struct Explanation {
+    /// The configuration's name.
+    pub webhook: String,
+    /// The revision that it asks.
+    pub revision: String,
+    /// Whether it has the pod injected.
+    pub injected: bool,
+    /// Why.
+    pub reason: String,
+}
+
+/// One explanation for each configuration, in the order of their names.
+pub fn explain(
+    injectors: &Injectors<'_>,
+    namespace_labels: &Value,
+    pod: &Value,
+) -> Vec<Explanation> {
+    let asked = injectors.ask(namespace_labels, pod);
+    let labels = Labels { namespace: namespace_labels, pod: &pod["metadata"]["labels"] };
+    let of_configuration = |configuration: &HookConfiguration| {
+        let asked = asked.iter().find(|asked| asked.configuration.name == configuration.name);
+        let (injected, reason) = match asked {
+            Some(asked) => labels.answered(asked),
+            None => (false, labels.not_asked(configuration)),
+        };
+        Explanation {
+            webhook: configuration.name.clone(),
+            revision: configuration.revision.clone(),
+            injected,
+            reason,
+        }
+    };
+    injectors.configurations.iter().map(of_configuration).collect()
+}
+
+struct Labels<'a> {
+    namespace: &'a Value,
+    pod: &'a Value,
+}
+
+impl Labels<'_> {
+    fn answered(&self, asked: &Asked<'_>) -> (bool, String) {
+        let mut reason = self.asked(asked.hook);
+        let unread: Vec<_> = asked.hook.unknown_conditions().collect();
+        if !unread.is_empty() {
+            reason.push_str("; if its match conditions hold: ");
+            reason.push_str(&unread.join(", "));
+        }
+        match &asked.answer {
+            Answer::Inject(_) => (true, reason),
+            Answer::Skip(skip) => (false, format!("{reason}, but {skip}")),
+            Answer::Deny(deny) => (false, format!("{reason}, but {deny}")),
+            Answer::Unknown => {
+                (true, format!("{reason}; the configuration of its revision is not known"))
+            }
+        }
+    }
+
+    /// Which labels an entry selects by.
+    fn asked(&self, hook: &Hook) -> String {
+        let namespace = selected_by(&hook.namespace_selector, self.namespace);
+        let pod = selected_by(&hook.object_selector, self.pod);
+        match (namespace, pod) {
+            (Some(namespace), Some(pod)) => {
+                format!("Namespace label {namespace} matches, and pod label {pod} matches")
+            }
+            (Some(namespace), None) => format!("Namespace label {namespace} matches"),
+            (None, Some(pod)) => format!("Pod label {pod} matches"),
+            (None, None) => {
+                let name = self.namespace[NAME].as_str().unwrap_or_default();
+                format!(
+                    "Namespace label {NAME}={name} matches (Automatic injection is enabled in all \
+                     namespaces)."
+                )
+            }
+        }
+    }
+
+    fn not_asked(&self, configuration: &HookConfiguration) -> String {
+        if configuration.is_deactivated() {
+            return "The injection webhook is deactivated, and will never match labels.".to_owned();
+        }
+        let mut prevented = configuration.hooks.iter().filter_map(|hook| self.prevented(hook));
+        if let Some(reason) = prevented.next() {
+            return reason;
+        }
+        // Labels are right, and nothing but a condition is left.
+        let is_selected = |hook: &&Hook| {
+            hook.namespace_selector.admits(self.namespace) && hook.object_selector.admits(self.pod)
+        };
+        if let Some(hook) = configuration.hooks.iter().find(is_selected) {
+            return format!(
+                "{}, but a match condition of {} does not hold",
+                self.asked(hook),
+                hook.name
+            );
+        }
+        let wanted = |selector: fn(&Hook) -> &LabelSelector| {
+            let mut wanted = Vec::new();
+            for requirement in
+                configuration.hooks.iter().flat_map(|hook| selector(hook).requirements())
+            {
+                if requirement.operator == "In" {
+                    let Requirement { key, values, .. } = requirement;
+                    wanted.extend(values.iter().map(|value| format!("{key}={value}")));
+                }
+            }
+            wanted.join(", ")
+        };
+        format!(
+            "No matching namespace labels ({}) or pod labels ({})",
+            wanted(|hook| &hook.namespace_selector),
+            wanted(|hook| &hook.object_selector)
+        )
+    }
+
+    /// The label that keeps an entry away whose other selector is content.
+    fn prevented(&self, hook: &Hook) -> Option<String> {
+        let by_namespace = hook.namespace_selector.admits(self.namespace);
+        let by_pod = hook.object_selector.admits(self.pod);
+        if by_namespace && !by_pod {
+            let (key, value) = kept_away_by(&hook.object_selector, self.pod)?;
+            return Some(format!("Pod has {key}={value} label, preventing injection"));
+        }
+        let (key, value) = kept_away_by(&hook.namespace_selector, self.namespace)
+            .filter(|_| by_pod && !by_namespace)?;
+        // A namespace of another revision prevents nothing: that one injects its pods.
+        let prevents = key == NAME || (key == INJECTION && value != "enabled");
+        prevents.then(|| format!("Namespace has {key}={value} label, preventing injection"))
+    }
+}
+
+/// The label that a selector asks for; `None` where it only asks labels to be absent or other.
+fn selected_by(selector: &LabelSelector, labels: &Value) -> Option<String> {
+    let mut requirements = selector.requirements();
+    let requirement = requirements.find(|one| matches!(one.operator.as_str(), "In" | "Exists"))?;
+    let value = labels[&requirement.key].as_str().unwrap_or_default();
+    Some(format!("{}={value}", requirement.key))
+}
+
+/// The label that a selector asks to be absent or other.
+fn kept_away_by<'a>(selector: &LabelSelector, labels: &'a Value) -> Option<(String, &'a str)> {
+    let mut requirements = selector.requirements();
+    let requirement = requirements.find(|one| {
+        matches!(one.operator.as_str(), "NotIn" | "DoesNotExist") && !one.holds(labels)
+    })?;
+    let value = labels[&requirement.key].as_str().unwrap_or_default();
+    Some((requirement.key, value))
+}
+
+const NAME: &str = "kubernetes.io/metadata.name";
+const INJECTION: &str = "istio-injection";

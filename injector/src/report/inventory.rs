@@ -1,0 +1,193 @@
+//! Namespaces, injectors and pods of a cluster, as `istioctl`'s `injector list` shows them.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::hook::HookConfiguration;
+use super::inspection::{Answer, Injectors};
+use super::standing::{Standing, image};
+use crate::decision::{INJECT, REVISION, is_ignored};
+use crate::earlier::Earlier;
+use crate::overlay::PROXY;
+use crate::reason::Reason;
+use crate::workload::Workload;
+
+/// Gathers pods, one after the other; none is kept.
+#[derive(Debug)]
+pub struct Inventory<'a> {
+    injectors: Injectors<'a>,
+    namespaces: &'a BTreeMap<String, Value>,
+    counts: BTreeMap<String, BTreeMap<String, Count>>,
+    findings: Vec<Finding>,
+}
+
+/// The pods of one revision in one namespace.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Count {
+    /// All of them.
+    pub pods: usize,
+    /// Those that opt out.
+    pub injection_disabled: usize,
+    /// Those that a new pod in their place would differ from.
+    pub needs_restart: usize,
+}
+
+/// A pod that is not as injection would have it today.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Finding {
+    /// The pod's namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// `Kind/name` of what made it.
+    pub owner: String,
+    /// `no sidecar`, `stale` or `unknown`.
+    pub state: &'static str,
+    /// Why.
+    pub reasons: Vec<Reason>,
+}
+
+/// One row of the namespaces.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+pub struct NamespaceRow {
+    /// Its name.
+    pub namespace: String,
+    /// The revision that injects a pod that says nothing; `MISSING/` and what is asked for where
+    /// there is no such revision, and empty where nothing is asked for.
+    pub revision: String,
+    /// Its pods, by the revision that injected them; `<non-Istio>` for those without sidecar.
+    pub pods: BTreeMap<String, Count>,
+}
+
+/// One row of the injectors.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+pub struct InjectorRow {
+    /// The namespaces in which it injects pods that say nothing.
+    pub namespaces: Vec<String>,
+    /// The webhook configuration.
+    pub hook: String,
+    /// The revision.
+    pub revision: String,
+    /// The proxy's image, of a pod that says nothing; empty where it is not known.
+    pub image: String,
+}
+
+impl<'a> Inventory<'a> {
+    /// Begins, with the labels of all namespaces.
+    pub fn new(injectors: Injectors<'a>, namespaces: &'a BTreeMap<String, Value>) -> Self {
+        Self { injectors, namespaces, counts: BTreeMap::new(), findings: Vec::new() }
+    }
+
+    /// Takes a pod into account. Those of namespaces that are never injected do not count.
+    pub fn add(&mut self, pod: &Value) {
+        let metadata = &pod["metadata"];
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let namespace = text(&metadata["namespace"]);
+        if is_ignored(&namespace) {
+            return;
+        }
+        let labels = self.namespaces.get(&namespace).unwrap_or(&Value::Null);
+        let standing = Standing::of(&self.injectors, labels, pod);
+        let revision = Earlier::of_pod(pod).map(|earlier| earlier.revision().to_owned());
+        let revision = revision.unwrap_or_else(|| NOT_INJECTED.to_owned());
+        let revisions = self.counts.entry(namespace.clone()).or_default();
+        let count = revisions.entry(revision).or_default();
+        count.pods += 1;
+        count.injection_disabled += usize::from(opts_out(metadata));
+        let (state, reasons) = match standing {
+            Standing::Current | Standing::NotAsked(_) => return,
+            Standing::Stale(reasons) => ("stale", reasons),
+            Standing::Missing(reason) => ("no sidecar", vec![reason]),
+            Standing::Unknown(reason) => ("unknown", vec![reason]),
+        };
+        count.needs_restart += usize::from(state != "unknown");
+        let owner = Workload::of_pod(pod, &namespace);
+        self.findings.push(Finding {
+            namespace,
+            name: text(&metadata["name"]),
+            owner: format!("{}/{}", owner.kind, owner.name),
+            state,
+            reasons,
+        });
+    }
+
+    /// Every namespace, but those that are never injected, `control_plane`, and those of the
+    /// ambient mode, whose pods have no sidecars.
+    pub fn namespaces(&self, control_plane: &str) -> Vec<NamespaceRow> {
+        let shown = self.namespaces.iter().filter(|(name, labels)| {
+            !is_ignored(name) && *name != control_plane && labels[MODE] != "ambient"
+        });
+        let row = |(name, labels): (&String, &Value)| NamespaceRow {
+            namespace: name.clone(),
+            revision: self.revision(labels),
+            pods: self.counts.get(name).cloned().unwrap_or_default(),
+        };
+        shown.map(row).collect()
+    }
+
+    /// Every webhook configuration.
+    pub fn injectors(&self) -> Vec<InjectorRow> {
+        let row = |configuration: &HookConfiguration| {
+            let injects = |(name, labels): &(&String, &Value)| {
+                !is_ignored(name) && configuration.asks(labels, &silent_pod(name)).is_some()
+            };
+            let namespaces = self.namespaces.iter().filter(injects);
+            InjectorRow {
+                namespaces: namespaces.map(|(name, _)| name.clone()).collect(),
+                hook: configuration.name.clone(),
+                revision: configuration.revision.clone(),
+                image: self.image(configuration),
+            }
+        };
+        self.injectors.configurations.iter().map(row).collect()
+    }
+
+    /// Every pod that is not as it should be, by namespace and name.
+    pub fn findings(mut self) -> Vec<Finding> {
+        let key = |one: &Finding| (one.namespace.clone(), one.name.clone());
+        self.findings.sort_by_key(key);
+        self.findings
+    }
+
+    fn revision(&self, labels: &Value) -> String {
+        let pod = silent_pod("");
+        let configurations = self.injectors.configurations;
+        let asking = configurations.iter().find(|one| one.asks(labels, &pod).is_some());
+        if let Some(configuration) = asking {
+            return configuration.revision.clone();
+        }
+        match (labels["istio-injection"].as_str(), labels[REVISION].as_str()) {
+            (Some("enabled"), _) => "MISSING/istio-injection".to_owned(),
+            (None, Some(revision)) if !revision.is_empty() => format!("MISSING/{revision}"),
+            _ => String::new(),
+        }
+    }
+
+    /// Of a pod that asks for injection.
+    fn image(&self, configuration: &HookConfiguration) -> String {
+        let injector = self.injectors.known.get(&configuration.revision);
+        let mut pod = silent_pod("default");
+        pod["metadata"]["labels"] = json!({INJECT: "true"});
+        match injector.map(|injector| injector.answer(&pod)) {
+            Some(Answer::Inject(injection)) => {
+                image(&injection.pod, PROXY).unwrap_or_default().to_owned()
+            }
+            _ => String::new(),
+        }
+    }
+}
+
+fn silent_pod(namespace: &str) -> Value {
+    json!({"metadata": {"name": "any", "namespace": namespace}, "spec": {"containers": []}})
+}
+
+fn opts_out(metadata: &Value) -> bool {
+    let said = |list: &str| metadata[list][INJECT].as_str();
+    said("labels").or(said("annotations")) == Some("false")
+}
+
+const NOT_INJECTED: &str = "<non-Istio>";
+const MODE: &str = "istio.io/dataplane-mode";

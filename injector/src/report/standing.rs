@@ -1,0 +1,129 @@
+//! How a pod stands to what injection would make of it today.
+
+use serde_json::Value;
+
+use super::inspection::{Answer, Asked, Injectors};
+use crate::earlier::Earlier;
+use crate::inject::Injection;
+use crate::postprocess::{CONTAINERS, INIT_CONTAINERS, find};
+use crate::reason::Reason;
+
+/// How a pod stands to what injection would make of it today.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Standing {
+    /// It was injected, and would be injected alike.
+    Current,
+    /// It was injected, and would come out otherwise.
+    Stale(Vec<Reason>),
+    /// It has no sidecar, and both gates say that it should.
+    Missing(Reason),
+    /// Nobody would inject it, whether it has a sidecar or not.
+    NotAsked(Reason),
+    /// What the injector would say is not known.
+    Unknown(Reason),
+}
+
+impl Standing {
+    /// How a pod with `metadata` (and its namespace's labels) and `spec` stands.
+    ///
+    /// Compared are the revision and the injected containers with their images; the rest of a
+    /// sidecar changes between its making and its running by others' hands as well.
+    pub fn of(injectors: &Injectors<'_>, namespace_labels: &Value, pod: &Value) -> Self {
+        let asked = injectors.ask(namespace_labels, pod);
+        let earlier = Earlier::of_pod(pod);
+        let injecting = asked.iter().find_map(|asked| match &asked.answer {
+            Answer::Inject(injection) => Some((asked, injection)),
+            Answer::Skip(_) | Answer::Deny(_) | Answer::Unknown => None,
+        });
+        match (injecting, earlier) {
+            (Some((by, injection)), Some(earlier)) => {
+                let revision = &by.configuration.revision;
+                let reasons = differences(pod, &earlier, revision, injection);
+                if reasons.is_empty() { Self::Current } else { Self::Stale(reasons) }
+            }
+            (Some((by, _)), None) => Self::Missing(missing(by)),
+            (None, earlier) => not_injected(asked, earlier.is_some()),
+        }
+    }
+}
+
+/// Of several refusals, the one that somebody has to act upon.
+fn not_injected(asked: Vec<Asked<'_>>, has_sidecar: bool) -> Standing {
+    let mut standing = None;
+    for Asked { configuration, answer, .. } in asked {
+        match answer {
+            Answer::Inject(_) => {}
+            Answer::Deny(reason) if has_sidecar => return Standing::Stale(vec![reason]),
+            Answer::Deny(reason) => return Standing::Missing(reason),
+            Answer::Skip(reason) => {
+                standing.get_or_insert(Standing::NotAsked(reason));
+            }
+            Answer::Unknown => {
+                let message = format!(
+                    "the configuration of revision {} is not known",
+                    configuration.revision
+                );
+                standing = Some(Standing::Unknown(Reason::new("unknown_configuration", message)));
+            }
+        }
+    }
+    standing.unwrap_or_else(|| {
+        Standing::NotAsked(Reason::new("not_selected", "no webhook selects the pod"))
+    })
+}
+
+fn missing(by: &Asked<'_>) -> Reason {
+    let message = format!(
+        "no sidecar, though webhook configuration {} selects the pod",
+        by.configuration.name
+    );
+    Reason::new("no_sidecar", message).with_hint(
+        "it was created while the webhook was away, or before its labels or the configuration were \
+         as they are; a new pod in its place is injected",
+    )
+}
+
+/// In what the injected containers differ from today's.
+fn differences(
+    pod: &Value,
+    earlier: &Earlier,
+    revision: &str,
+    injection: &Injection,
+) -> Vec<Reason> {
+    let mut reasons = Vec::new();
+    if earlier.revision() != revision {
+        let message = format!(
+            "injected by revision {:?}, and today revision {revision:?} would do it",
+            earlier.revision()
+        );
+        reasons.push(Reason::new("revision_changed", message));
+    }
+    let today = Earlier::of_pod(&injection.pod).unwrap_or_default();
+    let has = |earlier: &Earlier, name: &str| earlier.names().any(|one| one == name);
+    for name in earlier.names() {
+        if !has(&today, name) {
+            let message = format!("container {name} would not be injected today");
+            reasons.push(Reason::new("containers_changed", message));
+            continue;
+        }
+        let (before, now) = (image(pod, name), image(&injection.pod, name));
+        if let (Some(before), Some(now)) = (before, now)
+            && before != now
+        {
+            let message =
+                format!("container {name} has image {before}, and today it would be {now}");
+            reasons.push(Reason::new("image_changed", message));
+        }
+    }
+    for name in today.names().filter(|name| !has(earlier, name)) {
+        let message = format!("container {name} would be injected today");
+        reasons.push(Reason::new("containers_changed", message));
+    }
+    reasons
+}
+
+/// The image of a container of either list.
+pub(super) fn image<'a>(pod: &'a Value, name: &str) -> Option<&'a str> {
+    let mut lists = [CONTAINERS, INIT_CONTAINERS].into_iter();
+    lists.find_map(|list| pod["spec"][list][find(pod, list, name)?]["image"].as_str())
+}

@@ -1,0 +1,177 @@
+//! Lines on their way to a stream that may not take them.
+//!
+//! Whoever reads a container's log may stop for a while: a pipe that is full, a disk that hangs.
+//! Whoever writes into it then waits, and a webhook that waits fails admissions. So the lines go
+//! through a queue, and a thread of its own waits. When the queue is full, lines are lost and
+//! counted.
+
+use std::io::{self, Write};
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::Duration;
+
+use prometheus_client::metrics::counter::Counter;
+use tracing_subscriber::fmt::MakeWriter;
+
+/// The queue; dropped, it waits for a moment for what is in it to be written.
+pub(super) struct Lines {
+    writer: LineWriter,
+    /// In a lock since it can be shared only so; nobody but `drop` looks.
+    ended: Mutex<Receiver<()>>,
+}
+
+impl Lines {
+    /// Starts to write into `stream`. Without a thread to do so, lines are lost from the first.
+    pub(super) fn to(stream: impl Write + Send + 'static) -> Self {
+        let (sender, queue) = sync_channel(LINES);
+        let (end, ended) = sync_channel(1);
+        let writing = move || {
+            write(&queue, stream);
+            let _ = end.send(());
+        };
+        // Without a thread the queue has no other end, which counts as lost.
+        let _ = std::thread::Builder::new().name("log".to_owned()).spawn(writing);
+        Self { writer: LineWriter { sender, lost: Counter::default() }, ended: Mutex::new(ended) }
+    }
+
+    /// What puts lines into the queue.
+    pub(super) fn writer(&self) -> LineWriter {
+        self.writer.clone()
+    }
+
+    /// Counts what is lost.
+    pub(super) fn lost(&self) -> Counter {
+        self.writer.lost.clone()
+    }
+}
+
+impl Drop for Lines {
+    fn drop(&mut self) {
+        let _ = self.writer.sender.try_send(Entry::End);
+        if let Ok(ended) = self.ended.get_mut() {
+            let _ = ended.recv_timeout(LAST_WORDS);
+        }
+    }
+}
+
+enum Entry {
+    Line(Vec<u8>),
+    End,
+}
+
+/// One line's way into the queue.
+#[derive(Clone)]
+pub(super) struct LineWriter {
+    sender: SyncSender<Entry>,
+    lost: Counter,
+}
+
+impl Write for LineWriter {
+    /// Takes a whole line, and never fails.
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        if self.sender.try_send(Entry::Line(line.to_vec())).is_err() {
+            self.lost.inc();
+        }
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for LineWriter {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        self.clone()
+    }
+}
+
+/// Writes until the end is told, and as much at once as has come meanwhile.
+fn write(queue: &Receiver<Entry>, mut stream: impl Write) {
+    let mut text = Vec::new();
+    while let Ok(Entry::Line(first)) = queue.recv() {
+        text.extend(first);
+        let mut is_end = false;
+        while text.len() < CHUNK {
+            match queue.try_recv() {
+                Ok(Entry::Line(line)) => text.extend(line),
+                Ok(Entry::End) => {
+                    is_end = true;
+                    break;
+                }
+                Err(_) => break,
+            }
+        }
+        // What a closed stream does not take is lost, as is everything after it.
+        let _ = stream.write_all(&text).and_then(|()| stream.flush());
+        if is_end {
+            return;
+        }
+        text.clear();
+    }
+}
+
+/// Some seconds of a webhook under load, and a megabyte at most.
+const LINES: usize = 4096;
+const CHUNK: usize = 16 << 10;
+/// How long the end waits for the last lines.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    /// Takes nothing before it is told to.
+    struct Gate {
+        open: Receiver<()>,
+        taken: Arc<Mutex<Vec<u8>>>,
+    }
+
+    impl Write for Gate {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let _ = self.open.recv();
+            self.taken.lock().unwrap().extend(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn nobody_waits_for_a_stream_that_takes_nothing() {
+        let (open, closed) = channel();
+        let taken = Arc::default();
+        let lines = Lines::to(Gate { open: closed, taken: Arc::clone(&taken) });
+        let mut writer = lines.writer();
+        for _ in 0..3 * LINES {
+            writer.write_all(b"a line\n").unwrap();
+        }
+        let lost = lines.lost().get();
+        assert!(lost >= LINES as u64, "{lost}");
+        drop(open);
+        drop(lines);
+        let text = String::from_utf8(taken.lock().unwrap().clone()).unwrap();
+        assert!(text.lines().all(|line| line == "a line"));
+        assert_eq!(text.lines().count() as u64 + lost, 3 * LINES as u64);
+    }
+
+    #[test]
+    fn what_was_logged_is_written_at_the_end() {
+        let (open, closed) = channel();
+        let taken = Arc::default();
+        drop(open);
+        let lines = Lines::to(Gate { open: closed, taken: Arc::clone(&taken) });
+        for number in 0..100 {
+            lines.writer().write_all(format!("{number}\n").as_bytes()).unwrap();
+        }
+        drop(lines);
+        assert!(taken.lock().unwrap().ends_with(b"\n99\n"));
+    }
+}

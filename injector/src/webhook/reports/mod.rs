@@ -1,0 +1,118 @@
+//! Reports on the pods of the cluster: which run without a sidecar though both gates say yes, and
+//! whose sidecar would be another today.
+//!
+//! They run on a thread of their own with a client of their own, and nothing waits for them: what
+//! goes wrong here is told of and leaves injection as it is. No pod is kept.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::time::sleep;
+use webhook_certs::cause::with_causes;
+
+use self::events::Events;
+use self::round::round;
+use self::state::{Telling, Told};
+use super::args::Args;
+use super::metrics::Metrics;
+use super::options::{self, ClusterAccess, Options};
+use super::reload::Configuration;
+
+pub mod args;
+mod events;
+mod metrics;
+mod round;
+mod state;
+
+/// Reports that are to be made.
+#[derive(Debug)]
+pub(super) struct Reports {
+    every: Duration,
+    access: ClusterAccess,
+    scope: Scope,
+    telling: Telling,
+}
+
+/// Whose pods are reported on.
+#[derive(Clone, Debug)]
+pub(super) struct Scope {
+    /// The webhook configurations of this injector.
+    pub(super) configurations: Vec<String>,
+    /// Its revision.
+    pub(super) revision: String,
+}
+
+/// Reports that cannot be made.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum ReportsError {
+    /// There is nothing to report on.
+    #[error(
+        "--report-interval: there is no cluster to report on\n\
+         hint: it is for an injector in a cluster or with --kubeconfig"
+    )]
+    NoCluster,
+}
+
+impl Reports {
+    /// What the flags ask for, if anything; the metrics are there from the start.
+    pub(super) fn new(
+        args: &Args,
+        options: &Options,
+        metrics: &mut Metrics,
+    ) -> Result<Option<Self>, ReportsError> {
+        let Some(every) = args.reports.interval else { return Ok(None) };
+        let (access, _) = options.surroundings.clone().ok_or(ReportsError::NoCluster)?;
+        let scope = Scope {
+            configurations: options::webhook_configurations(args),
+            revision: options::process(args).revision_name().to_owned(),
+        };
+        let telling = Telling::default();
+        metrics.collect(Box::new(self::metrics::ReportMetrics(telling.clone())));
+        Ok(Some(Self { every, access, scope, telling }))
+    }
+
+    /// Begins, and does not end before the process does.
+    pub(super) fn start(self, configuration: Arc<Configuration>) -> io::Result<()> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let thread = std::thread::Builder::new().name("reports".to_owned());
+        thread.spawn(move || runtime.block_on(self.run(&configuration)))?;
+        Ok(())
+    }
+
+    async fn run(self, configuration: &Configuration) {
+        let Self { every, access, scope, telling } = self;
+        let client = match super::connect(access).await {
+            Ok(client) => client,
+            Err(error) => {
+                telling.failed(Told::FAILING);
+                tracing::error!(%error, "no reports are made");
+                return;
+            }
+        };
+        let mut events = Events::default();
+        loop {
+            // Before the first configuration nothing can be told.
+            if let Some(settings) = configuration.current() {
+                match round(&client, &scope, settings).await {
+                    Ok(tally) => {
+                        if telling.completed(&tally, Timestamp::now()) {
+                            tracing::info!(pods = tally.pods, "reporting on pods");
+                        }
+                        events.tell(&client, &tally, &telling).await;
+                    }
+                    Err(failed) => {
+                        let state = failed.state();
+                        if telling.failed(state) {
+                            let error = with_causes(&failed);
+                            let hint = failed.hint();
+                            tracing::warn!(error, hint, "no reports; injection goes on without");
+                        }
+                    }
+                }
+            }
+            sleep(every).await;
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! One look at all pods of the cluster.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use kube::Client;
+use serde_json::Value;
+
+use super::Scope;
+use super::state::Told;
+use crate::cluster::error::ClusterError;
+use crate::cluster::{hooks, namespaces, pods, proxy_configs};
+use crate::report::inspection::{Injector, Injectors};
+use crate::report::standing::Standing;
+use crate::report::tally::Tally;
+use crate::settings::Settings;
+
+/// Counts the pods that these webhook configurations select.
+pub(super) async fn round(
+    client: &Client,
+    scope: &Scope,
+    settings: Arc<Settings>,
+) -> Result<Tally, RoundError> {
+    let failed = |what| move |source| RoundError { what, source };
+    let (mut configurations, wrong) = hooks::named(client.clone(), &scope.configurations)
+        .await
+        .map_err(failed("get mutatingwebhookconfigurations"))?;
+    for error in wrong {
+        tracing::debug!(%error, "left out of the report");
+    }
+    // They are this injector's, whatever they are labelled.
+    for configuration in &mut configurations {
+        configuration.revision.clone_from(&scope.revision);
+    }
+    // Without the right to them, the injector goes without them as well, and has said so.
+    let proxy_configs = proxy_configs::usable(client.clone(), &scope.revision).await;
+    let proxy_configs = proxy_configs.unwrap_or_default();
+    let known = BTreeMap::from([(scope.revision.clone(), Injector { settings, proxy_configs })]);
+    let injectors = Injectors { configurations: &configurations, known: &known };
+    let namespaces = namespaces::labels(client.clone()).await.map_err(failed("list namespaces"))?;
+    let mut tally = Tally::default();
+    let count = |pod: Value| {
+        let namespace = pod["metadata"]["namespace"].as_str().unwrap_or_default();
+        // One that came since then is for the next round.
+        if let Some(labels) = namespaces.get(namespace) {
+            let standing = Standing::of(&injectors, labels, &pod);
+            tally.add(&pod, standing);
+        }
+    };
+    pods::each(client.clone(), PAGE, count).await.map_err(failed("list pods"))?;
+    Ok(tally)
+}
+
+/// A round that could not be completed.
+#[derive(Debug, thiserror::Error)]
+#[error("{what}")]
+pub(super) struct RoundError {
+    /// The verb and the resource.
+    what: &'static str,
+    source: ClusterError,
+}
+
+impl RoundError {
+    pub(super) fn state(&self) -> &'static str {
+        if self.is_forbidden() { Told::FORBIDDEN } else { Told::FAILING }
+    }
+
+    /// What would help.
+    pub(super) fn hint(&self) -> &'static str {
+        if self.is_forbidden() {
+            "grant the service account this verb in the whole cluster, or leave --report-interval \
+             away"
+        } else {
+            "it is tried again at the next interval"
+        }
+    }
+
+    fn is_forbidden(&self) -> bool {
+        self.source.is_forbidden()
+    }
+}
+
+/// Pods in memory at a time.
+const PAGE: u32 = 100;

@@ -1,0 +1,310 @@
+//! What is said of pods, given the webhook configuration of our own manifests.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::Arc;
+
+use injector::inject::{Outcome, Target, inject};
+use injector::report::explanation::explain;
+use injector::report::hook::HookConfiguration;
+use injector::report::inspection::{Answer, Injector, Injectors};
+use injector::report::standing::Standing;
+use injector::report::tally::{Counts, OTHERS, Tally};
+use injector::settings::proxy_configs::{Origin, ProxyConfigResource, ProxyConfigs};
+use injector::settings::{Document, Documents, Process, Settings};
+use injector::yaml;
+use serde_json::{Value, json};
+
+#[test]
+fn reasons_are_istios_and_then_ours() {
+    let world = World::new(&[("default", ""), ("canary", "")]);
+    let mut told = String::new();
+    for (namespace, labels, pod) in [
+        ("enabled", json!({"istio-injection": "enabled"}), pod(&json!({}))),
+        ("disabled", json!({"istio-injection": "disabled"}), pod(&json!({}))),
+        ("revision", json!({"istio.io/rev": "canary"}), pod(&json!({}))),
+        ("nothing", json!({}), pod(&json!({}))),
+        ("nothing", json!({}), pod(&json!({"sidecar.istio.io/inject": "true"}))),
+        ("nothing", json!({}), pod(&json!({"istio.io/rev": "canary"}))),
+        (
+            "enabled",
+            json!({"istio-injection": "enabled"}),
+            pod(&json!({"sidecar.istio.io/inject": "false"})),
+        ),
+        ("istio-system", json!({"istio-injection": "enabled"}), pod(&json!({}))),
+        ("enabled", json!({"istio-injection": "enabled"}), on_the_nodes_network()),
+        ("enabled", json!({"istio-injection": "enabled"}), mirror()),
+        ("enabled", json!({"istio-injection": "enabled"}), with_a_wrong_annotation()),
+    ] {
+        writeln!(told, "namespace {labels}, pod {}", pod["metadata"]["labels"]).unwrap();
+        for one in explain(&world.injectors(), &World::labelled(namespace, &labels), &pod) {
+            let mark = if one.injected { "✔" } else { "✘" };
+            writeln!(told, "  {} {} {mark} {}", one.webhook, one.revision, one.reason).unwrap();
+        }
+    }
+    insta::assert_snapshot!(told);
+}
+
+#[test]
+fn a_tag_put_out_of_use_says_so() {
+    let never = json!({"matchLabels": {"istio.io/deactivated": "never-match"}});
+    let mut configuration = manifest("default");
+    for hook in configuration["webhooks"].as_array_mut().unwrap() {
+        hook["namespaceSelector"] = never.clone();
+        hook["objectSelector"] = never.clone();
+    }
+    let world = World::of(&[configuration], BTreeMap::new());
+    let said =
+        explain(&world.injectors(), &json!({"istio-injection": "enabled"}), &pod(&json!({})));
+    assert_eq!(
+        said[0].reason,
+        "The injection webhook is deactivated, and will never match labels."
+    );
+}
+
+#[test]
+fn a_pods_own_revision_counts_where_the_settings_say_so() {
+    let own = "outrigger: {podRevision: own}";
+    let labels = World::labelled("shop", &json!({"istio.io/rev": "default"}));
+    let canary = pod(&json!({"istio.io/rev": "canary"}));
+    let any = World::new(&[("default", ""), ("canary", "")]);
+    assert_eq!(word(&any, &labels, &canary), "no_sidecar");
+    // Its namespace's revision leaves it alone, and no webhook of its own selects it.
+    let strict = World::new(&[("default", own), ("canary", own)]);
+    assert_eq!(word(&strict, &labels, &canary), "other_revision");
+    let said = explain(&strict.injectors(), &labels, &canary);
+    assert!(said.iter().all(|one| !one.injected), "{said:?}");
+    // A webhook of the other revision that selects by the pod alone does inject it.
+    let mut open = manifest("canary");
+    let hooks = open["webhooks"].as_array_mut().unwrap();
+    hooks.retain(|hook| hook["name"].as_str().unwrap().starts_with("rev.object."));
+    hooks[0]["namespaceSelector"] = json!({});
+    let strict = World::of(&[manifest("default"), open], strict.known);
+    let said = explain(&strict.injectors(), &labels, &canary);
+    let injecting: Vec<_> = said.iter().filter(|one| one.injected).collect();
+    assert_eq!(injecting.iter().map(|one| &*one.revision).collect::<Vec<_>>(), ["canary"]);
+    let injected = injected(&strict.known["canary"].settings, &canary);
+    assert_eq!(Standing::of(&strict.injectors(), &labels, &injected), Standing::Current);
+}
+
+#[test]
+fn a_pod_is_stale_by_revision_image_and_containers() {
+    let before = World::new(&[("default", "")]);
+    let labels = World::labelled("shop", &json!({"istio-injection": "enabled"}));
+    let running = injected(&before.known["default"].settings, &pod(&json!({})));
+    assert_eq!(Standing::of(&before.injectors(), &labels, &running), Standing::Current);
+
+    for (values, expected) in [
+        ("global: {tag: 9.9.9}", &["istio-init", "istio-proxy"][..]),
+        ("global: {proxy: {image: registry.example/proxy:2}}", &["istio-proxy"]),
+    ] {
+        let now = World::new(&[("default", values)]);
+        let Standing::Stale(reasons) = Standing::of(&now.injectors(), &labels, &running) else {
+            panic!("{values}: not stale");
+        };
+        let words: Vec<_> = reasons.iter().map(injector::reason::Reason::word).collect();
+        assert_eq!(words, vec!["image_changed"; expected.len()], "{reasons:?}");
+        for (reason, container) in reasons.iter().zip(expected) {
+            assert!(reason.message().contains(container), "{reason}");
+        }
+    }
+    let cni = World::new(&[("default", "pilot: {cni: {enabled: true}}")]);
+    let Standing::Stale(reasons) = Standing::of(&cni.injectors(), &labels, &running) else {
+        panic!("not stale");
+    };
+    let said: Vec<_> = reasons.iter().map(ToString::to_string).collect();
+    insta::assert_snapshot!(said.join("\n"), @r"
+    container istio-init would not be injected today (containers_changed)
+    container istio-validation would be injected today (containers_changed)
+    ");
+    let other = World::new(&[("canary", "")]);
+    let labels = World::labelled("shop", &json!({"istio.io/rev": "canary"}));
+    let Standing::Stale(reasons) = Standing::of(&other.injectors(), &labels, &running) else {
+        panic!("not stale");
+    };
+    assert_eq!(reasons[0].word(), "revision_changed");
+    assert!(reasons[0].message().contains("\"default\", and today revision \"canary\""));
+}
+
+#[test]
+fn an_image_type_of_a_proxy_config_is_not_stale() {
+    let mut world = World::new(&[("default", "global: {variant: debug}")]);
+    let labels = World::labelled("shop", &json!({"istio-injection": "enabled"}));
+    let running = injected(&world.known["default"].settings, &pod(&json!({})));
+    assert_eq!(Standing::of(&world.injectors(), &labels, &running), Standing::Current);
+    let origin = Origin {
+        namespace: "shop".to_owned(),
+        name: "distroless".to_owned(),
+        created: jiff::Timestamp::UNIX_EPOCH,
+    };
+    let spec = json!({"image": {"imageType": "distroless"}});
+    let resource = ProxyConfigResource::parse(origin, &spec).unwrap();
+    world.known.get_mut("default").unwrap().proxy_configs = [resource].into_iter().collect();
+    // It came after the pod, whose image it changes.
+    assert_eq!(word(&world, &labels, &running), "image_changed");
+    let Answer::Inject(now) = world.known["default"].answer(&pod(&json!({}))) else { panic!() };
+    assert_eq!(Standing::of(&world.injectors(), &labels, &now.pod), Standing::Current);
+}
+
+#[test]
+fn a_users_own_image_of_the_proxy_is_not_stale() {
+    let world = World::new(&[("default", "")]);
+    let labels = World::labelled("shop", &json!({"istio-injection": "enabled"}));
+    let mut own = pod(&json!({}));
+    let proxy = json!({"name": "istio-proxy", "image": "mine:1"});
+    own["spec"]["containers"].as_array_mut().unwrap().push(proxy);
+    let running = injected(&world.known["default"].settings, &own);
+    let newer = World::new(&[("default", "global: {tag: 9.9.9, proxy: {image: other}}")]);
+    assert_eq!(Standing::of(&world.injectors(), &labels, &running), Standing::Current);
+    let Standing::Stale(reasons) = Standing::of(&newer.injectors(), &labels, &running) else {
+        panic!("istio-init is not stale");
+    };
+    assert!(reasons.iter().all(|one| one.message().contains("istio-init")), "{reasons:?}");
+}
+
+#[test]
+fn a_sidecar_that_nobody_asks_about_is_left_alone() {
+    let world = World::new(&[("default", "")]);
+    let by_hand = injected(&world.known["default"].settings, &pod(&json!({})));
+    assert_eq!(word(&world, &World::labelled("shop", &json!({})), &by_hand), "not_selected");
+}
+
+#[test]
+fn a_pod_that_would_be_denied_is_told_of() {
+    let world = World::new(&[("default", "")]);
+    let labels = World::labelled("shop", &json!({"istio-injection": "enabled"}));
+    assert_eq!(word(&world, &labels, &with_a_wrong_annotation()), "bad_annotation");
+}
+
+#[test]
+fn namespaces_of_a_tally_are_bounded_and_none_is_lost() {
+    let world = World::new(&[("default", "")]);
+    let labels = World::labelled("shop", &json!({"istio-injection": "enabled"}));
+    let mut tally = Tally::default();
+    for index in 0..30 {
+        for _ in 0..=index {
+            let mut pod = pod(&json!({}));
+            pod["metadata"]["namespace"] = format!("n{index:02}").into();
+            let standing = Standing::of(&world.injectors(), &labels, &pod);
+            tally.add(&pod, standing);
+        }
+    }
+    let counts = tally.namespaces(10);
+    let names: Vec<_> = counts.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names[..10], ["n20", "n21", "n22", "n23", "n24", "n25", "n26", "n27", "n28", "n29"]);
+    assert_eq!(counts[10], (OTHERS.to_owned(), Counts { without_sidecar: 210, stale: 0 }));
+    assert_eq!(tally.pods, 465);
+    assert_eq!(tally.workloads().len(), 30);
+    assert_eq!(Tally::default().namespaces(10), []);
+}
+
+struct World {
+    configurations: Vec<HookConfiguration>,
+    known: BTreeMap<String, Injector>,
+}
+
+impl World {
+    /// Revisions with their values.
+    fn new(revisions: &[(&str, &str)]) -> Self {
+        let parse = |revision: &str, values: &str| {
+            let values = Document { source: "values", text: values };
+            let documents = Documents { values: Some(values), ..Documents::default() };
+            let revision = if revision == "default" { "" } else { revision };
+            let process = Process {
+                revision: revision.to_owned(),
+                native_sidecars: true,
+                ..Process::default()
+            };
+            Settings::parse(&documents, process).unwrap()
+        };
+        let known = revisions.iter().map(|(revision, values)| {
+            (
+                (*revision).to_owned(),
+                Injector {
+                    settings: Arc::new(parse(revision, values)),
+                    proxy_configs: ProxyConfigs::default(),
+                },
+            )
+        });
+        let configurations =
+            revisions.iter().map(|(revision, _)| manifest(revision)).collect::<Vec<_>>();
+        Self::of(&configurations, known.collect())
+    }
+
+    fn of(configurations: &[Value], known: BTreeMap<String, Injector>) -> Self {
+        let configurations = configurations.iter();
+        let read = |one| HookConfiguration::read(one).unwrap().unwrap();
+        let mut configurations: Vec<_> = configurations.map(read).collect();
+        configurations.sort_by(|one, other| one.name.cmp(&other.name));
+        Self { configurations, known }
+    }
+
+    fn injectors(&self) -> Injectors<'_> {
+        Injectors { configurations: &self.configurations, known: &self.known }
+    }
+
+    fn labelled(name: &str, labels: &Value) -> Value {
+        let mut labels = labels.clone();
+        labels["kubernetes.io/metadata.name"] = name.into();
+        labels
+    }
+}
+
+/// The base's configuration, or the one that its component makes of it for a revision.
+fn manifest(revision: &str) -> Value {
+    let text = include_str!("../../manifests/base/webhook.yaml");
+    if revision == "default" {
+        return yaml::parse(text).unwrap();
+    }
+    let text = text.replace("values: [default]", &format!("values: [{revision}]"));
+    let mut configuration = yaml::parse(&text).unwrap();
+    configuration["metadata"]["name"] = format!("istio-sidecar-injector-{revision}").into();
+    configuration["metadata"]["labels"]["istio.io/rev"] = revision.into();
+    let hooks = configuration["webhooks"].as_array_mut().unwrap();
+    hooks.retain(|hook| hook["name"].as_str().unwrap().starts_with("rev."));
+    configuration
+}
+
+fn word(world: &World, labels: &Value, pod: &Value) -> &'static str {
+    match Standing::of(&world.injectors(), labels, pod) {
+        Standing::Current => "current",
+        Standing::Stale(reasons) => reasons[0].word(),
+        Standing::Missing(reason) | Standing::NotAsked(reason) | Standing::Unknown(reason) => {
+            reason.word()
+        }
+    }
+}
+
+fn injected(settings: &Settings, pod: &Value) -> Value {
+    match inject(settings, &Target::at_admission(pod, "shop")).unwrap() {
+        Outcome::Injected(injection) => injection.pod,
+        Outcome::Skipped(reason) => panic!("{reason}"),
+    }
+}
+
+fn pod(labels: &Value) -> Value {
+    json!({
+        "metadata": {"name": "web", "namespace": "shop", "labels": labels},
+        "spec": {"containers": [{"name": "app", "image": "app"}]},
+    })
+}
+
+fn on_the_nodes_network() -> Value {
+    let mut pod = pod(&json!({"on": "host-network"}));
+    pod["spec"]["hostNetwork"] = true.into();
+    pod
+}
+
+fn mirror() -> Value {
+    let mut pod = pod(&json!({"is": "mirror"}));
+    pod["metadata"]["annotations"] = json!({"kubernetes.io/config.mirror": "x"});
+    pod
+}
+
+fn with_a_wrong_annotation() -> Value {
+    let mut pod = pod(&json!({"has": "wrong-annotation"}));
+    pod["metadata"]["annotations"] = json!({"sidecar.istio.io/proxyCPU": "much"});
+    pod
+}

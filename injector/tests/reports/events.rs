@@ -1,0 +1,160 @@
+//! What the injector itself tells of pods.
+
+use std::fs;
+
+use e2e::api_servers::ApiServers;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::program::{Program, until};
+use crate::shop::{Shop, of_deployment};
+use crate::stage::injected;
+
+pub(crate) fn metrics_and_one_event_for_each_workload(server: &ApiServers) {
+    let mut shop = Shop::open(server, "events");
+    allow_reading(&shop);
+    shop.stage.allow("", "events", &["create"]);
+    shop.stage.allow("apps", "deployments", &["get"]);
+    let directory = TempDir::new().unwrap();
+    let values = directory.path().join("values.yaml");
+    fs::write(&values, "{}").unwrap();
+    let values_flag = ["--valuesFile", values.to_str().unwrap(), "--reload-interval", "100ms"];
+    let start = || shop.stage.start(&[&EVERY_SECOND[..], &shop.hooks(), &values_flag].concat());
+    // Two replicas, of which the API server asks the first.
+    let replicas = [start(), start()];
+    shop.namespace(NAMESPACE, &json!({}));
+    shop.stage.apply(&json!({
+        "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": "web", "namespace": NAMESPACE},
+        "spec": {"selector": {"matchLabels": {"app": "web"}}, "template": {
+            "metadata": {"labels": {"app": "web"}},
+            "spec": {"containers": [{"name": "app", "image": "app"}]},
+        }},
+    }));
+    for name in ["web-1", "web-2"] {
+        shop.pod(NAMESPACE, name, &of_deployment("web"));
+    }
+    shop.hook(&replicas[0]);
+    for replica in &replicas {
+        replica.metric_becomes("sidecar_injector_report{state=\"current\"}", 1.0);
+        assert!(replica.metric(&series("without_sidecar")) < 1.0);
+    }
+
+    // The label comes after the pods.
+    shop.namespace(NAMESPACE, &json!({"istio-injection": "enabled"}));
+    for replica in &replicas {
+        replica.metric_becomes(&series("without_sidecar"), 2.0);
+    }
+    until("there is an Event", || !events(&shop).is_empty());
+    let event = &events(&shop)[0];
+    assert_eq!(event["metadata"]["name"], "deployment-web.sidecar-missing");
+    assert_eq!((&event["type"], &event["reason"]), (&json!("Warning"), &json!("SidecarMissing")));
+    let deployment = shop.get(&["deployment", "web", "-n", NAMESPACE]);
+    assert_eq!(event["involvedObject"]["uid"], deployment["metadata"]["uid"]);
+    insta::assert_snapshot!(event["message"].as_str().unwrap(), @"2 pods run without the sidecar that a new pod would get: no sidecar, though webhook configuration hooks-events selects the pod");
+    let described = shop.kubectl(&["describe", "deployment", "web", "-n", NAMESPACE], "");
+    assert!(described.contains("SidecarMissing"), "{described}");
+
+    // A pod that comes now is injected, and stale once the configuration is another.
+    shop.pod(NAMESPACE, "api", &json!({}));
+    fs::write(&values, "global: {tag: 9.9.9}").unwrap();
+    for replica in &replicas {
+        replica.metric_becomes(&series("stale"), 1.0);
+    }
+    until("there is an Event of the stale pod", || events(&shop).len() == 2);
+    let stale = &events(&shop)[0];
+    assert_eq!(stale["metadata"]["name"], "pod-api.sidecar-stale");
+    let uid = &shop.get(&["pod", "api", "-n", NAMESPACE])["metadata"]["uid"];
+    assert_eq!(&stale["involvedObject"]["uid"], uid);
+
+    // More rounds write nothing more: each replica has tried once for each workload.
+    for replica in &replicas {
+        rounds(replica, 3);
+    }
+    assert_eq!(events(&shop).len(), 2);
+    let created = created(server);
+    assert!(created.len() <= 4, "{created:?}");
+    assert_eq!(created.iter().filter(|code| **code == 201).count(), 2, "{created:?}");
+
+    // What is gone is told no longer.
+    for name in ["web-1", "web-2", "api"] {
+        shop.delete(NAMESPACE, name);
+    }
+    for replica in &replicas {
+        replica.metric_becomes(&series("without_sidecar"), 0.0);
+        replica.metric_becomes(&series("stale"), 0.0);
+    }
+}
+
+pub(crate) fn without_rights_injection_goes_on(server: &ApiServers) {
+    let mut shop = Shop::open(server, "rights");
+    shop.namespace("rights", &json!({}));
+    shop.pod("rights", "early", &json!({}));
+    shop.namespace("rights", &json!({"istio-injection": "enabled"}));
+    let injector = shop.stage.start(&[&EVERY_SECOND[..], &shop.hooks()].concat());
+    until("it was tried again", || shop.stage.denials("get", "mutatingwebhookconfigurations") >= 3);
+    injector.metric_becomes("sidecar_injector_report{state=\"forbidden\"}", 1.0);
+    assert_eq!(injector.count("no reports; injection goes on without"), 1);
+    let (pod, _) = injected(
+        &mut injector.connect(),
+        "rights",
+        &json!({
+            "metadata": {"name": "web"},
+            "spec": {"containers": [{"name": "app", "image": "app"}]},
+        }),
+    );
+    assert_eq!(pod["spec"]["initContainers"][1]["name"], "istio-proxy", "{pod}");
+
+    // A right that comes later counts, and metrics need none to write Events.
+    shop.hook(&injector);
+    allow_reading(&shop);
+    injector.metric_becomes("sidecar_injector_report{state=\"current\"}", 1.0);
+    injector.metric_becomes("sidecar_injector_pods_without_sidecar{namespace=\"rights\"}", 1.0);
+    until("Events were tried again", || shop.stage.denials("create", "events") >= 2);
+    assert_eq!(injector.count("no Events are written; metrics tell the same"), 1);
+}
+
+fn allow_reading(shop: &Shop<'_>) {
+    let group = "admissionregistration.k8s.io";
+    shop.stage.allow(group, "mutatingwebhookconfigurations", &["get"]);
+    shop.stage.allow("", "namespaces", &["list"]);
+    shop.stage.allow("", "pods", &["list"]);
+}
+
+/// Waits until so many more rounds are over.
+fn rounds(program: &Program, count: u32) {
+    let time = || program.metric("sidecar_injector_report_timestamp_seconds");
+    let after = time() + f64::from(count);
+    until("more reports are made", || time() >= after);
+}
+
+fn series(what: &str) -> String {
+    format!("sidecar_injector_pods_{what}{{namespace=\"{NAMESPACE}\"}}")
+}
+
+/// The Events of the injector, the latest first.
+fn events(shop: &Shop<'_>) -> Vec<Value> {
+    let list = shop.get(&["events", "-n", NAMESPACE]);
+    let events = list["items"].as_array().unwrap().iter();
+    let mut own: Vec<_> = events
+        .filter(|event| event["source"]["component"] == "sidecar-injector")
+        .cloned()
+        .collect();
+    own.sort_by_key(|event| event["metadata"]["name"] == "deployment-web.sidecar-missing");
+    own
+}
+
+/// The codes by which the API server has answered those who wanted to create Events there.
+fn created(server: &ApiServers) -> Vec<u64> {
+    let audit = server.audit().unwrap();
+    let created = audit.iter().filter(|event| {
+        event["verb"] == "create"
+            && event["objectRef"]["resource"] == "events"
+            && event["objectRef"]["namespace"] == NAMESPACE
+            && event["stage"] == "ResponseComplete"
+    });
+    created.map(|event| event["responseStatus"]["code"].as_u64().unwrap()).collect()
+}
+
+const EVERY_SECOND: [&str; 4] = ["--enable-native-sidecars", "true", "--report-interval", "1s"];
+const NAMESPACE: &str = "events";

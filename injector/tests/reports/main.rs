@@ -1,0 +1,57 @@
+//! What the built programs report on the pods of a real API server.
+
+#![allow(clippy::unwrap_used, reason = "what a test's own helpers unwrap fails that test")]
+
+#[path = "../webhook/certificate.rs"]
+mod certificate;
+#[path = "../webhook/client.rs"]
+#[allow(dead_code, reason = "the tests of the server use all of it")]
+mod client;
+mod events;
+mod istioctl;
+#[path = "../webhook/program.rs"]
+#[allow(dead_code, reason = "the tests of the server use all of it")]
+mod program;
+mod shop;
+#[path = "../cluster/stage.rs"]
+#[allow(dead_code, reason = "the stories of the cluster use all of it")]
+mod stage;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Result;
+use e2e::api_servers::ApiServers;
+use e2e::programs::Programs;
+use libtest_mimic::{Arguments, Conclusion, Failed, Trial};
+
+type Story = fn(&ApiServers);
+
+fn main() -> Result<ExitCode> {
+    let mut arguments = Arguments::from_args();
+    let Some(programs) = Programs::of_api_servers_if_any()? else {
+        return Ok(ExitCode::SUCCESS);
+    };
+    // Each story speaks of all pods of the cluster.
+    arguments.test_threads = Some(1);
+    let server = Arc::new(ApiServers::start(&programs, 1)?);
+    let stories: [(&str, Story); 4] = [
+        ("istioctl_lists_what_needs_a_restart", istioctl::lists_what_needs_a_restart),
+        ("istioctl_says_why", istioctl::says_why),
+        (
+            "metrics_and_one_event_for_each_workload",
+            events::metrics_and_one_event_for_each_workload,
+        ),
+        ("without_rights_injection_goes_on", events::without_rights_injection_goes_on),
+    ];
+    let trials = stories.into_iter().map(|(name, story)| {
+        let server = Arc::clone(&server);
+        Trial::test(name, move || -> Result<(), Failed> {
+            story(&server);
+            Ok(())
+        })
+    });
+    let Conclusion { num_failed, .. } = libtest_mimic::run(&arguments, trials.collect());
+    drop(server);
+    Ok(if num_failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

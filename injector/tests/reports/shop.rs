@@ -1,0 +1,151 @@
+//! A cluster with an injector that the API server asks, and namespaces to put pods into.
+
+use std::process::Command;
+
+use e2e::api_servers::ApiServers;
+use injector::yaml;
+use serde_json::{Value, json};
+
+use crate::program::Program;
+use crate::stage::Stage;
+
+pub(crate) struct Shop<'a> {
+    server: &'a ApiServers,
+    pub(crate) stage: Stage<'a>,
+    hooks: String,
+    pods: Vec<(String, String)>,
+}
+
+impl<'a> Shop<'a> {
+    /// A control plane in a namespace of its own, without an injector yet.
+    pub(crate) fn open(server: &'a ApiServers, name: &str) -> Self {
+        let stage = Stage::set(server, &format!("control-{name}")).unwrap();
+        let shop = Self { server, stage, hooks: format!("hooks-{name}"), pods: Vec::new() };
+        shop.configure("{}");
+        shop.stage.apply(&json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": "istio", "namespace": shop.stage.namespace},
+            "data": {"mesh": "{}"},
+        }));
+        shop
+    }
+
+    /// What `istioctl` is told of the injector's configuration.
+    pub(crate) fn configure(&self, values: &str) {
+        self.stage.apply(&json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": "istio-sidecar-injector", "namespace": self.stage.namespace},
+            "data": {"config": "policy: enabled", "values": values},
+        }));
+    }
+
+    /// Has the API server ask an injector that runs, by the webhook configuration of our manifests.
+    pub(crate) fn hook(&self, program: &Program) {
+        let mut hooks = yaml::parse(include_str!("../../../manifests/base/webhook.yaml")).unwrap();
+        hooks["metadata"]["name"] = self.hooks.clone().into();
+        let ca = std::fs::read(program.path("ca.pem")).unwrap();
+        let client = json!({
+            "url": format!("https://{}/inject", program.https),
+            "caBundle": base64::Engine::encode(&base64::prelude::BASE64_STANDARD, ca),
+        });
+        for hook in hooks["webhooks"].as_array_mut().unwrap() {
+            hook["clientConfig"] = client.clone();
+        }
+        self.stage.apply(&hooks);
+    }
+
+    /// The flag that tells the injector which webhook configuration is its own.
+    pub(crate) fn hooks(&self) -> [&str; 2] {
+        ["--webhook-configuration", &self.hooks]
+    }
+
+    pub(crate) fn namespace(&self, name: &str, labels: &Value) {
+        self.stage.apply(&json!({
+            "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels},
+        }));
+    }
+
+    pub(crate) fn pod(&mut self, namespace: &str, name: &str, more: &Value) {
+        let mut pod = json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": name, "namespace": namespace},
+            "spec": {
+                // Nobody else gives pods one here, and a token is projected for the proxy.
+                "serviceAccountName": "default",
+                "containers": [{"name": "app", "image": "app"}],
+            },
+        });
+        injector::merge::merge(&mut pod, more.clone()).unwrap();
+        self.kubectl(&["create", "-f", "-"], &pod.to_string());
+        self.pods.push((namespace.to_owned(), name.to_owned()));
+    }
+
+    pub(crate) fn delete(&mut self, namespace: &str, name: &str) {
+        self.pods.retain(|pod| *pod != (namespace.to_owned(), name.to_owned()));
+        let now = ["--grace-period=0", "--force"];
+        self.kubectl(&[&["delete", "pod", "-n", namespace, name][..], &now].concat(), "");
+    }
+
+    pub(crate) fn kubectl(&self, args: &[&str], input: &str) -> String {
+        self.server.kubectl().must_with_input(args, input).unwrap()
+    }
+
+    pub(crate) fn get(&self, args: &[&str]) -> Value {
+        let text = self.kubectl(&[&["get", "-o", "json"], args].concat(), "");
+        serde_json::from_str(&text).unwrap()
+    }
+
+    /// `istioctl` as a user runs it; its exit code, output and messages.
+    pub(crate) fn istioctl(&self, args: &[&str]) -> (Option<i32>, String, String) {
+        self.istioctl_of(&self.stage.namespace, args)
+    }
+
+    /// As [`Self::istioctl`], with another control plane's namespace.
+    pub(crate) fn istioctl_of(
+        &self,
+        control_plane: &str,
+        args: &[&str],
+    ) -> (Option<i32>, String, String) {
+        let output = Command::new(env!("CARGO_BIN_EXE_istioctl"))
+            .arg("--kubeconfig")
+            .arg(self.server.admin_kubeconfig())
+            .args(["--istioNamespace", control_plane])
+            .args(args)
+            .output()
+            .unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    }
+
+    /// The output of an `istioctl` that has nothing to complain of.
+    pub(crate) fn told(&self, args: &[&str]) -> String {
+        let (code, output, messages) = self.istioctl(args);
+        assert_eq!((code, messages.as_str()), (Some(0), ""), "{args:?}");
+        output
+    }
+}
+
+impl Drop for Shop<'_> {
+    fn drop(&mut self) {
+        // The next story must not meet an injector that is gone.
+        let kubectl = self.server.kubectl();
+        let _ = kubectl.run(["delete", "mutatingwebhookconfiguration", &self.hooks]);
+        for (namespace, name) in &self.pods {
+            let now = ["--grace-period=0", "--force"];
+            let delete = ["delete", "pod", "-n", namespace.as_str(), name.as_str()];
+            let _ = kubectl.run(delete.iter().chain(&now));
+        }
+    }
+}
+
+/// What makes a pod one of a Deployment.
+pub(crate) fn of_deployment(name: &str) -> Value {
+    json!({"metadata": {
+        "generateName": format!("{name}-abc-"),
+        "labels": {"app": name, "pod-template-hash": "abc"},
+        "ownerReferences": [{
+            "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": format!("{name}-abc"),
+            "uid": "3f0e8b1c-0000-4000-8000-000000000001", "controller": true,
+        }],
+    }})
+}

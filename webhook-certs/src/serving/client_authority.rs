@@ -1,0 +1,121 @@
+//! Which clients may connect at all: those with a certificate of a given CA and a given name.
+
+use std::sync::Arc;
+
+use rustls::client::danger::HandshakeSignatureValid;
+use rustls::crypto::ring::default_provider;
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::{
+    CertificateError, DigitallySignedStruct, DistinguishedName, Error, RootCertStore,
+    SignatureScheme,
+};
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, UnixTime};
+use x509_parser::extensions::GeneralName;
+use x509_parser::prelude::{FromDer, X509Certificate};
+
+/// The CAs of clients, and the names that a client may have.
+///
+/// A CA alone would not do: that of a cluster has signed for every kubelet too.
+#[derive(Clone, Debug)]
+pub struct ClientAuthority {
+    chains: Arc<dyn ClientCertVerifier>,
+    names: ClientNames,
+}
+
+impl ClientAuthority {
+    /// Takes the CAs from PEM.
+    pub fn from_pem(authorities: &[u8], names: ClientNames) -> Result<Self, ClientAuthorityError> {
+        let unreadable = |reason: String| ClientAuthorityError { reason };
+        let mut roots = RootCertStore::empty();
+        for certificate in CertificateDer::pem_slice_iter(authorities) {
+            let certificate = certificate.map_err(|error| unreadable(error.to_string()))?;
+            roots.add(certificate).map_err(|error| unreadable(error.to_string()))?;
+        }
+        if roots.is_empty() {
+            return Err(unreadable("no certificate in it".to_owned()));
+        }
+        let provider = Arc::new(default_provider());
+        let chains = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
+            .build()
+            .map_err(|error| unreadable(error.to_string()))?;
+        Ok(Self { chains, names })
+    }
+}
+
+/// Why a file is of no use as the CAs of clients.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("no CA certificates in PEM: {reason}")]
+pub struct ClientAuthorityError {
+    /// What the reader stumbled over.
+    pub reason: String,
+}
+
+/// Names of which a client's certificate needs one: as its common name, which is compared letter
+/// by letter, or as a DNS name, of which the case does not count.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ClientNames(Vec<String>);
+
+impl ClientNames {
+    /// Takes at least one name; nothing else would let anybody in.
+    pub fn new(names: Vec<String>) -> Option<Self> {
+        (!names.is_empty() && names.iter().all(|name| !name.is_empty())).then_some(Self(names))
+    }
+
+    fn allow(&self, certificate: &X509Certificate<'_>) -> bool {
+        let mut common = certificate.subject().iter_common_name();
+        if common.any(|name| name.as_str().is_ok_and(|name| self.0.iter().any(|n| n == name))) {
+            return true;
+        }
+        let Ok(Some(alternative)) = certificate.subject_alternative_name() else { return false };
+        alternative.value.general_names.iter().any(|name| match name {
+            GeneralName::DNSName(name) => self.0.iter().any(|n| n.eq_ignore_ascii_case(name)),
+            _ => false,
+        })
+    }
+}
+
+/// What a handshake ends with when the CA is right and the name is not.
+pub(super) const NAME_REFUSED: Error =
+    Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure);
+
+impl ClientCertVerifier for ClientAuthority {
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        self.chains.root_hint_subjects()
+    }
+
+    fn verify_client_cert(
+        &self,
+        leaf: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        let verified = self.chains.verify_client_cert(leaf, intermediates, now)?;
+        let (_, certificate) = X509Certificate::from_der(leaf)
+            .map_err(|_| Error::InvalidCertificate(CertificateError::BadEncoding))?;
+        if self.names.allow(&certificate) { Ok(verified) } else { Err(NAME_REFUSED) }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.chains.verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.chains.verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.chains.supported_verify_schemes()
+    }
+}
