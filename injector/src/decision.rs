@@ -27,6 +27,16 @@ pub enum Rules {
     Manual,
 }
 
+/// Why a pod is not injected, be it by the configuration or by the settings of revisions; `None`
+/// where it is.
+pub fn why_not(settings: &Settings, rules: Rules, pod: &Value, namespace: &str) -> Option<Reason> {
+    match decide(&settings.inject, rules, pod, namespace) {
+        Decision::Skip(reason) => Some(reason),
+        Decision::Inject if rules == Rules::Admission => of_another_revision(settings, pod),
+        Decision::Inject => None,
+    }
+}
+
 /// Decides for one pod, in Istio's order (`injectRequired`): host networking, namespaces that are
 /// never injected, the pod's label and then its annotation `sidecar.istio.io/inject`,
 /// `neverInjectSelector`, `alwaysInjectSelector`, policy.

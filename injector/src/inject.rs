@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::advice;
 use crate::change::{Change, Draft};
 use crate::cluster_facts::ClusterFacts;
-use crate::decision::{Decision, Rules, decide, of_another_revision};
+use crate::decision::{Rules, why_not};
 use crate::earlier::{self, Earlier};
 use crate::injected::outline;
 use crate::merge::{MergeError, merge};
@@ -32,14 +32,8 @@ use crate::yaml;
 /// Pure: the same settings and target always give the same outcome, byte for byte.
 pub fn inject(settings: &Settings, target: &Target<'_>) -> Result<Outcome, InjectError> {
     check_form(target.pod)?;
-    match decide(&settings.inject, target.rules, target.pod, target.namespace) {
-        Decision::Inject => {}
-        Decision::Skip(reason) => return Ok(Outcome::Skipped(reason)),
-    }
-    if target.rules == Rules::Admission
-        && let Some(reason) = of_another_revision(settings, target.pod)
-    {
-        return Ok(Outcome::Skipped(reason));
+    if let Some(reason) = why_not(settings, target.rules, target.pod, target.namespace) {
+        return Ok(Outcome::Skipped { reason, advice: advice::of_keys(target.pod) });
     }
     let annotations = Annotations::of_pod(target.pod).map_err(InjectError::Annotations)?;
     let (proxy_config, advice) = proxy_config(settings, target, annotations);
@@ -104,7 +98,13 @@ pub enum Outcome {
     /// The pod was injected.
     Injected(Box<Injection>),
     /// The pod stays as it is.
-    Skipped(Reason),
+    Skipped {
+        /// Why.
+        reason: Reason,
+        /// What else the user should know: of a switch that says nothing, and of keys that look
+        /// like one of the injector's.
+        advice: Vec<Reason>,
+    },
 }
 
 /// An injected pod and how it came about.
