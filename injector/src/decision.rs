@@ -53,6 +53,8 @@ pub fn decide(config: &InjectConfig, rules: Rules, pod: &Value, namespace: &str)
     }
     let namespace = match metadata["namespace"].as_str() {
         Some(own) if !own.is_empty() => own,
+        // In a file the namespace of a workload is not that of its pod template.
+        _ if rules == Rules::Manual => "",
         _ => namespace,
     };
     if IGNORED_NAMESPACES.contains(&namespace) {
@@ -248,5 +250,15 @@ mod tests {
         assert_eq!(word(never, Rules::Manual, &plain), "inject");
         let out = json!({"metadata": {"annotations": {INJECT: "false"}}, "spec": {}});
         assert_eq!(word("policy: enabled", Rules::Manual, &out), "opted_out_by_annotation");
+    }
+
+    #[test]
+    fn in_a_file_the_workloads_namespace_is_not_the_pods() {
+        let config = InjectConfig::parse("policy: enabled").unwrap();
+        let pod = json!({"metadata": {}, "spec": {}});
+        assert_eq!(decide(&config, Rules::Manual, &pod, "kube-system"), Decision::Inject);
+        let own = json!({"metadata": {"namespace": "kube-system"}, "spec": {}});
+        assert_ne!(decide(&config, Rules::Manual, &own, "shop"), Decision::Inject);
+        assert_ne!(decide(&config, Rules::Admission, &pod, "kube-system"), Decision::Inject);
     }
 }
