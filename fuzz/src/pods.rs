@@ -44,7 +44,7 @@ pub fn injected(settings: &Settings, pod: &Value) -> Result<Option<Injection>, I
     let target = Target::at_admission(pod, "default");
     Ok(match inject(settings, &target)? {
         Outcome::Injected(injection) => Some(*injection),
-        Outcome::Skipped(reason) => {
+        Outcome::Skipped { reason, .. } => {
             assert!(!reason.to_string().is_empty());
             None
         }

@@ -9,19 +9,25 @@ use crate::settings::annotation_kind::switch;
 use crate::settings::annotations::{Annotations, HONOURED, key};
 use crate::settings::near;
 
-/// Everything there is to say, in the order of the keys.
+/// Everything there is to say of a pod that is injected, in the order of the keys.
 pub fn of_pod(pod: &Value, annotations: Annotations<'_>) -> Vec<Reason> {
-    let metadata = &pod["metadata"];
-    let mut advice: Vec<_> = decision::unknown_switch(pod).into_iter().collect();
-    for place in [&LABEL, &ANNOTATION] {
-        let entries = metadata[place.list].as_object();
-        let keys = entries.into_iter().flat_map(Map::keys);
-        advice.extend(keys.filter_map(|key| place.misspelt(key)));
-    }
+    let mut advice = of_keys(pod);
     for (key, words) in WORDS {
         advice.extend(annotations.get(key).and_then(|value| unknown_word(key, value, words)));
     }
     advice.extend(dns_policy(&pod["spec"]["dnsPolicy"]));
+    advice
+}
+
+/// What there is to say whether or not a pod is injected: a switch that says nothing, and keys
+/// that look like one that does.
+pub fn of_keys(pod: &Value) -> Vec<Reason> {
+    let mut advice: Vec<_> = decision::unknown_switch(pod).into_iter().collect();
+    for place in [&LABEL, &ANNOTATION] {
+        let entries = pod["metadata"][place.list].as_object();
+        let keys = entries.into_iter().flat_map(Map::keys);
+        advice.extend(keys.filter_map(|key| place.misspelt(key)));
+    }
     advice
 }
 

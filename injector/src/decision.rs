@@ -27,6 +27,16 @@ pub enum Rules {
     Manual,
 }
 
+/// Why a pod is not injected, be it by the configuration or by the settings of revisions; `None`
+/// where it is.
+pub fn why_not(settings: &Settings, rules: Rules, pod: &Value, namespace: &str) -> Option<Reason> {
+    match decide(&settings.inject, rules, pod, namespace) {
+        Decision::Skip(reason) => Some(reason),
+        Decision::Inject if rules == Rules::Admission => of_another_revision(settings, pod),
+        Decision::Inject => None,
+    }
+}
+
 /// Decides for one pod, in Istio's order (`injectRequired`): host networking, namespaces that are
 /// never injected, the pod's label and then its annotation `sidecar.istio.io/inject`,
 /// `neverInjectSelector`, `alwaysInjectSelector`, policy.
@@ -43,6 +53,8 @@ pub fn decide(config: &InjectConfig, rules: Rules, pod: &Value, namespace: &str)
     }
     let namespace = match metadata["namespace"].as_str() {
         Some(own) if !own.is_empty() => own,
+        // In a file the namespace of a workload is not that of its pod template.
+        _ if rules == Rules::Manual => "",
         _ => namespace,
     };
     if is_ignored(namespace) {
@@ -243,5 +255,15 @@ mod tests {
         assert_eq!(word(never, Rules::Manual, &plain), "inject");
         let out = json!({"metadata": {"annotations": {INJECT: "false"}}, "spec": {}});
         assert_eq!(word("policy: enabled", Rules::Manual, &out), "opted_out_by_annotation");
+    }
+
+    #[test]
+    fn in_a_file_the_workloads_namespace_is_not_the_pods() {
+        let config = InjectConfig::parse("policy: enabled").unwrap();
+        let pod = json!({"metadata": {}, "spec": {}});
+        assert_eq!(decide(&config, Rules::Manual, &pod, "kube-system"), Decision::Inject);
+        let own = json!({"metadata": {"namespace": "kube-system"}, "spec": {}});
+        assert_ne!(decide(&config, Rules::Manual, &own, "shop"), Decision::Inject);
+        assert_ne!(decide(&config, Rules::Admission, &pod, "kube-system"), Decision::Inject);
     }
 }

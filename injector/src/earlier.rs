@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::overlay::{POD_PORTS, PROXY};
 use crate::postprocess::{CONTAINERS, INIT_CONTAINERS, find_proxy, prometheus};
+use crate::quantity;
 use crate::settings::annotations::key;
 
 /// What the annotation `sidecar.istio.io/status` of a pod says.
@@ -51,7 +52,7 @@ pub fn without<'a>(pod: &'a Value, earlier: Option<&Earlier>, status_port: u16) 
     let mut pod = pod.clone();
     let Overrides { mut containers, mut init } = Overrides::of_pod(&pod);
     let proxy = |own: &mut Value| own["name"] == PROXY;
-    // The record is in the order of the pod.
+    // Templates mostly name containers in the order of the pod, and so does the record then.
     let at = containers.iter().position(|own| own["name"] == PROXY);
     let next = at.and_then(|at| containers.get(at + 1)).map(|next| next["name"].clone());
     let proxies = containers.extract_if(.., proxy).chain(init.extract_if(.., proxy));
@@ -161,9 +162,26 @@ impl Overrides {
     pub fn to_json(&self) -> String {
         let lists = [("containers", &self.containers), ("initContainers", &self.init)];
         let lists = lists.into_iter().filter(|(_, containers)| !containers.is_empty());
-        let lists = lists.map(|(name, list)| (name.to_owned(), Value::Array(list.clone())));
+        let lists = lists.map(|(name, list)| (name.to_owned(), list.iter().map(typed).collect()));
         Value::Object(lists.collect::<Map<_, _>>()).to_string()
     }
+}
+
+/// The container as Kubernetes' types write it, which Istio reads it into: other tools compare the
+/// record's text.
+fn typed(container: &Value) -> Value {
+    let mut container = container.clone();
+    let Some(fields) = container.as_object_mut() else { return container };
+    let resources = fields.entry("resources").or_insert_with(|| Value::Object(Map::new()));
+    for kind in ["limits", "requests"] {
+        let amounts = resources.get_mut(kind).and_then(Value::as_object_mut);
+        for amount in amounts.into_iter().flat_map(Map::values_mut) {
+            if let Some(canonical) = quantity::canonical(amount) {
+                *amount = canonical.into();
+            }
+        }
+    }
+    container
 }
 
 /// The annotation in which an injection says what it injected.

@@ -5,10 +5,10 @@ use serde_json::Value;
 use crate::advice;
 use crate::change::{Change, Draft};
 use crate::cluster_facts::ClusterFacts;
-use crate::decision::{Decision, Rules, decide, of_another_revision};
+use crate::decision::{Rules, why_not};
 use crate::earlier::{self, Earlier};
 use crate::injected::outline;
-use crate::merge::{MergeError, merge};
+use crate::merge::{MergeError, merge, merge_list};
 use crate::overlay::identity::Identity;
 use crate::overlay::{self, Context, OverlayError, PROXY};
 use crate::overrides;
@@ -32,17 +32,13 @@ use crate::yaml;
 /// Pure: the same settings and target always give the same outcome, byte for byte.
 pub fn inject(settings: &Settings, target: &Target<'_>) -> Result<Outcome, InjectError> {
     check_form(target.pod)?;
-    match decide(&settings.inject, target.rules, target.pod, target.namespace) {
-        Decision::Inject => {}
-        Decision::Skip(reason) => return Ok(Outcome::Skipped(reason)),
-    }
-    if target.rules == Rules::Admission
-        && let Some(reason) = of_another_revision(settings, target.pod)
-    {
-        return Ok(Outcome::Skipped(reason));
+    if let Some(reason) = why_not(settings, target.rules, target.pod, target.namespace) {
+        return Ok(Outcome::Skipped { reason, advice: advice::of_keys(target.pod) });
     }
     let annotations = Annotations::of_pod(target.pod).map_err(InjectError::Annotations)?;
     let (proxy_config, advice) = proxy_config(settings, target, annotations);
+    let own = (target.rules == Rules::Manual).then_some(&proxy_config);
+    let settings = &*settings.with_proxy_config(own);
     let workload = target.workload.clone();
     let workload = workload.unwrap_or_else(|| Workload::of_pod(target.pod, target.namespace));
     let earlier = Earlier::of_pod(target.pod);
@@ -104,7 +100,13 @@ pub enum Outcome {
     /// The pod was injected.
     Injected(Box<Injection>),
     /// The pod stays as it is.
-    Skipped(Reason),
+    Skipped {
+        /// Why.
+        reason: Reason,
+        /// What else the user should know: of a switch that says nothing, and of keys that look
+        /// like one of the injector's.
+        advice: Vec<Reason>,
+    },
 }
 
 /// An injected pod and how it came about.
@@ -227,7 +229,7 @@ fn overlay_all(
         order::overlay_env(&mut overlay, variables);
         resources::adjust(&mut overlay, context);
         merge(&mut injected, outline(&overlay)).map_err(failed)?;
-        move_proxy(draft, &overlay);
+        move_proxy(draft, &overlay).map_err(failed)?;
         draft.edit(|pod| merge(pod, overlay)).map_err(failed)?;
     }
     Ok(injected)
@@ -288,19 +290,15 @@ fn make_native(pod: &mut Value) {
     }
 }
 
-/// A proxy that the user wrote into one list of containers goes where the overlay has it, so that
-/// the pod does not end up with two.
-fn move_proxy(draft: &mut Draft, overlay: &Value) {
-    let (Some((to, _)), Some((from, index))) =
-        (postprocess::find_proxy(overlay), postprocess::find_proxy(draft.value()))
-    else {
-        return;
-    };
-    if from == to {
-        return;
-    }
+/// A proxy that stands in the one list of containers goes where the overlay has it, so that the pod
+/// does not end up with two. Where one stands there already, as in pods that Istio gave two
+/// (`sidecar,spire`), they become one.
+fn move_proxy(draft: &mut Draft, overlay: &Value) -> Result<(), MergeError> {
+    let Some((to, _)) = postprocess::find_proxy(overlay) else { return Ok(()) };
+    let from = if to == CONTAINERS { INIT_CONTAINERS } else { CONTAINERS };
+    let Some(index) = postprocess::find(draft.value(), from, PROXY) else { return Ok(()) };
     let mut proxy = Value::Null;
-    let taken: Result<(), std::convert::Infallible> = draft.edit(|pod| {
+    draft.edit(|pod| {
         let Some(list) = pod["spec"][from].as_array_mut() else {
             return Ok(Change::Kept);
         };
@@ -313,11 +311,15 @@ fn move_proxy(draft: &mut Draft, overlay: &Value) {
         let origins = (0..before).filter(|place| *place != index).map(Some).collect();
         let change = Change::list(origins, before, std::collections::BTreeMap::new());
         Ok(Change::member("spec", Change::member(from, change)))
-    });
-    match taken {
-        Ok(()) => draft.push(&["spec".into(), to.into()], proxy),
-        Err(never) => match never {},
+    })?;
+    if postprocess::find(draft.value(), to, PROXY).is_none() {
+        draft.push(&["spec".into(), to.into()], proxy);
+        return Ok(());
     }
+    draft.edit(|pod| {
+        let change = merge_list(to, &mut pod["spec"][to], vec![proxy])?;
+        Ok(Change::member("spec", Change::member(to, change)))
+    })
 }
 
 /// A pod is an object with a `spec`; what injection reads and extends has its Kubernetes type.

@@ -7,6 +7,7 @@ use crate::earlier::{Earlier, Overrides};
 use crate::merge::{MergeError, merge_list, without_nulls};
 use crate::overlay::{Context, PROXY};
 use crate::postprocess::{CONTAINERS, INIT_CONTAINERS, find, find_proxy, in_container};
+use crate::quantity;
 use crate::settings::annotations::key;
 
 /// Puts the user's own fields back over what the overlays made of his containers, and records
@@ -39,6 +40,7 @@ pub fn reapply(
             // A null says nothing here; in a merge it would remove what was injected.
             own = without_nulls(own);
             let mut over = exclusive(own.clone());
+            respell_amounts(&mut over, name, original);
             if name == PROXY && list == CONTAINERS {
                 // It was written as a native sidecar; this is none.
                 over.as_object_mut().map(|over| over.remove("restartPolicy"));
@@ -52,10 +54,6 @@ pub fn reapply(
     }
     follow_user(draft, context, &applied);
     if earlier.is_none() && !applied.is_empty() {
-        // In the order of the pod, so that the next injection sees it as this one does.
-        applied.containers.sort_by_cached_key(|own| {
-            own["name"].as_str().and_then(|name| find(original, CONTAINERS, name))
-        });
         let path = ["metadata", "annotations", key::OVERRIDES].map(Into::into);
         draft.set(&path, applied.to_json().into());
     }
@@ -77,6 +75,25 @@ fn exclusive(mut own: Value) -> Value {
     own
 }
 
+/// The record has Kubernetes' spelling of quantities and names resources where there are none; the
+/// pod keeps the user's.
+fn respell_amounts(own: &mut Value, name: &str, original: &Value) {
+    let Some(container) = LISTS.iter().find_map(|list| named(name, list, original)) else { return };
+    let present = &container[RESOURCES];
+    let Some(resources) = own.get_mut(RESOURCES).and_then(Value::as_object_mut) else { return };
+    for (kind, amounts) in resources.iter_mut() {
+        for (resource, amount) in amounts.as_object_mut().into_iter().flatten() {
+            let present = &present[kind][resource];
+            if quantity::same(amount, present) {
+                *amount = present.clone();
+            }
+        }
+    }
+    if resources.is_empty() {
+        own.as_object_mut().map(|own| own.remove(RESOURCES));
+    }
+}
+
 /// Marks the other fields for removal where one of them is chosen.
 fn choose(object: Option<&mut Value>, fields: &[&str]) {
     let Some(object) = object.and_then(Value::as_object_mut) else { return };
@@ -96,10 +113,11 @@ fn written_of<'a>(name: &str, list: &str, original: &'a Value) -> Option<&'a Val
     // A native sidecar is an init container, but people write it under containers; where the
     // overlay has the proxy among the containers, it may have been written under either.
     let lists = if list == CONTAINERS && name != PROXY { &[CONTAINERS][..] } else { &LISTS[..] };
-    lists.iter().find_map(|list| {
-        let containers = original["spec"][*list].as_array()?;
-        containers.iter().find(|container| container["name"] == name)
-    })
+    lists.iter().find_map(|list| named(name, list, original))
+}
+
+fn named<'a>(name: &str, list: &str, pod: &'a Value) -> Option<&'a Value> {
+    pod["spec"][list].get(find(pod, list, name)?)
 }
 
 /// `OpenShift` gives one user to every container that names none, before the webhook sees the pod;
@@ -156,6 +174,7 @@ fn follow_user(draft: &mut Draft, context: &Context<'_>, applied: &Overrides) {
     }
 }
 
+const RESOURCES: &str = "resources";
 const LISTS: [&str; 2] = [CONTAINERS, INIT_CONTAINERS];
 
 /// The image by which a user says that the overlay's is meant.

@@ -1,4 +1,4 @@
-//! Kubernetes' quantities, as far as they have to be compared.
+//! Kubernetes' quantities, as far as they have to be compared and written.
 
 use serde_json::Value;
 
@@ -16,6 +16,56 @@ pub fn parse(quantity: &Value) -> Option<f64> {
     number.parse::<f64>().ok().map(|number| number * factor)
 }
 
+/// The quantity as Kubernetes writes it: a whole number with the largest suffix that leaves it one
+/// (`3000m` is `3`, `2048Mi` is `2Gi`). `None` for what is none, for powers of ten (`1e3`), and for
+/// what is finer than a nano or larger than any machine.
+pub fn canonical(quantity: &Value) -> Option<String> {
+    let text = match quantity {
+        Value::Number(number) => number.to_string(),
+        Value::String(text) => text.clone(),
+        _ => return None,
+    };
+    let (digits, suffix) =
+        text.split_at(text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len()));
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let number = format!("{whole}{fraction}").parse::<i128>().ok()?;
+    let decimals = i32::try_from(fraction.len()).ok()?;
+    if let Some(power) =
+        BINARY.iter().position(|binary| *binary == suffix).filter(|power| *power > 0)
+    {
+        let scale = 10_i128.checked_pow(fraction.len().try_into().ok()?)?;
+        let bytes = number.checked_mul(1024_i128.checked_pow(power.try_into().ok()?)?)?;
+        let bytes = bytes.checked_add(scale - 1)?.div_euclid(scale);
+        if bytes.abs() < 1024 {
+            return decimal(bytes, 0);
+        }
+        let mut power = 0;
+        let mut bytes = bytes;
+        while bytes % 1024 == 0 && power + 1 < BINARY.len() {
+            bytes /= 1024;
+            power += 1;
+        }
+        return Some(format!("{bytes}{}", BINARY[power]));
+    }
+    let place = DECIMAL.iter().position(|decimal| *decimal == suffix)?;
+    decimal(number, 3 * i32::try_from(place).ok()? - NANO - decimals)
+}
+
+/// A number times a power of ten.
+fn decimal(mut number: i128, mut exponent: i32) -> Option<String> {
+    if number == 0 {
+        return Some("0".to_owned());
+    }
+    while number % 10 == 0 {
+        number /= 10;
+        exponent += 1;
+    }
+    let place = exponent.min(EXA).checked_add(NANO)?.div_euclid(3);
+    let suffix = DECIMAL.get(usize::try_from(place).ok()?)?;
+    let zeros = (exponent + NANO - 3 * place).try_into().ok()?;
+    Some(format!("{}{suffix}", number.checked_mul(10_i128.checked_pow(zeros)?)?))
+}
+
 /// Whether two quantities are one number.
 pub fn same(a: &Value, b: &Value) -> bool {
     match (parse(a), parse(b)) {
@@ -23,6 +73,16 @@ pub fn same(a: &Value, b: &Value) -> bool {
         _ => false,
     }
 }
+
+/// Suffixes of powers of 1024, from none.
+const BINARY: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+
+/// Suffixes of powers of 1000, from a thousand-millionth.
+const DECIMAL: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
+
+/// How many powers of ten the first of them is below one, and the last above it.
+const NANO: i32 = 9;
+const EXA: i32 = 18;
 
 const SUFFIXES: [(&str, f64); 15] = [
     ("Ki", 1024.0),
@@ -47,6 +107,29 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn quantities_are_written_as_kubernetes_writes_them() {
+        for (quantity, written) in [
+            (json!("3000m"), Some("3")),
+            (json!("0.5"), Some("500m")),
+            (json!(4), Some("4")),
+            (json!(1000), Some("1k")),
+            (json!("1.5Gi"), Some("1536Mi")),
+            (json!("2048Mi"), Some("2Gi")),
+            (json!("512Ki"), Some("512Ki")),
+            (json!("0.5Ki"), Some("512")),
+            (json!("1G"), Some("1G")),
+            (json!("1500M"), Some("1500M")),
+            (json!("100m"), Some("100m")),
+            (json!("0Gi"), Some("0")),
+            (json!("1e3"), None),
+            (json!("two"), None),
+            (json!(null), None),
+        ] {
+            assert_eq!(canonical(&quantity).as_deref(), written, "{quantity}");
+        }
+    }
 
     #[test]
     fn quantities_are_numbers() {

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panic")]
 
 use injector::inject::{InjectError, Injection, Outcome, Target, inject};
+use injector::reason::Reason;
 use injector::settings::{Document, Documents, Process, Settings};
 use serde_json::{Value, json};
 
@@ -98,7 +99,7 @@ fn a_pods_own_revision_counts_where_the_setting_says_so() {
     ] {
         match outcome(values, &labelled(revision), "canary").unwrap() {
             Outcome::Injected(_) => assert!(!skipped, "{revision}"),
-            Outcome::Skipped(reason) => {
+            Outcome::Skipped { reason, .. } => {
                 assert!(skipped, "{revision}");
                 assert_eq!(reason.word(), "other_revision");
             }
@@ -164,7 +165,7 @@ fn a_selector_that_kubernetes_refuses_leaves_the_others_in_force() {
     let documents = Documents { inject_config: config, ..Documents::default() };
     let settings = Settings::parse(&documents, Process::default()).unwrap();
     let pod = pod(&json!({}), &json!({}));
-    let Outcome::Skipped(reason) = inject(&settings, &target(&pod)).unwrap() else {
+    let Outcome::Skipped { reason, .. } = inject(&settings, &target(&pod)).unwrap() else {
         panic!("the last selector matches");
     };
     assert_eq!(reason.word(), "never_inject_selector");
@@ -180,6 +181,29 @@ fn what_is_nearly_right_is_told() {
     assert!(told[1].ends_with("hint: did you mean sidecar.istio.io/proxyCPU?"), "{told:?}");
 }
 
+#[test]
+fn what_is_nearly_right_is_told_of_a_pod_that_is_left_alone() {
+    let off = Some(Document { source: "the ConfigMap", text: "policy: disabled" });
+    let documents = Documents { inject_config: off, ..Documents::default() };
+    let settings = Settings::parse(&documents, Process::default()).unwrap();
+    for (list, key, value, hint) in [
+        ("labels", "sidecar.istio.io/injct", "true", "did you mean sidecar.istio.io/inject?"),
+        ("annotations", "istio.io/inject", "true", "did you mean sidecar.istio.io/inject?"),
+        ("labels", "sidecar.istio.io/inject", "yes", "it is \"true\" or \"false\""),
+        ("labels", "app.example/injct", "true", ""),
+    ] {
+        let mut pod = pod(&json!({}), &json!({}));
+        pod["metadata"][list][key] = value.into();
+        let Outcome::Skipped { reason, advice } = inject(&settings, &target(&pod)).unwrap() else {
+            panic!("the policy says no");
+        };
+        assert_eq!(reason.word(), "policy_disabled");
+        let hints: Vec<_> = advice.iter().filter_map(Reason::hint).collect();
+        let expected: &[&str] = if hint.is_empty() { &[] } else { &[hint] };
+        assert_eq!(hints, expected, "{list} {key}");
+    }
+}
+
 fn injected(values: &Value, pod: &Value) -> Injection {
     match outcome(values, pod, "").unwrap() {
         Outcome::Injected(injection) => {
@@ -189,7 +213,7 @@ fn injected(values: &Value, pod: &Value) -> Injection {
             assert!(again.patch.0.is_empty(), "a second injection: {:?}", again.patch);
             *injection
         }
-        Outcome::Skipped(reason) => panic!("{reason}"),
+        Outcome::Skipped { reason, .. } => panic!("{reason}"),
     }
 }
 

@@ -151,7 +151,7 @@ fn five_thousand_variables_are_not_in_the_patch() {
 fn injected(pod: &Value, native: bool) -> Option<Injection> {
     match inject(settings(native), &target(pod)).unwrap() {
         Outcome::Injected(injection) => Some(*injection),
-        Outcome::Skipped(_) => None,
+        Outcome::Skipped { .. } => None,
     }
 }
 
@@ -175,7 +175,7 @@ fn by_another_revision(pod: &Value, native_sidecars: bool) -> Option<Injection> 
     });
     match inject(&SETTINGS[usize::from(native_sidecars)], &target(pod)).unwrap() {
         Outcome::Injected(injection) => Some(*injection),
-        Outcome::Skipped(_) => None,
+        Outcome::Skipped { .. } => None,
     }
 }
 

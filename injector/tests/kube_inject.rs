@@ -41,7 +41,7 @@ fn every_layout_gets_what_the_library_says() {
                     Outcome::Injected(injection) => {
                         *at(&mut expected, &template.place) = injection.pod;
                     }
-                    Outcome::Skipped(reason) => panic!("{}: {reason}", file.display()),
+                    Outcome::Skipped { reason, .. } => panic!("{}: {reason}", file.display()),
                 }
             }
             assert_eq!(yaml::parse(after.text).unwrap(), expected, "{}", file.display());

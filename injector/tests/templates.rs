@@ -194,7 +194,7 @@ fn outcome(settings: &Settings, pod: &Value) -> Result<Outcome, InjectError> {
 fn injected(settings: &Settings, pod: &Value) -> Value {
     match outcome(settings, pod).unwrap() {
         Outcome::Injected(injection) => injection.pod,
-        Outcome::Skipped(reason) => panic!("{reason}"),
+        Outcome::Skipped { reason, .. } => panic!("{reason}"),
     }
 }
 

@@ -116,7 +116,7 @@ fn injected(settings: &Settings, pod: &Value) -> Value {
     let target = Target::at_admission(pod, "shop");
     match inject(settings, &target).expect("an injected pod") {
         Outcome::Injected(injection) => injection.pod,
-        Outcome::Skipped(reason) => panic!("{reason}"),
+        Outcome::Skipped { reason, .. } => panic!("{reason}"),
     }
 }
 

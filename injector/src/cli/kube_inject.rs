@@ -195,12 +195,13 @@ fn injected_document(
         let title = Title(template);
         match injected_template(settings, namespace, &manifest, template) {
             Ok(Outcome::Injected(injection)) => {
-                for warning in &injection.warnings {
-                    messages.push(format!("warning: {title}: {warning}"));
-                }
+                messages.extend(warnings(&title, &injection.warnings));
                 injections.push((template, injection));
             }
-            Ok(Outcome::Skipped(reason)) => messages.push(skipped(&title, &reason)),
+            Ok(Outcome::Skipped { reason, advice }) => {
+                messages.push(skipped(&title, &reason));
+                messages.extend(warnings(&title, &advice));
+            }
             Err(error) => errors.push(error.context(format!("line {}: {title}", template.line))),
         }
     }
@@ -244,6 +245,10 @@ fn injected_template(
         rules: Rules::Manual,
     };
     Ok(inject(settings, &target)?)
+}
+
+fn warnings(title: &Title<'_>, reasons: &[Reason]) -> Vec<String> {
+    reasons.iter().map(|reason| format!("warning: {title}: {reason}")).collect()
 }
 
 /// Istio's words, which scripts look for, and then ours.

@@ -17,9 +17,12 @@ mod typed;
 mod unknown_keys;
 pub mod values;
 
+use std::borrow::Cow;
+
 use inject_config::InjectConfig;
 use mesh_config::MeshConfig;
 use notice::{Notice, Oddity};
+use proxy_config::ProxyConfig;
 use values::Values;
 
 use crate::overlay::template::Templates;
@@ -82,6 +85,20 @@ impl Process {
 }
 
 impl Settings {
+    /// With the proxy configuration of a workload in a file over the mesh's, as Istio has it there:
+    /// a status port of its own counts for its probes and its metrics too.
+    pub fn with_proxy_config(&self, own: Option<&ProxyConfig>) -> Cow<'_, Self> {
+        let mesh = &self.mesh.default_config;
+        match own.filter(|own| own.status_port() != mesh.status_port()) {
+            None => Cow::Borrowed(self),
+            Some(own) => {
+                let mut settings = self.clone();
+                settings.mesh.default_config = own.clone();
+                Cow::Owned(settings)
+            }
+        }
+    }
+
     /// Parses the documents. An error names the document's source, the key, the value and what
     /// is allowed.
     pub fn parse(documents: &Documents<'_>, process: Process) -> Result<Self, SettingsError> {

@@ -44,7 +44,7 @@ impl Admission {
         let uid = std::mem::take(&mut request.uid);
         let subject = Subject::of(&request, &uid);
         if let Some(reason) = not_a_new_pod(&request) {
-            return Verdict::skipped(subject, uid, &reason);
+            return Verdict::skipped(subject, uid, &reason, &[]);
         }
         if !request.object.is_object() {
             let message = "request.object is not a pod".to_owned();
@@ -60,7 +60,9 @@ impl Admission {
         };
         let unknown_users = settings.process.openshift && cluster.namespace_annotations.is_none();
         match (self.inject)(settings, &target) {
-            Ok(Outcome::Skipped(reason)) => Verdict::skipped(subject, uid, &reason),
+            Ok(Outcome::Skipped { reason, advice }) => {
+                Verdict::skipped(subject, uid, &reason, &advice)
+            }
             Ok(Outcome::Injected(injection)) => {
                 let mut warnings = injection.warnings;
                 warnings.extend(unknown_users.then(namespace_unknown));
@@ -101,13 +103,14 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    fn skipped(subject: Subject, uid: String, reason: &Reason) -> Self {
+    fn skipped(subject: Subject, uid: String, reason: &Reason, advice: &[Reason]) -> Self {
+        let response = Response::allow(uid).with_warnings(std::slice::from_ref(reason));
         Self {
             subject,
             result: CallResult::Skipped,
             reason: reason.word(),
             problem: None,
-            response: Response::allow(uid).with_warnings(std::slice::from_ref(reason)),
+            response: response.with_warnings(advice),
             bytes: 0,
         }
     }

@@ -95,8 +95,10 @@ impl Case {
             match inject(&settings, &target) {
                 Err(error) if verdict["allowed"] == false => drop(error),
                 Err(error) => return Err(format!("review {number}: {error}")),
-                Ok(Outcome::Skipped(reason)) if verdict["patched"] == false => drop(reason),
-                Ok(Outcome::Skipped(reason)) => return Err(format!("review {number}: {reason}")),
+                Ok(Outcome::Skipped { reason, .. }) if verdict["patched"] == false => drop(reason),
+                Ok(Outcome::Skipped { reason, .. }) => {
+                    return Err(format!("review {number}: {reason}"));
+                }
                 Ok(Outcome::Injected(injection)) => {
                     let mut patched = pod.clone();
                     json_patch::patch(&mut patched, &injection.patch).unwrap();

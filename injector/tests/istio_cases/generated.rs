@@ -100,7 +100,7 @@ impl Situation {
         };
         match inject(&settings, &target)? {
             Outcome::Injected(injection) => Ok(injection.pod),
-            Outcome::Skipped(reason) => Ok(json!(reason.to_string())),
+            Outcome::Skipped { reason, .. } => Ok(json!(reason.to_string())),
         }
     }
 }

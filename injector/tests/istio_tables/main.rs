@@ -7,6 +7,7 @@
 
 mod annotations;
 mod decisions;
+mod files;
 mod images;
 mod inputs;
 mod metrics;
@@ -14,6 +15,7 @@ mod networks;
 #[path = "../istio_cases/normal.rs"]
 mod normal;
 mod openshift;
+mod overrides;
 mod probes;
 mod spans;
 mod stage;

@@ -155,7 +155,7 @@ pub(crate) fn names<'a>(pod: &'a Value, list: &str) -> Vec<&'a str> {
 fn injected(outcome: Outcome) -> Injection {
     match outcome {
         Outcome::Injected(injection) => *injection,
-        Outcome::Skipped(reason) => panic!("not injected: {reason}"),
+        Outcome::Skipped { reason, .. } => panic!("not injected: {reason}"),
     }
 }
 

@@ -38,7 +38,7 @@ pub(crate) fn every_injected_pod_is_accepted(kubernetes: &Kubernetes) {
                 }
                 counts.set((offered + 1, injected + 1));
             }
-            Ok(Outcome::Skipped(_)) => {}
+            Ok(Outcome::Skipped { .. }) => {}
             Err(error) => prop_assert!(false, "{error}"),
         }
         Ok(())

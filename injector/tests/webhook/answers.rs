@@ -129,6 +129,19 @@ fn injects_a_pod() {
 }
 
 #[test]
+fn tells_what_may_be_meant_by_a_pod_that_is_left_alone() {
+    let program = Program::start(&[]);
+    let pod = json!({"metadata": {"annotations": {"sidecar.istio.io/inject": "false"},
+        "labels": {"sidecar.istio.io/injct": "true"}}, "spec": {}});
+    let response = program.connect().review("/inject", &json!({"uid": "u", "object": pod}));
+    assert_eq!((&response["allowed"], &response["patch"]), (&json!(true), &json!(null)));
+    let warnings = response["warnings"].as_array().unwrap();
+    assert_eq!(warnings.len(), 2, "{response}");
+    assert!(warnings[0].as_str().unwrap().contains("(opted_out_by_annotation)"), "{response}");
+    assert!(warnings[1].as_str().unwrap().contains("did you mean sidecar.istio.io/inject?"));
+}
+
+#[test]
 fn names_a_wrong_annotation() {
     let program = Program::start(&[]);
     let key = "traffic.sidecar.istio.io/includeInboundPorts";

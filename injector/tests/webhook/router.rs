@@ -101,12 +101,13 @@ async fn without_a_configuration_a_call_fails() {
 
 fn says_what_it_is_told(_: &Settings, target: &Target<'_>) -> Result<Outcome, InjectError> {
     let told = format!("{} {:?}", target.namespace, target.path_env);
-    Ok(Outcome::Skipped(Reason::new("told", told)))
+    Ok(Outcome::Skipped { reason: Reason::new("told", told), advice: Vec::new() })
 }
 
 fn panics_in_one_namespace(_: &Settings, target: &Target<'_>) -> Result<Outcome, InjectError> {
     assert_ne!(target.namespace, "panic");
-    Ok(Outcome::Skipped(Reason::new("calm", "nothing happened")))
+    let reason = Reason::new("calm", "nothing happened");
+    Ok(Outcome::Skipped { reason, advice: Vec::new() })
 }
 
 fn fails(_: &Settings, _: &Target<'_>) -> Result<Outcome, InjectError> {

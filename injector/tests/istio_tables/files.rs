@@ -1,0 +1,36 @@
+//! What is otherwise for a workload in a file than for a pod at admission.
+
+use injector::decision::Rules;
+use injector::inject::Outcome;
+use serde_json::{Value, json};
+
+use crate::stage::{Stage, pod_of, variable};
+
+fn injected(pod: &Value, rules: Rules) -> Option<Value> {
+    match Stage::default().run("policy: enabled", &json!({}), pod, rules).unwrap() {
+        Outcome::Injected(injection) => Some(injection.pod),
+        Outcome::Skipped { .. } => None,
+    }
+}
+
+/// In a file the annotation is laid over the mesh configuration; at admission it is the proxy's
+/// alone.
+#[test]
+fn a_status_port_of_the_proxys_own_configuration_counts_for_probes_and_metrics() {
+    let probe = json!({"httpGet": {"port": 80}});
+    let pod = pod_of(
+        &json!({"proxy.istio.io/config": "statusPort: 15099", "prometheus.io/port": "8080"}),
+        &json!([{"name": "app", "image": "app:1", "readinessProbe": probe}]),
+    );
+    for (rules, port) in [(Rules::Manual, 15099), (Rules::Admission, 15020)] {
+        let injected = injected(&pod, rules).expect("is injected");
+        let probe = &injected["spec"]["containers"][0]["readinessProbe"]["httpGet"]["port"];
+        assert_eq!(probe, port, "{rules:?}");
+        let scraped = &injected["metadata"]["annotations"]["prometheus.io/port"];
+        assert_eq!(scraped, &port.to_string(), "{rules:?}");
+        assert!(variable(&injected, "PROXY_CONFIG").unwrap().contains("15099"), "{rules:?}");
+        let again = Stage::default().run("policy: enabled", &json!({}), &injected, rules);
+        let Outcome::Injected(again) = again.unwrap() else { panic!("is injected again") };
+        assert_eq!(again.pod, injected, "{rules:?}");
+    }
+}
