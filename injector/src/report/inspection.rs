@@ -90,7 +90,7 @@ impl Injector {
         let target = Target { cluster, ..Target::at_admission(&pod, namespace) };
         match inject(&self.settings, &target) {
             Ok(Outcome::Injected(injection)) => Answer::Inject(injection),
-            Ok(Outcome::Skipped(reason)) => Answer::Skip(reason),
+            Ok(Outcome::Skipped { reason, .. }) => Answer::Skip(reason),
             Err(error) => {
                 let message = format!("the pod would be denied: {error}");
                 Answer::Deny(Reason::new(error.word(), message))
