@@ -110,7 +110,7 @@ test-manifests: setup build ## What manifests/ installs, rendered and on a real 
 test-acceptance: setup build ## Certificates and admission under faults, on two API servers (root)
 	cargo test --locked --package e2e --test acceptance
 
-soak: setup build ## The same with long times and many rounds: an hour or so (root)
+soak: setup build ## The same with long times and many rounds: half an hour (root)
 	OUTRIGGER_PACE=soak cargo test --locked --package e2e --test acceptance
 
 fuzz: ## Let libFuzzer look for what breaks a target: TARGET=name (or all), TIME=60 seconds each

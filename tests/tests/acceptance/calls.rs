@@ -13,6 +13,8 @@ pub(crate) struct Call {
     pub(crate) verb: String,
     pub(crate) resource: String,
     pub(crate) code: u64,
+    /// Asked without consequence.
+    dry_run: bool,
 }
 
 /// An instant, in the clock and in the audit logs.
@@ -42,6 +44,7 @@ pub(crate) fn since(servers: &ApiServers, account: &str, since: &Instant) -> Res
             verb: text(&event["verb"]),
             resource: text(&event["objectRef"]["resource"]),
             code: event["responseStatus"]["code"].as_u64().unwrap_or_default(),
+            dry_run: event["requestURI"].as_str().is_some_and(|uri| uri.contains("dryRun=")),
         })
         .collect())
 }
@@ -51,7 +54,7 @@ pub(crate) fn writes(calls: &[Call]) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for call in calls {
         let is_write = ["create", "update", "patch", "delete"].contains(&call.verb.as_str());
-        if is_write && call.code < 300 {
+        if is_write && !call.dry_run && call.code < 300 {
             *counts.entry(call.resource.clone()).or_default() += 1;
         }
     }

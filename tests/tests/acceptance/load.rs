@@ -27,7 +27,8 @@ pub(crate) struct Load {
 pub(crate) struct Tally {
     pub(crate) admitted: usize,
     pub(crate) failures: Vec<Failure>,
-    slowest: Duration,
+    /// How long each took.
+    times: Vec<Duration>,
 }
 
 /// A pod that was not created, or was without its sidecar.
@@ -64,7 +65,7 @@ impl Load {
                     let created = create(client).await;
                     let ended = Instant::now();
                     let mut tally = tally.lock().unwrap_or_else(PoisonError::into_inner);
-                    tally.slowest = tally.slowest.max(ended - began);
+                    tally.times.push(ended - began);
                     match created {
                         Ok(()) => tally.admitted += 1,
                         Err(error) => tally.failures.push(Failure {
@@ -89,9 +90,10 @@ impl Load {
 
     /// Waits until so many more pods have been admitted.
     pub(crate) async fn until_admitted(&self, further: usize) -> Result<()> {
-        let wanted = self.tally().admitted + further;
+        let admitted = || self.tally.lock().unwrap_or_else(PoisonError::into_inner).admitted;
+        let wanted = admitted() + further;
         let deadline = Instant::now() + PATIENCE;
-        while self.tally().admitted < wanted {
+        while admitted() < wanted {
             ensure!(Instant::now() < deadline, "pods are not admitted: {}", self.tally());
             tokio::time::sleep(BETWEEN_LOOKS).await;
         }
@@ -147,9 +149,15 @@ impl Failure {
 
 impl fmt::Display for Tally {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { admitted, failures, slowest } = self;
-        let slowest = slowest.as_millis();
-        write!(formatter, "{admitted} admissions (slowest {slowest} ms), ")?;
+        let Self { admitted, failures, times } = self;
+        write!(formatter, "{admitted} admissions")?;
+        let mut times = times.clone();
+        times.sort_unstable();
+        if let Some(slowest) = times.last() {
+            let p99 = times[times.len() * 99 / 100].as_millis();
+            write!(formatter, " (p99 {p99} ms, slowest {} ms)", slowest.as_millis())?;
+        }
+        write!(formatter, ", ")?;
         write!(formatter, "{} failures", failures.len())?;
         let mut messages = BTreeMap::<_, usize>::new();
         for failure in failures {

@@ -23,15 +23,19 @@ pub(crate) async fn every_right_is_used_and_none_is_missing(stage: &mut Stage<'_
     stage.until_phase("prepared").await?;
     stage.until_published().await?;
     let granted = granted(stage).await?;
+    eventually("every right is used", async || {
+        let used = calls::used(&stage.calls()?);
+        // There is nothing to tell where nothing is wrong.
+        let unused: Vec<_> =
+            granted.difference(&used).filter(|(_, resource)| resource != "events").collect();
+        ensure!(unused.is_empty(), "granted and not used: {unused:?}");
+        Ok(())
+    })
+    .await?;
     let calls = stage.calls()?;
     stage.tell(&Tally::default(), &format!("{} calls by {} rights", calls.len(), granted.len()))?;
     let denied = calls::denied(&calls);
     ensure!(denied.is_empty(), "denied: {denied:?}");
-    let used = calls::used(&calls);
-    // There is nothing to tell where nothing is wrong.
-    let unused: Vec<_> =
-        granted.difference(&used).filter(|(_, resource)| resource != "events").collect();
-    ensure!(unused.is_empty(), "granted and not used: {unused:?}");
     Ok(())
 }
 

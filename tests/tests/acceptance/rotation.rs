@@ -74,7 +74,8 @@ pub(crate) async fn an_api_server_that_hangs_meanwhile_does_no_harm(
     stage.install(2).await?;
     let load = stage.load();
     let pace = *stage.pace();
-    let hang = pace.propagation_delay.mul_f64(0.8);
+    // Then it has as long as any machine needs to learn of what it missed.
+    let hang = pace.propagation_delay.saturating_sub(TO_CATCH_UP);
     let mut pauses = Vec::new();
     stage.ask_for_rotation().await?;
     for phase in ["prepared", "activated", "steady"] {
@@ -128,3 +129,4 @@ async fn until(since: Timestamp, delay: Duration) {
 }
 
 const HANGING: usize = 1;
+const TO_CATCH_UP: Duration = Duration::from_secs(2);

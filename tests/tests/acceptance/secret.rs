@@ -18,6 +18,8 @@ use crate::stage::{INSTALL, SECRET, Stage, eventually};
 pub(crate) async fn a_deleted_emptied_damaged_or_foreign_secret_comes_back(
     stage: &mut Stage<'_>,
 ) -> Result<()> {
+    // More than is ever wrong in a row; each of two replicas pays for its try.
+    stage.flag("write-burst", "20");
     stage.install(2).await?;
     let original = stage.until_published().await?;
     let load = stage.load();

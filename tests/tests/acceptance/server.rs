@@ -75,7 +75,7 @@ pub(crate) async fn reviews_come_quickly_and_none_fails(stage: &mut Stage<'_>) -
 pub(crate) async fn slow_idle_and_wrong_clients_are_no_harm_to_others(
     stage: &mut Stage<'_>,
 ) -> Result<()> {
-    stage.flag("review-timeout", "2s");
+    stage.flag("review-timeout", "5s");
     stage.install(1).await?;
     let address = stage.replicas[0].address();
     let bundle = stage.until_published().await?.bundle();

@@ -150,11 +150,14 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    /// Sends a replica no further connections, and then ends it, as a rollout does.
-    pub(crate) fn retire(&mut self, index: usize) -> Result<()> {
+    /// Sends a replica no further connections, and then ends it, as a rollout does; returns within
+    /// which time it ended those that it had.
+    pub(crate) fn retire(&mut self, index: usize) -> Result<Range<Instant>> {
         let mut replica = self.replicas.remove(index);
         self.balance();
-        replica.process.stop()
+        let begin = Instant::now();
+        replica.process.stop()?;
+        Ok(begin..Instant::now())
     }
 
     /// Waits until all replicas are ready.
@@ -279,11 +282,14 @@ impl<'a> Stage<'a> {
         .await
     }
 
-    /// Waits until the rotation is in a phase.
+    /// Waits until the rotation is in a phase. The first one is short: when nobody looked, it may be
+    /// over.
     pub(crate) async fn until_phase(&self, phase: &str) -> Result<State> {
+        let is_over = |word| phase == "prepared" && word == "activated";
         eventually(phase, async || {
             let state = self.state().await?;
-            ensure!(state.phase.word() == phase, "{:?}", state.phase);
+            let word = state.phase.word();
+            ensure!(word == phase || is_over(word), "{:?}", state.phase);
             Ok(state)
         })
         .await

@@ -4,6 +4,7 @@
 //! The stories run one after the other on the main thread, which the programs live as long as, in a
 //! network namespace of this process: Services are reached there at their own addresses and ports.
 
+mod anybody;
 mod apply;
 mod files;
 mod guard;
@@ -63,12 +64,14 @@ macro_rules! stories {
 fn trials(world: Option<&Arc<World>>) -> Vec<Trial> {
     stories![world,
         apply::what_is_applied_again_and_by_other_means_stays_as_it_is
+        apply::an_entry_that_is_wanted_no_more_goes
         apply::the_pod_security_standard_accepts_every_pod_of_ours
         starting::a_first_installation_refuses_no_pod_of_labelled_namespaces
         guard::the_injectors_account_may_change_nothing_but_ca_bundle
         token::it_reaches_nothing_but_its_own
         token::it_does_not_become_another_accounts
         token::it_keeps_no_config_map_that_it_creates
+        anybody::a_call_of_anybody_changes_nothing_and_tells_no_secret
         monitoring::alerts_and_dashboard_ask_for_metrics_that_exist
         revisions::a_tag_leads_to_the_revision_it_points_at
         files::pods_are_injected_while_mounted_certificates_are_replaced

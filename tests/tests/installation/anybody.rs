@@ -1,0 +1,116 @@
+//! What somebody in the cluster's network gets by calling the webhook, without the API server.
+
+use anyhow::{Context, Result, ensure};
+use e2e::manifests::Composition;
+use http_body_util::BodyExt;
+use hyper::Request;
+use kube::client::Body;
+use kube::{Client, Config};
+use serde_json::{Value, json};
+
+use crate::injector::Injector;
+use crate::world::World;
+
+/// The answer is what a pod would look like. Nothing is written for it, and no secret is in it.
+pub(crate) fn a_call_of_anybody_changes_nothing_and_tells_no_secret(world: &World) -> Result<()> {
+    let rendered = world.render(Composition::of(&[]))?;
+    world.kubectl().must_with_input(["apply", "--filename", "-"], &rendered)?;
+    let injector = Injector::of_manifests(world, &rendered)?;
+    world.until_published("istio-sidecar-injector")?;
+    let address = world.kubectl().must([
+        "get",
+        "service",
+        "sidecar-injector",
+        "--namespace=istio-system",
+        "--output=jsonpath={.spec.clusterIP}",
+    ])?;
+    let mut config = Config::new(format!("https://{address}:443").parse()?);
+    // Nobody told this caller whom to trust.
+    config.accept_invalid_certs = true;
+    // The client looks for a runtime when it is made.
+    let client = world.runtime.block_on(async { Client::try_from(config) })?;
+    let ask = |method: &str, path: &str, body: &Value| -> Result<(u16, String)> {
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("Content-Type", "application/json")
+            .body(Body::from(body.to_string().into_bytes()))?;
+        world.runtime.block_on(async {
+            let answer = client.send(request).await.context("calling the webhook")?;
+            let code = answer.status().as_u16();
+            let body = answer.into_body().collect().await.context("reading an answer")?.to_bytes();
+            Ok((code, String::from_utf8_lossy(&body).into_owned()))
+        })
+    };
+
+    let before = state(world, &injector)?;
+    let mut told = String::new();
+    for namespace in ["istio-system", "kube-system", "default", "nowhere"] {
+        let (code, answer) = ask("POST", "/inject", &review(namespace))?;
+        ensure!(code == 200, "{namespace}: {code} {answer}");
+        told += &answer;
+    }
+    ensure!(told.contains("\"patch\""), "no pod was injected: {told}");
+    for (method, path) in [
+        ("GET", "/inject"),
+        ("POST", "/"),
+        ("POST", "/metrics"),
+        ("GET", "/metrics"),
+        ("GET", "/debug/pprof/"),
+        ("POST", "/inject/../metrics"),
+    ] {
+        let (code, answer) = ask(method, path, &review("default"))?;
+        // A path that is not clean is answered with the one that is.
+        ensure!(
+            (300..500).contains(&code) && answer.len() < 200,
+            "{method} {path}: {code} {answer}"
+        );
+        told += &answer;
+    }
+
+    let secret = world.get("secret", "sidecar-injector-ca")?;
+    let data = secret["data"].as_object().context("the Secret is empty")?;
+    for (key, value) in data {
+        let value = value.as_str().unwrap_or_default();
+        ensure!(value.len() < 40 || !told.contains(value), "{key} is told");
+    }
+    let says = |word: &str| ensure_absent(&told, word);
+    ["PRIVATE KEY", "BEGIN CERTIFICATE", "/var/run/secrets/kubernetes.io/serviceaccount/token"]
+        .into_iter()
+        .try_for_each(says)?;
+    ensure!(state(world, &injector)? == before, "something was written");
+    Ok(())
+}
+
+fn ensure_absent(told: &str, word: &str) -> Result<()> {
+    ensure!(!told.contains(word), "{word} is told: {told}");
+    Ok(())
+}
+
+/// What the injector keeps, and how often it has written.
+fn state(world: &World, injector: &Injector) -> Result<[Value; 3]> {
+    let version = |kind: &str, name: &str| -> Result<Value> {
+        Ok(world.get(kind, name)?["metadata"]["resourceVersion"].clone())
+    };
+    Ok([
+        version("secret", "sidecar-injector-ca")?,
+        version("mutatingwebhookconfiguration", "istio-sidecar-injector")?,
+        injector.count("webhook_patch_attempts_total")?.into(),
+    ])
+}
+
+fn review(namespace: &str) -> Value {
+    json!({
+        "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
+        "request": {
+            "uid": "1", "operation": "CREATE", "namespace": namespace,
+            "kind": {"group": "", "version": "v1", "kind": "Pod"},
+            "resource": {"group": "", "version": "v1", "resource": "pods"},
+            "object": {
+                "apiVersion": "v1", "kind": "Pod",
+                "metadata": {"name": "app", "labels": {"sidecar.istio.io/inject": "true"}},
+                "spec": {"containers": [{"name": "app", "image": "app:1"}]},
+            },
+        },
+    })
+}
