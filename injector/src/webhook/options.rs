@@ -172,6 +172,7 @@ fn certificate(args: &Args, access: Option<ClusterAccess>) -> CertificateSource 
             certificate.webhook_configurations.clone()
         },
         parameters: args.upkeep.parameters(),
+        signer: args.upkeep.signer(),
     };
     CertificateSource::Cluster(access, Box::new(options))
 }

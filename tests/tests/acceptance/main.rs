@@ -21,6 +21,7 @@ mod server;
 mod stage;
 mod starting;
 mod world;
+mod wrong_clock;
 
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
@@ -97,6 +98,8 @@ fn trials(world: Option<&Arc<World>>) -> Vec<Trial> {
         bundle::nothing_but_bundles_is_owned_and_no_apply_takes_them_away
         bundle::a_configuration_that_is_deleted_and_created_anew_is_never_half_an_object
         clock::a_replica_that_was_frozen_for_longer_than_its_leaf_lives_serves_at_once
+        wrong_clock::a_clock_that_is_half_an_hour_off_fails_no_admission
+        wrong_clock::by_a_clock_that_is_two_hours_off_no_ca_is_made
         rights::every_right_is_used_and_none_is_missing
         rights::without_a_right_the_rest_goes_on
         server::reviews_come_quickly_and_none_fails
