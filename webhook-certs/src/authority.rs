@@ -262,6 +262,31 @@ impl Entropy {
             .map_err(|source| AuthorityError::Sign { source })?;
         Ok(Self { key, serial: SerialNumber::from_slice(&serial), spread })
     }
+
+    /// Makes a request for a leaf that another CA is to sign.
+    pub fn request(self, names: &ServerNames) -> Result<LeafRequest, AuthorityError> {
+        let sign = |source| AuthorityError::Sign { source };
+        let mut parameters = CertificateParams::default();
+        parameters.distinguished_name = common_name(&names.first());
+        parameters.subject_alt_names = alternative_names(names)?;
+        let request = parameters.serialize_request(&self.key).map_err(sign)?;
+        Ok(LeafRequest {
+            pem: request.pem().map_err(sign)?,
+            key: Zeroizing::new(self.key.serialize_pem()),
+            spread: self.spread,
+        })
+    }
+}
+
+/// A request for a leaf (PKCS#10), and the key that it is for.
+#[derive(Clone)]
+pub struct LeafRequest {
+    /// The request as PEM.
+    pub pem: String,
+    /// The private key as PKCS#8 PEM, overwritten in memory when it is dropped.
+    pub key: Zeroizing<String>,
+    /// How early to renew what is signed, of 255.
+    pub spread: u8,
 }
 
 /// Why a certificate cannot be made or read.

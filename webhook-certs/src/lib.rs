@@ -21,5 +21,6 @@ pub mod rotation;
 pub mod secret;
 pub mod server_names;
 pub mod serving;
+pub mod signing;
 pub mod status;
 pub mod write_budget;

@@ -119,6 +119,11 @@ impl News {
         Self::normal("TrustProbeSucceeded", "Probe", note.to_owned())
     }
 
+    /// The signer does not sign, or what it signs is of no use.
+    pub fn request_failed(error: &str) -> Self {
+        Self::warning("CertificateRequestFailed", "Request", error.to_owned())
+    }
+
     fn warning(reason: &'static str, action: &'static str, note: String) -> Self {
         Self { is_warning: true, reason, action, note }
     }

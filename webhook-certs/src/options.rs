@@ -1,5 +1,6 @@
 //! What the upkeep of certificates is told.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use jiff::SignedDuration;
@@ -29,6 +30,21 @@ pub struct Options {
     pub webhook_configurations: Vec<String>,
     /// Lifetimes and intervals.
     pub parameters: Parameters,
+    /// Who signs the leaves; without it, a CA of our own does.
+    pub signer: Option<Signer>,
+}
+
+/// A signer of the cluster, of `CertificateSigningRequest`s.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Signer {
+    /// Its name, for example `example.com/serving`.
+    pub name: String,
+    /// Whether requests are approved here; anybody who may do that for a signer may have any
+    /// certificate of it.
+    pub approve: bool,
+    /// The file with the CAs that API servers have to trust, in PEM; without it somebody else
+    /// publishes them.
+    pub authorities: Option<PathBuf>,
 }
 
 impl Default for Options {
@@ -43,6 +59,7 @@ impl Default for Options {
             secret_name: "sidecar-injector-ca".to_owned(),
             webhook_configurations: vec![Self::default_configuration("default")],
             parameters: Parameters::default(),
+            signer: None,
         }
     }
 }

@@ -1,9 +1,11 @@
 //! The times of the upkeep, as flags of whichever program does it.
 
+use std::path::PathBuf;
+
 use clap::{Args, ValueEnum};
 use jiff::SignedDuration;
 
-use crate::options::{ForeignCa, Parameters};
+use crate::options::{ForeignCa, Parameters, Signer};
 
 /// Lifetimes of certificates and intervals of the upkeep; the defaults suit any cluster.
 #[derive(Clone, Debug, Args)]
@@ -48,6 +50,27 @@ pub struct ParameterArgs {
     /// How often that is tried, for example 60s.
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     trust_probe_interval: Option<SignedDuration>,
+    /// Who signs the certificate: a CA of our own in a Secret, or a signer of the cluster, by
+    /// certificate signing requests.
+    #[arg(
+        long,
+        value_name = "MODE",
+        value_enum,
+        default_value = "own",
+        requires_if("csr", "signer_name")
+    )]
+    cert_mode: CertMode,
+    /// With --cert-mode csr: the name of the signer, for example example.com/serving.
+    #[arg(long, value_name = "NAME")]
+    signer_name: Option<String>,
+    /// With --cert-mode csr: the file with the signer's CAs, which are published in caBundle;
+    /// without it, somebody else publishes them.
+    #[arg(long, value_name = "FILE", requires = "signer_name")]
+    signer_ca_file: Option<PathBuf>,
+    /// With --cert-mode csr: approve the requests here; that needs the right to approve for the
+    /// signer, which is a right to any certificate of it.
+    #[arg(long, requires = "signer_name")]
+    approve_csr: bool,
 }
 
 impl ParameterArgs {
@@ -77,6 +100,26 @@ impl ParameterArgs {
         parameters.retire_delay = parameters.retire_delay.max(least);
         parameters
     }
+}
+
+impl ParameterArgs {
+    /// Who signs, where it is not a CA of our own.
+    pub fn signer(&self) -> Option<Signer> {
+        match self.cert_mode {
+            CertMode::Own => None,
+            CertMode::Csr => Some(Signer {
+                name: self.signer_name.clone()?,
+                approve: self.approve_csr,
+                authorities: self.signer_ca_file.clone(),
+            }),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum CertMode {
+    Own,
+    Csr,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]

@@ -47,6 +47,19 @@ pub struct Status {
 }
 
 impl Status {
+    /// Takes over what went wrong in the latest look, and logs it each time that it is something
+    /// else; returns whether it is.
+    pub(crate) fn heed_troubles(&mut self, troubles: &[String]) -> bool {
+        let last_error = (!troubles.is_empty()).then(|| troubles.join("; "));
+        let is_news = self.last_error != last_error;
+        if is_news && let Some(error) = &last_error {
+            tracing::warn!("{error}");
+        }
+        self.errors += u64::from(last_error.is_some());
+        self.last_error = last_error;
+        is_news
+    }
+
     /// How often this process has written to webhook configurations with success.
     pub fn bundle_writes(&self) -> u64 {
         self.patches.values().map(Patches::writes).sum()
@@ -77,6 +90,13 @@ pub struct Patches {
 }
 
 impl Patches {
+    /// Counts one that was sent; an error says whether it met somebody else's change.
+    pub(crate) fn count(&mut self, outcome: Result<(), bool>) {
+        self.attempts += 1;
+        self.retries += u64::from(outcome == Err(true));
+        self.failures += u64::from(outcome == Err(false));
+    }
+
     fn writes(&self) -> u64 {
         self.attempts - self.retries - self.failures
     }

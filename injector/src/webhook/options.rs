@@ -210,6 +210,7 @@ fn certificate(args: &Args, access: Option<ClusterAccess>) -> CertificateSource 
         revision: args.revision.clone(),
         webhook_configurations: webhook_configurations(args),
         parameters: args.upkeep.parameters(),
+        signer: args.upkeep.signer(),
     };
     CertificateSource::Cluster(access, Box::new(options))
 }

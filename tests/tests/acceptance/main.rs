@@ -27,6 +27,7 @@ mod standard;
 mod starting;
 mod upgrade;
 mod world;
+mod wrong_clock;
 
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
@@ -119,6 +120,8 @@ fn trials(world: Option<&Arc<World>>) -> Vec<Trial> {
         upgrade::a_secret_without_annotations_is_taken_over_with_its_ca
         upgrade::a_secret_of_another_program_is_made_usable_and_loses_nothing
         clock::a_replica_that_was_frozen_for_longer_than_its_leaf_lives_serves_at_once
+        wrong_clock::a_clock_that_is_half_an_hour_off_fails_no_admission
+        wrong_clock::by_a_clock_that_is_two_hours_off_no_ca_is_made
         rights::every_right_is_used_and_none_is_missing
         rights::without_a_right_the_rest_goes_on
         server::reviews_come_quickly_and_none_fails

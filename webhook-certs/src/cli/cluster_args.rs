@@ -65,6 +65,7 @@ impl ClusterArgs {
                 configurations.clone()
             },
             parameters: self.parameters.parameters(),
+            signer: self.parameters.signer(),
         }
     }
 

@@ -64,14 +64,18 @@ impl<'a> Journal<'a> {
     }
 
     fn event(&self, news: &News, secret: Option<&Secret>, now: Timestamp) -> Event {
-        let secret_name = &self.options.secret_name;
+        // With a signer of the cluster there is no Secret.
+        let (kind, name) = match self.options.signer {
+            None => ("Secret", &self.options.secret_name),
+            Some(_) => ("Service", &self.options.service),
+        };
         let mut hasher = DefaultHasher::new();
         let span = now.as_second() / AGAIN.as_secs();
         (news.reason, &news.note, span).hash(&mut hasher);
         let instance = std::env::var("HOSTNAME").ok().filter(|name| !name.is_empty());
         Event {
             metadata: ObjectMeta {
-                name: Some(format!("{secret_name}.{:016x}", hasher.finish())),
+                name: Some(format!("{name}.{:016x}", hasher.finish())),
                 namespace: Some(self.options.namespace.clone()),
                 ..ObjectMeta::default()
             },
@@ -82,8 +86,8 @@ impl<'a> Journal<'a> {
             note: Some(shortened(&news.note)),
             regarding: Some(ObjectReference {
                 api_version: Some("v1".to_owned()),
-                kind: Some("Secret".to_owned()),
-                name: Some(secret_name.clone()),
+                kind: Some(kind.to_owned()),
+                name: Some(name.clone()),
                 namespace: Some(self.options.namespace.clone()),
                 uid: secret.and_then(|secret| secret.metadata.uid.clone()),
                 ..ObjectReference::default()

@@ -11,14 +11,17 @@ mod notices;
 mod objects;
 mod prober;
 mod refusals;
+mod signed;
 mod upkeep;
 mod writes;
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::Arc;
 
 use futures::StreamExt;
+use futures::future::{join3, ready};
 use kube::Client;
 use tokio::sync::{Notify, watch};
 
@@ -31,8 +34,11 @@ use crate::server_names::ServerNamesError;
 use crate::serving::ServingCertificate;
 use crate::status::Status;
 pub use call_error::CallError;
+use notices::Notices;
 use objects::Objects;
+use signed::Signed;
 use upkeep::Upkeep;
+use writes::Writes;
 
 /// Keeps the Secret, the served leaf and every managed `caBundle` right, for as long as it is
 /// polled.
@@ -49,7 +55,10 @@ pub async fn maintain(
     let names = options.names().map_err(CertificateError::Names)?;
     let objects = Objects::new(client, options.clone());
     let changed = Notify::new();
-    let changes = pin!(objects.changes().for_each(async |()| changed.notify_one()));
+    let changes = pin!(objects.changes().for_each(|()| {
+        changed.notify_one();
+        ready(())
+    }));
     let (probed, probes) = watch::channel(None);
     let probing = async {
         if options.parameters.trust_probe {
@@ -57,14 +66,29 @@ pub async fn maintain(
         }
         std::future::pending::<()>().await;
     };
-    let mut upkeep = Upkeep::new(&objects, &options, names, &certificate, probes, status);
-    tokio::select! {
-        never = upkeep.run(&changed) => match never {},
-        () = probing => {}
-        // Watches restart themselves; were they to end, the ticks alone would carry on.
-        () = changes => {}
-    }
-    match upkeep.run(&changed).await {}
+    let upkeep = async {
+        if let Some(signer) = &options.signer {
+            let mut signed = Signed {
+                objects: &objects,
+                options: &options,
+                signer,
+                names,
+                certificate: &certificate,
+                status,
+                notices: Notices::new(&objects, &options, probes),
+                writes: Writes::new(&options.parameters),
+                pending: None,
+                renew_at: None,
+                foreign: BTreeMap::new(),
+            };
+            match Box::pin(signed.run(&changed)).await {}
+        }
+        let mut upkeep = Upkeep::new(&objects, &options, names, &certificate, probes, status);
+        match Box::pin(upkeep.run(&changed)).await {}
+    };
+    // Watches restart themselves; were they to end, the ticks alone would carry on.
+    let never = join3(upkeep, probing, changes).await;
+    match never.0 {}
 }
 
 /// Looks at the Secret and the webhook configurations once, and changes nothing.

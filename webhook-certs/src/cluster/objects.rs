@@ -4,10 +4,13 @@ use std::time::Duration;
 
 use futures::stream::{Stream, StreamExt, select_all};
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
+use k8s_openapi::api::certificates::v1::{
+    CertificateSigningRequest, CertificateSigningRequestCondition, CertificateSigningRequestSpec,
+};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::core::PartialObjectMeta;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client};
@@ -16,7 +19,7 @@ use super::answers::Clock;
 use super::call_error::CallError;
 use super::entries::{bundle_patch, managed, probe_complaint};
 use crate::bundle::Bundle;
-use crate::options::Options;
+use crate::options::{Options, Signer};
 use crate::probe::PROBE_LABEL;
 use crate::rotation::Configuration;
 
@@ -111,16 +114,19 @@ impl Objects {
     pub(super) fn changes(&self) -> impl Stream<Item = ()> + use<> {
         let secrets: Api<PartialObjectMeta<Secret>> =
             Api::namespaced(self.client.clone(), &self.options.namespace);
-        let secret = watcher(secrets, pinned(&self.options.secret_name))
-            .default_backoff()
-            .map(|event| noted(event.map(drop)))
-            .boxed();
+        // With a signer of the cluster there is no Secret, and no right to watch one.
+        let secret = self.options.signer.is_none().then(|| {
+            watcher(secrets, pinned(&self.options.secret_name))
+                .default_backoff()
+                .map(|event| noted(event.map(drop)))
+                .boxed()
+        });
         let configurations = self.options.webhook_configurations.iter().map(|name| {
             let api: Api<PartialObjectMeta<MutatingWebhookConfiguration>> =
                 Api::all(self.client.clone());
             watcher(api, pinned(name)).default_backoff().map(|event| noted(event.map(drop))).boxed()
         });
-        select_all(configurations.chain([secret]))
+        select_all(configurations.chain(secret))
     }
 
     pub(super) fn secret_path(&self) -> String {
@@ -172,6 +178,72 @@ impl Objects {
         Ok(())
     }
 
+    pub(super) async fn create_signing_request(
+        &self,
+        signer: &Signer,
+        pem: &str,
+    ) -> Result<CertificateSigningRequest, CallError> {
+        let Options { install, namespace, parameters, .. } = &self.options;
+        let seconds = parameters.leaf_lifetime.as_secs().max(SHORTEST_SIGNED);
+        let request = CertificateSigningRequest {
+            metadata: ObjectMeta {
+                generate_name: Some(format!("{install}-{namespace}-")),
+                ..ObjectMeta::default()
+            },
+            spec: CertificateSigningRequestSpec {
+                request: k8s_openapi::ByteString(pem.as_bytes().to_vec()),
+                signer_name: signer.name.clone(),
+                usages: Some(["digital signature", "server auth"].map(str::to_owned).into()),
+                expiration_seconds: i32::try_from(seconds).ok(),
+                ..CertificateSigningRequestSpec::default()
+            },
+            status: None,
+        };
+        let (requests, parameters) = (self.requests(), self.post_parameters());
+        let call = requests.create(&parameters, &request);
+        self.within("create", REQUESTS.to_owned(), call).await
+    }
+
+    /// Approves a request as it was when it was created.
+    pub(super) async fn approve_signing_request(
+        &self,
+        mut request: CertificateSigningRequest,
+    ) -> Result<(), CallError> {
+        let name = request.metadata.name.clone().unwrap_or_default();
+        let approved = CertificateSigningRequestCondition {
+            type_: "Approved".to_owned(),
+            status: "True".to_owned(),
+            reason: Some("ApprovedByRequester".to_owned()),
+            message: Some("--approve-csr was given".to_owned()),
+            ..CertificateSigningRequestCondition::default()
+        };
+        let status = request.status.get_or_insert_default();
+        status.conditions.get_or_insert_default().push(approved);
+        let (requests, parameters) = (self.requests(), self.post_parameters());
+        let call = requests.replace_subresource("approval", &name, &parameters, &request);
+        self.within("update", format!("{REQUESTS}/approval"), call).await?;
+        Ok(())
+    }
+
+    pub(super) async fn signing_request(
+        &self,
+        name: &str,
+    ) -> Result<Option<CertificateSigningRequest>, CallError> {
+        let requests = self.requests();
+        self.within("get", format!("{REQUESTS}/{name}"), requests.get_opt(name)).await
+    }
+
+    pub(super) async fn delete_signing_request(&self, name: &str) -> Result<(), CallError> {
+        let (requests, parameters) = (self.requests(), DeleteParams::default());
+        let call = requests.delete(name, &parameters);
+        self.within("delete", REQUESTS.to_owned(), call).await?;
+        Ok(())
+    }
+
+    fn requests(&self) -> Api<CertificateSigningRequest> {
+        Api::all(self.client.clone())
+    }
+
     fn post_parameters(&self) -> PostParams {
         PostParams { field_manager: Some(self.options.field_manager()), ..PostParams::default() }
     }
@@ -219,5 +291,9 @@ fn noted(event: Result<(), watcher::Error>) {
     }
 }
 
+/// What messages call requests by.
+pub(super) const REQUESTS: &str = "certificatesigningrequests";
+/// The API server refuses requests for less, in seconds.
+const SHORTEST_SIGNED: i64 = 600;
 /// What a webhook may take at most, by Kubernetes' validation of `timeoutSeconds`.
 const LONGEST_WEBHOOK: Duration = Duration::from_secs(30);

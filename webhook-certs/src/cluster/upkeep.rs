@@ -266,13 +266,8 @@ impl<'a> Upkeep<'a> {
 
     fn count_patch(&self, name: &str, published: Result<&i64, &CallError>) {
         self.status.send_modify(|status| {
-            let patches = status.patches.entry(name.to_owned()).or_default();
-            patches.attempts += 1;
-            match published {
-                Ok(_) => {}
-                Err(error) if error.is_conflict() => patches.retries += 1,
-                Err(_) => patches.failures += 1,
-            }
+            let outcome = published.map(drop).map_err(CallError::is_conflict);
+            status.patches.entry(name.to_owned()).or_default().count(outcome);
         });
     }
 
@@ -311,16 +306,7 @@ impl<'a> Upkeep<'a> {
 
     /// Tells what went wrong, each time that it is something else.
     fn tell(&self, troubles: &[String]) {
-        let last_error = (!troubles.is_empty()).then(|| troubles.join("; "));
-        self.status.send_if_modified(|status| {
-            let is_news = status.last_error != last_error;
-            if is_news && let Some(error) = &last_error {
-                tracing::warn!("{error}");
-            }
-            status.errors += u64::from(last_error.is_some());
-            status.last_error = last_error;
-            is_news
-        });
+        self.status.send_if_modified(|status| status.heed_troubles(troubles));
     }
 }
 

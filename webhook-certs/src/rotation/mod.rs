@@ -186,7 +186,7 @@ fn step<R: Rules>(
 
 /// Decides whether the bundles of a configuration have to be written, all of them in one request:
 /// an entry that is left out of a server-side apply loses what this manager had applied to it.
-fn publish(
+pub(crate) fn publish(
     configuration: &Configuration,
     known: &Bundle,
     keeps: impl Fn(&TrustedCa) -> bool,

@@ -17,7 +17,7 @@ pub(crate) fn authority(generation: u64, hour: i64) -> Authority {
     Authority::create("test", generation, lifetime, Entropy::draw().unwrap()).unwrap()
 }
 
-pub(super) fn names() -> ServerNames {
+pub(crate) fn names() -> ServerNames {
     ServerNames::parse(["test.test.svc"]).unwrap()
 }
 

@@ -6,6 +6,7 @@ mod probe;
 mod reviewer;
 mod rights;
 mod rotation;
+mod signer;
 mod stage;
 
 use std::process::ExitCode;
@@ -47,6 +48,7 @@ use rotation::{
     the_program_rotates_and_revokes_and_tells_how_far_it_is,
     without_the_right_to_patch_a_rotation_waits_for_whoever_publishes,
 };
+use signer::a_signer_of_the_cluster_signs_and_renews;
 use stage::{OURS, Replica, Stage, eventually};
 
 async fn two_replicas_at_once_end_with_one_ca_and_both_leaves_trusted(
@@ -286,6 +288,7 @@ fn main() -> Result<ExitCode> {
         what_happens_is_told_once_and_names_whoever_did_it
         without_the_right_to_tell_everything_else_goes_on
         the_probe_tells_why_the_api_server_does_not_call_the_webhook
+        a_signer_of_the_cluster_signs_and_renews
         a_whole_rotation_goes_by_without_a_failed_call
         a_replica_that_is_killed_in_each_phase_does_no_harm
         a_bundle_that_is_reverted_in_mid_rotation_only_delays_it

@@ -104,6 +104,28 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
+    /// Gives the rights for a signer of the cluster, and takes those on the Secret away.
+    pub(crate) async fn allow_requests(&self, signer: &str) -> Result<()> {
+        self.change_role(|rules| {
+            rules.retain(|rule| !rule.resources.iter().flatten().any(|name| name == "secrets"));
+        })
+        .await?;
+        let roles = Api::<ClusterRole>::all(self.admin.clone());
+        let mut role = roles.get(&self.namespace).await?;
+        let rules = json!([
+            {"apiGroups": ["certificates.k8s.io"], "resources": ["certificatesigningrequests"],
+             "verbs": ["create", "get", "delete"]},
+            {"apiGroups": ["certificates.k8s.io"],
+             "resources": ["certificatesigningrequests/approval"], "verbs": ["update"]},
+            {"apiGroups": ["certificates.k8s.io"], "resources": ["signers"],
+             "resourceNames": [signer], "verbs": ["approve"]},
+        ]);
+        let rules: Vec<PolicyRule> = serde_json::from_value(rules)?;
+        role.rules.get_or_insert_default().extend(rules);
+        roles.replace(&self.namespace, &PostParams::default(), &role).await?;
+        Ok(())
+    }
+
     /// Takes the right to tell news away.
     pub(crate) async fn forbid_events(&self) -> Result<()> {
         self.change_role(|rules| {
@@ -134,7 +156,11 @@ impl<'a> Stage<'a> {
         for event in events {
             let regarding = event.regarding.context("an Event without an object")?;
             let name = regarding.name.unwrap_or_default();
-            ensure!(name == self.options.secret_name, "an Event about {name}");
+            let expected = match self.options.signer {
+                None => &self.options.secret_name,
+                Some(_) => &self.options.service,
+            };
+            ensure!(name == *expected, "an Event about {name}");
             let (reason, note) = (event.reason.unwrap_or_default(), event.note.unwrap_or_default());
             news.push(format!("{reason}: {note}"));
         }

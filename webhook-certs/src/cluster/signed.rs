@@ -1,0 +1,281 @@
+//! One replica's part where a signer of the cluster signs: it asks, waits, serves and publishes.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use tokio::sync::{Notify, watch};
+
+use super::call_error::CallError;
+use super::notices::Notices;
+use super::objects::{Objects, REQUESTS, configuration_path};
+use super::writes::Writes;
+use crate::authority::{Entropy, LeafRequest};
+use crate::bundle::{Bundle, TrustedCa};
+use crate::news::News;
+use crate::options::{ForeignCa, Options, Signer};
+use crate::rotation::{Action, Configuration, Observation, publish};
+use crate::server_names::ServerNames;
+use crate::serving::{Identity, ServingCertificate};
+use crate::signing::{Answer, answer, renew_at, verify};
+use crate::status::Status;
+
+/// One replica's part where a signer of the cluster signs.
+pub(super) struct Signed<'a> {
+    pub(super) objects: &'a Objects,
+    pub(super) options: &'a Options,
+    pub(super) signer: &'a Signer,
+    pub(super) names: ServerNames,
+    pub(super) certificate: &'a ServingCertificate,
+    pub(super) status: watch::Sender<Status>,
+    pub(super) notices: Notices<'a>,
+    pub(super) writes: Writes<'a>,
+    /// The object that was created and the key that it is for.
+    pub(super) pending: Option<(String, LeafRequest)>,
+    pub(super) renew_at: Option<Timestamp>,
+    /// Since when each CA that the file does not hold has been seen in a bundle.
+    pub(super) foreign: BTreeMap<Vec<u8>, Timestamp>,
+}
+
+impl Signed<'_> {
+    /// Looks again and again: when something changed, at each tick, and often while it waits for the
+    /// signer.
+    pub(super) async fn run(&mut self, changed: &Notify) -> Infallible {
+        loop {
+            let mut troubles = Vec::new();
+            self.look(&mut troubles).await;
+            self.notices.journal.flush(None, &mut self.writes).await;
+            self.tell(&troubles);
+            let tick = self.options.parameters.tick;
+            let pause = if self.pending.is_some() { tick.min(WHILE_PENDING) } else { tick };
+            tokio::time::sleep(SPACING).await;
+            tokio::select! {
+                () = changed.notified() => {}
+                () = tokio::time::sleep(pause) => {}
+            }
+        }
+    }
+
+    async fn look(&mut self, troubles: &mut Vec<String>) {
+        let bundle = self.bundle().unwrap_or_else(|error| {
+            troubles.push(error);
+            None
+        });
+        let mut configurations = Vec::new();
+        for name in &self.options.webhook_configurations {
+            match self.objects.configuration(name).await {
+                Ok(found) => configurations.extend(found),
+                Err(error) => troubles.push(error.to_string()),
+            }
+        }
+        let clock_ahead = self.objects.clock.ahead().unwrap_or_default();
+        self.certificate.set_clock_ahead(clock_ahead);
+        self.notices.of_clock(clock_ahead);
+        self.notices.of_probe();
+        if let Err(error) = self.obtain(bundle.as_ref()).await {
+            troubles.push(error);
+        }
+        let seen = Observation {
+            configurations,
+            is_complete: troubles.is_empty(),
+            clock_ahead,
+            ..Observation::default()
+        };
+        if let Some(bundle) = &bundle {
+            self.publish(&seen, bundle, troubles).await;
+        }
+        self.report(&seen);
+    }
+
+    /// What API servers have to trust; nothing where somebody else sees to that.
+    fn bundle(&self) -> Result<Option<Bundle>, String> {
+        let Some(path) = &self.signer.authorities else {
+            return Ok(None);
+        };
+        let file = path.display();
+        let pem =
+            std::fs::read(path).map_err(|error| format!("--signer-ca-file `{file}`: {error}"))?;
+        let bundle =
+            Bundle::parse(&pem).map_err(|error| format!("--signer-ca-file `{file}`: {error}"))?;
+        if bundle.certificates().len() > Bundle::CAPACITY {
+            let most = Bundle::CAPACITY;
+            return Err(format!("--signer-ca-file `{file}`: it holds more than {most} CAs"));
+        }
+        Ok(Some(bundle))
+    }
+
+    /// Takes the next step to a leaf, where one is due.
+    async fn obtain(&mut self, bundle: Option<&Bundle>) -> Result<(), String> {
+        let now = self.objects.clock.now();
+        let Some((name, request)) = self.pending.take() else {
+            if self.renew_at.is_some_and(|at| now < at) {
+                return Ok(());
+            }
+            return self.request().await;
+        };
+        let found = match self.objects.signing_request(&name).await {
+            Ok(found) => found,
+            Err(error) => {
+                self.pending = Some((name, request));
+                return Err(error.to_string());
+            }
+        };
+        let answer = match &found {
+            // Kubernetes removes requests that nobody decides on; the next look asks anew.
+            None => return Ok(()),
+            Some(found) => answer(found),
+        };
+        let outcome = match answer {
+            Answer::Pending => {
+                self.pending = Some((name, request));
+                return Ok(());
+            }
+            Answer::Refused(reason) => Err(format!("{REQUESTS}/{name} was {reason}")),
+            Answer::Signed(chain) => self.serve(&chain, &request, bundle, now),
+        };
+        let removed = self.objects.delete_signing_request(&name).await;
+        self.writes.heed("delete", REQUESTS, removed.as_ref().err());
+        if let Err(error) = &outcome {
+            self.notices.journal.note([News::request_failed(error)]);
+        }
+        outcome.and(removed.map_err(|error| error.to_string()))
+    }
+
+    async fn request(&mut self) -> Result<(), String> {
+        self.writes.spend("create", REQUESTS.to_owned()).map_err(|error| error.to_string())?;
+        let request = Entropy::draw()
+            .and_then(|entropy| entropy.request(&self.names))
+            .map_err(|error| error.to_string())?;
+        let created = self.objects.create_signing_request(self.signer, &request.pem).await;
+        self.writes.heed("create", REQUESTS, created.as_ref().err());
+        let created = created.map_err(|error| error.to_string())?;
+        let name = created.metadata.name.clone().unwrap_or_default();
+        tracing::info!(request = name, signer = self.signer.name, "a certificate was requested");
+        self.pending = Some((name, request));
+        if self.signer.approve {
+            let approved = self.objects.approve_signing_request(created).await;
+            self.writes.heed("update", APPROVAL, approved.as_ref().err());
+            approved.map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    }
+
+    /// Serves what was signed, unless API servers would refuse it: the last good leaf stays then.
+    fn serve(
+        &mut self,
+        chain: &[u8],
+        request: &LeafRequest,
+        bundle: Option<&Bundle>,
+        now: Timestamp,
+    ) -> Result<(), String> {
+        let signer = &self.signer.name;
+        let identity = Identity::from_pem(chain, request.key.as_bytes())
+            .map_err(|error| format!("what `{signer}` has signed cannot be served: {error}"))?;
+        if let Some(bundle) = bundle {
+            verify(&identity, bundle, &self.names, now).map_err(|error| {
+                format!(
+                    "what `{signer}` has signed is not served, since API servers would refuse it: \
+                     {error}; hint: --signer-ca-file has to hold the CA of this signer"
+                )
+            })?;
+        }
+        let lifetime = identity.lifetime();
+        let renew_at = renew_at(lifetime, request.spread);
+        self.renew_at = Some(renew_at);
+        self.certificate.set(identity);
+        tracing::info!(
+            names = %self.names,
+            not_after = %lifetime.not_after,
+            %renew_at,
+            signer,
+            "a certificate was signed and is served"
+        );
+        Ok(())
+    }
+
+    async fn publish(&mut self, seen: &Observation, bundle: &Bundle, troubles: &mut Vec<String>) {
+        let now = self.objects.clock.now();
+        let present: Vec<&TrustedCa> =
+            seen.entries().flat_map(|entry| entry.bundle.beyond(bundle)).collect();
+        self.foreign.retain(|der, _| present.iter().any(|ca| ca.der().as_ref() == der));
+        for ca in present {
+            self.foreign.entry(ca.der().to_vec()).or_insert(now);
+        }
+        let delay: SignedDuration = self.options.parameters.retire_delay;
+        let keeps = |ca: &TrustedCa| {
+            let since = self.foreign.get(ca.der().as_ref()).copied().unwrap_or(now);
+            ca.not_after() >= now
+                && match self.options.parameters.foreign_ca {
+                    ForeignCa::Keep => true,
+                    ForeignCa::Grace => now.duration_since(since) < delay,
+                    ForeignCa::Drop => false,
+                }
+        };
+        let actions: Vec<_> = seen
+            .configurations
+            .iter()
+            .filter_map(|configuration| publish(configuration, bundle, keeps))
+            .collect();
+        self.notices.of_others(seen, &actions, &mut self.writes);
+        for action in actions {
+            let Action::PatchBundle { name, uid, resource_version, entries } = action else {
+                continue;
+            };
+            let path = configuration_path(&name);
+            if let Err(error) = self.writes.spend("patch", path.clone()) {
+                troubles.push(error.to_string());
+                continue;
+            }
+            let version = (uid.as_str(), resource_version.as_str());
+            let published = self.objects.publish(&name, version, &entries).await;
+            self.status.send_modify(|status| {
+                status
+                    .patches
+                    .entry(name.clone())
+                    .or_default()
+                    .count(published.as_ref().map(drop).map_err(CallError::is_conflict));
+            });
+            self.writes.heed("patch", &path, published.as_ref().err());
+            self.notices.contention.written(&name, published.as_ref().ok().copied());
+            match published {
+                Ok(_) => tracing::info!(configuration = name, "the signer's CA was published"),
+                Err(error) if error.is_conflict() => {}
+                Err(error) => troubles.push(error.to_string()),
+            }
+        }
+    }
+
+    fn report(&self, seen: &Observation) {
+        let now = self.objects.clock.now();
+        let identity = self.certificate.current();
+        let trusts = |configuration: &Configuration| {
+            configuration.entries.iter().all(|entry| {
+                identity.as_ref().is_some_and(|identity| {
+                    verify(identity, &entry.bundle, &self.names, now).is_ok()
+                })
+            })
+        };
+        self.status.send_if_modified(|status| {
+            let before = status.clone();
+            status.entries = seen.entries().count();
+            status.trusted = seen.configurations.iter().all(trusts);
+            status.foreign = self.foreign.len();
+            status.denied = self.writes.denied();
+            status.clock_ahead = self.objects.clock.ahead();
+            status.overwrites.clone_from(self.notices.contention.overwrites());
+            status.probe = self.notices.probe();
+            status.leaf_not_after = self.certificate.not_after();
+            *status != before
+        });
+    }
+
+    fn tell(&self, troubles: &[String]) {
+        self.status.send_if_modified(|status| status.heed_troubles(troubles));
+    }
+}
+
+pub(super) const APPROVAL: &str = "certificatesigningrequests/approval";
+const SPACING: Duration = Duration::from_millis(100);
+/// Signers take moments, and people who approve minutes.
+const WHILE_PENDING: Duration = Duration::from_secs(1);

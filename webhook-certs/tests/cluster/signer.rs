@@ -1,0 +1,205 @@
+//! Leaves by `CertificateSigningRequest`s; the test is the signer.
+
+use std::io::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use jiff::Timestamp;
+use k8s_openapi::ByteString;
+use k8s_openapi::api::certificates::v1::{
+    CertificateSigningRequest, CertificateSigningRequestStatus,
+};
+use kube::Api;
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use rcgen::{CertificateSigningRequestParams, Issuer, KeyPair};
+use serde_json::json;
+use webhook_certs::authority::{Authority, Entropy, Lifetime};
+use webhook_certs::bundle::Bundle;
+use webhook_certs::options::Signer;
+use webhook_certs::status::Status;
+
+use crate::reviewer::Reviewer;
+use crate::stage::{OURS, Replica, Stage, eventually};
+
+pub(crate) async fn a_signer_of_the_cluster_signs_and_renews(mut stage: Stage<'_>) -> Result<()> {
+    let lifetime = Lifetime::starting(Timestamp::now(), jiff::SignedDuration::from_hours(24));
+    let ca = Authority::create("signer", 1, lifetime, Entropy::draw()?)?;
+    let mut file = tempfile::NamedTempFile::new()?;
+    file.write_all(ca.certificate_pem().as_bytes())?;
+    let signer = Signer {
+        name: "example.com/serving".to_owned(),
+        approve: false,
+        authorities: Some(file.path().to_owned()),
+    };
+    stage.allow_requests(&signer.name).await?;
+    stage.options.signer = Some(signer);
+    stage.options.parameters.tick = Duration::from_millis(500);
+    // Each request is one write.
+    stage.options.parameters.write_burst = 50;
+    stage.expose().await?;
+
+    // People decide: the first request is denied, and another one comes.
+    let mut replica = stage.replica().await?;
+    let first = pending(&stage, None).await?;
+    decide(&stage, &first, "Denied").await?;
+    let denied = |status: &Status| {
+        status.last_error.as_ref().is_some_and(|error| error.contains("was denied: ByTheTest"))
+    };
+    replica.until("it tells that it was denied", denied).await?;
+    stage.told(&["CertificateRequestFailed: certificatesigningrequests/", "was denied"]).await?;
+    ensure!(!replica.certificate.is_loaded(), "something is served");
+
+    let second = pending(&stage, Some(&first)).await?;
+    let spec = &second.spec;
+    let usages = ["digital signature", "server auth"].map(str::to_owned);
+    ensure!(spec.usages.as_deref() == Some(usages.as_slice()), "{:?}", spec.usages);
+    ensure!(spec.expiration_seconds == Some(7 * 24 * 3600), "{:?}", spec.expiration_seconds);
+    decide(&stage, &second, "Approved").await?;
+    // What another CA signs is not served, whoever signed it.
+    let other = Authority::create("signer", 1, lifetime, Entropy::draw()?)?;
+    sign(&stage, &second, &other, HOUR).await?;
+    let refused = |status: &Status| {
+        status.last_error.as_ref().is_some_and(|error| error.contains("API servers would refuse"))
+    };
+    replica.until("it does not serve it", refused).await?;
+    ensure!(!replica.certificate.is_loaded(), "it is served");
+
+    let third = pending(&stage, Some(&second)).await?;
+    decide(&stage, &third, "Approved").await?;
+    sign(&stage, &third, &ca, HOUR).await?;
+    let served = |status: &Status| status.leaf_not_after.is_some() && status.last_error.is_none();
+    replica.until("it serves", served).await?;
+    let reviewer = Reviewer::start(Arc::clone(&replica.certificate)).await?;
+    stage.configure(reviewer.port).await?;
+    let trusted = |status: &Status| status.trusted && status.entries == OURS.len();
+    replica.until("it is trusted", trusted).await?;
+    eventually("the API server calls it", async || stage.create_reviewed("first").await).await?;
+    eventually("nothing is left behind", async || {
+        let left = requests(&stage).await?;
+        ensure!(left.is_empty(), "{left:?}");
+        Ok(())
+    })
+    .await?;
+    ensure!(stage.secrets().get_opt(&stage.options.secret_name).await?.is_none(), "a Secret");
+
+    // A replica that may approve, whose leaf is at half of its life in seconds.
+    drop(replica);
+    stage.options.signer.as_mut().context("no signer")?.approve = true;
+    let mut replica = stage.replica().await?;
+    let mut leaves: Vec<Vec<u8>> = Vec::new();
+    while leaves.len() < 3 {
+        let request = pending(&stage, None).await?;
+        ensure!(is(&request, "Approved"), "it was not approved");
+        sign(&stage, &request, &ca, SHORT).await?;
+        let leaf = eventually("another leaf is served", async || {
+            let leaf = replica.leaf()?;
+            ensure!(!leaves.contains(&leaf), "it is the one before");
+            Ok(leaf)
+        })
+        .await?;
+        let now = Timestamp::now();
+        ensure!(replica.certificate.is_valid_at(now), "it came too late");
+        leaves.push(leaf);
+    }
+    let denied = replica.until("it goes on", |status| status.last_error.is_none()).await?.denied;
+    ensure!(denied.is_empty(), "{denied:?}");
+    ensure!(stage.denied_requests()? == 0, "{} calls were denied", stage.denied_requests()?);
+    repaired(&stage, &mut replica, &Bundle::new(ca.ca().clone(), None)).await
+}
+
+/// A bundle that somebody empties is written back.
+async fn repaired(stage: &Stage<'_>, replica: &mut Replica, wanted: &Bundle) -> Result<()> {
+    let wipe = json!([{"op": "remove", "path": "/webhooks/0/clientConfig/caBundle"}]);
+    let wipe = Patch::<()>::Json(serde_json::from_value(wipe)?);
+    let name = &stage.options.webhook_configurations[0];
+    stage.configurations().patch(name, &PatchParams::default(), &wipe).await?;
+    eventually("it is written back", async || {
+        let bundle = stage.bundles().await?[OURS[0]].clone().unwrap_or_default();
+        ensure!(Bundle::observed(&bundle).is_same_set(wanted), "{bundle:?}");
+        Ok(())
+    })
+    .await?;
+    replica.until("it has seen it", |status| status.overwrites.contains_key("unknown")).await?;
+    Ok(())
+}
+
+fn api(stage: &Stage<'_>) -> Api<CertificateSigningRequest> {
+    Api::all(stage.admin.clone())
+}
+
+async fn requests(stage: &Stage<'_>) -> Result<Vec<CertificateSigningRequest>> {
+    let prefix = format!("{}-{}-", stage.options.install, stage.options.namespace);
+    let mut found = api(stage).list(&ListParams::default()).await?.items;
+    found.retain(|request| name(request).starts_with(&prefix));
+    Ok(found)
+}
+
+/// Waits for a request without an answer, other than `before`.
+async fn pending(
+    stage: &Stage<'_>,
+    before: Option<&CertificateSigningRequest>,
+) -> Result<CertificateSigningRequest> {
+    let is_new = |request: &CertificateSigningRequest| {
+        before.is_none_or(|before| name(before) != name(request))
+            && !is(request, "Denied")
+            && request.status.as_ref().is_none_or(|status| status.certificate.is_none())
+            && (!stage.options.signer.as_ref().is_some_and(|signer| signer.approve)
+                || is(request, "Approved"))
+    };
+    eventually("a certificate is requested", async || {
+        requests(stage).await?.into_iter().find(|request| is_new(request)).context("not yet")
+    })
+    .await
+}
+
+async fn decide(
+    stage: &Stage<'_>,
+    request: &CertificateSigningRequest,
+    condition: &str,
+) -> Result<()> {
+    let condition = json!({"type": condition, "status": "True", "reason": "ByTheTest"});
+    let patch = Patch::Merge(json!({"status": {"conditions": [condition]}}));
+    api(stage).patch_approval(name(request), &PatchParams::default(), &patch).await?;
+    Ok(())
+}
+
+/// Signs as any signer does: what the request asks for, for as long as it pleases.
+async fn sign(
+    stage: &Stage<'_>,
+    request: &CertificateSigningRequest,
+    ca: &Authority,
+    lifetime: jiff::SignedDuration,
+) -> Result<()> {
+    let pem = std::str::from_utf8(&request.spec.request.0)?;
+    let mut asked = CertificateSigningRequestParams::from_pem(pem)?;
+    let now = Timestamp::now();
+    let instant = |at: Timestamp| time::OffsetDateTime::from_unix_timestamp(at.as_second());
+    asked.params.not_before = instant(now)?;
+    asked.params.not_after = instant(now + lifetime)?;
+    let key = KeyPair::from_pem(&ca.key_pem())?;
+    let issuer = Issuer::from_ca_cert_der(ca.ca().der(), key)?;
+    let chain = asked.signed_by(&issuer)?.pem();
+    let mut signed = api(stage).get(name(request)).await?;
+    let status = signed.status.get_or_insert_with(CertificateSigningRequestStatus::default);
+    if status.conditions.is_none() {
+        bail!("nobody has approved it");
+    }
+    status.certificate = Some(ByteString(chain.into_bytes()));
+    api(stage)
+        .replace_subresource("status", name(request), &PostParams::default(), &signed)
+        .await?;
+    Ok(())
+}
+
+fn is(request: &CertificateSigningRequest, condition: &str) -> bool {
+    let conditions = request.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.into_iter().any(|found| found.type_ == condition)
+}
+
+fn name(request: &CertificateSigningRequest) -> &str {
+    request.metadata.name.as_deref().unwrap_or_default()
+}
+
+const HOUR: jiff::SignedDuration = jiff::SignedDuration::from_hours(1);
+const SHORT: jiff::SignedDuration = jiff::SignedDuration::from_secs(20);
