@@ -9,6 +9,7 @@ mod balancer;
 mod bundle;
 mod caller;
 mod calls;
+mod client_certificate;
 mod clock;
 mod load;
 mod pace;
@@ -101,6 +102,8 @@ fn trials(world: Option<&Arc<World>>) -> Vec<Trial> {
         rights::without_a_right_the_rest_goes_on
         server::reviews_come_quickly_and_none_fails
         server::slow_idle_and_wrong_clients_are_no_harm_to_others
+        server::a_rolling_restart_fails_no_admission
+        client_certificate::only_api_servers_with_the_right_certificate_are_served
         scope::without_any_replica_the_cluster_can_still_repair_itself
     ]
 }

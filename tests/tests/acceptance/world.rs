@@ -10,6 +10,7 @@ use kube::Client;
 use tokio::runtime::Runtime;
 
 use crate::balancer::Balancer;
+use crate::client_certificate::ClientIdentity;
 use crate::pace::Pace;
 
 pub(crate) struct World {
@@ -17,6 +18,8 @@ pub(crate) struct World {
     /// A client of the administrator for each API server.
     pub(crate) admins: Vec<Client>,
     pub(crate) balancer: Balancer,
+    /// What the API servers show to a webhook that asks for it.
+    pub(crate) client: ClientIdentity,
     pub(crate) pace: Pace,
     pub(crate) injector: PathBuf,
     /// The manifests without and with nothing but the webhook configuration.
@@ -29,7 +32,8 @@ impl World {
     pub(crate) fn start(pace: Pace) -> Result<Self> {
         let programs = Programs::find()?;
         let injector = programs.own("sidecar-injector")?;
-        let servers = ApiServers::start(&programs, API_SERVERS)?;
+        let client = ClientIdentity::create()?;
+        let servers = ApiServers::start_with(&programs, API_SERVERS, &[client.api_server_flag()])?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
@@ -52,7 +56,7 @@ impl World {
         let kubectl = servers.kubectl();
         kubectl.must_with_input(["apply", "--server-side", "--filename", "-"], &base)?;
         kubectl.must_with_input(["apply", "--filename", "-"], PODS)?;
-        Ok(Self { servers, admins, balancer, pace, injector, base, webhook, runtime })
+        Ok(Self { servers, admins, balancer, client, pace, injector, base, webhook, runtime })
     }
 
     pub(crate) fn runtime(&self) -> &Runtime {
