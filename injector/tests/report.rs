@@ -65,6 +65,37 @@ fn a_tag_put_out_of_use_says_so() {
 }
 
 #[test]
+fn beside_istiod_one_webhook_injects() {
+    let mut istiods = manifest("default");
+    let mut ours = istiods.clone();
+    ours["metadata"] = json!({"name": "sidecar-injector", "labels": {"app": "sidecar-injector"}});
+    let expression = "!has(object.metadata.annotations) || \
+                      !('sidecar.istio.io/status' in object.metadata.annotations)";
+    let condition = json!({"name": "not-injected-by-istiod", "expression": expression});
+    for (istiods, ours) in hooks(&mut istiods).iter_mut().zip(hooks(&mut ours)) {
+        istiods.as_object_mut().unwrap().remove("matchConditions");
+        ours["matchConditions"] = json!([condition]);
+    }
+    let world = World::new(&[("default", "")]);
+    let both = World::of(&[istiods, ours.clone()], world.known.clone());
+    let labels = World::labelled("shop", &json!({"istio-injection": "enabled"}));
+    let running = injected(&world.known["default"].settings, &pod(&json!({})));
+    for pod in [pod(&json!({})), running.clone()] {
+        let said = explain(&both.injectors(), &labels, &pod);
+        let injected: Vec<_> = said.iter().map(|one| one.injected).collect();
+        assert_eq!(injected, [true, false], "{said:?}");
+        assert!(said[1].reason.ends_with(
+            "a match condition of namespace.sidecar-injector.istio.io \
+                                          does not hold"
+        ));
+    }
+    assert_eq!(Standing::of(&both.injectors(), &labels, &running), Standing::Current);
+    // Without istiod's it is ours that injects.
+    let alone = World::of(&[ours], world.known);
+    assert!(explain(&alone.injectors(), &labels, &running)[0].injected);
+}
+
+#[test]
 fn a_pods_own_revision_counts_where_the_settings_say_so() {
     let own = "outrigger: {podRevision: own}";
     let labels = World::labelled("shop", &json!({"istio.io/rev": "default"}));
@@ -265,6 +296,10 @@ fn manifest(revision: &str) -> Value {
     let hooks = configuration["webhooks"].as_array_mut().unwrap();
     hooks.retain(|hook| hook["name"].as_str().unwrap().starts_with("rev."));
     configuration
+}
+
+fn hooks(configuration: &mut Value) -> &mut Vec<Value> {
+    configuration["webhooks"].as_array_mut().unwrap()
 }
 
 fn word(world: &World, labels: &Value, pod: &Value) -> &'static str {

@@ -36,6 +36,11 @@ impl ApiServers {
     ///
     /// The programs are those of `KUBEBUILDER_ASSETS` where it is set.
     pub fn start(programs: &Programs, count: usize) -> Result<Self> {
+        Self::start_with(programs, count, &[])
+    }
+
+    /// As [`ApiServers::start`], each with further flags.
+    pub fn start_with(programs: &Programs, count: usize, further: &[String]) -> Result<Self> {
         let folder = RunFolder::of_process()?;
         let etcd = Etcd::start(&folder, &programs.asset("etcd")?)?;
         let program = programs.asset("kube-apiserver")?;
@@ -57,6 +62,7 @@ impl ApiServers {
                     format!("--audit-policy-file={}", policy.display()),
                     format!("--audit-log-path={}", audit_log(&folder, index).display()),
                 ];
+                let flags = flags.into_iter().chain(further.iter().cloned());
                 ApiServer::start(&parts, &name, Ipv4Addr::LOCALHOST, flags)
             })
             .collect::<Result<Vec<_>>>()?;

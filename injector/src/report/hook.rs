@@ -227,22 +227,22 @@ mod tests {
         hook
     }
 
-    fn read(labels: &Value, hooks: Vec<Value>) -> Option<HookConfiguration> {
+    fn read(labels: &Value, hooks: &[Value]) -> Option<HookConfiguration> {
         let metadata = json!({"name": "c", "labels": labels});
         HookConfiguration::read(&json!({"metadata": metadata, "webhooks": hooks})).unwrap()
     }
 
     #[test]
     fn only_entries_that_ask_injectors_about_new_pods_count() {
-        let others = vec![
+        let others = [
             hook(&json!({"name": "pods.example.com"})),
             hook(
                 &json!({"rules": [{"apiGroups": [""], "operations": ["UPDATE"], "resources": ["pods"]}]}),
             ),
             hook(&json!({"rules": null})),
         ];
-        assert_eq!(read(&json!({}), others), None);
-        let configuration = read(&json!(null), vec![hook(&json!({"objectSelector": null}))]);
+        assert_eq!(read(&json!({}), &others), None);
+        let configuration = read(&json!(null), &[hook(&json!({"objectSelector": null}))]);
         let configuration = configuration.unwrap();
         assert_eq!(configuration.revision, "default");
         assert!(configuration.asks(&json!({}), &json!({})).is_some());
@@ -254,10 +254,10 @@ mod tests {
             let expression = json!({"key": "istio.io/rev", "operator": "In", "values": ["canary"]});
             hook(&json!({"namespaceSelector": {"matchExpressions": [expression]}}))
         };
-        let revision = |labels| read(&labels, vec![selecting()]).unwrap().revision;
+        let revision = |labels| read(&labels, &[selecting()]).unwrap().revision;
         assert_eq!(revision(json!({"istio.io/rev": "stable"})), "stable");
         assert_eq!(revision(json!({"app": "sidecar-injector"})), "canary");
-        let tag = read(&json!({"istio.io/rev": "1-28", "istio.io/tag": "prod"}), vec![selecting()]);
+        let tag = read(&json!({"istio.io/rev": "1-28", "istio.io/tag": "prod"}), &[selecting()]);
         assert_eq!(tag.unwrap().tag.as_deref(), Some("prod"));
     }
 
@@ -269,7 +269,7 @@ mod tests {
             {"name": "not-a-mirror-pod", "expression": expression},
             {"name": "not-mine", "expression": "request.userInfo.username != 'me'"},
         ]});
-        let configuration = read(&json!({}), vec![hook(&conditions)]).unwrap();
+        let configuration = read(&json!({}), &[hook(&conditions)]).unwrap();
         let annotated = |key: &str| json!({"metadata": {"annotations": {key: "x"}}});
         assert!(
             configuration.asks(&json!({}), &annotated("kubernetes.io/config.mirror")).is_none()

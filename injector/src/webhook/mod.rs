@@ -3,7 +3,7 @@
 //! [`run`] is the whole server. What it is made of: [`server`] and `connection` accept and bound
 //! connections, [`handler`] reads calls, [`review`] and [`admission`] answer them by
 //! [`crate::inject`], [`reload`] keeps the settings current, [`surroundings`] what
-//! the cluster says of pods, [`admin`] tells of all that.
+//! the cluster says of pods, [`admin`] tells of all that, [`reports`] of the cluster's pods.
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};

@@ -88,3 +88,71 @@ pub(crate) fn says_why(server: &ApiServers) {
     assert!(messages.contains("--context other: "), "{messages}");
     shop.kubectl(&["delete", "deployment", "agent", "-n", "why"], "");
 }
+
+/// For every combination of labels that Istio's entries know.
+pub(crate) fn says_what_the_api_server_does(server: &ApiServers) {
+    let shop = Shop::open(server, "grid");
+    let injector = shop.stage.start(&["--enable-native-sidecars", "true"]);
+    shop.hook(&injector);
+    shop.hook_canary(&injector);
+    let namespaces = [
+        json!({}),
+        json!({"istio-injection": "enabled"}),
+        json!({"istio-injection": "disabled"}),
+        json!({"istio.io/rev": "default"}),
+        json!({"istio.io/rev": "canary"}),
+        json!({"istio-injection": "enabled", "istio.io/rev": "canary"}),
+    ];
+    let labels = [
+        "app=web",
+        "app=web,sidecar.istio.io/inject=true",
+        "app=web,sidecar.istio.io/inject=false",
+        "app=web,istio.io/rev=default",
+        "app=web,istio.io/rev=canary",
+        "app=web,sidecar.istio.io/inject=true,istio.io/rev=canary",
+        "app=web,sidecar.istio.io/inject=yes",
+    ];
+    let mut grid = String::new();
+    for (row, namespace) in namespaces.iter().enumerate() {
+        let name = format!("grid-{row}");
+        shop.namespace(&name, namespace);
+        let created = created(&shop, &name, &labels);
+        writeln!(grid, "{namespace}").unwrap();
+        for (labels, created) in labels.iter().zip(created) {
+            let told = shop.told(&["x", "check-inject", "-n", &name, "-l", labels, "-o", "json"]);
+            let told: Value = serde_json::from_str(&told).unwrap();
+            let by = told.as_array().unwrap().iter().filter(|one| one["injected"] == true);
+            let by: Vec<_> = by.map(|one| one["revision"].as_str().unwrap()).collect();
+            assert_eq!(!by.is_empty(), created, "{namespace} {labels}: {told}");
+            writeln!(grid, "  {labels}: {}", by.join(" and ")).unwrap();
+        }
+    }
+    insta::assert_snapshot!("grid", grid);
+}
+
+/// Whether the API server has pods with these labels injected.
+fn created(shop: &Shop<'_>, namespace: &str, labels: &[&str]) -> Vec<bool> {
+    let pod = |(index, labels): (usize, &&str)| {
+        let labels = labels.split(',').map(|pair| pair.split_once('=').unwrap());
+        let labels: std::collections::BTreeMap<_, _> = labels.collect();
+        json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": format!("p{index}"), "namespace": namespace, "labels": labels},
+            "spec": {
+                "serviceAccountName": "default",
+                "containers": [{"name": "app", "image": "app"}],
+            },
+        })
+    };
+    let pods: Vec<_> = labels.iter().enumerate().map(pod).collect();
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": pods}).to_string();
+    let created = shop.kubectl(&["create", "--dry-run=server", "-o", "json", "-f", "-"], &list);
+    // One document after the other.
+    let created = serde_json::Deserializer::from_str(&created).into_iter::<Value>();
+    let created: Vec<_> = created
+        .map(Result::unwrap)
+        .map(|pod| !pod["metadata"]["annotations"]["sidecar.istio.io/status"].is_null())
+        .collect();
+    assert_eq!(created.len(), labels.len());
+    created
+}

@@ -35,9 +35,10 @@ fn main() -> Result<ExitCode> {
     // Each story speaks of all pods of the cluster.
     arguments.test_threads = Some(1);
     let server = Arc::new(ApiServers::start(&programs, 1)?);
-    let stories: [(&str, Story); 4] = [
+    let stories: [(&str, Story); 5] = [
         ("istioctl_lists_what_needs_a_restart", istioctl::lists_what_needs_a_restart),
         ("istioctl_says_why", istioctl::says_why),
+        ("istioctl_says_what_the_api_server_does", istioctl::says_what_the_api_server_does),
         (
             "metrics_and_one_event_for_each_workload",
             events::metrics_and_one_event_for_each_workload,

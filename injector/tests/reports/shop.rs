@@ -32,17 +32,37 @@ impl<'a> Shop<'a> {
 
     /// What `istioctl` is told of the injector's configuration.
     pub(crate) fn configure(&self, values: &str) {
-        self.stage.apply(&json!({
-            "apiVersion": "v1", "kind": "ConfigMap",
-            "metadata": {"name": "istio-sidecar-injector", "namespace": self.stage.namespace},
-            "data": {"config": "policy: enabled", "values": values},
-        }));
+        for name in ["istio-sidecar-injector", "istio-sidecar-injector-canary"] {
+            self.stage.apply(&json!({
+                "apiVersion": "v1", "kind": "ConfigMap",
+                "metadata": {"name": name, "namespace": self.stage.namespace},
+                "data": {"config": "policy: enabled", "values": values},
+            }));
+        }
     }
 
     /// Has the API server ask an injector that runs, by the webhook configuration of our manifests.
     pub(crate) fn hook(&self, program: &Program) {
-        let mut hooks = yaml::parse(include_str!("../../../manifests/base/webhook.yaml")).unwrap();
-        hooks["metadata"]["name"] = self.hooks.clone().into();
+        let hooks = yaml::parse(include_str!("../../../manifests/base/webhook.yaml")).unwrap();
+        self.apply_hooks(program, &self.hooks, hooks);
+    }
+
+    /// As [`Self::hook`], for the revision `canary` beside the default one.
+    pub(crate) fn hook_canary(&self, program: &Program) {
+        let text = include_str!("../../../manifests/base/webhook.yaml");
+        let mut hooks = yaml::parse(&text.replace("[default]", "[canary]")).unwrap();
+        hooks["metadata"]["labels"]["istio.io/rev"] = "canary".into();
+        let entries = hooks["webhooks"].as_array_mut().unwrap();
+        entries.retain(|entry| entry["name"].as_str().unwrap().starts_with("rev."));
+        self.apply_hooks(program, &self.canary_hooks(), hooks);
+    }
+
+    fn canary_hooks(&self) -> String {
+        format!("{}-canary", self.hooks)
+    }
+
+    fn apply_hooks(&self, program: &Program, name: &str, mut hooks: Value) {
+        hooks["metadata"]["name"] = name.into();
         let ca = std::fs::read(program.path("ca.pem")).unwrap();
         let client = json!({
             "url": format!("https://{}/inject", program.https),
@@ -129,7 +149,10 @@ impl Drop for Shop<'_> {
     fn drop(&mut self) {
         // The next story must not meet an injector that is gone.
         let kubectl = self.server.kubectl();
-        let _ = kubectl.run(["delete", "mutatingwebhookconfiguration", &self.hooks]);
+        for name in [&self.hooks, &self.canary_hooks()] {
+            let _ =
+                kubectl.run(["delete", "--ignore-not-found", "mutatingwebhookconfiguration", name]);
+        }
         for (namespace, name) in &self.pods {
             let now = ["--grace-period=0", "--force"];
             let delete = ["delete", "pod", "-n", namespace.as_str(), name.as_str()];

@@ -164,6 +164,13 @@ fn does_not_wait_for_ever() {
 }
 
 #[test]
+fn takes_no_huge_page_for_a_few_kilobytes() {
+    let program = Program::start(&[]);
+    let status = fs::read_to_string(format!("/proc/{}/status", program.id())).unwrap();
+    assert!(status.lines().any(|line| line == "THP_enabled:\t0"), "{status}");
+}
+
+#[test]
 fn two_processes_do_not_share_an_address() {
     let program = Program::start(&[]);
     let address = program.https.to_string();

@@ -135,6 +135,10 @@ impl Program {
         until(&format!("{name} is {value}"), || (self.metric(name) - value).abs() < f64::EPSILON);
     }
 
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }

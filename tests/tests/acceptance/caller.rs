@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, ensure};
 use rustls::crypto::ring::default_provider;
 use rustls::{ClientConfig, RootCertStore};
-use rustls_pki_types::{CertificateDer, ServerName};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -32,14 +32,26 @@ pub(crate) struct Answer {
 impl Caller {
     /// Connects as an API server does that trusts the CAs of a bundle.
     pub(crate) async fn connect(address: SocketAddr, bundle: &Bundle) -> Result<Self> {
+        Self::connect_as(address, bundle, None).await
+    }
+
+    /// Connects with a certificate of its own, where there is one.
+    pub(crate) async fn connect_as(
+        address: SocketAddr,
+        bundle: &Bundle,
+        identity: Option<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)>,
+    ) -> Result<Self> {
         let mut roots = RootCertStore::empty();
         for ca in bundle.certificates() {
             roots.add(ca.der().clone())?;
         }
         let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
             .with_safe_default_protocol_versions()?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
+            .with_root_certificates(roots);
+        let config = match identity {
+            Some((chain, key)) => config.with_client_auth_cert(chain, key)?,
+            None => config.with_no_client_auth(),
+        };
         let name = ServerName::try_from("sidecar-injector.istio-system.svc")?;
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;

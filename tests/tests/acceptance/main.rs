@@ -10,6 +10,7 @@ mod balancer;
 mod bundle;
 mod caller;
 mod calls;
+mod client_certificate;
 mod clock;
 mod files;
 mod guard;
@@ -127,6 +128,8 @@ fn trials(world: Option<&Arc<World>>) -> Vec<Trial> {
         server::reviews_come_quickly_and_none_fails
         server::slow_idle_and_wrong_clients_are_no_harm_to_others
         standard::a_pod_that_the_standard_refuses_comes_back_with_what_the_injector_said
+        server::a_rolling_restart_fails_no_admission
+        client_certificate::only_api_servers_with_the_right_certificate_are_served
         scope::without_any_replica_the_cluster_can_still_repair_itself
     ]
 }

@@ -32,10 +32,12 @@ impl Replica {
         let own = [
             format!("--httpsAddr=127.0.0.1:{https}"),
             format!("--adminAddr=127.0.0.1:{admin}"),
-            "--shutdown-delay=100ms".to_owned(),
             "--log_output_level=default:info".to_owned(),
         ];
-        let process = Process::start(folder, name, program, own.iter().chain(flags))?;
+        let delay = "--shutdown-delay";
+        let is_delay = |flag: &String| flag.starts_with(delay);
+        let delay = (!flags.iter().any(is_delay)).then(|| format!("{delay}=100ms"));
+        let process = Process::start(folder, name, program, own.iter().chain(&delay).chain(flags))?;
         Ok(Self { process, https, admin })
     }
 

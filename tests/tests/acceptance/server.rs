@@ -3,7 +3,9 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
+use e2e::wait;
+use rustix::process::Signal;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
@@ -11,7 +13,7 @@ use tokio::time::{interval_at, timeout};
 
 use crate::caller::{Caller, review};
 use crate::load::Tally;
-use crate::stage::Stage;
+use crate::stage::{Stage, eventually};
 
 /// A whole rotation goes on meanwhile.
 pub(crate) async fn reviews_come_quickly_and_none_fails(stage: &mut Stage<'_>) -> Result<()> {
@@ -121,6 +123,37 @@ pub(crate) async fn slow_idle_and_wrong_clients_are_no_harm_to_others(
     let tally = load.stop().await?;
     let usage = Usage::of(stage.replicas[0].process.id())?;
     stage.tell(&tally, &format!("{SILENT} silent clients; {} KiB at most", usage.peak))?;
+    tally.expect_no_failure()
+}
+
+/// Replicas are replaced one by one, as by a Deployment: a new one is ready, the old one is told to
+/// end, and only a moment later does the Service leave it out.
+pub(crate) async fn a_rolling_restart_fails_no_admission(stage: &mut Stage<'_>) -> Result<()> {
+    stage.flag("shutdown-delay", "3s");
+    stage.install(2).await?;
+    let load = stage.load();
+    for _ in 0..stage.pace().rounds {
+        for _ in 0..2 {
+            load.until_admitted(40).await?;
+            stage.start(1)?;
+            stage.until_ready()?;
+            let mut old = stage.replicas.remove(0);
+            old.process.signal(Signal::TERM)?;
+            eventually("the replica is not ready", async || {
+                if old.ready().is_ok() { bail!("it is") } else { Ok(()) }
+            })
+            .await?;
+            // It still gets new connections.
+            load.until_admitted(10).await?;
+            stage.balance();
+            wait::until("the replica ends", PATIENCE, || {
+                ensure!(!old.process.runs(), "it runs");
+                Ok(())
+            })?;
+        }
+    }
+    let tally = load.stop().await?;
+    stage.tell(&tally, "")?;
     tally.expect_no_failure()
 }
 

@@ -316,7 +316,8 @@ impl<'a> Stage<'a> {
         anyhow::anyhow!("{error:#}\n{}", logs.join("\n"))
     }
 
-    fn balance(&self) {
+    /// Lets the Service lead to the replicas that there are, and to no other.
+    pub(crate) fn balance(&self) {
         let addresses = self.replicas.iter().map(Replica::address);
         self.world.balancer.set(addresses.collect());
     }

@@ -11,6 +11,7 @@ use tokio::runtime::Runtime;
 
 use crate::access;
 use crate::balancer::Balancer;
+use crate::client_certificate::ClientIdentity;
 use crate::pace::Pace;
 
 pub(crate) struct World {
@@ -19,6 +20,8 @@ pub(crate) struct World {
     /// A client of the administrator for each API server.
     pub(crate) admins: Vec<Client>,
     pub(crate) balancer: Balancer,
+    /// What the API servers show to a webhook that asks for it.
+    pub(crate) client: ClientIdentity,
     pub(crate) pace: Pace,
     pub(crate) injector: PathBuf,
     /// The manifests without and with nothing but the webhook configuration.
@@ -31,7 +34,8 @@ impl World {
     pub(crate) fn start(pace: Pace) -> Result<Self> {
         let programs = Programs::find()?;
         let injector = programs.own("sidecar-injector")?;
-        let servers = ApiServers::start(&programs, API_SERVERS)?;
+        let client = ClientIdentity::create()?;
+        let servers = ApiServers::start_with(&programs, API_SERVERS, &[client.api_server_flag()])?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
@@ -55,7 +59,7 @@ impl World {
         kubectl.must_with_input(["apply", "--server-side", "--filename", "-"], &base)?;
         kubectl.must_with_input(["apply", "--filename", "-"], PODS)?;
         let world =
-            Self { programs, servers, admins, balancer, pace, injector, base, webhook, runtime };
+            Self { programs, servers, admins, balancer, client, pace, injector, base, webhook, runtime };
         // The account has to be known to every API server before a replica asks anything.
         for right in [("secrets", "create"), ("mutatingwebhookconfigurations", "patch")] {
             world.runtime.block_on(access::until_allowed(&world, right, true))?;

@@ -93,6 +93,8 @@ fn write(queue: &Receiver<Entry>, mut stream: impl Write) {
     let mut text = Vec::new();
     while let Ok(Entry::Line(first)) = queue.recv() {
         text.extend(first);
+        // To be woken for each line would cost a review more than its line does.
+        std::thread::sleep(GATHERING);
         let mut is_end = false;
         while text.len() < CHUNK {
             match queue.try_recv() {
@@ -113,9 +115,11 @@ fn write(queue: &Receiver<Entry>, mut stream: impl Write) {
     }
 }
 
-/// Some seconds of a webhook under load, and a megabyte at most.
+/// Some seconds of a webhook under load, and some megabytes at most.
 const LINES: usize = 4096;
-const CHUNK: usize = 16 << 10;
+const CHUNK: usize = 64 << 10;
+/// How long lines wait for others to be written with.
+const GATHERING: Duration = Duration::from_millis(10);
 /// How long the end waits for the last lines.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
