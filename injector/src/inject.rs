@@ -49,6 +49,7 @@ pub fn inject(settings: &Settings, target: &Target<'_>) -> Result<Outcome, Injec
         settings,
         pod: &earlier::without(target.pod, earlier.as_ref(), status_port),
         annotations,
+        namespace: if target.rules == Rules::Admission { target.namespace } else { "" },
         workload: &workload,
         proxy_config: &proxy_config,
         identity: identity(settings, target),

@@ -46,14 +46,6 @@ pub(super) fn hidden<'a>(message: &'a Datum, key: &str) -> Option<&'a Datum> {
     }
 }
 
-/// The name of an enumeration's value, which templates get from its method `String`.
-pub(super) fn enumeration(datum: &Datum) -> Option<&Datum> {
-    match datum {
-        Datum::Map(members) if members.len() == 1 => members.get("String"),
-        _ => None,
-    }
-}
-
 fn untyped(value: &Value, with: impl Fn(&str) -> Cow<'_, str> + Copy) -> Datum {
     match value {
         Value::Null => Datum::Nil,

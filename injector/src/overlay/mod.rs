@@ -94,6 +94,9 @@ pub struct Context<'a> {
     pub pod: &'a Value,
     /// Its annotations, valid.
     pub annotations: Annotations<'a>,
+    /// The namespace of the request, for a pod that does not name its own; empty for a workload in
+    /// a file.
+    pub namespace: &'a str,
     /// The workload it belongs to.
     pub workload: &'a Workload,
     /// The proxy's configuration, all layers on top of each other.
