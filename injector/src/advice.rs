@@ -4,10 +4,11 @@
 use serde_json::{Map, Value};
 
 use crate::decision;
+use crate::postprocess::prometheus;
 use crate::reason::Reason;
 use crate::settings::annotation_kind::switch;
 use crate::settings::annotations::{Annotations, HONOURED, key};
-use crate::settings::near;
+use crate::settings::{excerpt, near};
 
 /// Everything there is to say of a pod that is injected, in the order of the keys.
 pub fn of_pod(pod: &Value, annotations: Annotations<'_>) -> Vec<Reason> {
@@ -15,6 +16,7 @@ pub fn of_pod(pod: &Value, annotations: Annotations<'_>) -> Vec<Reason> {
     for (key, words) in WORDS {
         advice.extend(annotations.get(key).and_then(|value| unknown_word(key, value, words)));
     }
+    advice.extend(annotations.get(key::SCRAPE_TARGETS).and_then(unknown_targets));
     advice.extend(dns_policy(&pod["spec"]["dnsPolicy"]));
     advice
 }
@@ -40,12 +42,23 @@ fn unknown_word(key: &str, value: &str, words: &[&str]) -> Option<Reason> {
     if understood {
         return None;
     }
-    let message = format!("annotation {key} of the pod is {value:?}, which nobody understands");
+    let given = excerpt::of(value);
+    let message = format!("annotation {key} of the pod is {given:?}, which nobody understands");
     let hint = match near::among(value, words) {
         Some(near) => format!("did you mean {near}?"),
         None => format!("it is {}", words.join(" or ")),
     };
     Some(Reason::new("unknown_value", message).with_hint(hint))
+}
+
+/// Places of metrics that cannot be read are passed over, as by Istio.
+fn unknown_targets(targets: &str) -> Option<Reason> {
+    (!prometheus::are_targets(targets)).then(|| {
+        let (key, targets) = (key::SCRAPE_TARGETS, excerpt::of(targets));
+        let message =
+            format!("annotation {key} of the pod is {targets:?}, which nobody understands");
+        Reason::new("unknown_value", message).with_hint("it is a list such as 8080:/metrics,9090")
+    })
 }
 
 fn dns_policy(policy: &Value) -> Option<Reason> {
@@ -113,7 +126,7 @@ const WORDS: [(&str, &[&str]); 3] = [
 ];
 
 /// Annotations of Istio beside those that the injector honours.
-const ANNOTATIONS: [&str; 22] = [
+const ANNOTATIONS: [&str; 17] = [
     "ambient.istio.io/bypass-inbound-capture",
     "ambient.istio.io/dns-capture",
     "ambient.istio.io/redirection",
@@ -123,18 +136,13 @@ const ANNOTATIONS: [&str; 22] = [
     "gateway.istio.io/service-account",
     "install.operator.istio.io/chart-owner",
     "istio.io/dry-run",
-    "istio.io/rev",
     "istio.io/workload-controller",
     "networking.istio.io/exportTo",
     "networking.istio.io/service-type",
     "networking.istio.io/traffic-distribution",
     "networking.istio.io/tunnel",
-    "prometheus.istio.io/scrape-targets",
-    "prometheus.istio.io/secure-port",
-    "readiness.status.sidecar.istio.io/applicationPorts",
     "sidecar.istio.io/enableCoreDump",
     "sidecar.istio.io/extraStatTags",
-    "sidecar.istio.io/status",
     "topology.istio.io/controlPlaneClusters",
 ];
 
@@ -172,7 +180,7 @@ mod tests {
 
     fn told(labels: &Value, annotations: &Value, spec: &Value) -> Vec<String> {
         let pod = json!({"metadata": {"labels": labels, "annotations": annotations}, "spec": spec});
-        let read = Annotations::of_pod(&pod).unwrap_or_default();
+        let read = Annotations::of_pod(&pod).0;
         of_pod(&pod, read).iter().map(ToString::to_string).collect()
     }
 

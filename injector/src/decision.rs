@@ -37,7 +37,8 @@ pub fn why_not(settings: &Settings, rules: Rules, pod: &Value, namespace: &str) 
     }
 }
 
-/// Decides for one pod, in Istio's order (`injectRequired`): host networking, namespaces that are
+/// Decides for one pod, in Istio's order (`injectRequired`): host networking, Windows (of which
+/// Istio knows nothing), namespaces that are
 /// never injected, the pod's label and then its annotation `sidecar.istio.io/inject`,
 /// `neverInjectSelector`, `alwaysInjectSelector`, policy.
 pub fn decide(config: &InjectConfig, rules: Rules, pod: &Value, namespace: &str) -> Decision {
@@ -50,6 +51,12 @@ pub fn decide(config: &InjectConfig, rules: Rules, pod: &Value, namespace: &str)
             )
             .with_hint("set spec.hostNetwork to false to have the pod injected"),
         );
+    }
+    if pod["spec"]["os"]["name"] == "windows" {
+        return Decision::Skip(Reason::new(
+            "windows",
+            "the pod's containers run on Windows, and the proxy and the capture on Linux",
+        ));
     }
     let namespace = match metadata["namespace"].as_str() {
         Some(own) if !own.is_empty() => own,
@@ -210,6 +217,16 @@ mod tests {
                 "policy: enabled",
                 json!({"metadata": {}, "spec": {"hostNetwork": true}}),
                 "host_network",
+            ),
+            (
+                "policy: enabled",
+                json!({"metadata": {}, "spec": {"os": {"name": "windows"}}}),
+                "windows",
+            ),
+            (
+                "policy: enabled",
+                json!({"metadata": {}, "spec": {"os": {"name": "linux"}}}),
+                "inject",
             ),
             (
                 "policy: enabled",

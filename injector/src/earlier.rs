@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::overlay::{POD_PORTS, PROXY};
 use crate::postprocess::{CONTAINERS, INIT_CONTAINERS, find_proxy, prometheus};
@@ -91,8 +91,8 @@ pub fn without<'a>(pod: &'a Value, earlier: Option<&Earlier>, status_port: u16) 
 /// Puts the user's own proxy where he wrote it. An injection moves it, and names the ports of all
 /// containers in their order; where that does not tell, a native sidecar was an init container.
 fn put_back(pod: &mut Value, proxy: Value, next: Option<&Value>, named: Option<&[Value]>) {
-    let ports = |containers: &[Value]| containers.iter().flat_map(port_numbers).collect::<Vec<_>>();
-    let own = port_numbers(&proxy).collect::<Vec<_>>();
+    let ports = |containers: &[Value]| containers.iter().flat_map(ports_of).collect::<Vec<_>>();
+    let own = ports_of(&proxy).collect::<Vec<_>>();
     let containers = pod["spec"][CONTAINERS].as_array().map(Vec::as_slice).unwrap_or_default();
     let mut list = if proxy["restartPolicy"].is_null() { CONTAINERS } else { INIT_CONTAINERS };
     let recorded = containers.iter().position(|container| Some(&container["name"]) == next);
@@ -122,16 +122,20 @@ fn named_ports(pod: &Value) -> Option<Vec<Value>> {
     let env = pod["spec"][list][index]["env"].as_array()?;
     let ports = env.iter().find(|variable| variable["name"] == POD_PORTS)?;
     let ports = serde_json::from_str::<Value>(ports["value"].as_str()?).ok()?;
-    Some(numbers(&ports).collect())
+    Some(self::ports(&ports).collect())
 }
 
-fn port_numbers(container: &Value) -> impl Iterator<Item = Value> {
-    numbers(&container["ports"])
+fn ports_of(container: &Value) -> impl Iterator<Item = Value> {
+    ports(&container["ports"])
 }
 
-fn numbers(ports: &Value) -> impl Iterator<Item = Value> {
+/// What tells ports apart, whether the API server has written the usual protocol into them or not.
+fn ports(ports: &Value) -> impl Iterator<Item = Value> {
     let ports = ports.as_array().into_iter().flatten();
-    ports.map(|port| port["containerPort"].clone())
+    ports.map(|port| {
+        let protocol = port["protocol"].as_str().unwrap_or("TCP");
+        json!([port["name"], port["containerPort"], protocol, port["hostPort"], port["hostIP"]])
+    })
 }
 
 /// The containers that the user wrote and that stand over the injected ones, as the annotation

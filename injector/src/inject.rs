@@ -12,16 +12,17 @@ use crate::merge::{MergeError, merge, merge_list};
 use crate::overlay::identity::Identity;
 use crate::overlay::{self, Context, OverlayError, PROXY};
 use crate::overrides;
+use crate::own_volumes;
 use crate::patch;
 use crate::postprocess::{
     self, CONTAINERS, INIT_CONTAINERS, metadata, order, path_env, probes, prometheus,
 };
 use crate::proxy_user;
 use crate::reason::Reason;
+use crate::requested;
 use crate::resources;
 use crate::settings::Settings;
 use crate::settings::annotations::{AnnotationError, Annotations, key};
-use crate::settings::outrigger::ProxyUser;
 use crate::settings::proxy_config::ProxyConfig;
 use crate::settings::proxy_configs::Layers;
 use crate::workload::Workload;
@@ -35,7 +36,7 @@ pub fn inject(settings: &Settings, target: &Target<'_>) -> Result<Outcome, Injec
     if let Some(reason) = why_not(settings, target.rules, target.pod, target.namespace) {
         return Ok(Outcome::Skipped { reason, advice: advice::of_keys(target.pod) });
     }
-    let annotations = Annotations::of_pod(target.pod).map_err(InjectError::Annotations)?;
+    let annotations = annotations(settings, target)?;
     let (proxy_config, advice) = proxy_config(settings, target, annotations);
     let own = (target.rules == Rules::Manual).then_some(&proxy_config);
     let settings = &*settings.with_proxy_config(own);
@@ -49,6 +50,7 @@ pub fn inject(settings: &Settings, target: &Target<'_>) -> Result<Outcome, Injec
         settings,
         pod: &earlier::without(target.pod, earlier.as_ref(), status_port),
         annotations,
+        namespace: if target.rules == Rules::Admission { target.namespace } else { "" },
         workload: &workload,
         proxy_config: &proxy_config,
         identity: identity(settings, target),
@@ -167,72 +169,64 @@ fn inject_into(
     let settings = context.settings;
     let mut draft = Draft::new(target.pod.clone());
     let variables = path_env::variables(context, target.path_env);
-    let injected = overlay_all(&mut draft, context, &variables)?;
+    let (injected, own_volumes) = overlay_all(&mut draft, target.pod, context, &variables)?;
     overrides::reapply(&mut draft, context, target.pod, &injected, earlier)
         .map_err(|source| InjectError::Merge { template: key::OVERRIDES.to_owned(), source })?;
     path_env::apply(&mut draft, &variables);
-    prometheus::merge(&mut draft, context)
-        .map_err(|error| InjectError::Annotations(vec![error]))?;
+    prometheus::merge(&mut draft, context).map_err(InjectError::Annotations)?;
     prometheus::secure_port(&mut draft);
     let mut warnings = advice::of_pod(target.pod, context.annotations);
+    // An earlier injection has told it, and its own volumes look the same.
+    warnings.extend(own_volumes.into_iter().filter(|_| earlier.is_none()));
     warnings.extend(probes::rewrite(&mut draft, context, earlier.is_some()));
-    metadata::apply(
+    warnings.extend(metadata::apply(
         &mut draft,
         path_env::network(&variables),
         &metadata::status(&injected, settings.process.revision_name()),
         &settings.inject.injected_annotations,
-    );
+    ));
     let hold = context.proxy_config.hold_application_until_proxy_starts()
         || settings.values.global.proxy.hold_application_until_proxy_starts.on();
     order::containers(&mut draft, hold);
     order::proxy_env(&mut draft, &variables);
     let (pod, change) = draft.finish();
+    if let Some(error) = own_volumes::missing(&pod, context.annotations) {
+        return Err(InjectError::Annotations(vec![error]));
+    }
     warnings.extend(resources::beyond_pod(&pod));
-    warnings.extend(shared_user(context, &pod, &injected)?);
+    let rule = settings.values.outrigger.proxy_user;
+    let shared = proxy_user::judge(rule, &pod, &injected).map_err(InjectError::ProxyUser)?;
+    warnings.extend(shared);
     let patch = patch::write(target.pod, &pod, &change);
     Ok(Outcome::Injected(Box::new(Injection { pod, patch, warnings })))
 }
 
-/// What there is to say of a container that runs as the proxy's user.
-fn shared_user(
-    context: &Context<'_>,
-    pod: &Value,
-    injected: &Value,
-) -> Result<Option<Reason>, InjectError> {
-    let shared = || proxy_user::shared(pod, injected);
-    match context.settings.values.outrigger.proxy_user {
-        ProxyUser::Allow => Ok(None),
-        ProxyUser::Warn => Ok(shared()),
-        ProxyUser::Deny => match shared() {
-            Some(reason) => Err(InjectError::ProxyUser(reason)),
-            None => Ok(None),
-        },
-    }
-}
-
-/// Puts every overlay over the pod, one after the other; returns what they are together.
+/// Puts every overlay over the pod, one after the other; returns what they are together, and what
+/// there is to say of the pod's own volumes.
 fn overlay_all(
     draft: &mut Draft,
+    pod: &Value,
     context: &Context<'_>,
     variables: &path_env::Variables,
-) -> Result<Value, InjectError> {
+) -> Result<(Value, Vec<Reason>), InjectError> {
     let mut overlays = Vec::new();
-    for template in templates(context) {
+    for template in requested::templates(&context.settings.inject, context.annotations) {
         let overlay = overlay::make(&template, context).map_err(InjectError::Overlay)?;
         overlays.push((template, overlay));
     }
     unite_proxy(&mut overlays);
-    let mut injected = Value::Object(serde_json::Map::new());
+    let (mut injected, mut told) = (Value::Object(serde_json::Map::new()), Vec::new());
     for (template, mut overlay) in overlays {
         let failed = |source| InjectError::Merge { template: template.clone(), source };
         check_overlay(&overlay).map_err(failed)?;
         order::overlay_env(&mut overlay, variables);
         resources::adjust(&mut overlay, context);
+        told.extend(own_volumes::settle(&mut overlay, pod));
         merge(&mut injected, outline(&overlay)).map_err(failed)?;
         move_proxy(draft, &overlay).map_err(failed)?;
         draft.edit(|pod| merge(pod, overlay)).map_err(failed)?;
     }
-    Ok(injected)
+    Ok((injected, told))
 }
 
 /// What a template renders has objects where a pod has them: a scalar would take the place of the
@@ -252,21 +246,6 @@ fn check_overlay(overlay: &Value) -> Result<(), MergeError> {
 
 /// Places of a pod that hold objects.
 const OBJECTS: [&str; 4] = ["/metadata", "/metadata/labels", "/metadata/annotations", "/spec"];
-
-/// The overlays of this pod, aliases resolved.
-fn templates(context: &Context<'_>) -> Vec<String> {
-    let config = &context.settings.inject;
-    let named = context.annotations.get(key::TEMPLATES);
-    let names: Vec<String> = match named {
-        Some(names) => names.split(',').map(|name| name.trim().to_owned()).collect(),
-        None => config.default_templates().to_vec(),
-    };
-    let resolved = names.into_iter().flat_map(|name| match config.aliases.get(&name) {
-        Some(names) => names.clone(),
-        None => vec![name],
-    });
-    resolved.collect()
-}
 
 /// Overlays that speak of the proxy speak of one container. Where one has it as a native sidecar,
 /// what the others say of it goes there.
@@ -352,6 +331,20 @@ fn check_form(pod: &Value) -> Result<(), InjectError> {
         }
     }
     Ok(())
+}
+
+/// The pod's annotations, if none of them is wrong.
+fn annotations<'a>(
+    settings: &Settings,
+    target: &Target<'a>,
+) -> Result<Annotations<'a>, InjectError> {
+    let (annotations, mut errors) = Annotations::of_pod(target.pod);
+    let entries = target.pod["metadata"]["annotations"].as_object();
+    errors.extend(entries.into_iter().flat_map(|own| prometheus::problems(own, &settings.mesh)));
+    if !errors.is_empty() {
+        errors.extend(requested::problems(settings, annotations));
+    }
+    if errors.is_empty() { Ok(annotations) } else { Err(InjectError::Annotations(errors)) }
 }
 
 /// All layers of the pod's proxy configuration on top of each other, and what there is to say of

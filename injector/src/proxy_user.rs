@@ -6,11 +6,22 @@ use serde_json::Value;
 use crate::overlay::PROXY;
 use crate::postprocess::{CONTAINERS, INIT_CONTAINERS};
 use crate::reason::Reason;
+use crate::settings::outrigger::ProxyUser;
+
+/// What there is to say of a container that runs as the proxy's user, or, where the settings
+/// refuse it, the refusal.
+pub fn judge(rule: ProxyUser, pod: &Value, injected: &Value) -> Result<Option<Reason>, Reason> {
+    match rule {
+        ProxyUser::Allow => Ok(None),
+        ProxyUser::Warn => Ok(shared(pod, injected)),
+        ProxyUser::Deny => shared(pod, injected).map_or(Ok(None), Err),
+    }
+}
 
 /// The user's container whose traffic is not captured for that, if there is one.
 ///
 /// `pod` is the injected one, `injected` what the overlays put in. Without capture nobody is told.
-pub fn shared(pod: &Value, injected: &Value) -> Option<Reason> {
+fn shared(pod: &Value, injected: &Value) -> Option<Reason> {
     let spared = spared(pod)?;
     containers(pod).find_map(|container| {
         let name = container["name"].as_str()?;

@@ -172,6 +172,95 @@ fn a_selector_that_kubernetes_refuses_leaves_the_others_in_force() {
 }
 
 #[test]
+fn all_that_is_wrong_is_told_at_once_whoever_finds_it() {
+    let annotations = json!({
+        "sidecar.istio.io/proxyCPU": "3", "sidecar.istio.io/proxyCPULimit": "2000m",
+        "prometheus.io/port": "15090", "inject.istio.io/templates": "sidcar",
+    });
+    let error = outcome(&json!({}), &pod(&annotations, &json!({})), "").unwrap_err().to_string();
+    for part in [
+        "annotation sidecar.istio.io/proxyCPU: \"3\" is above the limit, which annotation \
+         sidecar.istio.io/proxyCPULimit sets to \"2000m\"",
+        "annotation prometheus.io/port: \"15090\" is a port of the proxy (Envoy's own metrics)",
+        "annotation inject.istio.io/templates: \"sidcar\" requested template",
+        "did you mean sidecar?",
+    ] {
+        assert!(error.contains(part), "{error}");
+    }
+}
+
+#[test]
+fn a_mount_of_a_volume_that_nobody_brings_is_refused_by_its_annotation() {
+    let annotations = json!({"sidecar.istio.io/userVolumeMount": r#"{"v":{"mountPath":"/v"}}"#});
+    let error = outcome(&json!({}), &pod(&annotations, &json!({})), "").unwrap_err().to_string();
+    assert!(error.contains("userVolumeMount") && error.contains("names volume \"v\""), "{error}");
+    injected(&json!({}), &pod(&annotations, &json!({"volumes": [{"name": "v"}]})));
+}
+
+#[test]
+fn a_network_that_no_label_can_name_is_left_to_the_proxy() {
+    let injection =
+        injected(&json!({"global": {"network": "vpc/1"}}), &pod(&json!({}), &json!({})));
+    assert_eq!(injection.pod["metadata"]["labels"]["topology.istio.io/network"], Value::Null);
+    let told = warnings(&injection);
+    assert!(told[0].starts_with("network \"vpc/1\" cannot be the value of a label"), "{told:?}");
+}
+
+#[test]
+fn a_name_that_is_no_variables_is_refused() {
+    for (key, value, name) in [
+        ("proxy.istio.io/config", "proxyMetadata: {'A=B': x}", "A=B"),
+        ("proxy.istio.io/config", "proxyMetadata: {'': x}", ""),
+        ("apm.datadoghq.com/env", r#"{"\u00fc":"x"}"#, "u00fc"),
+    ] {
+        let annotations = json!({key: value});
+        let error =
+            outcome(&json!({}), &pod(&annotations, &json!({})), "").unwrap_err().to_string();
+        assert!(error.contains(key) && error.contains(name), "{error}");
+    }
+}
+
+#[test]
+fn blanks_round_the_status_port_are_no_part_of_it() {
+    let pod =
+        injected(&json!({}), &pod(&json!({"status.sidecar.istio.io/port": " 15022 "}), &json!({})))
+            .pod;
+    let drain = &container(&pod, "istio-proxy")["lifecycle"]["preStop"]["exec"]["command"];
+    assert_eq!(drain[2], "--debug-port=15022");
+}
+
+#[test]
+fn a_value_of_any_length_makes_no_endless_message() {
+    for (key, value) in [
+        ("sidecar.istio.io/proxyCPU", "x".repeat(100_000)),
+        ("inject.istio.io/templates", "x".repeat(100_000)),
+        ("traffic.sidecar.istio.io/includeInboundPorts", format!("80,{}", "x".repeat(100_000))),
+        ("proxy.istio.io/config", format!("statusPort: {}", "x".repeat(100_000))),
+    ] {
+        let annotations = json!({key: value});
+        let error =
+            outcome(&json!({}), &pod(&annotations, &json!({})), "").unwrap_err().to_string();
+        assert!(error.len() < 2000 && error.contains(key), "{} bytes", error.len());
+    }
+}
+
+#[test]
+fn a_list_of_templates_as_long_as_annotations_may_be_is_refused() {
+    let annotations = json!({"inject.istio.io/templates": "sidecar,".repeat(30_000)});
+    let error = outcome(&json!({}), &pod(&annotations, &json!({})), "").unwrap_err().to_string();
+    assert!(error.contains("is not a list of at most 32 templates"), "{error}");
+}
+
+#[test]
+fn a_pod_of_windows_is_left_alone() {
+    let pod = pod(&json!({}), &json!({"os": {"name": "windows"}}));
+    let Outcome::Skipped { reason, .. } = outcome(&json!({}), &pod, "").unwrap() else {
+        panic!("Kubernetes refuses users and capabilities there");
+    };
+    assert_eq!(reason.word(), "windows");
+}
+
+#[test]
 fn what_is_nearly_right_is_told() {
     let mut pod = pod(&json!({"sidecar.istio.io/proxyCpu": "1"}), &json!({}));
     pod["metadata"]["labels"]["sidecar.istio.io/injct"] = "true".into();

@@ -137,7 +137,8 @@ fn the_data_has_gos_names() {
                     {{ range .Env }}{{ .Name }}={{ .Value }}{{ end }}{{ range .Ports }}{{ .ContainerPort }}\
                     {{ end }}{{ end }}{{ .Spec.HostNetwork }}{{ .Spec.DNSPolicy }}{{ .Spec.ServiceAccountName }} \
                     {{ .DeploymentMeta.Name }} {{ .TypeMeta.Kind }} {{ .ObjectMeta.Labels.app }} \
-                    {{ .ProxyConfig.InterceptionMode.String }} {{ .ProxyConfig.StatusPort }} \
+                    {{ .ProxyConfig.InterceptionMode.String }} {{ .ProxyConfig.InterceptionMode }} \
+                    {{ .ProxyConfig.StatusPort }} {{ .ObjectMeta.Namespace }} \
                     {{ .ProxyConfig.GetDiscoveryAddress }} {{ .MeshConfig.TrustDomain }} {{ .Values.global.tag }} \
                     {{ .ProxyUID }} {{ .NativeSidecars }} {{ .InboundTrafficPolicyMode }}'}}";
     let config = json!({"templates": {"mine": template}}).to_string();
@@ -145,7 +146,8 @@ fn the_data_has_gos_names() {
         injected(&settings(&config, true), &pod(&json!({"inject.istio.io/templates": "mine"})));
     assert_eq!(
         pod["metadata"]["annotations"]["y"],
-        "web app:1 A=b80falsecart web Pod web REDIRECT 15020 istiod.istio-system.svc:15012 \
+        "web app:1 A=b80falsecart web Pod web REDIRECT REDIRECT \
+         15020 shop istiod.istio-system.svc:15012 \
          cluster.local latest 1337 true passthrough"
     );
 }

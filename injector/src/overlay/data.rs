@@ -30,7 +30,7 @@ pub(super) fn of(context: &Context<'_>) -> Datum {
             "DeploymentMeta",
             map([("Name", text(&workload.name)), ("Namespace", text(&workload.namespace))]),
         ),
-        ("ObjectMeta", typed("metadata", &pod["metadata"], &OBJECT_META)),
+        ("ObjectMeta", object_meta(context)),
         ("Spec", typed("spec", &pod["spec"], &POD_SPEC)),
         ("ProxyConfig", proxy_config(context)),
         ("MeshConfig", mesh_config(context)),
@@ -44,6 +44,16 @@ pub(super) fn of(context: &Context<'_>) -> Datum {
         ("InboundTrafficPolicyMode", Datum::from(inbound)),
         ("CompliancePolicy", Datum::from(&settings.process.compliance_policy)),
     ])
+}
+
+fn object_meta(context: &Context<'_>) -> Datum {
+    let metadata = &context.pod["metadata"];
+    let mut fields = typed("metadata", metadata, &OBJECT_META);
+    let own = metadata["namespace"].as_str().filter(|own| !own.is_empty());
+    if let (None, Datum::Map(fields)) = (own, &mut fields) {
+        fields.insert("Namespace".to_owned(), text(context.namespace));
+    }
+    fields
 }
 
 /// A value of a Kubernetes type that stands under this field, its own fields under Go's names.
@@ -82,7 +92,7 @@ fn proxy_config(context: &Context<'_>) -> Datum {
     let mut message = message(context.proxy_config.fields());
     if let Datum::Map(members) = &mut message {
         let mode = Datum::from(context.proxy_config.interception_mode());
-        members.insert("InterceptionMode".to_owned(), map([("String", mode)]));
+        members.insert("InterceptionMode".to_owned(), mode);
         members.entry("ProxyMetadata".to_owned()).or_insert_with(|| map([]));
         members.insert(JSON.to_owned(), Datum::from(context.proxy_config.to_json()));
     }

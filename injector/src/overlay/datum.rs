@@ -9,12 +9,12 @@ use super::guard;
 
 /// A document of the operator's as it stands, not guarded.
 pub(super) fn document(value: &Value) -> Datum {
-    untyped(value, |text| Cow::Borrowed(text))
+    untyped(value, |text| Cow::Borrowed(text), |key| Cow::Borrowed(key))
 }
 
 /// JSON from a pod's text.
 pub(super) fn guarded(value: &Value) -> Datum {
-    untyped(value, guard::guarded)
+    untyped(value, guard::guarded, guard::guarded_key)
 }
 
 /// The JSON of a datum, without guards; the names of Go's fields stay.
@@ -46,27 +46,22 @@ pub(super) fn hidden<'a>(message: &'a Datum, key: &str) -> Option<&'a Datum> {
     }
 }
 
-/// The name of an enumeration's value, which templates get from its method `String`.
-pub(super) fn enumeration(datum: &Datum) -> Option<&Datum> {
-    match datum {
-        Datum::Map(members) if members.len() == 1 => members.get("String"),
-        _ => None,
-    }
-}
-
-fn untyped(value: &Value, with: impl Fn(&str) -> Cow<'_, str> + Copy) -> Datum {
+fn untyped(
+    value: &Value,
+    with: impl Fn(&str) -> Cow<'_, str> + Copy,
+    with_key: impl Fn(&str) -> Cow<'_, str> + Copy,
+) -> Datum {
+    let within = |value| untyped(value, with, with_key);
     match value {
         Value::Null => Datum::Nil,
         Value::Bool(on) => Datum::Bool(*on),
         Value::Number(number) => self::number(number),
         Value::String(text) => Datum::String(with(text).into_owned()),
-        Value::Array(items) => Datum::Array(items.iter().map(|item| untyped(item, with)).collect()),
+        Value::Array(items) => Datum::Array(items.iter().map(within).collect()),
         Value::Object(members) => {
             let members = members.iter();
             Datum::Map(
-                members
-                    .map(|(key, value)| (with(key).into_owned(), untyped(value, with)))
-                    .collect(),
+                members.map(|(key, value)| (with_key(key).into_owned(), within(value))).collect(),
             )
         }
     }

@@ -10,6 +10,8 @@ use std::borrow::Cow;
 use gtmpl_ng::Value as Datum;
 use serde_json::{Map, Value};
 
+use crate::yaml;
+
 /// The text with stand-ins.
 pub(super) fn guarded(text: &str) -> Cow<'_, str> {
     if !text.bytes().any(|byte| !byte.is_ascii_alphanumeric() && !b" ./-_".contains(&byte))
@@ -35,6 +37,22 @@ pub(super) fn guarded(text: &str) -> Cow<'_, str> {
         leading &= c.is_whitespace();
     }
     if guarded == text { Cow::Borrowed(text) } else { Cow::Owned(guarded) }
+}
+
+/// A key of the pod's text with stand-ins. Templates paste keys without quotes, and none stands for
+/// a number: what YAML would take for something else than a string is guarded as well.
+pub(super) fn guarded_key(text: &str) -> Cow<'_, str> {
+    let guarded = guarded(text);
+    let mut rest = guarded.chars();
+    match rest.next().filter(char::is_ascii_graphic) {
+        Some(first)
+            if !yaml::is_word(&guarded)
+                && !yaml::parse(&guarded).is_ok_and(|value| value.is_string()) =>
+        {
+            Cow::Owned(format!("{}{}", stand_in(first), rest.as_str()))
+        }
+        _ => guarded,
+    }
 }
 
 /// Whether an unquoted text begins with a list's dash.
@@ -122,7 +140,7 @@ fn stand_in(c: char) -> char {
 
 fn original(c: char) -> Option<char> {
     let c = char::from_u32(u32::from(c).checked_sub(PLANE)?)?;
-    (always(c) || LEADING.contains(&c) || "-?:#".contains(c)).then_some(c)
+    (always(c) || c.is_ascii_graphic()).then_some(c)
 }
 
 const LEADING: [char; 8] = ['&', '*', '!', '|', '>', '%', '@', '`'];
@@ -149,6 +167,19 @@ mod tests {
             assert_ne!(guarded(text), text);
             assert_eq!(plain(&guarded(text)), text);
         }
+    }
+
+    #[test]
+    fn a_key_is_a_string_without_quotes() {
+        for key in
+            ["A", "true", "1", "null", "~", "1e3", "0x1f", "a b", "A:", "# a", ".5", "2001-01-01"]
+        {
+            let line = guarded_key(key);
+            assert_eq!(plain(&line), key);
+            let parsed = release(crate::yaml::parse(&format!("name: {line}")).unwrap());
+            assert_eq!(parsed, serde_json::json!({"name": key}));
+        }
+        assert!(matches!(guarded_key("ISTIO_META_DNS_CAPTURE"), Cow::Borrowed(_)));
     }
 
     proptest! {

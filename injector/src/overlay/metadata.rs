@@ -69,7 +69,7 @@ fn annotations(context: &Context<'_>) -> Map<String, Value> {
     };
     put("istio.io/rev", context.settings.process.revision_name());
     if let Some(first) = context.application_containers().next() {
-        for key in [DEFAULT_LOGS_CONTAINER, DEFAULT_CONTAINER] {
+        for key in [key::DEFAULT_LOGS_CONTAINER, key::DEFAULT_CONTAINER] {
             if context.annotations.get(key).is_none() {
                 put(key, first);
             }
@@ -83,8 +83,8 @@ fn for_cni(context: &Context<'_>, put: &mut impl FnMut(&str, &str)) {
     let given = context.annotations;
     let proxy = &context.values().global.proxy;
     if &*context.values().pilot.cni.provider == "multus" {
-        let networks = given.get(NETWORKS).unwrap_or_default();
-        put(NETWORKS, &with_network(networks, "default/istio-cni"));
+        let networks = given.get(key::CNI_NETWORKS).unwrap_or_default();
+        put(key::CNI_NETWORKS, &with_network(networks, "default/istio-cni"));
     }
     put(key::INTERCEPTION_MODE, context.interception_mode());
     for (key, default) in [
@@ -148,9 +148,6 @@ pub(super) fn with_network(networks: &str, short: &str) -> String {
 
 const CANONICAL_NAME: &str = "service.istio.io/canonical-name";
 const CANONICAL_REVISION: &str = "service.istio.io/canonical-revision";
-const DEFAULT_CONTAINER: &str = "kubectl.kubernetes.io/default-container";
-const DEFAULT_LOGS_CONTAINER: &str = "kubectl.kubernetes.io/default-logs-container";
-const NETWORKS: &str = "k8s.v1.cni.cncf.io/networks";
 const TLS_MODE: &str = "security.istio.io/tlsMode";
 const TUNNEL: &str = "networking.istio.io/tunnel";
 

@@ -27,9 +27,9 @@ use self::identity::Identity;
 use self::template::TemplateError;
 use crate::settings::Settings;
 use crate::settings::annotations::{Annotations, key};
-use crate::settings::near;
 use crate::settings::proxy_config::ProxyConfig;
 use crate::settings::values::Values;
+use crate::settings::{excerpt, near};
 use crate::workload::Workload;
 
 /// Makes the overlay of one name: a template that the configuration defines, or the built-in one.
@@ -43,26 +43,27 @@ pub fn make(name: &str, context: &Context<'_>) -> Result<Value, OverlayError> {
         "grpc-agent" => Ok(grpc_agent::overlay(context)),
         "grpc-simple" => Ok(grpc_simple::overlay(context)),
         "sidecar" => Ok(sidecar::overlay(context)),
-        _ => {
-            let own = &context.settings.inject.templates;
-            let mut have: Vec<_> = own.keys().map(String::as_str).collect();
-            have.extend(BUILT_IN.iter().filter(|name| !own.contains_key(**name)));
-            have.sort_unstable();
-            let near = near::among(name, &have);
-            let near = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
-            let named = context.annotations.get(key::TEMPLATES).is_some();
-            Err(OverlayError::NotFound {
-                name: name.to_owned(),
-                have: have.join(", "),
-                near,
-                asker: if named {
-                    "annotation inject.istio.io/templates"
-                } else {
-                    "the configuration"
-                },
-            })
-        }
+        _ => Err(not_found(name, context.settings, context.annotations)),
     }
+}
+
+/// Whether there is an overlay of this name.
+pub fn exists(name: &str, settings: &Settings) -> bool {
+    settings.inject.templates.contains_key(name) || BUILT_IN.contains(&name)
+}
+
+/// The error for a name that no overlay has.
+pub fn not_found(name: &str, settings: &Settings, annotations: Annotations<'_>) -> OverlayError {
+    let own = &settings.inject.templates;
+    let mut have: Vec<_> = own.keys().map(String::as_str).collect();
+    have.extend(BUILT_IN.iter().filter(|name| !own.contains_key(**name)));
+    have.sort_unstable();
+    let name = excerpt::of(name).into_owned();
+    let near = near::among(&name, &have);
+    let near = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
+    let named = annotations.get(key::TEMPLATES).is_some();
+    let asker = if named { "annotation inject.istio.io/templates" } else { "the configuration" };
+    OverlayError::NotFound { name, have: have.join(", "), near, asker }
 }
 
 /// An overlay that cannot be made.
@@ -94,6 +95,9 @@ pub struct Context<'a> {
     pub pod: &'a Value,
     /// Its annotations, valid.
     pub annotations: Annotations<'a>,
+    /// The namespace of the request, for a pod that does not name its own; empty for a workload in
+    /// a file.
+    pub namespace: &'a str,
     /// The workload it belongs to.
     pub workload: &'a Workload,
     /// The proxy's configuration, all layers on top of each other.
@@ -127,7 +131,7 @@ impl<'a> Context<'a> {
 
     /// Where the agent answers probes, as text; `0` for nowhere.
     fn status_port(&self) -> &'a str {
-        self.annotations.or(key::STATUS_PORT, &self.values().global.proxy.status_port)
+        self.annotations.or(key::STATUS_PORT, &self.values().global.proxy.status_port).trim()
     }
 
     /// The names of the application's containers, in order.

@@ -8,16 +8,19 @@ use serde_json::Value;
 use super::path_env::NETWORK_LABEL;
 use crate::change::Draft;
 use crate::earlier::STATUS;
+use crate::reason::Reason;
+use crate::settings::selector;
 
 /// Writes the network's label, the status annotation and the annotations that every injected pod
-/// gets.
+/// gets. A network whose name no label can have is told.
 pub fn apply(
     draft: &mut Draft,
     network: Option<&str>,
     status: &str,
     injected_annotations: &BTreeMap<String, String>,
-) {
-    if let Some(network) = network {
+) -> Option<Reason> {
+    let label = network.filter(|network| selector::is_value(network));
+    if let Some(network) = label {
         draft.set(&["metadata".into(), "labels".into(), NETWORK_LABEL.into()], network.into());
     }
     let mut annotate = |key: &str, value: &str| {
@@ -27,6 +30,12 @@ pub fn apply(
     for (key, value) in injected_annotations {
         annotate(key, value);
     }
+    let network = network.filter(|_| label.is_none())?;
+    let message = format!("network {network:?} cannot be the value of a label");
+    Some(
+        Reason::new("network_label", message)
+            .with_hint("the proxy knows it; label topology.istio.io/network is left out"),
+    )
 }
 
 /// The value of the status annotation: the names of all that the overlays put in.

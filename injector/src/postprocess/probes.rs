@@ -43,8 +43,10 @@ pub fn rewrite(draft: &mut Draft, context: &Context<'_>, reinjected: bool) -> Ve
                     continue;
                 };
                 let path = kind.agent_path(name);
-                match handler.prober(port, mesh_port) {
+                match handler.prober(&path, port, mesh_port) {
                     Ok(prober) => {
+                        let lost = prober.is_none() && !handler.asks(&path);
+                        warnings.extend(lost.then(|| handler.asks_nobody(mesh_port)));
                         probers.extend(prober.map(|prober| (path.clone(), prober)));
                         rewritten.push((kind, handler.action, path));
                     }
@@ -140,10 +142,10 @@ impl<'a> Handler<'a> {
 
     /// What the agent has to ask, as JSON in the order of Istio's fields; nothing where the probe
     /// already goes to the agent.
-    fn prober(&self, port: u16, mesh_port: u16) -> Result<Option<String>, Reason> {
+    fn prober(&self, path: &str, port: u16, mesh_port: u16) -> Result<Option<String>, Reason> {
         let action = &self.given[self.action];
         let given = &action["port"];
-        if [port, mesh_port].iter().any(|own| *given == *own) {
+        if *given == mesh_port || (*given == port && self.asks(path)) {
             return Ok(None);
         }
         let number = self.resolve(given)?;
@@ -168,24 +170,47 @@ impl<'a> Handler<'a> {
         Ok(Some(format!("{{\"{}\":{{{fields}}}{timeout}}}", self.action)))
     }
 
+    /// Whether the agent is asked for this path already.
+    fn asks(&self, path: &str) -> bool {
+        self.given[self.action]["path"] == *path
+    }
+
+    /// Istio takes whatever asks the agent's port for rewritten already.
+    fn asks_nobody(&self, port: u16) -> Reason {
+        let container = self.container();
+        let message = format!(
+            "a probe of container {container} asks port {port}, where the agent answers for none of \
+             the application's own"
+        );
+        Reason::new("probe_of_the_agent", message)
+            .with_hint("annotate the pod sidecar.istio.io/rewriteAppHTTPProbers=false to keep it")
+    }
+
     fn resolve(&self, port: &Value) -> Result<u64, Reason> {
-        let name = match port {
-            Value::Number(number) => return Ok(number.as_u64().unwrap_or_default()),
-            Value::String(name) => name,
-            _ => "",
+        let valid = |port: &u64| (1..=65535).contains(port);
+        let number = match port {
+            Value::String(name) => name.parse().ok().or_else(|| self.named(name)),
+            port => port.as_u64(),
         };
-        if let Ok(number) = name.parse() {
-            return Ok(number);
-        }
+        // The API server, or the kubelet, says what is wrong with it.
+        number.filter(valid).ok_or_else(|| {
+            let container = self.container();
+            let message = format!(
+                "a probe of container {container} names port {port}, which the container does not \
+                 have; the probe stays as it is"
+            );
+            Reason::new("probe_port_unknown", message)
+        })
+    }
+
+    fn named(&self, name: &str) -> Option<u64> {
         let ports = self.container["ports"].as_array().into_iter().flatten();
         let mut named = ports.filter(|port| port["name"] == name);
-        named.find_map(|port| port["containerPort"].as_u64()).ok_or_else(|| {
-            let container = self.container["name"].as_str().unwrap_or_default();
-            Reason::new(
-                "probe_port_unknown",
-                format!("a probe of container {container} names port {name:?}, which the container does not have; the probe stays as it is"),
-            )
-        })
+        named.find_map(|port| port["containerPort"].as_u64())
+    }
+
+    fn container(&self) -> &str {
+        self.container["name"].as_str().unwrap_or_default()
     }
 }
 

@@ -2,61 +2,117 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{annotation, find_proxy, put_env};
+use super::{find_proxy, put_env};
 use crate::change::Draft;
 use crate::overlay::Context;
 use crate::settings::annotation_kind::switch;
 use crate::settings::annotations::{AnnotationError, key};
+use crate::settings::mesh_config::MeshConfig;
 
 /// Points Prometheus to the agent, and tells the agent where the application's metrics are.
 ///
-/// The status port is the mesh's. An error names the annotation whose port cannot be scraped.
-pub fn merge(draft: &mut Draft, context: &Context<'_>) -> Result<(), AnnotationError> {
-    let status_port = context.settings.mesh.default_config.status_port();
+/// The status port is the mesh's. The errors name the annotations whose ports cannot be scraped.
+pub fn merge(draft: &mut Draft, context: &Context<'_>) -> Result<(), Vec<AnnotationError>> {
+    let mesh = &context.settings.mesh;
     let empty = Map::new();
     let annotations = draft.value()["metadata"]["annotations"].as_object().unwrap_or(&empty);
-    let setting = |name: &str| find_setting(annotations, name);
-    // A value that is no boolean says nothing.
-    let scraped = setting(SCRAPE).is_none_or(|(_, value)| switch(value) != Some(false));
-    let enabled = match annotation(draft.value(), key::MERGE_METRICS).map(switch) {
-        Some(Some(enabled)) => enabled,
-        _ => context.settings.mesh.enable_prometheus_merge,
-    };
-    let merged = port(annotations) == Some(&*status_port.to_string());
-    if !scraped || !enabled || merged {
+    let Some(metrics) = Metrics::to_merge(annotations, mesh) else {
         return Ok(());
-    }
-    let targets = match annotations.get(TARGETS).and_then(Value::as_str) {
-        Some(targets) => parse_targets(targets).unwrap_or_default(),
-        None => Vec::new(),
     };
-    let text = |name: &str| setting(name).map_or("", |(_, value)| value).to_owned();
-    let (mut path, mut port) = (text(PATH), text(PORT));
-    if let Some((first_port, first_path)) = targets.first() {
-        (port, path) = (first_port.clone(), first_path.clone());
-        for (port, _) in &targets {
-            check_port(TARGETS, port, status_port)?;
-        }
-    } else if let Some((key, value)) = setting(PORT) {
-        check_port(key, value, status_port)?;
+    // A template may have brought some of them.
+    let problems = metrics.problems(mesh.default_config.status_port());
+    if !problems.is_empty() {
+        return Err(problems);
     }
-    let scrape = text(SCRAPE);
     let obsolete: Vec<String> =
         annotations.keys().filter(|key| is_scrape_setting(key)).cloned().collect();
-    if find_proxy(draft.value()).is_some()
-        && !(scrape.is_empty() && path.is_empty() && port.is_empty())
-    {
-        put_env(draft, SCRAPE_CONFIG, &scrape_config(&scrape, &path, &port, &targets));
+    if let Some(config) = metrics.config().filter(|_| find_proxy(draft.value()).is_some()) {
+        put_env(draft, SCRAPE_CONFIG, &config);
     }
     let annotations = ["metadata".into(), "annotations".into()];
     for key in obsolete.iter().filter(|key| !WRITTEN.contains(&key.as_str())) {
         draft.remove(&annotations, key);
     }
-    let status_port = status_port.to_string();
+    let status_port = mesh.default_config.status_port().to_string();
     for (key, value) in WRITTEN.into_iter().zip([&*status_port, "/stats/prometheus", "true"]) {
         draft.set(&["metadata".into(), "annotations".into(), key.into()], value.into());
     }
     Ok(())
+}
+
+/// The annotations of a pod whose ports cannot be scraped, if its metrics are to be merged.
+pub fn problems(annotations: &Map<String, Value>, mesh: &MeshConfig) -> Vec<AnnotationError> {
+    let metrics = Metrics::to_merge(annotations, mesh);
+    metrics.map_or_else(Vec::new, |metrics| metrics.problems(mesh.default_config.status_port()))
+}
+
+/// Where annotations say that the application's metrics are.
+struct Metrics<'a> {
+    scrape: &'a str,
+    path: &'a str,
+    port: Option<(&'a str, &'a str)>,
+    targets: Vec<(String, String)>,
+    given_targets: &'a str,
+}
+
+impl<'a> Metrics<'a> {
+    /// Nothing where they are not to be merged, or are already.
+    fn to_merge(annotations: &'a Map<String, Value>, mesh: &MeshConfig) -> Option<Self> {
+        let setting = |name: &str| find_setting(annotations, name);
+        let text = |name: &str| setting(name).map_or("", |(_, value)| value);
+        // A value that is no boolean says nothing.
+        let scraped = setting(SCRAPE).is_none_or(|(_, value)| switch(value) != Some(false));
+        let given = |key: &str| annotations.get(key).and_then(Value::as_str);
+        let enabled = given(key::MERGE_METRICS).and_then(switch);
+        let status_port = mesh.default_config.status_port().to_string();
+        let merged = port(annotations) == Some(&*status_port);
+        if !scraped || !enabled.unwrap_or(mesh.enable_prometheus_merge) || merged {
+            return None;
+        }
+        let given_targets = given(key::SCRAPE_TARGETS).unwrap_or_default();
+        let targets = parse_targets(given_targets).unwrap_or_default();
+        let (scrape, path, port) = (text(SCRAPE), text(PATH), setting(PORT));
+        Some(Self { scrape, path, port, targets, given_targets })
+    }
+
+    fn problems(&self, status_port: u16) -> Vec<AnnotationError> {
+        let error = |key: &str, value: &str, problem: String| {
+            let (key, value) = (key.to_owned().into(), value.to_owned());
+            AnnotationError { key, value, problem }
+        };
+        if self.targets.is_empty() {
+            let wrong = |(key, port)| Some(error(key, port, problem_of(port, status_port)?));
+            return self.port.and_then(wrong).into_iter().collect();
+        }
+        let ports = self.targets.iter().map(|(port, _)| &**port);
+        let problems = ports.filter_map(|port| {
+            Some(format!("holds port {port}, which {}", problem_of(port, status_port)?))
+        });
+        let of_targets = |problem| error(key::SCRAPE_TARGETS, self.given_targets, problem);
+        problems.map(of_targets).collect()
+    }
+
+    /// Istio's `PrometheusScrapeConfiguration`, in the order of its fields; nothing where there is
+    /// nothing to say.
+    fn config(&self) -> Option<String> {
+        let own = (self.port.map_or("", |(_, port)| port), self.path);
+        let first = self.targets.first().map(|(port, path)| (&**port, &**path));
+        let (port, path) = first.unwrap_or(own);
+        if self.scrape.is_empty() && path.is_empty() && port.is_empty() {
+            return None;
+        }
+        let [scrape, path, port] =
+            [self.scrape, path, port].map(|text| Value::from(text).to_string());
+        let mut config = format!("{{\"scrape\":{scrape},\"path\":{path},\"port\":{port}");
+        if !self.targets.is_empty() {
+            let targets = self.targets.iter();
+            let targets: Vec<_> =
+                targets.map(|(port, path)| json!({"port": port, "path": path})).collect();
+            config.push_str(",\"targets\":");
+            config.push_str(&Value::from(targets).to_string());
+        }
+        Some(config + "}")
+    }
 }
 
 /// Says where the merged metrics are served over TLS, if the proxy is told to.
@@ -72,8 +128,8 @@ pub fn secure_port(draft: &mut Draft) {
         .filter(|variable| variable["name"] == "ENVOY_SECURE_MERGED_METRICS_PORT")
         .find_map(|variable| variable["value"].as_str());
     if let Some(port) = port.filter(|port| !["", "0"].contains(port)).map(str::to_owned) {
-        let key = "prometheus.istio.io/secure-port";
-        draft.set(&["metadata".into(), "annotations".into(), key.into()], port.into());
+        let path = ["metadata".into(), "annotations".into(), key::SECURE_PORT.into()];
+        draft.set(&path, port.into());
     }
 }
 
@@ -99,6 +155,11 @@ fn sanitized(key: &str) -> String {
     key.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect()
 }
 
+/// Whether the list of several places can be read.
+pub fn are_targets(text: &str) -> bool {
+    parse_targets(text).is_some()
+}
+
 /// `port:path` separated by commas; the path may be left out. `None` where a part is wrong.
 fn parse_targets(text: &str) -> Option<Vec<(String, String)>> {
     let targets = text.split(',').map(str::trim).filter(|target| !target.is_empty());
@@ -112,33 +173,18 @@ fn parse_targets(text: &str) -> Option<Vec<(String, String)>> {
         .collect()
 }
 
-/// Istio's `PrometheusScrapeConfiguration`, in the order of its fields.
-fn scrape_config(scrape: &str, path: &str, port: &str, targets: &[(String, String)]) -> String {
-    let text = |text: &str| Value::from(text).to_string();
-    let (scrape, path, port) = (text(scrape), text(path), text(port));
-    let mut config = format!("{{\"scrape\":{scrape},\"path\":{path},\"port\":{port}");
-    if !targets.is_empty() {
-        let targets: Vec<_> =
-            targets.iter().map(|(port, path)| json!({"port": port, "path": path})).collect();
-        config.push_str(",\"targets\":");
-        config.push_str(&Value::from(targets).to_string());
-    }
-    config + "}"
-}
-
-fn check_port(key: &str, value: &str, status_port: u16) -> Result<(), AnnotationError> {
-    let problem = match value.trim().parse::<u16>() {
-        Ok(port) if port > 0 => {
-            let reserved = RESERVED.iter().find(|(reserved, _)| *reserved == port);
-            match reserved {
-                Some((_, owner)) => format!("is a port of the proxy: {owner}"),
-                None if port == status_port => "is the agent's own status port".to_owned(),
-                None => return Ok(()),
-            }
-        }
-        _ => "is not a port from 1 to 65535".to_owned(),
+/// Why a port cannot be scraped, as the rest of a sentence.
+fn problem_of(port: &str, status_port: u16) -> Option<String> {
+    let Some(port) = port.trim().parse::<u16>().ok().filter(|port| *port > 0) else {
+        return Some("is not a port from 1 to 65535".to_owned());
     };
-    Err(AnnotationError { key: key.to_owned().into(), value: value.to_owned(), problem })
+    let reserved = RESERVED.iter().find(|(reserved, _)| *reserved == port);
+    let owner = match reserved {
+        Some((_, owner)) => owner,
+        None if port == status_port => "the agent",
+        None => return None,
+    };
+    Some(format!("is a port of the proxy ({owner}); it is to be one of the application's"))
 }
 
 /// The variable that tells the agent where the application's metrics are.
@@ -148,7 +194,6 @@ const SCRAPE: &str = "prometheus_io_scrape";
 const PATH: &str = "prometheus_io_path";
 const PORT: &str = "prometheus_io_port";
 const SECURE_PORT: &str = "prometheus_istio_io_secure_port";
-const TARGETS: &str = "prometheus.istio.io/scrape-targets";
 const WRITTEN: [&str; 3] = ["prometheus.io/port", "prometheus.io/path", "prometheus.io/scrape"];
 const RESERVED: [(u16, &str); 9] = [
     (15000, "Envoy's administration"),

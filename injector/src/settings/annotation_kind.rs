@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use serde_json::Value;
 
 use super::proxy_config::ProxyConfig;
-use super::{near, proxy_config_rules};
+use super::{annotation_json as json, excerpt, near, proxy_config_rules};
 use crate::yaml;
 
 /// The type of an annotation's value. An empty value is allowed where Istio allows it: in lists
@@ -16,16 +16,16 @@ pub enum Kind {
     Cidrs,
     /// Address ranges or `*`.
     CidrsOrAll,
+    /// The name of a `ConfigMap`.
+    ConfigMap,
+    /// A JSON object of environment variables.
+    Environment,
     /// A container image.
     Image,
     /// Names of network interfaces.
     Interfaces,
     /// `REDIRECT`, `TPROXY` or `NONE`.
     InterceptionMode,
-    /// A JSON object.
-    JsonObject,
-    /// A JSON object whose members are objects.
-    JsonObjects,
     /// A JSON object of containers and init containers.
     Overrides,
     /// One port, 0 included.
@@ -45,8 +45,16 @@ pub enum Kind {
     Seconds,
     /// A boolean as Go's `strconv.ParseBool` reads it.
     Switch,
+    /// The end of an image's tag.
+    Tag,
+    /// Names of templates.
+    Templates,
     /// Any text.
     Text,
+    /// A JSON object of mounts by the name of their volume.
+    VolumeMounts,
+    /// A JSON object of volumes by name.
+    Volumes,
 }
 
 impl Kind {
@@ -55,11 +63,11 @@ impl Kind {
         match self {
             Self::Cidrs => "a list of address ranges such as 10.1.0.0/16,fd00::/8",
             Self::CidrsOrAll => "* or a list of address ranges such as 10.1.0.0/16,fd00::/8",
+            Self::ConfigMap => "the name of a ConfigMap",
             Self::Image => "a container image",
             Self::InterceptionMode => "REDIRECT, TPROXY or NONE",
             Self::Interfaces => "a list of interface names such as eth1,net1",
-            Self::JsonObject => "a JSON object",
-            Self::JsonObjects => "a JSON object of names and objects",
+            Self::Environment => "a JSON object of environment variables",
             Self::Overrides => "a JSON object of containers and initContainers",
             Self::Port => "a port from 0 to 65535",
             Self::Ports | Self::SparsePorts => "a list of ports such as 80,8080",
@@ -68,7 +76,13 @@ impl Kind {
             Self::Quantity => "a quantity such as 100m, 2 or 128Mi",
             Self::Seconds => "a whole number from 0 to 2147483647",
             Self::Switch => "true or false",
+            Self::Tag => "the end of an image's tag such as debug or distroless",
+            Self::Templates => "a list of at most 32 templates such as sidecar,mine",
             Self::Text => "text",
+            Self::VolumeMounts => {
+                "a JSON object of volumes and their mounts such as {\"v\":{\"mountPath\":\"/v\"}}"
+            }
+            Self::Volumes => "a JSON object of names and volumes such as {\"v\":{\"emptyDir\":{}}}",
         }
     }
 
@@ -86,21 +100,28 @@ impl Kind {
         let fault = match self {
             Self::Cidrs => list(value, cidr),
             Self::CidrsOrAll => all_or(value, |value| list(value, cidr)),
+            Self::ConfigMap => fault(!value.is_empty()),
             Self::Image => fault(!value.chars().any(|c| c.is_whitespace() || c.is_control())),
             Self::InterceptionMode => fault(self.words().contains(&value)),
             Self::Interfaces => list(value, |name| interface(name.trim())),
-            Self::JsonObject => fault(matches!(serde_json::from_str(value), Ok(Value::Object(_)))),
-            Self::JsonObjects => fault(objects(value)),
-            Self::Overrides => fault(overrides(value)),
+            Self::Environment => fault(json::environment(value)),
+            Self::Overrides => fault(json::overrides(value)),
             Self::Port => fault(port(value.trim())),
             Self::Ports => list(value.trim(), |item| port(item.trim())),
             Self::PortsOrAll => all_or(value, |value| list(value.trim(), |item| port(item.trim()))),
             Self::ProxyConfig => return proxy_config(value),
             Self::Quantity => fault(quantity(value)),
             Self::SparsePorts => list(&dense(value), port),
-            Self::Seconds => fault(decimal(value).is_some_and(|n| i32::try_from(n).is_ok())),
+            Self::Seconds => fault(seconds(value)),
             Self::Switch => fault(switch(value).is_some()),
+            Self::Tag => {
+                fault(value.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.-".contains(&b)))
+            }
+            // Each is rendered, and the list may be as long as all annotations of a pod together.
+            Self::Templates => fault(value.split(',').count() <= 32),
             Self::Text => return Ok(()),
+            Self::VolumeMounts => json::mounts(value),
+            Self::Volumes => json::volumes(value),
         };
         match fault {
             None => Ok(()),
@@ -113,6 +134,7 @@ impl Kind {
                 Err(format!("is not {}: an item is empty", self.allowed()))
             }
             Some(Fault::Item(item)) => {
+                let item = excerpt::of(&item);
                 Err(format!("is not {}: the item {item:?} is wrong", self.allowed()))
             }
         }
@@ -125,7 +147,8 @@ pub(super) fn dense(list: &str) -> String {
     items.collect::<Vec<_>>().join(",")
 }
 
-enum Fault {
+/// What of a value is wrong.
+pub(super) enum Fault {
     Whole,
     Item(String),
 }
@@ -173,6 +196,12 @@ fn port(item: &str) -> bool {
     decimal(item).is_some_and(|number| u16::try_from(number).is_ok())
 }
 
+/// With a leading zero it would be octal in a template's YAML.
+fn seconds(text: &str) -> bool {
+    let whole = text == "0" || !text.starts_with('0');
+    whole && decimal(text).is_some_and(|number| i32::try_from(number).is_ok())
+}
+
 fn decimal(text: &str) -> Option<u64> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     if digits { text.parse().ok() } else { None }
@@ -193,28 +222,15 @@ fn quantity(value: &str) -> bool {
     let (number, suffix) = unsigned.split_at(end);
     let digits = number.bytes().filter(u8::is_ascii_digit).count();
     let points = number.len() - digits;
+    // What has more is no amount of anything, and keeps the API server busy for minutes.
+    let sensible = digits <= 30;
     let exponent = suffix.strip_prefix(['e', 'E']).is_some_and(|power| {
         let power = power.strip_prefix(['+', '-']).unwrap_or(power);
-        decimal(power).is_some()
+        decimal(power).is_some_and(|power| power <= 18)
     });
     let suffixes =
         ["", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
-    digits > 0 && points <= 1 && (suffixes.contains(&suffix) || exponent)
-}
-
-fn objects(value: &str) -> bool {
-    let given = serde_json::from_str::<serde_json::Map<String, Value>>(value);
-    given.is_ok_and(|given| given.values().all(Value::is_object))
-}
-
-fn overrides(value: &str) -> bool {
-    let given = serde_json::from_str::<serde_json::Map<String, Value>>(value);
-    given.is_ok_and(|given| {
-        ["containers", "initContainers"].iter().all(|list| match given.get(*list) {
-            Some(Value::Array(containers)) => containers.iter().all(Value::is_object),
-            other => other.is_none(),
-        })
-    })
+    digits > 0 && sensible && points <= 1 && (suffixes.contains(&suffix) || exponent)
 }
 
 fn proxy_config(value: &str) -> Result<(), String> {
@@ -264,14 +280,50 @@ mod tests {
             (Kind::Port, &["0", " 15020 "], &["", "x", "65536"]),
             (
                 Kind::Quantity,
-                &["100m", "2", "128Mi", "1.5", "1e3", ".5", "+1", "0"],
-                &["", "100 m", "1.2.3", "Mi", "5x", "1\n", "-1", "-100m"],
+                &["100m", "2", "128Mi", "1.5", "1e3", ".5", "+1", "0", "1E-18"],
+                &[
+                    "",
+                    "100 m",
+                    "1.2.3",
+                    "Mi",
+                    "5x",
+                    "1\n",
+                    "-1",
+                    "-100m",
+                    "1e1000",
+                    &"9".repeat(31),
+                ],
             ),
-            (Kind::Seconds, &["0", "2147483647"], &["", "2147483648", "-1", "1s"]),
+            (Kind::Seconds, &["0", "2147483647"], &["", "2147483648", "-1", "1s", "010"]),
             (Kind::Interfaces, &["", "eth0", "net1,eth-0.5"], &["0eth", "a b", "abcdefghijklmnop"]),
             (Kind::InterceptionMode, &["NONE"], &["redirect", ""]),
-            (Kind::JsonObject, &["{}"], &["[]", "", "{"]),
-            (Kind::JsonObjects, &["{}", r#"{"v":{}}"#], &["[]", r#"{"v":5}"#, r#"{"v":null}"#]),
+            (
+                Kind::Environment,
+                &["{}", r#"{"A":"x","B c":1}"#],
+                &["[]", "", "{", r#"{"":"x"}"#, r#"{"A=B":"x"}"#],
+            ),
+            (
+                Kind::Volumes,
+                &["{}", r#"{"v":{"emptyDir":{}}}"#],
+                &[
+                    "[]",
+                    r#"{"v":5}"#,
+                    r#"{"v":null}"#,
+                    r#"{"v":{}}"#,
+                    r#"{"V_":{"emptyDir":{}}}"#,
+                    r#"{"":{"emptyDir":{}}}"#,
+                    r#"{"v-":{"emptyDir":{}}}"#,
+                    r#"{"v":{"name":"w","emptyDir":{}}}"#,
+                ],
+            ),
+            (
+                Kind::VolumeMounts,
+                &["{}", r#"{"v":{"mountPath":"/v","readOnly":true}}"#],
+                &[r#"{"v":{}}"#, r#"{"v":{"mountPath":""}}"#, r#"{"v":{"mountPath":5}}"#],
+            ),
+            (Kind::Tag, &["", "debug", "a_b.c-d"], &["a b", "a:b", "a/b", "debug ", "ü"]),
+            (Kind::ConfigMap, &["c", "any thing"], &[""]),
+            (Kind::Templates, &["", "a", "a, b"], &[&",".repeat(32)]),
             (
                 Kind::Overrides,
                 &["{}", r#"{"containers":[{"name":"c"}]}"#],

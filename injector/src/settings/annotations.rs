@@ -7,6 +7,8 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value};
 
 use super::annotation_kind::{Kind, dense};
+use super::excerpt;
+use crate::quantity;
 
 /// A pod's annotations, all honoured ones valid.
 #[derive(Clone, Copy, Debug, Default)]
@@ -15,10 +17,11 @@ pub struct Annotations<'a> {
 }
 
 impl<'a> Annotations<'a> {
-    /// Reads a pod's annotations; the error holds every wrong one.
-    pub fn of_pod(pod: &'a Value) -> Result<Self, Vec<AnnotationError>> {
+    /// Reads a pod's annotations, and says every one that is wrong; only if there is none may they
+    /// be used.
+    pub fn of_pod(pod: &'a Value) -> (Self, Vec<AnnotationError>) {
         let annotations = Self { entries: pod["metadata"]["annotations"].as_object() };
-        let errors: Vec<_> = HONOURED
+        let mut errors: Vec<_> = HONOURED
             .iter()
             .filter_map(|honoured| {
                 let value = annotations.get(honoured.key)?;
@@ -30,7 +33,23 @@ impl<'a> Annotations<'a> {
                 Some(AnnotationError { key: honoured.key.into(), value, problem })
             })
             .collect();
-        if errors.is_empty() { Ok(annotations) } else { Err(errors) }
+        if errors.is_empty() {
+            errors.extend(REQUESTS.iter().filter_map(|pair| annotations.beyond_limit(pair)));
+        }
+        (annotations, errors)
+    }
+
+    /// A request above the limit, both of the pod's annotations: Kubernetes refuses such a pod and
+    /// speaks of containers that the user did not write.
+    fn beyond_limit(self, [request, limit]: &[&'static str; 2]) -> Option<AnnotationError> {
+        let (value, most) = (self.get(request)?, self.get(limit)?);
+        let amount = |text: &str| quantity::parse(&Value::from(text));
+        let beyond = amount(value).zip(amount(most)).is_some_and(|(value, most)| value > most);
+        beyond.then(|| AnnotationError {
+            key: (*request).into(),
+            value: value.to_owned(),
+            problem: format!("is above the limit, which annotation {limit} sets to {most:?}"),
+        })
     }
 
     /// The annotation's value, if the pod has it, even an empty one.
@@ -67,7 +86,7 @@ pub fn check_values(values: &Value) -> Result<(), String> {
 
 /// A wrong annotation value.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("annotation {key}: {value:?} {problem}")]
+#[error("annotation {key}: {:?} {}", excerpt::of(value), excerpt::of(problem))]
 pub struct AnnotationError {
     /// The annotation's key, as the user wrote it.
     pub key: Cow<'static, str>,
@@ -106,6 +125,14 @@ pub fn reference() -> String {
     page
 }
 
+/// Requests, and the limits that they may not exceed.
+const REQUESTS: [[&str; 2]; 4] = [
+    [key::PROXY_CPU, key::PROXY_CPU_LIMIT],
+    [key::PROXY_MEMORY, key::PROXY_MEMORY_LIMIT],
+    [key::INIT_CPU, key::INIT_CPU_LIMIT],
+    [key::INIT_MEMORY, key::INIT_MEMORY_LIMIT],
+];
+
 macro_rules! keys {
     ($($name:ident = $key:literal, $kind:expr, $default:literal, $meaning:literal;)*) => {
         /// The annotations' keys.
@@ -122,7 +149,7 @@ macro_rules! keys {
 keys! {
     INJECT = "sidecar.istio.io/inject", Kind::Text, "",
         "`true` or `false`: whether the pod is injected; a label of the same name stands before it; anything else leaves it to the configuration's policy";
-    TEMPLATES = "inject.istio.io/templates", Kind::Text, "",
+    TEMPLATES = "inject.istio.io/templates", Kind::Templates, "",
         "the templates to inject, by name, separated by commas, instead of the configuration's default";
     PROXY_CONFIG = "proxy.istio.io/config", Kind::ProxyConfig, "",
         "a layer of the proxy's configuration on top of the mesh's `defaultConfig`";
@@ -136,7 +163,7 @@ keys! {
         "`true`: the proxy may bind ports below 1024";
     PROXY_IMAGE = "sidecar.istio.io/proxyImage", Kind::Image, "global.proxy.image",
         "the image of the proxy and of the init container, if it contains a `/`";
-    PROXY_IMAGE_TYPE = "sidecar.istio.io/proxyImageType", Kind::Text, "global.variant",
+    PROXY_IMAGE_TYPE = "sidecar.istio.io/proxyImageType", Kind::Tag, "global.variant",
         "the variant of the proxy's image: `default`, `debug`, `distroless`";
     PROXY_CPU = "sidecar.istio.io/proxyCPU", Kind::Quantity, "global.proxy.resources",
         "CPU request of the proxy and the init container; any of the four resource annotations replaces all default resources";
@@ -160,11 +187,11 @@ keys! {
         "log levels of the proxy's components";
     AGENT_LOG_LEVEL = "sidecar.istio.io/agentLogLevel", Kind::Text, "global.logging.level",
         "log level of the agent and the init container";
-    BOOTSTRAP_OVERRIDE = "sidecar.istio.io/bootstrapOverride", Kind::Text, "",
+    BOOTSTRAP_OVERRIDE = "sidecar.istio.io/bootstrapOverride", Kind::ConfigMap, "",
         "a ConfigMap with a bootstrap that the proxy starts from";
-    USER_VOLUME = "sidecar.istio.io/userVolume", Kind::JsonObjects, "",
+    USER_VOLUME = "sidecar.istio.io/userVolume", Kind::Volumes, "",
         "volumes to add to the pod: a JSON object of name and volume";
-    USER_VOLUME_MOUNT = "sidecar.istio.io/userVolumeMount", Kind::JsonObjects, "",
+    USER_VOLUME_MOUNT = "sidecar.istio.io/userVolumeMount", Kind::VolumeMounts, "",
         "mounts to add to the proxy: a JSON object of volume name and mount";
     REWRITE_APP_PROBES = "sidecar.istio.io/rewriteAppHTTPProbers", Kind::Text, "sidecarInjectorWebhook.rewriteAppHTTPProbe",
         "`true` or `false`: whether the application's probes are answered through the agent";
@@ -196,8 +223,36 @@ keys! {
         "as `traffic.sidecar.istio.io/kubevirtInterfaces`, and stands before it";
     MERGE_METRICS = "prometheus.istio.io/merge-metrics", Kind::Switch, "",
         "`true` or `false`: whether the agent serves the application's metrics beside the proxy's";
-    DATADOG_ENV = "apm.datadoghq.com/env", Kind::JsonObject, "",
+    DATADOG_ENV = "apm.datadoghq.com/env", Kind::Environment, "",
         "environment for the proxy where the tracer is Datadog: a JSON object";
+    PROMETHEUS_SCRAPE = "prometheus.io/scrape", Kind::Text, "",
+        "`false`: the application's metrics are not merged with the proxy's, and this and the next two stay as they are; otherwise they point to the agent afterwards";
+    PROMETHEUS_PORT = "prometheus.io/port", Kind::Text, "",
+        "where the application's metrics are: a port from 1 to 65535 that is none of the proxy's";
+    PROMETHEUS_PATH = "prometheus.io/path", Kind::Text, "",
+        "where the application's metrics are: the path";
+    SCRAPE_TARGETS = "prometheus.istio.io/scrape-targets", Kind::Text, "",
+        "several places of the application's metrics, instead of `prometheus.io/port` and `path`: `port:path`, separated by commas";
+    SECURE_PORT = "prometheus.istio.io/secure-port", Kind::Text, "",
+        "where the merged metrics are served over TLS; written by injection where the proxy has `ENVOY_SECURE_MERGED_METRICS_PORT` and the pod does not say otherwise";
+    DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container", Kind::Text, "",
+        "the container that `kubectl exec` means; without it the first of the application's";
+    DEFAULT_LOGS_CONTAINER = "kubectl.kubernetes.io/default-logs-container", Kind::Text, "",
+        "the container that `kubectl logs` means; without it the first of the application's";
+    CNI_NETWORKS = "k8s.v1.cni.cncf.io/networks", Kind::Text, "",
+        "the networks that Multus attaches; Istio's is added where `pilot.cni.provider` is `multus`";
+    OTEL_NAMESPACE = "resource.opentelemetry.io/service.namespace", Kind::Text, "",
+        "`service.namespace` in the spans of the proxy, where a tracing provider asks for the semantic conventions";
+    OTEL_VERSION = "resource.opentelemetry.io/service.version", Kind::Text, "",
+        "`service.version` in the same spans";
+    OTEL_INSTANCE = "resource.opentelemetry.io/service.instance.id", Kind::Text, "",
+        "`service.instance.id` in the same spans";
+    STATUS = "sidecar.istio.io/status", Kind::Text, "",
+        "written by injection: what it put into the pod; a later injection reads it";
+    REVISION = "istio.io/rev", Kind::Text, "",
+        "written by injection: the revision that injected the pod";
+    APPLICATION_PORTS = "readiness.status.sidecar.istio.io/applicationPorts", Kind::Text, "",
+        "nothing, as in Istio";
 }
 
 #[cfg(test)]
@@ -213,7 +268,7 @@ mod tests {
             key::INCLUDE_OUTBOUND_PORTS: "80\"\n - \"--x",
             key::STATUS_PORT: "15020",
         }}});
-        let errors = Annotations::of_pod(&pod).unwrap_err();
+        let (_, errors) = Annotations::of_pod(&pod);
         let keys: Vec<_> = errors.iter().map(|error| &*error.key).collect();
         assert_eq!(keys, [key::PROXY_CPU, key::INCLUDE_OUTBOUND_PORTS]);
         assert_eq!(

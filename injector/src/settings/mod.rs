@@ -1,7 +1,9 @@
 //! What injection is configured by, parsed once.
 
+mod annotation_json;
 pub mod annotation_kind;
 pub mod annotations;
+pub mod excerpt;
 pub mod inject_config;
 mod known_keys;
 pub mod mesh_config;

@@ -115,8 +115,13 @@ fn key_problem(key: &str) -> Option<String> {
     (!good).then(|| format!("{key:?} is not a label's key"))
 }
 
+/// Whether Kubernetes takes this as a label's value.
+pub fn is_value(value: &str) -> bool {
+    value.is_empty() || (is_name(value) && value.len() <= 63)
+}
+
 fn value_problem(value: &str) -> Option<String> {
-    let good = value.is_empty() || (is_name(value) && value.len() <= 63);
+    let good = is_value(value);
     (!good).then(|| format!("{value:?} is not a label's value"))
 }
 

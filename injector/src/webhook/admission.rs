@@ -37,6 +37,18 @@ impl Admission {
         review: Review,
         path_env: &[(String, String)],
     ) -> Verdict {
+        let version = review.version;
+        let verdict = self.verdict(settings, cluster, review, path_env);
+        Verdict { response: verdict.response.in_version(version), ..verdict }
+    }
+
+    fn verdict(
+        self,
+        settings: &Settings,
+        cluster: ClusterFacts<'_>,
+        review: Review,
+        path_env: &[(String, String)],
+    ) -> Verdict {
         let Some(mut request) = review.request else {
             let message = "the AdmissionReview has no request".to_owned();
             return Verdict::denied(Subject::default(), String::new(), "no_request", 400, message);

@@ -1,4 +1,5 @@
-//! The `AdmissionReview` envelope of `admission.k8s.io/v1`.
+//! The `AdmissionReview` envelope of `admission.k8s.io/v1`, and of `v1beta1`, which has the same
+//! fields.
 //!
 //! The pod stays a JSON value, so that no field is lost that this build does not know.
 
@@ -16,14 +17,15 @@ use serde_json::value::RawValue;
 use crate::absent::or_default;
 use crate::reason::Reason;
 
-/// Parses a review's bytes. Anything after the document is an error, as is another version.
+/// Parses a review's bytes. Anything after the document is an error, as is an unknown version.
 pub fn parse(body: &[u8]) -> Result<Review, ReviewError> {
     let Object(review): Object<Review> = serde_json::from_slice(body).map_err(ReviewError::Json)?;
-    if review.api_version != API_VERSION || review.kind != KIND {
-        let Review { api_version, kind, .. } = review;
-        return Err(ReviewError::Version { api_version, kind });
+    let version = API_VERSIONS.into_iter().find(|version| review.api_version == *version);
+    if let Some(version) = version.filter(|_| review.kind == KIND) {
+        return Ok(Review { version, ..review });
     }
-    Ok(review)
+    let Review { api_version, kind, .. } = review;
+    Err(ReviewError::Version { api_version, kind })
 }
 
 /// What the API server sends.
@@ -34,6 +36,9 @@ pub struct Review {
     api_version: String,
     #[serde(default, deserialize_with = "or_default")]
     kind: String,
+    /// The version of the API that the question came in, and in which the answer is expected.
+    #[serde(skip)]
+    pub version: &'static str,
     /// The question; a review without one is answered with a denial.
     #[serde(default, deserialize_with = "object")]
     pub request: Option<Request>,
@@ -81,6 +86,8 @@ pub struct Kind {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Response {
+    #[serde(skip)]
+    version: &'static str,
     uid: String,
     allowed: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -97,6 +104,7 @@ impl Response {
     /// Allows the object as it is.
     pub fn allow(uid: String) -> Self {
         Self {
+            version: API_VERSIONS[0],
             uid,
             allowed: true,
             status: None,
@@ -132,6 +140,12 @@ impl Response {
         self
     }
 
+    /// Answers in a version that a [`Review`] came in.
+    #[must_use]
+    pub fn in_version(self, version: &'static str) -> Self {
+        Self { version, ..self }
+    }
+
     /// Writes the whole review that answers.
     pub fn to_json(&self) -> Result<Vec<u8>, serde_json::Error> {
         #[derive(Serialize)]
@@ -143,7 +157,7 @@ impl Response {
         }
         let patch = self.patch.as_ref().map_or(0, |patch| patch.get().len());
         let mut json = Vec::with_capacity(patch + ENVELOPE_BYTES);
-        let envelope = Envelope { api_version: API_VERSION, kind: KIND, response: self };
+        let envelope = Envelope { api_version: self.version, kind: KIND, response: self };
         serde_json::to_writer(&mut json, &envelope)?;
         Ok(json)
     }
@@ -156,7 +170,7 @@ pub enum ReviewError {
     #[error("the body is not an AdmissionReview: {0}")]
     Json(#[source] serde_json::Error),
     /// It is another type or version.
-    #[error("apiVersion {api_version:?}, kind {kind:?}: want {API_VERSION} {KIND}")]
+    #[error("apiVersion {api_version:?}, kind {kind:?}: want {} {KIND}", API_VERSIONS[0])]
     Version {
         /// The version that was sent.
         api_version: String,
@@ -207,7 +221,8 @@ fn quoted_base64(bytes: &[u8]) -> String {
     text
 }
 
-const API_VERSION: &str = "admission.k8s.io/v1";
+/// What is understood; an API server sends the first that a webhook configuration lists.
+const API_VERSIONS: [&str; 2] = ["admission.k8s.io/v1", "admission.k8s.io/v1beta1"];
 const KIND: &str = "AdmissionReview";
 
 /// Room for the patch of most pods.
@@ -254,7 +269,7 @@ mod tests {
         let review = r#"{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}"#;
         assert!(parse(review.as_bytes()).unwrap().request.is_none());
         let table = [
-            (review.replace("v1", "v1beta1"), "want admission.k8s.io/v1"),
+            (review.replace("v1", "v1alpha1"), "want admission.k8s.io/v1"),
             (review.replace("Review", "Revue"), "want admission.k8s.io/v1"),
             (format!("{review} {{}}"), "trailing characters"),
             ("{}".to_owned(), "want admission.k8s.io/v1"),

@@ -1,92 +1,4 @@
-//! What generated pods and settings are put together from.
-
-/// What would write fields of its own if it were pasted into a document.
-pub(crate) const HOSTILE: &str = "a\"\n    - name: INJECTED\n      value: \"b' {c: [d]} # \\e";
-
-/// Values of `inject.istio.io/templates`.
-pub(crate) const TEMPLATES: &[&str] = &[
-    "sidecar",
-    "sidecar",
-    "gateway",
-    "grpc-agent",
-    "grpc-simple",
-    "grpc-simple,sidecar",
-    "grpc-agent, grpc-simple",
-];
-
-/// Labels of a pod.
-pub(crate) const LABELS: &[(&str, &str)] = &[
-    ("app", "cart"),
-    ("app.kubernetes.io/name", "kart"),
-    ("app.kubernetes.io/version", "v1"),
-    ("version", "v2"),
-    ("pod-template-hash", "5d4"),
-    ("security.istio.io/tlsMode", "disabled"),
-    ("networking.istio.io/tunnel", "other"),
-    ("service.istio.io/canonical-name", HOSTILE),
-    ("service.istio.io/canonical-revision", HOSTILE),
-    ("service.istio.io/workload-name", HOSTILE),
-    ("topology.istio.io/network", "n2"),
-];
-
-/// Annotations of a pod, besides its templates.
-pub(crate) const ANNOTATIONS: &[(&str, &str)] = &[
-    ("sidecar.istio.io/nativeSidecar", "false"),
-    ("sidecar.istio.io/nativeSidecar", "true"),
-    ("sidecar.istio.io/interceptionMode", "TPROXY"),
-    ("sidecar.istio.io/interceptionMode", "NONE"),
-    ("sidecar.istio.io/capNetBindService", "true"),
-    ("sidecar.istio.io/proxyImage", "mirror/proxy:1"),
-    ("sidecar.istio.io/proxyImage", "'mirror/\"proxy:1"),
-    ("sidecar.istio.io/proxyImageType", "distroless"),
-    ("sidecar.istio.io/proxyImageType", HOSTILE),
-    ("sidecar.istio.io/proxyCPU", "200m"),
-    ("sidecar.istio.io/proxyMemory", "64Mi"),
-    ("sidecar.istio.io/proxyCPULimit", "3"),
-    ("sidecar.istio.io/proxyMemoryLimit", "1Gi"),
-    ("sidecar.istio.io/logLevel", HOSTILE),
-    ("sidecar.istio.io/componentLogLevel", "misc:debug"),
-    ("sidecar.istio.io/agentLogLevel", HOSTILE),
-    ("sidecar.istio.io/bootstrapOverride", HOSTILE),
-    ("sidecar.istio.io/userVolume", r#"{"v":{"secret":{"secretName":"it's: \"s\"\n- x"}}}"#),
-    (
-        "sidecar.istio.io/userVolumeMount",
-        r#"{"v":{"mountPath":"/v","readOnly":true},"w":{"mountPath":"/w"}}"#,
-    ),
-    ("sidecar.istio.io/rewriteAppHTTPProbers", "false"),
-    ("status.sidecar.istio.io/port", "15022"),
-    ("status.sidecar.istio.io/port", "0"),
-    ("readiness.status.sidecar.istio.io/initialDelaySeconds", "5"),
-    ("readiness.status.sidecar.istio.io/periodSeconds", "6"),
-    ("readiness.status.sidecar.istio.io/failureThreshold", "7"),
-    ("traffic.sidecar.istio.io/includeOutboundIPRanges", "10.0.0.0/8,fd00::/8"),
-    ("traffic.sidecar.istio.io/includeOutboundIPRanges", ""),
-    ("traffic.sidecar.istio.io/excludeOutboundIPRanges", "10.1.0.0/16"),
-    ("traffic.sidecar.istio.io/includeInboundPorts", "80,81"),
-    ("traffic.sidecar.istio.io/excludeInboundPorts", "9090, 9091"),
-    ("traffic.sidecar.istio.io/includeOutboundPorts", "443"),
-    ("traffic.sidecar.istio.io/excludeOutboundPorts", ""),
-    ("traffic.sidecar.istio.io/excludeInterfaces", "eth1"),
-    ("traffic.sidecar.istio.io/kubevirtInterfaces", "net1,net2"),
-    ("istio.io/reroute-virtual-interfaces", "net3"),
-    ("prometheus.io/port", "8080"),
-    ("prometheus.istio.io/merge-metrics", "false"),
-    ("kubectl.kubernetes.io/default-container", "c9"),
-    ("k8s.v1.cni.cncf.io/networks", r#"[{"name": "it's"}]"#),
-    ("k8s.v1.cni.cncf.io/networks", "a, b"),
-    ("apm.datadoghq.com/env", r#"{"DD_ENV":"it's: \"prod\"","DD_B":"x"}"#),
-    ("resource.opentelemetry.io/service.namespace", HOSTILE),
-    ("resource.opentelemetry.io/service.version", "v3"),
-    ("proxy.istio.io/config", "{holdApplicationUntilProxyStarts: true, concurrency: 3}"),
-    ("proxy.istio.io/config", "{interceptionMode: TPROXY, image: {imageType: debug}}"),
-    ("proxy.istio.io/config", "{proxyMetadata: {ISTIO_META_ENABLE_HBONE: 'true', B: ''}}"),
-    ("proxy.istio.io/config", "{proxyMetadata: {IPTABLES_TRACE_LOGGING: 'true'}}"),
-    (
-        "proxy.istio.io/config",
-        r##"{proxyMetadata: {A: "x\"\n- name: INJECTED\n  value: 'y", "it's: [k": "#v"}}"##,
-    ),
-    ("proxy.istio.io/config", "{tracing: {tlsSettings: {caCertificates: '/etc/it''s/ca.pem'}}}"),
-];
+//! What generated settings are put together from.
 
 /// Fields of the mesh configuration.
 pub(crate) const MESH: &[(&str, &str)] = &[
@@ -130,6 +42,7 @@ pub(crate) const VALUES: &[(&str, &str)] = &[
     ("/global/sds/token/aud", "other"),
     ("/global/sts/servicePort", "15463"),
     ("/global/tag", "1.28-distroless"),
+    ("/global/tag", "1.28"),
     ("/global/trustBundleName", "bundle"),
     ("/global/trustDomain", "values.example"),
     ("/global/variant", "debug"),
@@ -155,6 +68,13 @@ pub(crate) const VALUES: &[(&str, &str)] = &[
     ("/global/proxy/readinessInitialDelaySeconds", "3"),
     ("/global/proxy/resources", "{limits: {cpu: null}, requests: {cpu: 10m, memory: null}}"),
     ("/global/proxy/resources", "null"),
+    ("/global/proxy/resources", "{}"),
+    ("/global/proxy/resources", "{limits: {memory: 1Gi, cpu: 4}}"),
+    ("/global/proxy/componentLogLevel", "'x:y'"),
+    ("/global/proxy/readinessPeriodSeconds", "3"),
+    ("/global/proxy/statusPort", "'15024'"),
+    ("/global/proxy/includeIPRanges", "'10.0.0.0/8,fd00::/8'"),
+    ("/global/proxy/lifecycle", "{postStart: {exec: {command: [a]}}}"),
     ("/global/proxy/seccompProfile", "{type: RuntimeDefault}"),
     ("/global/proxy/startupProbe/enabled", "false"),
     ("/global/proxy/tracer", "datadog"),

@@ -12,8 +12,9 @@ use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Value, json};
 
 use crate::case::folder;
-use crate::choices::{ANNOTATIONS, HOSTILE, LABELS, MESH, TEMPLATES, VALUES};
+use crate::choices::{MESH, VALUES};
 use crate::normal::{differences, normal};
+use crate::pods::{HOSTILE, pod, some_of};
 
 #[test]
 fn the_built_in_overlays_give_what_the_templates_give() {
@@ -55,6 +56,7 @@ struct Situation {
     mesh: Value,
     process: Process,
     namespace_annotations: BTreeMap<String, String>,
+    path_env: Vec<(String, String)>,
 }
 
 impl Situation {
@@ -96,6 +98,7 @@ impl Situation {
                 namespace_annotations: Some(&self.namespace_annotations),
                 ..ClusterFacts::default()
             },
+            path_env: &self.path_env,
             ..Target::at_admission(&self.pod, "shop")
         };
         match inject(&settings, &target)? {
@@ -106,8 +109,8 @@ impl Situation {
 }
 
 fn situation() -> impl Strategy<Value = Situation> {
-    (pod(), some_of(VALUES), mesh(), process(), namespace()).prop_map(
-        |(pod, values, mesh, process, namespace_annotations)| Situation {
+    (pod(), some_of(VALUES), mesh(), process(), namespace(), path_env()).prop_map(
+        |(pod, values, mesh, process, namespace_annotations, path_env)| Situation {
             pod,
             values: values
                 .into_iter()
@@ -116,82 +119,7 @@ fn situation() -> impl Strategy<Value = Situation> {
             mesh,
             process,
             namespace_annotations,
-        },
-    )
-}
-
-fn pod() -> impl Strategy<Value = Value> {
-    let containers = prop::collection::vec(container(), 1..4);
-    let spec = prop_oneof![
-        Just(json!({})),
-        Just(json!({"serviceAccountName": "cart"})),
-        Just(json!({"volumes": [{"name": "data", "emptyDir": {}}]})),
-        Just(
-            json!({"initContainers": [{"name": "setup", "image": "b"}], "imagePullSecrets": [{"name": "k"}]})
-        ),
-    ];
-    (containers, spec, labels(), annotations(), owner()).prop_map(
-        |(containers, mut spec, labels, annotations, mut metadata)| {
-            let containers = containers.into_iter().enumerate().map(|(number, mut container)| {
-                if container["name"].is_null() {
-                    container["name"] = format!("c{number}").into();
-                }
-                container
-            });
-            let mut seen = false;
-            let containers = containers.filter(|container| {
-                let proxy = container["name"] == "istio-proxy";
-                !proxy || !std::mem::replace(&mut seen, true)
-            });
-            spec["containers"] = containers.collect();
-            metadata["labels"] = labels;
-            metadata["annotations"] = annotations;
-            json!({"metadata": metadata, "spec": spec})
-        },
-    )
-}
-
-fn container() -> impl Strategy<Value = Value> {
-    prop_oneof![
-        4 => Just(json!({"image": "app:1"})),
-        1 => Just(json!({"image": "r:5000/app@sha256:0123", "env": [{"name": "A", "value": "x"}]})),
-        2 => Just(json!({"image": "app:1", "ports": [
-            {"containerPort": 80, "name": "http"},
-            {"containerPort": 53, "protocol": "UDP", "hostPort": 5353, "hostIP": "127.0.0.1"},
-        ]})),
-        1 => Just(json!({"image": "app:1", "ports": [{"containerPort": 81, "name": HOSTILE}]})),
-        1 => Just(json!({"image": "app:1", "readinessProbe": {"httpGet": {"port": 80, "path": "/"}}})),
-        1 => Just(json!({"name": "istio-proxy", "image": "auto"})),
-        1 => Just(json!({"name": "istio-proxy", "image": "auto", "env": [
-            {"name": "MINE", "value": "1"}, {"name": "TRUST_DOMAIN", "value": "mine"}]})),
-        1 => Just(json!({"name": "istio-proxy", "image": "mine:1", "securityContext": {"runAsUser": 1500}})),
-    ]
-}
-
-fn owner() -> impl Strategy<Value = Value> {
-    let owned = |api: &str, kind: &str, name: &str| {
-        Just(json!({"generateName": format!("{name}-"), "ownerReferences": [
-            {"apiVersion": api, "kind": kind, "name": name, "controller": true, "uid": "u"}]}))
-    };
-    prop_oneof![
-        Just(json!({"name": "cart"})),
-        Just(json!({"generateName": "cart-"})),
-        owned("apps/v1", "ReplicaSet", "cart-5d4"),
-        owned("batch/v1", "Job", "backup-28113120"),
-        owned("", "Odd", "cart"),
-        owned(HOSTILE, "Od: d", "cart"),
-    ]
-}
-
-fn labels() -> impl Strategy<Value = Value> {
-    some_of(LABELS).prop_map(object)
-}
-
-fn annotations() -> impl Strategy<Value = Value> {
-    (some_of(ANNOTATIONS), prop::option::of(prop::sample::select(TEMPLATES))).prop_map(
-        |(annotations, templates)| {
-            let templates = templates.map(|names| ("inject.istio.io/templates", names));
-            object(annotations.into_iter().chain(templates).collect())
+            path_env,
         },
     )
 }
@@ -232,16 +160,17 @@ fn namespace() -> impl Strategy<Value = BTreeMap<String, String>> {
     })
 }
 
-type Entries = Vec<(&'static str, &'static str)>;
-
-fn some_of(entries: &'static [(&'static str, &'static str)]) -> impl Strategy<Value = Entries> {
-    prop::collection::vec(prop::sample::select(entries), 0..5)
-}
-
-fn object(entries: Entries) -> Value {
-    entries
-        .into_iter()
-        .map(|(key, value)| (key.to_owned(), json!(value)))
-        .collect::<serde_json::Map<_, _>>()
-        .into()
+/// As the webhook's path gives it.
+fn path_env() -> impl Strategy<Value = Vec<(String, String)>> {
+    let variables = [
+        ("ISTIO_META_NETWORK", "n9"),
+        ("ISTIO_META_NETWORK", ""),
+        ("ISTIO_META_CLUSTER_ID", "arn:aws:eks/c9"),
+        ("CUSTOM", HOSTILE),
+        ("POD_NAME", "mine"),
+    ];
+    let some = prop::sample::subsequence(variables.to_vec(), 0..3);
+    prop_oneof![2 => Just(vec![]), 1 => some].prop_map(|variables| {
+        variables.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+    })
 }

@@ -11,6 +11,7 @@ mod case;
 mod choices;
 mod generated;
 mod normal;
+mod pods;
 
 use case::{Case, Overlays};
 

@@ -45,6 +45,22 @@ fn the_record_is_spelt_as_kubernetes_types_spell_it_and_the_pod_as_its_user_did(
     assert_eq!(record(&injected)["containers"], json!([spelt]));
 }
 
+/// The place of the user's proxy among the containers is told by the ports that it was told of.
+#[test]
+fn ports_of_one_number_are_told_apart_by_their_names() {
+    let port = |name: &str| json!([{"name": name, "containerPort": 9090}]);
+    for proxy in 0..3 {
+        let mut containers = vec![
+            json!({"name": "app", "image": "app:1", "ports": port("http")}),
+            json!({"name": "other", "image": "app:1", "ports": port("grpc")}),
+        ];
+        let own = json!({"name": "istio-proxy", "image": "auto", "ports": port("own")});
+        containers.insert(proxy, own);
+        // `pod` injects once more, which changes nothing.
+        Stage::default().pod(&pod_of(&json!({}), &containers.into()));
+    }
+}
+
 /// Istio's `sidecar,spire` leaves a second proxy, without an image, under `containers`.
 #[test]
 fn two_proxies_of_an_earlier_injection_become_one() {

@@ -1,5 +1,6 @@
 //! Probes and lifecycle handlers of the application.
 
+use injector::reason::Reason;
 use serde_json::{Value, json};
 
 use crate::stage::{Stage, container, pod_of, variable};
@@ -164,4 +165,40 @@ fn the_pods_status_port_is_asked() {
     let mesh = Stage::with_mesh(json!({"defaultConfig": {"statusPort": 15099}}));
     assert_eq!(seen(&mesh, json!({})), 15099);
     assert_eq!(seen(&mesh, own), 123);
+}
+
+/// The agent of one port was not asked for the application's probe of it, and answered 404.
+#[test]
+fn a_probe_of_the_pods_status_port_is_handed_to_the_agent() {
+    let probe = json!([{"name": "app", "image": "a",
+        "readinessProbe": {"httpGet": {"path": "/healthz/ready", "port": 15022}}}]);
+    let own = json!({"status.sidecar.istio.io/port": "15022"});
+    let injected = Stage::default().pod(&pod_of(&own, &probe));
+    assert_eq!(
+        variable(&injected, "ISTIO_KUBE_APP_PROBERS"),
+        Some(r#"{"/app-health/app/readyz":{"httpGet":{"path":"/healthz/ready","port":15022}}}"#)
+    );
+}
+
+#[test]
+fn a_probe_of_the_meshs_status_port_is_told() {
+    let probe = |path: &str| json!([{"name": "app", "image": "a", "livenessProbe": {"httpGet": {"path": path, "port": 15020}}}]);
+    for (path, told) in [("/x", true), ("/app-health/app/livez", false)] {
+        let injection = Stage::default().injection(&pod_of(&json!({}), &probe(path))).unwrap();
+        let words: Vec<_> = injection.warnings.iter().map(Reason::word).collect();
+        assert_eq!(words.contains(&"probe_of_the_agent"), told, "{path}: {words:?}");
+    }
+}
+
+/// The API server refused the pod for its port before; rewritten, it accepted it.
+#[test]
+fn a_probe_of_no_port_stays_for_the_api_server_to_refuse() {
+    for port in [json!(0), json!(65536), json!(-1), json!("0"), json!(null)] {
+        let probe =
+            json!([{"name": "app", "image": "a", "readinessProbe": {"httpGet": {"port": port}}}]);
+        let injection = Stage::default().injection(&pod_of(&json!({}), &probe)).unwrap();
+        let kept = &container(&injection.pod, "app")["readinessProbe"]["httpGet"]["port"];
+        assert_eq!(kept, &port);
+        assert_eq!(injection.warnings[0].word(), "probe_port_unknown");
+    }
 }

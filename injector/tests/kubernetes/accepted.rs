@@ -68,6 +68,10 @@ pub(crate) fn what_istio_gets_refused_is_accepted(kubernetes: &Kubernetes) {
         "lifecycle": {"preStop": {"httpGet": {"port": 80}}, "postStart": {"tcpSocket": {"port": 80}}},
     }))]});
     let plain = json!({"containers": [web(&json!({}))]});
+    let volume = |name: &str| {
+        let own = json!({"name": name, "secret": {"secretName": "s"}});
+        json!({"containers": [web(&json!({}))], "volumes": [own]})
+    };
     let template = |name: &str| json!({"inject.istio.io/templates": name});
     let status_port = |port: &str| json!({"status.sidecar.istio.io/port": port});
     let readiness = |value: &str| {
@@ -120,6 +124,27 @@ pub(crate) fn what_istio_gets_refused_is_accepted(kubernetes: &Kubernetes) {
         ("the largest readiness", readiness("2147483647"), plain.clone()),
         ("an overlay on the proxy", template("sidecar,spire"), plain.clone()),
         ("the same, for a gateway", template("gateway,spire"), own(json!({}))),
+        ("a volume named as an injected one", json!({}), volume("istio-data")),
+        ("another, which is mounted", json!({}), volume("istio-envoy")),
+        ("the same, for a gateway", template("gateway"), volume("istio-token")),
+        (
+            "a volume of the user's named as an injected one",
+            json!({"sidecar.istio.io/userVolume": r#"{"istio-data":{"configMap":{"name":"c"}}}"#}),
+            plain.clone(),
+        ),
+        (
+            "a mount of the user's where there is one",
+            json!({
+                "sidecar.istio.io/userVolume": r#"{"v":{"emptyDir":{}}}"#,
+                "sidecar.istio.io/userVolumeMount": r#"{"v":{"mountPath":"/etc/istio/proxy"}}"#,
+            }),
+            plain.clone(),
+        ),
+        (
+            "variables that YAML takes for something else",
+            json!({"proxy.istio.io/config": "proxyMetadata: {'true': a, '1': b, 'null': c}"}),
+            plain.clone(),
+        ),
         (
             "volumes of the user's",
             json!({

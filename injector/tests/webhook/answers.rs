@@ -11,7 +11,7 @@ fn refuses_what_is_not_a_call() {
     let pod = review(&json!({"uid": "u", "object": {"spec": {}}})).to_string();
     let text = "Content-Type: text/plain\r\n";
     let charset = "content-type: Application/JSON; charset=utf-8\r\n";
-    let old = pod.replace("k8s.io/v1", "k8s.io/v1beta1");
+    let old = pod.replace("k8s.io/v1", "k8s.io/v1alpha1");
     let twice = format!("{pod}{pod}");
     let large = "x".repeat(2001);
     let table: [(&str, &str, &str, &str, u16, &str); 16] = [
@@ -139,6 +139,19 @@ fn tells_what_may_be_meant_by_a_pod_that_is_left_alone() {
     assert_eq!(warnings.len(), 2, "{response}");
     assert!(warnings[0].as_str().unwrap().contains("(opted_out_by_annotation)"), "{response}");
     assert!(warnings[1].as_str().unwrap().contains("did you mean sidecar.istio.io/inject?"));
+}
+
+/// An API server sends the version that the webhook configuration lists first.
+#[test]
+fn answers_a_review_of_the_older_version_in_that_version() {
+    let program = Program::start(&[]);
+    let pod = json!({"spec": {"containers": [{"name": "app", "image": "app"}]}});
+    let review = review(&json!({"uid": "u", "object": pod})).to_string();
+    let body = review.replace("k8s.io/v1", "k8s.io/v1beta1");
+    let answer = program.connect().ask("POST", "/inject", JSON, body.as_bytes());
+    let answer: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
+    assert_eq!(answer["apiVersion"], "admission.k8s.io/v1beta1", "{answer}");
+    assert_eq!(answer["response"]["patchType"], "JSONPatch", "{answer}");
 }
 
 #[test]

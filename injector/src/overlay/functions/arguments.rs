@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use gtmpl_ng::{FuncError, NumberKind, Value as Datum};
 
 use super::error;
-use crate::overlay::datum;
 
 /// Exactly this many arguments.
 pub(super) fn exactly<'a, const N: usize>(
@@ -41,7 +40,7 @@ pub(super) fn printed(datum: &Datum) -> String {
     match datum {
         Datum::String(text) => text.clone(),
         Datum::NoValue => "<nil>".to_owned(),
-        other => datum::enumeration(other).unwrap_or(other).to_string(),
+        other => other.to_string(),
     }
 }
 

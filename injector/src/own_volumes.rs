@@ -1,0 +1,152 @@
+//! Volumes and mounts that the pod's author and an overlay both name.
+//!
+//! A merge by name would leave both sources in one volume, or two mounts at one path, and
+//! Kubernetes refuses such a pod.
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Value};
+
+use crate::postprocess::{CONTAINERS, INIT_CONTAINERS, find_proxy};
+use crate::reason::Reason;
+use crate::settings::annotations::{AnnotationError, Annotations, key};
+
+/// Leaves to the pod the sources of its own volumes, and of two volumes or mounts of an overlay
+/// the later: it is the one that an annotation asks for.
+pub fn settle(overlay: &mut Value, pod: &Value) -> Vec<Reason> {
+    let Some(spec) = overlay.get_mut("spec").and_then(Value::as_object_mut) else {
+        return Vec::new();
+    };
+    for list in [CONTAINERS, INIT_CONTAINERS] {
+        for container in spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
+            if let Some(mounts) = container.get_mut("volumeMounts").and_then(Value::as_array_mut) {
+                keep_last(mounts, "mountPath");
+            }
+        }
+    }
+    let Some(volumes) = spec.get_mut("volumes").and_then(Value::as_array_mut) else {
+        return Vec::new();
+    };
+    keep_last(volumes, "name");
+    let own = pod["spec"]["volumes"].as_array().into_iter().flatten();
+    own.filter_map(|own| {
+        let same =
+            volumes.iter_mut().find(|volume| volume["name"] == own["name"])?.as_object_mut()?;
+        if !has_another_source(own, same) {
+            return None;
+        }
+        same.retain(|field, _| field == "name");
+        let name = own["name"].as_str().unwrap_or_default();
+        let message = format!("volume {name} of the pod has the name of an injected one");
+        Some(
+            Reason::new("own_volume", message)
+                .with_hint("the proxy gets the pod's; give it another name unless that is meant"),
+        )
+    })
+    .collect()
+}
+
+/// A mount that the pod's annotation asks for, of a volume that nobody brings.
+pub fn missing(pod: &Value, annotations: Annotations<'_>) -> Option<AnnotationError> {
+    let value = annotations.get(key::USER_VOLUME_MOUNT)?;
+    let asked = serde_json::from_str::<Map<String, Value>>(value).ok()?;
+    let (list, index) = find_proxy(pod)?;
+    let mounts = pod["spec"][list][index]["volumeMounts"].as_array()?;
+    let volumes = pod["spec"]["volumes"].as_array();
+    let has = |name: &str| volumes.into_iter().flatten().any(|volume| volume["name"] == *name);
+    let mounted = |name: &&String| mounts.iter().any(|mount| mount["name"] == ***name);
+    let name = asked.keys().filter(mounted).find(|name| !has(name))?;
+    let problem = format!(
+        "names volume {name:?}, which neither the pod nor annotation {} has",
+        key::USER_VOLUME
+    );
+    Some(AnnotationError { key: key::USER_VOLUME_MOUNT.into(), value: value.to_owned(), problem })
+}
+
+/// Whether the pod's own volume has a source of which the overlay's says nothing, though it has
+/// one itself.
+fn has_another_source(own: &Value, volume: &Map<String, Value>) -> bool {
+    let sources = || volume.iter().filter(|(field, _)| *field != "name");
+    let directed = sources().any(|(field, _)| field.starts_with('$'));
+    let has_one = sources().any(|(_, source)| !source.is_null());
+    let own = own.as_object().into_iter().flatten();
+    let mut others =
+        own.filter(|(field, source)| !source.is_null() && !volume.contains_key(*field));
+    !directed && has_one && others.next().is_some()
+}
+
+/// Of items with one key, keeps the last, in the place of the first.
+fn keep_last(items: &mut Vec<Value>, key: &str) {
+    let name = |item: &Value| match item.get("$patch") {
+        None => item.get(key).and_then(Value::as_str).map(str::to_owned),
+        Some(_) => None,
+    };
+    let mut places = HashMap::new();
+    let mut kept: Vec<Value> = Vec::with_capacity(items.len());
+    for item in items.drain(..) {
+        match name(&item).map(|name| *places.entry(name).or_insert(kept.len())) {
+            Some(place) if place < kept.len() => kept[place] = item,
+            _ => kept.push(item),
+        }
+    }
+    *items = kept;
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_pods_own_source_stands_alone() {
+        for (own, overlay, settled) in [
+            (json!({"configMap": {}}), json!({"emptyDir": {"medium": "Memory"}}), json!({})),
+            (
+                json!({"emptyDir": {}}),
+                json!({"emptyDir": {"medium": "Memory"}}),
+                json!({"emptyDir": {"medium": "Memory"}}),
+            ),
+            (
+                json!({"emptyDir": {}}),
+                json!({"emptyDir": null, "csi": {}}),
+                json!({"emptyDir": null, "csi": {}}),
+            ),
+            (json!({"csi": {}}), json!({"emptyDir": null}), json!({"emptyDir": null})),
+            (
+                json!({"csi": {}}),
+                json!({"$patch": "replace", "emptyDir": {}}),
+                json!({"$patch": "replace", "emptyDir": {}}),
+            ),
+            (json!({}), json!({"emptyDir": {}}), json!({"emptyDir": {}})),
+        ] {
+            let named = |mut volume: Value| {
+                volume["name"] = "v".into();
+                json!({"spec": {"volumes": [volume]}})
+            };
+            let mut given = named(overlay);
+            let told = settle(&mut given, &named(own.clone()));
+            assert_eq!(given, named(settled.clone()), "{own}");
+            assert_eq!(told.len(), usize::from(settled == json!({})), "{own}");
+        }
+    }
+
+    #[test]
+    fn of_two_of_one_name_the_later_stands() {
+        let volume = |name: &str, source: &str| json!({"name": name, source: {}});
+        let mount = |path: &str, name: &str| json!({"mountPath": path, "name": name});
+        let mut overlay = json!({"spec": {
+            "containers": [{"volumeMounts": [mount("/a", "x"), mount("/b", "x"), mount("/a", "y"), {}, {}]}],
+            "volumes": [
+                volume("a", "emptyDir"), volume("b", "csi"), volume("a", "csi"), volume("a", "nfs"),
+                {"name": "b", "$patch": "delete"},
+            ],
+        }});
+        settle(&mut overlay, &json!({}));
+        let expected = json!({"spec": {
+            "containers": [{"volumeMounts": [mount("/a", "y"), mount("/b", "x"), {}, {}]}],
+            "volumes": [volume("a", "nfs"), volume("b", "csi"), {"name": "b", "$patch": "delete"}],
+        }});
+        assert_eq!(overlay, expected);
+    }
+}

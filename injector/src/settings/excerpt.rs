@@ -1,0 +1,25 @@
+//! The beginning of a text that may be of any length, for a message.
+
+use std::borrow::Cow;
+
+/// The text, or as much of it as a message has room for.
+pub fn of(text: &str) -> Cow<'_, str> {
+    match text.char_indices().nth(CHARACTERS) {
+        None => Cow::Borrowed(text),
+        Some((end, _)) => Cow::Owned(format!("{}… ({} bytes)", &text[..end], text.len())),
+    }
+}
+
+const CHARACTERS: usize = 500;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_text_is_cut_between_characters() {
+        assert_eq!(of("short"), "short");
+        let long = of(&"ü".repeat(501)).into_owned();
+        assert!(long.starts_with('ü') && long.ends_with("ü… (1002 bytes)"), "{long}");
+    }
+}
