@@ -189,7 +189,7 @@ fn injected_document(
     messages: &mut Vec<String>,
 ) -> Result<String, Vec<anyhow::Error>> {
     let manifest = Manifest::read(document).map_err(|error| vec![error.into()])?;
-    let mut injections: Vec<(&PodTemplate, Box<Injection>)> = Vec::new();
+    let mut injections: Vec<(&PodTemplate, Box<Injection>, json_patch::Patch)> = Vec::new();
     let mut errors = Vec::new();
     for template in manifest.pods() {
         let title = Title(template);
@@ -198,7 +198,8 @@ fn injected_document(
                 for warning in &injection.warnings {
                     messages.push(format!("warning: {title}: {warning}"));
                 }
-                injections.push((template, injection));
+                let patch = injection.patch().owned();
+                injections.push((template, injection, patch));
             }
             Ok(Outcome::Skipped(reason)) => messages.push(skipped(&title, &reason)),
             Err(error) => errors.push(error.context(format!("line {}: {title}", template.line))),
@@ -209,11 +210,7 @@ fn injected_document(
     }
     let edits: Vec<_> = injections
         .iter()
-        .map(|(template, injection)| manifest::Edit {
-            template,
-            patch: &injection.patch,
-            pod: &injection.pod,
-        })
+        .map(|(template, injection, patch)| manifest::Edit { template, patch, pod: &injection.pod })
         .collect();
     manifest
         .edit(&edits)
@@ -235,7 +232,7 @@ fn injected_template(
         namespace.clone_into(&mut workload.namespace);
     }
     let target = Target {
-        pod,
+        pod: pod.clone(),
         namespace,
         cluster: ClusterFacts::default(),
         // A pod's own metadata tell its owner.
@@ -243,7 +240,7 @@ fn injected_template(
         path_env: &[],
         rules: Rules::Manual,
     };
-    Ok(inject(settings, &target)?)
+    Ok(inject(settings, target)?)
 }
 
 /// Istio's words, which scripts look for, and then ours.

@@ -4,15 +4,15 @@ use serde_json::{Map, Value, json};
 
 use super::{annotation, find_proxy, put_env};
 use crate::change::Draft;
-use crate::overlay::Context;
+use crate::settings::Settings;
 use crate::settings::annotation_kind::switch;
 use crate::settings::annotations::{AnnotationError, key};
 
 /// Points Prometheus to the agent, and tells the agent where the application's metrics are.
 ///
 /// The status port is the mesh's. An error names the annotation whose port cannot be scraped.
-pub fn merge(draft: &mut Draft, context: &Context<'_>) -> Result<(), AnnotationError> {
-    let status_port = context.settings.mesh.default_config.status_port();
+pub fn merge(draft: &mut Draft, settings: &Settings) -> Result<(), AnnotationError> {
+    let status_port = settings.mesh.default_config.status_port();
     let empty = Map::new();
     let annotations = draft.value()["metadata"]["annotations"].as_object().unwrap_or(&empty);
     let setting = |name: &str| find_setting(annotations, name);
@@ -20,7 +20,7 @@ pub fn merge(draft: &mut Draft, context: &Context<'_>) -> Result<(), AnnotationE
     let scraped = setting(SCRAPE).is_none_or(|(_, value)| switch(value) != Some(false));
     let enabled = match annotation(draft.value(), key::MERGE_METRICS).map(switch) {
         Some(Some(enabled)) => enabled,
-        _ => context.settings.mesh.enable_prometheus_merge,
+        _ => settings.mesh.enable_prometheus_merge,
     };
     let merged = port(annotations) == Some(&*status_port.to_string());
     if !scraped || !enabled || merged {
@@ -63,7 +63,7 @@ pub fn merge(draft: &mut Draft, context: &Context<'_>) -> Result<(), AnnotationE
 pub fn secure_port(draft: &mut Draft) {
     let pod = draft.value();
     let annotations = pod["metadata"]["annotations"].as_object();
-    let given = annotations.into_iter().flatten().any(|(key, _)| sanitized(key) == SECURE_PORT);
+    let given = annotations.into_iter().flatten().any(|(key, _)| is_label(key, SECURE_PORT));
     let Some((list, index)) = find_proxy(pod).filter(|_| !given) else {
         return;
     };
@@ -84,19 +84,20 @@ pub fn port(annotations: &Map<String, Value>) -> Option<&str> {
 
 /// Whether an annotation tells Prometheus where to scrape, in any spelling.
 pub fn is_scrape_setting(key: &str) -> bool {
-    [SCRAPE, PATH, PORT].contains(&&*sanitized(key))
+    [SCRAPE, PATH, PORT].iter().any(|name| is_label(key, name))
 }
 
 fn find_setting<'a>(annotations: &'a Map<String, Value>, name: &str) -> Option<(&'a str, &'a str)> {
     annotations
         .iter()
-        .find(|(key, _)| sanitized(key) == name)
+        .find(|(key, _)| is_label(key, name))
         .and_then(|(key, value)| Some((key.as_str(), value.as_str()?)))
 }
 
-/// A key as Prometheus turns it into a label: all but letters, digits and `_` become `_`.
-fn sanitized(key: &str) -> String {
-    key.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect()
+/// Whether Prometheus turns a key into this label: all but letters, digits and `_` become `_`.
+fn is_label(key: &str, name: &str) -> bool {
+    let label = key.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' });
+    label.eq(name.chars())
 }
 
 /// `port:path` separated by commas; the path may be left out. `None` where a part is wrong.

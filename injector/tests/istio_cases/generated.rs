@@ -96,9 +96,9 @@ impl Situation {
                 namespace_annotations: Some(&self.namespace_annotations),
                 ..ClusterFacts::default()
             },
-            ..Target::at_admission(&self.pod, "shop")
+            ..Target::at_admission(self.pod.clone(), "shop")
         };
-        match inject(&settings, &target)? {
+        match inject(&settings, target)? {
             Outcome::Injected(injection) => Ok(injection.pod),
             Outcome::Skipped(reason) => Ok(json!(reason.to_string())),
         }
