@@ -24,14 +24,14 @@ pub fn check(settings: &Settings, pod: &Value) -> Option<InjectError> {
         }
     };
     let mut patched = pod.clone();
-    json_patch::patch(&mut patched, &first.patch).expect("a patch that applies");
+    json_patch::patch(&mut patched, &first.patch().owned()).expect("a patch that applies");
     assert_eq!(patched, first.pod, "the patch gives another pod");
     assert!(first.warnings.iter().all(|warning| !warning.to_string().is_empty()));
     match injected(settings, &first.pod) {
         Ok(Some(second)) => assert!(
-            second.patch.0.is_empty(),
+            second.patch().is_empty(),
             "a second injection changes {}",
-            serde_json::to_string(&second.patch).unwrap()
+            serde_json::to_string(&second.patch()).unwrap()
         ),
         Ok(None) => {}
         Err(error) => panic!("an injected pod is refused: {error}"),
@@ -41,8 +41,8 @@ pub fn check(settings: &Settings, pod: &Value) -> Option<InjectError> {
 
 /// Injects a pod; `None` where it is left alone.
 pub fn injected(settings: &Settings, pod: &Value) -> Result<Option<Injection>, InjectError> {
-    let target = Target::at_admission(pod, "default");
-    Ok(match inject(settings, &target)? {
+    let target = Target::at_admission(pod.clone(), "default");
+    Ok(match inject(settings, target)? {
         Outcome::Injected(injection) => Some(*injection),
         Outcome::Skipped { reason, .. } => {
             assert!(!reason.to_string().is_empty());

@@ -31,7 +31,8 @@ pub fn template(data: &[u8]) {
     match pods::injected(&settings, &pod) {
         Ok(Some(injection)) => {
             let mut patched = pod.clone();
-            json_patch::patch(&mut patched, &injection.patch).expect("a patch that applies");
+            json_patch::patch(&mut patched, &injection.patch().owned())
+                .expect("a patch that applies");
             assert_eq!(patched, injection.pod, "the patch gives another pod");
             assert!(injection.pod["spec"].is_object(), "a template takes the pod's spec away");
             assert!(to_value(&injection.pod).unwrap().to_string().len() < MOST_BYTES);

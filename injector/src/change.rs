@@ -7,17 +7,18 @@ use serde_json::{Map, Value};
 
 /// What was done to a JSON value since some earlier state of it.
 ///
-/// Together with the earlier state and the present one it says all that a patch needs, without
-/// any search for differences: what is [`Kept`](Self::Kept) is never looked at.
+/// It keeps what was replaced or removed, and so says together with the present state all that a
+/// patch needs: nobody has to keep a copy of the earlier state. What is [`Kept`](Self::Kept) is
+/// never looked at.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub enum Change {
     /// Nothing.
     #[default]
     Kept,
-    /// It was added or replaced, whole.
-    Set,
-    /// It was removed. Stands only under a key of an object.
-    Removed,
+    /// It was added or replaced, whole; with what was there before, if anything was.
+    Set(Option<Value>),
+    /// It was removed; with what it was. Stands only under a key of an object.
+    Removed(Value),
     /// Some members of an object; those not named were kept.
     Object(BTreeMap<String, Change>),
     /// Some items of a list.
@@ -30,6 +31,8 @@ pub struct ListChange {
     /// For each present item the index it had before, or `None` for a new one; absent when all
     /// items are the earlier ones in their order.
     origins: Option<Vec<Option<usize>>>,
+    /// The items that were taken out, by the index they had before.
+    gone: BTreeMap<usize, Value>,
     /// What was done to the items that were there before, by present index.
     items: BTreeMap<usize, Change>,
 }
@@ -40,8 +43,14 @@ impl Change {
     pub fn then(self, later: Self) -> Self {
         match (self, later) {
             (earlier, Self::Kept) => earlier,
+            (Self::Kept, later) => later,
             // What is below a value that was set or put anew is part of that value.
-            (Self::Set, Self::Object(_) | Self::List(_)) => Self::Set,
+            (Self::Set(before), Self::Set(_) | Self::Object(_) | Self::List(_)) => {
+                Self::Set(before)
+            }
+            (Self::Set(None), Self::Removed(_)) => Self::Kept,
+            (Self::Set(Some(before)), Self::Removed(_)) => Self::Removed(before),
+            (Self::Removed(before), Self::Set(_)) => Self::Set(Some(before)),
             (Self::Object(mut members), Self::Object(later)) => {
                 for (key, change) in later {
                     match members.entry(key) {
@@ -54,6 +63,14 @@ impl Change {
                 Self::Object(members)
             }
             (Self::List(earlier), Self::List(later)) => Self::List(earlier.then(later)),
+            (earlier, Self::Set(Some(mut value))) => {
+                earlier.undo(&mut value);
+                Self::Set(Some(value))
+            }
+            (earlier, Self::Removed(mut value)) => {
+                earlier.undo(&mut value);
+                Self::Removed(value)
+            }
             (_, later) => later,
         }
     }
@@ -63,12 +80,38 @@ impl Change {
         *self = std::mem::take(self).then(later);
     }
 
+    /// Makes the present value the earlier one again.
+    fn undo(self, value: &mut Value) {
+        match (self, value) {
+            (Self::Set(Some(before)) | Self::Removed(before), value) => *value = before,
+            (Self::Object(changes), Value::Object(members)) => {
+                for (key, change) in changes {
+                    match change {
+                        Self::Set(None) => {
+                            members.remove(&key);
+                        }
+                        Self::Set(Some(before)) | Self::Removed(before) => {
+                            members.insert(key, before);
+                        }
+                        change => {
+                            if let Some(member) = members.get_mut(&key) {
+                                change.undo(member);
+                            }
+                        }
+                    }
+                }
+            }
+            (Self::List(change), Value::Array(items)) => change.undo(items),
+            _ => {}
+        }
+    }
+
     /// Adds what was done at the end of a path.
     fn record(&mut self, path: &[Step<'_>], change: Self) {
         let Some((step, rest)) = path.split_first() else {
             return self.add(change);
         };
-        if matches!((&*self, &change), (Self::Set, _) | (_, Self::Kept)) {
+        if matches!((&*self, &change), (Self::Set(_), _) | (_, Self::Kept)) {
             return;
         }
         match step {
@@ -88,7 +131,7 @@ impl Change {
                     *self = Self::List(ListChange::default());
                 }
                 let Self::List(list) = self else { return };
-                if list.was_there(*index) {
+                if list.origin(*index).is_some() {
                     list.items.entry(*index).or_default().record(rest, change);
                 }
             }
@@ -104,16 +147,21 @@ impl Change {
     }
 
     /// The change of a list whose items come from the given earlier indices (`None`: new), with
-    /// what was done to those that were there before, by present index.
-    pub fn list(origins: Vec<Option<usize>>, before: usize, items: BTreeMap<usize, Self>) -> Self {
-        let in_place = origins.len() == before
+    /// those that were taken out, by earlier index, and with what was done to those that stayed,
+    /// by present index.
+    pub fn list(
+        origins: Vec<Option<usize>>,
+        gone: BTreeMap<usize, Value>,
+        items: BTreeMap<usize, Self>,
+    ) -> Self {
+        let in_place = gone.is_empty()
             && origins.iter().enumerate().all(|(index, origin)| *origin == Some(index));
         let items: BTreeMap<_, _> =
             items.into_iter().filter(|(_, change)| *change != Self::Kept).collect();
         match (in_place, items.is_empty()) {
             (true, true) => Self::Kept,
-            (true, false) => Self::List(ListChange { origins: None, items }),
-            (false, _) => Self::List(ListChange { origins: Some(origins), items }),
+            (true, false) => Self::List(ListChange { origins: None, gone, items }),
+            (false, _) => Self::List(ListChange { origins: Some(origins), gone, items }),
         }
     }
 }
@@ -125,42 +173,64 @@ impl ListChange {
         self.origins.as_deref()
     }
 
+    /// The earlier indices of the items that were taken out, ascending.
+    pub fn gone(&self) -> impl DoubleEndedIterator<Item = usize> {
+        self.gone.keys().copied()
+    }
+
     /// What was done to the items that were there before, by present index, ascending.
     pub fn items(&self) -> impl Iterator<Item = (usize, &Change)> {
         self.items.iter().map(|(index, change)| (*index, change))
     }
 
-    fn then(mut self, later: Self) -> Self {
+    fn then(mut self, mut later: Self) -> Self {
         let Some(moves) = later.origins else {
             for (index, change) in later.items {
-                if self.was_there(index) {
+                if self.origin(index).is_some() {
                     self.items.entry(index).or_default().add(change);
                 }
             }
             return self;
         };
+        for (between, mut item) in later.gone {
+            if let Some(origin) = self.origin(between) {
+                self.items.remove(&between).unwrap_or_default().undo(&mut item);
+                self.gone.insert(origin, item);
+            }
+        }
         let mut items = BTreeMap::new();
         for (index, between) in moves.iter().enumerate() {
-            let Some(between) = between.filter(|between| self.was_there(*between)) else {
+            let Some(between) = between.filter(|between| self.origin(*between).is_some()) else {
                 continue;
             };
             let earlier = self.items.remove(&between).unwrap_or_default();
-            let change = earlier.then(later.items.get(&index).cloned().unwrap_or_default());
+            let change = earlier.then(later.items.remove(&index).unwrap_or_default());
             if change != Change::Kept {
                 items.insert(index, change);
             }
         }
-        let origins = match &self.origins {
-            None => moves,
-            Some(origins) => {
-                moves.into_iter().map(|between| between.and_then(|index| origins[index])).collect()
-            }
-        };
-        Self { origins: Some(origins), items }
+        let origins =
+            moves.into_iter().map(|between| between.and_then(|index| self.origin(index))).collect();
+        Self { origins: Some(origins), gone: self.gone, items }
     }
 
-    fn was_there(&self, index: usize) -> bool {
-        self.origins.as_ref().is_none_or(|origins| origins[index].is_some())
+    fn undo(self, items: &mut Vec<Value>) {
+        for (index, change) in self.items {
+            if let Some(item) = items.get_mut(index) {
+                change.undo(item);
+            }
+        }
+        if let Some(origins) = self.origins {
+            let mut before = self.gone;
+            let present = origins.into_iter().zip(std::mem::take(items));
+            before.extend(present.filter_map(|(origin, item)| Some((origin?, item))));
+            *items = before.into_values().collect();
+        }
+    }
+
+    /// The index that a present item had before; `None` for a new one.
+    fn origin(&self, index: usize) -> Option<usize> {
+        self.origins.as_ref().map_or(Some(index), |origins| origins[index])
     }
 }
 
@@ -202,19 +272,31 @@ impl Draft {
         Ok(())
     }
 
+    /// Works on what is at the end of a path by itself, if it is there: for several changes the way
+    /// is gone once.
+    pub fn within(&mut self, path: &[Step<'_>], work: impl FnOnce(&mut Self)) {
+        let inner = path.iter().try_fold(&mut self.value, |value, step| step.of_mut(value));
+        let Some(inner) = inner else { return };
+        let mut draft = Self::new(std::mem::take(inner));
+        work(&mut draft);
+        *inner = draft.value;
+        self.change.record(path, draft.change);
+    }
+
     /// Sets the value at a path. Objects on the way are made where they are missing; an item of a
     /// list must be there.
     pub fn set(&mut self, path: &[Step<'_>], value: Value) {
-        if let Some(steps) = set(&mut self.value, path, value) {
-            self.change.record(&path[..steps], Change::Set);
+        if let Some((steps, before)) = set(&mut self.value, path, value) {
+            self.change.record(&path[..steps], Change::Set(before));
         }
     }
 
     /// Removes the member of an object, if it is there.
     pub fn remove(&mut self, path: &[Step<'_>], key: &str) {
         let parent = path.iter().try_fold(&mut self.value, |value, step| step.of_mut(value));
-        if parent.and_then(Value::as_object_mut).and_then(|parent| parent.remove(key)).is_some() {
-            self.change.record(path, Change::member(key, Change::Removed));
+        let removed = parent.and_then(Value::as_object_mut).and_then(|parent| parent.remove(key));
+        if let Some(removed) = removed {
+            self.change.record(path, Change::member(key, Change::Removed(removed)));
         }
     }
 
@@ -228,7 +310,7 @@ impl Draft {
         let mut items: Vec<_> = std::mem::take(list);
         list.extend(order.iter().map(|index| std::mem::take(&mut items[*index])));
         let origins = order.iter().copied().map(Some).collect();
-        self.change.record(path, Change::list(origins, order.len(), BTreeMap::new()));
+        self.change.record(path, Change::list(origins, BTreeMap::new(), BTreeMap::new()));
     }
 
     /// Appends an item to a list, which is made where it is missing.
@@ -240,7 +322,7 @@ impl Draft {
         let before = list.len();
         list.push(item);
         let origins = (0..before).map(Some).chain([None]).collect();
-        self.change.record(path, Change::list(origins, before, BTreeMap::new()));
+        self.change.record(path, Change::list(origins, BTreeMap::new(), BTreeMap::new()));
     }
 }
 
@@ -274,15 +356,15 @@ impl Step<'_> {
     }
 }
 
-/// Sets what is at the end of a path; the number of steps to what is new, if anything is.
-fn set(target: &mut Value, path: &[Step<'_>], value: Value) -> Option<usize> {
+/// Sets what is at the end of a path; the number of steps to what is new, if anything is, and what
+/// was there before.
+fn set(target: &mut Value, path: &[Step<'_>], value: Value) -> Option<(usize, Option<Value>)> {
     let Some((step, rest)) = path.split_first() else {
         let changes = *target != value;
-        *target = value;
-        return changes.then_some(0);
+        return changes.then(|| (0, Some(std::mem::replace(target, value))));
     };
     if let Some(inner) = step.of_mut(target).filter(|inner| !inner.is_null() || rest.is_empty()) {
-        return set(inner, rest, value).map(|steps| steps + 1);
+        return set(inner, rest, value).map(|(steps, before)| (steps + 1, before));
     }
     let Step::Key(key) = step else {
         return None;
@@ -295,13 +377,10 @@ fn set(target: &mut Value, path: &[Step<'_>], value: Value) -> Option<usize> {
         made = Value::Object(Map::from_iter([((*key).to_owned(), made)]));
     }
     match target {
-        Value::Object(members) => {
-            members.insert((*key).to_owned(), made);
-            Some(1)
-        }
+        Value::Object(members) => Some((1, members.insert((*key).to_owned(), made))),
         other => {
-            *other = Value::Object(Map::from_iter([((*key).to_owned(), made)]));
-            Some(0)
+            let made = Value::Object(Map::from_iter([((*key).to_owned(), made)]));
+            Some((0, Some(std::mem::replace(other, made))))
         }
     }
 }

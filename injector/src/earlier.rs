@@ -49,31 +49,34 @@ pub fn without<'a>(pod: &'a Value, earlier: Option<&Earlier>, status_port: u16) 
     let Some(earlier) = earlier else {
         return Cow::Borrowed(pod);
     };
-    let mut pod = pod.clone();
-    let Overrides { mut containers, mut init } = Overrides::of_pod(&pod);
+    let Overrides { mut containers, mut init } = Overrides::of_pod(pod);
     let proxy = |own: &mut Value| own["name"] == PROXY;
     // Templates mostly name containers in the order of the pod, and so does the record then.
     let at = containers.iter().position(|own| own["name"] == PROXY);
     let next = at.and_then(|at| containers.get(at + 1)).map(|next| next["name"].clone());
     let proxies = containers.extract_if(.., proxy).chain(init.extract_if(.., proxy));
     let proxies = proxies.collect::<Vec<_>>();
-    let named = named_ports(&pod);
+    let named = named_ports(pod);
+    let mut written = Vec::new();
     for (list, mut own) in [(CONTAINERS, containers), (INIT_CONTAINERS, init)] {
-        let Some(containers) = pod["spec"][list].as_array_mut() else {
+        let Some(containers) = pod["spec"][list].as_array() else {
             continue;
         };
         // What the user wrote of a container stands where the container does.
-        containers.retain_mut(|container| {
+        let kept = containers.iter().filter_map(|container| {
             let name = container["name"].as_str().unwrap_or_default();
             if !earlier.injected(list, name) {
-                return true;
+                return Some(container.clone());
             }
             let written = own.iter().position(|own| own["name"] == name);
-            written.map(|written| *container = own.remove(written)).is_some()
+            written.map(|written| own.remove(written))
         });
-        own.retain(|own| !containers.iter().any(|present| present["name"] == own["name"]));
-        containers.extend(own);
+        let mut kept = kept.collect::<Vec<_>>();
+        own.retain(|own| !kept.iter().any(|present| present["name"] == own["name"]));
+        kept.extend(own);
+        written.push((list, kept));
     }
+    let mut pod = with_containers(pod, written);
     for proxy in proxies {
         if find_proxy(&pod).is_none() {
             put_back(&mut pod, proxy, next.as_ref(), named.as_deref());
@@ -86,6 +89,19 @@ pub fn without<'a>(pod: &'a Value, earlier: Option<&Earlier>, status_port: u16) 
         }
     }
     Cow::Owned(pod)
+}
+
+/// The pod with other containers.
+fn with_containers(pod: &Value, lists: Vec<(&str, Vec<Value>)>) -> Value {
+    let members = pod.as_object().into_iter().flatten();
+    let rest = members.filter(|(key, _)| *key != "spec");
+    let mut copy: Map<_, _> = rest.map(|(key, value)| (key.clone(), value.clone())).collect();
+    let fields = pod["spec"].as_object().into_iter().flatten();
+    let rest = fields.filter(|(field, _)| lists.iter().all(|(list, _)| field != list));
+    let mut spec: Map<_, _> = rest.map(|(key, value)| (key.clone(), value.clone())).collect();
+    spec.extend(lists.into_iter().map(|(list, containers)| (list.to_owned(), containers.into())));
+    copy.insert("spec".to_owned(), spec.into());
+    Value::Object(copy)
 }
 
 /// Puts the user's own proxy where he wrote it. An injection moves it, and names the ports of all

@@ -5,55 +5,92 @@ use serde_json::Value;
 use crate::change::{Change, Draft};
 use crate::earlier::{Earlier, Overrides};
 use crate::merge::{MergeError, merge_list, without_nulls};
-use crate::overlay::{Context, PROXY};
+use crate::overlay::PROXY;
 use crate::postprocess::{CONTAINERS, INIT_CONTAINERS, find, find_proxy, in_container};
 use crate::quantity;
 use crate::settings::annotations::key;
 
+/// The user's own fields of containers that overlays put in.
+#[derive(Debug, Default)]
+pub struct Written {
+    own: Vec<Own>,
+}
+
+/// What the user wrote of one container.
+#[derive(Debug)]
+struct Own {
+    /// The list in which the overlay has the container.
+    list: &'static str,
+    fields: Value,
+    /// The same as it goes over the overlay's.
+    over: Value,
+}
+
+impl Written {
+    /// Reads them from the pod as the user wrote it.
+    ///
+    /// `injected` is what the overlays put in. Of a container that an earlier injection put into
+    /// the pod only what that injection recorded is the user's.
+    pub fn of_pod(
+        pod: &Value,
+        injected: &Value,
+        earlier: Option<&Earlier>,
+        openshift: bool,
+    ) -> Self {
+        let recorded = Overrides::of_pod(pod);
+        let mut written = Self::default();
+        for list in LISTS {
+            let names = injected["spec"][list].as_array().into_iter().flatten();
+            for name in names.filter_map(|container| container["name"].as_str()) {
+                let injected = earlier.is_some_and(|earlier| earlier.injected(list, name));
+                let own = recorded_of(name, list, &recorded)
+                    .or_else(|| if injected { None } else { written_of(name, list, pod) });
+                let Some(mut fields) = own.cloned() else { continue };
+                if fields["image"] == AUTO {
+                    fields.as_object_mut().map(|own| own.remove("image"));
+                }
+                if name == PROXY && openshift {
+                    drop_assigned_user(&mut fields, pod);
+                }
+                // A null says nothing here; in a merge it would remove what was injected.
+                let fields = without_nulls(fields);
+                let mut over = exclusive(fields.clone());
+                respell_amounts(&mut over, name, pod);
+                if name == PROXY && list == CONTAINERS {
+                    // It was written as a native sidecar; this is none.
+                    over.as_object_mut().map(|over| over.remove("restartPolicy"));
+                }
+                written.own.push(Own { list, fields, over });
+            }
+        }
+        written
+    }
+}
+
 /// Puts the user's own fields back over what the overlays made of his containers, and records
 /// them in the pod.
-///
-/// `injected` is what the overlays put in. Of a container that an earlier injection put into the
-/// pod only what that injection recorded is the user's.
 pub fn reapply(
     draft: &mut Draft,
-    context: &Context<'_>,
-    original: &Value,
-    injected: &Value,
-    earlier: Option<&Earlier>,
+    written: Written,
+    tproxy: bool,
+    reinjected: bool,
 ) -> Result<(), MergeError> {
-    let recorded = Overrides::of_pod(original);
     let mut applied = Overrides::default();
-    for list in LISTS {
-        let names = injected["spec"][list].as_array().into_iter().flatten();
-        for name in names.filter_map(|container| container["name"].as_str()) {
-            let injected = earlier.is_some_and(|earlier| earlier.injected(list, name));
-            let own = recorded_of(name, list, &recorded)
-                .or_else(|| if injected { None } else { written_of(name, list, original) });
-            let Some(mut own) = own.cloned() else { continue };
-            if own["image"] == AUTO {
-                own.as_object_mut().map(|own| own.remove("image"));
-            }
-            if name == PROXY && context.settings.process.openshift {
-                drop_assigned_user(&mut own, original);
-            }
-            // A null says nothing here; in a merge it would remove what was injected.
-            own = without_nulls(own);
-            let mut over = exclusive(own.clone());
-            respell_amounts(&mut over, name, original);
-            if name == PROXY && list == CONTAINERS {
-                // It was written as a native sidecar; this is none.
-                over.as_object_mut().map(|over| over.remove("restartPolicy"));
-            }
-            draft.edit(|pod| {
-                let change = merge_list(list, &mut pod["spec"][list], vec![over])?;
-                Ok(Change::member("spec", Change::member(list, change)))
-            })?;
-            if list == CONTAINERS { &mut applied.containers } else { &mut applied.init }.push(own);
+    let mut proxy = None;
+    for Own { list, fields, over } in written.own {
+        draft.edit(|pod| {
+            let change = merge_list(list, &mut pod["spec"][list], vec![over])?;
+            Ok(Change::member("spec", Change::member(list, change)))
+        })?;
+        if fields["name"] == PROXY {
+            proxy = proxy.or_else(|| Some(fields["securityContext"].clone()));
         }
+        if list == CONTAINERS { &mut applied.containers } else { &mut applied.init }.push(fields);
     }
-    follow_user(draft, context, &applied);
-    if earlier.is_none() && !applied.is_empty() {
+    if let Some(security) = proxy {
+        follow_user(draft, &security, tproxy);
+    }
+    if !reinjected && !applied.is_empty() {
         let path = ["metadata", "annotations", key::OVERRIDES].map(Into::into);
         draft.set(&path, applied.to_json().into());
     }
@@ -136,12 +173,7 @@ fn drop_assigned_user(own: &mut Value, original: &Value) {
 }
 
 /// Where the user chose the proxy's uid, the capture must spare that one.
-fn follow_user(draft: &mut Draft, context: &Context<'_>, applied: &Overrides) {
-    let own = applied.containers.iter().chain(&applied.init);
-    let Some(own) = own.into_iter().find(|own| own["name"] == PROXY) else {
-        return;
-    };
-    let security = &own["securityContext"];
+fn follow_user(draft: &mut Draft, security: &Value, tproxy: bool) {
     let (user, group) = (&security["runAsUser"], &security["runAsGroup"]);
     if user.is_null() && group.is_null() {
         return;
@@ -151,7 +183,7 @@ fn follow_user(draft: &mut Draft, context: &Context<'_>, applied: &Overrides) {
         .into_iter()
         .find_map(|name| Some((name, find(pod, INIT_CONTAINERS, name)?)));
     let Some((name, index)) = init else { return };
-    if context.interception_mode() == "TPROXY" {
+    if tproxy {
         if let Some((list, proxy)) = find_proxy(pod) {
             let field = ["securityContext".into(), "runAsUser".into()];
             draft.set(&in_container(list, proxy, field), 0.into());

@@ -7,9 +7,9 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-use crate::postprocess::{CONTAINERS, INIT_CONTAINERS, find_proxy};
+use crate::postprocess::{CONTAINERS, INIT_CONTAINERS, annotation, find_proxy};
 use crate::reason::Reason;
-use crate::settings::annotations::{AnnotationError, Annotations, key};
+use crate::settings::annotations::{AnnotationError, key};
 
 /// Leaves to the pod the sources of its own volumes, and of two volumes or mounts of an overlay
 /// the later: it is the one that an annotation asks for.
@@ -47,8 +47,8 @@ pub fn settle(overlay: &mut Value, pod: &Value) -> Vec<Reason> {
 }
 
 /// A mount that the pod's annotation asks for, of a volume that nobody brings.
-pub fn missing(pod: &Value, annotations: Annotations<'_>) -> Option<AnnotationError> {
-    let value = annotations.get(key::USER_VOLUME_MOUNT)?;
+pub fn missing(pod: &Value) -> Option<AnnotationError> {
+    let value = annotation(pod, key::USER_VOLUME_MOUNT)?;
     let asked = serde_json::from_str::<Map<String, Value>>(value).ok()?;
     let (list, index) = find_proxy(pod)?;
     let mounts = pod["spec"][list][index]["volumeMounts"].as_array()?;

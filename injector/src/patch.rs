@@ -1,82 +1,118 @@
 //! From what was done to RFC 6902.
 
 use json_patch::jsonptr::PointerBuf;
-use json_patch::{AddOperation, Patch, PatchOperation, RemoveOperation, ReplaceOperation};
+use json_patch::{AddOperation, PatchOperation, RemoveOperation, ReplaceOperation};
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::change::{Change, ListChange};
 
-/// Writes what was done as a patch that turns `before` into `after`.
+/// Writes what was done as a patch that leads to the present state.
 ///
 /// Only what was changed is looked at. Members come in the order of their keys; in a list, first
 /// what goes (from the end), then what comes, then what changed in place. There are no `test`
 /// operations.
-pub fn write(before: &Value, after: &Value, change: &Change) -> Patch {
+pub fn write<'a>(present: &'a Value, change: &'a Change) -> Patch<'a> {
     let mut writer = Writer { path: PointerBuf::root(), operations: Vec::new() };
-    writer.value(before, after, change);
+    writer.value(present, change);
     Patch(writer.operations)
 }
 
-struct Writer {
-    path: PointerBuf,
-    operations: Vec<PatchOperation>,
+/// A patch whose values are those of the value that it leads to.
+#[derive(Clone, Debug, Serialize)]
+pub struct Patch<'a>(Vec<Operation<'a>>);
+
+impl Patch<'_> {
+    /// Whether nothing was done.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The patch with values of its own.
+    pub fn owned(&self) -> json_patch::Patch {
+        json_patch::Patch(self.0.iter().map(Operation::owned).collect())
+    }
 }
 
-impl Writer {
-    fn value(&mut self, before: &Value, after: &Value, change: &Change) {
-        match (change, before, after) {
-            (Change::Kept | Change::Removed, _, _) => {}
-            (Change::Object(members), Value::Object(before), Value::Object(after)) => {
-                for (key, change) in members {
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "op", rename_all = "lowercase")]
+enum Operation<'a> {
+    Add { path: PointerBuf, value: &'a Value },
+    Remove { path: PointerBuf },
+    Replace { path: PointerBuf, value: &'a Value },
+}
+
+impl Operation<'_> {
+    fn owned(&self) -> PatchOperation {
+        match self.clone() {
+            Self::Add { path, value } => {
+                PatchOperation::Add(AddOperation { path, value: value.clone() })
+            }
+            Self::Remove { path } => PatchOperation::Remove(RemoveOperation { path }),
+            Self::Replace { path, value } => {
+                PatchOperation::Replace(ReplaceOperation { path, value: value.clone() })
+            }
+        }
+    }
+}
+
+struct Writer<'a> {
+    path: PointerBuf,
+    operations: Vec<Operation<'a>>,
+}
+
+impl<'a> Writer<'a> {
+    fn value(&mut self, present: &'a Value, change: &'a Change) {
+        match (change, present) {
+            (Change::Kept | Change::Removed(_), _) => {}
+            (Change::Object(changes), Value::Object(members)) => {
+                for (key, change) in changes {
                     self.path.push_back(key.as_str());
-                    self.member(before.get(key), after.get(key), change);
+                    self.member(members.get(key), change);
                     self.path.pop_back();
                 }
             }
-            (Change::List(change), Value::Array(before), Value::Array(after)) => {
-                self.list(before, after, change);
+            (Change::List(change), Value::Array(items)) => self.list(items, change),
+            (Change::Set(Some(before)), present) if before == present => {}
+            (_, value) => {
+                self.operations.push(Operation::Replace { path: self.path.clone(), value });
             }
-            _ if before == after => {}
-            _ => self.operations.push(PatchOperation::Replace(ReplaceOperation {
-                path: self.path.clone(),
-                value: after.clone(),
-            })),
         }
     }
 
-    fn member(&mut self, before: Option<&Value>, after: Option<&Value>, change: &Change) {
-        match (before, after) {
-            (Some(before), Some(after)) => self.value(before, after, change),
-            (None, Some(after)) => self.add(after),
-            (Some(_), None) => self.remove(),
-            (None, None) => {}
+    fn member(&mut self, present: Option<&'a Value>, change: &'a Change) {
+        match (change, present) {
+            (Change::Removed(_), _) => self.remove(),
+            (Change::Set(None), Some(value)) => self.add(value),
+            (change, Some(value)) => self.value(value, change),
+            (_, None) => {}
         }
     }
 
-    fn list(&mut self, before: &[Value], after: &[Value], change: &ListChange) {
-        if let Some(origins) = change.origins() {
-            let stays = longest_ascending(origins);
-            let mut kept = vec![false; before.len()];
-            for origin in
-                origins.iter().zip(&stays).filter_map(|(origin, stays)| origin.filter(|_| *stays))
-            {
-                kept[origin] = true;
-            }
-            for (index, _) in kept.iter().enumerate().rev().filter(|(_, kept)| !**kept) {
-                self.at(index, Self::remove);
-            }
-            for (index, _) in stays.iter().enumerate().filter(|(_, stays)| !**stays) {
-                self.at(index, |writer| writer.add(&after[index]));
-            }
-            for (index, change) in change.items().filter(|(index, _)| stays[*index]) {
-                if let Some(origin) = origins[index] {
-                    self.at(index, |writer| writer.value(&before[origin], &after[index], change));
-                }
-            }
-        } else {
+    fn list(&mut self, items: &'a [Value], change: &'a ListChange) {
+        let Some(origins) = change.origins() else {
             for (index, change) in change.items() {
-                self.at(index, |writer| writer.value(&before[index], &after[index], change));
+                self.at(index, |writer| writer.value(&items[index], change));
             }
+            return;
+        };
+        let stays = longest_ascending(origins);
+        let stay = |index: &usize| stays[*index];
+        let mut leave: Vec<_> = origins
+            .iter()
+            .zip(&stays)
+            .filter_map(|(origin, stays)| origin.filter(|_| !stays))
+            .collect();
+        leave.extend(change.gone());
+        leave.sort_unstable();
+        for origin in leave.into_iter().rev() {
+            self.at(origin, Self::remove);
+        }
+        for index in (0..items.len()).filter(|index| !stay(index)) {
+            self.at(index, |writer| writer.add(&items[index]));
+        }
+        for (index, change) in change.items().filter(|(index, _)| stay(index)) {
+            self.at(index, |writer| writer.value(&items[index], change));
         }
     }
 
@@ -86,14 +122,12 @@ impl Writer {
         self.path.pop_back();
     }
 
-    fn add(&mut self, value: &Value) {
-        let (path, value) = (self.path.clone(), value.clone());
-        self.operations.push(PatchOperation::Add(AddOperation { path, value }));
+    fn add(&mut self, value: &'a Value) {
+        self.operations.push(Operation::Add { path: self.path.clone(), value });
     }
 
     fn remove(&mut self) {
-        let path = self.path.clone();
-        self.operations.push(PatchOperation::Remove(RemoveOperation { path }));
+        self.operations.push(Operation::Remove { path: self.path.clone() });
     }
 }
 
@@ -134,13 +168,12 @@ mod tests {
 
     #[test]
     fn an_item_put_first_is_one_operation() {
-        let before = json!({"l": [{"n": 1}, {"n": 2}]});
-        let mut draft = Draft::new(before.clone());
+        let mut draft = Draft::new(json!({"l": [{"n": 1}, {"n": 2}]}));
         draft.push(&["l".into()], json!({"n": 0}));
         draft.reorder(&["l".into()], &[2, 0, 1]);
         draft.set(&["l".into(), 2.into(), "m".into()], json!(true));
         let (after, change) = draft.finish();
-        let patch = write(&before, &after, &change);
+        let patch = write(&after, &change);
         assert_eq!(
             serde_json::to_value(&patch).unwrap(),
             json!([
@@ -152,14 +185,32 @@ mod tests {
 
     #[test]
     fn keys_are_escaped() {
-        let before = json!({"a": {}});
-        let mut draft = Draft::new(before.clone());
+        let mut draft = Draft::new(json!({"a": {}}));
         draft.set(&["a".into(), "x/y~z".into()], json!("v"));
         let (after, change) = draft.finish();
-        let patch = write(&before, &after, &change);
+        let patch = write(&after, &change);
         assert_eq!(
             serde_json::to_value(&patch).unwrap(),
             json!([{"op": "add", "path": "/a/x~1y~0z", "value": "v"}])
+        );
+    }
+
+    #[test]
+    fn work_within_a_value_is_recorded_where_the_value_stands() {
+        let mut draft = Draft::new(json!({"l": [{"a": 1, "b": 2}]}));
+        draft.within(&["l".into(), 0.into()], |item| {
+            item.remove(&[], "a");
+            item.set(&["b".into()], json!(3));
+        });
+        draft.within(&["l".into(), 1.into()], |item| item.set(&["a".into()], json!(1)));
+        let (after, change) = draft.finish();
+        assert_eq!(after, json!({"l": [{"b": 3}]}));
+        assert_eq!(
+            serde_json::to_value(write(&after, &change)).unwrap(),
+            json!([
+                {"op": "remove", "path": "/l/0/a"},
+                {"op": "replace", "path": "/l/0/b", "value": 3},
+            ])
         );
     }
 
@@ -210,9 +261,9 @@ mod tests {
             Edit::Drop(i) => {
                 let result: Result<(), ()> = draft.edit(|value| {
                     let items = value["l"].as_array_mut().unwrap();
-                    items.remove(i % len);
+                    let gone = BTreeMap::from([(i % len, items.remove(i % len))]);
                     let origins = (0..len).filter(|at| *at != i % len).map(Some).collect();
-                    Ok(Change::member("l", Change::list(origins, len, BTreeMap::new())))
+                    Ok(Change::member("l", Change::list(origins, gone, BTreeMap::new())))
                 });
                 result.unwrap();
             }
@@ -233,8 +284,26 @@ mod tests {
             }
             let (after, change) = draft.finish();
             let mut patched = before.clone();
-            json_patch::patch(&mut patched, &write(&before, &after, &change)).unwrap();
+            json_patch::patch(&mut patched, &write(&after, &change).owned()).unwrap();
             prop_assert_eq!(patched, after);
+        }
+
+        #[test]
+        fn what_is_put_back_whole_is_no_operation(
+            items in prop::collection::vec(any::<u8>(), 0..6),
+            edits in edits(),
+        ) {
+            let items: Vec<_> = items.iter().map(|v| json!({"a": v, "~": 1})).collect();
+            let before = json!({"l": items});
+            let mut draft = Draft::new(before.clone());
+            for edit in &edits {
+                apply(&mut draft, edit);
+            }
+            draft.set(&["l".into()], Value::Null);
+            draft.set(&["l".into()], before["l"].clone());
+            let (after, change) = draft.finish();
+            prop_assert_eq!(&after, &before);
+            prop_assert!(write(&after, &change).is_empty(), "{:?}", write(&after, &change));
         }
     }
 }

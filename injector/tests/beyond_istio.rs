@@ -165,7 +165,7 @@ fn a_selector_that_kubernetes_refuses_leaves_the_others_in_force() {
     let documents = Documents { inject_config: config, ..Documents::default() };
     let settings = Settings::parse(&documents, Process::default()).unwrap();
     let pod = pod(&json!({}), &json!({}));
-    let Outcome::Skipped { reason, .. } = inject(&settings, &target(&pod)).unwrap() else {
+    let Outcome::Skipped { reason, .. } = inject(&settings, target(&pod)).unwrap() else {
         panic!("the last selector matches");
     };
     assert_eq!(reason.word(), "never_inject_selector");
@@ -283,7 +283,7 @@ fn what_is_nearly_right_is_told_of_a_pod_that_is_left_alone() {
     ] {
         let mut pod = pod(&json!({}), &json!({}));
         pod["metadata"][list][key] = value.into();
-        let Outcome::Skipped { reason, advice } = inject(&settings, &target(&pod)).unwrap() else {
+        let Outcome::Skipped { reason, advice } = inject(&settings, target(&pod)).unwrap() else {
             panic!("the policy says no");
         };
         assert_eq!(reason.word(), "policy_disabled");
@@ -299,7 +299,7 @@ fn injected(values: &Value, pod: &Value) -> Injection {
             let Outcome::Injected(again) = outcome(values, &injection.pod, "").unwrap() else {
                 panic!("not injected again");
             };
-            assert!(again.patch.0.is_empty(), "a second injection: {:?}", again.patch);
+            assert!(again.patch().is_empty(), "a second injection: {:?}", again.patch());
             *injection
         }
         Outcome::Skipped { reason, .. } => panic!("{reason}"),
@@ -312,11 +312,11 @@ fn outcome(values: &Value, pod: &Value, revision: &str) -> Result<Outcome, Injec
     let documents = Documents { values, ..Documents::default() };
     let revision = revision.to_owned();
     let process = Process { native_sidecars: true, revision, ..Process::default() };
-    inject(&Settings::parse(&documents, process).unwrap(), &target(pod))
+    inject(&Settings::parse(&documents, process).unwrap(), target(pod))
 }
 
-fn target(pod: &Value) -> Target<'_> {
-    Target::at_admission(pod, "shop")
+fn target(pod: &Value) -> Target<'static> {
+    Target::at_admission(pod.clone(), "shop")
 }
 
 fn pod(annotations: &Value, spec: &Value) -> Value {

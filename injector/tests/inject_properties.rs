@@ -17,7 +17,7 @@ proptest! {
     fn the_patch_gives_the_injected_pod(pod in pods(), native in any::<bool>()) {
         let Some(injection) = injected(&pod, native) else { return Ok(()) };
         let mut patched = pod.clone();
-        json_patch::patch(&mut patched, &injection.patch).unwrap();
+        json_patch::patch(&mut patched, &injection.patch().owned()).unwrap();
         prop_assert_eq!(patched, injection.pod);
     }
 
@@ -25,7 +25,7 @@ proptest! {
     fn a_second_injection_changes_nothing(pod in pods(), native in any::<bool>()) {
         let Some(first) = injected(&pod, native) else { return Ok(()) };
         let second = injected(&first.pod, native).expect("an injected pod is injected again");
-        prop_assert!(second.patch.0.is_empty(), "{}", serde_json::to_string(&second.patch).unwrap());
+        prop_assert!(second.patch().is_empty(), "{}", serde_json::to_string(&second.patch()).unwrap());
     }
 
     #[test]
@@ -60,7 +60,7 @@ proptest! {
         };
         prop_assert_eq!(metadata(&second), metadata(&first));
         let third = injected(&second, native).unwrap();
-        prop_assert!(third.patch.0.is_empty(), "{}", serde_json::to_string(&third.patch).unwrap());
+        prop_assert!(third.patch().is_empty(), "{}", serde_json::to_string(&third.patch()).unwrap());
     }
 
     #[test]
@@ -99,13 +99,13 @@ proptest! {
 
     #[test]
     fn the_same_pod_gives_the_same_bytes(pod in pods()) {
-        let bytes = || injected(&pod, true).map(|injection| serde_json::to_vec(&injection.patch).unwrap());
+        let bytes = || injected(&pod, true).map(|injection| serde_json::to_vec(&injection.patch()).unwrap());
         prop_assert_eq!(bytes(), bytes());
     }
 
     #[test]
     fn no_pod_whatever_its_form_ends_in_a_panic(pod in anything()) {
-        let _ = inject(settings(true), &target(&pod));
+        let _ = inject(settings(true), target(&pod));
     }
 }
 
@@ -132,7 +132,7 @@ fn ports_of_a_proxy_between_containers_keep_their_place() {
         for native in [false, true] {
             let first = injected(&json!({"metadata": {}, "spec": lists}), native).unwrap();
             let second = injected(&first.pod, native).unwrap();
-            assert!(second.patch.0.is_empty(), "{native}: {lists}: {:?}", second.patch);
+            assert!(second.patch().is_empty(), "{native}: {lists}: {:?}", second.patch());
         }
     }
 }
@@ -145,11 +145,11 @@ fn five_thousand_variables_are_not_in_the_patch() {
     let pod = json!({"metadata": {}, "spec": {"containers": [
         {"name": "app", "env": env, "readinessProbe": {"httpGet": {"port": 80}}}]}});
     let injection = injected(&pod, false).unwrap();
-    assert!(serde_json::to_vec(&injection.patch).unwrap().len() < 8000);
+    assert!(serde_json::to_vec(&injection.patch()).unwrap().len() < 8000);
 }
 
 fn injected(pod: &Value, native: bool) -> Option<Injection> {
-    match inject(settings(native), &target(pod)).unwrap() {
+    match inject(settings(native), target(pod)).unwrap() {
         Outcome::Injected(injection) => Some(*injection),
         Outcome::Skipped { .. } => None,
     }
@@ -173,14 +173,14 @@ fn by_another_revision(pod: &Value, native_sidecars: bool) -> Option<Injection> 
             Settings::parse(&documents, process).unwrap()
         })
     });
-    match inject(&SETTINGS[usize::from(native_sidecars)], &target(pod)).unwrap() {
+    match inject(&SETTINGS[usize::from(native_sidecars)], target(pod)).unwrap() {
         Outcome::Injected(injection) => Some(*injection),
         Outcome::Skipped { .. } => None,
     }
 }
 
-fn target(pod: &Value) -> Target<'_> {
-    Target::at_admission(pod, "default")
+fn target(pod: &Value) -> Target<'static> {
+    Target::at_admission(pod.clone(), "default")
 }
 
 fn settings(native_sidecars: bool) -> &'static Settings {

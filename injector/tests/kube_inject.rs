@@ -30,14 +30,14 @@ fn every_layout_gets_what_the_library_says() {
             let mut expected = yaml::parse(before.text).unwrap();
             for template in manifest.pods() {
                 let target = Target {
-                    pod: manifest.pod(template),
+                    pod: manifest.pod(template).clone(),
                     namespace: &template.workload.namespace,
                     cluster: ClusterFacts::default(),
                     workload: (!template.is_pod()).then(|| template.workload.clone()),
                     path_env: &[],
                     rules: Rules::Manual,
                 };
-                match inject(&settings(), &target).unwrap() {
+                match inject(&settings(), target).unwrap() {
                     Outcome::Injected(injection) => {
                         *at(&mut expected, &template.place) = injection.pod;
                     }

@@ -313,9 +313,9 @@ fn word(world: &World, labels: &Value, pod: &Value) -> &'static str {
 }
 
 fn injected(settings: &Settings, pod: &Value) -> Value {
-    match inject(settings, &Target::at_admission(pod, "shop")).unwrap() {
+    match inject(settings, Target::at_admission(pod.clone(), "shop")).unwrap() {
         Outcome::Injected(injection) => injection.pod,
-        Outcome::Skipped(reason) => panic!("{reason}"),
+        Outcome::Skipped { reason, .. } => panic!("{reason}"),
     }
 }
 

@@ -188,9 +188,9 @@ fn outcome(settings: &Settings, pod: &Value) -> Result<Outcome, InjectError> {
             namespace_annotations: Some(&namespace_annotations),
             ..ClusterFacts::default()
         },
-        ..Target::at_admission(pod, "shop")
+        ..Target::at_admission(pod.clone(), "shop")
     };
-    inject(settings, &target)
+    inject(settings, target)
 }
 
 fn injected(settings: &Settings, pod: &Value) -> Value {

@@ -113,8 +113,8 @@ pub(crate) fn say_left_out(what: &str) {
 pub(crate) const PODS: [&str; 5] = ["small", "typical", "variables", "injected", "grpc-simple"];
 
 fn injected(settings: &Settings, pod: &Value) -> Value {
-    let target = Target::at_admission(pod, "shop");
-    match inject(settings, &target).expect("an injected pod") {
+    let target = Target::at_admission(pod.clone(), "shop");
+    match inject(settings, target).expect("an injected pod") {
         Outcome::Injected(injection) => injection.pod,
         Outcome::Skipped { reason, .. } => panic!("{reason}"),
     }

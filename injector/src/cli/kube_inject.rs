@@ -189,14 +189,15 @@ fn injected_document(
     messages: &mut Vec<String>,
 ) -> Result<String, Vec<anyhow::Error>> {
     let manifest = Manifest::read(document).map_err(|error| vec![error.into()])?;
-    let mut injections: Vec<(&PodTemplate, Box<Injection>)> = Vec::new();
+    let mut injections: Vec<(&PodTemplate, Box<Injection>, json_patch::Patch)> = Vec::new();
     let mut errors = Vec::new();
     for template in manifest.pods() {
         let title = Title(template);
         match injected_template(settings, namespace, &manifest, template) {
             Ok(Outcome::Injected(injection)) => {
                 messages.extend(warnings(&title, &injection.warnings));
-                injections.push((template, injection));
+                let patch = injection.patch().owned();
+                injections.push((template, injection, patch));
             }
             Ok(Outcome::Skipped { reason, advice }) => {
                 messages.push(skipped(&title, &reason));
@@ -210,11 +211,7 @@ fn injected_document(
     }
     let edits: Vec<_> = injections
         .iter()
-        .map(|(template, injection)| manifest::Edit {
-            template,
-            patch: &injection.patch,
-            pod: &injection.pod,
-        })
+        .map(|(template, injection, patch)| manifest::Edit { template, patch, pod: &injection.pod })
         .collect();
     manifest
         .edit(&edits)
@@ -236,7 +233,7 @@ fn injected_template(
         namespace.clone_into(&mut workload.namespace);
     }
     let target = Target {
-        pod,
+        pod: pod.clone(),
         namespace,
         cluster: ClusterFacts::default(),
         // A pod's own metadata tell its owner.
@@ -244,7 +241,7 @@ fn injected_template(
         path_env: &[],
         rules: Rules::Manual,
     };
-    Ok(inject(settings, &target)?)
+    Ok(inject(settings, target)?)
 }
 
 fn warnings(title: &Title<'_>, reasons: &[Reason]) -> Vec<String> {

@@ -16,7 +16,6 @@ pub(super) fn merge(
     key: &'static str,
 ) -> Result<Change, MergeError> {
     let no_key = || MergeError::NoMergeKey { field: field.to_owned(), key };
-    let before = original.len();
     let mut items = Vec::with_capacity(patch.len());
     let mut deleted = HashSet::new();
     let mut replaced = false;
@@ -39,12 +38,15 @@ pub(super) fn merge(
     }
 
     // The original's items with where they were; what the overlay has goes over them.
-    let mut present: Vec<Merged> = std::mem::take(original)
-        .into_iter()
-        .enumerate()
-        .filter(|(_, value)| value.get(key).is_none_or(|key| !deleted.contains(key)))
-        .map(|(origin, value)| Merged { value, origin: Some(origin), change: Change::Kept })
-        .collect();
+    let mut gone = BTreeMap::new();
+    let mut present = Vec::with_capacity(original.len());
+    for (origin, value) in std::mem::take(original).into_iter().enumerate() {
+        if value.get(key).is_some_and(|key| deleted.contains(key)) {
+            gone.insert(origin, value);
+        } else {
+            present.push(Merged { value, origin: Some(origin), change: Change::Kept });
+        }
+    }
     // Where the overlay's items are in the original. Of those that only the original has, which
     // may be thousands, nothing is kept.
     let mut places: HashMap<Value, Vec<usize>> =
@@ -91,7 +93,7 @@ pub(super) fn merge(
             }
         }
     }
-    Ok(interleave(original, present, &touched, overlay, before))
+    Ok(interleave(original, present, &touched, overlay, gone))
 }
 
 struct Merged {
@@ -111,7 +113,7 @@ fn interleave(
     present: Vec<Merged>,
     touched: &[bool],
     overlay: Vec<Source>,
-    before: usize,
+    gone: BTreeMap<usize, Value>,
 ) -> Change {
     let mut present: Vec<Option<Merged>> = present.into_iter().map(Some).collect();
     let mut only_original = (0..touched.len()).filter(|place| !touched[*place]).peekable();
@@ -141,5 +143,5 @@ fn interleave(
         }
         original.push(item.value);
     }
-    Change::list(origins, before, items)
+    Change::list(origins, gone, items)
 }

@@ -108,8 +108,7 @@ fn merge_value(original: &mut Value, patch: Value, field: &str) -> Result<Change
             Ok(if *original == patch {
                 Change::Kept
             } else {
-                *original = patch;
-                Change::Set
+                Change::Set(Some(std::mem::replace(original, patch)))
             })
         }
     }
@@ -125,12 +124,11 @@ fn merge_object(
             let Value::Object(patch) = without_nulls(Value::Object(patch)) else {
                 return Ok(Change::Kept);
             };
-            *original = patch;
-            return Ok(Change::Set);
+            let before = std::mem::replace(original, patch);
+            return Ok(Change::Set(Some(Value::Object(before))));
         }
         Some(Directive::Delete) => {
-            original.clear();
-            return Ok(Change::Set);
+            return Ok(Change::Set(Some(Value::Object(std::mem::take(original)))));
         }
         None => {}
     }
@@ -138,7 +136,7 @@ fn merge_object(
     for (key, value) in patch {
         let change = if value.is_null() {
             match original.remove(&key) {
-                Some(_) => Change::Removed,
+                Some(before) => Change::Removed(before),
                 None => continue,
             }
         } else if let Some(present) = original.get_mut(&key) {
@@ -148,7 +146,7 @@ fn merge_object(
             merge_value(present, value, &key)?
         } else if let Some(value) = added(value) {
             original.insert(key.clone(), value);
-            Change::Set
+            Change::Set(None)
         } else {
             continue;
         };
@@ -190,10 +188,10 @@ fn retain_keys(
     if let Some(key) = patch.keys().find(|key| !names.contains(key.as_str())) {
         return Err(MergeError::RetainKeys { field: field.to_owned(), key: key.clone() });
     }
-    original.retain(|key, _| {
+    original.retain(|key, value| {
         let retained = names.contains(key.as_str());
         if !retained {
-            changes.insert(key.clone(), Change::Removed);
+            changes.insert(key.clone(), Change::Removed(std::mem::take(value)));
         }
         retained
     });
@@ -205,7 +203,7 @@ fn merge_union(original: &mut Vec<Value>, patch: Vec<Value>) -> Change {
     let mut seen: HashSet<Value> = original.iter().cloned().collect();
     original.extend(patch.into_iter().filter(|item| seen.insert(item.clone())));
     let origins = (0..original.len()).map(|index| (index < before).then_some(index)).collect();
-    Change::list(origins, before, BTreeMap::new())
+    Change::list(origins, BTreeMap::new(), BTreeMap::new())
 }
 
 fn replace(original: &mut Vec<Value>, patch: Vec<Value>) -> Change {
@@ -213,8 +211,7 @@ fn replace(original: &mut Vec<Value>, patch: Vec<Value>) -> Change {
     if original.len() == patch.len() && original.iter().zip(&patch).all(|(a, b)| alike(a, b)) {
         Change::Kept
     } else {
-        *original = patch;
-        Change::Set
+        Change::Set(Some(Value::Array(std::mem::replace(original, patch))))
     }
 }
 
@@ -255,7 +252,7 @@ mod tests {
         let before = original.clone();
         let change = merge(&mut original, overlay).unwrap();
         let mut patched = before.clone();
-        let patch = crate::patch::write(&before, &original, &change);
+        let patch = crate::patch::write(&original, &change).owned();
         json_patch::patch(&mut patched, &patch).unwrap();
         assert_eq!(patched, original, "the patch gives the merge");
         original

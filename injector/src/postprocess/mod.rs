@@ -38,7 +38,7 @@ pub fn find_proxy(pod: &Value) -> Option<(&'static str, usize)> {
 
 /// An annotation of the pod, by whomever: an overlay may bring some that decide what comes after
 /// it.
-fn annotation<'a>(pod: &'a Value, key: &str) -> Option<&'a str> {
+pub(crate) fn annotation<'a>(pod: &'a Value, key: &str) -> Option<&'a str> {
     pod["metadata"]["annotations"][key].as_str()
 }
 

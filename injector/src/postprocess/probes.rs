@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::{CONTAINERS, INIT_CONTAINERS, annotation, find_env, find_proxy, in_container, put_env};
 use crate::change::{Draft, Step};
-use crate::overlay::{Context, PROXY};
+use crate::overlay::PROXY;
 use crate::reason::Reason;
+use crate::settings::Settings;
 use crate::settings::annotation_kind::switch;
 use crate::settings::annotations::key;
 
@@ -17,14 +19,14 @@ use crate::settings::annotations::key;
 ///
 /// Without a status port there is nobody to answer, and the probes stay; so does one whose port
 /// name the container does not have, with a warning.
-pub fn rewrite(draft: &mut Draft, context: &Context<'_>, reinjected: bool) -> Vec<Reason> {
+pub fn rewrite(draft: &mut Draft, settings: &Settings, reinjected: bool) -> Vec<Reason> {
     let mut warnings = Vec::new();
     let rewrite = annotation(draft.value(), key::REWRITE_APP_PROBES).and_then(switch);
-    let default = context.settings.values.sidecar_injector_webhook.rewrite_app_http_probe.on();
+    let default = settings.values.sidecar_injector_webhook.rewrite_app_http_probe.on();
     if find_proxy(draft.value()).is_none() || !rewrite.unwrap_or(default) {
         return warnings;
     }
-    let mesh_port = context.settings.mesh.default_config.status_port();
+    let mesh_port = settings.mesh.default_config.status_port();
     let given = annotation(draft.value(), key::STATUS_PORT).map(|port| port.trim().parse());
     let Some(port) = given.map_or(Some(mesh_port), Result::ok).filter(|port| *port != 0) else {
         return warnings;
@@ -66,15 +68,17 @@ pub fn rewrite(draft: &mut Draft, context: &Context<'_>, reinjected: bool) -> Ve
 
 /// Turns a handler to the agent; what else the user says of the request stays.
 fn ask_agent(draft: &mut Draft, handler: &[Step<'_>], action: &str, path: &str, port: u16) {
-    let of_http = |key| [handler, &["httpGet".into(), Step::Key(key)]].concat();
-    if action != "httpGet" {
-        draft.remove(handler, action);
-    }
-    draft.set(&of_http("path"), path.into());
-    draft.set(&of_http("port"), port.into());
-    if draft.at(&of_http("scheme")).is_some_and(|scheme| scheme == "HTTPS") {
-        draft.set(&of_http("scheme"), "HTTP".into());
-    }
+    let of_http = |key| ["httpGet".into(), Step::Key(key)];
+    draft.within(handler, |handler| {
+        if action != "httpGet" {
+            handler.remove(&[], action);
+        }
+        handler.set(&of_http("path"), path.into());
+        handler.set(&of_http("port"), port.into());
+        if handler.at(&of_http("scheme")).is_some_and(|scheme| scheme == "HTTPS") {
+            handler.set(&of_http("scheme"), "HTTP".into());
+        }
+    });
 }
 
 /// Hands the probers to the agent; those of an earlier injection stand.
@@ -93,9 +97,16 @@ fn tell_agent(draft: &mut Draft, mut probers: BTreeMap<String, String>, reinject
 }
 
 fn to_json(probers: &BTreeMap<String, String>) -> String {
-    let entries: Vec<_> =
-        probers.iter().map(|(path, prober)| format!("{}:{prober}", Value::from(&**path))).collect();
-    format!("{{{}}}", entries.join(","))
+    let mut text = String::from("{");
+    for (path, prober) in probers {
+        let comma = if text.len() > 1 { "," } else { "" };
+        text.extend([comma, &json(path), ":", prober]);
+    }
+    text + "}"
+}
+
+fn json(value: impl Serialize) -> String {
+    serde_json::to_string(&value).unwrap_or_default()
 }
 
 /// Where a handler stands in a container and how the agent calls it.
@@ -154,20 +165,28 @@ impl<'a> Handler<'a> {
             "tcpSocket" => &["port", "host"],
             _ => &["port", "service"],
         };
-        let fields = fields.iter().filter_map(|field| match *field {
-            "port" => Some(format!("\"port\":{number}")),
-            // Istio writes the service of a gRPC probe even where there is none.
-            "service" => Some(format!("\"service\":{}", action["service"])),
-            field => {
-                let value = action.get(field).filter(|value| !is_empty(value))?;
-                Some(format!("\"{field}\":{value}"))
-            }
-        });
-        let fields = fields.collect::<Vec<_>>().join(",");
+        let mut prober = format!("{{\"{}\":{{", self.action);
+        let mut comma = "";
+        for field in fields {
+            let value = match *field {
+                "port" => number.to_string(),
+                // Istio writes the service of a gRPC probe even where there is none.
+                "service" => json(&action["service"]),
+                field => match action.get(field).filter(|value| !is_empty(value)) {
+                    Some(value) => json(value),
+                    None => continue,
+                },
+            };
+            prober.extend([comma, "\"", field, "\":", &value]);
+            comma = ",";
+        }
+        prober.push('}');
         let timeout = self.given["timeoutSeconds"].as_u64();
-        let timeout = timeout.filter(|seconds| *seconds > 0 && self.probe);
-        let timeout = timeout.map_or_else(String::new, |t| format!(",\"timeoutSeconds\":{t}"));
-        Ok(Some(format!("{{\"{}\":{{{fields}}}{timeout}}}", self.action)))
+        if let Some(timeout) = timeout.filter(|seconds| *seconds > 0 && self.probe) {
+            prober.extend([",\"timeoutSeconds\":", &timeout.to_string()]);
+        }
+        prober.push('}');
+        Ok(Some(prober))
     }
 
     /// Whether the agent is asked for this path already.

@@ -4,7 +4,6 @@ use serde_json::{Map, Value, json};
 
 use super::{find_proxy, put_env};
 use crate::change::Draft;
-use crate::overlay::Context;
 use crate::settings::annotation_kind::switch;
 use crate::settings::annotations::{AnnotationError, key};
 use crate::settings::mesh_config::MeshConfig;
@@ -12,8 +11,7 @@ use crate::settings::mesh_config::MeshConfig;
 /// Points Prometheus to the agent, and tells the agent where the application's metrics are.
 ///
 /// The status port is the mesh's. The errors name the annotations whose ports cannot be scraped.
-pub fn merge(draft: &mut Draft, context: &Context<'_>) -> Result<(), Vec<AnnotationError>> {
-    let mesh = &context.settings.mesh;
+pub fn merge(draft: &mut Draft, mesh: &MeshConfig) -> Result<(), Vec<AnnotationError>> {
     let empty = Map::new();
     let annotations = draft.value()["metadata"]["annotations"].as_object().unwrap_or(&empty);
     let Some(metrics) = Metrics::to_merge(annotations, mesh) else {
@@ -119,7 +117,7 @@ impl<'a> Metrics<'a> {
 pub fn secure_port(draft: &mut Draft) {
     let pod = draft.value();
     let annotations = pod["metadata"]["annotations"].as_object();
-    let given = annotations.into_iter().flatten().any(|(key, _)| sanitized(key) == SECURE_PORT);
+    let given = annotations.into_iter().flatten().any(|(key, _)| is_label(key, SECURE_PORT));
     let Some((list, index)) = find_proxy(pod).filter(|_| !given) else {
         return;
     };
@@ -140,19 +138,20 @@ pub fn port(annotations: &Map<String, Value>) -> Option<&str> {
 
 /// Whether an annotation tells Prometheus where to scrape, in any spelling.
 pub fn is_scrape_setting(key: &str) -> bool {
-    [SCRAPE, PATH, PORT].contains(&&*sanitized(key))
+    [SCRAPE, PATH, PORT].iter().any(|name| is_label(key, name))
 }
 
 fn find_setting<'a>(annotations: &'a Map<String, Value>, name: &str) -> Option<(&'a str, &'a str)> {
     annotations
         .iter()
-        .find(|(key, _)| sanitized(key) == name)
+        .find(|(key, _)| is_label(key, name))
         .and_then(|(key, value)| Some((key.as_str(), value.as_str()?)))
 }
 
-/// A key as Prometheus turns it into a label: all but letters, digits and `_` become `_`.
-fn sanitized(key: &str) -> String {
-    key.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect()
+/// Whether Prometheus turns a key into this label: all but letters, digits and `_` become `_`.
+fn is_label(key: &str, name: &str) -> bool {
+    let label = key.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' });
+    label.eq(name.chars())
 }
 
 /// Whether the list of several places can be read.

@@ -84,11 +84,11 @@ impl Injector {
         let earlier = Earlier::of_pod(pod);
         let status_port = self.settings.mesh.default_config.status_port();
         let pod = earlier::without(pod, earlier.as_ref(), status_port);
-        let namespace = pod["metadata"]["namespace"].as_str().unwrap_or_default();
+        let namespace = pod["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
         let cluster =
             ClusterFacts { proxy_configs: Some(&self.proxy_configs), ..ClusterFacts::default() };
-        let target = Target { cluster, ..Target::at_admission(&pod, namespace) };
-        match inject(&self.settings, &target) {
+        let target = Target { cluster, ..Target::at_admission(pod.into_owned(), &namespace) };
+        match inject(&self.settings, target) {
             Ok(Outcome::Injected(injection)) => Answer::Inject(injection),
             Ok(Outcome::Skipped { reason, .. }) => Answer::Skip(reason),
             Err(error) => {

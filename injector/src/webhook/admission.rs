@@ -21,7 +21,7 @@ pub struct Admission {
 }
 
 /// The form of [`crate::inject::inject`].
-pub type Inject = fn(&Settings, &Target<'_>) -> Result<Outcome, InjectError>;
+pub type Inject = fn(&Settings, Target<'_>) -> Result<Outcome, InjectError>;
 
 impl Admission {
     /// Decides by `inject`.
@@ -63,7 +63,7 @@ impl Admission {
             return Verdict::denied(subject, uid, "bad_pod", 400, message);
         }
         let target = Target {
-            pod: &request.object,
+            pod: request.object,
             namespace: &request.namespace,
             cluster,
             workload: None,
@@ -71,14 +71,14 @@ impl Admission {
             rules: Rules::Admission,
         };
         let unknown_users = settings.process.openshift && cluster.namespace_annotations.is_none();
-        match (self.inject)(settings, &target) {
+        match (self.inject)(settings, target) {
             Ok(Outcome::Skipped { reason, advice }) => {
                 Verdict::skipped(subject, uid, &reason, &advice)
             }
             Ok(Outcome::Injected(injection)) => {
+                let response = Response::allow(uid.clone()).with_patch(&injection.patch());
                 let mut warnings = injection.warnings;
                 warnings.extend(unknown_users.then(namespace_unknown));
-                let response = Response::allow(uid.clone()).with_patch(&injection.patch);
                 match response {
                     Ok(response) => Verdict {
                         subject,

@@ -15,11 +15,17 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::absent::or_default;
+use crate::patch::Patch;
 use crate::reason::Reason;
 
 /// Parses a review's bytes. Anything after the document is an error, as is an unknown version.
 pub fn parse(body: &[u8]) -> Result<Review, ReviewError> {
-    let Object(review): Object<Review> = serde_json::from_slice(body).map_err(ReviewError::Json)?;
+    // Of a text strings can be read without a look at each whether it is one.
+    let review = match std::str::from_utf8(body) {
+        Ok(text) => serde_json::from_str(text),
+        Err(_) => serde_json::from_slice(body),
+    };
+    let Object(review): Object<Review> = review.map_err(ReviewError::Json)?;
     let version = API_VERSIONS.into_iter().find(|version| review.api_version == *version);
     if let Some(version) = version.filter(|_| review.kind == KIND) {
         return Ok(Review { version, ..review });
@@ -121,8 +127,8 @@ impl Response {
 
     /// Adds a JSON patch. An empty one is left out together with its type: the API server refuses
     /// one without the other.
-    pub fn with_patch(mut self, patch: &json_patch::Patch) -> Result<Self, serde_json::Error> {
-        if !patch.0.is_empty() {
+    pub fn with_patch(mut self, patch: &Patch<'_>) -> Result<Self, serde_json::Error> {
+        if !patch.is_empty() {
             let mut json = Vec::with_capacity(PATCH_BYTES);
             serde_json::to_writer(&mut json, patch)?;
             self.patch = Some(RawValue::from_string(quoted_base64(&json))?);
@@ -236,6 +242,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::change::Draft;
+    use crate::patch;
 
     #[test]
     fn keeps_fields_of_the_pod_that_it_does_not_know() {
@@ -283,6 +291,8 @@ mod tests {
             let error = parse(body.as_bytes()).unwrap_err().to_string();
             assert!(error.contains(message), "{error}");
         }
+        let no_text = [br#"{"request":{"uid":""#.as_slice(), b"\xff", br#""}}"#].concat();
+        assert!(parse(&no_text).unwrap_err().to_string().contains("invalid unicode"));
     }
 
     #[test]
@@ -290,10 +300,14 @@ mod tests {
         let reason = Reason::new("host_network", "the pod uses\nthe host's network");
         let skip = Response::allow("u".to_owned()).with_warnings(&[reason]);
         let deny = Response::deny("u".to_owned(), 400, "no".to_owned());
-        let patch: json_patch::Patch =
-            serde_json::from_value(json!([{"op": "remove", "path": "/a"}])).unwrap();
-        let inject = Response::allow("u".to_owned()).with_patch(&patch).unwrap();
-        let empty = Response::allow("u".to_owned()).with_patch(&json_patch::Patch(vec![])).unwrap();
+        let respond = |draft: Draft| {
+            let (pod, change) = draft.finish();
+            Response::allow("u".to_owned()).with_patch(&patch::write(&pod, &change)).unwrap()
+        };
+        let mut draft = Draft::new(json!({"a": 1}));
+        let empty = respond(draft.clone());
+        draft.remove(&[], "a");
+        let inject = respond(draft);
         let lines: Vec<_> = [skip, deny, inject, empty]
             .iter()
             .map(|r| String::from_utf8(r.to_json().unwrap()).unwrap())

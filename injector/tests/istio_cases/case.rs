@@ -90,9 +90,12 @@ impl Case {
             let (pod, verdict) = (json("pod"), json("verdict"));
             let target = Target {
                 cluster: ClusterFacts { namespace_annotations, ..ClusterFacts::default() },
-                ..Target::at_admission(&pod, verdict["namespace"].as_str().unwrap_or_default())
+                ..Target::at_admission(
+                    pod.clone(),
+                    verdict["namespace"].as_str().unwrap_or_default(),
+                )
             };
-            match inject(&settings, &target) {
+            match inject(&settings, target.clone()) {
                 Err(error) if verdict["allowed"] == false => drop(error),
                 Err(error) => return Err(format!("review {number}: {error}")),
                 Ok(Outcome::Skipped { reason, .. }) if verdict["patched"] == false => drop(reason),
@@ -101,11 +104,11 @@ impl Case {
                 }
                 Ok(Outcome::Injected(injection)) => {
                     let mut patched = pod.clone();
-                    json_patch::patch(&mut patched, &injection.patch).unwrap();
+                    json_patch::patch(&mut patched, &injection.patch().owned()).unwrap();
                     assert_eq!(patched, injection.pod, "{}: the patch gives the pod", self.name);
-                    let again = inject(&settings, &Target { pod: &patched, ..target });
+                    let again = inject(&settings, Target { pod: patched.clone(), ..target });
                     match again.map_err(|error| format!("review {number}, again: {error}"))? {
-                        Outcome::Injected(again) if again.patch.0.is_empty() => {}
+                        Outcome::Injected(again) if again.patch().is_empty() => {}
                         _ if self.name == MOVED => {}
                         other => return Err(format!("review {number}, again: {other:?}")),
                     }

@@ -99,9 +99,9 @@ impl Situation {
                 ..ClusterFacts::default()
             },
             path_env: &self.path_env,
-            ..Target::at_admission(&self.pod, "shop")
+            ..Target::at_admission(self.pod.clone(), "shop")
         };
-        match inject(&settings, &target)? {
+        match inject(&settings, target)? {
             Outcome::Injected(injection) => Ok(injection.pod),
             Outcome::Skipped { reason, .. } => Ok(json!(reason.to_string())),
         }

@@ -55,7 +55,7 @@ impl Stage {
     pub(crate) fn pod(&self, pod: &Value) -> Value {
         let ours = self.injection(pod).unwrap_or_else(|error| panic!("{error}\n{pod:#}"));
         let mut patched = pod.clone();
-        json_patch::patch(&mut patched, &ours.patch).expect("the patch fits");
+        json_patch::patch(&mut patched, &ours.patch().owned()).expect("the patch fits");
         assert_eq!(patched, ours.pod, "the patch gives the pod");
         assert_eq!(self.injection(&patched).unwrap().pod, patched, "injected twice");
         if let Some((config, values)) = self.of_the_chart() {
@@ -89,7 +89,7 @@ impl Stage {
         };
         let settings = Settings::parse(&documents, self.process.clone()).unwrap();
         let target = Target {
-            pod,
+            pod: pod.clone(),
             namespace: "test-ns",
             cluster: ClusterFacts {
                 namespace_annotations: Some(&self.namespace),
@@ -99,7 +99,7 @@ impl Stage {
             path_env: &self.path_env,
             rules,
         };
-        inject(&settings, &target)
+        inject(&settings, target)
     }
 
     /// The chart's configuration and values.

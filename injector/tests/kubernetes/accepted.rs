@@ -24,17 +24,21 @@ pub(crate) fn every_injected_pod_is_accepted(kubernetes: &Kubernetes) {
             }
         };
         let settings = settings("policy: enabled", &values, &mesh, native);
-        match inject(&settings, &target(&pod)) {
+        match inject(&settings, target(&pod)) {
             Ok(Outcome::Injected(injection)) => {
                 let accepted = kubernetes.post(PODS, &injection.pod);
                 prop_assert!(accepted.is_ok(), "{}", accepted.unwrap_err());
                 // As it came out, and as it is restored from a backup.
                 for pod in [injection.pod, unborn(accepted.unwrap())] {
-                    let again = inject(&settings, &target(&pod));
+                    let again = inject(&settings, target(&pod));
                     let Ok(Outcome::Injected(again)) = again else {
                         return Err(TestCaseError::fail("not injected again"));
                     };
-                    prop_assert!(again.patch.0.is_empty(), "a second injection: {:?}", again.patch);
+                    prop_assert!(
+                        again.patch().is_empty(),
+                        "a second injection: {:?}",
+                        again.patch()
+                    );
                 }
                 counts.set((offered + 1, injected + 1));
             }
@@ -162,7 +166,7 @@ pub(crate) fn what_istio_gets_refused_is_accepted(kubernetes: &Kubernetes) {
             let whole = kubernetes.post(PODS, &pod);
             assert!(whole.is_ok(), "{what}: the pod itself is refused: {}", whole.unwrap_err());
             let settings = settings(SPIRE, &json!({}), &json!({}), native);
-            let Ok(Outcome::Injected(injection)) = inject(&settings, &target(&pod)) else {
+            let Ok(Outcome::Injected(injection)) = inject(&settings, target(&pod)) else {
                 panic!("{what}: not injected");
             };
             let accepted = kubernetes.post(PODS, &injection.pod);
@@ -172,7 +176,7 @@ pub(crate) fn what_istio_gets_refused_is_accepted(kubernetes: &Kubernetes) {
                 containers.filter(|container| container["name"] == "istio-proxy").count()
             };
             assert_eq!(proxies("containers") + proxies("initContainers"), 1, "{what}");
-            let Ok(Outcome::Injected(again)) = inject(&settings, &target(&injection.pod)) else {
+            let Ok(Outcome::Injected(again)) = inject(&settings, target(&injection.pod)) else {
                 panic!("{what}: not injected again");
             };
             assert_eq!(again.pod, injection.pod, "{what}: a second injection changes nothing");
@@ -191,8 +195,8 @@ fn settings(config: &str, values: &Value, mesh: &Value, native_sidecars: bool) -
     Settings::parse(&documents, Process { native_sidecars, ..Process::default() }).unwrap()
 }
 
-fn target(pod: &Value) -> Target<'_> {
-    Target::at_admission(pod, "default")
+fn target(pod: &Value) -> Target<'static> {
+    Target::at_admission(pod.clone(), "default")
 }
 
 /// The pod without what only one that was created has.

@@ -10,6 +10,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
 use http_body_util::BodyExt;
+use injector::change::Change;
 use injector::inject::{InjectError, Injection, Outcome, Target};
 use injector::reason::Reason;
 use injector::settings::{Process, Settings};
@@ -99,25 +100,31 @@ async fn without_a_configuration_a_call_fails() {
     assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
 }
 
-fn says_what_it_is_told(_: &Settings, target: &Target<'_>) -> Result<Outcome, InjectError> {
-    let told = format!("{} {:?}", target.namespace, target.path_env);
+fn says_what_it_is_told(
+    _: &Settings,
+    Target { namespace, path_env, .. }: Target<'_>,
+) -> Result<Outcome, InjectError> {
+    let told = format!("{namespace} {path_env:?}");
     Ok(Outcome::Skipped { reason: Reason::new("told", told), advice: Vec::new() })
 }
 
-fn panics_in_one_namespace(_: &Settings, target: &Target<'_>) -> Result<Outcome, InjectError> {
-    assert_ne!(target.namespace, "panic");
+fn panics_in_one_namespace(
+    _: &Settings,
+    Target { namespace, .. }: Target<'_>,
+) -> Result<Outcome, InjectError> {
+    assert_ne!(namespace, "panic");
     let reason = Reason::new("calm", "nothing happened");
     Ok(Outcome::Skipped { reason, advice: Vec::new() })
 }
 
-fn fails(_: &Settings, _: &Target<'_>) -> Result<Outcome, InjectError> {
+fn fails(_: &Settings, _: Target<'_>) -> Result<Outcome, InjectError> {
     Err(InjectError::Pod("it has no containers".to_owned()))
 }
 
-fn changes_nothing(_: &Settings, target: &Target<'_>) -> Result<Outcome, InjectError> {
+fn changes_nothing(_: &Settings, target: Target<'_>) -> Result<Outcome, InjectError> {
     Ok(Outcome::Injected(Box::new(Injection {
-        pod: target.pod.clone(),
-        patch: json_patch::Patch(Vec::new()),
+        pod: target.pod,
+        change: Change::Kept,
         warnings: vec![Reason::new("beware", "beware")],
     })))
 }

@@ -58,8 +58,18 @@ impl World {
         let kubectl = servers.kubectl();
         kubectl.must_with_input(["apply", "--server-side", "--filename", "-"], &base)?;
         kubectl.must_with_input(["apply", "--filename", "-"], PODS)?;
-        let world =
-            Self { programs, servers, admins, balancer, client, pace, injector, base, webhook, runtime };
+        let world = Self {
+            programs,
+            servers,
+            admins,
+            balancer,
+            client,
+            pace,
+            injector,
+            base,
+            webhook,
+            runtime,
+        };
         // The account has to be known to every API server before a replica asks anything.
         for right in [("secrets", "create"), ("mutatingwebhookconfigurations", "patch")] {
             world.runtime.block_on(access::until_allowed(&world, right, true))?;

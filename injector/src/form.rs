@@ -1,0 +1,56 @@
+//! The form of pods and overlays.
+
+use serde_json::Value;
+
+use crate::inject_error::InjectError;
+use crate::merge::MergeError;
+
+/// A pod is an object with a `spec`; what injection reads and extends has its Kubernetes type.
+pub(crate) fn check(pod: &Value) -> Result<(), InjectError> {
+    let wrong =
+        |what: &str, allowed: &str| Err(InjectError::Pod(format!("{what} is not {allowed}")));
+    if !pod["spec"].is_object() {
+        return wrong("spec", "an object");
+    }
+    for (place, value) in [
+        ("metadata", &pod["metadata"]),
+        ("metadata.labels", &pod["metadata"]["labels"]),
+        ("metadata.annotations", &pod["metadata"]["annotations"]),
+    ] {
+        if !value.is_object() && !value.is_null() {
+            return wrong(place, "an object");
+        }
+    }
+    for place in ["labels", "annotations"] {
+        let entries = pod["metadata"][place].as_object().into_iter().flatten();
+        if let Some((key, value)) = entries.into_iter().find(|(_, value)| !value.is_string()) {
+            return wrong(&format!("metadata.{place}[{key:?}]: {value}"), "a string");
+        }
+    }
+    for list in ["containers", "initContainers", "volumes", "imagePullSecrets"] {
+        let value = &pod["spec"][list];
+        let objects = value.as_array().map(|items| items.iter().all(Value::is_object));
+        if !value.is_null() && objects != Some(true) {
+            return wrong(&format!("spec.{list}"), "a list of objects");
+        }
+    }
+    Ok(())
+}
+
+/// What a template renders has objects where a pod has them: a scalar would take the place of the
+/// pod's own.
+pub(crate) fn check_overlay(overlay: &Value) -> Result<(), MergeError> {
+    let is_object = |place: &&str| {
+        overlay.pointer(place).is_none_or(|value| value.is_object() || value.is_null())
+    };
+    match OBJECTS.iter().find(|place| !is_object(place)) {
+        Some(place) => Err(MergeError::NotAnObject { field: place[1..].replace('/', ".") }),
+        None if overlay.get("spec").is_some_and(Value::is_null) => {
+            Err(MergeError::NotAnObject { field: "spec".to_owned() })
+        }
+        None => Ok(()),
+    }
+}
+
+/// Places of a pod that hold objects.
+const OBJECTS: [&str; 4] = ["/metadata", "/metadata/labels", "/metadata/annotations", "/spec"];

@@ -1,0 +1,45 @@
+//! Why a pod cannot be injected.
+
+use crate::merge::MergeError;
+use crate::overlay::OverlayError;
+use crate::reason::Reason;
+use crate::settings::annotations::AnnotationError;
+
+/// Why a pod cannot be injected. Its message names the annotation or setting at fault.
+#[derive(Debug, thiserror::Error)]
+pub enum InjectError {
+    /// One or more annotations of the pod are wrong.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    Annotations(Vec<AnnotationError>),
+    /// An overlay and the pod do not go together.
+    #[error("template {template:?}: {source}")]
+    Merge {
+        /// The overlay's name.
+        template: String,
+        /// Why not.
+        source: MergeError,
+    },
+    /// An overlay cannot be made.
+    #[error(transparent)]
+    Overlay(OverlayError),
+    /// The pod itself has a form that cannot be injected.
+    #[error("pod: {0}")]
+    Pod(String),
+    /// A container runs as the proxy's user, and the settings refuse that.
+    #[error("pod: {0}")]
+    ProxyUser(Reason),
+}
+
+impl InjectError {
+    /// The word for logs and metrics, as [`Reason::word`].
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Annotations(_) => "bad_annotation",
+            Self::Merge { .. } => "merge_failed",
+            Self::Overlay(OverlayError::NotFound { .. }) => "unknown_template",
+            Self::Overlay(_) => "template_failed",
+            Self::Pod(_) => "bad_pod",
+            Self::ProxyUser(reason) => reason.word(),
+        }
+    }
+}

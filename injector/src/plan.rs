@@ -1,0 +1,210 @@
+//! What is to be put into a pod.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+use crate::advice;
+use crate::decision::Rules;
+use crate::earlier::{self, Earlier};
+use crate::form;
+use crate::inject_error::InjectError;
+use crate::injected::outline;
+use crate::merge::merge;
+use crate::overlay::identity::Identity;
+use crate::overlay::{self, Context, PROXY};
+use crate::overrides::Written;
+use crate::own_volumes;
+use crate::postprocess::path_env::{self, Variables};
+use crate::postprocess::{self, CONTAINERS, INIT_CONTAINERS, order, prometheus};
+use crate::reason::Reason;
+use crate::requested;
+use crate::resources;
+use crate::settings::Settings;
+use crate::settings::annotations::{Annotations, key};
+use crate::settings::proxy_config::ProxyConfig;
+use crate::settings::proxy_configs::Layers;
+use crate::target::Target;
+use crate::workload::Workload;
+use crate::yaml;
+
+/// All that injection takes from the pod as the user wrote it. It stands by itself, so that the
+/// pod can then be changed without a copy of it.
+#[derive(Debug)]
+pub(crate) struct Plan<'a> {
+    /// The settings that count for this pod.
+    pub(crate) settings: Cow<'a, Settings>,
+    /// By their names, in the order in which they go over the pod.
+    pub(crate) overlays: Vec<(String, Value)>,
+    /// What the overlays put in, by name.
+    pub(crate) injected: Value,
+    /// The user's own containers of injected names.
+    pub(crate) written: Written,
+    /// The proxy's environment from the webhook's path.
+    pub(crate) variables: Variables,
+    /// Whether the application waits for the proxy.
+    pub(crate) hold_application: bool,
+    /// Whether inbound connections are captured by TPROXY.
+    pub(crate) tproxy: bool,
+    /// Whether the pod was injected before.
+    pub(crate) reinjected: bool,
+    /// What the user should know of labels, annotations and volumes.
+    pub(crate) advice: Vec<Reason>,
+    /// What he should know of the proxy's configuration.
+    pub(crate) config_advice: Vec<Reason>,
+}
+
+impl<'a> Plan<'a> {
+    /// Makes the overlays of a pod and collects the rest.
+    pub(crate) fn of(settings: &'a Settings, target: &Target<'_>) -> Result<Self, InjectError> {
+        let pod = &target.pod;
+        let annotations = annotations(settings, pod)?;
+        let (proxy_config, config_advice) = proxy_config(settings, target, annotations);
+        let own = (target.rules == Rules::Manual).then_some(&proxy_config);
+        let effective = settings.with_proxy_config(own);
+        let settings = &*effective;
+        let workload = target.workload.clone();
+        let workload = workload.unwrap_or_else(|| Workload::of_pod(pod, target.namespace));
+        let earlier = Earlier::of_pod(pod);
+        let status_port = settings.mesh.default_config.status_port();
+        let native_sidecars = target.cluster.native_sidecars;
+        let native_sidecars = native_sidecars.unwrap_or(settings.process.native_sidecars);
+        let context = Context {
+            settings,
+            pod: &earlier::without(pod, earlier.as_ref(), status_port),
+            annotations,
+            namespace: if target.rules == Rules::Admission { target.namespace } else { "" },
+            workload: &workload,
+            proxy_config: &proxy_config,
+            identity: identity(settings, target),
+            native_sidecar: native_sidecar(native_sidecars, annotations),
+            native_sidecars,
+        };
+        let variables = path_env::variables(&context, target.path_env);
+        let (overlays, own_volumes) = overlays(&context, pod, &variables)?;
+        let injected = injected(&overlays)?;
+        let mut advice = advice::of_pod(pod, annotations);
+        // An earlier injection has told it, and its own volumes look the same.
+        advice.extend(own_volumes.into_iter().filter(|_| earlier.is_none()));
+        let openshift = settings.process.openshift;
+        Ok(Self {
+            written: Written::of_pod(pod, &injected, earlier.as_ref(), openshift),
+            hold_application: proxy_config.hold_application_until_proxy_starts()
+                || settings.values.global.proxy.hold_application_until_proxy_starts.on(),
+            tproxy: context.interception_mode() == "TPROXY",
+            reinjected: earlier.is_some(),
+            overlays,
+            injected,
+            variables,
+            advice,
+            config_advice,
+            settings: effective,
+        })
+    }
+}
+
+/// The pod's annotations, if none of them is wrong.
+fn annotations<'a>(settings: &Settings, pod: &'a Value) -> Result<Annotations<'a>, InjectError> {
+    let (annotations, mut errors) = Annotations::of_pod(pod);
+    let entries = pod["metadata"]["annotations"].as_object();
+    errors.extend(entries.into_iter().flat_map(|own| prometheus::problems(own, &settings.mesh)));
+    if !errors.is_empty() {
+        errors.extend(requested::problems(settings, annotations));
+    }
+    if errors.is_empty() { Ok(annotations) } else { Err(InjectError::Annotations(errors)) }
+}
+
+/// All overlays of the pod as they go over it, and what there is to say of the pod's own volumes.
+fn overlays(
+    context: &Context<'_>,
+    pod: &Value,
+    variables: &Variables,
+) -> Result<(Vec<(String, Value)>, Vec<Reason>), InjectError> {
+    let mut overlays = Vec::new();
+    for template in requested::templates(&context.settings.inject, context.annotations) {
+        let overlay = overlay::make(&template, context).map_err(InjectError::Overlay)?;
+        overlays.push((template, overlay));
+    }
+    unite_proxy(&mut overlays);
+    let mut told = Vec::new();
+    for (template, overlay) in &mut overlays {
+        form::check_overlay(overlay)
+            .map_err(|source| InjectError::Merge { template: template.clone(), source })?;
+        order::overlay_env(overlay, variables);
+        resources::adjust(overlay, context);
+        told.extend(own_volumes::settle(overlay, pod));
+    }
+    Ok((overlays, told))
+}
+
+/// What the overlays put in, all together.
+fn injected(overlays: &[(String, Value)]) -> Result<Value, InjectError> {
+    let mut injected = Value::Object(serde_json::Map::new());
+    for (template, overlay) in overlays {
+        merge(&mut injected, outline(overlay))
+            .map_err(|source| InjectError::Merge { template: template.clone(), source })?;
+    }
+    Ok(injected)
+}
+
+/// Overlays that speak of the proxy speak of one container. Where one has it as a native sidecar,
+/// what the others say of it goes there.
+fn unite_proxy(overlays: &mut [(String, Value)]) {
+    let native = |overlay: &Value| postprocess::find(overlay, INIT_CONTAINERS, PROXY).is_some();
+    if overlays.iter().any(|(_, overlay)| native(overlay)) {
+        for (_, overlay) in overlays {
+            make_native(overlay);
+        }
+    }
+}
+
+/// Moves a proxy from the containers to the init containers.
+fn make_native(pod: &mut Value) {
+    let Some(index) = postprocess::find(pod, CONTAINERS, PROXY) else { return };
+    let Some(containers) = pod["spec"][CONTAINERS].as_array_mut() else { return };
+    let proxy = containers.remove(index);
+    match pod["spec"][INIT_CONTAINERS].as_array_mut() {
+        Some(list) => list.push(proxy),
+        None => pod["spec"][INIT_CONTAINERS] = Value::Array(vec![proxy]),
+    }
+}
+
+/// All layers of the pod's proxy configuration on top of each other, and what there is to say of
+/// its own.
+fn proxy_config(
+    settings: &Settings,
+    target: &Target<'_>,
+    annotations: Annotations<'_>,
+) -> (ProxyConfig, Vec<Reason>) {
+    let annotation = annotations.get(key::PROXY_CONFIG);
+    // Validation has shown that it can be read.
+    let annotation = annotation.and_then(|text| yaml::parse(text).ok());
+    let layers = Layers {
+        mesh: &settings.mesh,
+        resources: target.cluster.proxy_configs,
+        namespace: target.namespace,
+        labels: target.pod["metadata"]["labels"].as_object(),
+        annotation: annotation.as_ref().filter(|layer| !layer.is_null()),
+    };
+    let config = match target.rules {
+        Rules::Admission => layers.for_admission(),
+        Rules::Manual => layers.for_a_file(),
+    };
+    let advice = layers.advice(&config, target.rules == Rules::Manual);
+    (config, advice)
+}
+
+/// The usual user and group, or what `OpenShift` allows in the namespace.
+fn identity(settings: &Settings, target: &Target<'_>) -> Identity {
+    let annotations = target.cluster.namespace_annotations;
+    let annotations = annotations.filter(|_| settings.process.openshift);
+    annotations.map(Identity::of_namespace).unwrap_or_default()
+}
+
+/// The pod's own word, else the cluster's or the process's.
+fn native_sidecar(default: bool, annotations: Annotations<'_>) -> bool {
+    match annotations.or(key::NATIVE_SIDECAR, "") {
+        "" => default,
+        word => word != "false",
+    }
+}
