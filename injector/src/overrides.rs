@@ -1,5 +1,7 @@
 //! Containers that the user wrote and that stand over the injected ones of the same name.
 
+use std::collections::HashMap;
+
 use serde_json::Value;
 
 use crate::change::{Change, Draft};
@@ -76,25 +78,59 @@ pub fn reapply(
     reinjected: bool,
 ) -> Result<(), MergeError> {
     let mut applied = Overrides::default();
-    let mut proxy = None;
+    let (mut proxy, mut contested) = (None, Vec::new());
     for Own { list, fields, over } in written.own {
+        let name = fields["name"].as_str().unwrap_or_default();
+        let own_env = contested_env(&fields, named(name, list, draft.value()));
         draft.edit(|pod| {
             let change = merge_list(list, &mut pod["spec"][list], vec![over])?;
             Ok(Change::member("spec", Change::member(list, change)))
         })?;
-        if fields["name"] == PROXY {
+        if name == PROXY {
             proxy = proxy.or_else(|| Some(fields["securityContext"].clone()));
         }
-        if list == CONTAINERS { &mut applied.containers } else { &mut applied.init }.push(fields);
+        let applied = if list == CONTAINERS { &mut applied.containers } else { &mut applied.init };
+        contested.extend(own_env.map(|env| (list, applied.len(), env)));
+        applied.push(fields);
     }
     if let Some(security) = proxy {
         follow_user(draft, &security, tproxy);
     }
     if !reinjected && !applied.is_empty() {
+        let mut record = applied.to_json();
+        if !has_room(draft.value(), &record) {
+            for (list, index, env) in contested {
+                let applied =
+                    if list == CONTAINERS { &mut applied.containers } else { &mut applied.init };
+                applied[index]["env"] = env;
+            }
+            record = applied.to_json();
+        }
         let path = ["metadata", "annotations", key::OVERRIDES].map(Into::into);
-        draft.set(&path, applied.to_json().into());
+        draft.set(&path, record.into());
     }
     Ok(())
+}
+
+/// Of a long environment of the user's the variables that an overlay sets as well: a record
+/// needs no others, since nothing takes them out of the pod.
+fn contested_env(own: &Value, overlaid: Option<&Value>) -> Option<Value> {
+    let own = own["env"].as_array().filter(|env| env.len() > LONG)?;
+    let overlaid = overlaid?["env"].as_array()?;
+    let overlaid: HashMap<_, _> =
+        overlaid.iter().map(|variable| (variable["name"].as_str(), variable)).collect();
+    let contested = |variable: &&Value| {
+        overlaid.get(&variable["name"].as_str()).is_none_or(|overlaid| overlaid != variable)
+    };
+    Some(own.iter().filter(contested).cloned().collect())
+}
+
+/// Whether Kubernetes takes the record beside the pod's other annotations, and those that the
+/// injection still writes.
+fn has_room(pod: &Value, record: &str) -> bool {
+    let annotations = pod["metadata"]["annotations"].as_object().into_iter().flatten();
+    let sizes = annotations.map(|(key, value)| key.len() + value.as_str().map_or(0, str::len));
+    sizes.sum::<usize>() + record.len() <= ALL_ANNOTATIONS - TO_COME
 }
 
 /// The container as it is merged: what it chooses among fields of which Kubernetes takes one
@@ -211,3 +247,12 @@ const LISTS: [&str; 2] = [CONTAINERS, INIT_CONTAINERS];
 
 /// The image by which a user says that the overlay's is meant.
 const AUTO: &str = "auto";
+
+/// Variables that an environment has at least to be worth shortening.
+const LONG: usize = 100;
+
+/// Bytes that Kubernetes allows in the annotations of an object.
+const ALL_ANNOTATIONS: usize = 256 << 10;
+
+/// Bytes for the annotations that an injection writes after the record.
+const TO_COME: usize = 8 << 10;

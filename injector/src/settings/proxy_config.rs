@@ -51,14 +51,11 @@ impl ProxyConfig {
         };
         let mut checked = Vec::with_capacity(layer.len());
         for (name, value) in layer {
-            if value.is_null() {
+            // A field of a later Istio is not ours to refuse; as in Istio it has no effect.
+            let Some(field) = field(name).filter(|_| !value.is_null()) else {
                 continue;
-            }
-            // A field of a later Istio is not ours to refuse.
-            let field = field(name);
-            let kind = field.map_or(Kind::Any, |field| field.kind);
-            let canonical = field.map_or(name.as_str(), |field| field.name);
-            checked.push((canonical, kind, kind.canonical(name, value)?));
+            };
+            checked.push((field.name, field.kind, field.kind.canonical(name, value)?));
         }
         for (name, kind, value) in checked {
             match (kind, self.fields.get_mut(name)) {
@@ -153,18 +150,16 @@ impl ProxyConfig {
     /// default, in the order of the protobuf message, without white space.
     pub fn to_json(&self) -> String {
         let mut json = String::from("{");
-        let known = FIELDS.iter().filter_map(|field| self.fields.get_key_value(field.name));
-        let unknown = self.fields.iter().filter(|(name, _)| field(name).is_none());
-        for (name, value) in known.chain(unknown) {
-            let left_out = field(name)
-                .is_some_and(|field| field.initial.is(value) || field.kind.is_zero(value));
+        let set = FIELDS.iter().filter_map(|field| Some((field, self.fields.get(field.name)?)));
+        for (field, value) in set {
+            let left_out = field.initial.is(value) || field.kind.is_zero(value);
             if left_out || value.as_object().is_some_and(Map::is_empty) {
                 continue;
             }
             if json.len() > 1 {
                 json.push(',');
             }
-            json.push_str(&Value::from(name.as_str()).to_string());
+            json.push_str(&Value::from(field.name).to_string());
             json.push(':');
             json.push_str(&value.to_string());
         }
@@ -241,6 +236,14 @@ mod tests {
         for wrong in [json!({"concurrency": 2.5}), json!({"statusPort": 3_000_000_000_u64})] {
             assert!(ProxyConfig::default().overlay(&wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn what_istio_does_not_know_has_no_effect() {
+        let layer = json!({"concurency": 2, "meshId": "m"});
+        let applied = layered(&[layer.clone()]);
+        assert_eq!(applied.to_json(), r#"{"meshId":"m"}"#);
+        assert_eq!(ProxyConfig::unknown_keys(&layer)[0].path, "concurency");
     }
 
     #[test]

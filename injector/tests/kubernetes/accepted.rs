@@ -72,6 +72,17 @@ pub(crate) fn what_istio_gets_refused_is_accepted(kubernetes: &Kubernetes) {
         "lifecycle": {"preStop": {"httpGet": {"port": 80}}, "postStart": {"tcpSocket": {"port": 80}}},
     }))]});
     let plain = json!({"containers": [web(&json!({}))]});
+    let long = |container: &Value| {
+        let variable = |number| json!({"name": format!("V{number}"), "value": "x".repeat(50)});
+        let mut env: Vec<_> = (0..5000).map(variable).collect();
+        env.insert(2500, json!({"name": "GRPC_XDS_BOOTSTRAP", "value": "mine"}));
+        env.push(json!({"name": "TRUST_DOMAIN", "value": "mine"}));
+        let mut container = container.clone();
+        container["image"] = "mine:1".into();
+        container["env"] = env.into();
+        let other = (container["name"] != "web").then(|| web(&json!({})));
+        json!({"containers": other.into_iter().chain([container]).collect::<Vec<_>>()})
+    };
     let volume = |name: &str| {
         let own = json!({"name": name, "secret": {"secretName": "s"}});
         json!({"containers": [web(&json!({}))], "volumes": [own]})
@@ -128,6 +139,13 @@ pub(crate) fn what_istio_gets_refused_is_accepted(kubernetes: &Kubernetes) {
         ("the largest readiness", readiness("2147483647"), plain.clone()),
         ("an overlay on the proxy", template("sidecar,spire"), plain.clone()),
         ("the same, for a gateway", template("gateway,spire"), own(json!({}))),
+        ("a long environment, for gRPC", template("grpc-agent"), long(&json!({"name": "web"}))),
+        ("the same, without an agent", template("grpc-simple"), long(&json!({"name": "web"}))),
+        (
+            "a long environment of the user's proxy",
+            json!({}),
+            long(&json!({"name": "istio-proxy", "args": ["proxy", "mine"]})),
+        ),
         ("a volume named as an injected one", json!({}), volume("istio-data")),
         ("another, which is mounted", json!({}), volume("istio-envoy")),
         ("the same, for a gateway", template("gateway"), volume("istio-token")),
@@ -175,7 +193,9 @@ pub(crate) fn what_istio_gets_refused_is_accepted(kubernetes: &Kubernetes) {
                 let containers = injection.pod["spec"][list].as_array().into_iter().flatten();
                 containers.filter(|container| container["name"] == "istio-proxy").count()
             };
-            assert_eq!(proxies("containers") + proxies("initContainers"), 1, "{what}");
+            let proxyless = annotations["inject.istio.io/templates"] == "grpc-simple";
+            let expected = usize::from(!proxyless);
+            assert_eq!(proxies("containers") + proxies("initContainers"), expected, "{what}");
             let Ok(Outcome::Injected(again)) = inject(&settings, target(&injection.pod)) else {
                 panic!("{what}: not injected again");
             };

@@ -9,6 +9,7 @@ mod configuration;
 mod lifetime;
 mod limits;
 mod log;
+mod odd_pods;
 #[allow(dead_code, reason = "the stories of the cluster use the rest of it")]
 mod program;
 mod router;

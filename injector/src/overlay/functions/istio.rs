@@ -236,7 +236,7 @@ mod tests {
             ("annotation (dict `Annotations` (dict `a` ``)) `a` `d`", ""),
             ("annotation (dict `Annotations` (dict `a` `1`)) `b` 5", "5"),
             ("annotation (dict `Annotations` (dict)) `b` nil", "<nil>"),
-            ("annotation (dict) `b` (dict `String` `TPROXY`)", "TPROXY"),
+            ("annotation (dict) `b` `TPROXY`", "TPROXY"),
             ("valueOrDefault `` `d`", "d"),
             ("valueOrDefault nil `d`", "d"),
             ("valueOrDefault 0 `d`", "0"),
