@@ -68,9 +68,16 @@ impl Options {
     /// The webhook configuration of a revision by default: Istio's name, with the revision as
     /// suffix unless it is `default` or empty.
     pub fn default_configuration(revision: &str) -> String {
+        Self::of_revision("istio-sidecar-injector", revision)
+    }
+
+    /// A name as a revision has it: with the revision as suffix unless it is `default` or empty.
+    ///
+    /// Each revision has a CA of its own.
+    pub fn of_revision(name: &str, revision: &str) -> String {
         match revision {
-            "" | "default" => "istio-sidecar-injector".to_owned(),
-            revision => format!("istio-sidecar-injector-{revision}"),
+            "" | "default" => name.to_owned(),
+            revision => format!("{name}-{revision}"),
         }
     }
 

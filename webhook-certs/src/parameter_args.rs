@@ -51,17 +51,11 @@ pub struct ParameterArgs {
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     trust_probe_interval: Option<SignedDuration>,
     /// Who signs the certificate: a CA of our own in a Secret, or a signer of the cluster, by
-    /// certificate signing requests.
-    #[arg(
-        long,
-        value_name = "MODE",
-        value_enum,
-        default_value = "own",
-        requires_if("csr", "signer_name")
-    )]
-    cert_mode: CertMode,
+    /// certificate signing requests [default: own].
+    #[arg(long, value_name = "MODE", value_enum, requires_if("csr", "signer_name"))]
+    cert_mode: Option<CertMode>,
     /// With --cert-mode csr: the name of the signer, for example example.com/serving.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", requires = "cert_mode")]
     signer_name: Option<String>,
     /// With --cert-mode csr: the file with the signer's CAs, which are published in caBundle;
     /// without it, somebody else publishes them.
@@ -106,8 +100,8 @@ impl ParameterArgs {
     /// Who signs, where it is not a CA of our own.
     pub fn signer(&self) -> Option<Signer> {
         match self.cert_mode {
-            CertMode::Own => None,
-            CertMode::Csr => Some(Signer {
+            None | Some(CertMode::Own) => None,
+            Some(CertMode::Csr) => Some(Signer {
                 name: self.signer_name.clone()?,
                 approve: self.approve_csr,
                 authorities: self.signer_ca_file.clone(),

@@ -37,6 +37,46 @@ fn issue_writes_a_ca_and_a_leaf_that_can_be_served() {
 }
 
 #[test]
+fn issue_signs_again_by_the_ca_that_is_there() {
+    let directory = tempfile::tempdir().unwrap();
+    let out = directory.path().to_str().unwrap();
+    let issue = |more: &[&str]| {
+        let args = [&["issue", "--dns", "a.b.svc", "--out", out], more].concat();
+        let output = webhook_certs(&args);
+        let read = |file: &str| fs::read(directory.path().join(file)).unwrap_or_default();
+        (output.status.code(), said(&output), read("ca.crt"), read("tls.crt"))
+    };
+    let (_, _, ca, leaf) = issue(&[]);
+    // A mode that somebody gave to the old file is not the new one's.
+    let key = directory.path().join("tls.key");
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
+    let (code, _, same_ca, next_leaf) = issue(&[]);
+    assert_eq!((code, &same_ca), (Some(0), &ca));
+    assert_ne!(next_leaf, leaf);
+    assert_eq!(fs::metadata(&key).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 4);
+
+    let (_, _, new_ca, _) = issue(&["--new-ca"]);
+    assert_ne!(new_ca, ca);
+    fs::remove_file(directory.path().join("ca.key")).unwrap();
+    let (code, said, _, _) = issue(&[]);
+    assert_eq!(code, Some(1));
+    assert!(said.starts_with(&format!("error: --out `{out}`: the CA key is not ")), "{said}");
+    assert!(said.ends_with("\nhint: --new-ca makes another one in its place\n"), "{said}");
+}
+
+#[test]
+fn a_signer_is_asked_for_by_name_and_only_in_its_mode() {
+    for (flags, missing) in
+        [(["--cert-mode", "csr"], "--signer-name <NAME>"), (["--signer-name", "x"], "--cert-mode")]
+    {
+        let output = webhook_certs(&[["serve"].as_slice(), &flags].concat());
+        assert_eq!(output.status.code(), Some(2));
+        assert!(said(&output).contains(missing), "{}", said(&output));
+    }
+}
+
+#[test]
 fn errors_name_the_flag_and_the_value() {
     let output = webhook_certs(&["issue", "--dns", "a b", "--out", "/nowhere"]);
     assert_eq!(output.status.code(), Some(1));

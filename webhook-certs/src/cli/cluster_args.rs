@@ -22,9 +22,10 @@ pub(super) struct ClusterArgs {
     /// The namespace of the Secret and the Service.
     #[arg(long, env = "POD_NAMESPACE", default_value = "istio-system")]
     namespace: String,
-    /// The name of the installation: of the CA and of the field manager.
-    #[arg(long, default_value = "sidecar-injector")]
-    install: String,
+    /// The name of the installation: of the CA and of the field manager [default: sidecar-injector,
+    /// with the revision as suffix unless it is `default`].
+    #[arg(long, value_name = "NAME")]
+    install: Option<String>,
     /// The Service through which API servers reach the webhook.
     #[arg(long, default_value = "sidecar-injector")]
     service: String,
@@ -37,7 +38,8 @@ pub(super) struct ClusterArgs {
     /// The revision of the control plane.
     #[arg(long, env = "REVISION", default_value = "default")]
     revision: String,
-    /// The Secret that holds the CA [default: <INSTALL>-ca].
+    /// The Secret that holds the CA [default: <INSTALL>-ca; without --install sidecar-injector-ca,
+    /// with the revision as suffix unless it is `default`].
     #[arg(long, value_name = "NAME")]
     secret_name: Option<String>,
     /// A mutating webhook configuration to keep up; may be repeated [default:
@@ -53,12 +55,15 @@ impl ClusterArgs {
         let configurations = &self.webhook_configurations;
         Options {
             namespace: self.namespace.clone(),
-            install: self.install.clone(),
+            install: self.install.clone().unwrap_or_else(|| self.named("sidecar-injector")),
             service: self.service.clone(),
             cluster_domain: self.cluster_domain.clone(),
             extra_names: self.extra_names.clone(),
             revision: self.revision.clone(),
-            secret_name: self.secret_name.clone().unwrap_or_else(|| format!("{}-ca", self.install)),
+            secret_name: self.secret_name.clone().unwrap_or_else(|| match &self.install {
+                Some(install) => format!("{install}-ca"),
+                None => self.named("sidecar-injector-ca"),
+            }),
             webhook_configurations: if configurations.is_empty() {
                 vec![Options::default_configuration(&self.revision)]
             } else {
@@ -67,6 +72,11 @@ impl ClusterArgs {
             parameters: self.parameters.parameters(),
             signer: self.parameters.signer(),
         }
+    }
+
+    /// What the injector of the revision calls it.
+    fn named(&self, name: &str) -> String {
+        Options::of_revision(name, &self.revision)
     }
 
     pub(super) async fn client(&self) -> Result<Client> {
@@ -94,5 +104,43 @@ impl ClusterArgs {
         // The upkeep has its own, shorter patience.
         config.default_retry = false;
         Client::try_from(config).context("cannot make a client of the cluster's configuration")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Program {
+        #[command(flatten)]
+        cluster: ClusterArgs,
+    }
+
+    #[test]
+    fn a_revision_has_the_names_that_its_injector_gives() {
+        for (flags, install, secret, configuration) in [
+            ("", "sidecar-injector", "sidecar-injector-ca", "istio-sidecar-injector"),
+            (
+                "--revision canary",
+                "sidecar-injector-canary",
+                "sidecar-injector-ca-canary",
+                "istio-sidecar-injector-canary",
+            ),
+            (
+                "--install mine --revision canary",
+                "mine",
+                "mine-ca",
+                "istio-sidecar-injector-canary",
+            ),
+        ] {
+            let args = ["webhook-certs"].into_iter().chain(flags.split_whitespace());
+            let options = Program::parse_from(args).cluster.options();
+            assert_eq!(options.install, install);
+            assert_eq!(options.secret_name, secret);
+            assert_eq!(options.webhook_configurations, [configuration]);
+        }
     }
 }

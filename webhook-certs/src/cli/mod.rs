@@ -3,9 +3,9 @@
 mod cluster_args;
 mod state_report;
 
-use std::fs::{DirBuilder, OpenOptions};
-use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::fs::{DirBuilder, OpenOptions, Permissions};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -38,7 +38,9 @@ pub(crate) struct Cli {
 
 impl Cli {
     pub(crate) fn log_filter(&self) -> EnvFilter {
-        EnvFilter::new(&self.log)
+        // The client logs each answer that is an error; ours say more, and once.
+        let quiet = "kube_client::client::builder=off";
+        EnvFilter::new(format!("{quiet},{}", self.log))
     }
 }
 
@@ -52,7 +54,8 @@ enum Command {
     Status(StatusArgs),
     /// Asks the replicas to replace the CA; admission goes on meanwhile.
     Rotate(RotateArgs),
-    /// Writes a new CA and a leaf of it as PEM files, for trying out.
+    /// Writes a CA and a leaf of it as PEM files, for a webhook that cannot talk to the API server.
+    /// A CA that is there already signs again, so that whoever trusts it trusts the new leaf.
     Issue(IssueArgs),
 }
 
@@ -93,9 +96,12 @@ struct IssueArgs {
     /// The directory for ca.crt, ca.key, tls.crt and tls.key; it is created where it is missing.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// How long both certificates are valid.
+    /// How long the leaf is valid, and a CA that is made for it; no leaf outlives its CA.
     #[arg(long, value_name = "DURATION", default_value = "168h", value_parser = duration)]
     lifetime: SignedDuration,
+    /// Make a new CA in the place of one that is there.
+    #[arg(long)]
+    new_ca: bool,
 }
 
 pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
@@ -146,13 +152,16 @@ async fn rotate(args: RotateArgs) -> Result<ExitCode> {
 fn issue(args: &IssueArgs) -> Result<ExitCode> {
     let names = ServerNames::parse(&args.names).context("--dns")?;
     let lifetime = Lifetime::starting(Timestamp::now(), args.lifetime);
-    let authority = Authority::create("webhook-certs", 1, lifetime, Entropy::draw()?)?;
-    let leaf = authority.issue(&names, lifetime, Entropy::draw()?)?;
     DirBuilder::new()
         .recursive(true)
         .mode(0o700)
         .create(&args.out)
         .with_context(|| format!("--out: cannot create `{}`", args.out.display()))?;
+    let authority = match present_authority(args)? {
+        Some(authority) => authority,
+        None => Authority::create("webhook-certs", 1, lifetime, Entropy::draw()?)?,
+    };
+    let leaf = authority.issue(&names, lifetime, Entropy::draw()?)?;
     let mut lines = Vec::new();
     for (file, mode, text) in [
         ("ca.crt", PUBLIC, authority.certificate_pem().as_str()),
@@ -167,6 +176,40 @@ fn issue(args: &IssueArgs) -> Result<ExitCode> {
     }
     print(&lines)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The CA that an earlier call has left, if it is to be used again.
+fn present_authority(args: &IssueArgs) -> Result<Option<Authority>> {
+    let read = |file: &str| {
+        let path = args.out.join(file);
+        match std::fs::read(&path) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => {
+                Err(error).with_context(|| format!("--out: cannot read `{}`", path.display()))
+            }
+        }
+    };
+    if args.new_ca {
+        return Ok(None);
+    }
+    let (certificate, key) = match (read("ca.crt")?, read("ca.key")?) {
+        (None, None) => return Ok(None),
+        (certificate, key) => (certificate.unwrap_or_default(), key.unwrap_or_default()),
+    };
+    let hint = "hint: --new-ca makes another one in its place";
+    let authority = Authority::from_pem(&certificate, &key)
+        .map_err(|error| anyhow::anyhow!("--out `{}`: {error}\n{hint}", args.out.display()))?;
+    let ca = authority.ca();
+    anyhow::ensure!(
+        ca.is_valid_at(Timestamp::now()),
+        "--out `{}`: the CA {} is not valid now, only from {} until {}\n{hint}",
+        args.out.display(),
+        ca.name(),
+        ca.not_before(),
+        ca.not_after()
+    );
+    Ok(Some(authority))
 }
 
 fn runtime() -> Result<tokio::runtime::Runtime> {
@@ -185,9 +228,14 @@ fn print(lines: &[String]) -> Result<()> {
 }
 
 fn write(path: &Path, mode: u32, text: &str) -> std::io::Result<()> {
+    // Whoever reads meanwhile finds a whole file, and one that was there lends nobody its mode.
+    let mut new = path.as_os_str().to_owned();
+    new.push(".new");
     let mut file =
-        OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(path)?;
-    file.write_all(text.as_bytes())
+        OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(&new)?;
+    file.set_permissions(Permissions::from_mode(mode))?;
+    file.write_all(text.as_bytes())?;
+    std::fs::rename(new, path)
 }
 
 const PUBLIC: u32 = 0o644;

@@ -21,6 +21,9 @@ pub(super) struct StateReport {
     /// When the next step is due, where that depends on the time alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_step_at: Option<Timestamp>,
+    /// What the next step waits for, where that is not the time alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waits_for: Option<String>,
     authorities: Vec<AuthorityReport>,
     entries: Vec<EntryReport>,
     /// How far this machine's clock is ahead of the API server's, at least; negative: behind.
@@ -49,7 +52,10 @@ impl StateReport {
     pub(super) fn of(seen: &Observation, options: &Options, now: Timestamp) -> Result<Self> {
         let name = format!("{}/{}", options.namespace, options.secret_name);
         let Some(secret) = &seen.secret else {
-            anyhow::bail!("there is no Secret {name}");
+            anyhow::bail!(
+                "there is no Secret {name}\n\
+                 hint: replicas make it at their start; see --namespace, --revision and --secret-name"
+            );
         };
         let state = State::parse(secret).with_context(|| format!("Secret {name}"))?;
         let requests = Requests::read(secret);
@@ -82,6 +88,15 @@ impl StateReport {
                 });
             }
         }
+        if entries.is_empty() {
+            problems.push(format!(
+                "no webhook entry calls the Service {}/{} in {}; hint: apply the webhook \
+                 configuration, or see --webhook-configuration",
+                options.namespace,
+                options.service,
+                options.webhook_configurations.join(", ")
+            ));
+        }
         Ok(Self {
             secret: name,
             generation: state.generation,
@@ -94,6 +109,10 @@ impl StateReport {
                     state.phase_since.checked_add(options.parameters.retire_delay).ok()
                 }
             },
+            waits_for: matches!(state.phase, Phase::Prepared { .. }).then(|| {
+                let delay = options.parameters.propagation_delay;
+                format!("every entry to trust the next CA for {delay:#}, unchanged")
+            }),
             authorities: roles
                 .iter()
                 .map(|(role, ca)| AuthorityReport {
@@ -120,7 +139,11 @@ impl StateReport {
             self.generation,
             self.phase,
             self.phase_since,
-            self.next_step_at.map(|at| format!(", next step {at}")).unwrap_or_default()
+            match (self.next_step_at, &self.waits_for) {
+                (Some(at), _) => format!(", next step {at}"),
+                (None, Some(what)) => format!(", waits for {what}"),
+                (None, None) => String::new(),
+            }
         )];
         for AuthorityReport { role, name, not_after } in &self.authorities {
             lines.push(format!("CA {role}: {name}, valid until {not_after}"));
@@ -129,6 +152,11 @@ impl StateReport {
             let trusts = if trusts.is_empty() { "nothing".to_owned() } else { trusts.join(", ") };
             lines.push(format!("{configuration} {name}: trusts {trusts}"));
         }
+        lines.push(match self.clock_ahead_seconds {
+            0 => "clock: agrees with the API server's".to_owned(),
+            ahead if ahead < 0 => format!("clock: {} s behind the API server's", -ahead),
+            ahead => format!("clock: {ahead} s ahead of the API server's"),
+        });
         lines.extend(self.problems.iter().map(|problem| format!("problem: {problem}")));
         lines
     }
@@ -146,4 +174,45 @@ fn roles(state: &State) -> Vec<(&'static str, &TrustedCa)> {
         Phase::Activated { retiring } => Some(("retiring", retiring.ca())),
     };
     [("active", state.active.ca())].into_iter().chain(other).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::SignedDuration;
+    use k8s_openapi::api::core::v1::Secret;
+    use webhook_certs::authority::{Authority, Entropy, Lifetime};
+
+    use super::*;
+
+    #[test]
+    fn a_table_says_what_is_waited_for_and_what_is_wrong() {
+        let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        let lifetime = Lifetime::starting(now, SignedDuration::from_hours(24));
+        let authority =
+            |number| Authority::create("test", number, lifetime, Entropy::draw().unwrap()).unwrap();
+        let state = State::new(authority(1), 1, now).prepared(authority(2), now);
+        let seen = Observation {
+            secret: Some(state.write(Secret::default())),
+            is_complete: true,
+            clock_ahead: SignedDuration::from_mins(-40),
+            ..Observation::default()
+        };
+        let report = StateReport::of(&seen, &Options::default(), now).unwrap();
+        assert!(!report.is_healthy());
+        assert_eq!(
+            report.to_table(),
+            [
+                "Secret istio-system/sidecar-injector-ca: generation 1, prepared since \
+                 2026-01-01T00:00:00Z, waits for every entry to trust the next CA for 5m, unchanged",
+                "CA active: CN=test-ca 1, valid until 2026-01-02T00:00:00Z",
+                "CA next: CN=test-ca 2, valid until 2026-01-02T00:00:00Z",
+                "clock: 2400 s behind the API server's",
+                "problem: this machine's clock is 40m behind the API server's; hint: see whether \
+                 the time service of the node runs, and that of the API server's node",
+                "problem: no webhook entry calls the Service istio-system/sidecar-injector in \
+                 istio-sidecar-injector; hint: apply the webhook configuration, or see \
+                 --webhook-configuration",
+            ]
+        );
+    }
 }

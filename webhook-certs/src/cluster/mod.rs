@@ -131,7 +131,10 @@ pub enum RotateError {
     #[error(transparent)]
     Call(#[from] CallError),
     /// There is nothing to rotate.
-    #[error("there is no Secret {name}")]
+    #[error(
+        "there is no Secret {name}\nhint: replicas make it at their start; see --namespace, \
+         --revision and --secret-name"
+    )]
     NoSecret {
         /// Its namespace and name.
         name: String,

@@ -242,7 +242,8 @@ async fn the_program_keeps_a_cluster_up_and_tells_its_state(stage: Stage<'_>) ->
     ensure!(lines[0].starts_with(&secret), "{said}");
     ensure!(lines[1].starts_with("CA active: CN=sidecar-injector-ca 1, valid until 20"), "{said}");
     let entries = OURS.map(|entry| format!("{namespace} {entry}: trusts active"));
-    ensure!(lines[2..] == entries, "{said}");
+    ensure!(lines[2..4] == entries, "{said}");
+    ensure!(lines[4..] == ["clock: agrees with the API server's"], "{said}");
 
     let pid = serving.id().and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
     kill_process(pid.context("the program has ended")?, Signal::TERM)?;
