@@ -185,6 +185,7 @@ fn usage_errors_exit_with_2() {
         &["kube-inject", "-f", "-", "--plaintext"],
         &["kube-inject", "-f", "-", "-c", "kubeconfig"],
         &["--context", "other", "kube-inject", "-f", "-"],
+        &["version", "--kubeconfig", "other"],
         &["nonsense"],
         &[],
     ] {
@@ -193,7 +194,7 @@ fn usage_errors_exit_with_2() {
         assert!(!ran.messages.is_empty(), "{args:?}");
     }
     insta::assert_snapshot!(run(&["kube-inject", "-f", "-", "--context", "other"], "").messages, @r#"
-    error: --context "other": not built yet: kube-inject asks no cluster
+    error: --context "other": not built yet: this command asks no cluster
       hint: name files with --injectConfigFile, --valuesFile and --meshConfigFile; without them the built-in defaults are used
     "#);
 }

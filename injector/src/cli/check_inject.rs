@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, anyhow, bail};
-use clap::Args;
+use clap::{ArgGroup, Args};
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client};
 use serde_json::{Value, json};
@@ -24,13 +24,13 @@ use crate::report::inspection::Injectors;
 /// decision by the configuration of its revision. Of an existing pod it says what would become of a
 /// new one in its place.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, group(ArgGroup::new("pod").required(true)))]
 pub(super) struct CheckInject {
     /// A pod, or a workload as deployment/NAME, in the given namespace or as NAME.NAMESPACE
-    #[arg(value_name = "[TYPE/]NAME[.NAMESPACE]", required_unless_present = "labels")]
+    #[arg(value_name = "[TYPE/]NAME[.NAMESPACE]", group = "pod")]
     target: Option<String>,
     /// The labels of a pod that need not exist
-    #[arg(short, long, value_name = "KEY=VALUE,...", conflicts_with = "target")]
+    #[arg(short, long, value_name = "KEY=VALUE,...", group = "pod")]
     labels: Option<String>,
     /// The form of the output
     #[arg(short, long, value_enum, default_value = "table")]

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::Context;
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use anyhow::{Context, anyhow};
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
+use webhook_certs::cause::with_causes;
 
 use super::Streams;
 use super::istio_flags::ClusterFlags;
@@ -37,18 +38,28 @@ async fn config(flags: &ClusterFlags) -> anyhow::Result<Config> {
         "" => match Kubeconfig::read() {
             Ok(kubeconfig) => (kubeconfig, "the kubeconfig".to_owned()),
             // A pod has none, and its service account instead.
-            Err(error) => return Config::incluster().map_err(|_| error).context(NO_KUBECONFIG),
+            Err(error) => {
+                return Config::incluster().map_err(|_| in_words(&error)).context(NO_KUBECONFIG);
+            }
         },
         path => {
             let origin = format!("--kubeconfig {path}");
-            (Kubeconfig::read_from(Path::new(path)).with_context(|| origin.clone())?, origin)
+            let read = Kubeconfig::read_from(Path::new(path)).map_err(|error| in_words(&error));
+            (read.with_context(|| origin.clone())?, origin)
         }
     };
     let context = Some(flags.context.clone()).filter(|context| !context.is_empty());
     let named = context.as_ref().map(|context| format!(", --context {context}"));
     let options = KubeConfigOptions { context, ..KubeConfigOptions::default() };
     let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
-    config.with_context(|| format!("{origin}{}", named.unwrap_or_default()))
+    config
+        .map_err(|error| in_words(&error))
+        .with_context(|| format!("{origin}{}", named.unwrap_or_default()))
+}
+
+/// Each cause once: this error's own text has them as well.
+fn in_words(error: &KubeconfigError) -> anyhow::Error {
+    anyhow!(with_causes(error))
 }
 
 /// The webhook configurations that ask injectors; those that cannot be read are told of.

@@ -31,7 +31,7 @@ impl ClusterFlags {
         let mut flags = [("kubeconfig", &self.kubeconfig), ("context", &self.context)].into_iter();
         flags.find(|(_, value)| !value.is_empty()).map_or(Ok(()), |(flag, value)| {
             Err(format!(
-                "error: --{flag} {value:?}: not built yet: kube-inject asks no cluster{FILES}"
+                "error: --{flag} {value:?}: not built yet: this command asks no cluster{FILES}"
             ))
         })
     }

@@ -94,11 +94,11 @@ enum Command {
 impl Cli {
     fn run(&self, streams: &mut Streams<'_>) -> Result<(), Failure> {
         self.unbuilt.refuse().map_err(Failure::Usage)?;
+        if !matches!(self.command, Command::Experimental(_)) {
+            self.cluster.refuse().map_err(Failure::Usage)?;
+        }
         match &self.command {
-            Command::KubeInject(command) => {
-                self.cluster.refuse().map_err(Failure::Usage)?;
-                command.run(&self.namespace, streams)
-            }
+            Command::KubeInject(command) => command.run(&self.namespace, streams),
             Command::Experimental(command) => {
                 let asker = Asker {
                     flags: &self.cluster,

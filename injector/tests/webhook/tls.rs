@@ -91,13 +91,13 @@ fn serves_clients_with_the_right_certificate_alone() {
     let program = Program::start(&["--client-ca-file", &path, names]);
     for version in [&TLS12, &TLS13] {
         let ask = |identity| status(&program, version, identity);
-        assert_eq!(ask(ours.issue("apiserver", &[])), Some(200));
-        assert_eq!(ask(ours.issue("other", &["Kube-APIServer.example"])), Some(200));
+        assert_eq!(ask(Some(ours.issue("apiserver", &[]))), Some(200));
+        assert_eq!(ask(Some(ours.issue("other", &["Kube-APIServer.example"]))), Some(200));
         assert_eq!(ask(None), None);
-        assert_eq!(ask(foreign.issue("apiserver", &[])), None);
+        assert_eq!(ask(Some(foreign.issue("apiserver", &[]))), None);
         // As every kubelet has one of the cluster's CA.
-        assert_eq!(ask(ours.issue("system:node:n1", &["n1.example"])), None);
-        assert_eq!(ask(ours.issue("Apiserver", &[])), None);
+        assert_eq!(ask(Some(ours.issue("system:node:n1", &["n1.example"]))), None);
+        assert_eq!(ask(Some(ours.issue("Apiserver", &[]))), None);
     }
     program.metric_becomes(&failures("client_certificate_missing"), 2.0);
     program.metric_becomes(&failures("client_certificate_refused"), 2.0);
@@ -116,7 +116,7 @@ fn resumes_no_session_of_a_client_that_had_to_show_a_certificate() {
             [(&open, HandshakeKind::Resumed), (&restricted, HandshakeKind::Full)]
         {
             let (address, ca) = program.endpoint();
-            let (chain, key) = ours.issue("apiserver", &[]).unwrap();
+            let (chain, key) = ours.issue("apiserver", &[]);
             let config = trusting(&ca, &[version]).with_client_auth_cert(chain, key).unwrap();
             let config = Arc::new(config);
             // What there is to resume comes with or after the first answer.
@@ -139,7 +139,7 @@ fn follows_the_file_of_client_cas() {
     let mut kept = connect(&program, &TLS13, old.issue("apiserver", &[]));
     let skipped = json!({"uid": "u", "operation": "UPDATE", "object": {}});
     kept.review("/inject", &skipped);
-    assert_eq!(status(&program, &TLS13, new.issue("apiserver", &[])), None);
+    assert_eq!(status(&program, &TLS13, Some(new.issue("apiserver", &[]))), None);
 
     fs::write(&path, "").unwrap();
     let warning = format!(
@@ -147,13 +147,13 @@ fn follows_the_file_of_client_cas() {
          the last good CAs of clients stay"
     );
     program.log(&warning);
-    assert_eq!(status(&program, &TLS13, old.issue("apiserver", &[])), Some(200));
+    assert_eq!(status(&program, &TLS13, Some(old.issue("apiserver", &[]))), Some(200));
 
     // At once, as a rename is.
     new.write_to(directory.path());
     program.log("the CAs of clients are replaced");
-    assert_eq!(status(&program, &TLS13, new.issue("apiserver", &[])), Some(200));
-    assert_eq!(status(&program, &TLS13, old.issue("apiserver", &[])), None);
+    assert_eq!(status(&program, &TLS13, Some(new.issue("apiserver", &[]))), Some(200));
+    assert_eq!(status(&program, &TLS13, Some(old.issue("apiserver", &[]))), None);
     // Who had connected before is answered once more.
     assert_eq!(kept.review("/inject", &skipped)["allowed"], true);
     assert!(kept.is_closed());
@@ -175,13 +175,13 @@ fn does_not_start_with_a_file_that_lets_nobody_in() {
     }
 }
 
-type Identity = Option<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)>;
+type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
 /// What the server answers to a client, where it does.
 fn status(
     program: &Program,
     version: &'static SupportedProtocolVersion,
-    identity: Identity,
+    identity: Option<Identity>,
 ) -> Option<u16> {
     let (address, ca) = program.endpoint();
     let config = trusting(&ca, &[version]);
@@ -198,7 +198,7 @@ fn connect(
     identity: Identity,
 ) -> Client {
     let (address, ca) = program.endpoint();
-    let (chain, key) = identity.unwrap();
+    let (chain, key) = identity;
     let config = trusting(&ca, &[version]).with_client_auth_cert(chain, key).unwrap();
     let client = Client::connect_by(address, Arc::new(config)).unwrap();
     let wanted =
@@ -244,6 +244,6 @@ impl Authority {
         parameters.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         let certificate = parameters.signed_by(&key, &self.issuer).unwrap();
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
-        Some((vec![certificate.der().clone()], key))
+        (vec![certificate.der().clone()], key)
     }
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use e2e::wait;
 use rustix::process::Signal;
 use tokio::io::AsyncReadExt;
@@ -140,7 +140,8 @@ pub(crate) async fn a_rolling_restart_fails_no_admission(stage: &mut Stage<'_>) 
             let mut old = stage.replicas.remove(0);
             old.process.signal(Signal::TERM)?;
             eventually("the replica is not ready", async || {
-                if old.ready().is_ok() { bail!("it is") } else { Ok(()) }
+                ensure!(old.ready().is_err(), "it is");
+                Ok(())
             })
             .await?;
             // It still gets new connections.
