@@ -28,14 +28,17 @@ use crate::target::Target;
 use crate::workload::Workload;
 use crate::yaml;
 
+/// Overlays by their names, in the order in which they go over a pod.
+type Overlays = Vec<(String, Value)>;
+
 /// All that injection takes from the pod as the user wrote it. It stands by itself, so that the
 /// pod can then be changed without a copy of it.
 #[derive(Debug)]
 pub(crate) struct Plan<'a> {
     /// The settings that count for this pod.
     pub(crate) settings: Cow<'a, Settings>,
-    /// By their names, in the order in which they go over the pod.
-    pub(crate) overlays: Vec<(String, Value)>,
+    /// What goes over the pod.
+    pub(crate) overlays: Overlays,
     /// What the overlays put in, by name.
     pub(crate) injected: Value,
     /// The user's own containers of injected names.
@@ -119,7 +122,7 @@ fn overlays(
     context: &Context<'_>,
     pod: &Value,
     variables: &Variables,
-) -> Result<(Vec<(String, Value)>, Vec<Reason>), InjectError> {
+) -> Result<(Overlays, Vec<Reason>), InjectError> {
     let mut overlays = Vec::new();
     for template in requested::templates(&context.settings.inject, context.annotations) {
         let overlay = overlay::make(&template, context).map_err(InjectError::Overlay)?;

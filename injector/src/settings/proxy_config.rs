@@ -241,7 +241,7 @@ mod tests {
     #[test]
     fn what_istio_does_not_know_has_no_effect() {
         let layer = json!({"concurency": 2, "meshId": "m"});
-        let applied = layered(&[layer.clone()]);
+        let applied = layered(std::slice::from_ref(&layer));
         assert_eq!(applied.to_json(), r#"{"meshId":"m"}"#);
         assert_eq!(ProxyConfig::unknown_keys(&layer)[0].path, "concurency");
     }

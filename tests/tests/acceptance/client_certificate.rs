@@ -28,7 +28,7 @@ pub(crate) async fn only_api_servers_with_the_right_certificate_are_served(
     stage.flag("client-allowed-names", NAME);
     stage.start(1)?;
     stage.until_ready()?;
-    stage.configure()?;
+    stage.configure().await?;
     for client in &world.admins {
         eventually("the API server is refused for its certificate", async || {
             match load::create(client.clone()).await {
