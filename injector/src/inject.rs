@@ -97,9 +97,7 @@ fn carry_out(plan: Plan<'_>, pod: Value) -> Result<Injection, InjectError> {
     order::containers(&mut draft, plan.hold_application);
     order::proxy_env(&mut draft, &variables);
     let (pod, change) = draft.finish();
-    if let Some(error) = own_volumes::missing(&pod) {
-        return Err(InjectError::Annotations(vec![error]));
-    }
+    warnings.extend(own_volumes::missing(&pod));
     warnings.extend(resources::beyond_pod(&pod));
     let rule = settings.values.outrigger.proxy_user;
     let shared = proxy_user::judge(rule, &pod, &injected).map_err(InjectError::ProxyUser)?;

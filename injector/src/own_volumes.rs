@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::postprocess::{CONTAINERS, INIT_CONTAINERS, annotation, find_proxy};
 use crate::reason::Reason;
-use crate::settings::annotations::{AnnotationError, key};
+use crate::settings::annotations::key;
 
 /// Leaves to the pod the sources of its own volumes, and of two volumes or mounts of an overlay
 /// the later: it is the one that an annotation asks for.
@@ -46,8 +46,9 @@ pub fn settle(overlay: &mut Value, pod: &Value) -> Vec<Reason> {
     .collect()
 }
 
-/// A mount that the pod's annotation asks for, of a volume that nobody brings.
-pub fn missing(pod: &Value) -> Option<AnnotationError> {
+/// A mount that the pod's annotation asks for, of a volume that is not there: Kubernetes refuses
+/// the pod, unless somebody after us brings the volume.
+pub fn missing(pod: &Value) -> Option<Reason> {
     let value = annotation(pod, key::USER_VOLUME_MOUNT)?;
     let asked = serde_json::from_str::<Map<String, Value>>(value).ok()?;
     let (list, index) = find_proxy(pod)?;
@@ -56,11 +57,12 @@ pub fn missing(pod: &Value) -> Option<AnnotationError> {
     let has = |name: &str| volumes.into_iter().flatten().any(|volume| volume["name"] == *name);
     let mounted = |name: &&String| mounts.iter().any(|mount| mount["name"] == ***name);
     let name = asked.keys().filter(mounted).find(|name| !has(name))?;
-    let problem = format!(
-        "names volume {name:?}, which neither the pod nor annotation {} has",
+    let message = format!(
+        "annotation {} of the pod names volume {name:?}, which neither the pod nor annotation {} has",
+        key::USER_VOLUME_MOUNT,
         key::USER_VOLUME
     );
-    Some(AnnotationError { key: key::USER_VOLUME_MOUNT.into(), value: value.to_owned(), problem })
+    Some(Reason::new("missing_volume", message).with_hint("add it to one of them"))
 }
 
 /// Whether the pod's own volume has a source of which the overlay's says nothing, though it has

@@ -174,13 +174,12 @@ fn a_selector_that_kubernetes_refuses_leaves_the_others_in_force() {
 #[test]
 fn all_that_is_wrong_is_told_at_once_whoever_finds_it() {
     let annotations = json!({
-        "sidecar.istio.io/proxyCPU": "3", "sidecar.istio.io/proxyCPULimit": "2000m",
-        "prometheus.io/port": "15090", "inject.istio.io/templates": "sidcar",
+        "sidecar.istio.io/proxyCPU": "3x", "prometheus.io/port": "15090",
+        "inject.istio.io/templates": "sidcar",
     });
     let error = outcome(&json!({}), &pod(&annotations, &json!({})), "").unwrap_err().to_string();
     for part in [
-        "annotation sidecar.istio.io/proxyCPU: \"3\" is above the limit, which annotation \
-         sidecar.istio.io/proxyCPULimit sets to \"2000m\"",
+        "annotation sidecar.istio.io/proxyCPU: \"3x\"",
         "annotation prometheus.io/port: \"15090\" is a port of the proxy (Envoy's own metrics)",
         "annotation inject.istio.io/templates: \"sidcar\" requested template",
         "did you mean sidecar?",
@@ -190,11 +189,20 @@ fn all_that_is_wrong_is_told_at_once_whoever_finds_it() {
 }
 
 #[test]
-fn a_mount_of_a_volume_that_nobody_brings_is_refused_by_its_annotation() {
-    let annotations = json!({"sidecar.istio.io/userVolumeMount": r#"{"v":{"mountPath":"/v"}}"#});
-    let error = outcome(&json!({}), &pod(&annotations, &json!({})), "").unwrap_err().to_string();
-    assert!(error.contains("userVolumeMount") && error.contains("names volume \"v\""), "{error}");
-    injected(&json!({}), &pod(&annotations, &json!({"volumes": [{"name": "v"}]})));
+fn what_kubernetes_will_refuse_is_told_by_its_annotation() {
+    let told = |annotations: Value, spec: &Value| {
+        warnings(&injected(&json!({}), &pod(&annotations, spec))).join("\n")
+    };
+    let mount = || json!({"sidecar.istio.io/userVolumeMount": r#"{"v":{"mountPath":"/v"}}"#});
+    let missing = told(mount(), &json!({}));
+    assert!(missing.contains("userVolumeMount of the pod names volume \"v\""), "{missing}");
+    let brought = told(mount(), &json!({"volumes": [{"name": "v"}]}));
+    assert!(!brought.contains("userVolumeMount"), "{brought}");
+    let request = json!({
+        "sidecar.istio.io/proxyCPU": "3", "sidecar.istio.io/proxyCPULimit": "2000m",
+    });
+    let request = told(request, &json!({}));
+    assert!(request.contains("proxyCPU of the pod is \"3\", above the limit"), "{request}");
 }
 
 #[test]

@@ -8,7 +8,6 @@ use serde_json::{Map, Value};
 
 use super::annotation_kind::{Kind, dense};
 use super::excerpt;
-use crate::quantity;
 
 /// A pod's annotations, all honoured ones valid.
 #[derive(Clone, Copy, Debug, Default)]
@@ -21,7 +20,7 @@ impl<'a> Annotations<'a> {
     /// be used.
     pub fn of_pod(pod: &'a Value) -> (Self, Vec<AnnotationError>) {
         let annotations = Self { entries: pod["metadata"]["annotations"].as_object() };
-        let mut errors: Vec<_> = HONOURED
+        let errors = HONOURED
             .iter()
             .filter_map(|honoured| {
                 let value = annotations.get(honoured.key)?;
@@ -33,23 +32,7 @@ impl<'a> Annotations<'a> {
                 Some(AnnotationError { key: honoured.key.into(), value, problem })
             })
             .collect();
-        if errors.is_empty() {
-            errors.extend(REQUESTS.iter().filter_map(|pair| annotations.beyond_limit(pair)));
-        }
         (annotations, errors)
-    }
-
-    /// A request above the limit, both of the pod's annotations: Kubernetes refuses such a pod and
-    /// speaks of containers that the user did not write.
-    fn beyond_limit(self, [request, limit]: &[&'static str; 2]) -> Option<AnnotationError> {
-        let (value, most) = (self.get(request)?, self.get(limit)?);
-        let amount = |text: &str| quantity::parse(&Value::from(text));
-        let beyond = amount(value).zip(amount(most)).is_some_and(|(value, most)| value > most);
-        beyond.then(|| AnnotationError {
-            key: (*request).into(),
-            value: value.to_owned(),
-            problem: format!("is above the limit, which annotation {limit} sets to {most:?}"),
-        })
     }
 
     /// The annotation's value, if the pod has it, even an empty one.
@@ -124,14 +107,6 @@ pub fn reference() -> String {
     }
     page
 }
-
-/// Requests, and the limits that they may not exceed.
-const REQUESTS: [[&str; 2]; 4] = [
-    [key::PROXY_CPU, key::PROXY_CPU_LIMIT],
-    [key::PROXY_MEMORY, key::PROXY_MEMORY_LIMIT],
-    [key::INIT_CPU, key::INIT_CPU_LIMIT],
-    [key::INIT_MEMORY, key::INIT_MEMORY_LIMIT],
-];
 
 macro_rules! keys {
     ($($name:ident = $key:literal, $kind:expr, $default:literal, $meaning:literal;)*) => {

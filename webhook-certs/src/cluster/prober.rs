@@ -12,7 +12,7 @@ use crate::probe::{ProbeCause, ProbeFailure, failure};
 /// How the latest probe ended; nothing until there was one.
 pub(super) type Probed = Option<Result<(), ProbeFailure>>;
 
-/// Probes at intervals, and wakes the upkeep when the outcome is another one.
+/// Probes after each interval, and wakes the upkeep when the outcome is another one.
 pub(super) async fn run(
     objects: &Objects,
     options: &Options,
@@ -20,6 +20,8 @@ pub(super) async fn run(
     changed: &Notify,
 ) -> Infallible {
     loop {
+        // Of a bundle that was published just now an API server need not know yet.
+        tokio::time::sleep(options.parameters.trust_probe_interval).await;
         let outcome = probe(objects).await;
         // What the API server itself fails at says nothing about the webhook.
         if let Ok(outcome) = outcome {
@@ -36,7 +38,6 @@ pub(super) async fn run(
                 changed.notify_one();
             }
         }
-        tokio::time::sleep(options.parameters.trust_probe_interval).await;
     }
 }
 
