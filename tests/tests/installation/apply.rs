@@ -225,15 +225,21 @@ pub(crate) fn the_pod_security_standard_accepts_every_pod_of_ours(world: &World)
 const CONFIGURATION: &str = "istio-sidecar-injector";
 const BASE: Composition = Composition::of(&[]);
 /// Where `caBundle` is written as cert-manager would, and nothing else is asked of the injector.
-const KEPT_BY_OTHERS: [&str; 2] = ["cert-manager", "trust-probe"];
+const KEPT_BY_OTHERS: [&str; 2] = ["cert-manager", "csr"];
 const COMPOSITIONS: [Composition; 7] = [
     BASE,
     Composition::of(&["cert-manager", "auto", "fail-open"]),
-    Composition::of(&["ha", "prometheus", "grafana", "network-policy", "guard-policy"]),
+    Composition::of(&[
+        "ha",
+        "prometheus",
+        "grafana",
+        "network-policy",
+        "guard-policy",
+        "trust-probe",
+    ]),
     Composition::of(&[
         "kube-system",
         "prometheus",
-        "trust-probe",
         "reports",
         "csr",
         "csr-approval",
