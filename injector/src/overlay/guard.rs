@@ -40,18 +40,16 @@ pub(super) fn guarded(text: &str) -> Cow<'_, str> {
 }
 
 /// A key of the pod's text with stand-ins. Templates paste keys without quotes, and none stands for
-/// a number: what YAML would take for something else than a string is guarded as well.
+/// a number: what YAML would take for something else than a string gets a stand-in for nothing at
+/// its end, where it changes the order of keys least.
 pub(super) fn guarded_key(text: &str) -> Cow<'_, str> {
     let guarded = guarded(text);
-    let mut rest = guarded.chars();
-    match rest.next().filter(char::is_ascii_graphic) {
-        Some(first)
-            if !yaml::is_word(&guarded)
-                && !yaml::parse(&guarded).is_ok_and(|value| value.is_string()) =>
-        {
-            Cow::Owned(format!("{}{}", stand_in(first), rest.as_str()))
-        }
-        _ => guarded,
+    let is_string =
+        yaml::is_word(&guarded) || yaml::parse(&guarded).is_ok_and(|value| value.is_string());
+    if guarded.is_empty() || is_string {
+        guarded
+    } else {
+        Cow::Owned(format!("{guarded}{NOTHING}"))
     }
 }
 
@@ -64,8 +62,11 @@ fn begins_list(text: &str) -> bool {
 /// The text that [`guarded`] was given.
 pub(super) fn plain(text: &str) -> Cow<'_, str> {
     // All of the plane begins with this byte.
-    if text.as_bytes().contains(&0xF3) && text.chars().any(|c| original(c).is_some()) {
-        Cow::Owned(text.chars().map(|c| original(c).unwrap_or(c)).collect())
+    if text.as_bytes().contains(&0xF3)
+        && text.chars().any(|c| c == NOTHING || original(c).is_some())
+    {
+        let characters = text.chars().filter(|c| *c != NOTHING);
+        Cow::Owned(characters.map(|c| original(c).unwrap_or(c)).collect())
     } else {
         Cow::Borrowed(text)
     }
@@ -140,12 +141,15 @@ fn stand_in(c: char) -> char {
 
 fn original(c: char) -> Option<char> {
     let c = char::from_u32(u32::from(c).checked_sub(PLANE)?)?;
-    (always(c) || c.is_ascii_graphic()).then_some(c)
+    (always(c) || LEADING.contains(&c) || "-?:#".contains(c)).then_some(c)
 }
 
 const LEADING: [char; 8] = ['&', '*', '!', '|', '>', '%', '@', '`'];
 
-/// The first character of Unicode's private plane 15.
+/// The last character of Unicode's private plane 15.
+const NOTHING: char = '\u{FFFFD}';
+
+/// The first one.
 const PLANE: u32 = 0xF_0000;
 
 #[cfg(test)]
@@ -180,6 +184,8 @@ mod tests {
             assert_eq!(parsed, serde_json::json!({"name": key}));
         }
         assert!(matches!(guarded_key("ISTIO_META_DNS_CAPTURE"), Cow::Borrowed(_)));
+        // A template ranges over keys in their order, and so do the built-in overlays.
+        assert!(guarded_key("0x1f") < guarded_key("1") && guarded_key("1") < guarded_key("A"));
     }
 
     proptest! {
