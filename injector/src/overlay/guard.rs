@@ -2,8 +2,9 @@
 //!
 //! A template pastes text into YAML, between quotes or without. Characters that could end a quoted
 //! string, a line or a scalar are replaced by stand-ins from a private plane of Unicode before the
-//! template sees them, and put back in the strings of the parsed document. Whatever a pod's
-//! annotation holds, it comes out as the text it is.
+//! template sees them, and put back in the strings of the parsed document. Characters of that plane
+//! which the text brings itself are escaped. Whatever a pod's annotation holds, it comes out as the
+//! text it is.
 
 use std::borrow::Cow;
 
@@ -32,7 +33,11 @@ pub(super) fn guarded(text: &str) -> Cow<'_, str> {
             || (leading && "-?".contains(c) && apart(next))
             || (c == ':' && apart(next))
             || (c == '#' && apart(before));
-        guarded.push(if active { stand_in(c) } else { c });
+        if let Some(escaped) = escaped(c) {
+            guarded.extend([ESCAPE, escaped]);
+        } else {
+            guarded.push(if active { stand_in(c) } else { c });
+        }
         before = Some(c);
         leading &= c.is_whitespace();
     }
@@ -62,14 +67,19 @@ fn begins_list(text: &str) -> bool {
 /// The text that [`guarded`] was given.
 pub(super) fn plain(text: &str) -> Cow<'_, str> {
     // All of the plane begins with this byte.
-    if text.as_bytes().contains(&0xF3)
-        && text.chars().any(|c| c == NOTHING || original(c).is_some())
-    {
-        let characters = text.chars().filter(|c| *c != NOTHING);
-        Cow::Owned(characters.map(|c| original(c).unwrap_or(c)).collect())
-    } else {
-        Cow::Borrowed(text)
+    if !text.as_bytes().contains(&0xF3) {
+        return Cow::Borrowed(text);
     }
+    let mut plain = String::with_capacity(text.len());
+    let mut characters = text.chars();
+    while let Some(c) = characters.next() {
+        match c {
+            NOTHING => {}
+            ESCAPE => plain.extend(characters.next().and_then(unescaped)),
+            c => plain.push(original(c).unwrap_or(c)),
+        }
+    }
+    if plain == text { Cow::Borrowed(text) } else { Cow::Owned(plain) }
 }
 
 /// Whether a datum holds stand-ins.
@@ -144,13 +154,24 @@ fn original(c: char) -> Option<char> {
     (always(c) || LEADING.contains(&c) || "-?:#".contains(c)).then_some(c)
 }
 
+/// A character of the private plane as it follows [`ESCAPE`]: one of the next plane.
+fn escaped(c: char) -> Option<char> {
+    let c = u32::from(c);
+    (PLANE..NEXT_PLANE).contains(&c).then(|| char::from_u32(c + NEXT_PLANE - PLANE))?
+}
+
+fn unescaped(c: char) -> Option<char> {
+    char::from_u32(u32::from(c).checked_sub(NEXT_PLANE - PLANE)?)
+}
+
 const LEADING: [char; 8] = ['&', '*', '!', '|', '>', '%', '@', '`'];
 
-/// The last character of Unicode's private plane 15.
-const NOTHING: char = '\u{FFFFD}';
-
-/// The first one.
+/// The first character of Unicode's private plane 15, and of plane 16.
 const PLANE: u32 = 0xF_0000;
+const NEXT_PLANE: u32 = 0x10_0000;
+/// The last two of plane 15.
+const NOTHING: char = '\u{FFFFD}';
+const ESCAPE: char = '\u{FFFFC}';
 
 #[cfg(test)]
 mod tests {
@@ -188,9 +209,26 @@ mod tests {
         assert!(guarded_key("0x1f") < guarded_key("1") && guarded_key("1") < guarded_key("A"));
     }
 
+    #[test]
+    fn stand_ins_that_a_pod_brings_are_no_stand_ins() {
+        for text in [
+            "x\u{F0022}",
+            "\u{F000A}",
+            "\u{FFFFC}\u{100022}",
+            "\u{FFFFD}",
+            "\u{100022}",
+            "\u{FFFFF}",
+        ] {
+            assert_eq!(plain(&guarded(text)), text);
+            let document = format!("a: \"{}\"", guarded(text));
+            let parsed = crate::yaml::parse(&document).unwrap();
+            assert_eq!(release(parsed), serde_json::json!({"a": text}));
+        }
+    }
+
     proptest! {
         #[test]
-        fn what_is_guarded_is_one_scalar(text in "\\PC*|[-a\\n\\t :#'\"\\\\{}\\[\\]&*!|>%@`?,]{0,12}") {
+        fn what_is_guarded_is_one_scalar(text in "\\PC*|[a\u{F0022}\u{FFFFC}\u{FFFFD}\u{100022}]{0,5}|[-a\\n\\t :#'\"\\\\{}\\[\\]&*!|>%@`?,]{0,12}") {
             let line = guarded(&text);
             prop_assert_eq!(plain(&line), text.as_str());
             for document in [format!("a: \"{line}\"\nb: 1"), format!("a: '{line}'\nb: 1")] {
