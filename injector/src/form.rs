@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use crate::inject_error::InjectError;
 use crate::merge::MergeError;
+use crate::settings::excerpt;
 
 /// A pod is an object with a `spec`; what injection reads and extends has its Kubernetes type.
 pub(crate) fn check(pod: &Value) -> Result<(), InjectError> {
@@ -23,8 +24,9 @@ pub(crate) fn check(pod: &Value) -> Result<(), InjectError> {
     }
     for place in ["labels", "annotations"] {
         let entries = pod["metadata"][place].as_object().into_iter().flatten();
-        if let Some((key, value)) = entries.into_iter().find(|(_, value)| !value.is_string()) {
-            return wrong(&format!("metadata.{place}[{key:?}]: {value}"), "a string");
+        if let Some((key, _)) = entries.into_iter().find(|(_, value)| !value.is_string()) {
+            let key = excerpt::of(key);
+            return wrong(&format!("metadata.{place}[{key:?}]"), "a string");
         }
     }
     for list in ["containers", "initContainers", "volumes", "imagePullSecrets"] {

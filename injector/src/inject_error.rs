@@ -3,7 +3,8 @@
 use crate::merge::MergeError;
 use crate::overlay::OverlayError;
 use crate::reason::Reason;
-use crate::settings::annotations::AnnotationError;
+use crate::settings::annotations::{AnnotationError, key};
+use crate::settings::excerpt;
 
 /// Why a pod cannot be injected. Its message names the annotation or setting at fault.
 #[derive(Debug, thiserror::Error)]
@@ -40,6 +41,22 @@ impl InjectError {
             Self::Overlay(_) => "template_failed",
             Self::Pod(_) => "bad_pod",
             Self::ProxyUser(reason) => reason.word(),
+        }
+    }
+    /// The message without what the pod holds, which may be secret: for logs.
+    pub fn without_values(&self) -> String {
+        match self {
+            Self::Annotations(errors) => {
+                let keys: Vec<_> = errors.iter().map(|error| excerpt::of(&error.key)).collect();
+                format!("wrong annotations: {}", keys.join(", "))
+            }
+            Self::Merge { template, .. } => {
+                format!("template {:?} and the pod do not go together", excerpt::of(template))
+            }
+            Self::Overlay(OverlayError::NotFound { .. }) => {
+                format!("annotation {} names no template of ours", key::TEMPLATES)
+            }
+            other => excerpt::of(&other.to_string()).into_owned(),
         }
     }
 }

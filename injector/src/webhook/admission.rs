@@ -13,6 +13,7 @@ use crate::overlay::OverlayError;
 use crate::reason::Reason;
 use crate::settings::Settings;
 use crate::settings::annotations::key;
+use crate::settings::excerpt;
 
 /// Decides reviews by a function that injects.
 #[derive(Clone, Copy, Debug)]
@@ -91,9 +92,10 @@ impl Admission {
                     Err(error) => Verdict::denied(subject, uid, "internal", 500, error.to_string()),
                 }
             }
-            Err(error) => {
-                Verdict::denied(subject, uid, error.word(), code(&error), error.to_string())
-            }
+            Err(error) => Verdict {
+                problem: Some(error.without_values()),
+                ..Verdict::denied(subject, uid, error.word(), code(&error), error.to_string())
+            },
         }
     }
 }
@@ -191,7 +193,7 @@ struct Subject {
 impl Subject {
     fn of(request: &Request, uid: &str) -> Self {
         let metadata = &request.object["metadata"];
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let text = |value: &Value| excerpt::of(value.as_str().unwrap_or_default()).into_owned();
         let owner = &metadata["ownerReferences"][0];
         let name = if owner.is_object() {
             format!("{}/{}", text(&owner["kind"]), text(&owner["name"]))
@@ -201,8 +203,8 @@ impl Subject {
             text(&metadata["generateName"])
         };
         Self {
-            uid: uid.to_owned(),
-            namespace: request.namespace.clone(),
+            uid: excerpt::of(uid).into_owned(),
+            namespace: excerpt::of(&request.namespace).into_owned(),
             name,
             dry_run: request.dry_run,
         }

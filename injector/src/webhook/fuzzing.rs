@@ -13,6 +13,7 @@ use tokio::sync::Semaphore;
 use super::admission::Admission;
 use super::connection::{self, Terms};
 use super::handler::{self, Webhook};
+use super::large::LargeBodies;
 use super::limits::Limits;
 use super::metrics::Metrics;
 use super::places::Places;
@@ -28,6 +29,7 @@ pub fn answers(configuration: Arc<Configuration>, bytes: &[u8]) -> io::Result<Ve
         admission: Admission::new(crate::inject::inject),
         metrics: Arc::new(Metrics::new()),
         places: Semaphore::new(1),
+        large: LargeBodies::new(1 << 20),
         body_limit: 1 << 20,
         time_limit: Duration::from_secs(10),
     };

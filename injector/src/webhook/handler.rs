@@ -19,6 +19,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 
 use super::admission::{Admission, Verdict};
 use super::deadline::budget;
+use super::large::{LargeBodies, holds_too_many_values};
 use super::metrics::{CallResult, Metrics};
 use super::path::{self, PathError};
 use super::reload::Configuration;
@@ -71,6 +72,8 @@ pub struct Webhook {
     pub metrics: Arc<Metrics>,
     /// As many calls are read and answered at a time; further ones wait within their own time.
     pub places: Semaphore,
+    /// What large bodies wait for besides.
+    pub large: LargeBodies,
     /// The largest body, in bytes.
     pub body_limit: usize,
     /// The longest time a call may take.
@@ -118,7 +121,18 @@ impl Webhook {
         let Ok(place) = timeout_at(deadline, self.places.acquire()).await else {
             return Err(Refusal::Busy);
         };
+        let length = body.size_hint().upper().and_then(|length| usize::try_from(length).ok());
+        let length = length.unwrap_or(usize::MAX).min(self.body_limit);
+        let Ok(_room) = timeout_at(deadline, self.large.room(length)).await else {
+            return Err(Refusal::Busy);
+        };
         let body = self.read(body, deadline).await?;
+        if holds_too_many_values(&body) {
+            return Err(Refusal::TooManyValues);
+        }
+        let Ok(_turn) = timeout_at(deadline, self.large.turn(body.len())).await else {
+            return Err(Refusal::Busy);
+        };
         let review = review::parse(&body).map_err(Refusal::Review)?;
         let settings = self.configuration.current().ok_or(Refusal::Unconfigured)?;
         let known = match &review.request {
@@ -175,6 +189,8 @@ enum Refusal {
     ContentType,
     #[error("the body is larger than {limit} bytes")]
     TooLarge { limit: usize },
+    #[error("the body holds more values than any pod")]
+    TooManyValues,
     #[error("the body cannot be read to its end")]
     Body,
     #[error("the body did not arrive in time")]
@@ -195,7 +211,7 @@ impl Refusal {
             Self::Path(_) | Self::Empty | Self::Body | Self::Review(_) => StatusCode::BAD_REQUEST,
             Self::Method => StatusCode::METHOD_NOT_ALLOWED,
             Self::Slow => StatusCode::REQUEST_TIMEOUT,
-            Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::TooLarge { .. } | Self::TooManyValues => StatusCode::PAYLOAD_TOO_LARGE,
             Self::ContentType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::Answer(_) => StatusCode::INTERNAL_SERVER_ERROR,
             Self::Busy | Self::Unconfigured => StatusCode::SERVICE_UNAVAILABLE,
@@ -210,6 +226,7 @@ impl Refusal {
             Self::Empty => "no_body",
             Self::ContentType => "bad_content_type",
             Self::TooLarge { .. } => "body_too_large",
+            Self::TooManyValues => "too_many_values",
             Self::Body => "body_broken",
             Self::Slow => "body_too_slow",
             Self::Busy => "busy",

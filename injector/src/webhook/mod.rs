@@ -26,6 +26,7 @@ use webhook_certs::status::Status;
 use self::admission::Admission;
 use self::args::Args;
 use self::clients::ClientFile;
+use self::large::LargeBodies;
 use self::limits::Limits;
 use self::log::Log;
 use self::metrics::Metrics;
@@ -50,6 +51,7 @@ pub mod duration;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 pub mod handler;
+pub mod large;
 pub mod limits;
 pub mod log;
 pub mod metrics;
@@ -136,6 +138,7 @@ async fn serve(args: &Args, log: &Arc<Log>) -> Result<(), RunError> {
         admission: Admission::new(crate::inject::inject),
         metrics: Arc::clone(&metrics),
         places: Semaphore::new(args.limits.reviews as usize),
+        large: LargeBodies::new(args.limits.review_bytes as usize),
         body_limit: args.limits.review_bytes as usize,
         time_limit: args.limits.review,
     };

@@ -17,6 +17,7 @@ use serde_json::value::RawValue;
 use crate::absent::or_default;
 use crate::patch::Patch;
 use crate::reason::Reason;
+use crate::settings::excerpt;
 
 /// Parses a review's bytes. Anything after the document is an error, as is an unknown version.
 pub fn parse(body: &[u8]) -> Result<Review, ReviewError> {
@@ -30,7 +31,8 @@ pub fn parse(body: &[u8]) -> Result<Review, ReviewError> {
     if let Some(version) = version.filter(|_| review.kind == KIND) {
         return Ok(Review { version, ..review });
     }
-    let Review { api_version, kind, .. } = review;
+    let [api_version, kind] =
+        [&review.api_version, &review.kind].map(|text| excerpt::of(text).into_owned());
     Err(ReviewError::Version { api_version, kind })
 }
 

@@ -16,6 +16,7 @@ use injector::reason::Reason;
 use injector::settings::{Process, Settings};
 use injector::webhook::admission::{Admission, Inject};
 use injector::webhook::handler::{Webhook, router};
+use injector::webhook::large::LargeBodies;
 use injector::webhook::metrics::Metrics;
 use injector::webhook::reload::{Configuration, Texts};
 use injector::webhook::surroundings::Surroundings;
@@ -147,6 +148,7 @@ fn unconfigured(inject: Inject, places: usize) -> Webhook {
         admission: Admission::new(inject),
         metrics,
         places: Semaphore::new(places),
+        large: LargeBodies::new(1024),
         body_limit: 1024,
         time_limit: Duration::from_secs(9),
     }

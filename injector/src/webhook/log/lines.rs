@@ -6,8 +6,9 @@
 //! counted.
 
 use std::io::{self, Write};
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use prometheus_client::metrics::counter::Counter;
@@ -25,13 +26,16 @@ impl Lines {
     pub(super) fn to(stream: impl Write + Send + 'static) -> Self {
         let (sender, queue) = sync_channel(LINES);
         let (end, ended) = sync_channel(1);
+        let waiting = Arc::<AtomicUsize>::default();
+        let taken = Arc::clone(&waiting);
         let writing = move || {
-            write(&queue, stream);
+            write(&queue, &taken, stream);
             let _ = end.send(());
         };
         // Without a thread the queue has no other end, which counts as lost.
         let _ = std::thread::Builder::new().name("log".to_owned()).spawn(writing);
-        Self { writer: LineWriter { sender, lost: Counter::default() }, ended: Mutex::new(ended) }
+        let writer = LineWriter { sender, waiting, lost: Counter::default() };
+        Self { writer, ended: Mutex::new(ended) }
     }
 
     /// What puts lines into the queue.
@@ -63,13 +67,18 @@ enum Entry {
 #[derive(Clone)]
 pub(super) struct LineWriter {
     sender: SyncSender<Entry>,
+    /// Bytes in the queue.
+    waiting: Arc<AtomicUsize>,
     lost: Counter,
 }
 
 impl Write for LineWriter {
     /// Takes a whole line, and never fails.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        if self.sender.try_send(Entry::Line(line.to_vec())).is_err() {
+        let before = self.waiting.fetch_add(line.len(), Ordering::Relaxed);
+        let fits = before + line.len() <= BYTES;
+        if !fits || self.sender.try_send(Entry::Line(line.to_vec())).is_err() {
+            self.waiting.fetch_sub(line.len(), Ordering::Relaxed);
             self.lost.inc();
         }
         Ok(line.len())
@@ -89,7 +98,7 @@ impl<'a> MakeWriter<'a> for LineWriter {
 }
 
 /// Writes until the end is told, and as much at once as has come meanwhile.
-fn write(queue: &Receiver<Entry>, mut stream: impl Write) {
+fn write(queue: &Receiver<Entry>, waiting: &AtomicUsize, mut stream: impl Write) {
     let mut text = Vec::new();
     while let Ok(Entry::Line(first)) = queue.recv() {
         text.extend(first);
@@ -107,6 +116,7 @@ fn write(queue: &Receiver<Entry>, mut stream: impl Write) {
             }
         }
         // What a closed stream does not take is lost, as is everything after it.
+        waiting.fetch_sub(text.len(), Ordering::Relaxed);
         let _ = stream.write_all(&text).and_then(|()| stream.flush());
         if is_end {
             return;
@@ -115,8 +125,10 @@ fn write(queue: &Receiver<Entry>, mut stream: impl Write) {
     }
 }
 
-/// Some seconds of a webhook under load, and some megabytes at most.
+/// Some seconds of a webhook under load.
 const LINES: usize = 4096;
+/// However long the lines are.
+const BYTES: usize = 4 << 20;
 const CHUNK: usize = 64 << 10;
 /// How long lines wait for others to be written with.
 const GATHERING: Duration = Duration::from_millis(10);
@@ -164,6 +176,18 @@ mod tests {
         let text = String::from_utf8(taken.lock().unwrap().clone()).unwrap();
         assert!(text.lines().all(|line| line == "a line"));
         assert_eq!(text.lines().count() as u64 + lost, 3 * LINES as u64);
+    }
+
+    #[test]
+    fn long_lines_do_not_pile_up() {
+        let (open, closed) = channel();
+        let lines = Lines::to(Gate { open: closed, taken: Arc::default() });
+        for _ in 0..10 {
+            lines.writer().write_all(&vec![b'x'; BYTES / 2]).unwrap();
+        }
+        // One of them may be on its way out already.
+        assert!((7..=8).contains(&lines.lost().get()), "{}", lines.lost().get());
+        drop(open);
     }
 
     #[test]
