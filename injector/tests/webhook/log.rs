@@ -63,6 +63,33 @@ fn goes_on_when_its_log_is_full() {
 }
 
 #[test]
+fn holds_nothing_of_a_pod_and_no_text_of_any_length() {
+    let program = Program::start(&[]);
+    let container =
+        json!({"name": "app", "image": "app", "env": [{"name": "A", "value": "hunter2"}]});
+    for metadata in [
+        json!({"annotations": {"proxy.istio.io/config": "proxyMetadata: {A: hunter2}\nconcurrency: x"}}),
+        json!({"annotations": {"sidecar.istio.io/proxyCPU": "hunter2"}}),
+        json!({"annotations": {"inject.istio.io/templates": "hunter2"}}),
+        json!({"annotations": {"apm.datadoghq.com/env": "hunter2"}}),
+        json!({"labels": {"a": {"hunter2": 1}}}),
+        json!({"annotations": {"a": ["hunter2"]}}),
+        json!({}),
+    ] {
+        let pod = json!({"metadata": metadata, "spec": {"containers": [container]}});
+        program.connect().review("/inject", &json!({"uid": "u", "object": pod}));
+        let line = program.log("admission").to_string();
+        assert!(!line.contains("hunter2"), "{line}");
+    }
+    let long = "x".repeat(100_000);
+    let pod = json!({"metadata": {"name": long}, "spec": {"containers": [container]}});
+    let request = json!({"uid": long, "namespace": long, "object": pod});
+    program.connect().review("/inject", &request);
+    let line = program.log("admission").to_string();
+    assert!(line.len() < 10_000, "{} bytes", line.len());
+}
+
+#[test]
 fn says_more_or_less_while_it_runs() {
     let program = Program::start(&["--log_output_level", "default:info,kube_client:error"]);
     let skipped = json!({"uid": "u", "operation": "UPDATE", "object": {}});
