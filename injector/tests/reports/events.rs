@@ -34,6 +34,12 @@ pub(crate) fn metrics_and_one_event_for_each_workload(server: &ApiServers) {
     for name in ["web-1", "web-2"] {
         shop.pod(NAMESPACE, name, &of_deployment("web"));
     }
+    // Nobody checks the name that a pod gives its controller.
+    shop.namespace(ODD, &json!({}));
+    let mut odd = of_deployment("odd");
+    let owner = &mut odd["metadata"]["ownerReferences"][0];
+    (owner["kind"], owner["name"]) = (json!("Odd_Kind"), json!("Odd_Näme/x"));
+    shop.pod(ODD, "odd", &odd);
     shop.hook(&replicas[0]);
     for replica in &replicas {
         replica.metric_becomes("sidecar_injector_report{state=\"current\"}", 1.0);
@@ -41,11 +47,17 @@ pub(crate) fn metrics_and_one_event_for_each_workload(server: &ApiServers) {
     }
 
     // The label comes after the pods.
+    shop.namespace(ODD, &json!({"istio-injection": "enabled"}));
     shop.namespace(NAMESPACE, &json!({"istio-injection": "enabled"}));
     for replica in &replicas {
         replica.metric_becomes(&series("without_sidecar"), 2.0);
     }
     until("there is an Event", || !events(&shop).is_empty());
+    let name = "odd-kind-odd-n-me-x.sidecar-missing";
+    until("the odd one has an Event", || {
+        let list = shop.get(&["events", "-n", ODD]);
+        list["items"].as_array().unwrap().iter().any(|event| event["metadata"]["name"] == name)
+    });
     let event = &events(&shop)[0];
     assert_eq!(event["metadata"]["name"], "deployment-web.sidecar-missing");
     assert_eq!((&event["type"], &event["reason"]), (&json!("Warning"), &json!("SidecarMissing")));
@@ -158,3 +170,5 @@ fn created(server: &ApiServers) -> Vec<u64> {
 
 const EVERY_SECOND: [&str; 4] = ["--enable-native-sidecars", "true", "--report-interval", "1s"];
 const NAMESPACE: &str = "events";
+/// Before the other one, by name.
+const ODD: &str = "a-odd";
