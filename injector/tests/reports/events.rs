@@ -163,9 +163,9 @@ fn refuse_events(server: &ApiServers, shop: &Shop<'_>) {
         "metadata": {"name": "probe", "namespace": REFUSED},
         "involvedObject": {"kind": "Pod", "name": "probe", "namespace": REFUSED},
     });
-    let create = ["create", "--dry-run=server", "-f", "-"];
+    let create = &["create", "--dry-run=server", "-f", "-"];
     until("Events are refused", || {
-        server.kubectl().must_with_input(&create, &event.to_string()).is_err()
+        server.kubectl().must_with_input(create, &event.to_string()).is_err()
     });
 }
 
