@@ -38,9 +38,8 @@ pub fn why_not(settings: &Settings, rules: Rules, pod: &Value, namespace: &str) 
 }
 
 /// Decides for one pod, in Istio's order (`injectRequired`): host networking, Windows (of which
-/// Istio knows nothing), namespaces that are
-/// never injected, the pod's label and then its annotation `sidecar.istio.io/inject`,
-/// `neverInjectSelector`, `alwaysInjectSelector`, policy.
+/// Istio knows nothing), namespaces that are never injected, the pod's label and then its
+/// annotation `sidecar.istio.io/inject`, `neverInjectSelector`, `alwaysInjectSelector`, policy.
 pub fn decide(config: &InjectConfig, rules: Rules, pod: &Value, namespace: &str) -> Decision {
     let metadata = &pod["metadata"];
     if pod["spec"]["hostNetwork"] == true {

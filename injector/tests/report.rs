@@ -48,6 +48,17 @@ fn reasons_are_istios_and_then_ours() {
 }
 
 #[test]
+fn a_denial_tells_nothing_of_what_stands_in_the_pod() {
+    let world = World::new(&[("default", "")]);
+    let labels = World::labelled("shop", &json!({"istio-injection": "enabled"}));
+    let mut pod = pod(&json!({}));
+    pod["spec"]["volumes"] = json!("s3cret");
+    let standing = Standing::of(&world.injectors(), &labels, &pod);
+    let Standing::Missing(reason) = standing else { panic!("{standing:?}") };
+    insta::assert_snapshot!(reason, @"the pod would be denied: it has a form that cannot be injected (bad_pod); hint: creating it with --dry-run=server says what is wrong");
+}
+
+#[test]
 fn a_tag_put_out_of_use_says_so() {
     let never = json!({"matchLabels": {"istio.io/deactivated": "never-match"}});
     let mut configuration = manifest("default");

@@ -11,6 +11,7 @@ use super::hook::{Hook, HookConfiguration};
 use crate::cluster_facts::ClusterFacts;
 use crate::earlier::{self, Earlier, STATUS};
 use crate::inject::{Injection, Outcome, Target, inject};
+use crate::inject_error::InjectError;
 use crate::reason::Reason;
 use crate::settings::Settings;
 use crate::settings::proxy_configs::ProxyConfigs;
@@ -91,12 +92,24 @@ impl Injector {
         match inject(&self.settings, target) {
             Ok(Outcome::Injected(injection)) => Answer::Inject(injection),
             Ok(Outcome::Skipped { reason, .. }) => Answer::Skip(reason),
-            Err(error) => {
-                let message = format!("the pod would be denied: {error}");
-                Answer::Deny(Reason::new(error.word(), message))
-            }
+            Err(error) => Answer::Deny(denial(&error)),
         }
     }
+}
+
+/// Why a pod would be denied, for those who may not read the pod: Events have other readers, and
+/// what a template makes of an annotation, or a field of the pod, may be a secret.
+fn denial(error: &InjectError) -> Reason {
+    let what = match error {
+        InjectError::Annotations(_) | InjectError::ProxyUser(_) => {
+            return Reason::new(error.word(), format!("the pod would be denied: {error}"));
+        }
+        InjectError::Merge { .. } => "an overlay and the pod do not go together",
+        InjectError::Overlay(_) => "an overlay cannot be made for it",
+        InjectError::Pod(_) => "it has a form that cannot be injected",
+    };
+    Reason::new(error.word(), format!("the pod would be denied: {what}"))
+        .with_hint("creating it with --dry-run=server says what is wrong")
 }
 
 /// What decides whether the API server asks is read from metadata alone.

@@ -22,22 +22,24 @@ pub struct ClientFile {
 }
 
 impl ClientFile {
-    /// Reads the file.
-    pub fn load(&self) -> Result<ClientAuthority, ClientFileError> {
-        self.parse(&self.read()?)
+    /// Reads the file: what it means, and its content, from which [`follow`](Self::follow) goes on.
+    pub fn load(&self) -> Result<(ClientAuthority, Vec<u8>), ClientFileError> {
+        let content = self.read()?;
+        Ok((self.parse(&content)?, content))
     }
 
     /// Follows the file, as [`webhook_certs::files::CertificateFiles::follow`] does: what is made
-    /// of each new content is what the next connection is negotiated by.
+    /// of each content other than `loaded` is what the next connection is negotiated by.
     ///
     /// What cannot be used is reported once, and leaves the present CAs in their place.
     pub async fn follow(
         self,
+        loaded: Vec<u8>,
         every: Duration,
         tls: Arc<ArcSwap<ServerConfig>>,
         negotiated_by: impl Fn(ClientAuthority) -> Arc<ServerConfig>,
     ) -> Infallible {
-        let mut seen = self.read().map_err(|error| error.to_string());
+        let mut seen = Ok(loaded);
         loop {
             tokio::time::sleep(every).await;
             let found = self.read().map_err(|error| error.to_string());
@@ -86,4 +88,57 @@ pub enum ClientFileError {
         /// What is wrong with it.
         source: ClientAuthorityError,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
+    use rustls::crypto::ring::default_provider;
+    use rustls::server::ResolvesServerCertUsingSni;
+    use tempfile::TempDir;
+
+    use super::*;
+
+    fn authority() -> String {
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.self_signed(&KeyPair::generate().unwrap()).unwrap().pem()
+    }
+
+    fn config() -> Arc<ServerConfig> {
+        let builder = ServerConfig::builder_with_provider(Arc::new(default_provider()));
+        let builder = builder.with_safe_default_protocol_versions().unwrap();
+        let resolver = Arc::new(ResolvesServerCertUsingSni::new());
+        Arc::new(builder.with_no_client_auth().with_cert_resolver(resolver))
+    }
+
+    #[tokio::test]
+    async fn a_file_that_changes_between_loading_and_following_is_applied() {
+        let directory = TempDir::new().unwrap();
+        let path = directory.path().join("ca.pem");
+        std::fs::write(&path, authority()).unwrap();
+        let names = ClientNames::new(vec!["client".to_owned()]).unwrap();
+        let file = ClientFile { path: path.clone(), names };
+        let (_, loaded) = file.load().unwrap();
+        std::fs::write(&path, authority()).unwrap();
+        let tls = Arc::new(ArcSwap::new(config()));
+        let replaced = AtomicBool::new(false);
+        let following = file.follow(loaded, Duration::from_millis(1), Arc::clone(&tls), |_| {
+            replaced.store(true, Ordering::Relaxed);
+            config()
+        });
+        let until_replaced = async {
+            while !replaced.load(Ordering::Relaxed) {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::select! {
+            never = following => match never {},
+            in_time = tokio::time::timeout(Duration::from_secs(30), until_replaced) => {
+                in_time.unwrap();
+            }
+        }
+    }
 }

@@ -242,16 +242,17 @@ fn negotiate(
     certificate: Arc<ServingCertificate>,
     upkeep: &mut JoinSet<RunError>,
 ) -> Result<Arc<ArcSwap<ServerConfig>>, RunError> {
-    let authority = clients.as_ref().map(ClientFile::load).transpose();
-    let authority = authority.map_err(RunError::ClientFile)?;
+    let loaded = clients.as_ref().map(ClientFile::load).transpose();
+    let (authority, content) = loaded.map_err(RunError::ClientFile)?.unzip();
     let config = move |authority| {
         serving::restricted_server_config(Arc::clone(&certificate), &parameters, authority)
     };
     let tls = Arc::new(ArcSwap::new(config(authority)));
-    if let Some(clients) = clients {
+    if let Some((clients, content)) = clients.zip(content) {
         let (every, tls) = (args.configuration.reload_interval, Arc::clone(&tls));
         upkeep.spawn(async move {
-            match clients.follow(every, tls, |authority| config(Some(authority))).await {}
+            let config = |authority| config(Some(authority));
+            match clients.follow(content, every, tls, config).await {}
         });
     }
     Ok(tls)

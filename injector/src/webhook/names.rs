@@ -1,6 +1,7 @@
 //! Names as flags take them: what Kubernetes or a certificate could not carry is refused before
 //! anything starts.
 
+use webhook_certs::cluster;
 use webhook_certs::server_names::ServerNames;
 
 /// A name of a namespace or a Service: a label of DNS, as RFC 1123 has it.
@@ -37,10 +38,7 @@ pub(super) fn subdomain(text: &str) -> Result<String, String> {
 
 /// An object's name in a revision, which ends it unless it is the default one.
 pub(super) fn of_revision(name: &str, revision: &str) -> String {
-    match revision {
-        "" | "default" => name.to_owned(),
-        revision => format!("{name}-{revision}"),
-    }
+    cluster::Options::of_revision(name, revision)
 }
 
 /// A DNS name or an IP address that a certificate can be for.

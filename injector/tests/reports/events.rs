@@ -34,6 +34,16 @@ pub(crate) fn metrics_and_one_event_for_each_workload(server: &ApiServers) {
     for name in ["web-1", "web-2"] {
         shop.pod(NAMESPACE, name, &of_deployment("web"));
     }
+    // Nobody checks the name that a pod gives its controller.
+    shop.namespace(ODD, &json!({}));
+    let mut odd = of_deployment("odd");
+    let owner = &mut odd["metadata"]["ownerReferences"][0];
+    (owner["kind"], owner["name"]) = (json!("Odd_Kind"), json!("Odd_Näme/x"));
+    shop.pod(ODD, "odd", &odd);
+    // Where Events are refused, that is no other one's loss.
+    shop.namespace(REFUSED, &json!({}));
+    shop.pod(REFUSED, "refused", &json!({}));
+    refuse_events(server, &shop);
     shop.hook(&replicas[0]);
     for replica in &replicas {
         replica.metric_becomes("sidecar_injector_report{state=\"current\"}", 1.0);
@@ -41,11 +51,18 @@ pub(crate) fn metrics_and_one_event_for_each_workload(server: &ApiServers) {
     }
 
     // The label comes after the pods.
+    shop.namespace(ODD, &json!({"istio-injection": "enabled"}));
+    shop.namespace(REFUSED, &json!({"istio-injection": "enabled"}));
     shop.namespace(NAMESPACE, &json!({"istio-injection": "enabled"}));
     for replica in &replicas {
         replica.metric_becomes(&series("without_sidecar"), 2.0);
     }
     until("there is an Event", || !events(&shop).is_empty());
+    let name = "odd-kind-odd-n-me-x.sidecar-missing";
+    until("the odd one has an Event", || {
+        let list = shop.get(&["events", "-n", ODD]);
+        list["items"].as_array().unwrap().iter().any(|event| event["metadata"]["name"] == name)
+    });
     let event = &events(&shop)[0];
     assert_eq!(event["metadata"]["name"], "deployment-web.sidecar-missing");
     assert_eq!((&event["type"], &event["reason"]), (&json!("Warning"), &json!("SidecarMissing")));
@@ -72,6 +89,11 @@ pub(crate) fn metrics_and_one_event_for_each_workload(server: &ApiServers) {
         rounds(replica, 3);
     }
     assert_eq!(events(&shop).len(), 2);
+    for replica in &replicas {
+        replica.metric_becomes("sidecar_injector_report_event_failures_total", 1.0);
+        assert_eq!(replica.count("an Event was refused; metrics tell the same"), 1);
+        assert_eq!(replica.count("grant the service account"), 0);
+    }
     let created = created(server);
     assert!(created.len() <= 4, "{created:?}");
     assert_eq!(created.iter().filter(|code| **code == 201).count(), 2, "{created:?}");
@@ -112,6 +134,39 @@ pub(crate) fn without_rights_injection_goes_on(server: &ApiServers) {
     injector.metric_becomes("sidecar_injector_pods_without_sidecar{namespace=\"rights\"}", 1.0);
     until("Events were tried again", || shop.stage.denials("create", "events") >= 2);
     assert_eq!(injector.count("no Events are written; metrics tell the same"), 1);
+}
+
+/// Has a policy refuse every Event in [`REFUSED`].
+fn refuse_events(server: &ApiServers, shop: &Shop<'_>) {
+    let version = "admissionregistration.k8s.io/v1";
+    shop.stage.apply(&json!({
+        "apiVersion": version, "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": "no-events"},
+        "spec": {
+            "matchConstraints": {
+                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": REFUSED}},
+                "resourceRules": [{
+                    "apiGroups": [""], "apiVersions": ["v1"], "resources": ["events"],
+                    "operations": ["CREATE"],
+                }],
+            },
+            "validations": [{"expression": "false"}],
+        },
+    }));
+    shop.stage.apply(&json!({
+        "apiVersion": version, "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": "no-events"},
+        "spec": {"policyName": "no-events", "validationActions": ["Deny"]},
+    }));
+    let event = json!({
+        "apiVersion": "v1", "kind": "Event",
+        "metadata": {"name": "probe", "namespace": REFUSED},
+        "involvedObject": {"kind": "Pod", "name": "probe", "namespace": REFUSED},
+    });
+    let create = &["create", "--dry-run=server", "-f", "-"];
+    until("Events are refused", || {
+        server.kubectl().must_with_input(create, &event.to_string()).is_err()
+    });
 }
 
 fn allow_reading(shop: &Shop<'_>) {
@@ -158,3 +213,7 @@ fn created(server: &ApiServers) -> Vec<u64> {
 
 const EVERY_SECOND: [&str; 4] = ["--enable-native-sidecars", "true", "--report-interval", "1s"];
 const NAMESPACE: &str = "events";
+/// Before the other one, by name.
+const ODD: &str = "a-odd";
+/// As is this one.
+const REFUSED: &str = "a-refused";

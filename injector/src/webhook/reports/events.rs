@@ -4,10 +4,11 @@
 //! first one to write it is the only one, and nobody has to be elected. As long as Kubernetes keeps
 //! it, the state coming back writes nothing either.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, PostParams};
+use kube::core::Status;
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use webhook_certs::cause::with_causes;
@@ -20,8 +21,18 @@ use crate::report::tally::{Affected, Subject, Tally};
 /// What was written about, for as long as it holds.
 #[derive(Debug, Default)]
 pub(super) struct Events {
-    told: BTreeMap<Subject, State>,
-    forbidden: bool,
+    tried: BTreeMap<Subject, Tried>,
+    round: u64,
+    /// What was complained of in the latest round.
+    complaints: BTreeSet<Complaint>,
+}
+
+/// The latest that was tried for a workload.
+#[derive(Clone, Copy, Debug)]
+struct Tried {
+    state: State,
+    /// The round to whose refusal time may bring an end; `None` once there is nothing to be done.
+    refused_in: Option<u64>,
 }
 
 /// What an Event is about.
@@ -31,42 +42,94 @@ enum State {
     Stale,
 }
 
+/// Why an Event was not written, as far as the log is concerned.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+enum Complaint {
+    /// The right to create it is missing.
+    Right,
+    /// It was refused otherwise.
+    Refusal,
+}
+
 impl Events {
     /// Writes of what has changed since the last round, at most [`WRITES`]; the rest is for the
     /// next ones.
+    ///
+    /// A refused Event keeps no other one back.
     pub(super) async fn tell(&mut self, client: &Client, tally: &Tally, telling: &Telling) {
         let workloads = tally.workloads();
-        self.told.retain(|subject, _| workloads.contains_key(subject));
-        let told = &self.told;
-        let news =
-            workloads.iter().map(|(subject, affected)| (subject, affected, State::of(affected)));
-        let news = news.filter(|(subject, _, state)| told.get(*subject) != Some(state));
-        let news: Vec<_> = news.take(WRITES).collect();
-        for (subject, affected, state) in news {
-            match write(client, subject, affected, state).await {
+        self.tried.retain(|subject, _| workloads.contains_key(subject));
+        self.round += 1;
+        let mut complaints = BTreeSet::new();
+        for (subject, affected, state) in self.news(workloads) {
+            let refused_in = match write(client, subject, affected, state).await {
                 Ok(written) => {
-                    self.told.insert(subject.clone(), state);
-                    self.forbidden = false;
                     if written {
                         telling.event();
                     }
+                    None
                 }
                 Err(error) => {
                     telling.event_failed();
-                    let forbidden = error.is_forbidden();
-                    let error = with_causes(&error);
-                    if forbidden && !self.forbidden {
-                        let hint =
-                            "grant the service account create on events in the whole cluster";
-                        tracing::warn!(error, hint, "no Events are written; metrics tell the same");
-                    } else {
-                        tracing::debug!(error, "an Event was not written");
-                    }
-                    self.forbidden = forbidden;
-                    // The next would hardly fare better; the next round tries again.
-                    return;
+                    let ClusterError::Refused(status) = &error else {
+                        tracing::debug!(error = with_causes(&error), "an Event was not written");
+                        // Without an answer the next would hardly fare better.
+                        return;
+                    };
+                    let complaint = Complaint::of(status);
+                    let is_news = complaints.insert(complaint);
+                    complaint.log(&error, is_news && !self.complaints.contains(&complaint));
+                    may_end(status).then_some(self.round)
                 }
+            };
+            self.tried.insert(subject.clone(), Tried { state, refused_in });
+        }
+        self.complaints = complaints;
+    }
+
+    /// What is to be written in this round: what was never tried, and then what was refused, the
+    /// longest ago first.
+    fn news<'a>(
+        &self,
+        workloads: &'a BTreeMap<Subject, Affected>,
+    ) -> Vec<(&'a Subject, &'a Affected, State)> {
+        let news = workloads.iter().filter_map(|(subject, affected)| {
+            let state = State::of(affected);
+            let refused_in = match self.tried.get(subject).filter(|tried| tried.state == state) {
+                Some(tried) => tried.refused_in?,
+                None => 0,
+            };
+            Some((refused_in, (subject, affected, state)))
+        });
+        let mut news: Vec<_> = news.collect();
+        news.sort_by_key(|(refused_in, _)| *refused_in);
+        news.into_iter().take(WRITES).map(|(_, one)| one).collect()
+    }
+}
+
+/// Whether the same Event may be taken another time.
+fn may_end(status: &Status) -> bool {
+    matches!(status.code, 401 | 403 | 429 | 500..)
+}
+
+impl Complaint {
+    fn of(status: &Status) -> Self {
+        // Full quotas are "Forbidden" too.
+        let is_right = status.reason == "Forbidden" && !status.message.contains("exceeded quota");
+        if is_right { Self::Right } else { Self::Refusal }
+    }
+
+    fn log(self, error: &ClusterError, is_news: bool) {
+        let error = with_causes(error);
+        match self {
+            Self::Right if is_news => {
+                let hint = "grant the service account create on events in the whole cluster";
+                tracing::warn!(error, hint, "no Events are written; metrics tell the same");
             }
+            Self::Refusal if is_news => {
+                tracing::warn!(error, "an Event was refused; metrics tell the same");
+            }
+            Self::Right | Self::Refusal => tracing::debug!(error, "an Event was not written"),
         }
     }
 }
@@ -121,8 +184,6 @@ async fn uid(client: &Client, subject: &Subject) -> Option<String> {
 fn event(subject: &Subject, affected: &Affected, state: State, now: Timestamp) -> Value {
     let (reason, kind, ending) = state.words();
     let Subject { namespace, kind: of, name, api_version, uid } = subject;
-    let begun: String = format!("{of}-{name}").to_ascii_lowercase().chars().take(NAME).collect();
-    let begun = begun.trim_end_matches(['-', '.']);
     let mut about = json!({
         "apiVersion": api_version, "kind": of, "name": name, "namespace": namespace,
     });
@@ -132,7 +193,7 @@ fn event(subject: &Subject, affected: &Affected, state: State, now: Timestamp) -
     json!({
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": {"name": format!("{begun}.{ending}"), "namespace": namespace},
+        "metadata": {"name": event_name(subject, ending), "namespace": namespace},
         "involvedObject": about,
         "type": kind,
         "reason": reason,
@@ -143,6 +204,16 @@ fn event(subject: &Subject, affected: &Affected, state: State, now: Timestamp) -
         "lastTimestamp": seconds(now),
         "count": 1,
     })
+}
+
+/// A name that Kubernetes takes, whatever the workload is called: nobody checks the names that a
+/// pod gives its owners.
+fn event_name(Subject { kind, name, .. }: &Subject, ending: &str) -> String {
+    let is_taken = |c: &char| c.is_ascii_lowercase() || c.is_ascii_digit() || *c == '.';
+    let taken = |c: char| Some(c.to_ascii_lowercase()).filter(is_taken).unwrap_or('-');
+    let begun: String = format!("{kind}-{name}").chars().take(NAME).map(taken).collect();
+    let parts = begun.split('.').chain([ending]).map(|part| part.trim_matches('-'));
+    parts.filter(|part| !part.is_empty()).collect::<Vec<_>>().join(".")
 }
 
 fn message(affected: &Affected, state: State) -> String {
@@ -164,7 +235,7 @@ fn seconds(time: Timestamp) -> String {
 
 /// Events of one round.
 const WRITES: usize = 50;
-/// The part of an Event's name that names the workload: a name has 253 characters at most.
+/// The part of an Event's name that names the workload: a name has 253 bytes at most.
 const NAME: usize = 230;
 /// Kubernetes takes 1024 bytes.
 const MESSAGE: usize = 500;
@@ -208,6 +279,50 @@ mod tests {
         let event = event(&long, &affected(1, 0), State::Missing, Timestamp::UNIX_EPOCH);
         let name = event["metadata"]["name"].as_str().unwrap();
         assert!(name.len() <= 253 && name.contains("a.sidecar-missing"), "{name}");
+    }
+
+    #[test]
+    fn an_owner_with_an_odd_name_has_an_event_that_kubernetes_takes() {
+        let name = |name: &str| event_name(&subject(name), "sidecar-stale");
+        assert_eq!(name("Shop_Web/ä"), "deployment-shop-web.sidecar-stale");
+        assert_eq!(name("a._b-..c."), "deployment-a.b.c.sidecar-stale");
+        let long = name(&"ä.b".repeat(300));
+        assert!(long.is_ascii() && long.len() <= 253, "{long}");
+    }
+
+    #[test]
+    fn what_was_refused_keeps_nothing_else_back() {
+        let subjects = (0..WRITES + 10).map(|number| subject(&format!("web-{number:03}")));
+        let workloads: BTreeMap<_, _> = subjects.map(|subject| (subject, affected(1, 0))).collect();
+        let names = |events: &Events| -> Vec<_> {
+            events.news(&workloads).iter().map(|(subject, ..)| subject.name.clone()).collect()
+        };
+        let mut events = Events { round: 1, ..Events::default() };
+        let first = names(&events);
+        assert_eq!((first.len(), first[0].as_str()), (WRITES, "web-000"));
+        for name in first {
+            let refused = Tried { state: State::Missing, refused_in: Some(1) };
+            events.tried.insert(subject(&name), refused);
+        }
+        let second = names(&events);
+        assert_eq!((second[0].as_str(), second[10].as_str()), ("web-050", "web-000"));
+        let done = Tried { state: State::Missing, refused_in: None };
+        events.tried.insert(subject("web-000"), done);
+        assert_eq!(names(&events)[10], "web-001");
+        events.tried.insert(subject("web-000"), Tried { state: State::Stale, ..done });
+        assert_eq!(names(&events)[0], "web-000");
+    }
+
+    #[test]
+    fn only_a_missing_right_is_said_to_be_one() {
+        let refused = |code: u16, reason: &str, message: &str| {
+            let status = Status::failure(message, reason).with_code(code);
+            (Complaint::of(&status), may_end(&status))
+        };
+        let full = "events \"x\" is forbidden: exceeded quota: small, requested: count/events=1";
+        assert_eq!(refused(403, "Forbidden", "cannot create"), (Complaint::Right, true));
+        assert_eq!(refused(403, "Forbidden", full), (Complaint::Refusal, true));
+        assert_eq!(refused(422, "Invalid", "metadata.name"), (Complaint::Refusal, false));
     }
 
     #[test]

@@ -5,10 +5,13 @@
 //! goes wrong here is told of and leaves injection as it is. No pod is kept.
 
 use std::io;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt;
 use jiff::Timestamp;
+use kube::Client;
 use tokio::time::sleep;
 use webhook_certs::cause::with_causes;
 
@@ -19,6 +22,7 @@ use super::args::Args;
 use super::metrics::Metrics;
 use super::options::{self, ClusterAccess, Options};
 use super::reload::Configuration;
+use crate::settings::Settings;
 
 pub mod args;
 mod events;
@@ -95,24 +99,61 @@ impl Reports {
         loop {
             // Before the first configuration nothing can be told.
             if let Some(settings) = configuration.current() {
-                match round(&client, &scope, settings).await {
-                    Ok(tally) => {
-                        if telling.completed(&tally, Timestamp::now()) {
-                            tracing::info!(pods = tally.pods, "reporting on pods");
-                        }
-                        events.tell(&client, &tally, &telling).await;
-                    }
-                    Err(failed) => {
-                        let state = failed.state();
-                        if telling.failed(state) {
-                            let error = with_causes(&failed);
-                            let hint = failed.hint();
-                            tracing::warn!(error, hint, "no reports; injection goes on without");
-                        }
-                    }
-                }
+                let report = report(&client, &scope, settings, &telling, &mut events);
+                guarded(report, &telling).await;
             }
             sleep(every).await;
         }
+    }
+}
+
+/// Makes one report.
+async fn report(
+    client: &Client,
+    scope: &Scope,
+    settings: Arc<Settings>,
+    telling: &Telling,
+    events: &mut Events,
+) {
+    match round(client, scope, settings).await {
+        Ok(tally) => {
+            if telling.completed(&tally, Timestamp::now()) {
+                tracing::info!(pods = tally.pods, "reporting on pods");
+            }
+            events.tell(client, &tally, telling).await;
+        }
+        Err(failed) => {
+            if telling.failed(failed.state()) {
+                let error = with_causes(&failed);
+                let hint = failed.hint();
+                tracing::warn!(error, hint, "no reports; injection goes on without");
+            }
+        }
+    }
+}
+
+/// Keeps the thread, and with it the next reports, from a panic, and tells of it: what was current
+/// would stay so for ever.
+async fn guarded(report: impl Future<Output = ()>, telling: &Telling) {
+    // What is left of a panic is at most an Event that is tried again.
+    if AssertUnwindSafe(report).catch_unwind().await.is_err() && telling.failed(Told::FAILING) {
+        tracing::error!("a report has panicked; injection goes on without");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::tally::Tally;
+
+    #[tokio::test]
+    async fn a_panic_is_told_of_and_the_next_report_is_made() {
+        let telling = Telling::default();
+        telling.completed(&Tally::default(), Timestamp::UNIX_EPOCH);
+        guarded(async { panic!("a pod of a kind that nobody thought of") }, &telling).await;
+        assert_eq!(telling.told().state, Told::FAILING);
+        let next = async { assert!(telling.completed(&Tally::default(), Timestamp::UNIX_EPOCH)) };
+        guarded(next, &telling).await;
+        assert_eq!(telling.told().state, Told::CURRENT);
     }
 }

@@ -80,5 +80,6 @@ impl RoundError {
     }
 }
 
-/// Pods in memory at a time.
-const PAGE: u32 = 100;
+/// Pods in memory at a time: one may be as large as etcd takes, and takes several times that when
+/// it is parsed.
+const PAGE: u32 = 20;
