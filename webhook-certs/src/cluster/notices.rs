@@ -74,7 +74,7 @@ impl<'a> Notices<'a> {
         }
     }
 
-    /// Certificates in bundles that the Secret does not know.
+    /// CAs in bundles that are not of this installation.
     pub(super) fn of_foreign(&mut self, names: BTreeSet<String>) {
         let before = std::mem::replace(&mut self.foreign, names);
         let new: Vec<_> = self.foreign.difference(&before).cloned().collect();
