@@ -91,14 +91,14 @@ impl News {
         )
     }
 
-    /// Webhook entries trust a CA that the Secret does not know.
+    /// Webhook entries trust a CA that is not of this installation.
     pub fn foreign(name: &str) -> Self {
         Self::warning(
             "ForeignCA",
             "Publish",
             format!(
-                "a caBundle holds the CA `{name}`, which the Secret does not know; --foreign-ca says \
-                 how long it stays"
+                "a caBundle holds the CA `{name}`, which neither the Secret nor a --signer-ca-file \
+                 holds; --foreign-ca says how long it stays"
             ),
         )
     }

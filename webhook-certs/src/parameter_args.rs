@@ -48,14 +48,14 @@ pub struct ParameterArgs {
     #[arg(long)]
     trust_probe: bool,
     /// How often that is tried, for example 60s.
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", value_parser = duration, requires = "trust_probe")]
     trust_probe_interval: Option<SignedDuration>,
     /// Who signs the certificate: a CA of our own in a Secret, or a signer of the cluster, by
     /// certificate signing requests [default: own].
     #[arg(long, value_name = "MODE", value_enum, requires_if("csr", "signer_name"))]
     cert_mode: Option<CertMode>,
     /// With --cert-mode csr: the name of the signer, for example example.com/serving.
-    #[arg(long, value_name = "NAME", requires = "cert_mode")]
+    #[arg(long, value_name = "NAME", requires = "cert_mode", value_parser = signer_name)]
     signer_name: Option<String>,
     /// With --cert-mode csr: the file with the signer's CAs, which are published in caBundle;
     /// without it, somebody else publishes them.
@@ -98,15 +98,56 @@ impl ParameterArgs {
 
 impl ParameterArgs {
     /// Who signs, where it is not a CA of our own.
-    pub fn signer(&self) -> Option<Signer> {
-        match self.cert_mode {
-            None | Some(CertMode::Own) => None,
-            Some(CertMode::Csr) => Some(Signer {
-                name: self.signer_name.clone()?,
+    pub fn signer(&self) -> Result<Option<Signer>, SignerError> {
+        match (self.cert_mode, &self.signer_name) {
+            (None | Some(CertMode::Own), None) => Ok(None),
+            (None | Some(CertMode::Own), Some(_)) => Err(SignerError::OwnCa),
+            (Some(CertMode::Csr), None) => Err(SignerError::NoName),
+            (Some(CertMode::Csr), Some(name)) => Ok(Some(Signer {
+                name: name.clone(),
                 approve: self.approve_csr,
                 authorities: self.signer_ca_file.clone(),
-            }),
+            })),
         }
+    }
+
+    /// A flag that was typed and does nothing where no certificate is kept up in a cluster.
+    pub fn only_in_cluster(&self) -> Option<&'static str> {
+        match self.cert_mode {
+            Some(CertMode::Csr) => Some("--cert-mode csr"),
+            _ if self.trust_probe => Some("--trust-probe"),
+            _ => None,
+        }
+    }
+}
+
+/// Flags about the signer that contradict each other.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum SignerError {
+    /// A CA of our own signs.
+    #[error("--signer-name: only --cert-mode csr asks a signer, and --cert-mode is own")]
+    OwnCa,
+    /// It is not said who signs.
+    #[error("--cert-mode csr: --signer-name is missing")]
+    NoName,
+}
+
+/// Reads the name of a signer as Kubernetes wants it: a domain, a slash and a name.
+fn signer_name(text: &str) -> Result<String, String> {
+    let is_name = |part: &str| {
+        !part.is_empty()
+            && part.split('.').all(|label| {
+                !label.is_empty()
+                    && !label.starts_with('-')
+                    && !label.ends_with('-')
+                    && label.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'))
+            })
+    };
+    match text.split_once('/') {
+        Some((domain, path)) if domain.contains('.') && is_name(domain) && is_name(path) => {
+            Ok(text.to_owned())
+        }
+        _ => Err("want a domain and a path, for example example.com/serving".to_owned()),
     }
 }
 

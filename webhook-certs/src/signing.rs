@@ -55,6 +55,13 @@ pub fn renew_at(lifetime: Lifetime, spread: u8) -> Timestamp {
     lifetime.not_before.saturating_add(span / 100 * percent).unwrap_or(lifetime.not_after)
 }
 
+/// How long nothing is requested after so many refusals in a row: `first`, then twice as long each
+/// time, up to an hour.
+pub fn pause_after(refusals: u32, first: Duration) -> Duration {
+    let times = 2_u32.saturating_pow(refusals.saturating_sub(1));
+    first.saturating_mul(times).min(Duration::from_secs(3600))
+}
+
 /// Checks that API servers which trust `bundle` accept the certificate at `now`: for the first of
 /// `names`, the one that they ask for.
 pub fn verify(
@@ -124,6 +131,13 @@ mod tests {
         let lifetime = Lifetime { not_before: at(0), not_after: at(100) };
         assert_eq!(renew_at(lifetime, 0), at(50));
         assert_eq!(renew_at(lifetime, u8::MAX), at(66));
+    }
+
+    #[test]
+    fn whoever_refuses_is_asked_less_and_less_often() {
+        let pauses = [1, 2, 3, 7, 8, u32::MAX]
+            .map(|refusals| pause_after(refusals, Duration::from_secs(30)).as_secs());
+        assert_eq!(pauses, [30, 60, 120, 1920, 3600, 3600]);
     }
 
     #[test]

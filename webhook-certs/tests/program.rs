@@ -67,12 +67,20 @@ fn issue_signs_again_by_the_ca_that_is_there() {
 
 #[test]
 fn a_signer_is_asked_for_by_name_and_only_in_its_mode() {
-    for (flags, missing) in
-        [(["--cert-mode", "csr"], "--signer-name <NAME>"), (["--signer-name", "x"], "--cert-mode")]
-    {
-        let output = webhook_certs(&[["serve"].as_slice(), &flags].concat());
-        assert_eq!(output.status.code(), Some(2));
-        assert!(said(&output).contains(missing), "{}", said(&output));
+    for (line, message) in [
+        ("serve --cert-mode csr", "--signer-name <NAME>"),
+        ("serve --signer-name example.com/serving", "--cert-mode"),
+        ("serve --cert-mode own --signer-name example.com/serving", "error: --signer-name: only"),
+        ("serve --cert-mode csr --signer-name serving", "want a domain and a path"),
+        ("serve --cert-mode csr --signer-name example/serving", "want a domain and a path"),
+        ("serve --cert-mode csr --signer-name example.com/a/b", "want a domain and a path"),
+        ("serve --trust-probe-interval 5m", "--trust-probe"),
+        ("status --cert-mode csr --signer-name example.com/serving", "there is no CA of ours"),
+        ("rotate --cert-mode csr --signer-name example.com/serving", "there is no CA of ours"),
+    ] {
+        let output = webhook_certs(&line.split(' ').collect::<Vec<_>>());
+        assert_eq!(output.status.code(), Some(2), "{line}");
+        assert!(said(&output).contains(message), "{line}: {}", said(&output));
     }
 }
 

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use webhook_certs::cluster;
 use webhook_certs::files::CertificateFiles;
+use webhook_certs::parameter_args::SignerError;
 use webhook_certs::serving::client_authority::ClientNames;
 use webhook_certs::serving::tls_parameters::{
     CipherSuiteError, CipherSuites, TlsParameters, TlsParametersError,
@@ -80,11 +81,19 @@ impl Options {
         };
         let configuration = configuration(args, access.clone());
         let surroundings = access.clone().map(|access| (access, questions(args)));
-        let certificate = certificate(args, access);
+        let certificate = certificate(args, access)?;
         if args.certificate.write_ca.is_some()
             && !matches!(certificate, CertificateSource::InMemory { .. })
         {
             return Err(OptionsError::WriteCa);
+        }
+        let source = match &certificate {
+            CertificateSource::Cluster(..) => None,
+            CertificateSource::Files(_) => Some("it comes from --tlsCertFile"),
+            CertificateSource::InMemory { .. } => Some("there is no cluster"),
+        };
+        if let (Some(reason), Some(flag)) = (source, args.upkeep.only_in_cluster()) {
+            return Err(OptionsError::NoUpkeep { flag, reason });
         }
         let tls = tls(&args.tls)?;
         let clients = clients(&args.tls)?;
@@ -110,6 +119,20 @@ pub enum OptionsError {
          hint: --writeCaFile is for a process without --kubeconfig outside of a cluster"
     )]
     WriteCa,
+    /// The signer's flags contradict each other.
+    #[error(transparent)]
+    Signer(#[from] SignerError),
+    /// A flag would do nothing.
+    #[error(
+        "{flag}: no certificate is kept up here, since {reason}\n\
+         hint: it is for a pod or --kubeconfig, without --tlsCertFile"
+    )]
+    NoUpkeep {
+        /// As it was typed.
+        flag: &'static str,
+        /// Where the certificate comes from.
+        reason: &'static str,
+    },
 }
 
 /// What the settings are told of the process.
@@ -185,17 +208,21 @@ fn configuration(args: &Args, access: Option<ClusterAccess>) -> ConfigurationSou
     }
 }
 
-fn certificate(args: &Args, access: Option<ClusterAccess>) -> CertificateSource {
+fn certificate(
+    args: &Args,
+    access: Option<ClusterAccess>,
+) -> Result<CertificateSource, OptionsError> {
     let certificate = &args.certificate;
+    let signer = args.upkeep.signer()?;
     if let (Some(chain), Some(key)) = (&certificate.certificate, &certificate.key) {
         let (certificate, key) = (chain.clone(), key.clone());
-        return CertificateSource::Files(CertificateFiles { certificate, key });
+        return Ok(CertificateSource::Files(CertificateFiles { certificate, key }));
     }
     let Some(access) = access else {
-        return CertificateSource::InMemory {
+        return Ok(CertificateSource::InMemory {
             names: certificate.extra_names.clone(),
             write_ca: certificate.write_ca.clone(),
-        };
+        });
     };
     let defaults = cluster::Options::default();
     let options = cluster::Options {
@@ -210,9 +237,9 @@ fn certificate(args: &Args, access: Option<ClusterAccess>) -> CertificateSource 
         revision: args.revision.clone(),
         webhook_configurations: webhook_configurations(args),
         parameters: args.upkeep.parameters(),
-        signer: args.upkeep.signer(),
+        signer,
     };
-    CertificateSource::Cluster(access, Box::new(options))
+    Ok(CertificateSource::Cluster(access, Box::new(options)))
 }
 
 #[cfg(test)]
@@ -308,6 +335,26 @@ mod tests {
         }
         let flags = "--client-ca-file ca --client-allowed-names apiserver,kube-apiserver.example";
         assert!(options(flags, false).unwrap().clients.is_some());
+    }
+
+    #[test]
+    fn refuses_flags_of_the_upkeep_where_there_is_none() {
+        let signer = "--cert-mode csr --signer-name example.com/serving";
+        let files = "--tlsCertFile c --tlsKeyFile k";
+        for (flag, flags) in [("--cert-mode csr", signer), ("--trust-probe", "--trust-probe")] {
+            assert!(options(flags, true).is_ok());
+            for (flags, in_pod, reason) in [
+                (flags.to_owned(), false, "there is no cluster"),
+                (format!("{flags} {files}"), true, "it comes from --tlsCertFile"),
+            ] {
+                let error = OptionsError::NoUpkeep { flag, reason };
+                assert_eq!(options(&flags, in_pod), Err(error), "{flags}");
+            }
+        }
+        let own = "--cert-mode own --signer-name example.com/serving";
+        for in_pod in [true, false] {
+            assert_eq!(options(own, in_pod), Err(OptionsError::Signer(SignerError::OwnCa)));
+        }
     }
 
     #[test]

@@ -139,8 +139,7 @@ const FACTS: [&str; 2] =
 /// About what becomes of the certificate, in the injector's own namespace.
 const EVENTS: &str = "events.k8s.io/events (any name): create";
 /// Where a signer of the cluster signs.
-const REQUESTS: &str =
-    "certificates.k8s.io/certificatesigningrequests (any name): create get delete";
+const REQUESTS: &str = "certificates.k8s.io/certificatesigningrequests (any name): create get";
 const APPROVAL: [&str; 2] = [
     "certificates.k8s.io/certificatesigningrequests/approval (any name): update",
     "certificates.k8s.io/signers example.com/serving: approve",

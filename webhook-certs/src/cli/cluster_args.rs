@@ -8,7 +8,7 @@ use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use webhook_certs::cause::with_causes;
 use webhook_certs::cluster::Options;
-use webhook_certs::parameter_args::ParameterArgs;
+use webhook_certs::parameter_args::{ParameterArgs, SignerError};
 
 /// Which cluster, and which objects in it.
 #[derive(Debug, Args)]
@@ -51,9 +51,9 @@ pub(super) struct ClusterArgs {
 }
 
 impl ClusterArgs {
-    pub(super) fn options(&self) -> Options {
+    pub(super) fn options(&self) -> Result<Options, SignerError> {
         let configurations = &self.webhook_configurations;
-        Options {
+        Ok(Options {
             namespace: self.namespace.clone(),
             install: self.install.clone().unwrap_or_else(|| self.named("sidecar-injector")),
             service: self.service.clone(),
@@ -70,8 +70,8 @@ impl ClusterArgs {
                 configurations.clone()
             },
             parameters: self.parameters.parameters(),
-            signer: self.parameters.signer(),
-        }
+            signer: self.parameters.signer()?,
+        })
     }
 
     /// What the injector of the revision calls it.
@@ -137,7 +137,7 @@ mod tests {
             ),
         ] {
             let args = ["webhook-certs"].into_iter().chain(flags.split_whitespace());
-            let options = Program::parse_from(args).cluster.options();
+            let options = Program::parse_from(args).cluster.options().unwrap();
             assert_eq!(options.install, install);
             assert_eq!(options.secret_name, secret);
             assert_eq!(options.webhook_configurations, [configuration]);

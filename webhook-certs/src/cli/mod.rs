@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::error::ErrorKind as UsageKind;
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use jiff::{SignedDuration, Timestamp};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -114,11 +115,12 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
 }
 
 async fn serve(args: ClusterArgs) -> Result<ExitCode> {
+    let options = options(&args);
     let client = args.client().await?;
     let mut terminated = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
     let (status, _) = watch::channel(Status::default());
     tokio::select! {
-        failed = cluster::maintain(client, args.options(), ServingCertificate::new(), status) => {
+        failed = cluster::maintain(client, options, ServingCertificate::new(), status) => {
             let Err(error) = failed;
             Err(error).context("cannot keep up certificates")
         }
@@ -128,7 +130,7 @@ async fn serve(args: ClusterArgs) -> Result<ExitCode> {
 }
 
 async fn status(args: StatusArgs) -> Result<ExitCode> {
-    let options = args.cluster.options();
+    let options = options_of_own_ca(&args.cluster);
     let seen = cluster::observe(args.cluster.client().await?, &options).await?;
     let report = StateReport::of(&seen, &options, seen.now(Timestamp::now()))?;
     print(&match args.output {
@@ -139,7 +141,7 @@ async fn status(args: StatusArgs) -> Result<ExitCode> {
 }
 
 async fn rotate(args: RotateArgs) -> Result<ExitCode> {
-    let options = args.cluster.options();
+    let options = options_of_own_ca(&args.cluster);
     let old = cluster::rotate(args.cluster.client().await?, &options, args.revoke).await?;
     let what = if args.revoke { "revoked" } else { "replaced" };
     print(&[format!(
@@ -147,6 +149,25 @@ async fn rotate(args: RotateArgs) -> Result<ExitCode> {
         old.name()
     )])?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn options(args: &ClusterArgs) -> cluster::Options {
+    args.options().unwrap_or_else(|error| exit_for_usage(&error.to_string()))
+}
+
+fn options_of_own_ca(args: &ClusterArgs) -> cluster::Options {
+    let options = options(args);
+    if options.signer.is_some() {
+        exit_for_usage(
+            "with --cert-mode csr there is no CA of ours\n\
+             hint: `kubectl get certificatesigningrequests` lists what was asked for",
+        );
+    }
+    options
+}
+
+fn exit_for_usage(message: &str) -> ! {
+    Cli::command().error(UsageKind::ArgumentConflict, message).exit()
 }
 
 fn issue(args: &IssueArgs) -> Result<ExitCode> {

@@ -111,7 +111,10 @@ impl StateReport {
             },
             waits_for: matches!(state.phase, Phase::Prepared { .. }).then(|| {
                 let delay = options.parameters.propagation_delay;
-                format!("every entry to trust the next CA for {delay:#}, unchanged")
+                format!(
+                    "every entry to trust the next CA for {delay:#}, unchanged, and, with \
+                     --trust-probe, a probe that succeeds"
+                )
             }),
             authorities: roles
                 .iter()
@@ -203,7 +206,8 @@ mod tests {
             report.to_table(),
             [
                 "Secret istio-system/sidecar-injector-ca: generation 1, prepared since \
-                 2026-01-01T00:00:00Z, waits for every entry to trust the next CA for 5m, unchanged",
+                 2026-01-01T00:00:00Z, waits for every entry to trust the next CA for 5m, unchanged, \
+                 and, with --trust-probe, a probe that succeeds",
                 "CA active: CN=test-ca 1, valid until 2026-01-02T00:00:00Z",
                 "CA next: CN=test-ca 2, valid until 2026-01-02T00:00:00Z",
                 "clock: 2400 s behind the API server's",

@@ -78,7 +78,9 @@ pub async fn maintain(
                 notices: Notices::new(&objects, &options, probes),
                 writes: Writes::new(&options.parameters),
                 pending: None,
+                refusal: None,
                 renew_at: None,
+                bundle: None,
                 foreign: BTreeMap::new(),
             };
             match Box::pin(signed.run(&changed)).await {}

@@ -74,7 +74,7 @@ impl<'a> Notices<'a> {
         }
     }
 
-    /// Certificates in bundles that the Secret does not know.
+    /// CAs in bundles that are not of this installation.
     pub(super) fn of_foreign(&mut self, names: BTreeSet<String>) {
         let before = std::mem::replace(&mut self.foreign, names);
         let new: Vec<_> = self.foreign.difference(&before).cloned().collect();
@@ -96,9 +96,12 @@ impl<'a> Notices<'a> {
         }
     }
 
-    /// Whether the latest probe has succeeded.
+    /// Whether the latest probe has succeeded; nothing where it does not tell.
     pub(super) fn is_called(&self) -> Option<bool> {
-        self.probes.borrow().as_ref().map(Result::is_ok)
+        match self.probes.borrow().as_ref()? {
+            Ok(()) => Some(true),
+            Err(failure) => failure.cause.tells_of_calls().then_some(false),
+        }
     }
 
     /// A probe that fails for another reason than before, or no longer.

@@ -10,7 +10,7 @@ use k8s_openapi::api::certificates::v1::{
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{Patch, PatchParams, PostParams};
 use kube::core::PartialObjectMeta;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client};
@@ -231,13 +231,6 @@ impl Objects {
     ) -> Result<Option<CertificateSigningRequest>, CallError> {
         let requests = self.requests();
         self.within("get", format!("{REQUESTS}/{name}"), requests.get_opt(name)).await
-    }
-
-    pub(super) async fn delete_signing_request(&self, name: &str) -> Result<(), CallError> {
-        let (requests, parameters) = (self.requests(), DeleteParams::default());
-        let call = requests.delete(name, &parameters);
-        self.within("delete", REQUESTS.to_owned(), call).await?;
-        Ok(())
     }
 
     fn requests(&self) -> Api<CertificateSigningRequest> {

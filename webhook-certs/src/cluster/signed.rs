@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::{Notify, watch};
@@ -18,7 +18,7 @@ use crate::options::{ForeignCa, Options, Signer};
 use crate::rotation::{Action, Configuration, Observation, publish};
 use crate::server_names::ServerNames;
 use crate::serving::{Identity, ServingCertificate};
-use crate::signing::{Answer, answer, renew_at, verify};
+use crate::signing::{Answer, answer, pause_after, renew_at, verify};
 use crate::status::Status;
 
 /// One replica's part where a signer of the cluster signs.
@@ -31,11 +31,27 @@ pub(super) struct Signed<'a> {
     pub(super) status: watch::Sender<Status>,
     pub(super) notices: Notices<'a>,
     pub(super) writes: Writes<'a>,
-    /// The object that was created and the key that it is for.
-    pub(super) pending: Option<(String, LeafRequest)>,
+    pub(super) pending: Option<Pending>,
+    pub(super) refusal: Option<Refusal>,
     pub(super) renew_at: Option<Timestamp>,
+    /// What the file held when it could be read last.
+    pub(super) bundle: Option<Bundle>,
     /// Since when each CA that the file does not hold has been seen in a bundle.
     pub(super) foreign: BTreeMap<Vec<u8>, Timestamp>,
+}
+
+/// A request that nobody has answered yet.
+pub(super) struct Pending {
+    name: String,
+    request: LeafRequest,
+    since: Instant,
+}
+
+/// Why there is no leaf, and until when it is not asked for again.
+pub(super) struct Refusal {
+    reason: String,
+    until: Instant,
+    times: u32,
 }
 
 impl Signed<'_> {
@@ -48,7 +64,11 @@ impl Signed<'_> {
             self.notices.journal.flush(None, &mut self.writes).await;
             self.tell(&troubles);
             let tick = self.options.parameters.tick;
-            let pause = if self.pending.is_some() { tick.min(WHILE_PENDING) } else { tick };
+            let is_new = |pending: &Pending| pending.since.elapsed() < SIGNERS_TAKE;
+            let pause = match &self.pending {
+                Some(pending) if is_new(pending) => tick.min(WHILE_PENDING),
+                _ => tick,
+            };
             tokio::time::sleep(SPACING).await;
             tokio::select! {
                 () = changed.notified() => {}
@@ -58,10 +78,12 @@ impl Signed<'_> {
     }
 
     async fn look(&mut self, troubles: &mut Vec<String>) {
-        let bundle = self.bundle().unwrap_or_else(|error| {
-            troubles.push(error);
-            None
-        });
+        match self.read_bundle() {
+            // A file that was mended may be what the signer's certificates were refused for.
+            Ok(bundle) if bundle != self.bundle => (self.bundle, self.refusal) = (bundle, None),
+            Ok(_) => {}
+            Err(error) => troubles.push(error),
+        }
         let mut configurations = Vec::new();
         for name in &self.options.webhook_configurations {
             match self.objects.configuration(name).await {
@@ -73,7 +95,7 @@ impl Signed<'_> {
         self.certificate.set_clock_ahead(clock_ahead);
         self.notices.of_clock(clock_ahead);
         self.notices.of_probe();
-        if let Err(error) = self.obtain(bundle.as_ref()).await {
+        if let Err(error) = self.obtain().await {
             troubles.push(error);
         }
         let seen = Observation {
@@ -82,14 +104,14 @@ impl Signed<'_> {
             clock_ahead,
             ..Observation::default()
         };
-        if let Some(bundle) = &bundle {
-            self.publish(&seen, bundle, troubles).await;
+        if let Some(bundle) = self.bundle.clone() {
+            self.publish(&seen, &bundle, troubles).await;
         }
         self.report(&seen);
     }
 
     /// What API servers have to trust; nothing where somebody else sees to that.
-    fn bundle(&self) -> Result<Option<Bundle>, String> {
+    fn read_bundle(&self) -> Result<Option<Bundle>, String> {
         let Some(path) = &self.signer.authorities else {
             return Ok(None);
         };
@@ -106,18 +128,24 @@ impl Signed<'_> {
     }
 
     /// Takes the next step to a leaf, where one is due.
-    async fn obtain(&mut self, bundle: Option<&Bundle>) -> Result<(), String> {
+    async fn obtain(&mut self) -> Result<(), String> {
         let now = self.objects.clock.now();
-        let Some((name, request)) = self.pending.take() else {
-            if self.renew_at.is_some_and(|at| now < at) {
+        let Some(pending) = self.pending.take() else {
+            if !self.is_due(now) {
                 return Ok(());
             }
-            return self.request().await;
+            return match &self.refusal {
+                Some(Refusal { reason, until, .. }) if Instant::now() < *until => {
+                    Err(reason.clone())
+                }
+                _ => self.request().await,
+            };
         };
-        let found = match self.objects.signing_request(&name).await {
+        let name = &pending.name;
+        let found = match self.objects.signing_request(name).await {
             Ok(found) => found,
             Err(error) => {
-                self.pending = Some((name, request));
+                self.pending = Some(pending);
                 return Err(error.to_string());
             }
         };
@@ -128,18 +156,37 @@ impl Signed<'_> {
         };
         let outcome = match answer {
             Answer::Pending => {
-                self.pending = Some((name, request));
+                self.pending = Some(pending);
                 return Ok(());
             }
             Answer::Refused(reason) => Err(format!("{REQUESTS}/{name} was {reason}")),
-            Answer::Signed(chain) => self.serve(&chain, &request, bundle, now),
+            Answer::Signed(chain) => self.serve(&chain, &pending.request, now),
         };
-        let removed = self.objects.delete_signing_request(&name).await;
-        self.writes.heed("delete", REQUESTS, removed.as_ref().err());
+        self.refusal = outcome.as_ref().err().map(|reason| {
+            let times = self.refusal.as_ref().map_or(0, |before| before.times).saturating_add(1);
+            let until = Instant::now() + pause_after(times, self.options.parameters.tick);
+            Refusal { reason: reason.clone(), until, times }
+        });
         if let Err(error) = &outcome {
             self.notices.journal.note([News::request_failed(error)]);
         }
-        outcome.and(removed.map_err(|error| error.to_string()))
+        outcome
+    }
+
+    /// Tells whether a leaf is to be requested: there is none, it is old, or API servers that trust
+    /// the file alone would refuse it. What a file that was never read would refuse is not known.
+    fn is_due(&self, now: Timestamp) -> bool {
+        let is_old = self.renew_at.is_none_or(|at| at <= now);
+        match &self.bundle {
+            Some(bundle) => is_old || !self.is_accepted(bundle, now),
+            None => is_old && self.signer.authorities.is_none(),
+        }
+    }
+
+    /// Tells whether API servers that trust `bundle` accept the leaf that is served.
+    fn is_accepted(&self, bundle: &Bundle, now: Timestamp) -> bool {
+        let identity = self.certificate.current();
+        identity.is_some_and(|identity| verify(&identity, bundle, &self.names, now).is_ok())
     }
 
     async fn request(&mut self) -> Result<(), String> {
@@ -152,7 +199,7 @@ impl Signed<'_> {
         let created = created.map_err(|error| error.to_string())?;
         let name = created.metadata.name.clone().unwrap_or_default();
         tracing::info!(request = name, signer = self.signer.name, "a certificate was requested");
-        self.pending = Some((name, request));
+        self.pending = Some(Pending { name, request, since: Instant::now() });
         if self.signer.approve {
             let approved = self.objects.approve_signing_request(created).await;
             self.writes.heed("update", APPROVAL, approved.as_ref().err());
@@ -162,17 +209,11 @@ impl Signed<'_> {
     }
 
     /// Serves what was signed, unless API servers would refuse it: the last good leaf stays then.
-    fn serve(
-        &mut self,
-        chain: &[u8],
-        request: &LeafRequest,
-        bundle: Option<&Bundle>,
-        now: Timestamp,
-    ) -> Result<(), String> {
+    fn serve(&mut self, chain: &[u8], request: &LeafRequest, now: Timestamp) -> Result<(), String> {
         let signer = &self.signer.name;
         let identity = Identity::from_pem(chain, request.key.as_bytes())
             .map_err(|error| format!("what `{signer}` has signed cannot be served: {error}"))?;
-        if let Some(bundle) = bundle {
+        if let Some(bundle) = &self.bundle {
             verify(&identity, bundle, &self.names, now).map_err(|error| {
                 format!(
                     "what `{signer}` has signed is not served, since API servers would refuse it: \
@@ -199,14 +240,20 @@ impl Signed<'_> {
         let present: Vec<&TrustedCa> =
             seen.entries().flat_map(|entry| entry.bundle.beyond(bundle)).collect();
         self.foreign.retain(|der, _| present.iter().any(|ca| ca.der().as_ref() == der));
-        for ca in present {
+        for ca in &present {
             self.foreign.entry(ca.der().to_vec()).or_insert(now);
         }
+        let (served, others): (Vec<_>, Vec<_>) = present
+            .into_iter()
+            .partition(|ca| self.is_accepted(&Bundle::new((*ca).clone(), None), now));
+        self.notices.of_foreign(others.into_iter().map(|ca| ca.name().to_owned()).collect());
         let delay: SignedDuration = self.options.parameters.retire_delay;
         let keeps = |ca: &TrustedCa| {
             let since = self.foreign.get(ca.der().as_ref()).copied().unwrap_or(now);
             ca.not_after() >= now
                 && match self.options.parameters.foreign_ca {
+                    // Until another leaf is served, API servers need it.
+                    _ if served.contains(&ca) => true,
                     ForeignCa::Keep => true,
                     ForeignCa::Grace => now.duration_since(since) < delay,
                     ForeignCa::Drop => false,
@@ -248,13 +295,8 @@ impl Signed<'_> {
 
     fn report(&self, seen: &Observation) {
         let now = self.objects.clock.now();
-        let identity = self.certificate.current();
         let trusts = |configuration: &Configuration| {
-            configuration.entries.iter().all(|entry| {
-                identity.as_ref().is_some_and(|identity| {
-                    verify(identity, &entry.bundle, &self.names, now).is_ok()
-                })
-            })
+            configuration.entries.iter().all(|entry| self.is_accepted(&entry.bundle, now))
         };
         self.status.send_if_modified(|status| {
             let before = status.clone();
@@ -277,5 +319,6 @@ impl Signed<'_> {
 
 pub(super) const APPROVAL: &str = "certificatesigningrequests/approval";
 const SPACING: Duration = Duration::from_millis(100);
-/// Signers take moments, and people who approve minutes.
+/// Signers take moments, and people who approve hours.
+const SIGNERS_TAKE: Duration = Duration::from_secs(60);
 const WHILE_PENDING: Duration = Duration::from_secs(1);

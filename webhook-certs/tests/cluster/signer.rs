@@ -14,9 +14,10 @@ use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use rcgen::{CertificateSigningRequestParams, Issuer, KeyPair};
 use serde_json::json;
+use tempfile::NamedTempFile;
 use webhook_certs::authority::{Authority, Entropy, Lifetime};
 use webhook_certs::bundle::Bundle;
-use webhook_certs::options::Signer;
+use webhook_certs::options::{ForeignCa, Signer};
 use webhook_certs::status::Status;
 
 use crate::reviewer::Reviewer;
@@ -25,8 +26,8 @@ use crate::stage::{OURS, Replica, Stage, eventually};
 pub(crate) async fn a_signer_of_the_cluster_signs_and_renews(mut stage: Stage<'_>) -> Result<()> {
     let lifetime = Lifetime::starting(Timestamp::now(), jiff::SignedDuration::from_hours(24));
     let ca = Authority::create("signer", 1, lifetime, Entropy::draw()?)?;
-    let mut file = tempfile::NamedTempFile::new()?;
-    file.write_all(ca.certificate_pem().as_bytes())?;
+    let mut file = NamedTempFile::new()?;
+    file.write_all(b"not yet")?;
     let signer = Signer {
         name: "example.com/serving".to_owned(),
         approve: false,
@@ -39,8 +40,16 @@ pub(crate) async fn a_signer_of_the_cluster_signs_and_renews(mut stage: Stage<'_
     stage.options.parameters.write_burst = 50;
     stage.expose().await?;
 
-    // People decide: the first request is denied, and another one comes.
+    // What is signed could not be verified.
     let mut replica = stage.replica().await?;
+    let unread = |status: &Status| {
+        status.last_error.as_ref().is_some_and(|error| error.starts_with("--signer-ca-file"))
+    };
+    replica.until("it tells that there is no CA", unread).await?;
+    ensure!(requests(&stage).await?.is_empty(), "a certificate was requested");
+
+    // People decide: the first request is denied, and another one comes.
+    trust(&file, &ca)?;
     let first = pending(&stage, None).await?;
     decide(&stage, &first, "Denied").await?;
     let denied = |status: &Status| {
@@ -56,7 +65,9 @@ pub(crate) async fn a_signer_of_the_cluster_signs_and_renews(mut stage: Stage<'_
     ensure!(spec.usages.as_deref() == Some(usages.as_slice()), "{:?}", spec.usages);
     ensure!(spec.expiration_seconds == Some(7 * 24 * 3600), "{:?}", spec.expiration_seconds);
     decide(&stage, &second, "Approved").await?;
-    // What another CA signs is not served, whoever signed it.
+    // What another CA signs is not served, whoever signed it, and whether the file can be read.
+    std::fs::write(file.path(), "no longer")?;
+    replica.until("it tells that the file is broken", unread).await?;
     let other = Authority::create("signer", 1, lifetime, Entropy::draw()?)?;
     sign(&stage, &second, &other, HOUR).await?;
     let refused = |status: &Status| {
@@ -64,6 +75,7 @@ pub(crate) async fn a_signer_of_the_cluster_signs_and_renews(mut stage: Stage<'_
     };
     replica.until("it does not serve it", refused).await?;
     ensure!(!replica.certificate.is_loaded(), "it is served");
+    trust(&file, &ca)?;
 
     let third = pending(&stage, Some(&second)).await?;
     decide(&stage, &third, "Approved").await?;
@@ -75,23 +87,21 @@ pub(crate) async fn a_signer_of_the_cluster_signs_and_renews(mut stage: Stage<'_
     let trusted = |status: &Status| status.trusted && status.entries == OURS.len();
     replica.until("it is trusted", trusted).await?;
     eventually("the API server calls it", async || stage.create_reviewed("first").await).await?;
-    eventually("nothing is left behind", async || {
-        let left = requests(&stage).await?;
-        ensure!(left.is_empty(), "{left:?}");
-        Ok(())
-    })
-    .await?;
+    let requested = requests(&stage).await?.len();
+    ensure!(requested == 3, "{requested} certificates were requested");
     ensure!(stage.secrets().get_opt(&stage.options.secret_name).await?.is_none(), "a Secret");
 
     // A replica that may approve, whose leaf is at half of its life in seconds.
     drop(replica);
     stage.options.signer.as_mut().context("no signer")?.approve = true;
+    stage.options.parameters.foreign_ca = ForeignCa::Drop;
     let mut replica = stage.replica().await?;
     let mut leaves: Vec<Vec<u8>> = Vec::new();
     while leaves.len() < 3 {
         let request = pending(&stage, None).await?;
         ensure!(is(&request, "Approved"), "it was not approved");
-        sign(&stage, &request, &ca, SHORT).await?;
+        let lifetime = if leaves.len() == 2 { HOUR } else { SHORT };
+        sign(&stage, &request, &ca, lifetime).await?;
         let leaf = eventually("another leaf is served", async || {
             let leaf = replica.leaf()?;
             ensure!(!leaves.contains(&leaf), "it is the one before");
@@ -105,7 +115,41 @@ pub(crate) async fn a_signer_of_the_cluster_signs_and_renews(mut stage: Stage<'_
     let denied = replica.until("it goes on", |status| status.last_error.is_none()).await?.denied;
     ensure!(denied.is_empty(), "{denied:?}");
     ensure!(stage.denied_requests()? == 0, "{} calls were denied", stage.denied_requests()?);
-    repaired(&stage, &mut replica, &Bundle::new(ca.ca().clone(), None)).await
+    repaired(&stage, &mut replica, &Bundle::new(ca.ca().clone(), None)).await?;
+
+    // The file goes over to another CA: a leaf of it is asked for at once, and until it is served
+    // API servers trust the one before, though no foreign CA is kept.
+    let next = Authority::create("signer", 2, lifetime, Entropy::draw()?)?;
+    let old = replica.leaf()?;
+    trust(&file, &next)?;
+    let early = pending(&stage, None).await?;
+    let both = Bundle::new(next.ca().clone(), Some(ca.ca().clone()));
+    published(&stage, &both).await?;
+    sign(&stage, &early, &ca, HOUR).await?;
+    replica.until("it does not serve what the old CA signs", refused).await?;
+    let late = pending(&stage, Some(&early)).await?;
+    ensure!(replica.leaf()? == old, "another leaf is served");
+    published(&stage, &both).await?;
+    sign(&stage, &late, &next, HOUR).await?;
+    published(&stage, &Bundle::new(next.ca().clone(), None)).await?;
+    ensure!(replica.leaf()? != old, "nothing trusts the leaf that is served");
+    replica.until("it is trusted", trusted).await?;
+    Ok(())
+}
+
+fn trust(file: &NamedTempFile, ca: &Authority) -> Result<()> {
+    Ok(std::fs::write(file.path(), ca.certificate_pem().as_bytes())?)
+}
+
+/// Waits until an entry's bundle holds these CAs and no others.
+async fn published(stage: &Stage<'_>, wanted: &Bundle) -> Result<()> {
+    eventually("the bundle is right", async || {
+        let bundle = stage.bundles().await?[OURS[0]].clone().unwrap_or_default();
+        let bundle = Bundle::observed(&bundle);
+        ensure!(bundle.is_same_set(wanted), "{bundle:?}");
+        Ok(())
+    })
+    .await
 }
 
 /// A bundle that somebody empties is written back.
@@ -114,12 +158,7 @@ async fn repaired(stage: &Stage<'_>, replica: &mut Replica, wanted: &Bundle) -> 
     let wipe = Patch::<()>::Json(serde_json::from_value(wipe)?);
     let name = &stage.options.webhook_configurations[0];
     stage.configurations().patch(name, &PatchParams::default(), &wipe).await?;
-    eventually("it is written back", async || {
-        let bundle = stage.bundles().await?[OURS[0]].clone().unwrap_or_default();
-        ensure!(Bundle::observed(&bundle).is_same_set(wanted), "{bundle:?}");
-        Ok(())
-    })
-    .await?;
+    published(stage, wanted).await?;
     replica.until("it has seen it", |status| status.overwrites.contains_key("unknown")).await?;
     Ok(())
 }

@@ -114,7 +114,7 @@ impl<'a> Stage<'a> {
         let mut role = roles.get(&self.namespace).await?;
         let rules = json!([
             {"apiGroups": ["certificates.k8s.io"], "resources": ["certificatesigningrequests"],
-             "verbs": ["create", "get", "delete"]},
+             "verbs": ["create", "get"]},
             {"apiGroups": ["certificates.k8s.io"],
              "resources": ["certificatesigningrequests/approval"], "verbs": ["update"]},
             {"apiGroups": ["certificates.k8s.io"], "resources": ["signers"],
