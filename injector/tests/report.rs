@@ -55,7 +55,7 @@ fn a_denial_tells_nothing_of_what_stands_in_the_pod() {
     pod["spec"]["volumes"] = json!("s3cret");
     let standing = Standing::of(&world.injectors(), &labels, &pod);
     let Standing::Missing(reason) = standing else { panic!("{standing:?}") };
-    insta::assert_snapshot!(reason, @"the pod would be denied: it has a form that cannot be injected (bad_pod); hint: creating it with --dry-run=server says what is wrong");
+    insta::assert_snapshot!(reason, @"the pod would be denied: pod: spec.volumes is not a list of objects (bad_pod); hint: creating it with --dry-run=server says what is wrong");
 }
 
 #[test]

@@ -100,15 +100,8 @@ impl Injector {
 /// Why a pod would be denied, for those who may not read the pod: Events have other readers, and
 /// what a template makes of an annotation, or a field of the pod, may be a secret.
 fn denial(error: &InjectError) -> Reason {
-    let what = match error {
-        InjectError::Annotations(_) | InjectError::ProxyUser(_) => {
-            return Reason::new(error.word(), format!("the pod would be denied: {error}"));
-        }
-        InjectError::Merge { .. } => "an overlay and the pod do not go together",
-        InjectError::Overlay(_) => "an overlay cannot be made for it",
-        InjectError::Pod(_) => "it has a form that cannot be injected",
-    };
-    Reason::new(error.word(), format!("the pod would be denied: {what}"))
+    let message = format!("the pod would be denied: {}", error.without_values());
+    Reason::new(error.word(), message)
         .with_hint("creating it with --dry-run=server says what is wrong")
 }
 
