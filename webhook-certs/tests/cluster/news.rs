@@ -53,7 +53,7 @@ pub(crate) async fn what_happens_is_told_once_and_names_whoever_did_it(
     let lifetime = Lifetime::starting(Timestamp::now(), SignedDuration::from_hours(1));
     let foreign = Authority::create("other", 7, lifetime, Entropy::draw()?)?;
     overwrite(&stage, &wanted.with([foreign.ca().clone()])).await?;
-    stage.told(&["ForeignCA: ", "`CN=other-ca 7`, which the Secret does not know"]).await?;
+    stage.told(&["ForeignCA: ", "`CN=other-ca 7`, which neither the Secret nor "]).await?;
     one.until("it is counted", |status| status.foreign == 1).await?;
 
     let patch = json!({"metadata": {"annotations": {ROTATE: ROTATE_NOW}}});
