@@ -29,6 +29,8 @@ struct Own {
     fields: Value,
     /// The same as it goes over the overlay's.
     over: Value,
+    /// Whether it is a proxy that the user wrote as an init container.
+    init_proxy: bool,
 }
 
 impl Written {
@@ -69,7 +71,8 @@ impl Written {
                     // It was written as a native sidecar; this is none.
                     over.as_object_mut().map(|over| over.remove("restartPolicy"));
                 }
-                written.own.push(Own { list, fields, over });
+                let init_proxy = name == PROXY && named(name, INIT_CONTAINERS, pod).is_some();
+                written.own.push(Own { list, fields, over, init_proxy });
             }
         }
         written
@@ -86,7 +89,7 @@ pub fn reapply(
 ) -> Result<(), MergeError> {
     let mut applied = Overrides::default();
     let (mut proxy, mut contested) = (None, Vec::new());
-    for Own { list, fields, over } in written.own {
+    for Own { list, mut fields, over, init_proxy } in written.own {
         let name = fields["name"].as_str().unwrap_or_default();
         let own_env = contested_env(&fields, named(name, list, draft.value()));
         draft.edit(|pod| {
@@ -95,6 +98,13 @@ pub fn reapply(
         })?;
         if name == PROXY {
             proxy = proxy.or_else(|| Some(fields["securityContext"].clone()));
+        }
+        let native = |own: &Value| own["restartPolicy"] == NATIVE;
+        if init_proxy
+            && (list == CONTAINERS || named(PROXY, list, draft.value()).is_some_and(native))
+        {
+            // By this another injection tells that the templates are to find it there again.
+            fields.as_object_mut().map(|own| own.entry("restartPolicy").or_insert(NATIVE.into()));
         }
         let applied = if list == CONTAINERS { &mut applied.containers } else { &mut applied.init };
         contested.extend(own_env.map(|env| (list, applied.len(), env)));
@@ -264,6 +274,9 @@ fn follow_user(draft: &mut Draft, security: &Value, tproxy: bool) {
 
 const RESOURCES: &str = "resources";
 const LISTS: [&str; 2] = [CONTAINERS, INIT_CONTAINERS];
+
+/// The restart policy of an init container that is a native sidecar.
+const NATIVE: &str = "Always";
 
 /// The image by which a user says that the overlay's is meant.
 const AUTO: &str = "auto";
