@@ -301,114 +301,6 @@ fn what_is_nearly_right_is_told_of_a_pod_that_is_left_alone() {
     }
 }
 
-#[test]
-fn the_users_own_proxy_is_kept_when_the_mode_changes() {
-    let own = |image: &str| {
-        json!({"name": "istio-proxy", "image": image, "args": ["x"],
-            "resources": {"limits": {"cpu": "3"}}})
-    };
-    for (first, second) in [("true", "false"), ("false", "true")] {
-        for (list, image) in
-            [("containers", "mine:1"), ("containers", "auto"), ("initContainers", "mine:1")]
-        {
-            let mut pod = pod(&mode(first), &json!({}));
-            match pod["spec"][list].as_array_mut() {
-                Some(containers) => containers.push(own(image)),
-                None => pod["spec"][list] = json!([own(image)]),
-            }
-            let mut pod = injected(&json!({}), &pod).pod;
-            pod["metadata"]["annotations"]["sidecar.istio.io/nativeSidecar"] = second.into();
-            let pod = injected(&json!({}), &pod).pod;
-            let proxy = container(&pod, "istio-proxy");
-            assert_eq!(
-                (&proxy["args"], &proxy["resources"]["limits"]["cpu"]),
-                (&json!(["x"]), &json!("3"))
-            );
-            assert_eq!(proxy["image"] == "mine:1", image == "mine:1", "{first} {list}");
-        }
-    }
-}
-
-#[test]
-fn a_delay_that_is_taken_back_does_not_stay_in_the_pod() {
-    let delay = "readiness.status.sidecar.istio.io/initialDelaySeconds";
-    let mut pod = injected(&json!({}), &pod(&json!({delay: "7"}), &json!({}))).pod;
-    let list = pod["spec"]["initContainers"].as_array_mut().unwrap();
-    let proxy = list.iter_mut().find(|container| container["name"] == "istio-proxy").unwrap();
-    assert_eq!(proxy["readinessProbe"]["initialDelaySeconds"], 7);
-    proxy["startupProbe"]["initialDelaySeconds"] = 7.into();
-    pod["metadata"]["annotations"][delay] = "0".into();
-    let pod = injected(&json!({}), &pod).pod;
-    for probe in ["readinessProbe", "startupProbe"] {
-        let delay = &container(&pod, "istio-proxy")[probe]["initialDelaySeconds"];
-        assert_eq!(delay, &Value::Null, "{probe}");
-    }
-}
-
-#[test]
-fn resources_that_the_values_take_back_do_not_stay_in_the_pod() {
-    let pod = injected(&json!({}), &pod(&json!({}), &json!({}))).pod;
-    let none = json!({"global": {"proxy": {"resources": null}}});
-    let pod = injected(&none, &pod).pod;
-    for name in ["istio-init", "istio-proxy"] {
-        assert_eq!(container(&pod, name).get("resources"), None, "{name}");
-    }
-}
-
-#[test]
-fn a_volume_without_source_loses_the_one_that_the_api_server_gave_it() {
-    let mut pod = injected(&json!({}), &pod(&json!({}), &json!({}))).pod;
-    let names = ["workload-socket", "credential-socket", "workload-certs"];
-    let ours = |volume: &Value| names.iter().any(|name| volume["name"] == *name);
-    for volume in pod["spec"]["volumes"].as_array_mut().unwrap() {
-        if ours(volume) {
-            volume["emptyDir"] = json!({});
-        }
-    }
-    let pod = injected(&json!({}), &pod).pod;
-    let volumes = pod["spec"]["volumes"].as_array().unwrap().iter().filter(|one| ours(one));
-    assert_eq!(volumes.map(|one| one.as_object().unwrap().len()).collect::<Vec<_>>(), [1, 1, 1]);
-}
-
-#[test]
-fn variables_that_are_computed_stand_before_the_users_in_every_injection() {
-    let mut pod = pod(&json!({"prometheus.io/port": "8080"}), &json!({}));
-    pod["spec"]["containers"][0]["readinessProbe"] = json!({"httpGet": {"port": 80}});
-    let bare = pod.clone();
-    let own = json!([
-        {"name": "ISTIO_META_NETWORK", "value": "mine"}, {"name": "POD_NAME", "value": "mine"},
-        {"name": "ISTIO_KUBE_APP_PROBERS", "value": "{}"},
-        {"name": "ISTIO_PROMETHEUS_ANNOTATIONS", "value": "{}"},
-    ]);
-    let proxy = json!({"name": "istio-proxy", "image": "auto", "env": own});
-    pod["spec"]["containers"].as_array_mut().unwrap().push(proxy);
-    let path = |variables: &[(&str, &str)]| {
-        variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
-    };
-    let network: Vec<_> = path(&[("ISTIO_META_CLUSTER_ID", "c"), ("ISTIO_META_NETWORK", "n")]);
-    let probers: Vec<_> = path(&[("ISTIO_KUBE_APP_PROBERS", "x")]);
-    for (pod, path_env) in [(&pod, &network[..]), (&pod, &[]), (&bare, &probers)] {
-        let settings = Settings::parse(&Documents::default(), Process::default()).unwrap();
-        let run = |pod: &Value| match inject(&settings, Target { path_env, ..target(pod) }) {
-            Ok(Outcome::Injected(injection)) => *injection,
-            other => panic!("{other:?}"),
-        };
-        let first = run(pod);
-        let env = container(&first.pod, "istio-proxy")["env"].as_array().unwrap();
-        let value = |name: &str| {
-            let variable = env.iter().find(|variable| variable["name"] == name);
-            variable.unwrap()["value"].as_str().unwrap()
-        };
-        assert!(value("ISTIO_KUBE_APP_PROBERS").contains("/app-health/web/readyz"));
-        assert!(value("ISTIO_PROMETHEUS_ANNOTATIONS").contains("8080"));
-        let again = run(&first.pod);
-        assert!(again.patch().is_empty(), "{path_env:?}: {:?}", again.patch());
-        let record = &again.pod["metadata"]["annotations"]["proxy.istio.io/overrides"];
-        let kept = record.as_str().is_none_or(|record| record.contains(&own.to_string()));
-        assert!(kept, "{record}");
-    }
-}
-
 fn injected(values: &Value, pod: &Value) -> Injection {
     match outcome(values, pod, "").unwrap() {
         Outcome::Injected(injection) => {
@@ -442,10 +334,6 @@ fn pod(annotations: &Value, spec: &Value) -> Value {
     });
     pod["spec"].as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
     pod
-}
-
-fn mode(native: &str) -> Value {
-    json!({"sidecar.istio.io/nativeSidecar": native})
 }
 
 fn container<'a>(pod: &'a Value, name: &str) -> &'a Value {
