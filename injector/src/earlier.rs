@@ -167,10 +167,18 @@ pub struct Overrides {
 }
 
 impl Overrides {
-    /// Reads the annotation; empty where the pod has none.
+    /// Reads the annotation; empty where the pod has none. What has no name in it is of no
+    /// container.
     pub fn of_pod(pod: &Value) -> Self {
         let text = pod["metadata"]["annotations"][key::OVERRIDES].as_str();
-        text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
+        let read = text.and_then(|text| serde_json::from_str(text).ok());
+        let mut overrides: Self = read.unwrap_or_default();
+        for list in [&mut overrides.containers, &mut overrides.init] {
+            list.retain(|container| {
+                container["name"].as_str().is_some_and(|name| !name.is_empty())
+            });
+        }
+        overrides
     }
 
     /// Whether there are none.

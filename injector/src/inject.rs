@@ -83,7 +83,7 @@ fn carry_out(plan: Plan<'_>, pod: Value) -> Result<Injection, InjectError> {
     let settings = &*settings;
     overrides::reapply(&mut draft, plan.written, tproxy, reinjected)
         .map_err(|source| InjectError::Merge { template: key::OVERRIDES.to_owned(), source })?;
-    path_env::apply(&mut draft, &variables);
+    path_env::apply(&mut draft, &variables, reinjected);
     prometheus::merge(&mut draft, &settings.mesh).map_err(InjectError::Annotations)?;
     prometheus::secure_port(&mut draft);
     let mut warnings = plan.advice;

@@ -8,7 +8,10 @@ use crate::change::{Change, Draft};
 use crate::earlier::{Earlier, Overrides};
 use crate::merge::{MergeError, merge_list, without_nulls};
 use crate::overlay::PROXY;
-use crate::postprocess::{CONTAINERS, INIT_CONTAINERS, find, find_proxy, in_container};
+use crate::postprocess::path_env::Variables;
+use crate::postprocess::{
+    CONTAINERS, INIT_CONTAINERS, find, find_proxy, has_computed, in_container,
+};
 use crate::quantity;
 use crate::settings::annotations::key;
 
@@ -26,6 +29,8 @@ struct Own {
     fields: Value,
     /// The same as it goes over the overlay's.
     over: Value,
+    /// Whether it is a proxy that the user wrote as an init container.
+    init_proxy: bool,
 }
 
 impl Written {
@@ -37,6 +42,7 @@ impl Written {
         pod: &Value,
         injected: &Value,
         earlier: Option<&Earlier>,
+        variables: &Variables,
         openshift: bool,
     ) -> Self {
         let recorded = Overrides::of_pod(pod);
@@ -58,11 +64,15 @@ impl Written {
                 let fields = without_nulls(fields);
                 let mut over = exclusive(fields.clone());
                 respell_amounts(&mut over, name, pod);
+                if name == PROXY {
+                    leave_written_env(&mut over, variables, pod);
+                }
                 if name == PROXY && list == CONTAINERS {
                     // It was written as a native sidecar; this is none.
                     over.as_object_mut().map(|over| over.remove("restartPolicy"));
                 }
-                written.own.push(Own { list, fields, over });
+                let init_proxy = name == PROXY && named(name, INIT_CONTAINERS, pod).is_some();
+                written.own.push(Own { list, fields, over, init_proxy });
             }
         }
         written
@@ -79,7 +89,7 @@ pub fn reapply(
 ) -> Result<(), MergeError> {
     let mut applied = Overrides::default();
     let (mut proxy, mut contested) = (None, Vec::new());
-    for Own { list, fields, over } in written.own {
+    for Own { list, mut fields, over, init_proxy } in written.own {
         let name = fields["name"].as_str().unwrap_or_default();
         let own_env = contested_env(&fields, named(name, list, draft.value()));
         draft.edit(|pod| {
@@ -88,6 +98,13 @@ pub fn reapply(
         })?;
         if name == PROXY {
             proxy = proxy.or_else(|| Some(fields["securityContext"].clone()));
+        }
+        let native = |own: &Value| own["restartPolicy"] == NATIVE;
+        if init_proxy
+            && (list == CONTAINERS || named(PROXY, list, draft.value()).is_some_and(native))
+        {
+            // By this another injection tells that the templates are to find it there again.
+            fields.as_object_mut().map(|own| own.entry("restartPolicy").or_insert(NATIVE.into()));
         }
         let applied = if list == CONTAINERS { &mut applied.containers } else { &mut applied.init };
         contested.extend(own_env.map(|env| (list, applied.len(), env)));
@@ -167,6 +184,17 @@ fn respell_amounts(own: &mut Value, name: &str, original: &Value) {
     }
 }
 
+/// Leaves out the variables that are written after the merge: what is written there has the last
+/// word in every injection. Those that tell of the application may stand in the pod already.
+fn leave_written_env(own: &mut Value, variables: &Variables, pod: &Value) {
+    let written = |name: &str| {
+        variables.iter().any(|(variable, _)| variable == name) || has_computed(pod, name)
+    };
+    if let Some(env) = own.get_mut("env").and_then(Value::as_array_mut) {
+        env.retain(|variable| !variable["name"].as_str().is_some_and(written));
+    }
+}
+
 /// Marks the other fields for removal where one of them is chosen.
 fn choose(object: Option<&mut Value>, fields: &[&str]) {
     let Some(object) = object.and_then(Value::as_object_mut) else { return };
@@ -177,9 +205,11 @@ fn choose(object: Option<&mut Value>, fields: &[&str]) {
     }
 }
 
+/// A record is of the first injection; a later one may have the container in the other list.
 fn recorded_of<'a>(name: &str, list: &str, recorded: &'a Overrides) -> Option<&'a Value> {
-    let recorded = if list == CONTAINERS { &recorded.containers } else { &recorded.init };
-    recorded.iter().find(|container| container["name"] == name)
+    let Overrides { containers, init } = recorded;
+    let lists = if list == CONTAINERS { [containers, init] } else { [init, containers] };
+    lists.into_iter().flatten().find(|container| container["name"] == name)
 }
 
 fn written_of<'a>(name: &str, list: &str, original: &'a Value) -> Option<&'a Value> {
@@ -244,6 +274,9 @@ fn follow_user(draft: &mut Draft, security: &Value, tproxy: bool) {
 
 const RESOURCES: &str = "resources";
 const LISTS: [&str; 2] = [CONTAINERS, INIT_CONTAINERS];
+
+/// The restart policy of an init container that is a native sidecar.
+const NATIVE: &str = "Always";
 
 /// The image by which a user says that the overlay's is meant.
 const AUTO: &str = "auto";

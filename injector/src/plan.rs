@@ -91,7 +91,7 @@ impl<'a> Plan<'a> {
         advice.extend(own_volumes.into_iter().filter(|_| earlier.is_none()));
         let openshift = settings.process.openshift;
         Ok(Self {
-            written: Written::of_pod(pod, &injected, earlier.as_ref(), openshift),
+            written: Written::of_pod(pod, &injected, earlier.as_ref(), &variables, openshift),
             hold_application: proxy_config.hold_application_until_proxy_starts()
                 || settings.values.global.proxy.hold_application_until_proxy_starts.on(),
             tproxy: context.interception_mode() == "TPROXY",

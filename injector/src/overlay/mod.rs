@@ -142,7 +142,8 @@ impl<'a> Context<'a> {
     }
 
     /// Requests and limits of the injected containers: the annotations' if there are any of them,
-    /// else those of the values.
+    /// else those of the values. Null where there are none at all, so that those of an earlier
+    /// injection do not stay.
     fn resources(&self) -> Value {
         let given = |requirement: &str, cpu: &str, memory: &str| {
             let entries =
@@ -157,8 +158,11 @@ impl<'a> Context<'a> {
         if requests.is_some() || limits.is_some() {
             return Value::Object(requests.into_iter().chain(limits).collect());
         }
-        let resources = without_nulls(&self.values().global.proxy.resources);
-        resources.unwrap_or_else(|| Value::Object(serde_json::Map::new()))
+        let default = &self.values().global.proxy.resources;
+        if default.as_object().is_none_or(serde_json::Map::is_empty) {
+            return Value::Null;
+        }
+        without_nulls(default).unwrap_or_else(|| Value::Object(serde_json::Map::new()))
     }
 
     /// What every overlay with an agent adds to the pod's own fields.

@@ -142,6 +142,7 @@ fn startup_probe(context: &Context<'_>) -> Value {
     let threshold = &context.values().global.proxy.startup_probe.failure_threshold;
     json!({
         "httpGet": {"path": "/healthz/ready", "port": 15021},
+        "initialDelaySeconds": null,
         "periodSeconds": 1,
         "timeoutSeconds": 3,
         "failureThreshold": number(threshold),
@@ -160,17 +161,15 @@ fn own_readiness<'a>(context: &Context<'a>) -> [&'a str; 3] {
 }
 
 fn readiness_probe(port: u16, [delay, period, threshold]: &[&str; 3]) -> Value {
-    let mut probe = json!({
+    let delay = number(delay);
+    json!({
         "httpGet": {"path": "/healthz/ready", "port": port},
+        // Kubernetes leaves out a zero; that of another injection must not stay either.
+        "initialDelaySeconds": if delay == 0 { Value::Null } else { delay },
         "periodSeconds": number(period),
         "timeoutSeconds": 3,
         "failureThreshold": number(threshold),
-    });
-    let delay = number(delay);
-    if delay != 0 {
-        probe["initialDelaySeconds"] = delay;
-    }
-    probe
+    })
 }
 
 fn security_context(context: &Context<'_>) -> Value {

@@ -9,8 +9,8 @@ use crate::settings::annotations::key;
 pub(super) fn of_sidecar(context: &Context<'_>) -> Vec<Value> {
     let values = context.values();
     // These have no source, so that a template on top can choose one; Kubernetes takes emptyDir.
-    let mut volumes = vec![named("workload-socket"), named("credential-socket")];
-    volumes.push(identity(context, named("workload-certs")));
+    let mut volumes = vec![sourceless("workload-socket"), sourceless("credential-socket")];
+    volumes.push(identity(context, sourceless("workload-certs")));
     volumes.extend(bootstrap(context));
     volumes.push(in_memory("istio-envoy"));
     volumes.extend(always(context));
@@ -28,7 +28,7 @@ pub(super) fn of_sidecar(context: &Context<'_>) -> Vec<Value> {
 
 /// Of a gateway.
 pub(super) fn of_gateway(context: &Context<'_>) -> Vec<Value> {
-    let mut volumes = vec![named("workload-socket"), empty("credential-socket")];
+    let mut volumes = vec![sourceless("workload-socket"), empty("credential-socket")];
     volumes.push(identity(context, empty("workload-certs")));
     volumes.extend(bootstrap(context));
     volumes.push(in_memory("istio-envoy"));
@@ -40,8 +40,8 @@ pub(super) fn of_gateway(context: &Context<'_>) -> Vec<Value> {
 
 /// Of an application that speaks gRPC's own xDS, and its agent.
 pub(super) fn of_grpc_agent(context: &Context<'_>) -> Vec<Value> {
-    let mut volumes = vec![named("workload-socket")];
-    volumes.push(identity(context, named("workload-certs")));
+    let mut volumes = vec![sourceless("workload-socket")];
+    volumes.push(identity(context, sourceless("workload-certs")));
     volumes.extend(bootstrap(context));
     volumes.push(in_memory("istio-xds"));
     volumes.extend(always(context));
@@ -98,8 +98,9 @@ pub(super) fn mounts_of_grpc_application(context: &Context<'_>) -> Value {
     mounts.into_iter().chain([identity_mount(context)]).collect()
 }
 
-fn named(name: &str) -> Value {
-    json!({"name": name})
+/// Without a source, also where an earlier injection or the API server has given it one.
+fn sourceless(name: &str) -> Value {
+    json!({"name": name, "emptyDir": null})
 }
 
 fn empty(name: &str) -> Value {

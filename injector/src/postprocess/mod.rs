@@ -17,6 +17,9 @@ pub const CONTAINERS: &str = "containers";
 /// The list of init containers, native sidecars among them.
 pub const INIT_CONTAINERS: &str = "initContainers";
 
+/// The variables that tell the agent of the application's metrics and probes.
+const COMPUTED: [&str; 2] = [prometheus::SCRAPE_CONFIG, probes::PROBERS];
+
 /// The way to something in a container.
 pub fn in_container<'a, const N: usize>(
     list: &'a str,
@@ -52,6 +55,12 @@ fn put_env(draft: &mut Draft, name: &str, value: &str) {
         }
         None => draft.push(&in_container(list, index, ["env".into()]), variable),
     }
+}
+
+/// Whether the proxy has this variable, and it is one that tells of the application.
+pub fn has_computed(pod: &Value, name: &str) -> bool {
+    let place = |(list, index)| find_env(pod, list, index, name);
+    COMPUTED.contains(&name) && find_proxy(pod).and_then(place).is_some()
 }
 
 /// Where in a container's environment a variable stands.

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::path_env::Variables;
-use super::{CONTAINERS, INIT_CONTAINERS, find, find_proxy, in_container, probes, prometheus};
+use super::{COMPUTED, CONTAINERS, INIT_CONTAINERS, find, find_proxy, in_container};
 use crate::change::{Draft, Step};
 use crate::overlay::PROXY;
 
@@ -28,11 +28,7 @@ pub fn containers(draft: &mut Draft, hold_application: bool) {
 /// injection finds them where it puts them.
 pub fn proxy_env(draft: &mut Draft, variables: &Variables) {
     let Some((list, index)) = find_proxy(draft.value()) else { return };
-    let last: Vec<_> = variables
-        .iter()
-        .map(|(name, _)| name.as_str())
-        .chain([prometheus::SCRAPE_CONFIG, probes::PROBERS])
-        .collect();
+    let last: Vec<_> = variables.iter().map(|(name, _)| name.as_str()).chain(COMPUTED).collect();
     arrange(draft, &in_container(list, index, ["env".into()]), &[], &last);
 }
 

@@ -1,6 +1,6 @@
 //! Environment that the webhook's path gives the proxy (multi-cluster, multi-network).
 
-use super::put_env;
+use super::{has_computed, put_env};
 use crate::change::Draft;
 use crate::overlay::Context;
 
@@ -19,10 +19,13 @@ pub fn variables(context: &Context<'_>, path_env: &[(String, String)]) -> Variab
     set.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
-/// Sets the variables in the proxy's environment.
-pub fn apply(draft: &mut Draft, variables: &Variables) {
+/// Sets the variables in the proxy's environment. What an earlier injection found out of the
+/// application stands.
+pub fn apply(draft: &mut Draft, variables: &Variables, reinjected: bool) {
     for (name, value) in variables {
-        put_env(draft, name, value);
+        if !(reinjected && has_computed(draft.value(), name)) {
+            put_env(draft, name, value);
+        }
     }
 }
 

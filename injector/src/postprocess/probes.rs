@@ -85,15 +85,16 @@ fn ask_agent(draft: &mut Draft, handler: &[Step<'_>], action: &str, path: &str, 
 fn tell_agent(draft: &mut Draft, mut probers: BTreeMap<String, String>, reinjected: bool) {
     let pod = draft.value();
     let Some((list, index)) = find_proxy(pod) else { return };
+    if probers.is_empty() {
+        return;
+    }
     if let Some(place) = find_env(pod, list, index, PROBERS).filter(|_| reinjected) {
         let earlier = pod["spec"][list][index]["env"][place]["value"].as_str().unwrap_or_default();
         let earlier: BTreeMap<String, Box<RawValue>> =
             serde_json::from_str(earlier).unwrap_or_default();
         probers.extend(earlier.into_iter().map(|(path, prober)| (path, prober.get().to_owned())));
     }
-    if !probers.is_empty() {
-        put_env(draft, PROBERS, &to_json(&probers));
-    }
+    put_env(draft, PROBERS, &to_json(&probers));
 }
 
 fn to_json(probers: &BTreeMap<String, String>) -> String {

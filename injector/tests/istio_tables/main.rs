@@ -17,6 +17,7 @@ mod normal;
 mod openshift;
 mod overrides;
 mod probes;
+mod reinjection;
 mod spans;
 mod stage;
 mod workloads;

@@ -61,6 +61,49 @@ fn ports_of_one_number_are_told_apart_by_their_names() {
     }
 }
 
+/// Overlays that name all containers would find it among them.
+#[test]
+fn a_proxy_that_was_written_as_an_init_container_is_one_for_the_next_injection() {
+    for templates in [
+        "grpc-simple,sidecar",
+        "sidecar,grpc-simple",
+        "gateway,grpc-simple",
+        "grpc-simple,grpc-agent",
+    ] {
+        for list in ["containers", "initContainers"] {
+            for native in ["true", "false"] {
+                let annotations = json!({
+                    "inject.istio.io/templates": templates,
+                    "sidecar.istio.io/nativeSidecar": native,
+                });
+                let mut pod = pod_of(&annotations, &json!([{"name": "app", "image": "app:1"}]));
+                let proxy = json!({"name": "istio-proxy", "image": "auto"});
+                match pod["spec"][list].as_array_mut() {
+                    Some(containers) => containers.push(proxy),
+                    None => pod["spec"][list] = json!([proxy]),
+                }
+                let injected = Stage::default().injection(&pod).unwrap().pod;
+                let again = Stage::default().injection(&injected).unwrap().pod;
+                assert_eq!(again, injected, "{templates} {list} {native}");
+                let env = &crate::stage::container(&injected, "istio-proxy")["env"];
+                let env = env.as_array().unwrap().iter();
+                let bootstrap = env.filter(|one| one["name"] == "GRPC_XDS_BOOTSTRAP").count();
+                assert_eq!(bootstrap, usize::from(list == "containers"), "{templates} {native}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_has_no_name_in_a_record_is_of_no_container() {
+    for nameless in [json!({"image": "evil"}), json!({"name": "", "image": "evil"})] {
+        let annotations = json!({OVERRIDES: json!({"containers": [nameless]}).to_string()});
+        let containers = json!([{"name": "app", "image": "app:1"}]);
+        // `pod` injects once more, which changes nothing.
+        Stage::default().pod(&pod_of(&annotations, &containers));
+    }
+}
+
 /// Istio's `sidecar,spire` leaves a second proxy, without an image, under `containers`.
 #[test]
 fn two_proxies_of_an_earlier_injection_become_one() {

@@ -1,0 +1,106 @@
+//! Pods that are injected again after something has changed: the settings, or the pod.
+
+use serde_json::{Value, json};
+
+use crate::stage::{Stage, container, pod, pod_of, variable};
+
+const DELAY: &str = "readiness.status.sidecar.istio.io/initialDelaySeconds";
+const NATIVE: &str = "sidecar.istio.io/nativeSidecar";
+
+#[test]
+fn the_users_own_proxy_is_kept_when_the_mode_changes() {
+    for (first, second) in [("true", "false"), ("false", "true")] {
+        for (list, image) in
+            [("containers", "mine:1"), ("containers", "auto"), ("initContainers", "mine:1")]
+        {
+            let proxy = json!({"name": "istio-proxy", "image": image, "args": ["x"],
+                "resources": {"limits": {"cpu": "3"}}});
+            let mut pod = pod(&json!({NATIVE: first}));
+            match pod["spec"][list].as_array_mut() {
+                Some(containers) => containers.push(proxy),
+                None => pod["spec"][list] = json!([proxy]),
+            }
+            let mut pod = Stage::default().pod(&pod);
+            pod["metadata"]["annotations"][NATIVE] = second.into();
+            let pod = Stage::default().pod(&pod);
+            let proxy = container(&pod, "istio-proxy");
+            assert_eq!(proxy["args"], json!(["x"]), "{first} {list} {image}");
+            assert_eq!(proxy["resources"]["limits"]["cpu"], "3", "{first} {list} {image}");
+            assert_eq!(proxy["image"] == "mine:1", image == "mine:1", "{first} {list} {image}");
+        }
+    }
+}
+
+#[test]
+fn a_delay_that_is_taken_back_does_not_stay_in_the_pod() {
+    let mut pod = Stage::default().pod(&pod(&json!({DELAY: "7"})));
+    let list = pod["spec"]["initContainers"].as_array_mut().unwrap();
+    let proxy = list.iter_mut().find(|container| container["name"] == "istio-proxy").unwrap();
+    assert_eq!(proxy["readinessProbe"]["initialDelaySeconds"], 7);
+    proxy["startupProbe"]["initialDelaySeconds"] = 7.into();
+    pod["metadata"]["annotations"][DELAY] = "0".into();
+    let pod = Stage::default().pod(&pod);
+    for probe in ["readinessProbe", "startupProbe"] {
+        let delay = container(&pod, "istio-proxy")[probe].get("initialDelaySeconds");
+        assert_eq!(delay, None, "{probe}");
+    }
+}
+
+#[test]
+fn resources_that_the_values_take_back_do_not_stay_in_the_pod() {
+    let pod = Stage::default().pod(&pod(&json!({})));
+    let none = json!({"global": {"proxy": {"resources": null}}});
+    let pod = Stage::with_values(none).pod(&pod);
+    for name in ["istio-init", "istio-proxy"] {
+        assert_eq!(container(&pod, name).get("resources"), None, "{name}");
+    }
+}
+
+#[test]
+fn a_volume_without_source_loses_the_one_that_the_api_server_gave_it() {
+    let names = ["workload-socket", "credential-socket", "workload-certs"];
+    for templates in ["sidecar", "gateway", "grpc-agent", "gateway,sidecar", "gateway,grpc-agent"] {
+        let given = pod(&json!({"inject.istio.io/templates": templates}));
+        let mut given = Stage::default().pod(&given);
+        for volume in given["spec"]["volumes"].as_array_mut().unwrap() {
+            if names.iter().any(|name| volume["name"] == *name) {
+                volume["emptyDir"] = json!({});
+            }
+        }
+        let pod = Stage::default().pod(&given);
+        let volumes = pod["spec"]["volumes"].as_array().unwrap();
+        let first = volumes.iter().find(|volume| volume["name"] == names[0]);
+        assert_eq!(first, Some(&json!({"name": names[0]})), "{templates}");
+    }
+}
+
+#[test]
+fn variables_that_are_computed_stand_before_the_users_in_every_injection() {
+    let annotations = json!({"prometheus.io/port": "8080"});
+    let app = json!({"name": "app", "image": "app:1", "readinessProbe": {"httpGet": {"port": 80}}});
+    let env = json!([
+        {"name": "ISTIO_META_NETWORK", "value": "mine"}, {"name": "POD_NAME", "value": "mine"},
+        {"name": "ISTIO_KUBE_APP_PROBERS", "value": "{}"},
+        {"name": "ISTIO_PROMETHEUS_ANNOTATIONS", "value": "{}"},
+    ]);
+    let proxy = json!({"name": "istio-proxy", "image": "auto", "env": env});
+    let own = pod_of(&annotations, &json!([app, proxy]));
+    let bare = pod_of(&annotations, &json!([app]));
+    let network = [("ISTIO_META_CLUSTER_ID", "c"), ("ISTIO_META_NETWORK", "n")];
+    let computed = [("ISTIO_KUBE_APP_PROBERS", "x"), ("ISTIO_PROMETHEUS_ANNOTATIONS", "x")];
+    for (pod, path) in [(&own, &network[..]), (&own, &[]), (&bare, &computed)] {
+        for native_sidecars in [true, false] {
+            let path = path.iter().map(|(name, value)| ((*name).into(), (*value).into()));
+            let mut stage = Stage { path_env: path.collect(), ..Stage::default() };
+            stage.process.native_sidecars = native_sidecars;
+            // `pod` injects once more, which changes nothing.
+            let pod = stage.pod(pod);
+            let has = |name, part| variable(&pod, name).is_some_and(|value| value.contains(part));
+            assert!(has("ISTIO_KUBE_APP_PROBERS", "/app-health/app/readyz"), "{pod:#}");
+            assert!(has("ISTIO_PROMETHEUS_ANNOTATIONS", "8080"), "{pod:#}");
+            let record = pod["metadata"]["annotations"]["proxy.istio.io/overrides"].as_str();
+            let kept = record.is_none_or(|record| record.contains(&Value::to_string(&env)));
+            assert!(kept, "{record:?}");
+        }
+    }
+}
