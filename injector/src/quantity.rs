@@ -13,6 +13,9 @@ pub fn parse(quantity: &Value) -> Option<f64> {
     let scaled =
         SUFFIXES.iter().find_map(|(suffix, factor)| Some((text.strip_suffix(suffix)?, *factor)));
     let (number, factor) = scaled.unwrap_or((text, 1.0));
+    if !text.is_empty() && is_bare(number) {
+        return Some(0.0);
+    }
     number.parse::<f64>().ok().map(|number| number * factor)
 }
 
@@ -28,7 +31,10 @@ pub fn canonical(quantity: &Value) -> Option<String> {
     let (digits, suffix) =
         text.split_at(text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len()));
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
-    let number = format!("{whole}{fraction}").parse::<i128>().ok()?;
+    let number = match digits {
+        bare if !text.is_empty() && is_bare(bare) => 0,
+        _ => format!("{whole}{fraction}").parse::<i128>().ok()?,
+    };
     let decimals = i32::try_from(fraction.len()).ok()?;
     if let Some(power) =
         BINARY.iter().position(|binary| *binary == suffix).filter(|power| *power > 0)
@@ -49,6 +55,11 @@ pub fn canonical(quantity: &Value) -> Option<String> {
     }
     let place = DECIMAL.iter().position(|decimal| *decimal == suffix)?;
     decimal(number, 3 * i32::try_from(place).ok()? - NANO - decimals)
+}
+
+/// Whether a number has no digits, which Kubernetes reads as 0.
+fn is_bare(number: &str) -> bool {
+    ["", "."].contains(&number.strip_prefix(['+', '-']).unwrap_or(number))
 }
 
 /// A number times a power of ten.
@@ -123,6 +134,10 @@ mod tests {
             (json!("1500M"), Some("1500M")),
             (json!("100m"), Some("100m")),
             (json!("0Gi"), Some("0")),
+            (json!("Mi"), Some("0")),
+            (json!("."), Some("0")),
+            (json!("-0"), Some("0")),
+            (json!(""), None),
             (json!("1e3"), None),
             (json!("two"), None),
             (json!(null), None),
@@ -135,6 +150,9 @@ mod tests {
     fn quantities_are_numbers() {
         for (quantity, number) in [
             (json!("100m"), Some(0.1)),
+            (json!("+"), Some(0.0)),
+            (json!("Mi"), Some(0.0)),
+            (json!(""), None),
             (json!("2"), Some(2.0)),
             (json!(2), Some(2.0)),
             (json!("1.5Gi"), Some(1_610_612_736.0)),

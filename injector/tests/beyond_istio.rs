@@ -222,8 +222,8 @@ fn a_name_that_is_no_variables_is_refused() {
         ("apm.datadoghq.com/env", r#"{"\u00fc":"x"}"#, "u00fc"),
     ] {
         let annotations = json!({key: value});
-        let error =
-            outcome(&json!({}), &pod(&annotations, &json!({})), "").unwrap_err().to_string();
+        let values = json!({"global": {"proxy": {"tracer": "datadog"}}});
+        let error = outcome(&values, &pod(&annotations, &json!({})), "").unwrap_err().to_string();
         assert!(error.contains(key) && error.contains(name), "{error}");
     }
 }

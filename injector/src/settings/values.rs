@@ -40,23 +40,28 @@ pub struct Values {
     /// The document as it was given, for templates; the defaults where none was.
     #[serde(skip)]
     pub document: Value,
+    /// What of the document is passed over, or cannot be meant.
+    #[serde(skip)]
+    odd: Vec<Oddity>,
 }
 
 impl Values {
     /// Reads the document, JSON or YAML.
     pub fn parse(text: &str) -> Result<Self, String> {
         let defaults = yaml::parse(DEFAULTS).map_err(|error| error.to_string())?;
-        let document = match yaml::parse(text).map_err(|error| error.to_string())? {
+        let (document, repeated) = notice::read(text).map_err(|error| error.to_string())?;
+        let document = match document {
             document @ (Value::Object(_) | Value::Null) => document,
             other => return Err(format!("a mapping is expected, not {other}")),
         };
         let given = if document.is_null() { defaults.clone() } else { document.clone() };
-        annotations::check_values(&given)?;
+        let mut odd = annotations::check_values(&given)?;
+        odd.extend(repeated);
         if let Some(own) = given["outrigger"].as_object() {
             outrigger::check_keys(own)?;
         }
         let values: Self = typed(over(defaults, document, ""))?;
-        Ok(Self { document: given, ..values })
+        Ok(Self { document: given, odd, ..values })
     }
 
     /// What in the document is hardly meant: keys that neither the chart knows nor one of the
@@ -67,7 +72,8 @@ impl Values {
             let name = path.rsplit('.').next().unwrap_or(path);
             templates.values().any(|template| template.contains(name))
         };
-        unknown.filter(|key| !is_named(&key.path)).map(notice::unknown).collect()
+        let unknown = unknown.filter(|key| !is_named(&key.path)).map(notice::unknown);
+        unknown.chain(self.odd.iter().cloned()).collect()
     }
 }
 
@@ -361,6 +367,22 @@ mod tests {
             let error = Values::parse(text).unwrap_err();
             assert!(error.starts_with(expected), "{error}");
         }
+    }
+
+    #[test]
+    fn what_istio_takes_is_taken_and_told() {
+        let values = Values::parse(
+            "global: {hub: a, hub: b, proxy: {excludeInboundPorts: 8000-8010, \
+             excludeIPRanges: 10.0.0.1, includeOutboundPorts: http}}",
+        );
+        let values = values.unwrap();
+        assert_eq!(&*values.global.hub, "b");
+        let odd = values.oddities(&BTreeMap::new());
+        let paths: Vec<_> = odd.iter().map(|(path, _)| path.as_str()).collect();
+        assert_eq!(
+            paths,
+            ["global.proxy.excludeIPRanges", "global.proxy.includeOutboundPorts", "line 1"]
+        );
     }
 
     #[test]

@@ -59,7 +59,7 @@ pub(super) fn parsed(json: &Datum) -> Result<Datum, gtmpl_ng::FuncError> {
 /// YAML with sorted keys and a line break at the end.
 pub(super) fn to_yaml(arguments: &[Datum]) -> Outcome {
     let [value] = exactly("toYaml", arguments)?;
-    let text = yaml::to_string(&datum::json(value));
+    let text = yaml::to_string(&datum::marshalled(value));
     Ok(text.map_err(|problem| error(format!("toYaml: {problem}")))?.into())
 }
 
@@ -76,18 +76,18 @@ fn from_yaml(arguments: &[Datum]) -> Outcome {
 
 fn to_json(name: &str, arguments: &[Datum]) -> Outcome {
     let [value] = exactly(name, arguments)?;
-    Ok(json_text(&datum::json(value)).into())
+    Ok(json_text(&datum::marshalled(value)).into())
 }
 
 fn to_pretty_json(name: &str, arguments: &[Datum]) -> Outcome {
     let [value] = exactly(name, arguments)?;
-    let text = serde_json::to_string_pretty(&datum::json(value));
+    let text = serde_json::to_string_pretty(&datum::marshalled(value));
     Ok(sound(&escaped(&text.map_err(|problem| error(problem.to_string()))?)).into())
 }
 
 fn to_raw_json(name: &str, arguments: &[Datum]) -> Outcome {
     let [value] = exactly(name, arguments)?;
-    Ok(sound(&datum::json(value).to_string()).into())
+    Ok(sound(&datum::marshalled(value).to_string()).into())
 }
 
 /// Go escapes what HTML would read.
