@@ -3,7 +3,7 @@
 use crate::merge::MergeError;
 use crate::overlay::OverlayError;
 use crate::reason::Reason;
-use crate::settings::annotations::AnnotationError;
+use crate::settings::annotations::{AnnotationError, key};
 
 /// Why a pod cannot be injected. Its message names the annotation or setting at fault.
 #[derive(Debug, thiserror::Error)]
@@ -12,7 +12,7 @@ pub enum InjectError {
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     Annotations(Vec<AnnotationError>),
     /// An overlay and the pod do not go together.
-    #[error("template {template:?}: {source}")]
+    #[error("{}: {source}", of_template(.template))]
     Merge {
         /// The overlay's name.
         template: String,
@@ -42,4 +42,13 @@ impl InjectError {
             Self::ProxyUser(reason) => reason.word(),
         }
     }
+}
+
+/// What an overlay is called: what stands over the templates are the containers of the pod's own
+/// that have the names of injected ones.
+fn of_template(name: &str) -> String {
+    if name == key::OVERRIDES {
+        return "the pod's own fields of an injected container (such as istio-proxy)".to_owned();
+    }
+    format!("template {name:?}")
 }

@@ -2,6 +2,29 @@
 
 use serde_json::Value;
 
+/// Whether a text is `apimachinery`'s `resource.Quantity`: a decimal number with a binary, decimal or exponent
+/// suffix, where a number without digits is 0; not a negative one, which no container may ask for.
+pub fn may_be_asked_for(value: &str) -> bool {
+    let negative = value.strip_prefix('-');
+    let unsigned = negative.or_else(|| value.strip_prefix('+')).unwrap_or(value);
+    let end = unsigned.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(unsigned.len());
+    let (number, suffix) = unsigned.split_at(end);
+    let digits = number.bytes().filter(u8::is_ascii_digit).count();
+    let points = number.len() - digits;
+    // What has more is no amount of anything, and keeps the API server busy for minutes.
+    let sensible = digits <= 30;
+    let exponent = suffix.strip_prefix(['e', 'E']).is_some_and(|power| {
+        let power = power.strip_prefix(['+', '-']).unwrap_or(power);
+        let digits = power.bytes().all(|byte| byte.is_ascii_digit());
+        digits && power.parse::<u32>().is_ok_and(|power| power <= 18)
+    });
+    let suffixes =
+        ["", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+    let allowed = negative.is_none() || number.bytes().all(|byte| b"0.".contains(&byte));
+    let known = suffixes.contains(&suffix) || exponent;
+    !value.is_empty() && allowed && sensible && points <= 1 && known
+}
+
 /// The number that a quantity stands for, near enough to compare it with another one; `None` for
 /// what is none.
 pub fn parse(quantity: &Value) -> Option<f64> {

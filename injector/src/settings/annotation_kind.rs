@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::proxy_config::ProxyConfig;
 use super::{annotation_json as json, excerpt, near, proxy_config_rules};
-use crate::yaml;
+use crate::{quantity, yaml};
 
 /// The type of an annotation's value. An empty value is allowed where Istio allows it: in lists
 /// of addresses, ports and interfaces.
@@ -132,7 +132,7 @@ impl Kind {
             Self::Ports => list(value.trim(), |item| port(item.trim())),
             Self::PortsOrAll => all_or(value, |value| list(value.trim(), |item| port(item.trim()))),
             Self::ProxyConfig => return proxy_config(value),
-            Self::Quantity => fault(quantity(value)),
+            Self::Quantity => fault(quantity::may_be_asked_for(value)),
             Self::PortRanges => list(&dense(value), port_range),
             Self::PortRangesOrAll => all_or(value, |value| list(&dense(value), port_range)),
             Self::Seconds => fault(seconds(value)),
@@ -244,28 +244,6 @@ fn interface(name: &str) -> bool {
     name.len() <= 15
         && name.starts_with(|c: char| c.is_ascii_alphabetic())
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.-".contains(&b))
-}
-
-/// `apimachinery`'s `resource.Quantity`: a decimal number with a binary, decimal or exponent
-/// suffix, where a number without digits is 0; not a negative one, which no container may ask for.
-fn quantity(value: &str) -> bool {
-    let negative = value.strip_prefix('-');
-    let unsigned = negative.or_else(|| value.strip_prefix('+')).unwrap_or(value);
-    let end = unsigned.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(unsigned.len());
-    let (number, suffix) = unsigned.split_at(end);
-    let digits = number.bytes().filter(u8::is_ascii_digit).count();
-    let points = number.len() - digits;
-    // What has more is no amount of anything, and keeps the API server busy for minutes.
-    let sensible = digits <= 30;
-    let exponent = suffix.strip_prefix(['e', 'E']).is_some_and(|power| {
-        let power = power.strip_prefix(['+', '-']).unwrap_or(power);
-        decimal(power).is_some_and(|power| power <= 18)
-    });
-    let suffixes =
-        ["", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
-    let allowed = negative.is_none() || number.bytes().all(|byte| b"0.".contains(&byte));
-    let known = suffixes.contains(&suffix) || exponent;
-    !value.is_empty() && allowed && sensible && points <= 1 && known
 }
 
 fn proxy_config(value: &str) -> Result<(), String> {

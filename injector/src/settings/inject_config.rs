@@ -236,6 +236,6 @@ mod tests {
         let error = InjectConfig::parse("policy: enabled\ntemplates: [\n").unwrap_err();
         assert!(error.contains("line"), "{error}");
         let error = InjectConfig::parse("defaultTemplates: sidecar\n").unwrap_err();
-        assert!(error.contains("sequence"), "{error}");
+        assert!(error.contains("where a list is expected"), "{error}");
     }
 }

@@ -45,10 +45,7 @@ mod tests {
             ("adler32sum `Wikipedia`", "300286872"),
             ("adler32sum ``", "1"),
             ("sha1sum `abc`", "a9993e364706816aba3e25717850c26c9cd0d89d"),
-            (
-                "sha256sum `abc`",
-                "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",
-            ),
+            ("sha256sum `abc`", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"),
             ("sha512sum `abc` | trunc 16", "ddaf35a193617aba"),
         ]);
     }

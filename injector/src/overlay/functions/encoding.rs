@@ -14,6 +14,10 @@ use crate::overlay::{datum, guard};
 use crate::yaml;
 
 pub(super) const TABLE: Table = &[
+    ("b32dec", |a| on_plain(a, b32dec)),
+    ("b32enc", |a| {
+        on_plain(a, |a| Ok(base32(text(&exactly::<1>("b32enc", a)?[0])?.as_bytes()).into()))
+    }),
     ("b64dec", |a| on_plain(a, b64dec)),
     ("b64enc", |a| {
         on_plain(a, |a| Ok(STANDARD.encode(text(&exactly::<1>("b64enc", a)?[0])?).into()))
@@ -21,9 +25,7 @@ pub(super) const TABLE: Table = &[
     ("base", |a| on_plain(a, |a| path(a, base))),
     ("clean", |a| on_plain(a, |a| path(a, clean))),
     ("deepCopy", |a| Ok(exactly::<1>("deepCopy", a)?[0].clone())),
-    ("dir", |a| {
-        on_plain(a, |a| path(a, |path| clean(&path[..path.rfind('/').map_or(0, |end| end + 1)])))
-    }),
+    ("dir", |a| on_plain(a, |a| path(a, directory))),
     ("ext", |a| on_plain(a, |a| path(a, extension))),
     ("fromJson", |a| Ok(from_json("fromJson", a).unwrap_or(Datum::Nil))),
     ("fromYaml", from_yaml),
@@ -33,6 +35,11 @@ pub(super) const TABLE: Table = &[
     ("mustToJson", |a| to_json("mustToJson", a)),
     ("mustToPrettyJson", |a| to_pretty_json("mustToPrettyJson", a)),
     ("mustToRawJson", |a| to_raw_json("mustToRawJson", a)),
+    ("osBase", |a| on_plain(a, |a| path(a, base))),
+    ("osClean", |a| on_plain(a, |a| path(a, clean))),
+    ("osDir", |a| on_plain(a, |a| path(a, directory))),
+    ("osExt", |a| on_plain(a, |a| path(a, extension))),
+    ("osIsAbs", |a| Ok(text(&exactly::<1>("osIsAbs", a)?[0])?.starts_with('/').into())),
     ("toJson", |a| to_json("toJson", a)),
     ("toPrettyJson", |a| to_pretty_json("toPrettyJson", a)),
     ("toRawJson", |a| to_raw_json("toRawJson", a)),
@@ -104,9 +111,59 @@ fn b64dec(arguments: &[Datum]) -> Outcome {
     })
 }
 
+/// RFC 4648, section 6, with padding.
+fn base32(bytes: &[u8]) -> String {
+    let mut encoded = String::new();
+    for chunk in bytes.chunks(5) {
+        let mut group = [0; 8];
+        group[3..3 + chunk.len()].copy_from_slice(chunk);
+        let group = u64::from_be_bytes(group);
+        let digits = (chunk.len() * 8).div_ceil(5);
+        encoded.extend((0..8).map(|place| match place {
+            place if place < digits => {
+                char::from(BASE32[(group >> (35 - 5 * place)) as usize % 32])
+            }
+            _ => '=',
+        }));
+    }
+    encoded
+}
+
+fn b32dec(arguments: &[Datum]) -> Outcome {
+    let [encoded] = exactly("b32dec", arguments)?;
+    let encoded: String = text(encoded)?.chars().filter(|c| !"\r\n".contains(*c)).collect();
+    let digits = encoded.trim_end_matches('=');
+    let mut bytes = Vec::new();
+    let (mut bits, mut held) = (0_u32, 0);
+    for (place, digit) in digits.bytes().enumerate() {
+        let Some(value) =
+            (0..32).zip(BASE32).find_map(|(value, of)| (*of == digit).then_some(value))
+        else {
+            // sprig hands the error out as text.
+            return Ok(format!("illegal base32 data at input byte {place}").into());
+        };
+        bits = (bits << 5 | value) & 0xfff;
+        held += 5;
+        if held >= 8 {
+            held -= 8;
+            bytes.push(u8::try_from(bits >> held & 0xff).unwrap_or_default());
+        }
+    }
+    // The padding fills the last group, which no byte leaves with 1, 3 or 6 digits.
+    let whole = encoded.len() % 8 == 0 && encoded.len() - digits.len() < 8;
+    if !whole || [1, 3, 6].contains(&(digits.len() % 8)) {
+        return Ok(format!("illegal base32 data at input byte {}", digits.len()).into());
+    }
+    Ok(String::from_utf8_lossy(&bytes).into_owned().into())
+}
+
 fn path(arguments: &[Datum], with: fn(&str) -> String) -> Outcome {
     let [path] = exactly("base", arguments)?;
     Ok(with(&printed(path)).into())
+}
+
+fn directory(path: &str) -> String {
+    clean(&path[..path.rfind('/').map_or(0, |end| end + 1)])
 }
 
 fn base(path: &str) -> String {
@@ -143,6 +200,8 @@ fn extension(path: &str) -> String {
     name.rfind('.').map_or_else(String::new, |dot| name[dot..].to_owned())
 }
 
+const BASE32: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
+
 #[cfg(test)]
 mod tests {
     use super::super::check;
@@ -164,6 +223,20 @@ mod tests {
             ("clean `foo/bar/../baz`", "foo/baz"),
             ("ext `foo.bar`", ".bar"),
             ("isAbs `/a`", "true"),
+            ("osBase `/a/b.c`", "b.c"),
+            ("osDir `/a/b.c`", "/a"),
+            ("osExt `/a/b.c`", ".c"),
+            ("osClean `/a/../b`", "/b"),
+            ("osIsAbs `a`", "false"),
+            ("b32enc ``", ""),
+            ("b32enc `f`", "MY======"),
+            ("b32enc `fo`", "MZXQ===="),
+            ("b32enc `foob`", "MZXW6YQ="),
+            ("b32enc `foobar`", "MZXW6YTBOI======"),
+            ("b32dec `MZXW6YTBOI======`", "foobar"),
+            ("b32dec `MZXW6YQ=`", "foob"),
+            ("b32dec `mz`", "illegal base32 data at input byte 0"),
+            ("b32dec `MZXW6YQ`", "illegal base32 data at input byte 7"),
         ]);
     }
 }
