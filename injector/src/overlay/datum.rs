@@ -46,7 +46,8 @@ pub(super) fn marshalled(datum: &Datum) -> Value {
         Datum::Map(members) | Datum::Object(members) => {
             let typed = members.contains_key(TYPED);
             let members = members.iter().filter(|(key, value)| {
-                !key.starts_with(HIDDEN) && !(typed && data::is_unset(key, value))
+                let unset = typed && data::is_unset(key, value);
+                !key.starts_with(HIDDEN) && !unset
             });
             let members = members.map(|(key, value)| {
                 let key = guard::plain(key);
