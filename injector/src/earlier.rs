@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use crate::absent::or_default;
 use crate::overlay::{POD_PORTS, PROXY};
 use crate::postprocess::{CONTAINERS, INIT_CONTAINERS, find_proxy, prometheus};
 use crate::quantity;
@@ -160,9 +161,10 @@ fn ports(ports: &Value) -> impl Iterator<Item = Value> {
 #[serde(default)]
 pub struct Overrides {
     /// Those under `containers`.
+    #[serde(deserialize_with = "or_default")]
     pub containers: Vec<Value>,
     /// Those under `initContainers`.
-    #[serde(rename = "initContainers")]
+    #[serde(rename = "initContainers", deserialize_with = "or_default")]
     pub init: Vec<Value>,
 }
 

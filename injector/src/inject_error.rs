@@ -13,7 +13,7 @@ pub enum InjectError {
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     Annotations(Vec<AnnotationError>),
     /// An overlay and the pod do not go together.
-    #[error("template {template:?}: {source}")]
+    #[error("{}: {source}", of_template(.template))]
     Merge {
         /// The overlay's name.
         template: String,
@@ -43,6 +43,7 @@ impl InjectError {
             Self::ProxyUser(reason) => reason.word(),
         }
     }
+
     /// The message without what the pod holds, which may be secret: for logs.
     pub fn without_values(&self) -> String {
         match self {
@@ -51,7 +52,7 @@ impl InjectError {
                 format!("wrong annotations: {}", keys.join(", "))
             }
             Self::Merge { template, .. } => {
-                format!("template {:?} and the pod do not go together", excerpt::of(template))
+                format!("{} and the pod do not go together", excerpt::of(&of_template(template)))
             }
             Self::Overlay(OverlayError::NotFound { .. }) => {
                 format!("annotation {} names no template of ours", key::TEMPLATES)
@@ -59,4 +60,13 @@ impl InjectError {
             other => excerpt::of(&other.to_string()).into_owned(),
         }
     }
+}
+
+/// What an overlay is called: what stands over the templates are the containers of the pod's own
+/// that have the names of injected ones.
+fn of_template(name: &str) -> String {
+    if name == key::OVERRIDES {
+        return "the pod's own fields of an injected container (such as istio-proxy)".to_owned();
+    }
+    format!("template {name:?}")
 }

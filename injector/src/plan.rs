@@ -22,6 +22,7 @@ use crate::requested;
 use crate::resources;
 use crate::settings::Settings;
 use crate::settings::annotations::{Annotations, key};
+use crate::settings::notice::LAST_COUNTS;
 use crate::settings::proxy_config::ProxyConfig;
 use crate::settings::proxy_configs::Layers;
 use crate::target::Target;
@@ -109,6 +110,9 @@ impl<'a> Plan<'a> {
 /// The pod's annotations, if none of them is wrong.
 fn annotations<'a>(settings: &Settings, pod: &'a Value) -> Result<Annotations<'a>, InjectError> {
     let (annotations, mut errors) = Annotations::of_pod(pod);
+    // Nothing else reads it.
+    let datadog = &*settings.values.global.proxy.tracer == "datadog";
+    errors.retain(|error| datadog || error.key != key::DATADOG_ENV);
     let entries = pod["metadata"]["annotations"].as_object();
     errors.extend(entries.into_iter().flat_map(|own| prometheus::problems(own, &settings.mesh)));
     if !errors.is_empty() {
@@ -181,7 +185,8 @@ fn proxy_config(
 ) -> (ProxyConfig, Vec<Reason>) {
     let annotation = annotations.get(key::PROXY_CONFIG);
     // Validation has shown that it can be read.
-    let annotation = annotation.and_then(|text| yaml::parse(text).ok());
+    let annotation = annotation.and_then(|text| yaml::parse_first(text).ok());
+    let (annotation, passed_over) = annotation.unzip();
     let layers = Layers {
         mesh: &settings.mesh,
         resources: target.cluster.proxy_configs,
@@ -193,7 +198,11 @@ fn proxy_config(
         Rules::Admission => layers.for_admission(),
         Rules::Manual => layers.for_a_file(),
     };
-    let advice = layers.advice(&config, target.rules == Rules::Manual);
+    let mut advice = layers.advice(&config, target.rules == Rules::Manual);
+    advice.extend(passed_over.flatten().map(|error| {
+        let message = format!("annotation {}: {error}; {LAST_COUNTS}", key::PROXY_CONFIG);
+        Reason::new("repeated_in_proxy_config", message)
+    }));
     (config, advice)
 }
 

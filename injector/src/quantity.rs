@@ -2,6 +2,29 @@
 
 use serde_json::Value;
 
+/// Whether a text is `apimachinery`'s `resource.Quantity`: a decimal number with a binary, decimal or exponent
+/// suffix, where a number without digits is 0; not a negative one, which no container may ask for.
+pub fn may_be_asked_for(value: &str) -> bool {
+    let negative = value.strip_prefix('-');
+    let unsigned = negative.or_else(|| value.strip_prefix('+')).unwrap_or(value);
+    let end = unsigned.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(unsigned.len());
+    let (number, suffix) = unsigned.split_at(end);
+    let digits = number.bytes().filter(u8::is_ascii_digit).count();
+    let points = number.len() - digits;
+    // What has more is no amount of anything, and keeps the API server busy for minutes.
+    let sensible = digits <= 30;
+    let exponent = suffix.strip_prefix(['e', 'E']).is_some_and(|power| {
+        let power = power.strip_prefix(['+', '-']).unwrap_or(power);
+        let digits = power.bytes().all(|byte| byte.is_ascii_digit());
+        digits && power.parse::<u32>().is_ok_and(|power| power <= 18)
+    });
+    let suffixes =
+        ["", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+    let allowed = negative.is_none() || number.bytes().all(|byte| b"0.".contains(&byte));
+    let known = suffixes.contains(&suffix) || exponent;
+    !value.is_empty() && allowed && sensible && points <= 1 && known
+}
+
 /// The number that a quantity stands for, near enough to compare it with another one; `None` for
 /// what is none.
 pub fn parse(quantity: &Value) -> Option<f64> {
@@ -13,6 +36,9 @@ pub fn parse(quantity: &Value) -> Option<f64> {
     let scaled =
         SUFFIXES.iter().find_map(|(suffix, factor)| Some((text.strip_suffix(suffix)?, *factor)));
     let (number, factor) = scaled.unwrap_or((text, 1.0));
+    if !text.is_empty() && is_bare(number) {
+        return Some(0.0);
+    }
     number.parse::<f64>().ok().map(|number| number * factor)
 }
 
@@ -28,7 +54,10 @@ pub fn canonical(quantity: &Value) -> Option<String> {
     let (digits, suffix) =
         text.split_at(text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len()));
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
-    let number = format!("{whole}{fraction}").parse::<i128>().ok()?;
+    let number = match digits {
+        bare if !text.is_empty() && is_bare(bare) => 0,
+        _ => format!("{whole}{fraction}").parse::<i128>().ok()?,
+    };
     let decimals = i32::try_from(fraction.len()).ok()?;
     if let Some(power) =
         BINARY.iter().position(|binary| *binary == suffix).filter(|power| *power > 0)
@@ -49,6 +78,11 @@ pub fn canonical(quantity: &Value) -> Option<String> {
     }
     let place = DECIMAL.iter().position(|decimal| *decimal == suffix)?;
     decimal(number, 3 * i32::try_from(place).ok()? - NANO - decimals)
+}
+
+/// Whether a number has no digits, which Kubernetes reads as 0.
+fn is_bare(number: &str) -> bool {
+    ["", "."].contains(&number.strip_prefix(['+', '-']).unwrap_or(number))
 }
 
 /// A number times a power of ten.
@@ -123,6 +157,10 @@ mod tests {
             (json!("1500M"), Some("1500M")),
             (json!("100m"), Some("100m")),
             (json!("0Gi"), Some("0")),
+            (json!("Mi"), Some("0")),
+            (json!("."), Some("0")),
+            (json!("-0"), Some("0")),
+            (json!(""), None),
             (json!("1e3"), None),
             (json!("two"), None),
             (json!(null), None),
@@ -135,6 +173,9 @@ mod tests {
     fn quantities_are_numbers() {
         for (quantity, number) in [
             (json!("100m"), Some(0.1)),
+            (json!("+"), Some(0.0)),
+            (json!("Mi"), Some(0.0)),
+            (json!(""), None),
             (json!("2"), Some(2.0)),
             (json!(2), Some(2.0)),
             (json!("1.5Gi"), Some(1_610_612_736.0)),

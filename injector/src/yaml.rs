@@ -22,6 +22,29 @@ pub fn parse(text: &str) -> Result<Value, YamlError> {
     }
 }
 
+/// Parses the first document of a text as Go's `sigs.k8s.io/yaml` does: of a repeated key the last
+/// value counts, and what follows the first document is not read.
+///
+/// The second part is what [`parse`] refuses the text for, if it does.
+pub fn parse_first(text: &str) -> Result<(Value, Option<YamlError>), YamlError> {
+    let strict = match parse(text) {
+        Ok(value) => return Ok((value, None)),
+        Err(error) => error,
+    };
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let options = serde_saphyr::options! {
+        budget: budget(),
+        duplicate_keys: serde_saphyr::DuplicateKeyPolicy::LastWins,
+        emit_comments: false,
+        legacy_octal_numbers: true,
+        with_snippet: false,
+    };
+    let documents = serde_saphyr::from_multiple_with_options::<Option<Value>>(text, options);
+    let documents = documents.map_err(|error| YamlError::of(&error))?;
+    let first = documents.into_iter().next().flatten().unwrap_or_default();
+    Ok((first, Some(strict)))
+}
+
 /// The value of a document whose events, without comments, are known; `None` where only
 /// [`parse`] can tell: for anchors, tags and the like.
 pub(crate) fn of_events<'a>(events: impl Iterator<Item = Event<'a>>) -> Option<Value> {
@@ -184,6 +207,25 @@ mod tests {
         assert!(error.line > 1, "{error:?}");
         let error = parse("a: 1\na: 2\n").unwrap_err();
         insta::assert_snapshot!(error, @"line 2, column 1: duplicate mapping key: a");
+    }
+
+    #[test]
+    fn the_last_of_a_repeated_key_and_the_first_document_count() {
+        for (text, value, refused) in [
+            ("a: 1\nb: 2\na: 3\n", json!({"a": 3, "b": 2}), Some("duplicate mapping key: a")),
+            ("{a: {b: 1, b: 2}}", json!({"a": {"b": 2}}), Some("duplicate mapping key: b")),
+            ("a: 1\n---\na: 2\n", json!({"a": 1}), Some("document")),
+            ("a: 1\n", json!({"a": 1}), None),
+            ("", Value::Null, None),
+        ] {
+            let (first, problem) = parse_first(text).unwrap();
+            assert_eq!(first, value, "{text}");
+            let problem = problem.map(|error| error.problem);
+            let told = |word| problem.as_deref().is_some_and(|problem| problem.contains(word));
+            assert_eq!(refused.is_some(), problem.is_some(), "{text}: {problem:?}");
+            assert!(refused.is_none_or(told), "{text}: {problem:?}");
+        }
+        assert!(parse_first("a: [\n").is_err());
     }
 
     #[test]

@@ -222,10 +222,20 @@ fn a_name_that_is_no_variables_is_refused() {
         ("apm.datadoghq.com/env", r#"{"\u00fc":"x"}"#, "u00fc"),
     ] {
         let annotations = json!({key: value});
-        let error =
-            outcome(&json!({}), &pod(&annotations, &json!({})), "").unwrap_err().to_string();
+        let values = json!({"global": {"proxy": {"tracer": "datadog"}}});
+        let error = outcome(&values, &pod(&annotations, &json!({})), "").unwrap_err().to_string();
         assert!(error.contains(key) && error.contains(name), "{error}");
     }
+}
+
+#[test]
+fn a_slip_in_the_pods_own_proxy_is_not_blamed_on_an_annotation() {
+    let proxy = json!({"name": "istio-proxy", "image": "auto", "volumeMounts": [{"name": "v"}]});
+    let spec = json!({"containers": [{"name": "web", "image": "web:1"}, proxy]});
+    let error = outcome(&json!({}), &pod(&json!({}), &spec), "").unwrap_err().to_string();
+    let start =
+        "the pod's own fields of an injected container (such as istio-proxy): volumeMounts: ";
+    assert!(error.starts_with(start), "{error}");
 }
 
 #[test]

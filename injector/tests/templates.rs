@@ -132,6 +132,36 @@ fn a_template_may_ask_for_structure() {
 }
 
 #[test]
+fn what_is_written_of_the_pod_has_the_names_of_its_json() {
+    let template = "metadata:\n  annotations:\n    json: '{{ toJson (index .Spec.Containers 0).Resources }}'\n    \
+                    port: '{{ toJSON (index (index .Spec.Containers 0).Ports 0) }}'\n    \
+                    own: '{{ toJson (dict `Mine` .Spec.SecurityContext) }}'\n\
+                    spec:\n  securityContext:\n    {{ toYaml .Spec.SecurityContext | indent 4 }}\n    \
+                    runAsGroup: 9\n";
+    let config = json!({"templates": {"mine": template}}).to_string();
+    let mut before = pod(&json!({"inject.istio.io/templates": "mine"}));
+    before["spec"]["securityContext"] =
+        json!({"fsGroup": 7, "runAsUser": 0, "runAsNonRoot": false});
+    before["spec"]["containers"][0]["resources"] = json!({"limits": {"CPU": "1"}});
+    let pod = injected(&settings(&config, true), &before);
+    let annotations = &pod["metadata"]["annotations"];
+    assert_eq!(annotations["json"], r#"{"limits":{"CPU":"1"}}"#);
+    assert_eq!(annotations["port"], r#"{"containerPort":80}"#);
+    assert_eq!(annotations["own"], r#"{"Mine":{"fsGroup":7,"runAsNonRoot":false,"runAsUser":0}}"#);
+    let expected = json!({"fsGroup": 7, "runAsGroup": 9, "runAsUser": 0, "runAsNonRoot": false});
+    assert_eq!(pod["spec"]["securityContext"], expected);
+}
+
+#[test]
+fn a_repeated_key_in_a_template_is_the_last_one() {
+    let template = "metadata: {annotations: {y: a, y: b}}";
+    let config = json!({"templates": {"mine": template}}).to_string();
+    let pod =
+        injected(&settings(&config, true), &pod(&json!({"inject.istio.io/templates": "mine"})));
+    assert_eq!(pod["metadata"]["annotations"]["y"], "b");
+}
+
+#[test]
 fn the_data_has_gos_names() {
     let template = "metadata: {annotations: {y: '{{ range .Spec.Containers }}{{ .Name }} {{ .Image }} \
                     {{ range .Env }}{{ .Name }}={{ .Value }}{{ end }}{{ range .Ports }}{{ .ContainerPort }}\

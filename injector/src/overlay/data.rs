@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use gtmpl_ng::Value as Datum;
 use serde_json::{Map, Value};
 
-use super::datum::{JSON, OTEL, document, guarded};
+use super::datum::{JSON, OTEL, TYPED, document, guarded};
 use super::{Context, go_names, guard, image, otel};
 use crate::settings::mesh_config::InboundTrafficPolicy;
 
@@ -61,6 +61,7 @@ fn typed(field: &str, value: &Value, zero: &[(&str, Zero)]) -> Datum {
     let mut fields: HashMap<_, _> =
         zero.iter().map(|(name, zero)| ((*name).to_owned(), zero.datum())).collect();
     if let Value::Object(members) = value {
+        fields.insert(TYPED.to_owned(), Datum::Bool(true));
         let members = members.iter().filter(|(_, value)| !value.is_null());
         fields
             .extend(members.map(|(name, value)| (go_names::of_field(name), of_type(name, value))));
@@ -86,6 +87,14 @@ fn of_type(field: &str, value: &Value) -> Datum {
         }
         scalar => guarded(scalar),
     }
+}
+
+/// Whether a field of a Kubernetes type is what Go has for one that is not there.
+pub(super) fn is_unset(name: &str, value: &Datum) -> bool {
+    let tables: [&[(&str, Zero)]; 6] =
+        [&OBJECT_META, &POD_SPEC, &CONTAINER, &CONTAINER_PORT, &ENV_VAR, &VOLUME_MOUNT];
+    let mut zeros = tables.into_iter().flatten().filter(|(field, _)| *field == name);
+    zeros.any(|(_, zero)| zero.datum() == *value)
 }
 
 fn proxy_config(context: &Context<'_>) -> Datum {

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use gtmpl_ng::Value as Datum;
 use serde_json::{Map, Value};
 
-use super::guard;
+use super::{data, go_names, guard};
 
 /// A document of the operator's as it stands, not guarded.
 pub(super) fn document(value: &Value) -> Datum {
@@ -35,6 +35,28 @@ pub(super) fn json(datum: &Datum) -> Value {
             .map(|(key, value)| (guard::plain(key).into_owned(), json(value)))
             .collect::<Map<_, _>>()
             .into(),
+    }
+}
+
+/// The JSON of a datum as Go's `json.Marshal` has it: the fields of Kubernetes' types have their
+/// names in JSON, and those that a type omits when they are empty are left out.
+pub(super) fn marshalled(datum: &Datum) -> Value {
+    match datum {
+        Datum::Array(items) => items.iter().map(marshalled).collect(),
+        Datum::Map(members) | Datum::Object(members) => {
+            let typed = members.contains_key(TYPED);
+            let members = members.iter().filter(|(key, value)| {
+                let unset = typed && data::is_unset(key, value);
+                !key.starts_with(HIDDEN) && !unset
+            });
+            let members = members.map(|(key, value)| {
+                let key = guard::plain(key);
+                let key = if typed { go_names::to_field(&key) } else { key };
+                (key.into_owned(), marshalled(value))
+            });
+            members.collect::<Map<_, _>>().into()
+        }
+        scalar => json(scalar),
     }
 }
 
@@ -77,6 +99,9 @@ fn number(number: &serde_json::Number) -> Datum {
 
 /// Begins the keys that no template can name.
 pub(super) const HIDDEN: char = '\u{0}';
+
+/// This key is in a value of a Kubernetes type, whose keys are the names of Go's fields.
+pub(super) const TYPED: &str = "\u{0}typed";
 
 /// Under this key a message keeps its JSON.
 pub(super) const JSON: &str = "\u{0}json";

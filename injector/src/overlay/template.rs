@@ -49,7 +49,8 @@ impl Templates {
         let text = template
             .render(&gtmpl_ng::Context::from(data))
             .map_err(|error| TemplateError::of_render(name, &error))?;
-        match yaml::parse(&text) {
+        // As in Istio, of a repeated key the last value counts.
+        match yaml::parse_first(&text).map(|(document, _)| document) {
             Ok(document @ Value::Object(_)) => Ok(guard::release(document)),
             Ok(Value::Null) => Ok(Value::Object(serde_json::Map::new())),
             Ok(_) => Err(failed(None, "what it renders is not a mapping".to_owned())),

@@ -80,7 +80,9 @@ impl<'a> Metrics<'a> {
         };
         if self.targets.is_empty() {
             let wrong = |(key, port)| Some(error(key, port, problem_of(port, status_port)?));
-            return self.port.and_then(wrong).into_iter().collect();
+            // An empty one is none, to Istio too.
+            let port = self.port.filter(|(_, port)| !port.is_empty());
+            return port.and_then(wrong).into_iter().collect();
         }
         let ports = self.targets.iter().map(|(port, _)| &**port);
         let problems = ports.filter_map(|port| {

@@ -7,7 +7,7 @@ use super::proxy_config_rules;
 
 /// Volumes by name.
 pub(super) fn volumes(value: &str) -> Option<Fault> {
-    named_objects(value, |volume| !volume.is_empty())
+    named_objects(value, |volume| volume.keys().any(|key| key != "name"))
 }
 
 /// Mounts by the name of their volume.
@@ -18,15 +18,21 @@ pub(super) fn mounts(value: &str) -> Option<Fault> {
     })
 }
 
-/// Objects by names as Kubernetes takes them for volumes; none says its own name a second time.
+/// Objects by names as Kubernetes takes them for volumes; a name of its own stands over the key,
+/// and `null` is no object at all.
 fn named_objects(value: &str, good: impl Fn(&Map<String, Value>) -> bool) -> Option<Fault> {
-    let Ok(given) = serde_json::from_str::<Map<String, Value>>(value) else {
+    let Ok(given) = serde_json::from_str::<Option<Map<String, Value>>>(value) else {
         return Some(Fault::Whole);
     };
-    let good = |object: &Value| {
-        object.as_object().is_some_and(|object| !object.contains_key("name") && good(object))
+    let given = given.unwrap_or_default();
+    let named = |key: &str, object: &Map<String, Value>| match object.get("name") {
+        None => label(key),
+        Some(name) => name.as_str().is_some_and(label),
     };
-    let wrong = given.iter().find(|(name, object)| !label(name) || !good(object));
+    let good = |key: &str, object: &Value| {
+        object.as_object().is_some_and(|object| named(key, object) && good(object))
+    };
+    let wrong = given.iter().find(|(key, object)| !good(key, object));
     wrong.map(|(name, object)| Fault::Item(format!("{name}: {object}")))
 }
 
@@ -46,11 +52,13 @@ pub(super) fn environment(value: &str) -> bool {
 
 /// Containers and init containers.
 pub(super) fn overrides(value: &str) -> bool {
-    let given = serde_json::from_str::<Map<String, Value>>(value);
+    let given = serde_json::from_str::<Option<Map<String, Value>>>(value);
     given.is_ok_and(|given| {
+        let given = given.unwrap_or_default();
         ["containers", "initContainers"].iter().all(|list| match given.get(*list) {
             Some(Value::Array(containers)) => containers.iter().all(Value::is_object),
-            other => other.is_none(),
+            None | Some(Value::Null) => true,
+            Some(_) => false,
         })
     })
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::proxy_config::ProxyConfig;
 use super::{annotation_json as json, excerpt, near, proxy_config_rules};
-use crate::yaml;
+use crate::{quantity, yaml};
 
 /// The type of an annotation's value. An empty value is allowed where Istio allows it: in lists
 /// of addresses, ports and interfaces.
@@ -38,9 +38,11 @@ pub enum Kind {
     ProxyConfig,
     /// A Kubernetes quantity.
     Quantity,
-    /// Ports, 0 included, in a list that may have empty items: Istio leaves its reading to a
-    /// program that passes over them.
-    SparsePorts,
+    /// Ports and ranges of ports, 0 included, in a list that may have empty items: Istio leaves
+    /// its reading to `istio-init`, which takes ranges and passes over empty items.
+    PortRanges,
+    /// The same or `*`.
+    PortRangesOrAll,
     /// A number of seconds or times, as Kubernetes' probes take it.
     Seconds,
     /// A boolean as Go's `strconv.ParseBool` reads it.
@@ -70,7 +72,9 @@ impl Kind {
             Self::Environment => "a JSON object of environment variables",
             Self::Overrides => "a JSON object of containers and initContainers",
             Self::Port => "a port from 0 to 65535",
-            Self::Ports | Self::SparsePorts => "a list of ports such as 80,8080",
+            Self::Ports => "a list of ports such as 80,8080",
+            Self::PortRanges => "a list of ports and ranges such as 80,8000-8010",
+            Self::PortRangesOrAll => "* or a list of ports and ranges such as 80,8000-8010",
             Self::PortsOrAll => "* or a list of ports such as 80,8080",
             Self::ProxyConfig => "a ProxyConfig as YAML or JSON",
             Self::Quantity => "a quantity such as 100m, 2 or 128Mi",
@@ -84,6 +88,21 @@ impl Kind {
             }
             Self::Volumes => "a JSON object of names and volumes such as {\"v\":{\"emptyDir\":{}}}",
         }
+    }
+
+    /// What a Helm value in place of an annotation may be: nobody but the program that gets a list
+    /// has read it so far.
+    pub(super) fn in_values(self) -> Self {
+        match self {
+            Self::Ports => Self::PortRanges,
+            Self::PortsOrAll => Self::PortRangesOrAll,
+            other => other,
+        }
+    }
+
+    /// Whether it is a list that Istio hands on as it is where it is a Helm value.
+    pub(super) fn is_list(self) -> bool {
+        matches!(self, Self::Cidrs | Self::CidrsOrAll | Self::PortRanges | Self::PortRangesOrAll)
     }
 
     /// The words of a kind that has few.
@@ -101,7 +120,10 @@ impl Kind {
             Self::Cidrs => list(value, cidr),
             Self::CidrsOrAll => all_or(value, |value| list(value, cidr)),
             Self::ConfigMap => fault(!value.is_empty()),
-            Self::Image => fault(!value.chars().any(|c| c.is_whitespace() || c.is_control())),
+            // Without a slash it has no effect.
+            Self::Image => fault(
+                !value.contains('/') || !value.chars().any(|c| c.is_whitespace() || c.is_control()),
+            ),
             Self::InterceptionMode => fault(self.words().contains(&value)),
             Self::Interfaces => list(value, |name| interface(name.trim())),
             Self::Environment => fault(json::environment(value)),
@@ -110,8 +132,9 @@ impl Kind {
             Self::Ports => list(value.trim(), |item| port(item.trim())),
             Self::PortsOrAll => all_or(value, |value| list(value.trim(), |item| port(item.trim()))),
             Self::ProxyConfig => return proxy_config(value),
-            Self::Quantity => fault(quantity(value)),
-            Self::SparsePorts => list(&dense(value), port),
+            Self::Quantity => fault(quantity::may_be_asked_for(value)),
+            Self::PortRanges => list(&dense(value), port_range),
+            Self::PortRangesOrAll => all_or(value, |value| list(&dense(value), port_range)),
             Self::Seconds => fault(seconds(value)),
             Self::Switch => fault(switch(value).is_some()),
             Self::Tag => {
@@ -142,7 +165,7 @@ impl Kind {
 }
 
 /// The items of a list that are not empty, without blanks.
-pub(super) fn dense(list: &str) -> String {
+fn dense(list: &str) -> String {
     let items = list.split(',').map(str::trim).filter(|item| !item.is_empty());
     items.collect::<Vec<_>>().join(",")
 }
@@ -196,6 +219,15 @@ fn port(item: &str) -> bool {
     decimal(item).is_some_and(|number| u16::try_from(number).is_ok())
 }
 
+/// A port, or two with `-` or `:` between them.
+fn port_range(item: &str) -> bool {
+    let Some((first, last)) = item.split_once([':', '-']) else {
+        return port(item);
+    };
+    let ordered = decimal(first).zip(decimal(last)).is_some_and(|(first, last)| first <= last);
+    ordered && port(last)
+}
+
 /// With a leading zero it would be octal in a template's YAML.
 fn seconds(text: &str) -> bool {
     let whole = text == "0" || !text.starts_with('0');
@@ -214,29 +246,10 @@ fn interface(name: &str) -> bool {
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.-".contains(&b))
 }
 
-/// `apimachinery`'s `resource.Quantity`: a decimal number with a binary, decimal or exponent
-/// suffix; not a negative one, which no container may ask for.
-fn quantity(value: &str) -> bool {
-    let unsigned = value.strip_prefix('+').unwrap_or(value);
-    let end = unsigned.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(unsigned.len());
-    let (number, suffix) = unsigned.split_at(end);
-    let digits = number.bytes().filter(u8::is_ascii_digit).count();
-    let points = number.len() - digits;
-    // What has more is no amount of anything, and keeps the API server busy for minutes.
-    let sensible = digits <= 30;
-    let exponent = suffix.strip_prefix(['e', 'E']).is_some_and(|power| {
-        let power = power.strip_prefix(['+', '-']).unwrap_or(power);
-        decimal(power).is_some_and(|power| power <= 18)
-    });
-    let suffixes =
-        ["", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
-    digits > 0 && sensible && points <= 1 && (suffixes.contains(&suffix) || exponent)
-}
-
 fn proxy_config(value: &str) -> Result<(), String> {
-    let layer = match yaml::parse(value) {
-        Ok(Value::Null) => return Ok(()),
-        Ok(layer) => layer,
+    let layer = match yaml::parse_first(value) {
+        Ok((Value::Null, _)) => return Ok(()),
+        Ok((layer, _)) => layer,
         Err(error) => return Err(format!("is not {}: {error}", Kind::ProxyConfig.allowed())),
     };
     let mut config = ProxyConfig::default();
@@ -275,24 +288,21 @@ mod tests {
                 &["", " ", "80", "80, 90", " 080 ", "0"],
                 &["*", "70000", "http", "-1", "+1", "80-90", "80,", "80,,90", ","],
             ),
-            (Kind::SparsePorts, &["", "80,,90", "80, 90,", ","], &["*", "80,http", "80-90"]),
+            (
+                Kind::PortRanges,
+                &["", "80,,90", "80, 90,", ",", "8000-8010", "8000:8010,80"],
+                &["*", "80,http", "90-80", "80-", "-80", "80-70000", "80-90-100"],
+            ),
+            (Kind::PortRangesOrAll, &["*", "", "80,8000-8010"], &["*,80"]),
             (Kind::PortsOrAll, &["*", "80"], &["*,80"]),
             (Kind::Port, &["0", " 15020 "], &["", "x", "65536"]),
             (
                 Kind::Quantity,
-                &["100m", "2", "128Mi", "1.5", "1e3", ".5", "+1", "0", "1E-18"],
                 &[
-                    "",
-                    "100 m",
-                    "1.2.3",
-                    "Mi",
-                    "5x",
-                    "1\n",
-                    "-1",
-                    "-100m",
-                    "1e1000",
-                    &"9".repeat(31),
+                    "100m", "2", "128Mi", "1.5", "1e3", ".5", "+1", "0", "1E-18", ".", "Mi", "+",
+                    "-0",
                 ],
+                &["", "100 m", "1.2.3", "5x", "1\n", "-1", "-100m", "1e1000", &"9".repeat(31)],
             ),
             (Kind::Seconds, &["0", "2147483647"], &["", "2147483648", "-1", "1s", "010"]),
             (Kind::Interfaces, &["", "eth0", "net1,eth-0.5"], &["0eth", "a b", "abcdefghijklmnop"]),
@@ -304,7 +314,7 @@ mod tests {
             ),
             (
                 Kind::Volumes,
-                &["{}", r#"{"v":{"emptyDir":{}}}"#],
+                &["{}", "null", r#"{"v":{"emptyDir":{}}}"#, r#"{"v":{"name":"w","emptyDir":{}}}"#],
                 &[
                     "[]",
                     r#"{"v":5}"#,
@@ -313,12 +323,14 @@ mod tests {
                     r#"{"V_":{"emptyDir":{}}}"#,
                     r#"{"":{"emptyDir":{}}}"#,
                     r#"{"v-":{"emptyDir":{}}}"#,
-                    r#"{"v":{"name":"w","emptyDir":{}}}"#,
+                    r#"{"v":{"name":"W_","emptyDir":{}}}"#,
+                    r#"{"v":{"name":null,"emptyDir":{}}}"#,
+                    r#"{"v":{"name":"w"}}"#,
                 ],
             ),
             (
                 Kind::VolumeMounts,
-                &["{}", r#"{"v":{"mountPath":"/v","readOnly":true}}"#],
+                &["{}", "null", r#"{"v":{"mountPath":"/v","readOnly":true}}"#],
                 &[r#"{"v":{}}"#, r#"{"v":{"mountPath":""}}"#, r#"{"v":{"mountPath":5}}"#],
             ),
             (Kind::Tag, &["", "debug", "a_b.c-d"], &["a b", "a:b", "a/b", "debug ", "ü"]),
@@ -326,12 +338,16 @@ mod tests {
             (Kind::Templates, &["", "a", "a, b"], &[&",".repeat(32)]),
             (
                 Kind::Overrides,
-                &["{}", r#"{"containers":[{"name":"c"}]}"#],
+                &["{}", "null", r#"{"containers":null}"#, r#"{"containers":[{"name":"c"}]}"#],
                 &["[]", r#"{"containers":5}"#, r#"{"initContainers":["c"]}"#],
             ),
             (Kind::Switch, &["true", "FALSE", "1", "f"], &["", "yes", "tRUE", "on"]),
-            (Kind::ProxyConfig, &["concurrency: 2", "{}", ""], &["concurrency: x", "[", "text"]),
-            (Kind::Image, &["a/b:c"], &["a b", "a\n"]),
+            (
+                Kind::ProxyConfig,
+                &["concurrency: 2", "concurrency: 2\nconcurrency: 3", "{}\n---\n{}", "{}", ""],
+                &["concurrency: x", "[", "text"],
+            ),
+            (Kind::Image, &["a/b:c", " ", "a b"], &["a/b c", "a/b\n"]),
         ] {
             for value in good {
                 assert_eq!(kind.check(value), Ok(()), "{kind:?} {value:?}");

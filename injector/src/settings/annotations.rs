@@ -6,8 +6,9 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
-use super::annotation_kind::{Kind, dense};
+use super::annotation_kind::Kind;
 use super::excerpt;
+use super::notice::Oddity;
 
 /// A pod's annotations, all honoured ones valid.
 #[derive(Clone, Copy, Debug, Default)]
@@ -52,19 +53,29 @@ impl<'a> Annotations<'a> {
     }
 }
 
-/// Checks the Helm values that stand in for annotations; the error names the first wrong one.
-pub fn check_values(values: &Value) -> Result<(), String> {
+/// Checks the Helm values that stand in for annotations; the error names the first that no pod
+/// can have.
+///
+/// Lists are not checked by Istio, and only the program that gets them reads them: a wrong one is
+/// the path of a value and what is odd about it.
+pub(super) fn check_values(values: &Value) -> Result<Vec<Oddity>, String> {
+    let mut odd = Vec::new();
     for Honoured { kind, default, .. } in HONOURED {
         let text = match default.split('.').try_fold(values, |value, key| value.get(key)) {
             Some(Value::String(text)) if !text.is_empty() => text.clone(),
             Some(number @ Value::Number(_)) => number.to_string(),
             _ => continue,
         };
-        // Nobody but the program that gets a list has read it so far, and that passes over them.
-        let text = if text.contains(',') { dense(&text) } else { text };
-        kind.check(&text).map_err(|problem| format!("{default}: {text:?} {problem}"))?;
+        let kind = kind.in_values();
+        match kind.check(&text) {
+            Ok(()) => {}
+            Err(problem) if kind.is_list() => {
+                odd.push(((*default).to_owned(), format!("{text:?} {problem}")));
+            }
+            Err(problem) => return Err(format!("{default}: {text:?} {problem}")),
+        }
     }
-    Ok(())
+    Ok(odd)
 }
 
 /// A wrong annotation value.
@@ -186,7 +197,7 @@ keys! {
         "ports of the pod whose connections are captured";
     EXCLUDE_INBOUND_PORTS = "traffic.sidecar.istio.io/excludeInboundPorts", Kind::Ports, "global.proxy.excludeInboundPorts",
         "ports of the pod whose connections are not captured, where all others are";
-    INCLUDE_OUTBOUND_PORTS = "traffic.sidecar.istio.io/includeOutboundPorts", Kind::SparsePorts, "global.proxy.includeOutboundPorts",
+    INCLUDE_OUTBOUND_PORTS = "traffic.sidecar.istio.io/includeOutboundPorts", Kind::PortRanges, "global.proxy.includeOutboundPorts",
         "destination ports whose connections are captured whatever the address";
     EXCLUDE_OUTBOUND_PORTS = "traffic.sidecar.istio.io/excludeOutboundPorts", Kind::Ports, "global.proxy.excludeOutboundPorts",
         "destination ports whose connections are not captured";
@@ -258,8 +269,9 @@ mod tests {
         let error = check_values(&json!({"global": {"proxy": {"statusPort": "abc"}}})).unwrap_err();
         assert_eq!(error, "global.proxy.statusPort: \"abc\" is not a port from 0 to 65535");
         let good = json!({"global": {"proxy": {"includeIPRanges": "*", "statusPort": 15020}}});
-        assert_eq!(check_values(&good), Ok(()));
-        assert!(check_values(&json!({"global": {"proxy": {"includeIPRanges": "bad"}}})).is_err());
+        assert_eq!(check_values(&good), Ok(Vec::new()));
+        let odd = check_values(&json!({"global": {"proxy": {"includeIPRanges": "bad"}}}));
+        assert_eq!(odd.unwrap()[0].0, "global.proxy.includeIPRanges");
     }
 
     #[test]

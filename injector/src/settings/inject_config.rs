@@ -12,7 +12,6 @@ use super::selector::LabelSelector;
 use super::typed::typed;
 use super::unknown_keys::unknown_keys;
 use crate::absent::or_default;
-use crate::yaml;
 
 /// What is injected by default, into which pods, and the templates people wrote themselves.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
@@ -47,17 +46,20 @@ impl InjectConfig {
     /// Reads the document, as Istio reads it: a mapping with any of the document's keys is a
     /// configuration; anything else is the text of the template `sidecar`.
     pub fn parse(text: &str) -> Result<Self, String> {
-        match yaml::parse(text) {
-            Ok(Value::Object(document)) if KEYS.iter().any(|key| document.contains_key(*key)) => {
+        match notice::read(text) {
+            Ok((Value::Object(document), repeated))
+                if KEYS.iter().any(|key| document.contains_key(*key)) =>
+            {
                 let document = Value::Object(document);
                 let unknown = unknown_keys(&document, known_keys::INJECT_CONFIG);
                 let config: Self = typed(document)?;
                 let mut oddities: Vec<_> = unknown.into_iter().map(notice::unknown).collect();
                 oddities.extend(config.without_effect());
+                oddities.extend(repeated);
                 Ok(Self { oddities, ..config })
             }
             Err(error) if looks_like_configuration(text) => Err(error.to_string()),
-            Ok(document) if !looks_like_template(&document, text) => Err(format!(
+            Ok((document, _)) if !looks_like_template(&document, text) => Err(format!(
                 "it has none of the keys of a configuration ({}), and as a template it has neither \
                  metadata nor spec",
                 KEYS.join(", ")
@@ -200,6 +202,15 @@ mod tests {
         ];
         let expected = expected.map(|(path, problem)| (path.to_owned(), problem.to_owned()));
         assert_eq!(config.unwrap().oddities, expected);
+        let repeated = InjectConfig::parse("policy: enabled\npolicy: disabled\n").unwrap();
+        assert_eq!(repeated.policy, Policy::Disabled);
+        assert_eq!(
+            repeated.oddities,
+            [(
+                "line 2".to_owned(),
+                format!("duplicate mapping key: policy; {}", notice::LAST_COUNTS)
+            )]
+        );
         let good = InjectConfig::parse("policy: disabled\ntemplate: poison\n").unwrap();
         assert_eq!(good.oddities, []);
     }
@@ -225,6 +236,6 @@ mod tests {
         let error = InjectConfig::parse("policy: enabled\ntemplates: [\n").unwrap_err();
         assert!(error.contains("line"), "{error}");
         let error = InjectConfig::parse("defaultTemplates: sidecar\n").unwrap_err();
-        assert!(error.contains("sequence"), "{error}");
+        assert!(error.contains("where a list is expected"), "{error}");
     }
 }

@@ -5,9 +5,8 @@ use serde_json::{Map, Value};
 use super::known_keys;
 use super::notice::{self, Oddity};
 use super::proxy_config::ProxyConfig;
-use super::proxy_field::lower_camel_case;
+use super::proxy_field::{lower_camel_case, whole};
 use super::unknown_keys::{UnknownKey, unknown_keys};
-use crate::yaml;
 
 /// The part of Istio's `MeshConfig` that shapes pods, with Istio's defaults where the document
 /// says nothing. Keys that are not known are accepted.
@@ -33,12 +32,15 @@ pub struct MeshConfig {
     pub extension_providers: Vec<Value>,
     /// The document as it was given, for templates.
     pub document: Map<String, Value>,
+    /// What of the document is passed over.
+    repeated: Option<Oddity>,
 }
 
 impl MeshConfig {
     /// Reads the `mesh` document of the ConfigMap `istio`, YAML or JSON.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let document = match yaml::parse(text).map_err(|error| error.to_string())? {
+        let (document, repeated) = notice::read(text).map_err(|error| error.to_string())?;
+        let document: Map<_, _> = match document {
             // Protobuf's own names (`root_namespace`) are read as well.
             Value::Object(document) => {
                 document.into_iter().map(|(key, value)| (lower_camel_case(&key), value)).collect()
@@ -67,6 +69,7 @@ impl MeshConfig {
                 Some(other) => return Err(wrong("extensionProviders", other, "a list")),
             },
             document,
+            repeated,
         })
     }
 
@@ -80,7 +83,7 @@ impl MeshConfig {
                     .map(|key| UnknownKey { path: format!("defaultConfig.{}", key.path), ..key }),
             );
         }
-        unknown.into_iter().map(notice::unknown).collect()
+        unknown.into_iter().map(notice::unknown).chain(self.repeated.clone()).collect()
     }
 }
 
@@ -110,8 +113,8 @@ impl InboundTrafficPolicy {
 fn port(document: &Map<String, Value>, key: &str, default: u16) -> Result<u16, String> {
     match document.get(key) {
         None | Some(Value::Null) => Ok(default),
-        Some(value) => value
-            .as_u64()
+        // Protobuf's JSON takes numbers in quotes as well.
+        Some(value) => whole(value)
             .and_then(|number| u16::try_from(number).ok())
             .map(|number| if number == 0 { default } else { number })
             .ok_or_else(|| wrong(key, value, "a port from 1 to 65535")),
@@ -168,6 +171,19 @@ mod tests {
         ];
         let expected = expected.map(|(path, problem)| (path.to_owned(), problem.to_owned()));
         assert_eq!(mesh.oddities(), expected);
+    }
+
+    #[test]
+    fn what_gos_readers_take_is_taken() {
+        let mesh = MeshConfig::parse(
+            "proxyListenPort: \"15101\"\ntrustDomain: a\ntrustDomain: b\n---\nrootNamespace: x\n",
+        );
+        let mesh = mesh.unwrap();
+        assert_eq!((mesh.proxy_listen_port, mesh.trust_domain.as_str()), (15101, "b"));
+        assert_eq!(mesh.root_namespace, "istio-system");
+        let [(place, problem)] = &mesh.oddities()[..] else { panic!("one notice") };
+        assert_eq!(place, "line 3");
+        assert!(problem.starts_with("duplicate mapping key: trustDomain; "), "{problem}");
     }
 
     #[test]

@@ -2,7 +2,10 @@
 
 use std::fmt;
 
+use serde_json::Value;
+
 use super::unknown_keys::UnknownKey;
+use crate::yaml::{self, YamlError};
 
 /// Something in a document that is accepted, and hardly meant.
 ///
@@ -34,3 +37,17 @@ pub(super) fn unknown(key: UnknownKey) -> Oddity {
     };
     (key.path, problem)
 }
+
+/// The document as Istio reads it, and what of it is passed over so.
+pub(super) fn read(text: &str) -> Result<(Value, Option<Oddity>), YamlError> {
+    let (document, passed_over) = yaml::parse_first(text)?;
+    let oddity = passed_over.map(|error| {
+        let place = format!("line {}", error.line);
+        (place, format!("{}; {LAST_COUNTS}", error.problem))
+    });
+    Ok((document, oddity))
+}
+
+/// What Istio makes of what a strict reader refuses.
+pub(crate) const LAST_COUNTS: &str =
+    "of a repeated key the last counts, of several documents the first";

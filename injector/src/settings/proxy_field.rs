@@ -114,7 +114,7 @@ impl Kind {
 }
 
 /// A number as protobuf's JSON takes it: `2`, `"2"` and `2.0`.
-fn whole(value: &Value) -> Option<i32> {
+pub(super) fn whole(value: &Value) -> Option<i32> {
     match value {
         Value::String(text) => text.parse().ok(),
         Value::Number(number) => match number.as_i64() {

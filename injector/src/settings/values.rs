@@ -40,23 +40,28 @@ pub struct Values {
     /// The document as it was given, for templates; the defaults where none was.
     #[serde(skip)]
     pub document: Value,
+    /// What of the document is passed over, or cannot be meant.
+    #[serde(skip)]
+    odd: Vec<Oddity>,
 }
 
 impl Values {
     /// Reads the document, JSON or YAML.
     pub fn parse(text: &str) -> Result<Self, String> {
         let defaults = yaml::parse(DEFAULTS).map_err(|error| error.to_string())?;
-        let document = match yaml::parse(text).map_err(|error| error.to_string())? {
+        let (document, repeated) = notice::read(text).map_err(|error| error.to_string())?;
+        let document = match document {
             document @ (Value::Object(_) | Value::Null) => document,
             other => return Err(format!("a mapping is expected, not {other}")),
         };
         let given = if document.is_null() { defaults.clone() } else { document.clone() };
-        annotations::check_values(&given)?;
+        let mut odd = annotations::check_values(&given)?;
+        odd.extend(repeated);
         if let Some(own) = given["outrigger"].as_object() {
             outrigger::check_keys(own)?;
         }
         let values: Self = typed(over(defaults, document, ""))?;
-        Ok(Self { document: given, ..values })
+        Ok(Self { document: given, odd, ..values })
     }
 
     /// What in the document is hardly meant: keys that neither the chart knows nor one of the
@@ -67,7 +72,8 @@ impl Values {
             let name = path.rsplit('.').next().unwrap_or(path);
             templates.values().any(|template| template.contains(name))
         };
-        unknown.filter(|key| !is_named(&key.path)).map(notice::unknown).collect()
+        let unknown = unknown.filter(|key| !is_named(&key.path)).map(notice::unknown);
+        unknown.chain(self.odd.iter().cloned()).collect()
     }
 }
 
@@ -295,6 +301,7 @@ fn over(below: Value, above: Value, key: &str) -> Value {
             Value::Object(below)
         }
         (below, Value::Null) if key.is_empty() => below,
+        (Value::Object(_), Value::Null) if !VERBATIM.contains(&key) => serde_json::json!({}),
         (_, above) => above,
     }
 }
@@ -344,6 +351,7 @@ mod tests {
         )
         .unwrap();
         assert!(values.global.image_pull_secrets.is_empty());
+        assert_eq!(Values::parse("pilot: null").unwrap().pilot, Pilot::default());
         assert_eq!(values.global.proxy.resources, Value::Null);
         assert_eq!(&*values.global.proxy.log_level, "");
     }
@@ -355,12 +363,25 @@ mod tests {
                 "global: {proxy: {privileged: perhaps}}",
                 "global.proxy.privileged: \"perhaps\" where true or false is expected",
             ),
-            ("global: {sds: {token: x}}", "global.sds.token: invalid type: string \"x\""),
+            (
+                "global: {sds: {token: x}}",
+                "global.sds.token: string \"x\" where a mapping is expected",
+            ),
             ("revision: []", "revision: [] where text is expected"),
         ] {
             let error = Values::parse(text).unwrap_err();
             assert!(error.starts_with(expected), "{error}");
         }
+    }
+
+    #[test]
+    fn what_istio_takes_is_taken_and_told() {
+        let lists = "excludeInboundPorts: 8000-8010, excludeIPRanges: 10.0.0.1";
+        let values = Values::parse(&format!("global: {{hub: a, hub: b, proxy: {{{lists}}}}}"));
+        let (hub, odd) =
+            values.map(|v| (v.global.hub.clone(), v.oddities(&BTreeMap::new()))).unwrap();
+        assert_eq!((&*hub, odd.len()), ("b", 2), "{odd:?}");
+        assert_eq!((&*odd[0].0, &*odd[1].0), ("global.proxy.excludeIPRanges", "line 1"));
     }
 
     #[test]

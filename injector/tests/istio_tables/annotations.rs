@@ -94,6 +94,19 @@ const BAD: &[(&str, &str)] = &[
 ];
 
 const GOOD: &[(&str, &str)] = &[
+    ("traffic.sidecar.istio.io/includeOutboundPorts", "80,8000:8010,9000-9010"),
+    ("apm.datadoghq.com/env", "not read without the tracer"),
+    ("prometheus.io/port", ""),
+    ("sidecar.istio.io/userVolume", "null"),
+    ("sidecar.istio.io/userVolumeMount", "null"),
+    ("sidecar.istio.io/userVolume", r#"{"v":{"name":"w","emptyDir":{}}}"#),
+    ("sidecar.istio.io/proxyImage", "x y"),
+    ("sidecar.istio.io/proxyCPU", "."),
+    ("sidecar.istio.io/proxyMemory", "Mi"),
+    ("proxy.istio.io/overrides", "null"),
+    ("proxy.istio.io/overrides", r#"{"containers":null}"#),
+    ("proxy.istio.io/config", "concurrency: 2\nconcurrency: 3"),
+    ("proxy.istio.io/config", "concurrency: 2\n---\nconcurrency: 3"),
     ("traffic.sidecar.istio.io/includeOutboundIPRanges", "*"),
     ("traffic.sidecar.istio.io/includeOutboundIPRanges", ""),
     ("traffic.sidecar.istio.io/includeOutboundIPRanges", "127.0.0.1/24,10.96.0.1/24"),

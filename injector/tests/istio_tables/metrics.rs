@@ -72,6 +72,24 @@ fn the_pods_switch_stands_before_the_meshs() {
 }
 
 #[test]
+fn an_empty_port_is_none() {
+    let injected = |annotations| {
+        let pod = Stage::default().pod(&pod(&annotations));
+        let proxy = &pod["spec"]["initContainers"].as_array().into_iter().flatten();
+        proxy
+            .clone()
+            .chain(pod["spec"]["containers"].as_array().into_iter().flatten())
+            .flat_map(|container| container["env"].as_array().into_iter().flatten())
+            .find(|variable| variable["name"] == "ISTIO_PROMETHEUS_ANNOTATIONS")
+            .map(|variable| variable["value"].clone())
+    };
+    let scrape = "prometheus.io/scrape";
+    let empty = injected(json!({scrape: "true", "prometheus.io/port": ""}));
+    assert!(empty.is_some());
+    assert_eq!(empty, injected(json!({scrape: "true"})));
+}
+
+#[test]
 fn ports_that_cannot_be_scraped_are_refused_by_name() {
     for (key, value) in [
         ("prometheus.io/port", "0"),

@@ -154,6 +154,7 @@ pub(crate) fn what_istio_gets_refused_is_accepted(kubernetes: &Kubernetes) {
             json!({"sidecar.istio.io/userVolume": r#"{"istio-data":{"configMap":{"name":"c"}}}"#}),
             plain.clone(),
         ),
+        ("a quantity without digits", json!({"sidecar.istio.io/proxyCPU": "Mi"}), plain.clone()),
         (
             "a mount of the user's where there is one",
             json!({

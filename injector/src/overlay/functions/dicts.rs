@@ -1,7 +1,7 @@
 //! sprig's functions on mappings.
 //!
 //! A mapping is a value here: a function gives a new one. `set` and `unset`, whose only use is to
-//! change theirs, are left out.
+//! change theirs, are left out: a change that is lost would be worse than none.
 
 use std::collections::HashMap;
 

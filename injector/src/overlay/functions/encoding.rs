@@ -5,6 +5,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use data_encoding::BASE32;
 use gtmpl_ng::Value as Datum;
 use serde_json::Value;
 
@@ -14,6 +15,10 @@ use crate::overlay::{datum, guard};
 use crate::yaml;
 
 pub(super) const TABLE: Table = &[
+    ("b32dec", |a| on_plain(a, b32dec)),
+    ("b32enc", |a| {
+        on_plain(a, |a| Ok(BASE32.encode(text(&exactly::<1>("b32enc", a)?[0])?.as_bytes()).into()))
+    }),
     ("b64dec", |a| on_plain(a, b64dec)),
     ("b64enc", |a| {
         on_plain(a, |a| Ok(STANDARD.encode(text(&exactly::<1>("b64enc", a)?[0])?).into()))
@@ -21,9 +26,7 @@ pub(super) const TABLE: Table = &[
     ("base", |a| on_plain(a, |a| path(a, base))),
     ("clean", |a| on_plain(a, |a| path(a, clean))),
     ("deepCopy", |a| Ok(exactly::<1>("deepCopy", a)?[0].clone())),
-    ("dir", |a| {
-        on_plain(a, |a| path(a, |path| clean(&path[..path.rfind('/').map_or(0, |end| end + 1)])))
-    }),
+    ("dir", |a| on_plain(a, |a| path(a, directory))),
     ("ext", |a| on_plain(a, |a| path(a, extension))),
     ("fromJson", |a| Ok(from_json("fromJson", a).unwrap_or(Datum::Nil))),
     ("fromYaml", from_yaml),
@@ -33,6 +36,11 @@ pub(super) const TABLE: Table = &[
     ("mustToJson", |a| to_json("mustToJson", a)),
     ("mustToPrettyJson", |a| to_pretty_json("mustToPrettyJson", a)),
     ("mustToRawJson", |a| to_raw_json("mustToRawJson", a)),
+    ("osBase", |a| on_plain(a, |a| path(a, base))),
+    ("osClean", |a| on_plain(a, |a| path(a, clean))),
+    ("osDir", |a| on_plain(a, |a| path(a, directory))),
+    ("osExt", |a| on_plain(a, |a| path(a, extension))),
+    ("osIsAbs", |a| Ok(text(&exactly::<1>("osIsAbs", a)?[0])?.starts_with('/').into())),
     ("toJson", |a| to_json("toJson", a)),
     ("toPrettyJson", |a| to_pretty_json("toPrettyJson", a)),
     ("toRawJson", |a| to_raw_json("toRawJson", a)),
@@ -59,7 +67,7 @@ pub(super) fn parsed(json: &Datum) -> Result<Datum, gtmpl_ng::FuncError> {
 /// YAML with sorted keys and a line break at the end.
 pub(super) fn to_yaml(arguments: &[Datum]) -> Outcome {
     let [value] = exactly("toYaml", arguments)?;
-    let text = yaml::to_string(&datum::json(value));
+    let text = yaml::to_string(&datum::marshalled(value));
     Ok(text.map_err(|problem| error(format!("toYaml: {problem}")))?.into())
 }
 
@@ -76,18 +84,18 @@ fn from_yaml(arguments: &[Datum]) -> Outcome {
 
 fn to_json(name: &str, arguments: &[Datum]) -> Outcome {
     let [value] = exactly(name, arguments)?;
-    Ok(json_text(&datum::json(value)).into())
+    Ok(json_text(&datum::marshalled(value)).into())
 }
 
 fn to_pretty_json(name: &str, arguments: &[Datum]) -> Outcome {
     let [value] = exactly(name, arguments)?;
-    let text = serde_json::to_string_pretty(&datum::json(value));
+    let text = serde_json::to_string_pretty(&datum::marshalled(value));
     Ok(sound(&escaped(&text.map_err(|problem| error(problem.to_string()))?)).into())
 }
 
 fn to_raw_json(name: &str, arguments: &[Datum]) -> Outcome {
     let [value] = exactly(name, arguments)?;
-    Ok(sound(&datum::json(value).to_string()).into())
+    Ok(sound(&datum::marshalled(value).to_string()).into())
 }
 
 /// Go escapes what HTML would read.
@@ -104,9 +112,23 @@ fn b64dec(arguments: &[Datum]) -> Outcome {
     })
 }
 
+fn b32dec(arguments: &[Datum]) -> Outcome {
+    let [encoded] = exactly("b32dec", arguments)?;
+    let encoded: String = text(encoded)?.chars().filter(|c| !"\r\n".contains(*c)).collect();
+    // sprig hands the error out as text.
+    Ok(match BASE32.decode(encoded.as_bytes()) {
+        Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned().into(),
+        Err(problem) => format!("illegal base32 data at input byte {}", problem.position).into(),
+    })
+}
+
 fn path(arguments: &[Datum], with: fn(&str) -> String) -> Outcome {
     let [path] = exactly("base", arguments)?;
     Ok(with(&printed(path)).into())
+}
+
+fn directory(path: &str) -> String {
+    clean(&path[..path.rfind('/').map_or(0, |end| end + 1)])
 }
 
 fn base(path: &str) -> String {
@@ -164,6 +186,19 @@ mod tests {
             ("clean `foo/bar/../baz`", "foo/baz"),
             ("ext `foo.bar`", ".bar"),
             ("isAbs `/a`", "true"),
+            ("osBase `/a/b.c`", "b.c"),
+            ("osDir `/a/b.c`", "/a"),
+            ("osExt `/a/b.c`", ".c"),
+            ("osClean `/a/../b`", "/b"),
+            ("osIsAbs `a`", "false"),
+            ("b32enc ``", ""),
+            ("b32enc `f`", "MY======"),
+            ("b32enc `fo`", "MZXQ===="),
+            ("b32enc `foob`", "MZXW6YQ="),
+            ("b32enc `foobar`", "MZXW6YTBOI======"),
+            ("b32dec `MZXW6YTBOI======`", "foobar"),
+            ("b32dec `MZXW6YQ=`", "foob"),
+            ("b32dec `mz`", "illegal base32 data at input byte 0"),
         ]);
     }
 }

@@ -171,7 +171,7 @@ fn strdict(arguments: &[Datum]) -> Outcome {
 }
 
 fn to_json(value: &Datum) -> String {
-    if is_empty(value) { "{}".to_owned() } else { json_text(&datum::json(value)) }
+    if is_empty(value) { "{}".to_owned() } else { json_text(&datum::marshalled(value)) }
 }
 
 /// The JSON of a message or a struct, as Kubernetes and Istio name its fields.

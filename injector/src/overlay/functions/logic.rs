@@ -4,6 +4,7 @@ use gtmpl_ng::{NumberKind, Value as Datum, funcs};
 
 use super::arguments::{at_least, exactly, fraction, is_empty, text};
 use super::{Outcome, Table, error, on_plain};
+use crate::overlay::datum::HIDDEN;
 use crate::overlay::guard;
 
 pub(super) const TABLE: Table = &[
@@ -27,6 +28,14 @@ pub(super) const TABLE: Table = &[
     ("lt", |a| on_plain(a, funcs::lt)),
     ("ne", ne),
     ("ternary", ternary),
+    ("typeIs", |a| {
+        exactly("typeIs", a).and_then(|[name, datum]| Ok((text(name)? == go_type(datum)?).into()))
+    }),
+    ("typeIsLike", |a| {
+        exactly("typeIsLike", a)
+            .and_then(|[name, datum]| Ok((text(name)? == go_type(datum)?).into()))
+    }),
+    ("typeOf", |a| Ok(go_type(&exactly::<1>("typeOf", a)?[0])?.into())),
 ];
 
 fn default(arguments: &[Datum]) -> Outcome {
@@ -119,6 +128,21 @@ fn kind(datum: &Datum) -> &'static str {
     }
 }
 
+/// The name of Go's type, of values that have one of JSON's.
+fn go_type(datum: &Datum) -> Result<&'static str, gtmpl_ng::FuncError> {
+    match datum {
+        Datum::Nil | Datum::NoValue => Ok("<nil>"),
+        Datum::Array(_) => Ok("[]interface {}"),
+        Datum::Map(members) | Datum::Object(members) => {
+            if members.keys().any(|key| key.starts_with(HIDDEN)) {
+                return Err(error("the types of Kubernetes and Istio have no name here"));
+            }
+            Ok("map[string]interface {}")
+        }
+        scalar => Ok(kind(scalar)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::check;
@@ -151,6 +175,11 @@ mod tests {
             ("ge (len (list 1)) 1", "true"),
             ("kindOf (list)", "slice"),
             ("kindIs `map` (dict)", "true"),
+            ("typeOf `a`", "string"),
+            ("typeOf (dict)", "map[string]interface {}"),
+            ("typeOf (list)", "[]interface {}"),
+            ("typeIs `bool` true", "true"),
+            ("typeIsLike `int` `1`", "false"),
             ("fail `stop`", "error: stop"),
         ]);
     }

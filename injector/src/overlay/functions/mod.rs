@@ -5,6 +5,7 @@
 
 mod arguments;
 mod dicts;
+mod digests;
 mod encoding;
 mod istio;
 mod lists;
@@ -72,12 +73,13 @@ fn check(cases: &[(&str, &str)]) {
 }
 
 /// Later ones stand over earlier ones.
-const TABLES: [Table; 8] = [
+const TABLES: [Table; 9] = [
     logic::TABLE,
     text::TABLE,
     numbers::TABLE,
     lists::TABLE,
     dicts::TABLE,
+    digests::TABLE,
     encoding::TABLE,
     patterns::TABLE,
     istio::TABLE,
