@@ -32,6 +32,7 @@ pub fn settle(overlay: &mut Value, pod: &Value) -> Vec<Reason> {
     own.filter_map(|own| {
         let same =
             volumes.iter_mut().find(|volume| volume["name"] == own["name"])?.as_object_mut()?;
+        keep_the_default(own, same);
         if !has_another_source(own, same) {
             return None;
         }
@@ -63,6 +64,16 @@ pub fn missing(pod: &Value) -> Option<Reason> {
         key::USER_VOLUME
     );
     Some(Reason::new("missing_volume", message).with_hint("add it to one of them"))
+}
+
+/// A volume that an overlay leaves without a source is an `emptyDir`, and the API server writes
+/// that out. In a pod that comes back from there, it is not to be taken out again.
+fn keep_the_default(own: &Value, volume: &mut Map<String, Value>) {
+    let is_default = own["emptyDir"].as_object().is_some_and(Map::is_empty);
+    let has_none = volume.iter().all(|(field, source)| field == "name" || source.is_null());
+    if is_default && has_none {
+        volume.remove("emptyDir");
+    }
 }
 
 /// Whether the pod's own volume has a source of which the overlay's says nothing, though it has
@@ -131,6 +142,18 @@ mod tests {
             assert_eq!(given, named(settled.clone()), "{own}");
             assert_eq!(told.len(), usize::from(settled == json!({})), "{own}");
         }
+    }
+
+    #[test]
+    fn what_the_api_server_wrote_out_is_not_taken_out() {
+        let of = |volume: Value| json!({"spec": {"volumes": [volume]}});
+        let mut overlay = of(json!({"name": "v", "emptyDir": null}));
+        let told = settle(&mut overlay, &of(json!({"name": "v", "emptyDir": {}})));
+        assert_eq!((overlay, told.len()), (of(json!({"name": "v"})), 0));
+        let another = of(json!({"name": "v", "emptyDir": null, "csi": {}}));
+        let mut overlay = another.clone();
+        settle(&mut overlay, &of(json!({"name": "v", "emptyDir": {}})));
+        assert_eq!(overlay, another);
     }
 
     #[test]

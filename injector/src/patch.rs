@@ -270,18 +270,24 @@ mod tests {
         }
     }
 
+    /// A value with these items, and the same after these edits.
+    fn edited(items: &[u8], edits: &[Edit]) -> (Value, Draft) {
+        let items: Vec<_> = items.iter().map(|v| json!({"a": v, "~": 1})).collect();
+        let before = json!({"l": items});
+        let mut draft = Draft::new(before.clone());
+        for edit in edits {
+            apply(&mut draft, edit);
+        }
+        (before, draft)
+    }
+
     proptest! {
         #[test]
         fn the_patch_gives_what_the_edits_gave(
             items in prop::collection::vec(any::<u8>(), 0..6),
             edits in edits(),
         ) {
-            let items: Vec<_> = items.iter().map(|v| json!({"a": v, "~": 1})).collect();
-            let before = json!({"l": items});
-            let mut draft = Draft::new(before.clone());
-            for edit in &edits {
-                apply(&mut draft, edit);
-            }
+            let (before, draft) = edited(&items, &edits);
             let (after, change) = draft.finish();
             let mut patched = before.clone();
             json_patch::patch(&mut patched, &write(&after, &change).owned()).unwrap();
@@ -293,12 +299,7 @@ mod tests {
             items in prop::collection::vec(any::<u8>(), 0..6),
             edits in edits(),
         ) {
-            let items: Vec<_> = items.iter().map(|v| json!({"a": v, "~": 1})).collect();
-            let before = json!({"l": items});
-            let mut draft = Draft::new(before.clone());
-            for edit in &edits {
-                apply(&mut draft, edit);
-            }
+            let (before, mut draft) = edited(&items, &edits);
             draft.set(&["l".into()], Value::Null);
             draft.set(&["l".into()], before["l"].clone());
             let (after, change) = draft.finish();
