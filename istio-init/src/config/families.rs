@@ -3,51 +3,38 @@
 use std::net::IpAddr;
 
 use super::PASSTHROUGH_V6;
-use super::reader::Reader;
+use crate::args::Args;
 use crate::complaint::{Complaint, Fault};
 use crate::flag::Flag;
 
 /// Whether IPv4 is captured, and whether IPv6 is.
-pub(super) fn read(reader: &mut Reader, addresses: &[IpAddr]) -> (bool, bool) {
-    let typed = reader.args.flag(Flag::IpFamilies);
-    let families = match typed.text.as_str() {
-        "" | "auto" => return (true, detects_ipv6(reader, addresses)),
-        "v4" => (true, false),
-        "v6" => (false, true),
-        "dual" => (true, true),
+pub(super) fn read(args: &Args, addresses: &[IpAddr]) -> Result<(bool, bool), Complaint> {
+    let typed = args.flag(Flag::IpFamilies);
+    match typed.text.as_str() {
+        "" | "auto" => Ok((true, detects_ipv6(args, addresses)?)),
+        "v4" => Ok((true, false)),
+        "v6" => Ok((false, true)),
+        "dual" => Ok((true, true)),
         text => {
             let fault = Fault::new("is not a choice of address families");
-            reader.complain(typed.source, text, fault.hint("use auto, v4, v6 or dual"));
-            return (true, false);
+            let fault = fault.hint("use auto, v4, v6 or dual");
+            Err(Complaint { source: typed.source.to_string(), value: text.to_owned(), fault })
         }
-    };
-    if reader.args.is_on(Flag::DualStack) && families != (true, true) {
-        reader.warnings.push(format!(
-            "{}: has no effect beside {} {}",
-            reader.args.flag(Flag::DualStack).source,
-            typed.source,
-            typed.text
-        ));
     }
-    families
 }
 
 /// As in Istio, the first usable address decides, or any with dual stack.
-fn detects_ipv6(reader: &mut Reader, addresses: &[IpAddr]) -> bool {
+fn detects_ipv6(args: &Args, addresses: &[IpAddr]) -> Result<bool, Complaint> {
     let mut usable = addresses.iter().copied().filter(|address| is_usable(*address));
     match usable.next() {
-        Some(IpAddr::V4(_)) => reader.args.is_on(Flag::DualStack) && usable.any(|a| a.is_ipv6()),
-        Some(IpAddr::V6(_)) => true,
+        Some(IpAddr::V4(_)) => Ok(args.is_on(Flag::DualStack) && usable.any(|a| a.is_ipv6())),
+        Some(IpAddr::V6(_)) => Ok(true),
         None => {
             let fault = Fault::new("are none that the pod could be reached at");
             let fault = fault.hint("run istio-init after the pod's network is set up");
             let listed: Vec<String> = addresses.iter().map(IpAddr::to_string).collect();
-            reader.complaints.push(Complaint {
-                source: "addresses of this network namespace".to_owned(),
-                value: listed.join(","),
-                fault,
-            });
-            false
+            let source = "addresses of this network namespace".to_owned();
+            Err(Complaint { source, value: listed.join(","), fault })
         }
     }
 }

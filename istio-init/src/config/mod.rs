@@ -1,6 +1,7 @@
 //! What flags, environment and pod mean together. Every check is here, once.
 
 mod families;
+mod list;
 mod name_servers;
 mod reader;
 mod users;

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use super::{
     Config, ExcludedUsers, Inbound, Interception, Invalid, NameServers, Outbound, OwnerGroups,
-    Surroundings, families, name_servers, users,
+    Surroundings, families, list, name_servers, users,
 };
 use crate::args::{Args, Source};
 use crate::cidr::Cidr;
@@ -23,7 +23,7 @@ pub(super) fn read(
     reader.refuse_the_host(&surroundings.signs_of_host);
     let interception = reader.interception();
     let (proxy_uids, proxy_gids) = reader.proxy(&surroundings.accounts);
-    let (ipv4, ipv6) = families::read(&mut reader, &surroundings.addresses);
+    let (ipv4, ipv6) = reader.families(&surroundings.addresses);
     let outbound_port = reader.number(Flag::EnvoyPort, "");
     let inbound_port = reader.number(Flag::InboundCapturePort, "");
     let tunnel_port = reader.number(Flag::InboundTunnelPort, "-e meant nothing in the 2017 script");
@@ -74,10 +74,10 @@ pub(super) fn read(
 }
 
 /// Reads value after value and remembers what is wrong.
-pub(super) struct Reader<'a> {
-    pub(super) args: &'a Args,
-    pub(super) complaints: Vec<Complaint>,
-    pub(super) warnings: Vec<String>,
+struct Reader<'a> {
+    args: &'a Args,
+    complaints: Vec<Complaint>,
+    warnings: Vec<String>,
 }
 
 impl<'a> Reader<'a> {
@@ -141,6 +141,24 @@ impl<'a> Reader<'a> {
         read.map_err(|fault| self.complain(typed.source, &typed.text, fault)).ok()
     }
 
+    fn families(&mut self, addresses: &[IpAddr]) -> (bool, bool) {
+        let typed = self.args.flag(Flag::IpFamilies);
+        let families = families::read(self.args, addresses).unwrap_or_else(|complaint| {
+            self.complaints.push(complaint);
+            (true, false)
+        });
+        let chosen = !matches!(typed.text.as_str(), "" | "auto");
+        if chosen && self.args.is_on(Flag::DualStack) && families != (true, true) {
+            self.warnings.push(format!(
+                "{}: has no effect beside {} {}",
+                self.args.flag(Flag::DualStack).source,
+                typed.source,
+                typed.text
+            ));
+        }
+        families
+    }
+
     fn excluded_users(&mut self, accounts: &Accounts) -> Vec<ExcludedUsers> {
         let typed = self.args.flag(Flag::ExcludeOutboundForUids);
         let mut excluded = Vec::new();
@@ -202,7 +220,7 @@ impl<'a> Reader<'a> {
         };
         for flag in [Flag::ProxyUid, Flag::ProxyGid] {
             let typed = self.args.flag(flag);
-            if !typed.text.is_empty() && split(&typed.text).next().is_none() {
+            if !typed.text.is_empty() && list::split(&typed.text).next().is_none() {
                 let fault = Fault::new("names nobody");
                 let fault = fault.hint("without an owner the proxy would capture its own traffic");
                 self.complain(typed.source, &typed.text, fault);
@@ -285,7 +303,7 @@ impl<'a> Reader<'a> {
             ));
         }
         let groups = read(self, Variable::OwnerGroups, included);
-        if split(included).next().is_none() {
+        if list::split(included).next().is_none() {
             self.warnings.push(format!(
                 "{}: names no group, so nothing outbound is captured",
                 Variable::OwnerGroups
@@ -346,7 +364,7 @@ impl<'a> Reader<'a> {
         read: impl Fn(&str) -> Result<T, Fault>,
     ) -> Vec<T> {
         let mut values = Vec::new();
-        for element in split(text) {
+        for element in list::split(text) {
             match read(element) {
                 Ok(value) if values.contains(&value) => {}
                 Ok(value) => values.push(value),
@@ -360,15 +378,10 @@ impl<'a> Reader<'a> {
         self.args.variable(variable).unwrap_or(variable.default())
     }
 
-    pub(super) fn complain(&mut self, source: Source, value: &str, fault: Fault) {
+    fn complain(&mut self, source: Source, value: &str, fault: Fault) {
         let complaint = Complaint { source: source.to_string(), value: value.to_owned(), fault };
         self.complaints.push(complaint);
     }
-}
-
-/// Splits a list as Istio does: at commas, without empty elements.
-pub(super) fn split(text: &str) -> impl Iterator<Item = &str> {
-    text.split(',').filter(|element| !element.is_empty())
 }
 
 /// Istio's limit, from the number of matches that one iptables rule can have.

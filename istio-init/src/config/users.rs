@@ -1,7 +1,7 @@
 //! Users whose outbound traffic is left alone: `[[protocols:]ports:]uids`.
 
 use super::ExcludedUsers;
-use super::reader::split;
+use super::list::split;
 use crate::complaint::Fault;
 use crate::owner::{Accounts, UidRange};
 use crate::protocol::Protocol;

@@ -6,7 +6,7 @@
 
 use super::KernelError;
 use super::dump::dump;
-use super::installed::Installed;
+use super::installed::{Installed, Standing};
 use super::message::{Attribute, Messages, attribute, attributes, received};
 use super::nf_tables::{
     CHAIN_HOOK, CHAIN_NAME, CHAIN_TABLE, ELEMENTS_SET, EXPRESSION_DATA, EXPRESSION_NAME,
@@ -43,13 +43,6 @@ pub(super) fn is_in_force(
         }
     }
     Ok(true)
-}
-
-/// What can stay of an installed table when its rules are replaced: it and its chains.
-pub(super) struct Standing {
-    pub(super) table: Table,
-    /// All its chains by name, planned or not.
-    pub(super) chains: Vec<String>,
 }
 
 /// The installed tables that can stay: where a chain is planned, it begins where it is to begin,

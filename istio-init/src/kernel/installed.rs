@@ -25,6 +25,13 @@ pub(super) struct Installed {
     pub(super) is_dormant: bool,
 }
 
+/// What can stay of an installed table when its rules are replaced: it and its chains.
+pub(super) struct Standing {
+    pub(super) table: Table,
+    /// All its chains by name, planned or not.
+    pub(super) chains: Vec<String>,
+}
+
 impl Installed {
     /// Asks the kernel.
     pub(super) fn read(socket: &Socket) -> Result<Self, KernelError> {

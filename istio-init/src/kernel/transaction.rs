@@ -4,8 +4,7 @@ use rustix::io::Errno;
 
 use super::KernelError;
 use super::cause::Cause;
-use super::comparison::Standing;
-use super::installed::Installed;
+use super::installed::{Installed, Standing};
 use super::iptables::Removal;
 use super::message::{ACK, APPEND, Attributes, CREATE, ERROR, Header, Messages, outcome, received};
 use super::nf_tables::{
