@@ -8,8 +8,8 @@ use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
-use super::experimental::Asker;
-use super::injector_list::Form;
+use super::cluster::Asker;
+use super::output::Form;
 use super::table::table;
 use super::{Failure, Streams, cluster, output};
 use crate::cluster::error::ClusterError;

@@ -18,6 +18,17 @@ use crate::settings::proxy_configs::ProxyConfigs;
 use crate::settings::{Process, Settings};
 use crate::webhook::reload::config_maps::ConfigMaps;
 
+/// What every command of a cluster is told.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asker<'a> {
+    /// Which cluster.
+    pub(super) flags: &'a ClusterFlags,
+    /// The namespace; empty where none is given.
+    pub(super) namespace: &'a str,
+    /// The control plane's.
+    pub(super) control_plane: &'a str,
+}
+
 /// Runs what a command asks of a cluster, to its end.
 pub(super) fn ask<T>(
     flags: &ClusterFlags,

@@ -3,8 +3,8 @@
 use clap::{Args, Subcommand};
 
 use super::check_inject::CheckInject;
+use super::cluster::Asker;
 use super::injector_list::InjectorList;
-use super::istio_flags::ClusterFlags;
 use super::{Failure, Streams};
 
 /// Ask a cluster how its pods stand to injection
@@ -31,17 +31,6 @@ struct Injector {
 #[derive(Debug, Subcommand)]
 enum InjectorCommand {
     List(InjectorList),
-}
-
-/// What every command of a cluster is told.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Asker<'a> {
-    /// Which cluster.
-    pub(super) flags: &'a ClusterFlags,
-    /// The namespace; empty where none is given.
-    pub(super) namespace: &'a str,
-    /// The control plane's.
-    pub(super) control_plane: &'a str,
 }
 
 impl Experimental {

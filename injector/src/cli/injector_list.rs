@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use anyhow::Context;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde_json::{Value, json};
 
-use super::experimental::Asker;
+use super::cluster::Asker;
+use super::output::Form;
 use super::table::table;
 use super::{Failure, Streams, cluster, output};
 use crate::cluster::{namespaces, pods};
@@ -24,12 +25,6 @@ pub(super) struct InjectorList {
     /// The form of the output
     #[arg(short, long, value_enum, default_value = "table")]
     output: Form,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(super) enum Form {
-    Table,
-    Json,
 }
 
 impl InjectorList {

@@ -15,7 +15,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use experimental::{Asker, Experimental};
+use cluster::Asker;
+use experimental::Experimental;
 use istio_flags::{ClusterFlags, LogFlags, UnbuiltFlags};
 use kube_inject::KubeInject;
 

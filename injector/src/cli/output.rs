@@ -1,4 +1,4 @@
-//! Where results go: all at once, or not at all.
+//! Where results go, and in which form: all at once, or not at all.
 
 use std::fs::{self, Permissions};
 use std::io::{ErrorKind, Write};
@@ -6,6 +6,14 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use anyhow::Context;
+use clap::ValueEnum;
+
+/// The form of what is told.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(super) enum Form {
+    Table,
+    Json,
+}
 
 /// Writes a text to a stream. A reader that has seen enough and went away is no error.
 pub(super) fn write(stream: &mut dyn Write, text: &str) -> anyhow::Result<()> {

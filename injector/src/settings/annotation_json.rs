@@ -2,8 +2,13 @@
 
 use serde_json::{Map, Value};
 
-use super::annotation_kind::Fault;
 use super::proxy_config_rules;
+
+/// What of a value is wrong.
+pub(super) enum Fault {
+    Whole,
+    Item(String),
+}
 
 /// Volumes by name.
 pub(super) fn volumes(value: &str) -> Option<Fault> {

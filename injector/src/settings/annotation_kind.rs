@@ -4,8 +4,9 @@ use std::net::IpAddr;
 
 use serde_json::Value;
 
+use super::annotation_json::{self as json, Fault};
 use super::proxy_config::ProxyConfig;
-use super::{annotation_json as json, excerpt, near, proxy_config_rules};
+use super::{excerpt, near, proxy_config_rules};
 use crate::{quantity, yaml};
 
 /// The type of an annotation's value. An empty value is allowed where Istio allows it: in lists
@@ -168,12 +169,6 @@ impl Kind {
 fn dense(list: &str) -> String {
     let items = list.split(',').map(str::trim).filter(|item| !item.is_empty());
     items.collect::<Vec<_>>().join(",")
-}
-
-/// What of a value is wrong.
-pub(super) enum Fault {
-    Whole,
-    Item(String),
 }
 
 fn fault(good: bool) -> Option<Fault> {

@@ -18,7 +18,7 @@ use super::nf_tables::{
     RULE_USER_DATA, VALUE,
 };
 use super::value::{
-    address, comment, interface, mark, number, parsed, ports, several, single, text,
+    Element, address, comment, interface, mark, number, parsed, ports, several, single, text,
 };
 use crate::cidr::Cidr;
 use crate::family::Family;
@@ -30,9 +30,6 @@ use crate::plan::{
 
 /// What a set of the kernel has, by its name; `None` when there is no such set.
 pub(super) type Sets<'a> = &'a dyn Fn(&str) -> Option<Vec<Element>>;
-
-/// An element of a set, or a range of elements: the first and the last, in the set's order.
-pub(super) type Element = (Vec<u8>, Vec<u8>);
 
 /// The rule that was listed with these attributes.
 pub(super) fn rule(table: Table, listed: &[u8], sets: Sets) -> Found {

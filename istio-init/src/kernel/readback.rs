@@ -3,7 +3,7 @@
 use rustix::io::Errno;
 
 use super::KernelError;
-use super::decode::{self, Element};
+use super::decode;
 use super::dump::dump;
 use super::installed::Installed;
 use super::message::{Attributes, attribute, attributes};
@@ -14,6 +14,7 @@ use super::nf_tables::{
 };
 use super::socket::Socket;
 use super::value;
+use super::value::Element;
 use crate::config::PASSTHROUGH_V6;
 use crate::observed::{Observed, ObservedChain, ObservedTable};
 use crate::plan::{Chain, Table};

@@ -3,12 +3,14 @@
 use std::net::IpAddr;
 use std::str::FromStr;
 
-use super::decode::Element;
 use super::message::attribute;
 use crate::interface::InterfaceName;
 use crate::mark::Mark;
 use crate::plan::AnyOf;
 use crate::port::PortRange;
+
+/// An element of a set, or a range of elements: the first and the last, in the set's order.
+pub(super) type Element = (Vec<u8>, Vec<u8>);
 
 /// Text without its final zero.
 pub(super) fn text(bytes: &[u8]) -> Option<&str> {
