@@ -17,9 +17,8 @@ use tokio::sync::watch;
 use webhook_certs::serving::handshake_failure::HandshakeFailure;
 use webhook_certs::status::Status;
 
-use super::server::TIMEOUT;
-use super::surroundings::WatchState;
 use super::upkeep_metrics::UpkeepMetrics;
+use super::watch_state::WatchState;
 
 /// Every metric of the process, each to be used where the event is.
 #[derive(Debug)]
@@ -347,3 +346,6 @@ const SECONDS: [f64; 18] = [
     0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 1.0, 3.0,
     5.0, 10.0, 20.0, 30.0, 60.0,
 ];
+
+/// The cause of a handshake that did not end in its time.
+pub(super) const TIMEOUT: &str = "timeout";

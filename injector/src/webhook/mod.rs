@@ -69,6 +69,7 @@ mod signals;
 pub mod stage;
 pub mod surroundings;
 mod upkeep_metrics;
+mod watch_state;
 
 /// Serves until SIGTERM or SIGINT, and until what was in flight then is answered.
 ///

@@ -15,7 +15,7 @@ use webhook_certs::serving::handshake_failure::HandshakeFailure;
 
 use super::connection::{self, ConnectionError, Terms};
 use super::limits::Limits;
-use super::metrics::Metrics;
+use super::metrics::{Metrics, TIMEOUT};
 use super::places::{Place, Places};
 use super::stage::{self, Stage};
 
@@ -177,6 +177,4 @@ impl Drop for Counted<'_> {
     }
 }
 
-/// The cause of a handshake that did not end in its time.
-pub(super) const TIMEOUT: &str = "timeout";
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);

@@ -16,6 +16,7 @@ use webhook_certs::cause::with_causes;
 
 use super::objects::{Key, Objects, Told};
 use crate::webhook::metrics::Metrics;
+use crate::webhook::watch_state::WatchState;
 
 /// The latest value, and how its watch fares.
 #[derive(Debug)]
@@ -49,53 +50,6 @@ impl<T> Followed<T> {
             let _ = timeout_at(deadline.min(self.patience), told).await;
         }
         self.value.load_full()
-    }
-}
-
-/// How a watch fares.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(in crate::webhook) enum WatchState {
-    /// Nothing was answered yet.
-    #[default]
-    Pending,
-    /// All objects are known.
-    Current,
-    /// The cluster has no such resource.
-    Absent,
-    /// The rights are missing.
-    Forbidden,
-    /// It fails for another reason.
-    Failing,
-}
-
-impl WatchState {
-    /// All of them.
-    pub(in crate::webhook) const ALL: [Self; 5] =
-        [Self::Pending, Self::Current, Self::Absent, Self::Forbidden, Self::Failing];
-
-    /// The word of logs and labels.
-    pub(in crate::webhook) fn word(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Current => "current",
-            Self::Absent => "absent",
-            Self::Forbidden => "forbidden",
-            Self::Failing => "failing",
-        }
-    }
-
-    fn of(error: &watcher::Error) -> Self {
-        let code = match error {
-            watcher::Error::InitialListFailed(kube::Error::Api(status))
-            | watcher::Error::WatchStartFailed(kube::Error::Api(status))
-            | watcher::Error::WatchError(status) => status.code,
-            _ => 0,
-        };
-        match code {
-            404 => Self::Absent,
-            401 | 403 => Self::Forbidden,
-            _ => Self::Failing,
-        }
     }
 }
 

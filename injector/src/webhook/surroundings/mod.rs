@@ -11,12 +11,10 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use self::followed::Followed;
-pub(super) use self::followed::WatchState;
 use self::namespaces::{Annotations, Namespaces};
 use self::proxy_configs::Resources;
 use super::metrics::Metrics;
 use super::review::Request;
-use super::run_error::RunError;
 use crate::cluster_facts::ClusterFacts;
 use crate::native_sidecars::Kubelets;
 use crate::settings::proxy_configs::ProxyConfigs;
@@ -47,12 +45,12 @@ pub struct Surroundings {
 }
 
 impl Surroundings {
-    /// Begins to watch.
-    pub(super) fn watch(
+    /// Begins to watch: tasks that do not end.
+    pub(super) fn watch<E: Send + 'static>(
         client: &Client,
         questions: Questions,
         metrics: &Arc<Metrics>,
-        upkeep: &mut JoinSet<RunError>,
+        upkeep: &mut JoinSet<E>,
     ) -> Self {
         let kubelets = questions.nodes.then(|| {
             let followed = Arc::default();
