@@ -68,6 +68,8 @@ fn trials(world: Option<&Arc<World>>) -> Vec<Trial> {
         apply::the_pod_security_standard_accepts_every_pod_of_ours
         starting::a_first_installation_refuses_no_pod_of_labelled_namespaces
         guard::the_injectors_account_may_change_nothing_but_ca_bundle
+        guard::a_revision_is_guarded_by_policies_of_its_own
+        guard::a_secret_that_others_own_is_written_all_the_same
         token::it_reaches_nothing_but_its_own
         token::it_does_not_become_another_accounts
         token::it_keeps_no_config_map_that_it_creates
