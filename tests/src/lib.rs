@@ -7,6 +7,7 @@
 mod api_server;
 pub mod api_servers;
 mod bridge;
+pub mod calls;
 pub mod cluster;
 mod containerd;
 mod control_plane;
@@ -29,6 +30,7 @@ pub mod programs;
 pub mod proxy;
 mod remains;
 pub mod run_folder;
+pub mod signer;
 mod tool;
 pub mod wait;
 

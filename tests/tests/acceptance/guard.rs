@@ -1,7 +1,6 @@
-//! The guard policy while a CA is replaced and pods are created all the time.
+//! The guard policies while a CA is replaced and pods are created all the time.
 
 use anyhow::{Result, bail, ensure};
-use e2e::manifests::Composition;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
@@ -13,19 +12,6 @@ use crate::stage::{NAME, Stage, eventually};
 pub(crate) async fn the_guard_policy_stops_a_thief_and_not_the_injector(
     stage: &mut Stage<'_>,
 ) -> Result<()> {
-    let rendered = Composition::of(&["guard-policy"]).render(&stage.world.programs)?;
-    let of_policy = |document: &&str| document.contains("\nkind: ValidatingAdmissionPolicy");
-    let policy: Vec<_> = rendered.split("\n---\n").filter(of_policy).collect();
-    let policy = policy.join("\n---\n");
-    stage.apply(&policy)?;
-    let played = guarded(stage).await;
-    // Cases after this one are without it.
-    let delete = ["delete", "--filename", "-"];
-    stage.world.servers.kubectl().must_with_input(delete, &policy)?;
-    played
-}
-
-async fn guarded(stage: &mut Stage<'_>) -> Result<()> {
     stage.flag("write-interval", "1s");
     stage.install(2).await?;
     let mut thieves = Vec::new();

@@ -9,7 +9,6 @@ mod access;
 mod balancer;
 mod bundle;
 mod caller;
-mod calls;
 mod client_certificate;
 mod clock;
 mod files;

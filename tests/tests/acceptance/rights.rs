@@ -11,9 +11,9 @@ use kube::api::{DeleteParams, PostParams};
 use webhook_certs::bundle::Bundle;
 
 use crate::access::until_allowed;
-use crate::calls;
 use crate::load::Tally;
 use crate::stage::{INSTALL, NAMESPACE, SECRET, Stage, eventually};
+use e2e::calls;
 
 pub(crate) async fn every_right_is_used_and_none_is_missing(stage: &mut Stage<'_>) -> Result<()> {
     stage.install(2).await?;

@@ -135,8 +135,7 @@ pub(crate) async fn a_rolling_restart_fails_no_admission(stage: &mut Stage<'_>) 
     for _ in 0..stage.pace().rounds {
         for _ in 0..2 {
             load.until_admitted(40).await?;
-            stage.start(1)?;
-            stage.until_ready()?;
+            stage.add()?;
             let mut old = stage.replicas.remove(0);
             old.process.signal(Signal::TERM)?;
             eventually("the replica is not ready", async || {

@@ -18,12 +18,12 @@ use webhook_certs::bundle::Bundle;
 use webhook_certs::requests::{ROTATE, ROTATE_NOW};
 use webhook_certs::secret::State;
 
-use crate::calls::{self, Call};
 use crate::load::{self, Load, Tally};
 use crate::mount::Mount;
 use crate::pace::Pace;
 use crate::replica::Replica;
 use crate::world::World;
+use e2e::calls::{self, Call};
 
 pub(crate) struct Stage<'a> {
     pub(crate) world: &'a World,

@@ -15,7 +15,6 @@ use crate::client_certificate::ClientIdentity;
 use crate::pace::Pace;
 
 pub(crate) struct World {
-    pub(crate) programs: Programs,
     pub(crate) servers: ApiServers,
     /// A client of the administrator for each API server.
     pub(crate) admins: Vec<Client>,
@@ -58,18 +57,8 @@ impl World {
         let kubectl = servers.kubectl();
         kubectl.must_with_input(["apply", "--server-side", "--filename", "-"], &base)?;
         kubectl.must_with_input(["apply", "--filename", "-"], PODS)?;
-        let world = Self {
-            programs,
-            servers,
-            admins,
-            balancer,
-            client,
-            pace,
-            injector,
-            base,
-            webhook,
-            runtime,
-        };
+        let world =
+            Self { servers, admins, balancer, client, pace, injector, base, webhook, runtime };
         // The account has to be known to every API server before a replica asks anything.
         for right in [("secrets", "create"), ("mutatingwebhookconfigurations", "patch")] {
             world.runtime.block_on(access::until_allowed(&world, right, true))?;

@@ -21,6 +21,7 @@ mod probes;
 mod reinvocation;
 mod replacement;
 mod second_webhook;
+mod signer;
 mod stage;
 mod tproxy;
 mod traffic;
@@ -51,7 +52,7 @@ fn main() -> Result<ExitCode> {
 
 type Story = fn(&Stage) -> Result<()>;
 
-const STORIES: [(&str, Story); 19] = [
+const STORIES: [(&str, Story); 20] = [
     ("a_deployment_answers_by_its_service", node::a_deployment_answers_by_its_service),
     ("a_pod_written_by_hand_is_captured", capture::a_pod_written_by_hand_is_captured),
     ("the_injector_becomes_ready_and_trusted", install::the_injector_becomes_ready_and_trusted),
@@ -90,6 +91,10 @@ const STORIES: [(&str, Story); 19] = [
     (
         "a_pod_that_was_injected_before_is_left_as_it_is",
         reinvocation::a_pod_that_was_injected_before_is_left_as_it_is,
+    ),
+    (
+        "a_signer_of_the_cluster_signs_for_pods_of_the_injector",
+        signer::a_signer_of_the_cluster_signs_for_pods_of_the_injector,
     ),
     ("no_pod_comes_up_without_its_sidecar", replacement::no_pod_comes_up_without_its_sidecar),
 ];

@@ -229,14 +229,7 @@ const KEPT_BY_OTHERS: [&str; 2] = ["cert-manager", "csr"];
 const COMPOSITIONS: [Composition; 7] = [
     BASE,
     Composition::of(&["cert-manager", "auto", "fail-open"]),
-    Composition::of(&[
-        "ha",
-        "prometheus",
-        "grafana",
-        "network-policy",
-        "guard-policy",
-        "trust-probe",
-    ]),
+    Composition::of(&["ha", "prometheus", "grafana", "network-policy", "trust-probe"]),
     Composition::of(&[
         "kube-system",
         "prometheus",
@@ -249,7 +242,7 @@ const COMPOSITIONS: [Composition; 7] = [
     Composition { tags: &["prod"], ..Composition::of(&["no-create", "openshift", "cni", "aks"]) },
     Composition { components: &["ha", "revision"], revision: Some("canary"), tags: &["a", "b"] },
     Composition {
-        components: &["no-create", "prometheus", "revision", "guard-policy", "default-tag"],
+        components: &["no-create", "prometheus", "revision", "no-guard-policy", "default-tag"],
         revision: Some("canary"),
         tags: &[],
     },

@@ -1,6 +1,6 @@
-//! What a stolen token of the injector is good for, where the guard policy is installed.
+//! What the guard policies leave of a stolen token, and that they leave the injector all it needs.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use e2e::kubectl::Answer;
@@ -12,11 +12,11 @@ use crate::injector::{Injector, token};
 use crate::world::{PATIENCE, World};
 
 pub(crate) fn the_injectors_account_may_change_nothing_but_ca_bundle(world: &World) -> Result<()> {
-    let rendered = world.render(Composition::of(&["guard-policy"]))?;
+    let rendered = world.render(Composition::of(&[]))?;
     world.kubectl().must_with_input(["apply", "--filename", "-"], &rendered)?;
     // More than the manifests grant, so that it is the policy that refuses.
     world.kubectl().must_with_input(["apply", "--filename", "-"], WIDER)?;
-    let policy = world.get("validatingadmissionpolicy", "sidecar-injector")?;
+    let policy = world.get("validatingadmissionpolicy", "sidecar-injector-webhooks")?;
     let token = token(world, "sidecar-injector")?;
     let kubeconfig = world.servers.kubeconfig(0, "thief", &token)?;
     let thief = Thief { world, kubeconfig: &kubeconfig };
@@ -33,7 +33,7 @@ pub(crate) fn the_injectors_account_may_change_nothing_but_ca_bundle(world: &Wor
         ensure!(answer.stderr.contains("the injector may"), "not yet: {}", answer.stderr);
         anyhow::Ok(())
     })?;
-    let warnings = world.get("validatingadmissionpolicy", "sidecar-injector")?;
+    let warnings = world.get("validatingadmissionpolicy", "sidecar-injector-webhooks")?;
     let warnings = &warnings["status"]["typeChecking"]["expressionWarnings"];
     ensure!(warnings.is_null(), "{warnings}; {policy}");
 
@@ -112,6 +112,87 @@ pub(crate) fn the_injectors_account_may_change_nothing_but_ca_bundle(world: &Wor
     Ok(())
 }
 
+/// The account of a revision is held by policies that come, and go, with the revision.
+pub(crate) fn a_revision_is_guarded_by_policies_of_its_own(world: &World) -> Result<()> {
+    let apply = ["apply", "--filename", "-"];
+    let canary = Composition { components: &["revision"], revision: Some("canary"), tags: &[] };
+    let canary = world.render(canary)?;
+    for rendered in [&world.render(Composition::of(&[]))?, &canary] {
+        world.kubectl().must_with_input(apply, rendered)?;
+    }
+    let mut thieves = Vec::new();
+    for account in ["sidecar-injector", "sidecar-injector-canary"] {
+        let token = token(world, account)?;
+        thieves.push((account, world.servers.kubeconfig(0, account, &token)?));
+    }
+    let theft = |(account, kubeconfig): &(&str, PathBuf)| -> Result<Answer> {
+        let thief = Thief { world, kubeconfig };
+        let change =
+            r#"[{"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Ignore"}]"#;
+        let configuration = format!("istio-{account}");
+        let dry = "--dry-run=server";
+        thief.run(&["patch", CONFIGURATION, &configuration, dry, "--type=json", "-p", change], "")
+    };
+    wait::until("both are held", PATIENCE, || {
+        for thief in &thieves {
+            let answer = theft(thief)?;
+            ensure!(answer.stderr.contains("the injector may"), "{thief:?}: {}", answer.stderr);
+        }
+        anyhow::Ok(())
+    })?;
+    // Nothing of the revision but its policies, so that its account is there to be tried.
+    let policies = "validatingadmissionpolicies,validatingadmissionpolicybindings";
+    world.kubectl().must(["delete", policies, "--selector=istio.io/rev=canary"])?;
+    wait::until("the revision's account is held no more", PATIENCE, || {
+        let answer = theft(&thieves[1])?;
+        ensure!(answer.succeeded, "{}", answer.stderr);
+        anyhow::Ok(())
+    })?;
+    let answer = theft(&thieves[0])?;
+    ensure!(answer.stderr.contains("the injector may"), "the other was held by them");
+    Ok(())
+}
+
+/// A Secret that is there before the injector may have an owner, as operators set it, a finalizer and another
+/// type; a policy that minded would leave the injector without a CA.
+pub(crate) fn a_secret_that_others_own_is_written_all_the_same(world: &World) -> Result<()> {
+    let rendered = world.render(Composition::of(&[]))?;
+    world.kubectl().must_with_input(["apply", "--filename", "-"], &rendered)?;
+    let owner = world.get("configmap", "istio")?["metadata"]["uid"].clone();
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret",
+        "metadata": {
+            "name": "sidecar-injector-ca", "namespace": "istio-system",
+            "finalizers": ["example.com/kept"],
+            "ownerReferences":
+                [{"apiVersion": "v1", "kind": "ConfigMap", "name": "istio", "uid": owner}],
+        },
+        "type": "kubernetes.io/tls", "data": {"tls.crt": "", "tls.key": ""},
+    });
+    world.kubectl().must_with_input(["create", "--filename", "-"], &secret.to_string())?;
+    let mut tries = 0;
+    let thief = token(world, "sidecar-injector")?;
+    let thief = world.servers.kubeconfig(0, "thief", &thief)?;
+    let thief = Thief { world, kubeconfig: &thief };
+    wait::until("the policy is in force", PATIENCE, || {
+        tries += 1;
+        let other = OTHER_SECRET.replace("NAME", &format!("other-{tries}"));
+        let answer = thief.run(&["create", "--filename", "-"], &other)?;
+        ensure!(answer.stderr.contains("may write no other Secret"), "{}", answer.stderr);
+        anyhow::Ok(())
+    })?;
+    let injector = Injector::of_manifests(world, &rendered)?;
+    world.until_published(NAME)?;
+    ensure!(injector.count("webhook_patch_failures_total")? == 0, "writes failed");
+    let kept = world.get("secret", "sidecar-injector-ca")?;
+    ensure!(kept["metadata"]["finalizers"] == json!(["example.com/kept"]), "{}", kept["metadata"]);
+    ensure!(kept["metadata"]["ownerReferences"][0]["uid"] == owner, "{}", kept["metadata"]);
+    ensure!(kept["type"] == "kubernetes.io/tls", "{}", kept["type"]);
+    let free = r#"[{"op": "remove", "path": "/metadata/finalizers"}]"#;
+    let own = ["secret", "sidecar-injector-ca", "--namespace=istio-system", "--type=json"];
+    world.kubectl().must([&["patch"], &own[..], &["--patch", free]].concat()).map(drop)
+}
+
 struct Thief<'a> {
     world: &'a World,
     kubeconfig: &'a Path,
@@ -157,4 +238,9 @@ const VALIDATING: &str = r"
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingWebhookConfiguration
 metadata: {name: other-injector}
+";
+const OTHER_SECRET: &str = r"
+apiVersion: v1
+kind: Secret
+metadata: {name: NAME, namespace: istio-system}
 ";

@@ -20,6 +20,13 @@ impl Injector {
     /// Starts what a rendered Deployment would run, with its flags and its account's token, and
     /// waits until it is ready.
     pub(crate) fn of_manifests(world: &World, rendered: &str) -> Result<Self> {
+        let mut injector = Self::launch(world, rendered, &[])?;
+        injector.until_ready()?;
+        Ok(injector)
+    }
+
+    /// [`Injector::of_manifests`] with further flags, and without waiting.
+    pub(crate) fn launch(world: &World, rendered: &str, further: &[String]) -> Result<Self> {
         let documents = documents(rendered)?;
         let deployment = documents.iter().find(|one| one["kind"] == "Deployment");
         let deployment = deployment.context("there is no Deployment")?;
@@ -34,7 +41,8 @@ impl Injector {
         let account = text(&pod["serviceAccountName"]);
         let kubeconfig = world.servers.kubeconfig(0, &account, &token(world, &account)?)?;
         flags.push(format!("--kubeconfig={}", kubeconfig.display()));
-        Self::start(world, &text(&deployment["metadata"]["name"]), &flags)
+        flags.extend_from_slice(further);
+        Self::begin(world, &text(&deployment["metadata"]["name"]), &flags)
     }
 
     /// Starts what a Deployment would run that mounts all it needs: no kubeconfig, no token.
@@ -60,6 +68,12 @@ impl Injector {
 
     /// Starts it as the Service `service` in `istio-system`, and waits until it is ready.
     pub(crate) fn start(world: &World, service: &str, flags: &[String]) -> Result<Self> {
+        let mut injector = Self::begin(world, service, flags)?;
+        injector.until_ready()?;
+        Ok(injector)
+    }
+
+    fn begin(world: &World, service: &str, flags: &[String]) -> Result<Self> {
         let address = world.kubectl().must([
             "get",
             "service",
@@ -75,11 +89,15 @@ impl Injector {
         ];
         let folder = world.servers.folder();
         let flags = own.iter().chain(flags);
-        let mut process = Process::start(folder, service, &world.injector, flags)?;
-        process.wait_until("the injector is ready", PATIENCE, || {
-            http::get(admin, "/healthz/ready")?.expect_ok().map(drop)
-        })?;
+        let process = Process::start(folder, service, &world.injector, flags)?;
         Ok(Self { process, admin })
+    }
+
+    fn until_ready(&mut self) -> Result<()> {
+        let admin = self.admin;
+        self.process.wait_until("the injector is ready", PATIENCE, || {
+            http::get(admin, "/healthz/ready")?.expect_ok().map(drop)
+        })
     }
 
     pub(crate) fn metrics(&self) -> Result<String> {

@@ -16,9 +16,11 @@ mod monitoring;
 mod mounted;
 mod pods;
 mod revisions;
+mod rights;
 mod starting;
 mod token;
 mod uninstall;
+mod unreached;
 mod world;
 
 use std::process::ExitCode;
@@ -68,9 +70,13 @@ fn trials(world: Option<&Arc<World>>) -> Vec<Trial> {
         apply::the_pod_security_standard_accepts_every_pod_of_ours
         starting::a_first_installation_refuses_no_pod_of_labelled_namespaces
         guard::the_injectors_account_may_change_nothing_but_ca_bundle
+        guard::a_revision_is_guarded_by_policies_of_its_own
+        guard::a_secret_that_others_own_is_written_all_the_same
         token::it_reaches_nothing_but_its_own
         token::it_does_not_become_another_accounts
         token::it_keeps_no_config_map_that_it_creates
+        rights::every_right_of_a_component_is_used_and_none_is_missing
+        unreached::without_a_replica_pods_are_refused_until_the_webhook_is_taken_away
         anybody::a_call_of_anybody_changes_nothing_and_tells_no_secret
         monitoring::alerts_and_dashboard_ask_for_metrics_that_exist
         revisions::a_tag_leads_to_the_revision_it_points_at

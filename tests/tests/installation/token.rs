@@ -14,11 +14,11 @@ use serde_json::{Value, json};
 use crate::injector::{Injector, token};
 use crate::world::{PATIENCE, World};
 
-/// With the rights of the base: what is allowed is what the injector does, and what a policy alone can
-/// refuse. With the guard policies, the latter is refused too. With files, nothing is left.
+/// With rights alone: what is allowed is what the injector does, and what a policy alone can refuse. With
+/// the guard policies of the base, the latter is refused too. With files, nothing is left.
 pub(crate) fn it_reaches_nothing_but_its_own(world: &World) -> Result<()> {
     let what_it_does = what_it_does();
-    let base = install(world, Composition::of(&[]))?;
+    let injector = install(world, UNGUARDED)?;
     let thief = Thief::of(world, "sidecar-injector")?;
     for attempt in NOTHING_OF_ITS {
         thief.is_forbidden(attempt)?;
@@ -31,7 +31,7 @@ pub(crate) fn it_reaches_nothing_but_its_own(world: &World) -> Result<()> {
         ensure!(answer.code < 300, "the guard policies guard nothing: {attempt:?}: {answer:?}");
     }
 
-    let guarded = world.render(Composition::of(&["guard-policy"]))?;
+    let guarded = world.render(Composition::of(&[]))?;
     world.kubectl().must_with_input(["apply", "--filename", "-"], &guarded)?;
     let attempts = what_roles_cannot_refuse(&thief)?;
     // Policies take effect a moment after they were written, each at its own time.
@@ -43,8 +43,8 @@ pub(crate) fn it_reaches_nothing_but_its_own(world: &World) -> Result<()> {
         }
         anyhow::Ok(())
     })?;
-    for policy in ["", "-secrets", "-dry-runs"].map(|one| format!("sidecar-injector{one}")) {
-        let policy = world.get("validatingadmissionpolicy", &policy)?;
+    for policy in ["sidecar-injector-webhooks", "sidecar-injector-secrets"] {
+        let policy = world.get("validatingadmissionpolicy", policy)?;
         let warnings = &policy["status"]["typeChecking"]["expressionWarnings"];
         ensure!(warnings.is_null(), "{warnings}");
     }
@@ -54,7 +54,7 @@ pub(crate) fn it_reaches_nothing_but_its_own(world: &World) -> Result<()> {
     for (attempt, code) in &what_it_does {
         thief.is_answered(attempt, *code)?;
     }
-    drop(base);
+    drop(injector);
 
     world.clear()?;
     let files = world.render(Composition::of(&["files"]))?;
@@ -72,9 +72,9 @@ pub(crate) fn it_reaches_nothing_but_its_own(world: &World) -> Result<()> {
 }
 
 /// How somebody with the right to update a Secret and to create others comes by the token of another
-/// account of the namespace, and that the guard policy stands in the way.
+/// account of the namespace without the guard policy, which stands in the way.
 pub(crate) fn it_does_not_become_another_accounts(world: &World) -> Result<()> {
-    let mut injector = install(world, Composition::of(&[]))?;
+    let mut injector = install(world, UNGUARDED)?;
     injector.process.stop()?;
     let thief = Thief::of(world, "sidecar-injector")?;
     let own = format!("{SECRETS}/{CA}");
@@ -93,7 +93,7 @@ pub(crate) fn it_does_not_become_another_accounts(world: &World) -> Result<()> {
     ensure!(answer.body.contains("kubernetes.io/service-account-token"), "{answer:?}");
 
     world.clear()?;
-    let _injector = install(world, Composition::of(&["guard-policy"]))?;
+    let _injector = install(world, Composition::of(&[]))?;
     let thief = Thief::of(world, "sidecar-injector")?;
     let orphan = thief.with_an_owner_that_does_not_exist()?;
     wait::until("the policy is in force", PATIENCE, || {
@@ -118,12 +118,12 @@ pub(crate) fn it_keeps_no_config_map_that_it_creates(world: &World) -> Result<()
         thief.send("create", MAPS, &map, dry)
     };
     let apply = ["apply", "--filename", "-"];
-    let rendered = world.render(Composition::of(&["trust-probe"]))?;
+    let rendered = world.render(Composition::of(&["trust-probe", "no-guard-policy"]))?;
     world.kubectl().must_with_input(apply, &rendered)?;
     let thief = Thief::of(world, "sidecar-injector")?;
     let answer = create(&thief, Dry::No)?;
     ensure!(answer.code == 201, "the guard policy guards nothing: {answer:?}");
-    let guarded = world.render(Composition::of(&["trust-probe", "guard-policy"]))?;
+    let guarded = world.render(Composition::of(&["trust-probe"]))?;
     world.kubectl().must_with_input(apply, &guarded)?;
     wait::until("the policy is in force", PATIENCE, || {
         let answer = create(&thief, Dry::No)?;
@@ -363,6 +363,7 @@ fn token_of_another(name: &str) -> Value {
     })
 }
 
+const UNGUARDED: Composition = Composition::of(&["no-guard-policy"]);
 const CA: &str = "sidecar-injector-ca";
 const SECRETS: &str = "/api/v1/namespaces/istio-system/secrets";
 const MAPS: &str = "/api/v1/namespaces/istio-system/configmaps";
@@ -436,19 +437,25 @@ const NOTHING_OF_ITS: &[(&str, &str)] = &[
         "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/other-injector",
     ),
     ("create", "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"),
-    ("get", "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/sidecar-injector"),
-    ("patch", "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/sidecar-injector"),
     (
-        "delete",
-        "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/sidecar-injector",
+        "get",
+        "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/sidecar-injector-secrets",
     ),
     (
         "patch",
-        "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings/sidecar-injector",
+        "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/sidecar-injector-secrets",
     ),
     (
         "delete",
-        "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings/sidecar-injector",
+        "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/sidecar-injector-secrets",
+    ),
+    (
+        "patch",
+        "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings/sidecar-injector-secrets",
+    ),
+    (
+        "delete",
+        "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings/sidecar-injector-secrets",
     ),
     ("create", "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"),
     // What it is configured by.

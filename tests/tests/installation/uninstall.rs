@@ -10,10 +10,7 @@ use crate::world::{PATIENCE, World};
 pub(crate) fn deleting_what_was_applied_leaves_nothing(world: &World) -> Result<()> {
     for (composition, has_secret) in [
         // The Namespace goes, and takes the Secret along.
-        (
-            Composition::of(&["ha", "prometheus", "grafana", "network-policy", "guard-policy"]),
-            false,
-        ),
+        (Composition::of(&["ha", "prometheus", "grafana", "network-policy", "trust-probe"]), false),
         // The Namespace stays, and the Secret is one of the manifests.
         (Composition::of(&["no-create", "istiod"]), false),
         // The Namespace stays, and the Secret with it: the documented command takes it.

@@ -122,13 +122,14 @@ fn objects_come_in_the_order_a_cluster_needs_them() {
             "Service",
             "Deployment",
             "PodDisruptionBudget",
+            "ValidatingAdmissionPolicy",
+            "ValidatingAdmissionPolicyBinding",
             "MutatingWebhookConfiguration",
         ]
     );
     for rendering in renderings() {
-        let mut kinds = rendering.documents.iter().map(|document| document["kind"].clone());
-        let last = kinds.rfind(|kind| kind != "ValidatingAdmissionPolicyBinding");
-        assert_eq!(last.unwrap(), "MutatingWebhookConfiguration", "{:?}", rendering.composition);
+        let last = rendering.documents.last().unwrap();
+        assert_eq!(last["kind"], "MutatingWebhookConfiguration", "{:?}", rendering.composition);
     }
 }
 

@@ -183,10 +183,9 @@ fn revisions_share_no_object() {
     };
     let find = |revision| {
         let of = move |one: &&Rendering| one.composition.revision == revision;
-        // A tag may point at any of them, and the guard policy is one for all.
-        let is_alone = |one: &&Rendering| {
-            one.composition.tags.is_empty() && !one.has("default-tag") && !one.has("guard-policy")
-        };
+        // A tag may point at any of them.
+        let is_alone =
+            |one: &&Rendering| one.composition.tags.is_empty() && !one.has("default-tag");
         renderings().iter().filter(of).filter(is_alone).map(objects)
     };
     let default: BTreeSet<String> = find(None).flatten().collect();
@@ -231,13 +230,20 @@ fn certificates_are_for_the_service_and_where_they_are_looked_for() {
     }
 }
 
+/// Each account with rights is guarded, and the policies of one revision are not another's: they come and
+/// go with it.
 #[test]
-fn guard_policies_are_bound() {
-    for rendering in renderings().iter().filter(|one| one.has("guard-policy")) {
+fn guard_policies_are_bound_and_hold_the_account() {
+    for rendering in renderings() {
+        let is_left_out = ["no-guard-policy", "files", "cert-manager"];
+        let is_left_out = is_left_out.iter().any(|one| rendering.has(one));
+        let expected = if is_left_out { 0 } else { 2 + usize::from(rendering.has("trust-probe")) };
+        let account = rendering.one::<ServiceAccount>("ServiceAccount").metadata.name.unwrap();
         let policies: Vec<ValidatingAdmissionPolicy> = rendering.all("ValidatingAdmissionPolicy");
         let mut bindings: Vec<ValidatingAdmissionPolicyBinding> =
             rendering.all("ValidatingAdmissionPolicyBinding");
-        assert_eq!((policies.len(), bindings.len()), (3, 3));
+        let counts = (policies.len(), bindings.len());
+        assert_eq!(counts, (expected, expected), "{:?}", rendering.composition);
         for policy in policies {
             let of_policy = |one: &ValidatingAdmissionPolicyBinding| {
                 one.spec.as_ref().unwrap().policy_name == policy.metadata.name
@@ -246,7 +252,14 @@ fn guard_policies_are_bound() {
             let binding = bindings.remove(bound).spec.unwrap();
             assert_eq!(binding.match_resources, None, "it is bound in a part of the cluster");
             assert!(binding.validation_actions.unwrap().contains(&"Deny".to_owned()));
-            assert_eq!(policy.spec.unwrap().failure_policy.as_deref(), Some("Fail"));
+            let spec = policy.spec.unwrap();
+            assert_eq!(spec.failure_policy.as_deref(), Some("Fail"));
+            let conditions = spec.match_conditions.unwrap().into_iter();
+            let who = r#"request.userInfo.username == "system:serviceaccount:istio-system:""#;
+            assert_eq!(
+                conditions.map(|one| one.expression).collect::<Vec<_>>(),
+                [format!(r#"{who} + "{account}""#)]
+            );
         }
     }
 }

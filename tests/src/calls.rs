@@ -3,36 +3,42 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
-use e2e::api_servers::{ApiServers, Audited};
+
 use jiff::Timestamp;
 use serde_json::Value;
 
+use crate::api_servers::{ApiServers, Audited};
+
 /// A request that was answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Call {
-    pub(crate) verb: String,
-    pub(crate) resource: String,
-    pub(crate) code: u64,
+pub struct Call {
+    /// As `get`.
+    pub verb: String,
+    /// In the plural, without its group.
+    pub resource: String,
+    /// The status of the answer.
+    pub code: u64,
     /// Asked without consequence.
     dry_run: bool,
 }
 
 /// An instant, in the clock and in the audit logs.
 #[derive(Debug, Default)]
-pub(crate) struct Instant {
+pub struct Instant {
     /// As audit logs have it.
     time: String,
     audited: Audited,
 }
 
 impl Instant {
-    pub(crate) fn now(servers: &ApiServers) -> Result<Self> {
+    /// The present one.
+    pub fn now(servers: &ApiServers) -> Result<Self> {
         Ok(Self { time: format!("{:.6}", Timestamp::now()), audited: servers.audited()? })
     }
 }
 
 /// Every request of `account` that came since and was answered.
-pub(crate) fn since(servers: &ApiServers, account: &str, since: &Instant) -> Result<Vec<Call>> {
+pub fn since(servers: &ApiServers, account: &str, since: &Instant) -> Result<Vec<Call>> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let received = "requestReceivedTimestamp";
     let events = servers.audit_since(&since.audited)?.into_iter().filter(|event| {
@@ -50,7 +56,7 @@ pub(crate) fn since(servers: &ApiServers, account: &str, since: &Instant) -> Res
 }
 
 /// How many requests changed something, by resource.
-pub(crate) fn writes(calls: &[Call]) -> BTreeMap<String, usize> {
+pub fn writes(calls: &[Call]) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for call in calls {
         let is_write = ["create", "update", "patch", "delete"].contains(&call.verb.as_str());
@@ -62,13 +68,13 @@ pub(crate) fn writes(calls: &[Call]) -> BTreeMap<String, usize> {
 }
 
 /// What was asked for and refused for want of a right.
-pub(crate) fn denied(calls: &[Call]) -> BTreeSet<(String, String)> {
+pub fn denied(calls: &[Call]) -> BTreeSet<(String, String)> {
     let denied = calls.iter().filter(|call| call.code == 403);
     denied.map(|call| (call.verb.clone(), call.resource.clone())).collect()
 }
 
 /// The verbs and resources that were asked for and had.
-pub(crate) fn used(calls: &[Call]) -> BTreeSet<(String, String)> {
+pub fn used(calls: &[Call]) -> BTreeSet<(String, String)> {
     let had = calls.iter().filter(|call| call.code < 400);
     had.map(|call| (call.verb.clone(), call.resource.clone())).collect()
 }

@@ -1,0 +1,84 @@
+//! A signer of the cluster, as somebody else runs it: it signs what was approved.
+
+use anyhow::{Context, Result};
+use jiff::{SignedDuration, Timestamp, tz::TimeZone};
+use k8s_openapi::ByteString;
+use k8s_openapi::List;
+use k8s_openapi::api::certificates::v1::{
+    CertificateSigningRequest, CertificateSigningRequestStatus,
+};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertificateSigningRequestParams, DnType, IsCa, Issuer,
+    KeyPair, KeyUsagePurpose, date_time_ymd,
+};
+
+use crate::kubectl::Kubectl;
+
+/// A CA, and the name of the signer whose requests it answers.
+#[derive(Debug)]
+pub struct Signer {
+    name: String,
+    authority: String,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+impl Signer {
+    /// Makes a CA for a signer's name, as `example.com/serving`.
+    pub fn create(name: &str) -> Result<Self> {
+        let mut params = CertificateParams::new([])?;
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+        set_validity(&mut params);
+        let key = KeyPair::generate()?;
+        let authority = params.self_signed(&key)?.pem();
+        Ok(Self { name: name.to_owned(), authority, issuer: Issuer::new(params, key) })
+    }
+
+    /// The CA's certificate in PEM.
+    pub fn authority(&self) -> &str {
+        &self.authority
+    }
+
+    /// Signs each request that was approved and has no certificate yet; returns how many.
+    pub fn sign_approved(&self, kubectl: &Kubectl) -> Result<usize> {
+        let found = kubectl.must(["get", "--raw", REQUESTS])?;
+        let found: List<CertificateSigningRequest> =
+            serde_json::from_str(&found).context("reading certificate signing requests")?;
+        let mut signed = 0;
+        for mut request in found.items {
+            let is_ours = request.spec.signer_name == self.name;
+            let status =
+                request.status.get_or_insert_with(CertificateSigningRequestStatus::default);
+            let mut conditions = status.conditions.iter().flatten();
+            let is_approved = conditions.any(|condition| condition.type_ == "Approved");
+            if !is_ours || !is_approved || status.certificate.is_some() {
+                continue;
+            }
+            let pem = std::str::from_utf8(&request.spec.request.0).context("a request in PEM")?;
+            let mut asked = CertificateSigningRequestParams::from_pem(pem)?;
+            set_validity(&mut asked.params);
+            status.certificate = Some(ByteString(asked.signed_by(&self.issuer)?.pem().into()));
+            let name = request.metadata.name.as_deref().context("a request without a name")?;
+            let path = format!("{REQUESTS}/{name}/status");
+            let replace = ["replace", "--raw", &path, "--filename", "-"];
+            kubectl.must_with_input(replace, &serde_json::to_string(&request)?)?;
+            signed += 1;
+        }
+        Ok(signed)
+    }
+}
+
+/// From yesterday on, for a month.
+fn set_validity(params: &mut CertificateParams) {
+    let midnight = |at: Timestamp| {
+        let date = at.to_zoned(TimeZone::UTC).date();
+        date_time_ymd(date.year().into(), date.month().unsigned_abs(), date.day().unsigned_abs())
+    };
+    let day = SignedDuration::from_hours(24);
+    let now = Timestamp::now();
+    params.not_before = midnight(now - day);
+    params.not_after = midnight(now + 30 * day);
+}
+
+const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";

@@ -1,0 +1,66 @@
+//! An injector whose certificates a signer of the cluster signs, as a revision beside the first.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use e2e::manifests::Composition;
+use e2e::programs::Programs;
+use e2e::signer::Signer;
+use e2e::wait;
+use serde_json::json;
+
+use crate::stage::Stage;
+
+pub(crate) fn a_signer_of_the_cluster_signs_for_pods_of_the_injector(stage: &Stage) -> Result<()> {
+    let cluster = stage.cluster_with_injector()?;
+    let system = cluster.existing_namespace("istio-system");
+    let signer = Signer::create("example.com/serving")?;
+    let rendered = SIGNED.render(&Programs::find()?)?;
+    let map = json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "sidecar-injector-signer-ca", "namespace": "istio-system"},
+        "data": {"ca.crt": signer.authority()},
+    });
+    system.apply(&map.to_string())?;
+    cluster.apply(&rendered)?;
+    wait::until("each replica has its certificate", PATIENCE, || {
+        signer.sign_approved(cluster.kubectl())?;
+        let deployment = system.get("deployment/sidecar-injector-signed")?;
+        let ready = deployment["status"]["readyReplicas"].as_u64().unwrap_or_default();
+        ensure!(ready == 2, "{ready} are ready");
+        anyhow::Ok(())
+    })?;
+    let bundles = "--output=jsonpath={.webhooks[*].clientConfig.caBundle}";
+    let configuration = "mutatingwebhookconfiguration/istio-sidecar-injector-signed";
+    wait::until("each entry has its caBundle", PATIENCE, || {
+        let found = cluster.kubectl().must(["get", configuration, bundles])?;
+        ensure!(found.split_whitespace().count() == 2, "{found}");
+        anyhow::Ok(())
+    })?;
+
+    let revised = cluster.namespace("signed", &["istio.io/rev=signed"])?;
+    let run = ["run", "probe", "--image=busybox:1.37", "--dry-run=server"];
+    let names = "--output=jsonpath={.spec.initContainers[*].name}";
+    let reviewed = revised.kubectl(&[&run[..], &[names]].concat())?;
+    assert_eq!(reviewed, "istio-init istio-proxy");
+    revised.delete()?;
+
+    // The other revision's is all there is.
+    let secrets = system.kubectl(&["get", "secrets", "--output=name"])?;
+    assert_eq!(secrets.trim(), "secret/sidecar-injector-ca");
+    for pod in system.pods("istio.io/rev=signed")? {
+        let restarts = &pod["status"]["containerStatuses"][0]["restartCount"];
+        assert_eq!(restarts.as_u64().context("no status")?, 0, "{pod:#}");
+    }
+    let delete = ["delete", "--wait=false", "--filename", "-"];
+    cluster.kubectl().must_with_input(delete, &rendered)?;
+    cluster.kubectl().must_with_input(delete, &map.to_string())?;
+    Ok(())
+}
+
+const SIGNED: Composition = Composition {
+    components: &["revision", "csr", "csr-approval"],
+    revision: Some("signed"),
+    tags: &[],
+};
+const PATIENCE: Duration = Duration::from_secs(120);

@@ -1,0 +1,53 @@
+//! No replica answers: what API servers say of that, and the way out of it.
+
+use anyhow::{Context, Result, bail, ensure};
+use e2e::manifests::Composition;
+use e2e::wait;
+
+use crate::injector::Injector;
+use crate::pods;
+use crate::world::{PATIENCE, World};
+
+/// As docs/install.md has it: nothing but the webhook configuration has to go, and to come back.
+pub(crate) fn without_a_replica_pods_are_refused_until_the_webhook_is_taken_away(
+    world: &World,
+) -> Result<()> {
+    let apply = ["apply", "--filename", "-"];
+    let rendered = world.render(Composition::of(&[]))?;
+    world.kubectl().must_with_input(apply, &rendered)?;
+    let mut injector = Injector::of_manifests(world, &rendered)?;
+    world.until_published(NAME)?;
+    pods::namespace(world, "istio-labelled", "istio-injection=enabled")?;
+    pods::namespace(world, "istio-unlabelled", "app=any")?;
+    let client = pods::client(world)?;
+    let create = |namespace: &str| world.runtime.block_on(pods::create(&client, namespace));
+    world.runtime.block_on(pods::until_injected(&client, "istio-labelled"))?;
+
+    injector.process.stop()?;
+    wait::until("pods are refused", PATIENCE, || {
+        let refused = create("istio-labelled").err().context("it was created")?;
+        let said = format!("{refused:#}");
+        ensure!(said.contains("failed calling webhook"), "{said}");
+        anyhow::Ok(())
+    })?;
+    create("istio-unlabelled").context("who does not ask for injection")?;
+
+    world.kubectl().must(["delete", "mutatingwebhookconfiguration", NAME])?;
+    wait::until("pods are let in", PATIENCE, || {
+        let pod = create("istio-labelled")?;
+        ensure!(pod.spec.is_some_and(|spec| spec.init_containers.is_none()), "it was injected");
+        anyhow::Ok(())
+    })?;
+
+    // Replicas first, else pods are refused again.
+    let _injector = Injector::of_manifests(world, &rendered)?;
+    world.kubectl().must_with_input(apply, &rendered)?;
+    world.until_published(NAME)?;
+    let tag = world.runtime.block_on(pods::until_injected(&client, "istio-labelled"))?;
+    if tag != "1.28.0" {
+        bail!("injected with {tag}");
+    }
+    Ok(())
+}
+
+const NAME: &str = "istio-sidecar-injector";
