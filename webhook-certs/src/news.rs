@@ -62,6 +62,13 @@ impl News {
             (Some(Phase::Activated { retiring }), Phase::Steady) => {
                 format!("the CA {} is trusted no longer", retiring.ca().name())
             }
+            (Some(Phase::Activated { .. }), Phase::Activated { retiring }) => {
+                let retiring = retiring.ca().name();
+                format!(
+                    "entries were set back to trust {retiring} alone; it stays trusted for another \
+                     retire delay"
+                )
+            }
             (Some(Phase::Steady), Phase::Steady)
                 if before.is_some_and(|before| before.active != after.active) =>
             {

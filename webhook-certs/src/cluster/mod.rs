@@ -10,6 +10,7 @@ mod journal;
 mod notices;
 mod objects;
 mod prober;
+mod publication;
 mod refusals;
 mod signed;
 mod upkeep;
@@ -34,6 +35,8 @@ use crate::server_names::ServerNamesError;
 use crate::serving::ServingCertificate;
 use crate::status::Status;
 pub use call_error::CallError;
+#[cfg(test)]
+pub(crate) use content::empty_secret;
 use notices::Notices;
 use objects::Objects;
 use signed::Signed;
@@ -97,12 +100,9 @@ pub async fn maintain(
 pub async fn observe(client: Client, options: &Options) -> Result<Observation, CallError> {
     let objects = Objects::new(client, options.clone());
     let secret = objects.secret().await?;
-    let mut configurations = Vec::new();
-    for name in &options.webhook_configurations {
-        configurations.extend(objects.configuration(name).await?);
-    }
+    let configurations = objects.configurations().await.into_iter().collect::<Result<_, _>>()?;
     let clock_ahead = objects.clock.ahead().unwrap_or_default();
-    Ok(Observation { secret, configurations, is_complete: true, clock_ahead, is_called: None })
+    Ok(Observation { secret, configurations, is_complete: true, clock_ahead, probe: None })
 }
 
 /// Asks the replicas for a new CA, or, with `revoke`, to withdraw trust from the one that signs as
