@@ -1,11 +1,12 @@
 //! What people should hear of without looking for it: as Events on the CA's Secret.
 
 use jiff::SignedDuration;
+use k8s_openapi::api::core::v1::Secret;
 
 use crate::clock;
 use crate::probe::ProbeFailure;
 use crate::requests::{ROTATE, ROTATE_NOW};
-use crate::secret::{Phase, State};
+use crate::secret::{Phase, State, immutable_complaint};
 
 /// Something that has happened, in the terms of a Kubernetes Event.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +36,11 @@ impl News {
                 by.unwrap_or_default()
             ),
         )
+    }
+
+    /// The Secret can only be deleted.
+    pub fn secret_immutable(secret: &Secret) -> Self {
+        Self::warning("CASecretImmutable", "Look", immutable_complaint(secret))
     }
 
     /// The state of the Secret went on from `before` by a write of ours.

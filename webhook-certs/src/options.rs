@@ -47,6 +47,16 @@ pub struct Signer {
     pub authorities: Option<PathBuf>,
 }
 
+impl Signer {
+    /// Tells whether it is one of kube-controller-manager's, whose domain nobody else may use.
+    ///
+    /// Of these, `kubelet-serving` alone signs for servers, and only for nodes; `legacy-unknown`
+    /// would sign anything, and is refused by `certificates.k8s.io/v1`.
+    pub fn is_of_kubernetes(&self) -> bool {
+        self.name.starts_with("kubernetes.io/")
+    }
+}
+
 impl Default for Options {
     fn default() -> Self {
         Self {

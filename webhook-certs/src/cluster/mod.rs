@@ -56,6 +56,9 @@ pub async fn maintain(
     status: watch::Sender<Status>,
 ) -> Result<Infallible, CertificateError> {
     let names = options.names().map_err(CertificateError::Names)?;
+    if let Some(signer) = options.signer.as_ref().filter(|signer| signer.is_of_kubernetes()) {
+        return Err(CertificateError::Signer { name: signer.name.clone() });
+    }
     let objects = Objects::new(client, options.clone());
     let changed = Notify::new();
     let changes = pin!(objects.changes().for_each(|()| {
@@ -158,4 +161,14 @@ pub enum CertificateError {
     /// The options give a name that no certificate can carry.
     #[error("the leaf's names, made of service, namespace, cluster domain and extra names: {0}")]
     Names(#[source] ServerNamesError),
+    /// The signer is none for webhooks.
+    #[error(
+        "--signer-name `{name}`: the signers of Kubernetes itself sign for nodes and for clients of \
+         the API server, and refuse what a webhook needs; hint: name a signer of the cluster's \
+         operator, or leave --cert-mode out"
+    )]
+    Signer {
+        /// Its name.
+        name: String,
+    },
 }

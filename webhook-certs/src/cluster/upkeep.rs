@@ -23,7 +23,7 @@ use crate::requests::Requests;
 use crate::rotation::{
     Action, Content, Decision, Memory, Observation, decide, is_fresh, leaf_lifetime,
 };
-use crate::secret::State;
+use crate::secret::{State, is_immutable};
 use crate::server_names::ServerNames;
 use crate::serving::{Identity, IdentityError, ServingCertificate};
 use crate::status::Status;
@@ -141,6 +141,9 @@ impl<'a> Upkeep<'a> {
         }
         self.notices.of_others(&observation, &actions, &mut self.writes);
         self.notices.of_foreign(self.memory.foreign_names());
+        if let Some(secret) = observation.secret.as_ref().filter(|secret| is_immutable(secret)) {
+            self.notices.journal.note([News::secret_immutable(secret)]);
+        }
         self.notices.of_clock(clock_ahead);
         self.notices.of_probe();
         self.certificate.set_clock_ahead(clock_ahead);

@@ -1,5 +1,8 @@
 //! Decisions when people interfere: with bundles, with the Secret, with the rotation.
 
+use jiff::SignedDuration;
+use k8s_openapi::api::core::v1::Secret;
+
 use super::tests::{
     at, authority, configuration, look, names, patched, remembering, secret, serve, serving,
 };
@@ -145,4 +148,47 @@ fn a_revocation_of_a_ca_that_there_is_not_is_told() {
     let decision = decide(&mut memory, &observation, &names(), &Parameters::default(), at(1));
     let complaint = decision.complaint.unwrap_or_default();
     assert!(complaint.contains("holds no CA with the number 7; hint: "), "{complaint}");
+}
+
+#[test]
+fn foreign_cas_that_live_long_do_not_push_out_the_ca_of_the_leaf_that_is_served() {
+    let held = State::new(authority(1, 0), 4, at(0));
+    let found = State::new(authority(2, 0), 9, at(0));
+    let foreign = (11..18).map(|number| authority(number, 1000).ca().clone());
+    let full = held.bundle().followed_by(foreign);
+    assert_eq!(full.certificates().len(), Bundle::CAPACITY);
+    for mut memory in [Memory::default(), serving(remembering(&held), &held.active, 0)] {
+        let actions = look(&mut memory, secret(&found), &full, 1);
+        let Some(Action::PatchBundle { entries, .. }) = actions.first() else {
+            panic!("{actions:?}");
+        };
+        for authority in [&found.active, &held.active] {
+            assert!(entries[0].1.trusts(authority.ca(), at(1)), "{entries:?}");
+        }
+    }
+}
+
+#[test]
+fn a_leaf_of_the_ca_that_retires_is_given_up_before_it_expires_and_not_after() {
+    let (state, _) = activated();
+    let parameters = Parameters::default();
+    let limit = Kept::limit(&state, state.phase.other().unwrap(), &parameters).unwrap();
+    let seen = Observation {
+        configurations: vec![configuration(&state.bundle())],
+        is_complete: true,
+        ..Observation::default()
+    };
+    for (left, is_left) in [(2, true), (1, false)] {
+        let now = limit - parameters.freshness() * left + SignedDuration::from_secs(1);
+        let chosen = Kept::choose(&state, &Memory::default(), &seen, &parameters, now);
+        assert_eq!(*chosen != state.active, is_left, "{left}");
+    }
+    // A CA that ends earlier ends its leaves too.
+    let end = state.phase.other().unwrap().ca().not_after();
+    let late = State { phase_since: end - SignedDuration::from_hours(1), ..state.clone() };
+    for (minutes, is_left) in [(30, true), (4, false)] {
+        let now = end - SignedDuration::from_mins(minutes);
+        let chosen = Kept::choose(&late, &Memory::default(), &seen, &parameters, now);
+        assert_eq!(*chosen != late.active, is_left, "{minutes}");
+    }
 }

@@ -172,9 +172,8 @@ impl Memory {
             Phase::Steady if self.leaf.as_ref().is_none_or(|leaf| state.knows(leaf.issuer())) => {
                 return None;
             }
-            Phase::Steady => state.active.ca().clone(),
+            Phase::Steady | Phase::Activated { .. } => state.active.ca().clone(),
             Phase::Prepared { next } => next.ca().clone(),
-            Phase::Activated { .. } => state.active.ca().clone(),
         };
         if !seen.is_complete || !seen.trusts(&next, now) {
             return None;

@@ -216,8 +216,10 @@ pub(crate) fn publish(
         .entries
         .iter()
         .map(|entry| {
+            // What does not fit in falls off the end, and the CAs of this installation, as it wrote
+            // them, come before those that others have added.
             let kept = entry.bundle.beyond(known).filter(|ca| keeps(ca)).cloned();
-            (entry.name.clone(), known.clone().with(kept))
+            (entry.name.clone(), known.clone().followed_by(kept))
         })
         .collect();
     let differs = configuration

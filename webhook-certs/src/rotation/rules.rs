@@ -99,7 +99,7 @@ pub(super) trait Rules {
     /// seen to trust it alone: whoever reverts them time and again would stop admission for good
     /// once no leaf of it is served.
     ///
-    /// That is decided while such leaves may still be minted.
+    /// That is decided while such leaves are still served.
     fn stays(
         state: &State,
         retiring: &Authority,
@@ -109,8 +109,9 @@ pub(super) trait Rules {
         now: Timestamp,
     ) -> bool {
         let age = now.duration_since(state.phase_since);
+        let delay = parameters.retire_delay;
         memory.was_reverted(parameters.propagation_delay, now)
-            && age >= parameters.retire_delay - parameters.freshness() - parameters.freshness()
+            && age >= (delay - parameters.freshness() * 3).max(delay / 2)
             && !requests.revokes(retiring.ca())
             && now <= retiring.ca().not_after()
     }
@@ -140,8 +141,11 @@ pub(super) trait Rules {
             Phase::Activated { .. } => Self::may_activate(memory, parameters, now),
             _ => is_trusted(),
         };
+        // The look that leaves it comes before it expires.
+        let outlasts = |end: Timestamp| end.duration_since(now) > parameters.freshness();
         let other = state.phase.other().filter(|other| {
-            Self::limit(state, other, parameters).is_none_or(|limit| now < limit)
+            Self::limit(state, other, parameters).is_none_or(outlasts)
+                && outlasts(other.ca().not_after())
                 && if seen.is_complete {
                     !active_is_sure() && seen.trusts(other.ca(), now)
                 } else {
@@ -164,8 +168,10 @@ pub(super) trait Rules {
         now: Timestamp,
     ) -> bool {
         let leaf = memory.leaf.as_ref().filter(|leaf| !state.knows(leaf.issuer()));
-        leaf.is_some_and(|leaf| now < leaf.lifetime().not_after && seen.trusts(leaf.issuer(), now))
-            && seen.entries().next().is_some()
+        let outlasts = |end: Timestamp| end.duration_since(now) > parameters.freshness();
+        leaf.is_some_and(|leaf| {
+            outlasts(leaf.lifetime().not_after) && seen.trusts(leaf.issuer(), now)
+        }) && seen.entries().next().is_some()
             && !Self::may_activate(memory, parameters, now)
     }
 
