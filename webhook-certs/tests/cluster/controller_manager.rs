@@ -20,9 +20,17 @@ use webhook_certs::status::Status;
 
 use crate::stage::{Stage, eventually};
 
+#[expect(clippy::print_stderr, reason = "what is left out is said")]
 pub(crate) async fn no_signer_of_kubernetes_itself_signs_for_a_webhook(
     mut stage: Stage<'_>,
 ) -> Result<()> {
+    let programs = Programs::find()?;
+    if let (Err(error), None) =
+        (programs.kubernetes("kube-controller-manager"), std::env::var_os("CI"))
+    {
+        eprintln!("left out, since there is no kube-controller-manager: {error:#}");
+        return Ok(());
+    }
     let lifetime = Lifetime::starting(Timestamp::now(), SignedDuration::from_hours(24));
     let ca = Authority::create("cluster", 1, lifetime, Entropy::draw()?)?;
     let folder = tempfile::tempdir()?;
@@ -33,7 +41,6 @@ pub(crate) async fn no_signer_of_kubernetes_itself_signs_for_a_webhook(
         format!("--cluster-signing-cert-file={}", certificate.display()),
         format!("--cluster-signing-key-file={}", key.display()),
     ];
-    let programs = Programs::find()?;
     let _manager = stage.server.controller_manager(
         &programs,
         "certificatesigningrequest-signing-controller",
