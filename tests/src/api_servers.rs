@@ -15,6 +15,7 @@ use crate::api_server::{ApiServer, Parts, ServiceAccountKeys};
 use crate::etcd::Etcd;
 use crate::identity::{Identity, new_secret};
 use crate::kubectl::Kubectl;
+use crate::process::Process;
 use crate::programs::Programs;
 use crate::run_folder::RunFolder;
 
@@ -27,7 +28,7 @@ use crate::run_folder::RunFolder;
 pub struct ApiServers {
     servers: Vec<ApiServer>,
     kubectl: Kubectl,
-    _etcd: Etcd,
+    etcd: Etcd,
     folder: RunFolder,
 }
 
@@ -77,7 +78,7 @@ impl ApiServers {
         }
         let first = &servers.first().context("no API server was asked for")?.server;
         let kubectl = Kubectl::of(kubectl_program, Identity::Admin.kubeconfig(&folder, first)?);
-        Ok(Self { servers, kubectl, _etcd: etcd, folder })
+        Ok(Self { servers, kubectl, etcd, folder })
     }
 
     /// How many API servers there are.
@@ -134,6 +135,36 @@ impl ApiServers {
     /// Lets a paused API server go on.
     pub fn resume(&self, index: usize) -> Result<()> {
         self.servers[index].process.signal(Signal::CONT)
+    }
+
+    /// Stops the store of all API servers in its tracks.
+    pub fn pause_store(&self) -> Result<()> {
+        self.etcd.signal(Signal::STOP)
+    }
+
+    /// Lets the store go on.
+    pub fn resume_store(&self) -> Result<()> {
+        self.etcd.signal(Signal::CONT)
+    }
+
+    /// Starts a kube-controller-manager of the first API server that runs these controllers alone,
+    /// with further flags. It ends with its value, or with the thread that started it.
+    pub fn controller_manager(
+        &self,
+        programs: &Programs,
+        controllers: &str,
+        further: &[String],
+    ) -> Result<Process> {
+        let flags = [
+            // It has the rights of the administrator, so that none has to be given to controllers.
+            format!("--kubeconfig={}", self.admin_kubeconfig().display()),
+            format!("--controllers={controllers}"),
+            "--leader-elect=false".to_owned(),
+            "--secure-port=0".to_owned(),
+        ];
+        let program = programs.kubernetes("kube-controller-manager")?;
+        let flags = flags.iter().chain(further);
+        Process::start(&self.folder, "kube-controller-manager", &program, flags)
     }
 
     /// The end of what was asked of all API servers so far.

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
+use rustix::process::Signal;
 
 use crate::http;
 use crate::port::free_port;
@@ -47,6 +48,10 @@ impl Etcd {
 
     pub(crate) fn url(&self) -> &str {
         &self.url
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) -> Result<()> {
+        self.process.signal(signal)
     }
 
     pub(crate) fn stop(&mut self) -> Result<()> {

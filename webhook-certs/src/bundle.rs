@@ -155,13 +155,21 @@ impl Bundle {
 
     /// Adds the certificates that are missing, those that expire last first, up to the capacity.
     #[must_use]
-    pub fn with(mut self, others: impl IntoIterator<Item = TrustedCa>) -> Self {
+    pub fn with(self, others: impl IntoIterator<Item = TrustedCa>) -> Self {
         let mut others: Vec<_> = others.into_iter().collect();
         others
             .sort_by(|one, other| (other.not_after, &*other.der).cmp(&(one.not_after, &*one.der)));
-        others.dedup();
-        others.retain(|ca| !self.0.contains(ca));
-        self.0.extend(others);
+        self.followed_by(others)
+    }
+
+    /// Adds the certificates that are missing, in the order in which they come, up to the capacity.
+    #[must_use]
+    pub fn followed_by(mut self, others: impl IntoIterator<Item = TrustedCa>) -> Self {
+        for ca in others {
+            if self.0.len() < Self::CAPACITY && !self.0.contains(&ca) {
+                self.0.push(ca);
+            }
+        }
         self.0.truncate(Self::CAPACITY);
         self
     }

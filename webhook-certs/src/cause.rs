@@ -10,7 +10,7 @@ pub fn with_causes(error: &(dyn Error + 'static)) -> String {
     let mut cause = error.source();
     while let Some(error) = cause {
         let said = error.to_string();
-        if !text.ends_with(&said) {
+        if !text.contains(&said) {
             text.push_str(": ");
             text.push_str(&said);
         }
@@ -30,6 +30,18 @@ mod tests {
     #[derive(Debug, thiserror::Error)]
     #[error("middle: {0}")]
     struct Telling(#[source] std::fmt::Error);
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("whole: {}", with_causes(source))]
+    struct Whole {
+        source: Silent,
+    }
+
+    #[test]
+    fn what_says_all_of_its_causes_is_followed_by_none_of_them() {
+        let whole = Whole { source: Silent(Telling(std::fmt::Error)) };
+        assert_eq!(with_causes(&whole), format!("whole: outer: middle: {}", std::fmt::Error));
+    }
 
     #[test]
     fn each_cause_is_said_once() {

@@ -1,11 +1,12 @@
 //! What people should hear of without looking for it: as Events on the CA's Secret.
 
 use jiff::SignedDuration;
+use k8s_openapi::api::core::v1::Secret;
 
 use crate::clock;
 use crate::probe::ProbeFailure;
 use crate::requests::{ROTATE, ROTATE_NOW};
-use crate::secret::{Phase, State};
+use crate::secret::{Phase, State, immutable_complaint};
 
 /// Something that has happened, in the terms of a Kubernetes Event.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +38,11 @@ impl News {
         )
     }
 
+    /// The Secret can only be deleted.
+    pub fn secret_immutable(secret: &Secret) -> Self {
+        Self::warning("CASecretImmutable", "Look", immutable_complaint(secret))
+    }
+
     /// The state of the Secret went on from `before` by a write of ours.
     pub fn state_written(before: Option<&State>, after: &State) -> Option<Self> {
         let active = after.active.ca();
@@ -61,6 +67,13 @@ impl News {
             }
             (Some(Phase::Activated { retiring }), Phase::Steady) => {
                 format!("the CA {} is trusted no longer", retiring.ca().name())
+            }
+            (Some(Phase::Activated { .. }), Phase::Activated { retiring }) => {
+                let retiring = retiring.ca().name();
+                format!(
+                    "entries were set back to trust {retiring} alone; it stays trusted for another \
+                     retire delay"
+                )
             }
             (Some(Phase::Steady), Phase::Steady)
                 if before.is_some_and(|before| before.active != after.active) =>

@@ -47,6 +47,16 @@ pub struct Signer {
     pub authorities: Option<PathBuf>,
 }
 
+impl Signer {
+    /// Tells whether it is one of kube-controller-manager's, whose domain nobody else may use.
+    ///
+    /// Of these, `kubelet-serving` alone signs for servers, and only for nodes; `legacy-unknown`
+    /// would sign anything, and is refused by `certificates.k8s.io/v1`.
+    pub fn is_of_kubernetes(&self) -> bool {
+        self.name.starts_with("kubernetes.io/")
+    }
+}
+
 impl Default for Options {
     fn default() -> Self {
         Self {
@@ -132,7 +142,8 @@ pub struct Parameters {
     /// How long a write that was forbidden is not tried again.
     pub denied_interval: SignedDuration,
     /// Whether to try, by an object that only our own entry reviews, that API servers call the
-    /// webhook; a next CA then signs only while they do.
+    /// webhook; a next CA then signs only while they do, except where the reason is unknown for
+    /// longer than [`Parameters::probe_patience`].
     pub trust_probe: bool,
     /// How often.
     pub trust_probe_interval: Duration,
@@ -143,6 +154,12 @@ impl Parameters {
     /// end of that time has to expire within the retire delay too.
     pub fn freshness(&self) -> SignedDuration {
         self.propagation_delay.min(SignedDuration::from_mins(5))
+    }
+
+    /// How long a next CA waits, published and unchanged, for a trust probe that fails at something
+    /// unknown: an hour by default.
+    pub fn probe_patience(&self) -> SignedDuration {
+        self.propagation_delay * 12
     }
 }
 

@@ -49,12 +49,6 @@ impl ProbeCause {
         }
     }
 
-    /// Tells whether the webhook was to be called at all: where the probe may not be made, or no
-    /// entry reviews it, nothing is known of whether API servers trust and reach it.
-    pub fn tells_of_calls(self) -> bool {
-        !matches!(self, Self::NotConfigured | Self::Forbidden)
-    }
-
     fn hint(self) -> &'static str {
         match self {
             Self::NotConfigured => {
@@ -157,20 +151,6 @@ mod tests {
             (503, "etcd is gone".to_owned(), Some(ProbeCause::Other)),
         ] {
             assert_eq!(failure(code, &message).map(|failure| failure.cause), cause, "{message}");
-        }
-    }
-
-    #[test]
-    fn a_missing_right_or_entry_says_nothing_of_trust() {
-        for (cause, tells) in [
-            (ProbeCause::NotConfigured, false),
-            (ProbeCause::Forbidden, false),
-            (ProbeCause::Untrusted, true),
-            (ProbeCause::Timeout, true),
-            (ProbeCause::NoEndpoints, true),
-            (ProbeCause::Other, true),
-        ] {
-            assert_eq!(cause.tells_of_calls(), tells, "{cause:?}");
         }
     }
 }

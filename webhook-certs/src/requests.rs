@@ -53,6 +53,20 @@ impl Requests {
         self.revoke.is_some() && self.revoke == ca.generation()
     }
 
+    /// What cannot be understood, or asks for something that there is not.
+    pub fn complaint_about(&self, state: &State) -> Option<String> {
+        let others = state.phase.other().map(|authority| authority.ca().clone());
+        let is_known = others.iter().chain([state.active.ca()]).any(|ca| self.revokes(ca));
+        self.complaint.clone().or_else(|| {
+            self.revoke.filter(|_| !is_known).map(|number| {
+                format!(
+                    "annotation `{REVOKE}`: the Secret holds no CA with the number {number}; hint: \
+                     take the annotation away, or it revokes the CA that gets that number"
+                )
+            })
+        })
+    }
+
     /// Takes a request out of a Secret that is about to be written, if the step from `before` to
     /// `after` is what it asks for. One that comes during a rotation asks for another one.
     pub fn fulfil(secret: &mut Secret, before: &State, after: &State) {

@@ -47,6 +47,14 @@ pub fn answer(request: &CertificateSigningRequest) -> Answer {
     }
 }
 
+/// Tells whether somebody has approved the request.
+pub fn is_approved(request: &CertificateSigningRequest) -> bool {
+    let conditions = request.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions
+        .into_iter()
+        .any(|condition| condition.type_ == "Approved" && condition.status != "False")
+}
+
 /// When the next leaf is to be requested: between half and two thirds of the life of this one,
 /// by `spread`, so that replicas do not ask together.
 pub fn renew_at(lifetime: Lifetime, spread: u8) -> Timestamp {

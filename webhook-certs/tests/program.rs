@@ -37,6 +37,30 @@ fn issue_writes_a_ca_and_a_leaf_that_can_be_served() {
 }
 
 #[test]
+fn a_kubeconfig_that_leads_nowhere_is_named_and_each_cause_said_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("kubeconfig");
+    let kubeconfig = r#"{"apiVersion": "v1", "kind": "Config", "current-context": "x",
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
+        "users": [{"name": "u", "user": {"token": "t"}}]}"#;
+    fs::write(&file, kubeconfig).unwrap();
+    let missing = directory.path().join("missing");
+    for (file, cause) in [(&file, "Connection refused"), (&missing, "No such file or directory")] {
+        let output = webhook_certs(&["status", "--kubeconfig", file.to_str().unwrap()]);
+        assert_eq!(output.status.code(), Some(1));
+        let said = said(&output);
+        assert_eq!(said.matches(cause).count(), 1, "{said}");
+        assert!(output.stdout.is_empty());
+    }
+    let mut program = Command::new(env!("CARGO_BIN_EXE_webhook-certs"));
+    program.arg("status").env("KUBECONFIG", &missing).env("HOME", directory.path());
+    let said = said(&program.env_remove("KUBERNETES_SERVICE_HOST").output().unwrap());
+    assert_eq!(said.matches("No such file or directory").count(), 1, "{said}");
+    assert!(said.contains("hint: name one with --kubeconfig"), "{said}");
+}
+
+#[test]
 fn issue_signs_again_by_the_ca_that_is_there() {
     let directory = tempfile::tempdir().unwrap();
     let out = directory.path().to_str().unwrap();

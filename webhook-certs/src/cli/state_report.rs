@@ -8,7 +8,7 @@ use webhook_certs::clock;
 use webhook_certs::cluster::Options;
 use webhook_certs::requests::Requests;
 use webhook_certs::rotation::{Observation, rotates_at};
-use webhook_certs::secret::{Phase, State};
+use webhook_certs::secret::{Phase, State, immutable_complaint, is_immutable};
 
 /// Where the rotation stands, which CAs there are, and who trusts them.
 #[derive(Debug, Serialize)]
@@ -57,11 +57,16 @@ impl StateReport {
                  hint: replicas make it at their start; see --namespace, --revision and --secret-name"
             );
         };
-        let state = State::parse(secret).with_context(|| format!("Secret {name}"))?;
+        let immutable = is_immutable(secret).then(|| immutable_complaint(secret));
+        let state = State::parse(secret).with_context(|| match &immutable {
+            Some(complaint) => format!("Secret {name}: {complaint}"),
+            None => format!("Secret {name}"),
+        })?;
         let requests = Requests::read(secret);
         let roles = roles(&state);
         let active = state.active.ca();
-        let mut problems: Vec<_> = requests.complaint.into_iter().collect();
+        let complaint = requests.complaint_about(&state);
+        let mut problems: Vec<_> = immutable.into_iter().chain(complaint).collect();
         if clock::is_notable(seen.clock_ahead) {
             problems.push(clock::complaint(seen.clock_ahead));
         }

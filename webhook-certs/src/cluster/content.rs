@@ -34,7 +34,7 @@ pub(super) fn state(
 }
 
 /// The Secret without any content.
-pub(super) fn empty_secret(options: &Options) -> Secret {
+pub(crate) fn empty_secret(options: &Options) -> Secret {
     let labels = [
         ("app.kubernetes.io/managed-by", options.field_manager()),
         ("app.kubernetes.io/part-of", options.install.clone()),

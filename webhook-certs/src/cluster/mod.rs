@@ -10,6 +10,7 @@ mod journal;
 mod notices;
 mod objects;
 mod prober;
+mod publication;
 mod refusals;
 mod signed;
 mod upkeep;
@@ -34,6 +35,8 @@ use crate::server_names::ServerNamesError;
 use crate::serving::ServingCertificate;
 use crate::status::Status;
 pub use call_error::CallError;
+#[cfg(test)]
+pub(crate) use content::empty_secret;
 use notices::Notices;
 use objects::Objects;
 use signed::Signed;
@@ -53,6 +56,9 @@ pub async fn maintain(
     status: watch::Sender<Status>,
 ) -> Result<Infallible, CertificateError> {
     let names = options.names().map_err(CertificateError::Names)?;
+    if let Some(signer) = options.signer.as_ref().filter(|signer| signer.is_of_kubernetes()) {
+        return Err(CertificateError::Signer { name: signer.name.clone() });
+    }
     let objects = Objects::new(client, options.clone());
     let changed = Notify::new();
     let changes = pin!(objects.changes().for_each(|()| {
@@ -97,12 +103,9 @@ pub async fn maintain(
 pub async fn observe(client: Client, options: &Options) -> Result<Observation, CallError> {
     let objects = Objects::new(client, options.clone());
     let secret = objects.secret().await?;
-    let mut configurations = Vec::new();
-    for name in &options.webhook_configurations {
-        configurations.extend(objects.configuration(name).await?);
-    }
+    let configurations = objects.configurations().await.into_iter().collect::<Result<_, _>>()?;
     let clock_ahead = objects.clock.ahead().unwrap_or_default();
-    Ok(Observation { secret, configurations, is_complete: true, clock_ahead, is_called: None })
+    Ok(Observation { secret, configurations, is_complete: true, clock_ahead, probe: None })
 }
 
 /// Asks the replicas for a new CA, or, with `revoke`, to withdraw trust from the one that signs as
@@ -158,4 +161,14 @@ pub enum CertificateError {
     /// The options give a name that no certificate can carry.
     #[error("the leaf's names, made of service, namespace, cluster domain and extra names: {0}")]
     Names(#[source] ServerNamesError),
+    /// The signer is none for webhooks.
+    #[error(
+        "--signer-name `{name}`: the signers of Kubernetes itself sign for nodes and for clients of \
+         the API server, and refuse what a webhook needs; hint: name a signer of the cluster's \
+         operator, or leave --cert-mode out"
+    )]
+    Signer {
+        /// Its name.
+        name: String,
+    },
 }

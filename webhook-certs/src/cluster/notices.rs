@@ -96,12 +96,10 @@ impl<'a> Notices<'a> {
         }
     }
 
-    /// Whether the latest probe has succeeded; nothing where it does not tell.
-    pub(super) fn is_called(&self) -> Option<bool> {
-        match self.probes.borrow().as_ref()? {
-            Ok(()) => Some(true),
-            Err(failure) => failure.cause.tells_of_calls().then_some(false),
-        }
+    /// How the latest probe ended.
+    pub(super) fn probed(&self) -> Option<Result<(), ProbeCause>> {
+        let probed = self.probes.borrow();
+        probed.as_ref().map(|outcome| outcome.as_ref().copied().map_err(|failure| failure.cause))
     }
 
     /// A probe that fails for another reason than before, or no longer.

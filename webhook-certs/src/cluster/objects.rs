@@ -84,14 +84,23 @@ impl Objects {
         Ok(())
     }
 
-    /// Reads a webhook configuration and picks the entries to keep up; none when it is absent.
-    pub(super) async fn configuration(
-        &self,
-        name: &str,
-    ) -> Result<Option<Configuration>, CallError> {
-        let call = self.configurations.get_opt(name);
-        let found = self.within("get", configuration_path(name), call).await?;
-        Ok(found.and_then(|configuration| managed(configuration, &self.options)))
+    /// Reads the webhook configurations that exist, and picks the entries to keep up.
+    pub(super) async fn configurations(&self) -> Vec<Result<Configuration, CallError>> {
+        let found = self.whole_configurations().await.into_iter();
+        found
+            .filter_map(|found| {
+                found.map(|configuration| managed(configuration, &self.options)).transpose()
+            })
+            .collect()
+    }
+
+    async fn whole_configurations(&self) -> Vec<Result<MutatingWebhookConfiguration, CallError>> {
+        let mut found = Vec::new();
+        for name in &self.options.webhook_configurations {
+            let call = self.configurations.get_opt(name);
+            found.extend(self.within("get", configuration_path(name), call).await.transpose());
+        }
+        found
     }
 
     /// Applies bundles to entries of the very object that has `uid`, if it still is what
@@ -148,14 +157,13 @@ impl Objects {
     /// Tells what keeps every one of the webhook configurations from reviewing the trust probe.
     pub(super) async fn probe_entry_complaint(&self) -> Result<Option<String>, CallError> {
         let mut complaint = "there is no webhook configuration".to_owned();
-        for name in &self.options.webhook_configurations {
-            let call = self.configurations.get_opt(name);
-            let found = self.within("get", configuration_path(name), call).await?;
-            match found.map(|found| probe_complaint(&found, &self.options)) {
-                None => {}
-                Some(None) => return Ok(None),
-                Some(Some(wrong)) => complaint = format!("{}: {wrong}", configuration_path(name)),
-            }
+        for found in self.whole_configurations().await {
+            let found = found?;
+            let Some(wrong) = probe_complaint(&found, &self.options) else {
+                return Ok(None);
+            };
+            let name = found.metadata.name.unwrap_or_default();
+            complaint = format!("{}: {wrong}", configuration_path(&name));
         }
         Ok(Some(complaint))
     }
@@ -204,7 +212,7 @@ impl Objects {
         self.within("create", REQUESTS.to_owned(), call).await
     }
 
-    /// Approves a request as it was when it was created.
+    /// Approves a request, unless somebody has changed it since it was read.
     pub(super) async fn approve_signing_request(
         &self,
         mut request: CertificateSigningRequest,
@@ -221,7 +229,7 @@ impl Objects {
         status.conditions.get_or_insert_default().push(approved);
         let (requests, parameters) = (self.requests(), self.post_parameters());
         let call = requests.replace_subresource("approval", &name, &parameters, &request);
-        self.within("update", format!("{REQUESTS}/approval"), call).await?;
+        self.within("update", APPROVAL.to_owned(), call).await?;
         Ok(())
     }
 
@@ -286,6 +294,8 @@ fn noted(event: Result<(), watcher::Error>) {
 
 /// What messages call requests by.
 pub(super) const REQUESTS: &str = "certificatesigningrequests";
+/// The part of them that approvals are written to.
+pub(super) const APPROVAL: &str = "certificatesigningrequests/approval";
 /// The API server refuses requests for less, in seconds.
 const SHORTEST_SIGNED: i64 = 600;
 /// What a webhook may take at most, by Kubernetes' validation of `timeoutSeconds`.

@@ -5,11 +5,12 @@ use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use tokio::sync::{Notify, watch};
 
-use super::call_error::CallError;
 use super::notices::Notices;
-use super::objects::{Objects, REQUESTS, configuration_path};
+use super::objects::{APPROVAL, Objects, REQUESTS};
+use super::publication::{Publication, PublicationError};
 use super::writes::Writes;
 use crate::authority::{Entropy, LeafRequest};
 use crate::bundle::{Bundle, TrustedCa};
@@ -18,7 +19,7 @@ use crate::options::{ForeignCa, Options, Signer};
 use crate::rotation::{Action, Configuration, Observation, publish};
 use crate::server_names::ServerNames;
 use crate::serving::{Identity, ServingCertificate};
-use crate::signing::{Answer, answer, pause_after, renew_at, verify};
+use crate::signing::{Answer, answer, is_approved, pause_after, renew_at, verify};
 use crate::status::Status;
 
 /// One replica's part where a signer of the cluster signs.
@@ -85,9 +86,9 @@ impl Signed<'_> {
             Err(error) => troubles.push(error),
         }
         let mut configurations = Vec::new();
-        for name in &self.options.webhook_configurations {
-            match self.objects.configuration(name).await {
-                Ok(found) => configurations.extend(found),
+        for found in self.objects.configurations().await {
+            match found {
+                Ok(found) => configurations.push(found),
                 Err(error) => troubles.push(error.to_string()),
             }
         }
@@ -120,9 +121,13 @@ impl Signed<'_> {
             std::fs::read(path).map_err(|error| format!("--signer-ca-file `{file}`: {error}"))?;
         let bundle =
             Bundle::parse(&pem).map_err(|error| format!("--signer-ca-file `{file}`: {error}"))?;
-        if bundle.certificates().len() > Bundle::CAPACITY {
-            let most = Bundle::CAPACITY;
-            return Err(format!("--signer-ca-file `{file}`: it holds more than {most} CAs"));
+        if bundle.certificates().len() > MOST_CAS {
+            return Err(format!(
+                "--signer-ca-file `{file}`: it holds more than {MOST_CAS} CAs; hint: a caBundle \
+                 holds {}, and one place is for the CA of a leaf that is still served when the \
+                 file changes",
+                Bundle::CAPACITY
+            ));
         }
         Ok(Some(bundle))
     }
@@ -157,7 +162,10 @@ impl Signed<'_> {
         let outcome = match answer {
             Answer::Pending => {
                 self.pending = Some(pending);
-                return Ok(());
+                return match found.filter(|found| self.signer.approve && !is_approved(found)) {
+                    Some(found) => self.approve(found).await,
+                    None => Ok(()),
+                };
             }
             Answer::Refused(reason) => Err(format!("{REQUESTS}/{name} was {reason}")),
             Answer::Signed(chain) => self.serve(&chain, &pending.request, now),
@@ -201,11 +209,20 @@ impl Signed<'_> {
         tracing::info!(request = name, signer = self.signer.name, "a certificate was requested");
         self.pending = Some(Pending { name, request, since: Instant::now() });
         if self.signer.approve {
-            let approved = self.objects.approve_signing_request(created).await;
-            self.writes.heed("update", APPROVAL, approved.as_ref().err());
-            approved.map_err(|error| error.to_string())?;
+            self.approve(created).await?;
         }
         Ok(())
+    }
+
+    /// Approves a request; one that could not be is approved at a later look.
+    async fn approve(&mut self, request: CertificateSigningRequest) -> Result<(), String> {
+        self.writes.spend("update", APPROVAL.to_owned()).map_err(|error| error.to_string())?;
+        let approved = self.objects.approve_signing_request(request).await;
+        self.writes.heed("update", APPROVAL, approved.as_ref().err());
+        match approved {
+            Err(error) if !error.is_conflict() => Err(error.to_string()),
+            _ => Ok(()),
+        }
     }
 
     /// Serves what was signed, unless API servers would refuse it: the last good leaf stays then.
@@ -247,13 +264,13 @@ impl Signed<'_> {
             .into_iter()
             .partition(|ca| self.is_accepted(&Bundle::new((*ca).clone(), None), now));
         self.notices.of_foreign(others.into_iter().map(|ca| ca.name().to_owned()).collect());
+        // Until another leaf is served, API servers need its CA, and before any foreign one.
+        let needed = bundle.clone().with(served.into_iter().cloned());
         let delay: SignedDuration = self.options.parameters.retire_delay;
         let keeps = |ca: &TrustedCa| {
             let since = self.foreign.get(ca.der().as_ref()).copied().unwrap_or(now);
             ca.not_after() >= now
                 && match self.options.parameters.foreign_ca {
-                    // Until another leaf is served, API servers need it.
-                    _ if served.contains(&ca) => true,
                     ForeignCa::Keep => true,
                     ForeignCa::Grace => now.duration_since(since) < delay,
                     ForeignCa::Drop => false,
@@ -262,32 +279,23 @@ impl Signed<'_> {
         let actions: Vec<_> = seen
             .configurations
             .iter()
-            .filter_map(|configuration| publish(configuration, bundle, keeps))
+            .filter_map(|configuration| publish(configuration, &needed, keeps))
             .collect();
         self.notices.of_others(seen, &actions, &mut self.writes);
         for action in actions {
             let Action::PatchBundle { name, uid, resource_version, entries } = action else {
                 continue;
             };
-            let path = configuration_path(&name);
-            if let Err(error) = self.writes.spend("patch", path.clone()) {
-                troubles.push(error.to_string());
-                continue;
-            }
-            let version = (uid.as_str(), resource_version.as_str());
-            let published = self.objects.publish(&name, version, &entries).await;
-            self.status.send_modify(|status| {
-                status
-                    .patches
-                    .entry(name.clone())
-                    .or_default()
-                    .count(published.as_ref().map(drop).map_err(CallError::is_conflict));
-            });
-            self.writes.heed("patch", &path, published.as_ref().err());
-            self.notices.contention.written(&name, published.as_ref().ok().copied());
-            match published {
-                Ok(_) => tracing::info!(configuration = name, "the signer's CA was published"),
-                Err(error) if error.is_conflict() => {}
+            let publication = Publication {
+                name: &name,
+                uid: &uid,
+                resource_version: &resource_version,
+                entries: &entries,
+            };
+            let Self { objects, writes, notices, status, .. } = self;
+            match publication.publish(objects, writes, notices, status).await {
+                Ok(()) => tracing::info!(configuration = name, "the signer's CA was published"),
+                Err(PublicationError::Call(error)) if error.is_conflict() => {}
                 Err(error) => troubles.push(error.to_string()),
             }
         }
@@ -317,7 +325,8 @@ impl Signed<'_> {
     }
 }
 
-pub(super) const APPROVAL: &str = "certificatesigningrequests/approval";
+/// One place of a bundle is for the CA of a leaf that is served when the file changes.
+const MOST_CAS: usize = Bundle::CAPACITY - 1;
 const SPACING: Duration = Duration::from_millis(100);
 /// Signers take moments, and people who approve hours.
 const SIGNERS_TAKE: Duration = Duration::from_secs(60);

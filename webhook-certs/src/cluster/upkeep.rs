@@ -12,8 +12,9 @@ use tokio::sync::{Notify, watch};
 use super::call_error::CallError;
 use super::content::{self, empty_secret, last_writer};
 use super::notices::Notices;
-use super::objects::{Objects, configuration_path};
+use super::objects::Objects;
 use super::prober::Probed;
+use super::publication::{Publication, PublicationError};
 use super::writes::{WriteError, Writes};
 use crate::authority::{AuthorityError, Entropy};
 use crate::news::News;
@@ -22,7 +23,7 @@ use crate::requests::Requests;
 use crate::rotation::{
     Action, Content, Decision, Memory, Observation, decide, is_fresh, leaf_lifetime,
 };
-use crate::secret::State;
+use crate::secret::{State, is_immutable};
 use crate::server_names::ServerNames;
 use crate::serving::{Identity, IdentityError, ServingCertificate};
 use crate::status::Status;
@@ -118,17 +119,16 @@ impl<'a> Upkeep<'a> {
             }
         };
         let mut configurations = Vec::new();
-        for name in &self.options.webhook_configurations {
-            match self.objects.configuration(name).await {
-                Ok(found) => configurations.extend(found),
+        for found in self.objects.configurations().await {
+            match found {
+                Ok(found) => configurations.push(found),
                 Err(error) => outcome.troubles.push(error.to_string()),
             }
         }
         let is_complete = outcome.troubles.is_empty();
-        let is_called = self.notices.is_called();
+        let probe = self.notices.probed();
         let clock_ahead = self.objects.clock.ahead().unwrap_or_default();
-        let observation =
-            Observation { secret, configurations, is_complete, clock_ahead, is_called };
+        let observation = Observation { secret, configurations, is_complete, clock_ahead, probe };
         let parameters = &self.options.parameters;
         let now = self.objects.clock.now();
         let Decision { actions, complaint, repairs } =
@@ -141,6 +141,9 @@ impl<'a> Upkeep<'a> {
         }
         self.notices.of_others(&observation, &actions, &mut self.writes);
         self.notices.of_foreign(self.memory.foreign_names());
+        if let Some(secret) = observation.secret.as_ref().filter(|secret| is_immutable(secret)) {
+            self.notices.journal.note([News::secret_immutable(secret)]);
+        }
         self.notices.of_clock(clock_ahead);
         self.notices.of_probe();
         self.certificate.set_clock_ahead(clock_ahead);
@@ -202,14 +205,14 @@ impl<'a> Upkeep<'a> {
                 Ok(Done::Written)
             }
             Action::PatchBundle { name, uid, resource_version, entries } => {
-                self.writes.spend("patch", configuration_path(&name))?;
-                let version = (uid.as_str(), resource_version.as_str());
-                let published = self.objects.publish(&name, version, &entries).await;
-                self.count_patch(&name, published.as_ref());
-                let published = self.heed("patch", &configuration_path(&name), published);
-                // Whoever was faster, an attempt that failed has been paid for.
-                self.notices.contention.written(&name, published.as_ref().ok().copied());
-                published?;
+                let publication = Publication {
+                    name: &name,
+                    uid: &uid,
+                    resource_version: &resource_version,
+                    entries: &entries,
+                };
+                let Self { objects, writes, notices, status, .. } = self;
+                publication.publish(objects, writes, notices, status).await?;
                 tracing::info!(
                     configuration = name,
                     entries = entries.len(),
@@ -264,13 +267,6 @@ impl<'a> Upkeep<'a> {
         );
     }
 
-    fn count_patch(&self, name: &str, published: Result<&i64, &CallError>) {
-        self.status.send_modify(|status| {
-            let outcome = published.map(drop).map_err(CallError::is_conflict);
-            status.patches.entry(name.to_owned()).or_default().count(outcome);
-        });
-    }
-
     /// Remembers whether the write was forbidden.
     fn heed<T>(
         &mut self,
@@ -307,6 +303,15 @@ impl<'a> Upkeep<'a> {
     /// Tells what went wrong, each time that it is something else.
     fn tell(&self, troubles: &[String]) {
         self.status.send_if_modified(|status| status.heed_troubles(troubles));
+    }
+}
+
+impl From<PublicationError> for ActionError {
+    fn from(error: PublicationError) -> Self {
+        match error {
+            PublicationError::Call(error) => Self::Call(error),
+            PublicationError::Write(error) => Self::Write(error),
+        }
     }
 }
 

@@ -12,6 +12,7 @@ struct World {
     version: u64,
     bundle: Bundle,
     replicas: Vec<Memory>,
+    hour: i64,
 }
 
 impl World {
@@ -32,7 +33,8 @@ impl World {
             ..Observation::default()
         };
         let memory = &mut self.replicas[replica];
-        let decision = decide(memory, &observation, &names(), &Parameters::default(), at(0));
+        let decision =
+            decide(memory, &observation, &names(), &Parameters::default(), at(self.hour));
         if let Some(other) = between {
             self.step(other, None);
         }
@@ -100,6 +102,7 @@ fn play(events: Vec<Event>) -> (World, Authority) {
         version: 0,
         bundle: Bundle::default(),
         replicas: vec![Memory::default(); 3],
+        hour: 0,
     };
     for replica in [0, 0, 1, 2] {
         world.step(replica, None);
@@ -124,10 +127,14 @@ fn play(events: Vec<Event>) -> (World, Authority) {
             }
         }
     }
-    let mut rounds = 0;
-    while (0..3).map(|replica| world.step(replica, None)).sum::<usize>() > 0 {
-        rounds += 1;
-        assert!(rounds < 10, "the replicas do not come to rest");
+    // A leaf that is trusted is given up only when the propagation delay is over.
+    for hour in 0..2 {
+        world.hour = hour;
+        let mut rounds = 0;
+        while (0..3).map(|replica| world.step(replica, None)).sum::<usize>() > 0 {
+            rounds += 1;
+            assert!(rounds < 10, "the replicas do not come to rest");
+        }
     }
     (world, original)
 }

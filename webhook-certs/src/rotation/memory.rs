@@ -8,6 +8,7 @@ use super::observation::Observation;
 use super::rules::Rules;
 use crate::authority::{Authority, Leaf};
 use crate::bundle::{Bundle, TrustedCa};
+use crate::requests::Requests;
 use crate::secret::{Phase, State};
 use crate::server_names::ServerNames;
 
@@ -24,6 +25,10 @@ pub struct Memory {
     pub(super) published: Option<Published>,
     /// Since when each CA that the Secret does not know has been seen in a webhook configuration.
     pub(super) foreign: BTreeMap<Vec<u8>, Timestamp>,
+    /// When an entry was last seen to trust only the CA that retires.
+    pub(super) reverted: Option<Timestamp>,
+    /// The number of the CA that must not be trusted, and since when that is known.
+    pub(super) revoked: Option<(u64, Timestamp)>,
     /// CAs that the Secret has dropped because their time was over.
     pub(super) retired: Vec<TrustedCa>,
 }
@@ -54,6 +59,17 @@ impl Memory {
         self.published.as_ref().map(|published| now.duration_since(published.since))
     }
 
+    /// How long it has been known that `ca` must not be trusted any longer.
+    pub(super) fn revoked_for(&self, ca: &TrustedCa, now: Timestamp) -> Option<SignedDuration> {
+        let revoked = self.revoked.filter(|(number, _)| ca.generation() == Some(*number));
+        revoked.map(|(_, since)| now.duration_since(since))
+    }
+
+    /// Tells whether an entry was seen to trust only the CA that retires, less than `span` ago.
+    pub(super) fn was_reverted(&self, span: SignedDuration, now: Timestamp) -> bool {
+        self.reverted.is_some_and(|at| now.duration_since(at) < span)
+    }
+
     /// Takes over a state that was read, and notes which CA it has retired.
     pub(crate) fn adopt(&mut self, found: State) {
         if let Some(held) = &self.state {
@@ -80,8 +96,13 @@ impl Memory {
         seen: &Observation,
         now: Timestamp,
     ) {
-        let present: Vec<&TrustedCa> =
-            seen.entries().flat_map(|entry| entry.bundle.beyond(known)).collect();
+        // A certificate of before a renewal is no other CA.
+        let is_ours = |ca: &TrustedCa| known.certificates().iter().any(|k| k.is_same_signer(ca));
+        let present: Vec<&TrustedCa> = seen
+            .entries()
+            .flat_map(|entry| entry.bundle.beyond(known))
+            .filter(|ca| !is_ours(ca))
+            .collect();
         self.foreign.retain(|der, _| present.iter().any(|ca| ca.der().as_ref() == der));
         if seen.is_complete {
             self.retired.retain(|retired| present.contains(&retired));
@@ -90,6 +111,22 @@ impl Memory {
             self.foreign.entry(ca.der().to_vec()).or_insert(now);
         }
         self.published = self.still_published::<R>(state, seen, now);
+        self.reverted = match &state.phase {
+            Phase::Activated { retiring } => {
+                let is_reverted = seen.entries().any(|entry| {
+                    entry.bundle.trusts(retiring.ca(), now)
+                        && !entry.bundle.trusts(state.active.ca(), now)
+                });
+                // As everywhere, a clock that was set back is no reason to wait for it.
+                is_reverted.then_some(now).or(self.reverted.map(|at| at.min(now)))
+            }
+            Phase::Steady | Phase::Prepared { .. } => None,
+        };
+        let requested = seen.secret.as_ref().and_then(|secret| Requests::read(secret).revoke);
+        self.revoked = requested.map(|number| match self.revoked {
+            Some((known, since)) if known == number => (number, since.min(now)),
+            _ => (number, now),
+        });
     }
 
     /// Tells whether a live read of the Secret has shown that the CA's time is over.
@@ -131,9 +168,12 @@ impl Memory {
         now: Timestamp,
     ) -> Option<Published> {
         let next = match &state.phase {
-            Phase::Steady => return None,
+            // What matters to nobody is not counted.
+            Phase::Steady if self.leaf.as_ref().is_none_or(|leaf| state.knows(leaf.issuer())) => {
+                return None;
+            }
+            Phase::Steady | Phase::Activated { .. } => state.active.ca().clone(),
             Phase::Prepared { next } => next.ca().clone(),
-            Phase::Activated { .. } => state.active.ca().clone(),
         };
         if !seen.is_complete || !seen.trusts(&next, now) {
             return None;

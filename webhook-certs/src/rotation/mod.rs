@@ -6,6 +6,8 @@
 
 #[cfg(test)]
 mod convergence;
+#[cfg(test)]
+mod interference;
 mod memory;
 #[cfg(test)]
 mod model;
@@ -21,8 +23,9 @@ use crate::authority::Authority;
 use crate::bundle::{Bundle, TrustedCa};
 use crate::clock;
 use crate::options::Parameters;
+use crate::probe::ProbeCause;
 use crate::requests::Requests;
-use crate::secret::{Phase, State};
+use crate::secret::{Phase, State, immutable_complaint, is_immutable};
 use crate::server_names::ServerNames;
 pub use memory::Memory;
 pub use observation::{Configuration, Entry, Observation};
@@ -136,10 +139,9 @@ fn decide_by<R: Rules>(
         memory.watch::<R>(&state, &known, observation, now);
         if settled.is_reliable && actions.is_empty() {
             let requests = observation.secret.as_ref().map(Requests::read).unwrap_or_default();
-            let is_called = observation.is_called;
-            let step = step::<R>(&state, &requests, memory, is_called, parameters, now);
+            let step = step::<R>(&state, &requests, memory, observation.probe, parameters, now);
             actions.extend(step.map(Action::ReplaceSecret));
-            complaint = requests.complaint;
+            complaint = requests.complaint_about(&state);
         }
         let keeps =
             |foreign: &TrustedCa| R::keeps(memory, foreign, settled.is_reliable, parameters, now);
@@ -149,17 +151,30 @@ fn decide_by<R: Rules>(
         let authority = R::choose(&state, memory, observation, parameters, now);
         let until = R::limit(&state, authority, parameters);
         // A leaf of an expired CA would be expired too; its renewal comes first.
-        if now < authority.ca().not_after() && !memory.has_leaf_of(authority, names, now) {
+        if now < authority.ca().not_after()
+            && !memory.has_leaf_of(authority, names, now)
+            && !R::keeps_leaf(&state, memory, observation, parameters, now)
+        {
             actions.push(Action::Serve { authority: authority.clone(), until });
         }
     }
+    let mut complain = |further: String| {
+        complaint = Some(match complaint.take() {
+            Some(complaint) => format!("{complaint}; {further}"),
+            None => further,
+        });
+    };
     if clock::is_intolerable(observation.clock_ahead) {
         let before = actions.len();
         actions.retain(|action| !action.makes_a_ca());
         if actions.len() < before {
-            let clock = clock::complaint(observation.clock_ahead);
-            complaint = Some(complaint.map_or(clock.clone(), |other| format!("{other}; {clock}")));
+            complain(clock::complaint(observation.clock_ahead));
         }
+    }
+    if let Some(secret) = observation.secret.as_ref().filter(|secret| is_immutable(secret)) {
+        // The API server refuses any change of it.
+        actions.retain(|action| !matches!(action, Action::ReplaceSecret(_)));
+        complain(immutable_complaint(secret));
     }
     Decision { actions, complaint, repairs }
 }
@@ -169,18 +184,24 @@ fn step<R: Rules>(
     state: &State,
     requests: &Requests,
     memory: &Memory,
-    is_called: Option<bool>,
+    probe: Option<Result<(), ProbeCause>>,
     parameters: &Parameters,
     now: Timestamp,
 ) -> Option<Content> {
     match &state.phase {
         Phase::Steady => R::may_prepare(state, requests, parameters, now)
             .then(|| Content::Prepared(state.clone().after(0))),
-        Phase::Prepared { next } => (is_called != Some(false)
-            && R::may_activate(memory, parameters, now))
+        Phase::Prepared { next } => (R::may_activate(memory, parameters, now)
+            && R::is_probed(probe, memory, parameters, now))
         .then(|| Content::State(state.clone().activated(next.clone(), now))),
-        Phase::Activated { retiring } => R::may_retire(state, retiring, requests, parameters, now)
-            .then(|| Content::State(state.clone().retired(now))),
+        Phase::Activated { retiring } => {
+            if R::stays(state, retiring, requests, memory, parameters, now) {
+                Some(Content::State(state.clone().prolonged(now)))
+            } else {
+                R::may_retire(state, retiring, requests, memory, parameters, now)
+                    .then(|| Content::State(state.clone().retired(now)))
+            }
+        }
     }
 }
 
@@ -195,8 +216,10 @@ pub(crate) fn publish(
         .entries
         .iter()
         .map(|entry| {
+            // What does not fit in falls off the end, and the CAs of this installation, as it wrote
+            // them, come before those that others have added.
             let kept = entry.bundle.beyond(known).filter(|ca| keeps(ca)).cloned();
-            (entry.name.clone(), known.clone().with(kept))
+            (entry.name.clone(), known.clone().followed_by(kept))
         })
         .collect();
     let differs = configuration

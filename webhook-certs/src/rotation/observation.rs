@@ -4,6 +4,8 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Secret;
 
 use crate::bundle::{Bundle, TrustedCa};
+use crate::probe::ProbeCause;
+use crate::requests::Requests;
 
 /// The Secret and the webhook configurations, all of them read live.
 #[derive(Clone, Debug, Default)]
@@ -16,14 +18,19 @@ pub struct Observation {
     pub is_complete: bool,
     /// How far this machine's clock is ahead of the API server's; negative where it is behind.
     pub clock_ahead: SignedDuration,
-    /// Whether the API server was lately seen to call the webhook; absent where nobody tries that.
-    pub is_called: Option<bool>,
+    /// What the latest trust probe has shown; absent where there is none, and before the first.
+    pub probe: Option<Result<(), ProbeCause>>,
 }
 
 impl Observation {
     /// What this machine's clock shows as `local`, as the API server's clock has it.
     pub fn now(&self, local: Timestamp) -> Timestamp {
         local.saturating_sub(self.clock_ahead).unwrap_or(local)
+    }
+
+    /// Tells whether somebody asks that `ca` be trusted no longer.
+    pub(super) fn revokes(&self, ca: &TrustedCa) -> bool {
+        self.secret.as_ref().is_some_and(|secret| Requests::read(secret).revokes(ca))
     }
 
     /// Every managed entry of every configuration.

@@ -11,6 +11,7 @@ use super::observation::Observation;
 use crate::authority::{Authority, Lifetime};
 use crate::bundle::{Bundle, TrustedCa};
 use crate::options::{ForeignCa, Parameters};
+use crate::probe::ProbeCause;
 use crate::requests::Requests;
 use crate::secret::{Phase, State};
 
@@ -54,18 +55,65 @@ pub(super) trait Rules {
         memory.published_for(now).is_some_and(|delay| delay >= parameters.propagation_delay)
     }
 
+    /// Tells whether the trust probe lets the next CA sign; the propagation delay alone makes that
+    /// safe, so that only what tells of trust and calls holds it back for as long as it lasts.
+    ///
+    /// A probe that may not be made, or that no entry reviews, tells nothing of them, and what
+    /// fails at something unknown need not have to do with them.
+    fn is_probed(
+        probe: Option<Result<(), ProbeCause>>,
+        memory: &Memory,
+        parameters: &Parameters,
+        now: Timestamp,
+    ) -> bool {
+        match probe {
+            None | Some(Ok(()) | Err(ProbeCause::NotConfigured | ProbeCause::Forbidden)) => true,
+            Some(Err(ProbeCause::Other)) => {
+                memory.published_for(now).is_some_and(|delay| delay >= parameters.probe_patience())
+            }
+            Some(Err(ProbeCause::Untrusted | ProbeCause::Timeout | ProbeCause::NoEndpoints)) => {
+                false
+            }
+        }
+    }
+
     /// The old CA is dropped when no leaf of it can be alive, and sooner only when somebody says
-    /// that it must not be trusted: then after the time in which every replica looks.
+    /// that it must not be trusted: then after the time in which every replica has read that, and
+    /// by it serves a leaf of the new one.
     fn may_retire(
         state: &State,
         retiring: &Authority,
         requests: &Requests,
+        memory: &Memory,
         parameters: &Parameters,
         now: Timestamp,
     ) -> bool {
         let age = now.duration_since(state.phase_since);
-        let revoked = requests.revokes(retiring.ca()) && age >= parameters.propagation_delay;
+        let known_for = memory.revoked_for(retiring.ca(), now).unwrap_or_default();
+        let revoked =
+            requests.revokes(retiring.ca()) && age.min(known_for) >= parameters.propagation_delay;
         age >= parameters.retire_delay || revoked || retiring.ca().not_after() < now
+    }
+
+    /// Tells whether the old CA has to stay for another retire delay, because entries were lately
+    /// seen to trust it alone: whoever reverts them time and again would stop admission for good
+    /// once no leaf of it is served.
+    ///
+    /// That is decided while such leaves are still served.
+    fn stays(
+        state: &State,
+        retiring: &Authority,
+        requests: &Requests,
+        memory: &Memory,
+        parameters: &Parameters,
+        now: Timestamp,
+    ) -> bool {
+        let age = now.duration_since(state.phase_since);
+        let delay = parameters.retire_delay;
+        memory.was_reverted(parameters.propagation_delay, now)
+            && age >= (delay - parameters.freshness() * 3).max(delay / 2)
+            && !requests.revokes(retiring.ca())
+            && now <= retiring.ca().not_after()
     }
 
     /// Chooses the CA whose leaf is served: the active one, except where only the other one is sure
@@ -86,12 +134,18 @@ pub(super) trait Rules {
         let serves = |authority: &Authority| {
             memory.leaf.as_ref().is_some_and(|leaf| leaf.issuer().is_same_signer(authority.ca()))
         };
-        let active_is_sure = || match state.phase {
+        let is_trusted = || seen.trusts(state.active.ca(), now);
+        let active_is_sure = || match &state.phase {
+            // A moment later the other one is trusted no longer.
+            Phase::Activated { retiring } if seen.revokes(retiring.ca()) => is_trusted(),
             Phase::Activated { .. } => Self::may_activate(memory, parameters, now),
-            _ => seen.trusts(state.active.ca(), now),
+            _ => is_trusted(),
         };
+        // The look that leaves it comes before it expires.
+        let outlasts = |end: Timestamp| end.duration_since(now) > parameters.freshness();
         let other = state.phase.other().filter(|other| {
-            Self::limit(state, other, parameters).is_none_or(|limit| now < limit)
+            Self::limit(state, other, parameters).is_none_or(outlasts)
+                && outlasts(other.ca().not_after())
                 && if seen.is_complete {
                     !active_is_sure() && seen.trusts(other.ca(), now)
                 } else {
@@ -99,6 +153,26 @@ pub(super) trait Rules {
                 }
         });
         other.unwrap_or(&state.active)
+    }
+
+    /// Tells whether the leaf that is served stays though the Secret does not know its CA: while the
+    /// entries trust that, and have not trusted the active one for the propagation delay.
+    ///
+    /// So it is when the Secret was exchanged for one of a later generation, or a whole rotation
+    /// went by unseen.
+    fn keeps_leaf(
+        state: &State,
+        memory: &Memory,
+        seen: &Observation,
+        parameters: &Parameters,
+        now: Timestamp,
+    ) -> bool {
+        let leaf = memory.leaf.as_ref().filter(|leaf| !state.knows(leaf.issuer()));
+        let outlasts = |end: Timestamp| end.duration_since(now) > parameters.freshness();
+        leaf.is_some_and(|leaf| {
+            outlasts(leaf.lifetime().not_after) && seen.trusts(leaf.issuer(), now)
+        }) && seen.entries().next().is_some()
+            && !Self::may_activate(memory, parameters, now)
     }
 
     /// The instant that a leaf of `authority` may not outlive: a CA that does not sign is dropped

@@ -7,7 +7,7 @@ use super::memory::Memory;
 use super::rules::is_near_its_end;
 use super::{Action, Content};
 use crate::options::Parameters;
-use crate::secret::{State, generation_of};
+use crate::secret::{State, generation_of, is_immutable};
 
 /// How the Secret compares with what is remembered.
 pub(super) struct Settled {
@@ -68,6 +68,10 @@ pub(super) fn settle(
         }
         (Err(error), held) => {
             let state = held.cloned().or_else(|| State::salvage(secret, now));
+            if is_immutable(secret) {
+                // It is served until somebody deletes the Secret, and written then.
+                memory.state.clone_from(&state);
+            }
             let content = match state {
                 Some(state) => Content::State(state.after(generation)),
                 None => Content::New { generation: generation.saturating_add(1) },

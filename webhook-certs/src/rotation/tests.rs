@@ -38,7 +38,7 @@ pub(crate) fn configuration(bundle: &Bundle) -> Configuration {
     }
 }
 
-fn look(
+pub(super) fn look(
     memory: &mut Memory,
     secret: impl Into<Option<Secret>>,
     bundle: &Bundle,
@@ -58,7 +58,7 @@ fn seen(configurations: Vec<Configuration>) -> Observation {
     Observation { configurations, is_complete: true, ..Observation::default() }
 }
 
-fn remembering(state: &State) -> Memory {
+pub(super) fn remembering(state: &State) -> Memory {
     Memory { state: Some(state.clone()), ..Memory::default() }
 }
 
@@ -69,7 +69,7 @@ pub(super) fn serving(mut memory: Memory, authority: &Authority, hour: i64) -> M
     memory
 }
 
-fn patched(bundle: &Bundle) -> Action {
+pub(super) fn patched(bundle: &Bundle) -> Action {
     Action::PatchBundle {
         name: "hook".to_owned(),
         uid: "1".to_owned(),
@@ -78,7 +78,7 @@ fn patched(bundle: &Bundle) -> Action {
     }
 }
 
-fn serve(authority: &Authority) -> Action {
+pub(super) fn serve(authority: &Authority) -> Action {
     Action::Serve { authority: authority.clone(), until: None }
 }
 
@@ -153,7 +153,7 @@ fn a_secret_that_was_set_back_or_exchanged_is_restored_and_a_newer_one_adopted()
             assert_eq!(actions, [Action::ReplaceSecret(content)]);
         } else {
             let both = found.bundle().with([held.active.ca().clone()]);
-            assert_eq!(actions, [patched(&both), serve(&found.active)]);
+            assert_eq!(actions, [patched(&both)]);
         }
     }
 }
@@ -308,23 +308,40 @@ fn a_clock_that_is_far_off_makes_no_ca_and_all_else_goes_on() {
 }
 
 #[test]
-fn the_next_ca_does_not_sign_while_the_api_server_does_not_call_the_webhook() {
+fn the_next_ca_signs_by_what_the_trust_probe_tells_of_trust_and_calls() {
     let state = State::new(authority(1, 0), 4, at(0)).prepared(authority(5, 0), at(0));
-    for (is_called, activated) in [(None, true), (Some(true), true), (Some(false), false)] {
+    let activates = |probe: Option<Result<(), ProbeCause>>, hours| {
         let mut memory = serving(remembering(&state), &state.active, 0);
         let mut actions = Vec::new();
-        for hour in [0, 1] {
+        for hour in [0, hours] {
             let observation = Observation {
                 secret: Some(secret(&state)),
                 configurations: vec![configuration(&state.bundle())],
                 is_complete: true,
-                is_called,
+                probe,
                 ..Observation::default()
             };
-            let parameters = Parameters::default();
+            let parameters = Parameters {
+                propagation_delay: SignedDuration::from_hours(1),
+                ..Parameters::default()
+            };
             actions = decide(&mut memory, &observation, &names(), &parameters, at(hour)).actions;
         }
-        let is_write = |action: &Action| matches!(action, Action::ReplaceSecret(_));
-        assert_eq!(actions.iter().any(is_write), activated, "{is_called:?}");
+        actions.iter().any(|action| matches!(action, Action::ReplaceSecret(_)))
+    };
+    for (probe, at_once, later) in [
+        (None, true, true),
+        (Some(Ok(())), true, true),
+        // Nothing is known of trust.
+        (Some(Err(ProbeCause::Forbidden)), true, true),
+        (Some(Err(ProbeCause::NotConfigured)), true, true),
+        (Some(Err(ProbeCause::Untrusted)), false, false),
+        (Some(Err(ProbeCause::Timeout)), false, false),
+        (Some(Err(ProbeCause::NoEndpoints)), false, false),
+        // What nobody knows the reason of is no reason for ever.
+        (Some(Err(ProbeCause::Other)), false, true),
+    ] {
+        assert_eq!(activates(probe, 1), at_once, "{probe:?}");
+        assert_eq!(activates(probe, 12), later, "{probe:?}");
     }
 }

@@ -11,7 +11,7 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 
 use crate::authority::{Authority, AuthorityError};
-use crate::bundle::{Bundle, BundleError};
+use crate::bundle::{Bundle, BundleError, TrustedCa};
 
 /// What the Secret says: which CA signs, which ones are trusted beside it, and since when.
 ///
@@ -152,6 +152,17 @@ impl State {
         }
     }
 
+    /// Lets the CA that retires stay as if its successor had been activated now.
+    #[must_use]
+    pub fn prolonged(self, now: Timestamp) -> Self {
+        Self { phase_since: second(now), ..self.after(0) }
+    }
+
+    /// Tells whether leaves of `ca` are leaves of one of the CAs of this state.
+    pub fn knows(&self, ca: &TrustedCa) -> bool {
+        self.bundle().certificates().iter().any(|known| known.is_same_signer(ca))
+    }
+
     /// Drops every CA but the one that signs.
     #[must_use]
     pub fn retired(self, now: Timestamp) -> Self {
@@ -198,6 +209,23 @@ impl fmt::Display for Phase {
 /// Reads the generation of a Secret, also where nothing else in it is usable.
 pub fn generation_of(secret: &Secret) -> Option<u64> {
     generation(secret.metadata.annotations.as_ref()).ok()
+}
+
+/// Tells whether the API server refuses any change of the Secret's content, also of one that has
+/// lost it.
+pub fn is_immutable(secret: &Secret) -> bool {
+    secret.immutable == Some(true)
+}
+
+/// What is wrong with an immutable Secret, and what to run.
+pub fn immutable_complaint(secret: &Secret) -> String {
+    let name = |name: &Option<String>| name.clone().unwrap_or_default();
+    let (name, namespace) = (name(&secret.metadata.name), name(&secret.metadata.namespace));
+    format!(
+        "the Secret {namespace}/{name} is immutable, so that its CA is neither restored nor \
+         renewed nor replaced; hint: while a replica runs, `kubectl --namespace {namespace} delete \
+         secret {name}`; the replica creates it again with the CA that it knows, and not immutable"
+    )
 }
 
 /// Why a Secret does not hold a state.

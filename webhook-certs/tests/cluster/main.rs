@@ -1,12 +1,16 @@
 //! The upkeep of certificates against a real API server, with the least rights.
 
 mod bundle;
+mod controller_manager;
 mod news;
 mod probe;
+#[allow(dead_code, reason = "shared with the storm")]
 mod reviewer;
 mod rights;
 mod rotation;
+mod secret;
 mod signer;
+#[allow(dead_code, reason = "shared with the storm")]
 mod stage;
 
 use std::process::ExitCode;
@@ -17,8 +21,7 @@ use anyhow::{Context, Result, ensure};
 use e2e::api_servers::ApiServers;
 use e2e::programs::Programs;
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::ByteString;
-use kube::api::{DeleteParams, PostParams};
+use kube::api::DeleteParams;
 use libtest_mimic::{Arguments, Conclusion, Failed, Trial};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::net::{TcpListener, TcpStream};
@@ -31,6 +34,7 @@ use bundle::{
     a_wiped_or_overwritten_bundle_is_repaired_by_one_write,
     only_the_bundle_of_our_entries_is_written_and_owned,
 };
+use controller_manager::no_signer_of_kubernetes_itself_signs_for_a_webhook;
 use news::{
     what_happens_is_told_once_and_names_whoever_did_it,
     without_the_right_to_tell_everything_else_goes_on,
@@ -48,7 +52,11 @@ use rotation::{
     the_program_rotates_and_revokes_and_tells_how_far_it_is,
     without_the_right_to_patch_a_rotation_waits_for_whoever_publishes,
 };
-use signer::a_signer_of_the_cluster_signs_and_renews;
+use secret::{
+    a_deleted_or_damaged_secret_comes_back_with_the_same_ca,
+    an_immutable_secret_is_told_of_and_comes_back_changeable_when_it_is_deleted,
+};
+use signer::{a_signer_of_the_cluster_signs_and_renews, an_approval_that_failed_is_repeated};
 use stage::{OURS, Replica, Stage, eventually};
 
 async fn two_replicas_at_once_end_with_one_ca_and_both_leaves_trusted(
@@ -93,55 +101,6 @@ async fn two_replicas_at_once_end_with_one_ca_and_both_leaves_trusted(
     })
     .await?;
     ensure!(stage.state().await? == state, "the Secret was written only once");
-    Ok(())
-}
-
-async fn a_deleted_or_damaged_secret_comes_back_with_the_same_ca(stage: Stage<'_>) -> Result<()> {
-    stage.configure(443).await?;
-    let (mut one, mut two) = (stage.replica().await?, stage.replica().await?);
-    stage.published().await?;
-    let trusted = |status: &Status| status.trusted && status.generation == Some(1);
-    one.until("the first is trusted", trusted).await?;
-    two.until("the second is trusted", trusted).await?;
-    let original = stage.state().await?;
-    let leaves = (one.leaf()?, two.leaf()?);
-    let bundles = stage.bundles().await?;
-    let (secrets, name) = (stage.secrets(), &stage.options.secret_name);
-
-    for round in 0..4 {
-        let mut secret = secrets.get(name).await?;
-        match round {
-            0 => drop(secrets.delete(name, &DeleteParams::default()).await?),
-            1 => {
-                secret.data = None;
-                secrets.replace(name, &PostParams::default(), &secret).await?;
-            }
-            2 => {
-                let data = secret.data.as_mut().context("the Secret is empty")?;
-                data.insert("active.key".to_owned(), ByteString(b"garbage".to_vec()));
-                secrets.replace(name, &PostParams::default(), &secret).await?;
-            }
-            // An older copy of it, as from a backup.
-            _ => {
-                let older = original.write(secret);
-                secrets.replace(name, &PostParams::default(), &older).await?;
-            }
-        }
-        let restored = original.generation + round + 1;
-        eventually("the Secret is restored", async || {
-            let state = stage.state().await?;
-            ensure!(state.generation == restored, "generation {}", state.generation);
-            ensure!(state.active == original.active, "another CA");
-            Ok(())
-        })
-        .await?;
-        for replica in [&mut one, &mut two] {
-            let caught_up = |status: &Status| status.generation == Some(restored);
-            replica.until("the replica has seen it", caught_up).await?;
-        }
-    }
-    ensure!(leaves == (one.leaf()?, two.leaf()?), "a leaf was replaced");
-    ensure!(bundles == stage.bundles().await?, "a bundle was changed");
     Ok(())
 }
 
@@ -218,23 +177,16 @@ async fn an_api_server_that_does_not_answer_is_waited_for(mut stage: Stage<'_>) 
 }
 
 async fn the_program_keeps_a_cluster_up_and_tells_its_state(stage: Stage<'_>) -> Result<()> {
-    let kubeconfig = stage.server.admin_kubeconfig();
     let namespace = &stage.options.namespace;
-    let program = |command: &str| {
-        let mut program = tokio::process::Command::new(env!("CARGO_BIN_EXE_webhook-certs"));
-        program.args([command, "--namespace", namespace, "--webhook-configuration", namespace]);
-        program.arg("--kubeconfig").arg(&kubeconfig).kill_on_drop(true);
-        program
-    };
-    let output = program("status").output().await?;
+    let output = stage.program("status").output().await?;
     let said = String::from_utf8(output.stderr)?;
     ensure!(output.status.code() == Some(1), "{output:?}", output = output.status);
     ensure!(said.contains(&format!("there is no Secret {namespace}/")), "{said}");
 
     stage.configure(443).await?;
-    let mut serving = program("serve").arg("--log=off").spawn()?;
+    let mut serving = stage.program("serve").arg("--log=off").spawn()?;
     stage.published().await?;
-    let output = program("status").output().await?;
+    let output = stage.program("status").output().await?;
     let said = String::from_utf8(output.stdout)?;
     ensure!(output.status.success(), "{said}");
     let lines: Vec<_> = said.lines().collect();
@@ -279,6 +231,7 @@ fn main() -> Result<ExitCode> {
         a_wiped_or_overwritten_bundle_is_repaired_by_one_write
         a_contended_bundle_is_written_no_more_than_the_budget_allows
         a_deleted_or_damaged_secret_comes_back_with_the_same_ca
+        an_immutable_secret_is_told_of_and_comes_back_changeable_when_it_is_deleted
         a_configuration_that_is_created_anew_is_patched_again
         an_expired_ca_is_renewed_and_served_at_once
         without_the_right_to_publish_a_leaf_is_served_and_the_reason_told
@@ -290,6 +243,8 @@ fn main() -> Result<ExitCode> {
         without_the_right_to_tell_everything_else_goes_on
         the_probe_tells_why_the_api_server_does_not_call_the_webhook
         a_signer_of_the_cluster_signs_and_renews
+        an_approval_that_failed_is_repeated
+        no_signer_of_kubernetes_itself_signs_for_a_webhook
         a_whole_rotation_goes_by_without_a_failed_call
         a_replica_that_is_killed_in_each_phase_does_no_harm
         a_bundle_that_is_reverted_in_mid_rotation_only_delays_it

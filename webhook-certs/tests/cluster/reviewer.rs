@@ -1,6 +1,6 @@
 //! The smallest webhook server: it allows everything, over TLS with the replica's certificate.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
@@ -13,6 +13,7 @@ use webhook_certs::serving::{ServingCertificate, server_config};
 /// A running server; it stops when it is dropped.
 pub(crate) struct Reviewer {
     pub(crate) port: u16,
+    acceptor: Arc<Mutex<TlsAcceptor>>,
     task: JoinHandle<()>,
 }
 
@@ -20,10 +21,11 @@ impl Reviewer {
     pub(crate) async fn start(certificate: Arc<ServingCertificate>) -> Result<Self> {
         let listener = TcpListener::bind("localhost:0").await?;
         let port = listener.local_addr()?.port();
-        let acceptor = TlsAcceptor::from(server_config(certificate));
+        let acceptor = Arc::new(Mutex::new(TlsAcceptor::from(server_config(certificate))));
+        let shown = Arc::clone(&acceptor);
         let task = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let acceptor = acceptor.clone();
+                let acceptor = shown.lock().unwrap_or_else(PoisonError::into_inner).clone();
                 tokio::spawn(async move {
                     let mut stream = acceptor.accept(stream).await?;
                     let review = read(&mut stream).await?;
@@ -33,7 +35,13 @@ impl Reviewer {
                 });
             }
         });
-        Ok(Self { port, task })
+        Ok(Self { port, acceptor, task })
+    }
+
+    /// Shows the certificate of another replica from now on.
+    pub(crate) fn show(&self, certificate: Arc<ServingCertificate>) {
+        let acceptor = TlsAcceptor::from(server_config(certificate));
+        *self.acceptor.lock().unwrap_or_else(PoisonError::into_inner) = acceptor;
     }
 }
 

@@ -137,6 +137,31 @@ pub(crate) async fn a_signer_of_the_cluster_signs_and_renews(mut stage: Stage<'_
     Ok(())
 }
 
+pub(crate) async fn an_approval_that_failed_is_repeated(mut stage: Stage<'_>) -> Result<()> {
+    let signer =
+        Signer { name: "example.com/serving".to_owned(), approve: true, authorities: None };
+    stage.allow_requests(&signer.name).await?;
+    stage.forbid_approvals(true).await?;
+    stage.options.signer = Some(signer);
+    stage.options.parameters.tick = Duration::from_millis(500);
+    stage.options.parameters.denied_interval = jiff::SignedDuration::from_millis(500);
+    let mut replica = stage.replica().await?;
+    let denied = |status: &Status| {
+        let error = status.last_error.as_deref().unwrap_or_default();
+        error.contains("cannot update certificatesigningrequests/approval")
+            && error.contains("manifests/components/csr-approval")
+    };
+    replica.until("it tells that it may not approve", denied).await?;
+    stage.forbid_approvals(false).await?;
+    let approved = pending(&stage, None).await?;
+    ensure!(requests(&stage).await?.len() == 1, "another one was requested");
+    let lifetime = Lifetime::starting(Timestamp::now(), jiff::SignedDuration::from_hours(24));
+    let ca = Authority::create("signer", 1, lifetime, Entropy::draw()?)?;
+    sign(&stage, &approved, &ca, HOUR).await?;
+    replica.until("it serves", |status| status.leaf_not_after.is_some()).await?;
+    Ok(())
+}
+
 fn trust(file: &NamedTempFile, ca: &Authority) -> Result<()> {
     Ok(std::fs::write(file.path(), ca.certificate_pem().as_bytes())?)
 }

@@ -193,8 +193,39 @@ impl<'a> Stage<'a> {
         self.replica_by(self.server.port(0)).await
     }
 
+    /// The program with a command about the objects of the story.
+    pub(crate) fn program(&self, command: &str) -> tokio::process::Command {
+        let mut program = tokio::process::Command::new(env!("CARGO_BIN_EXE_webhook-certs"));
+        let names = ["--namespace", &self.namespace, "--webhook-configuration", &self.namespace];
+        program.arg(command).args(names);
+        program.arg("--kubeconfig").arg(self.server.admin_kubeconfig()).kill_on_drop(true);
+        program
+    }
+
+    /// Takes the right to approve requests away.
+    pub(crate) async fn forbid_approvals(&self, forbidden: bool) -> Result<()> {
+        let roles = Api::<ClusterRole>::all(self.admin.clone());
+        let mut role = roles.get(&self.namespace).await?;
+        for rule in role.rules.iter_mut().flatten() {
+            if rule.resources.iter().flatten().any(|name| name.ends_with("/approval")) {
+                rule.verbs = vec![if forbidden { "get" } else { "update" }.to_owned()];
+            }
+        }
+        roles.replace(&self.namespace, &PostParams::default(), &role).await?;
+        Ok(())
+    }
+
+    /// Starts a replica that talks to one of several API servers.
+    pub(crate) async fn replica_of(&self, server: usize) -> Result<Replica> {
+        self.start(self.server.port(server), server).await
+    }
+
     /// Starts a replica that reaches the API server by another port.
     pub(crate) async fn replica_by(&self, port: u16) -> Result<Replica> {
+        self.start(port, 0).await
+    }
+
+    async fn start(&self, port: u16, server: usize) -> Result<Replica> {
         let request: TokenRequest = serde_json::from_value(json!({"spec": {"audiences": []}}))?;
         let accounts = self.api::<ServiceAccount>();
         let token = accounts
@@ -203,7 +234,7 @@ impl<'a> Stage<'a> {
         let token = token.status.context("the token request has no status")?.token;
         let certificate = ServingCertificate::new();
         let (sender, status) = watch::channel(Status::default());
-        let client = self.server.client_by(port, 0, &token).await?;
+        let client = self.server.client_by(port, server, &token).await?;
         let upkeep = maintain(client, self.options.clone(), Arc::clone(&certificate), sender);
         Ok(Replica { certificate, status, upkeep: tokio::spawn(upkeep) })
     }
@@ -268,9 +299,15 @@ impl<'a> Stage<'a> {
 
     /// Creates a config map that both of our entries review.
     pub(crate) async fn create_reviewed(&self, name: &str) -> Result<ConfigMap> {
+        self.create_reviewed_by(self.admin.clone(), name).await
+    }
+
+    /// The same by way of another API server.
+    pub(crate) async fn create_reviewed_by(&self, admin: Client, name: &str) -> Result<ConfigMap> {
         let map = json!({"metadata": {"name": name, "labels": {"reviewed": "true"}}});
         let map = serde_json::from_value(map)?;
-        Ok(self.api::<ConfigMap>().create(&PostParams::default(), &map).await?)
+        let maps = Api::<ConfigMap>::namespaced(admin, &self.namespace);
+        Ok(maps.create(&PostParams::default(), &map).await?)
     }
 
     pub(crate) fn secrets(&self) -> Api<Secret> {

@@ -107,6 +107,7 @@ mistakes! {
             state: &State,
             _: &Authority,
             _: &Requests,
+            _: &Memory,
             parameters: &Parameters,
             now: Timestamp,
         ) -> bool {

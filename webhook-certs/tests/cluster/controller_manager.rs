@@ -1,0 +1,129 @@
+//! kube-controller-manager's own signers, which are none for webhooks.
+
+use anyhow::{Context, Result, bail, ensure};
+use e2e::programs::Programs;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::ByteString;
+use k8s_openapi::api::certificates::v1::{
+    CertificateSigningRequest, CertificateSigningRequestCondition,
+};
+use kube::Api;
+use kube::api::{Patch, PatchParams, PostParams};
+use rcgen::{CertificateParams, DnType, KeyPair};
+use serde_json::json;
+use tokio::sync::watch;
+use webhook_certs::authority::{Authority, Entropy, Lifetime};
+use webhook_certs::cluster::maintain;
+use webhook_certs::options::Signer;
+use webhook_certs::serving::ServingCertificate;
+use webhook_certs::status::Status;
+
+use crate::stage::{Stage, eventually};
+
+#[expect(clippy::print_stderr, reason = "what is left out is said")]
+pub(crate) async fn no_signer_of_kubernetes_itself_signs_for_a_webhook(
+    mut stage: Stage<'_>,
+) -> Result<()> {
+    let programs = Programs::find()?;
+    if let (Err(error), None) =
+        (programs.kubernetes("kube-controller-manager"), std::env::var_os("CI"))
+    {
+        eprintln!("left out, since there is no kube-controller-manager: {error:#}");
+        return Ok(());
+    }
+    let lifetime = Lifetime::starting(Timestamp::now(), SignedDuration::from_hours(24));
+    let ca = Authority::create("cluster", 1, lifetime, Entropy::draw()?)?;
+    let folder = tempfile::tempdir()?;
+    let (certificate, key) = (folder.path().join("ca.crt"), folder.path().join("ca.key"));
+    std::fs::write(&certificate, ca.certificate_pem().as_bytes())?;
+    std::fs::write(&key, ca.key_pem().as_bytes())?;
+    let flags = [
+        format!("--cluster-signing-cert-file={}", certificate.display()),
+        format!("--cluster-signing-key-file={}", key.display()),
+    ];
+    let _manager = stage.server.controller_manager(
+        &programs,
+        "certificatesigningrequest-signing-controller",
+        &flags,
+    )?;
+    let requests = Api::<CertificateSigningRequest>::all(stage.admin.clone());
+
+    // It does sign what is right.
+    let mut client = CertificateParams::default();
+    client.distinguished_name.push(DnType::CommonName, "somebody");
+    let client = client.serialize_request(&KeyPair::generate()?)?.pem()?;
+    let signer = "kubernetes.io/kube-apiserver-client";
+    let name = request(&requests, signer, &client, "client auth").await?;
+    let signed = answered(&requests, &name).await?;
+    ensure!(signed.is_none(), "it failed: {signed:?}");
+
+    let server = Entropy::draw()?.request(&stage.options.names()?)?.pem;
+    for signer in ["kubelet-serving", "kube-apiserver-client", "kube-apiserver-client-kubelet"] {
+        let name =
+            request(&requests, &format!("kubernetes.io/{signer}"), &server, "server auth").await?;
+        let failed =
+            answered(&requests, &name).await?.with_context(|| format!("{signer} signs"))?;
+        let reason = failed.reason.clone().unwrap_or_default();
+        ensure!(reason == "SignerValidationFailure", "{signer}: {failed:?}");
+    }
+    let legacy = "kubernetes.io/legacy-unknown";
+    let refused = request(&requests, legacy, &server, "server auth").await;
+    let refused = format!("{:#}", refused.err().context("legacy-unknown is accepted")?);
+    ensure!(refused.contains("spec.signerName: Invalid value"), "{refused}");
+
+    // So nobody has to wait for them.
+    stage.options.signer =
+        Some(Signer { name: legacy.to_owned(), approve: false, authorities: None });
+    let (status, _) = watch::channel(Status::default());
+    let options = stage.options.clone();
+    let Err(error) =
+        maintain(stage.admin.clone(), options, ServingCertificate::new(), status).await;
+    let error = error.to_string();
+    ensure!(error.starts_with("--signer-name `kubernetes.io/legacy-unknown`: "), "{error}");
+    ensure!(error.contains("; hint: "), "{error}");
+    Ok(())
+}
+
+/// Requests a certificate, approves that, and returns the name of the request.
+async fn request(
+    requests: &Api<CertificateSigningRequest>,
+    signer: &str,
+    pem: &str,
+    usage: &str,
+) -> Result<String> {
+    let request = json!({
+        "metadata": {"generateName": "of-the-test-"},
+        "spec": {
+            "request": ByteString(pem.as_bytes().to_vec()),
+            "signerName": signer,
+            "usages": ["digital signature", usage],
+            "expirationSeconds": 3600,
+        },
+    });
+    let request = serde_json::from_value(request)?;
+    let created = requests.create(&PostParams::default(), &request).await?;
+    let name = created.metadata.name.context("a request without a name")?;
+    let condition = json!({"type": "Approved", "status": "True", "reason": "ByTheTest"});
+    let patch = Patch::Merge(json!({"status": {"conditions": [condition]}}));
+    requests.patch_approval(&name, &PatchParams::default(), &patch).await?;
+    Ok(name)
+}
+
+/// Waits for the certificate, or for why there is none.
+async fn answered(
+    requests: &Api<CertificateSigningRequest>,
+    name: &str,
+) -> Result<Option<CertificateSigningRequestCondition>> {
+    eventually("the request is answered", async || {
+        let status = requests.get(name).await?.status.unwrap_or_default();
+        let mut conditions = status.conditions.into_iter().flatten();
+        if let Some(failed) = conditions.find(|condition| condition.type_ == "Failed") {
+            return Ok(Some(failed));
+        }
+        if status.certificate.is_none() {
+            bail!("not yet");
+        }
+        Ok(None)
+    })
+    .await
+}

@@ -1,0 +1,128 @@
+//! What people, tools and machines do to the Secret and to the bundles.
+
+use anyhow::{Context, Result, bail};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use serde_json::json;
+use webhook_certs::authority::{Authority, Entropy, Lifetime};
+use webhook_certs::bundle::Bundle;
+use webhook_certs::requests::{REVOKE, ROTATE, ROTATE_NOW};
+use webhook_certs::secret::State;
+
+use crate::stage::{OURS, Stage};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Damage {
+    Deleted,
+    Empty,
+    Garbage,
+    Truncated,
+    Unannotated,
+    /// An older copy, as from a backup.
+    Older,
+    /// The same number, and another CA.
+    Exchanged,
+    /// Another CA by a later number.
+    Overtaken,
+    /// Deleted, and created anew as another program's.
+    OtherType,
+}
+
+pub(crate) const DAMAGES: [Damage; 9] = [
+    Damage::Deleted,
+    Damage::Empty,
+    Damage::Garbage,
+    Damage::Truncated,
+    Damage::Unannotated,
+    Damage::Older,
+    Damage::Exchanged,
+    Damage::Overtaken,
+    Damage::OtherType,
+];
+
+/// Damages the Secret as it is now; whoever writes it meanwhile comes first.
+pub(crate) async fn damage(stage: &Stage<'_>, damage: Damage, copy: &State) -> Result<()> {
+    let (secrets, name) = (stage.secrets(), &stage.options.secret_name);
+    let mut secret = secrets.get(name).await?;
+    let found = State::parse(&secret)?;
+    match damage {
+        Damage::Deleted | Damage::OtherType => {
+            secrets.delete(name, &DeleteParams::default()).await?;
+            if damage == Damage::OtherType {
+                let other = json!({
+                    "metadata": {"name": name},
+                    "type": "kubernetes.io/tls",
+                    "data": {"tls.crt": "", "tls.key": ""},
+                });
+                let other: Secret = serde_json::from_value(other)?;
+                // A replica may have been faster.
+                let _ = secrets.create(&PostParams::default(), &other).await;
+            }
+            return Ok(());
+        }
+        Damage::Empty => secret.data = None,
+        Damage::Garbage => {
+            for value in secret.data.iter_mut().flat_map(|data| data.values_mut()) {
+                *value = ByteString(b"garbage".to_vec());
+            }
+        }
+        Damage::Truncated => {
+            let data = secret.data.as_mut().context("it is empty")?;
+            data.remove("active.key");
+        }
+        Damage::Unannotated => secret.metadata.annotations = None,
+        Damage::Older => secret = copy.write(secret),
+        Damage::Exchanged => secret = other(found.generation)?.write(secret),
+        Damage::Overtaken => secret = other(found.generation + 5)?.write(secret),
+    }
+    secrets.replace(name, &PostParams::default(), &secret).await?;
+    Ok(())
+}
+
+/// Asks for a new CA, for the end of the present one, or for both.
+pub(crate) async fn ask(stage: &Stage<'_>, rotate: bool, revoke: bool) -> Result<()> {
+    let active = stage.state().await?.active.ca().generation();
+    let mut annotations = serde_json::Map::new();
+    if rotate {
+        annotations.insert(ROTATE.to_owned(), json!(ROTATE_NOW));
+    }
+    if let (true, Some(number)) = (revoke, active) {
+        annotations.insert(REVOKE.to_owned(), json!(number.to_string()));
+    }
+    let patch = Patch::Merge(json!({"metadata": {"annotations": annotations}}));
+    stage.secrets().patch(&stage.options.secret_name, &PatchParams::default(), &patch).await?;
+    Ok(())
+}
+
+/// Writes the bundle of our entries as a deployment tool does that believes to own it.
+pub(crate) async fn apply_bundle(stage: &Stage<'_>, bundle: &Bundle) -> Result<()> {
+    let bundle = ByteString(bundle.to_pem().into_bytes());
+    let webhooks = OURS.map(|entry| json!({"name": entry, "clientConfig": {"caBundle": bundle}}));
+    let patch = Patch::Apply(json!({
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "MutatingWebhookConfiguration",
+        "webhooks": webhooks,
+    }));
+    let name = &stage.options.webhook_configurations[0];
+    stage.configurations().patch(name, &PatchParams::apply("deployer").force(), &patch).await?;
+    Ok(())
+}
+
+/// Adds CAs of others to what the entries hold now, and takes the fields over.
+pub(crate) async fn add_foreign(stage: &Stage<'_>, count: u64) -> Result<()> {
+    let Some(Some(now)) = stage.bundles().await?.remove(OURS[0]) else {
+        bail!("there is no bundle");
+    };
+    let foreign = (0..count).map(|number| Ok(other(number)?.active.ca().clone()));
+    let foreign: Vec<_> = foreign.collect::<Result<_>>()?;
+    apply_bundle(stage, &Bundle::observed(&now).with(foreign)).await
+}
+
+fn other(generation: u64) -> Result<State> {
+    let now = Timestamp::now();
+    let lifetime = Lifetime::starting(now, SignedDuration::from_hours(100));
+    let authority = Authority::create("somebody", generation, lifetime, Entropy::draw()?)?;
+    Ok(State::new(authority, generation, now))
+}
