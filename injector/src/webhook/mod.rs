@@ -47,7 +47,6 @@ mod certificate;
 pub mod clients;
 mod connection;
 pub mod deadline;
-pub mod duration;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 pub mod handler;
