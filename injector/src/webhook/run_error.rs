@@ -65,7 +65,9 @@ pub enum RunError {
     #[error("--tlsCertFile, --tlsKeyFile: {0}")]
     CertificateFiles(#[source] FilesError),
     /// The CAs of clients cannot be used.
-    #[error("{0}")]
+    #[error(
+        "{0}\nhint: want a file that this process may read, with the CA certificates of clients in PEM"
+    )]
     ClientFile(#[source] ClientFileError),
     /// No certificate can be made without a cluster.
     #[error("{0}")]
