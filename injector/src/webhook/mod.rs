@@ -40,6 +40,7 @@ use self::server::Server;
 use self::signals::Signals;
 use self::stage::Stage;
 use self::surroundings::Surroundings;
+use self::traces::Traces;
 
 pub mod admin;
 pub mod admission;
@@ -68,6 +69,8 @@ pub mod server;
 mod signals;
 pub mod stage;
 pub mod surroundings;
+#[cfg_attr(not(feature = "opentelemetry"), path = "no_traces.rs")]
+pub mod traces;
 mod upkeep_metrics;
 
 /// Serves until SIGTERM or SIGINT, and until what was in flight then is answered.
@@ -102,6 +105,8 @@ async fn serve(args: &Args, log: &Arc<Log>) -> Result<(), RunError> {
         metrics.follow(upkeep_status);
     }
     let reports = Reports::new(args, &options, &mut metrics).map_err(RunError::Reports)?;
+    let traces = Traces::from_environment(options::process(args).revision_name(), &mut metrics);
+    let traces = traces.map_err(RunError::Traces)?;
     let metrics = Arc::new(metrics);
     let configuration = Arc::new(Configuration::new(options::process(args), Arc::clone(&metrics)));
     let certificate = ServingCertificate::new();
@@ -143,6 +148,7 @@ async fn serve(args: &Args, log: &Arc<Log>) -> Result<(), RunError> {
         large: LargeBodies::new(args.limits.review_bytes as usize),
         body_limit: args.limits.review_bytes as usize,
         time_limit: args.limits.review,
+        traces: traces.clone(),
     };
     let tls = negotiate(args, options.tls, clients, certificate, &mut upkeep);
     let (stage, stages) = Stage::channel();
@@ -175,6 +181,8 @@ async fn serve(args: &Args, log: &Arc<Log>) -> Result<(), RunError> {
     let _ = https.await;
     admin_stage.send_replace(Stage::Ended);
     let _ = admin.await;
+    // It blocks, and the runtime is what sends the last spans.
+    let _ = tokio::task::spawn_blocking(move || traces.end()).await;
     tracing::info!("done");
     Ok(())
 }
