@@ -24,6 +24,9 @@ STATIC := RUSTFLAGS="$(STATIC_FLAGS)" cargo build --locked --target $(HOST)
 STATIC_SMALL := RUSTFLAGS="$(STATIC_FLAGS) -C link-arg=-Wl,-z,pack-relative-relocs" \
 	cargo build --locked --target $(HOST)
 
+# What is tested has the spans of OpenTelemetry besides, which the programs in dist/ are built without.
+TESTED := --workspace --features injector/opentelemetry
+
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
 
@@ -59,7 +62,7 @@ fmt: ## Check the formatting
 	cargo fmt --all --check
 
 clippy: ## Check the lints; a warning is an error
-	cargo clippy --locked --workspace --all-targets -- --deny warnings
+	cargo clippy --locked $(TESTED) --all-targets -- --deny warnings
 
 manifests: setup ## Render manifests/install.yaml from manifests/base
 	PATH="$(KUBERNETES):$$PATH" manifests/render.sh
@@ -78,12 +81,12 @@ test: ## Everything: set-up, checks, build, all tests (root; first run under an 
 # long log, often the end alone is kept: what failed is repeated there, the reason cut short.
 .PHONY: test-all
 test-all:
-	@cargo test --locked --workspace --no-run
+	@cargo test --locked $(TESTED) --no-run
 	@log=$$(mktemp); trap 'rm -f "$$log"' EXIT; \
 	{ \
-	    (cargo test --locked --workspace --test acceptance 2>&1 | sed --unbuffered 's/^/acceptance| /') & \
+	    (cargo test --locked $(TESTED) --test acceptance 2>&1 | sed --unbuffered 's/^/acceptance| /') & \
 	    status=0; \
-	    OUTRIGGER_BESIDE=acceptance cargo test --locked --workspace --no-fail-fast 2>&1 || status=1; \
+	    OUTRIGGER_BESIDE=acceptance cargo test --locked $(TESTED) --no-fail-fast 2>&1 || status=1; \
 	    wait "$$!" || status=1; \
 	    exit "$$status"; \
 	} | tee "$$log" || { \
@@ -96,8 +99,8 @@ test-all:
 	} >&2
 
 test-unit: setup ## The tests of each crate: no node, no network namespaces
-	cargo test --locked --workspace --lib --bins --no-fail-fast
-	cargo test --locked --workspace --exclude e2e --no-fail-fast --tests
+	cargo test --locked $(TESTED) --lib --bins --no-fail-fast
+	cargo test --locked $(TESTED) --exclude e2e --no-fail-fast --tests
 
 test-capture: ## Packets through istio-init's rules, in network namespaces (root)
 	cargo test --locked --package e2e --test 'capture*' --no-fail-fast

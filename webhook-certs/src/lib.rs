@@ -11,6 +11,7 @@ pub mod cause;
 pub mod clock;
 pub mod cluster;
 pub mod contention;
+pub mod duration;
 pub mod files;
 pub mod news;
 pub mod options;

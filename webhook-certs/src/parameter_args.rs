@@ -176,10 +176,6 @@ impl From<ForeignCaArg> for ForeignCa {
 
 /// Reads a duration that is more than nothing.
 pub fn duration(text: &str) -> Result<SignedDuration, String> {
-    let duration: SignedDuration = text.parse().map_err(|error| format!("{error}"))?;
-    if duration.is_positive() {
-        Ok(duration)
-    } else {
-        Err("it has to be more than nothing".to_owned())
-    }
+    let duration = crate::duration::positive(text)?;
+    SignedDuration::try_from(duration).map_err(|error| error.to_string())
 }

@@ -11,8 +11,8 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 
 #[expect(clippy::print_stderr, reason = "the log may be turned off")]
 fn main() -> ExitCode {
-    // The allocator asks for huge pages, of which each thread's few kilobytes would take up one: half
-    // of the memory of the process. Where the kernel refuses, it takes more, and runs.
+    // Of a huge page, each thread's few kilobytes would take up one. The allocator is built not to
+    // ask for them; some nodes give them unasked. Where the kernel refuses, it takes more, and runs.
     let _ = rustix::thread::disable_transparent_huge_pages(true);
     if rustls::crypto::ring::default_provider().install_default().is_err() {
         eprintln!("error: another TLS provider is installed already");

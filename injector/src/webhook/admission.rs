@@ -103,7 +103,8 @@ impl Admission {
 /// What was decided, for the answer, the log and the metrics.
 #[derive(Debug)]
 pub struct Verdict {
-    subject: Subject,
+    /// What it is about.
+    pub(super) subject: Subject,
     /// What came of it.
     pub result: CallResult,
     /// The word of the reason; empty for an injection.
@@ -180,14 +181,14 @@ impl Verdict {
     }
 }
 
-/// What a review is about, for the log.
+/// What a review is about, for the log and for traces.
 #[derive(Debug, Default)]
-struct Subject {
-    uid: String,
-    namespace: String,
+pub(super) struct Subject {
+    pub(super) uid: String,
+    pub(super) namespace: String,
     /// `kind/name` of the owner, or the pod's own name, or what its name will begin with.
-    name: String,
-    dry_run: bool,
+    pub(super) name: String,
+    pub(super) dry_run: bool,
 }
 
 impl Subject {

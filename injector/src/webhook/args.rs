@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Parser};
+use webhook_certs::duration;
 use webhook_certs::parameter_args::ParameterArgs;
 use webhook_certs::serving::tls_parameters::MinimumVersion;
 
-use super::duration;
 use super::log::Levels;
 use super::names;
 use super::reports::args::ReportArgs;
@@ -78,7 +78,7 @@ pub struct ConfigurationArgs {
     pub mesh_config: Option<PathBuf>,
     /// How often files are looked at for changes
     #[arg(long = "reload-interval", value_name = "DURATION", default_value = "2s",
-          value_parser = positive_duration)]
+          value_parser = duration::positive)]
     pub reload_interval: Duration,
     /// Whether the proxy becomes a native sidecar where a pod does not say; with `auto`, it does
     /// where the pod's node, or every node, has Kubernetes 1.33 or later, and without a cluster
@@ -197,20 +197,20 @@ pub struct LimitArgs {
     /// The longest time for a review; the API server's own timeout less half a second, where that
     /// is shorter
     #[arg(long = "review-timeout", value_name = "DURATION", default_value = "9s",
-          value_parser = positive_duration)]
+          value_parser = duration::positive)]
     pub review: Duration,
     /// The longest time for a TLS handshake
     #[arg(long = "handshake-timeout", value_name = "DURATION", default_value = "5s",
-          value_parser = positive_duration)]
+          value_parser = duration::positive)]
     pub handshake: Duration,
     /// The longest time for the head of a request
     #[arg(long = "header-timeout", value_name = "DURATION", default_value = "5s",
-          value_parser = positive_duration)]
+          value_parser = duration::positive)]
     pub head: Duration,
     /// The longest time between two requests of a connection, and before the first; API servers
     /// keep theirs for 90 s, and it should be they who close it
     #[arg(long = "idle-timeout", value_name = "DURATION", default_value = "120s",
-          value_parser = positive_duration)]
+          value_parser = duration::positive)]
     pub idle: Duration,
 }
 
@@ -241,14 +241,6 @@ fn listen_address(text: &str) -> Result<SocketAddr, String> {
             Ok(SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), port))
         }
         None => text.parse().map_err(|_| wrong()),
-    }
-}
-
-fn positive_duration(text: &str) -> Result<Duration, String> {
-    match duration::parse(text) {
-        Ok(Duration::ZERO) => Err("want more than 0".to_owned()),
-        Ok(duration) => Ok(duration),
-        Err(error) => Err(error.to_string()),
     }
 }
 

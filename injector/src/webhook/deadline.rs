@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::duration;
+use webhook_certs::duration;
 
 /// How long a call may take: half a second less than the API server waits (`?timeout=10s`), so
 /// that the answer still reaches it, and never more than `ceiling`.

@@ -20,6 +20,7 @@ use super::places::Places;
 use super::reload::Configuration;
 use super::stage::Stage;
 use super::surroundings::Surroundings;
+use super::traces::Traces;
 
 /// All that a webhook with this configuration answers to these bytes and the end of the client.
 pub fn answers(configuration: Arc<Configuration>, bytes: &[u8]) -> io::Result<Vec<u8>> {
@@ -32,6 +33,7 @@ pub fn answers(configuration: Arc<Configuration>, bytes: &[u8]) -> io::Result<Ve
         large: LargeBodies::new(1 << 20),
         body_limit: 1 << 20,
         time_limit: Duration::from_secs(10),
+        traces: Traces::default(),
     };
     let router = handler::redirect_unclean(handler::router(webhook));
     Builder::new_current_thread().enable_time().build()?.block_on(async {

@@ -25,6 +25,7 @@ use super::path::{self, PathError};
 use super::reload::Configuration;
 use super::review::{self, ReviewError};
 use super::surroundings::{Known, Surroundings};
+use super::traces::Traces;
 
 /// The webhook's routes: `/inject` and everything below it.
 pub fn router(webhook: Webhook) -> Router {
@@ -78,23 +79,28 @@ pub struct Webhook {
     pub body_limit: usize,
     /// The longest time a call may take.
     pub time_limit: Duration,
+    /// Where spans go.
+    pub traces: Traces,
 }
 
 /// Answers one call and counts it.
 async fn call(State(webhook): State<Arc<Webhook>>, request: Request) -> Response {
     let start = Instant::now();
     webhook.metrics.requested();
+    let span = webhook.traces.begin(request.headers());
     let answer = webhook.answer(request, start).await;
     let took = start.elapsed();
     match answer {
         Ok((verdict, body)) => {
             webhook.metrics.answered(verdict.result, verdict.reason, true, took);
             verdict.log(took);
+            span.finish(Some(&verdict.subject), verdict.result, verdict.reason);
             ([(CONTENT_TYPE, JSON)], body).into_response()
         }
         Err(refusal) => {
             webhook.metrics.answered(CallResult::Failed, refusal.word(), false, took);
             tracing::warn!(reason = refusal.word(), problem = %refusal, "call refused");
+            span.finish(None, CallResult::Failed, refusal.word());
             refusal.into_response()
         }
     }

@@ -94,6 +94,16 @@ impl Metrics {
         );
     }
 
+    /// Adds the spans that did not reach a collector; for a program that traces alone.
+    #[cfg(feature = "opentelemetry")]
+    pub(super) fn follow_traces(&mut self, lost: Counter) {
+        self.registry.register(
+            "sidecar_injector_trace_spans_lost",
+            "Spans dropped since the collector did not take them, or not in time",
+            lost,
+        );
+    }
+
     /// Adds what somebody else tells, as it is at each scrape.
     pub(super) fn collect(&mut self, collector: Box<dyn Collector>) {
         self.registry.register_collector(collector);

@@ -19,6 +19,7 @@ use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use webhook_certs::cluster;
+use webhook_certs::serving::client_authority::ClientAuthority;
 use webhook_certs::serving::tls_parameters::TlsParameters;
 use webhook_certs::serving::{self, ServingCertificate};
 use webhook_certs::status::Status;
@@ -39,6 +40,7 @@ use self::server::Server;
 use self::signals::Signals;
 use self::stage::Stage;
 use self::surroundings::Surroundings;
+use self::traces::Traces;
 
 pub mod admin;
 pub mod admission;
@@ -47,7 +49,6 @@ mod certificate;
 pub mod clients;
 mod connection;
 pub mod deadline;
-pub mod duration;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 pub mod handler;
@@ -68,6 +69,8 @@ pub mod server;
 mod signals;
 pub mod stage;
 pub mod surroundings;
+#[cfg_attr(not(feature = "opentelemetry"), path = "no_traces.rs")]
+pub mod traces;
 mod upkeep_metrics;
 mod watch_state;
 
@@ -91,6 +94,8 @@ pub fn run(args: &Args) -> Result<(), RunError> {
 async fn serve(args: &Args, log: &Arc<Log>) -> Result<(), RunError> {
     let mut signals = Signals::new().map_err(RunError::Signals)?;
     let options = Options::new(args, runs_in_pod()).map_err(RunError::Options)?;
+    let load = |file: ClientFile| file.load().map(|loaded| (file, loaded));
+    let clients = options.clients.clone().map(load).transpose().map_err(RunError::ClientFile)?;
     let (https, https_at) = bind("--httpsAddr", args.server.https).await?;
     let (admin, admin_at) = bind("--adminAddr", args.server.admin).await?;
 
@@ -101,6 +106,8 @@ async fn serve(args: &Args, log: &Arc<Log>) -> Result<(), RunError> {
         metrics.follow(upkeep_status);
     }
     let reports = Reports::new(args, &options, &mut metrics).map_err(RunError::Reports)?;
+    let traces = Traces::from_environment(options::process(args).revision_name(), &mut metrics);
+    let traces = traces.map_err(RunError::Traces)?;
     let metrics = Arc::new(metrics);
     let configuration = Arc::new(Configuration::new(options::process(args), Arc::clone(&metrics)));
     let certificate = ServingCertificate::new();
@@ -142,8 +149,9 @@ async fn serve(args: &Args, log: &Arc<Log>) -> Result<(), RunError> {
         large: LargeBodies::new(args.limits.review_bytes as usize),
         body_limit: args.limits.review_bytes as usize,
         time_limit: args.limits.review,
+        traces: traces.clone(),
     };
-    let tls = negotiate(args, options.tls, options.clients, certificate, &mut upkeep)?;
+    let tls = negotiate(args, options.tls, clients, certificate, &mut upkeep);
     let (stage, stages) = Stage::channel();
     let https = Server {
         listener: https,
@@ -174,6 +182,8 @@ async fn serve(args: &Args, log: &Arc<Log>) -> Result<(), RunError> {
     let _ = https.await;
     admin_stage.send_replace(Stage::Ended);
     let _ = admin.await;
+    // It blocks, and the runtime is what sends the last spans.
+    let _ = tokio::task::spawn_blocking(move || traces.end()).await;
     tracing::info!("done");
     Ok(())
 }
@@ -239,24 +249,23 @@ async fn certify(
 fn negotiate(
     args: &Args,
     parameters: TlsParameters,
-    clients: Option<ClientFile>,
+    clients: Option<(ClientFile, (ClientAuthority, Vec<u8>))>,
     certificate: Arc<ServingCertificate>,
     upkeep: &mut JoinSet<RunError>,
-) -> Result<Arc<ArcSwap<ServerConfig>>, RunError> {
-    let loaded = clients.as_ref().map(ClientFile::load).transpose();
-    let (authority, content) = loaded.map_err(RunError::ClientFile)?.unzip();
+) -> Arc<ArcSwap<ServerConfig>> {
     let config = move |authority| {
         serving::restricted_server_config(Arc::clone(&certificate), &parameters, authority)
     };
-    let tls = Arc::new(ArcSwap::new(config(authority)));
-    if let Some((clients, content)) = clients.zip(content) {
-        let (every, tls) = (args.configuration.reload_interval, Arc::clone(&tls));
-        upkeep.spawn(async move {
-            let config = |authority| config(Some(authority));
-            match clients.follow(content, every, tls, config).await {}
-        });
-    }
-    Ok(tls)
+    let Some((clients, (authority, content))) = clients else {
+        return Arc::new(ArcSwap::new(config(None)));
+    };
+    let tls = Arc::new(ArcSwap::new(config(Some(authority))));
+    let (every, followed) = (args.configuration.reload_interval, Arc::clone(&tls));
+    upkeep.spawn(async move {
+        let config = |authority| config(Some(authority));
+        match clients.follow(content, every, followed, config).await {}
+    });
+    tls
 }
 
 async fn connect(access: ClusterAccess) -> Result<kube::Client, RunError> {

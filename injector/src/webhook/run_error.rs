@@ -14,6 +14,7 @@ use super::clients::ClientFileError;
 use super::options::OptionsError;
 use super::reload::files::FileError;
 use super::reports::ReportsError;
+use super::traces::TracesError;
 use crate::settings::SettingsError;
 
 /// Why the server cannot start or go on.
@@ -64,8 +65,13 @@ pub enum RunError {
     /// The certificate files cannot be used.
     #[error("--tlsCertFile, --tlsKeyFile: {0}")]
     CertificateFiles(#[source] FilesError),
-    /// The CAs of clients cannot be used.
+    /// What the environment says of traces cannot be used.
     #[error("{0}")]
+    Traces(#[source] TracesError),
+    /// The CAs of clients cannot be used.
+    #[error(
+        "{0}\nhint: want a file that this process may read, with the CA certificates of clients in PEM"
+    )]
     ClientFile(#[source] ClientFileError),
     /// No certificate can be made without a cluster.
     #[error("{0}")]
@@ -90,6 +96,7 @@ impl RunError {
             | Self::Settings(_)
             | Self::CertificateFiles(_)
             | Self::ClientFile(_)
+            | Self::Traces(_)
             | Self::Upkeep(_) => 2,
             Self::Runtime(_)
             | Self::Signals(_)

@@ -168,6 +168,11 @@ fn takes_no_huge_page_for_a_few_kilobytes() {
     let program = Program::start(&[]);
     let status = fs::read_to_string(format!("/proc/{}/status", program.id())).unwrap();
     assert!(status.lines().any(|line| line == "THP_enabled:\t0"), "{status}");
+    // Memory for which they were asked for (`hg`) before that was said may have got them already.
+    let maps = fs::read_to_string(format!("/proc/{}/smaps", program.id())).unwrap();
+    let mut flags = maps.lines().filter_map(|line| line.strip_prefix("VmFlags: ")).peekable();
+    assert!(flags.peek().is_some(), "{maps}");
+    assert!(!flags.any(|flags| flags.split(' ').any(|flag| flag == "hg")), "{maps}");
 }
 
 #[test]

@@ -14,3 +14,5 @@ mod odd_pods;
 mod program;
 mod router;
 mod tls;
+#[cfg(feature = "opentelemetry")]
+mod traces;

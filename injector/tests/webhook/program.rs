@@ -41,12 +41,17 @@ impl Program {
     /// Starts it with these flags and no others but for addresses and the log, where they say
     /// nothing of those.
     pub(crate) fn spawn(directory: TempDir, flags: &[&str]) -> Self {
+        Self::spawn_by(command(), directory, flags)
+    }
+
+    /// As [`Program::spawn`], by a command that may have an environment of its own.
+    pub(crate) fn spawn_by(mut command: Command, directory: TempDir, flags: &[&str]) -> Self {
         let usual = [
             ("--httpsAddr", "127.0.0.1:0"),
             ("--adminAddr", "127.0.0.1:0"),
             ("--log_output_level", "default:debug"),
         ];
-        let mut child = command()
+        let mut child = command
             .arg("--log_as_json")
             .args(usual.iter().filter(|(name, _)| !flags.contains(name)).flat_map(|(n, v)| [n, v]))
             .args(flags)

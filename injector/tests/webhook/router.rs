@@ -20,6 +20,7 @@ use injector::webhook::large::LargeBodies;
 use injector::webhook::metrics::Metrics;
 use injector::webhook::reload::{Configuration, Texts};
 use injector::webhook::surroundings::Surroundings;
+use injector::webhook::traces::Traces;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tower::ServiceExt;
@@ -151,6 +152,7 @@ fn unconfigured(inject: Inject, places: usize) -> Webhook {
         large: LargeBodies::new(1024),
         body_limit: 1024,
         time_limit: Duration::from_secs(9),
+        traces: Traces::default(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! What is negotiated, and who may connect.
 
 use std::fs;
+use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -165,13 +166,17 @@ fn does_not_start_with_a_file_that_lets_nobody_in() {
     let empty = directory.path().join("empty.pem");
     fs::write(&empty, "").unwrap();
     let missing = directory.path().join("missing.pem");
+    // Before any port is bound: a port that is taken would be told of first.
+    let holder = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = holder.local_addr().unwrap().to_string();
     for (path, message) in [(empty, "no certificate in it"), (missing, "No such file")] {
         let flags = ["--client-allowed-names=a", "--client-ca-file", path.to_str().unwrap()];
-        let own = ["--httpsAddr", "127.0.0.1:0", "--adminAddr", "127.0.0.1:0"];
+        let own = ["--httpsAddr", &taken, "--adminAddr", &taken];
         let output = command().args(own).args(flags).output().unwrap();
         let said = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{said}");
         assert!(said.contains("error: --client-ca-file") && said.contains(message), "{said}");
+        assert!(said.contains("\nhint: "), "{said}");
     }
 }
 

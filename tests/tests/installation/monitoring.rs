@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 
 use anyhow::{Result, ensure};
 use e2e::manifests::Composition;
+use e2e::wait::until;
 use serde_json::Value;
 
 use crate::injector::Injector;
 use crate::pods;
-use crate::world::{World, documents};
+use crate::world::{PATIENCE, World, documents};
 
 pub(crate) fn alerts_and_dashboard_ask_for_metrics_that_exist(world: &World) -> Result<()> {
     let rendered = world.render(Composition::of(&["prometheus", "grafana"]))?;
@@ -19,7 +20,18 @@ pub(crate) fn alerts_and_dashboard_ask_for_metrics_that_exist(world: &World) -> 
     let client = pods::client(world)?;
     pods::namespace(world, "istio-pods", "istio-injection=enabled")?;
     world.runtime.block_on(pods::until_injected(&client, "istio-pods"))?;
-    let page = injector.metrics()?;
+    // Others come with a fault.
+    let wrong =
+        r#"[{"op": "replace", "path": "/webhooks/0/clientConfig/caBundle", "value": "AAAA"}]"#;
+    let hook = "mutatingwebhookconfiguration/istio-sidecar-injector";
+    let patch = ["patch", hook, "--type=json", "--field-manager=vandal", "--patch", wrong];
+    world.kubectl().must(patch)?;
+    let overwrites = "sidecar_injector_ca_bundle_overwrites_total{manager=\"vandal\"}";
+    let page = until("the overwritten caBundle is counted", PATIENCE, || {
+        let page = injector.metrics()?;
+        ensure!(page.contains(overwrites), "no series {overwrites} on\n{page}");
+        anyhow::Ok(page)
+    })?;
 
     let mut expressions = Vec::new();
     for document in documents(&rendered)? {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::webhook::duration;
+use webhook_certs::duration;
 
 /// What to report on pods.
 #[derive(Clone, Debug, Default, clap::Args)]
