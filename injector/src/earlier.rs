@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::absent::or_default;
@@ -157,14 +157,18 @@ fn ports(ports: &Value) -> impl Iterator<Item = Value> {
 
 /// The containers that the user wrote and that stand over the injected ones, as the annotation
 /// `proxy.istio.io/overrides` records them.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(default)]
 pub struct Overrides {
     /// Those under `containers`.
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub containers: Vec<Value>,
     /// Those under `initContainers`.
-    #[serde(rename = "initContainers", deserialize_with = "or_default")]
+    #[serde(
+        rename = "initContainers",
+        deserialize_with = "or_default",
+        skip_serializing_if = "Vec::is_empty"
+    )]
     pub init: Vec<Value>,
 }
 
@@ -188,19 +192,15 @@ impl Overrides {
         self.containers.is_empty() && self.init.is_empty()
     }
 
-    /// The annotation's value.
+    /// The annotation's value, of containers as [`as_recorded`] has them.
     pub fn to_json(&self) -> String {
-        let lists = [("containers", &self.containers), ("initContainers", &self.init)];
-        let lists = lists.into_iter().filter(|(_, containers)| !containers.is_empty());
-        let lists = lists.map(|(name, list)| (name.to_owned(), list.iter().map(typed).collect()));
-        Value::Object(lists.collect::<Map<_, _>>()).to_string()
+        serde_json::to_string(self).unwrap_or_default()
     }
 }
 
 /// The container as Kubernetes' types write it, which Istio reads it into: other tools compare the
 /// record's text.
-fn typed(container: &Value) -> Value {
-    let mut container = container.clone();
+pub fn as_recorded(mut container: Value) -> Value {
     let Some(fields) = container.as_object_mut() else { return container };
     let resources = fields.entry("resources").or_insert_with(|| Value::Object(Map::new()));
     for kind in ["limits", "requests"] {

@@ -1,11 +1,11 @@
 //! Containers that the user wrote and that stand over the injected ones of the same name.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
 use crate::change::{Change, Draft};
-use crate::earlier::{Earlier, Overrides};
+use crate::earlier::{Earlier, Overrides, as_recorded};
 use crate::merge::{MergeError, merge_list, without_nulls};
 use crate::overlay::PROXY;
 use crate::postprocess::path_env::Variables;
@@ -27,8 +27,10 @@ struct Own {
     /// The list in which the overlay has the container.
     list: &'static str,
     fields: Value,
-    /// The same as it goes over the overlay's.
+    /// The same as it goes over the overlay's, without its environment.
     over: Value,
+    /// Names of variables that do not go over the overlay's.
+    later: HashSet<String>,
     /// Whether it is a proxy that the user wrote as an init container.
     init_proxy: bool,
 }
@@ -61,18 +63,24 @@ impl Written {
                     drop_assigned_user(&mut fields, pod);
                 }
                 // A null says nothing here; in a merge it would remove what was injected.
-                let fields = without_nulls(fields);
+                let mut fields = without_nulls(fields);
+                // It may be long: another copy of it is made where the overlay changed it.
+                let env = fields.as_object_mut().and_then(|own| own.remove("env"));
                 let mut over = exclusive(fields.clone());
                 respell_amounts(&mut over, name, pod);
-                if name == PROXY {
-                    leave_written_env(&mut over, variables, pod);
-                }
                 if name == PROXY && list == CONTAINERS {
                     // It was written as a native sidecar; this is none.
                     over.as_object_mut().map(|over| over.remove("restartPolicy"));
                 }
                 let init_proxy = name == PROXY && named(name, INIT_CONTAINERS, pod).is_some();
-                written.own.push(Own { list, fields, over, init_proxy });
+                let mut later = HashSet::new();
+                if let Some(env) = env {
+                    if name == PROXY {
+                        later = written_later(&env, variables, pod);
+                    }
+                    fields["env"] = env;
+                }
+                written.own.push(Own { list, fields, over, later, init_proxy });
             }
         }
         written
@@ -89,9 +97,17 @@ pub fn reapply(
 ) -> Result<(), MergeError> {
     let mut applied = Overrides::default();
     let (mut proxy, mut contested) = (None, Vec::new());
-    for Own { list, mut fields, over, init_proxy } in written.own {
+    for Own { list, mut fields, mut over, later, init_proxy } in written.own {
         let name = fields["name"].as_str().unwrap_or_default();
-        let own_env = contested_env(&fields, named(name, list, draft.value()));
+        let overlaid = named(name, list, draft.value());
+        let own_env = if has_its_env(overlaid, &fields) {
+            Some(Value::Array(Vec::new()))
+        } else {
+            if let Some(env) = fields.get("env") {
+                over["env"] = exclusive_env(env, &later);
+            }
+            contested_env(&fields, overlaid)
+        };
         draft.edit(|pod| {
             let change = merge_list(list, &mut pod["spec"][list], vec![over])?;
             Ok(Change::member("spec", Change::member(list, change)))
@@ -108,7 +124,7 @@ pub fn reapply(
         }
         let applied = if list == CONTAINERS { &mut applied.containers } else { &mut applied.init };
         contested.extend(own_env.map(|env| (list, applied.len(), env)));
-        applied.push(fields);
+        applied.push(as_recorded(fields));
     }
     if let Some(security) = proxy {
         follow_user(draft, &security, tproxy);
@@ -127,6 +143,21 @@ pub fn reapply(
         draft.set(&path, record.into());
     }
     Ok(())
+}
+
+/// Whether the overlays left a long environment of the user's as it is and only put variables of
+/// other names beside it: to merge it again would change nothing.
+fn has_its_env(overlaid: Option<&Value>, own: &Value) -> bool {
+    let overlaid = overlaid.and_then(|container| container["env"].as_array());
+    let (Some(overlaid), Some(own)) = (overlaid, own["env"].as_array()) else { return false };
+    // Without a name it is an error, which the merge has to tell.
+    let names: Option<HashSet<_>> = own.iter().map(|variable| variable["name"].as_str()).collect();
+    let Some(names) = names.filter(|_| own.len() > LONG) else { return false };
+    let mut own = own.iter().peekable();
+    overlaid.iter().all(|variable| {
+        own.next_if_eq(&variable).is_some()
+            || variable["name"].as_str().is_none_or(|name| !names.contains(name))
+    }) && own.peek().is_none()
 }
 
 /// Of a long environment of the user's the variables that an overlay sets as well: a record
@@ -159,10 +190,19 @@ fn exclusive(mut own: Value) -> Value {
     for path in ["/lifecycle/postStart", "/lifecycle/preStop"] {
         choose(own.pointer_mut(path), &["exec", "httpGet", "sleep", "tcpSocket"]);
     }
-    for variable in own.get_mut("env").and_then(Value::as_array_mut).into_iter().flatten() {
-        choose(Some(variable), &["value", "valueFrom"]);
-    }
     own
+}
+
+/// Its environment, in the same way, but for the variables that are written later.
+fn exclusive_env(env: &Value, later: &HashSet<String>) -> Value {
+    let Some(variables) = env.as_array() else { return env.clone() };
+    let is_later = |variable: &Value| variable["name"].as_str().is_some_and(|n| later.contains(n));
+    let variables = variables.iter().filter(|variable| !is_later(variable));
+    let variables = variables.cloned().map(|mut variable| {
+        choose(Some(&mut variable), &["value", "valueFrom"]);
+        variable
+    });
+    variables.collect()
 }
 
 /// The record has Kubernetes' spelling of quantities and names resources where there are none; the
@@ -184,15 +224,15 @@ fn respell_amounts(own: &mut Value, name: &str, original: &Value) {
     }
 }
 
-/// Leaves out the variables that are written after the merge: what is written there has the last
-/// word in every injection. Those that tell of the application may stand in the pod already.
-fn leave_written_env(own: &mut Value, variables: &Variables, pod: &Value) {
-    let written = |name: &str| {
+/// The variables that are written after the merge: what is written there has the last word in every
+/// injection. Those that tell of the application may stand in the pod already.
+fn written_later(env: &Value, variables: &Variables, pod: &Value) -> HashSet<String> {
+    let written = |name: &&str| {
         variables.iter().any(|(variable, _)| variable == name) || has_computed(pod, name)
     };
-    if let Some(env) = own.get_mut("env").and_then(Value::as_array_mut) {
-        env.retain(|variable| !variable["name"].as_str().is_some_and(written));
-    }
+    let names = env.as_array().into_iter().flatten();
+    let names = names.filter_map(|variable| variable["name"].as_str());
+    names.filter(written).map(str::to_owned).collect()
 }
 
 /// Marks the other fields for removal where one of them is chosen.
@@ -289,3 +329,50 @@ const ALL_ANNOTATIONS: usize = 256 << 10;
 
 /// Bytes for the annotations that an injection writes after the record.
 const TO_COME: usize = 8 << 10;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+    use crate::merge::merge;
+
+    proptest! {
+        #[test]
+        fn a_long_environment_is_the_users_again(
+            few in environment(),
+            overlay in environment(),
+            at in 0..=LONG,
+        ) {
+            let mut own: Vec<_> = (0..LONG).map(|n| json!({"name": format!("V{n}")})).collect();
+            own.splice(at..at, few);
+            let pod = |env: &[Value]| json!({"spec": {CONTAINERS: [{"name": "app", "env": env}]}});
+            let (original, overlay) = (pod(&own), pod(&overlay));
+            let mut overlaid = original.clone();
+            merge(&mut overlaid, overlay.clone()).unwrap();
+            let mut expected = overlaid.clone();
+            let mut over = without_nulls(original["spec"][CONTAINERS][0].clone());
+            over["env"] = exclusive_env(&over["env"], &HashSet::new());
+            let merged = merge_list(CONTAINERS, &mut expected["spec"][CONTAINERS], vec![over]);
+            let mut draft = Draft::new(overlaid);
+            let written = Written::of_pod(&original, &overlay, None, &Vec::new(), false);
+            let outcome = reapply(&mut draft, written, false, false);
+            prop_assert_eq!(outcome.is_ok(), merged.is_ok());
+            if outcome.is_ok() {
+                prop_assert_eq!(&draft.value()["spec"], &expected["spec"]);
+            }
+        }
+    }
+
+    /// Variables of few names, once or more often, some of them odd.
+    fn environment() -> impl Strategy<Value = Vec<Value>> {
+        let variable = (0..4_u8, 0..6_u8).prop_map(|(name, form)| match form {
+            0..=2 => json!({"name": format!("{name}"), "value": format!("{}", form % 2)}),
+            3 => json!({"name": format!("{name}"), "valueFrom": {"fieldRef": {"fieldPath": "a"}}}),
+            4 => json!({"name": format!("{name}"), "value": null, "$patch": "delete"}),
+            _ => json!({"name": format!("{name}"), "value": null}),
+        });
+        proptest::collection::vec(variable, 0..4)
+    }
+}

@@ -6,8 +6,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use base64_simd::STANDARD;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{DeserializeOwned, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -224,7 +223,7 @@ fn object<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Request>,
 fn quoted_base64(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4 + 2);
     text.push('"');
-    STANDARD.encode_string(bytes, &mut text);
+    STANDARD.encode_append(bytes, &mut text);
     text.push('"');
     text
 }

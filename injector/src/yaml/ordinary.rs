@@ -32,17 +32,18 @@ pub(super) fn is_word(text: &str) -> bool {
         && !RESERVED.iter().any(|word| word.eq_ignore_ascii_case(text))
 }
 
-/// Whether a plain scalar of one line can be read as nothing but a string: an image, or a quantity
-/// such as `100m` and `1Gi`.
+/// Whether a plain scalar of one line can be read as nothing but a string: an image, a flag such as
+/// `--domain`, a reference to a variable such as `$(HOST_IP)`, or a quantity such as `100m` and `1Gi`.
 fn is_text(text: &str) -> bool {
     let bytes = text.as_bytes();
     let digits = bytes.iter().take_while(|byte| byte.is_ascii_digit()).count();
     if (1..=MOST_DIGITS).contains(&digits) {
         return UNITS.contains(&&text[digits..]);
     }
+    let first = text.strip_prefix("--").or(text.strip_prefix("$(")).unwrap_or(text).bytes().next();
     (2..=MOST_LETTERS).contains(&bytes.len())
-        && (bytes[0].is_ascii_alphabetic() || bytes[0] == b'/')
-        && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-./_:@+=".contains(byte))
+        && first.is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'/')
+        && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-./_:@+=$()".contains(byte))
         && !bytes.ends_with(b":")
         && !RESERVED.iter().any(|word| word.eq_ignore_ascii_case(text))
 }
