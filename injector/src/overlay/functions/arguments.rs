@@ -1,10 +1,12 @@
 //! How functions read their arguments.
 
 use std::collections::HashMap;
+use std::sync::LazyLock;
 
 use gtmpl_ng::{FuncError, NumberKind, Value as Datum};
 
 use super::error;
+use crate::overlay::go_types;
 
 /// Exactly this many arguments.
 pub(super) fn exactly<'a, const N: usize>(
@@ -53,10 +55,12 @@ pub(super) fn list(datum: &Datum) -> Result<&[Datum], FuncError> {
     }
 }
 
-/// A mapping.
+/// A mapping; what is absent is an empty one.
 pub(super) fn mapping(datum: &Datum) -> Result<&HashMap<String, Datum>, FuncError> {
+    static EMPTY: LazyLock<HashMap<String, Datum>> = LazyLock::new(HashMap::new);
     match datum {
-        Datum::Map(members) | Datum::Object(members) => Ok(members),
+        Datum::Map(members) => Ok(members),
+        Datum::NoValue | Datum::Nil => Ok(&EMPTY),
         other => Err(error(format!("{} where a mapping is expected", shown(other)))),
     }
 }
@@ -106,9 +110,9 @@ pub(super) fn is_empty(datum: &Datum) -> bool {
         Datum::Bool(on) => !on,
         Datum::String(text) => text.is_empty(),
         Datum::Array(items) => items.is_empty(),
-        Datum::Map(members) | Datum::Object(members) => members.is_empty(),
+        Datum::Map(members) => members.is_empty(),
         Datum::Number(_) => fraction(datum) == 0.0,
-        Datum::Function(_) => false,
+        Datum::Function(_) | Datum::Object(_) => false,
     }
 }
 
@@ -125,6 +129,9 @@ pub(super) fn strings(items: impl IntoIterator<Item = impl Into<String>>) -> Dat
 }
 
 fn shown(datum: &Datum) -> String {
+    if let Some(of) = go_types::of(datum) {
+        return format!("a {}", of.name);
+    }
     let text = datum.to_string();
     let kind = match datum {
         Datum::String(_) => "the string",

@@ -25,6 +25,16 @@ pub(super) fn add_to(template: &mut Template) {
     }
 }
 
+/// The names of all functions but Go's own.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    TABLES.into_iter().flatten().map(|(name, _)| *name)
+}
+
+/// Why a function of sprig's is not here.
+pub(super) fn left_out(name: &str) -> Option<&'static str> {
+    LEFT_OUT.iter().find(|(names, _)| names.contains(&name)).map(|(_, why)| *why)
+}
+
 /// What a function gives.
 type Outcome = Result<Datum, FuncError>;
 
@@ -71,6 +81,62 @@ fn check(cases: &[(&str, &str)]) {
         assert_eq!(shown(expression, Datum::Nil), *expected, "{expression}");
     }
 }
+
+const LEFT_OUT: [(&[&str], &str); 5] = [
+    (
+        &[
+            "ago",
+            "date",
+            "dateInZone",
+            "dateModify",
+            "date_in_zone",
+            "date_modify",
+            "durationRound",
+            "htmlDate",
+            "htmlDateInZone",
+            "mustDateModify",
+            "mustToDate",
+            "must_date_modify",
+            "now",
+            "toDate",
+            "unixEpoch",
+        ],
+        "it reads the clock or a time zone, and the same pod gets the same answer",
+    ),
+    (
+        &[
+            "randAlpha",
+            "randAlphaNum",
+            "randAscii",
+            "randBytes",
+            "randInt",
+            "randNumeric",
+            "shuffle",
+            "uuidv4",
+        ],
+        "it is random, and the same pod gets the same answer",
+    ),
+    (
+        &[
+            "bcrypt",
+            "buildCustomCert",
+            "decryptAES",
+            "derivePassword",
+            "encryptAES",
+            "genCA",
+            "genCAWithKey",
+            "genPrivateKey",
+            "genSelfSignedCert",
+            "genSelfSignedCertWithKey",
+            "genSignedCert",
+            "genSignedCertWithKey",
+            "htpasswd",
+        ],
+        "it makes keys and certificates or encrypts, which a template of a pod has no need of",
+    ),
+    (&["expandenv"], "a template does not see the environment of the injector"),
+    (&["getHostByName"], "a template does not see the network"),
+];
 
 /// Later ones stand over earlier ones.
 const TABLES: [Table; 9] = [
