@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use super::asked::{Asked, Name};
 use super::datum::{TYPED, guarded};
-use super::go_types::{DURATION, INT_OR_STRING, Kind, Type, WRAPPER};
+use super::go_types::{DURATION, Field, INT_OR_STRING, Kind, Type};
 use super::{go_names, guard};
 use crate::quantity;
 
@@ -35,9 +35,8 @@ pub(super) fn of_struct(of: &Type, members: Option<&Map<String, Value>>, asked: 
                 fields.insert(field.go.to_owned(), absent(field.kind, asked));
             }
             Name::Field(_) => {}
-            Name::Getter(getter, field) => {
-                let got = fields.get(field.go).cloned();
-                let got = got.unwrap_or_else(|| of_nothing(field.kind, asked));
+            Name::Getter(getter, way) => {
+                let got = got(&fields, way, asked);
                 fields.insert(getter.clone(), got);
             }
             Name::Embedded(name, embedded) => {
@@ -46,6 +45,20 @@ pub(super) fn of_struct(of: &Type, members: Option<&Map<String, Value>>, asked: 
         }
     }
     Datum::Object(fields)
+}
+
+/// What a chain of getters gives, whatever is not there on the way.
+fn got(fields: &HashMap<String, Datum>, way: &[&Field], asked: &Asked) -> Datum {
+    let Some((last, before)) = way.split_last() else { return Datum::NoValue };
+    let mut here = Some(fields);
+    for field in before {
+        here = match here.and_then(|fields| fields.get(field.go)) {
+            Some(Datum::Object(fields)) => Some(fields),
+            _ => None,
+        };
+    }
+    let there = here.and_then(|fields| fields.get(last.go));
+    there.cloned().unwrap_or_else(|| of_nothing(last.kind, asked))
 }
 
 /// The member that says what a struct is.
@@ -79,7 +92,7 @@ fn of_kind(kind: Kind, value: &Value, asked: &Asked) -> Datum {
             let word = number.as_u64().and_then(|place| words.get(usize::try_from(place).ok()?));
             word.map_or_else(|| guarded(value), |word| Datum::from(*word))
         }
-        (Kind::Wrapper(kind), value) => wrapper(of_kind(*kind, value, asked)),
+        (Kind::Wrapper(within), value) => wrapper(kind, of_kind(*within, value, asked)),
         (_, value) => guarded(value),
     }
 }
@@ -90,9 +103,8 @@ fn zero(kind: Kind, asked: &Asked) -> Datum {
         Kind::Bool => Datum::from(false),
         Kind::String => Datum::from(""),
         Kind::Enum(words) => Datum::from(words.first().copied().unwrap_or_default()),
-        Kind::Float => Datum::Number(Number::float(0.0)),
         Kind::IntOrString if asked.parts_of_ports => int_or_string(&Value::from(0)),
-        Kind::Int(_) | Kind::IntOrString => Datum::from(0),
+        Kind::Float | Kind::Int(_) | Kind::IntOrString => Datum::from(0),
         Kind::List(_) => Datum::Array(Vec::new()),
         Kind::Map(_) => Datum::Map(HashMap::new()),
         Kind::Quantity => Datum::from("0"),
@@ -129,9 +141,11 @@ pub(super) fn is_zero(number: &Number) -> bool {
     }
 }
 
-fn wrapper(value: Datum) -> Datum {
-    let members = [("Value", value.clone()), ("GetValue", value)];
-    object(&WRAPPER, members)
+fn wrapper(kind: Kind, value: Datum) -> Datum {
+    match kind.message() {
+        Some(of) => object(of, [("Value", value.clone()), ("GetValue", value)]),
+        None => value,
+    }
 }
 
 fn int_or_string(value: &Value) -> Datum {

@@ -8,7 +8,7 @@ use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 use serde_json::Value;
 
 use super::datum::{HIDDEN, json};
-use super::go_types::{self, DURATION, Field, INT_OR_STRING, Kind, Type, WRAPPER};
+use super::go_types::{self, DURATION, Field, INT_OR_STRING, Kind, Type};
 use super::go_values::is_zero;
 use super::{go_names, guard};
 
@@ -121,7 +121,7 @@ fn fields<S: Serializer>(
 /// The member that a value without fields in JSON is written as.
 fn stands_for<'a>(of: &Type, members: &'a HashMap<String, Datum>) -> Option<&'a Datum> {
     let is = |other: &Type| of.id == other.id;
-    let name = if is(&WRAPPER) {
+    let name = if of.is_wrapper() {
         "Value"
     } else if is(&DURATION) {
         "AsDuration"
@@ -140,7 +140,7 @@ fn newer<'a>(
     members: Option<&'a HashMap<String, Datum>>,
 ) -> Vec<(&'a String, &'a Datum)> {
     let known = |name: &str| {
-        let getter = of.is_message() && name.starts_with("Get");
+        let getter = of.is_message() && (name.starts_with("Get") || name.contains("_Get"));
         let embedded = || of.embedded().any(|(embedded, _)| embedded == name);
         getter || of.fields().any(|field| field.go == name) || embedded()
     };

@@ -1,6 +1,7 @@
 //! Where injected content comes from: overlays, which the merge puts over the pod.
 
 mod asked;
+mod chains;
 mod container_port;
 mod data;
 mod datum;

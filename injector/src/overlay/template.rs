@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::asked::Asked;
 use super::template_error::TemplateError;
-use super::{datum, fit, functions, go_types, guard, raw_strings};
+use super::{chains, datum, fit, functions, go_types, guard, raw_strings};
 use crate::yaml;
 
 /// The templates of a configuration, parsed, with the values that they read.
@@ -24,10 +24,13 @@ impl Templates {
     /// Parses all templates. An error names the template, the line and the column, and a function
     /// that there is not by its name.
     pub fn parse(texts: &BTreeMap<String, String>, values: &Value) -> Result<Self, TemplateError> {
-        let parsed = texts.iter().map(|(name, text)| Ok((name.clone(), parse(name, text)?)));
+        let written: Vec<_> =
+            texts.values().map(|text| chains::written(&raw_strings::quoted(text))).collect();
+        let parsed = texts.keys().zip(&written);
+        let parsed = parsed.map(|(name, text)| Ok((name.clone(), parse(name, text)?)));
         Ok(Self {
             parsed: Arc::new(parsed.collect::<Result<_, _>>()?),
-            asked: Arc::new(Asked::by(texts.values().map(String::as_str))),
+            asked: Arc::new(Asked::by(&written)),
             values: Arc::new(datum::document(values)),
         })
     }
@@ -97,7 +100,6 @@ fn parse(name: &str, text: &str) -> Result<Template, TemplateError> {
     let mut template = Template::with_limits(limits());
     name.clone_into(&mut template.name);
     functions::add_to(&mut template);
-    let text = go_types::enums_as_words(&raw_strings::quoted(text));
     template.parse(text).map_err(|error| TemplateError::of_parse(name, &error))?;
     Ok(template)
 }

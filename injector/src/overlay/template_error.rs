@@ -73,6 +73,7 @@ fn told(problem: &str) -> String {
 }
 
 fn of_field(field: &str, of: Option<&'static Type>) -> String {
+    let field = &field.replace("_Get", ".Get");
     let Some(of) = of else { return format!("there is no field {field}") };
     let names: Vec<_> = of.fields().map(|field| field.go).collect();
     let near = near::among(field, &names);

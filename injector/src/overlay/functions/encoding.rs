@@ -112,11 +112,14 @@ fn escaped(json: &str) -> String {
 
 fn b64dec(arguments: &[Datum]) -> Outcome {
     let [encoded] = exactly("b64dec", arguments)?;
+    let encoded: String = text(encoded)?.chars().filter(|c| !"\r\n".contains(*c)).collect();
+    if let Ok(bytes) = STANDARD.decode(&encoded) {
+        return Ok(String::from_utf8_lossy(&bytes).into_owned().into());
+    }
     // sprig hands the error out as text.
-    Ok(match STANDARD.decode(text(encoded)?) {
-        Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned().into(),
-        Err(problem) => problem.to_string().into(),
-    })
+    let strange = |byte: u8| !byte.is_ascii_alphanumeric() && !b"+/=".contains(&byte);
+    let place = encoded.bytes().position(strange).unwrap_or(encoded.len() / 4 * 4);
+    Ok(format!("illegal base64 data at input byte {place}").into())
 }
 
 fn b32dec(arguments: &[Datum]) -> Outcome {
@@ -188,6 +191,8 @@ mod tests {
             ("toYaml (dict `b` 1 `a` (list `x`))", "a:\n- x\nb: 1\n"),
             ("b64enc `test`", "dGVzdA=="),
             ("b64dec `dGVzdA==`", "test"),
+            ("b64dec `a.b`", "illegal base64 data at input byte 1"),
+            ("b64dec `dGVzdA`", "illegal base64 data at input byte 4"),
             ("base `foo/bar/`", "bar"),
             ("dir `foo/bar/baz`", "foo/bar"),
             ("clean `foo/bar/../baz`", "foo/baz"),

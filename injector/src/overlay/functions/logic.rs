@@ -27,13 +27,8 @@ pub(super) const TABLE: Table = &[
     ("lt", |a| on_plain(a, funcs::lt)),
     ("ne", ne),
     ("ternary", ternary),
-    ("typeIs", |a| {
-        exactly("typeIs", a).and_then(|[name, datum]| Ok((text(name)? == go_type(datum)?).into()))
-    }),
-    ("typeIsLike", |a| {
-        exactly("typeIsLike", a)
-            .and_then(|[name, datum]| Ok((text(name)? == go_type(datum)?).into()))
-    }),
+    ("typeIs", |a| type_is("typeIs", a)),
+    ("typeIsLike", |a| type_is("typeIsLike", a)),
     ("typeOf", |a| Ok(go_type(&exactly::<1>("typeOf", a)?[0])?.into())),
 ];
 
@@ -128,6 +123,17 @@ fn kind(datum: &Datum) -> &'static str {
             NumberKind::Float(_) => "float64",
             NumberKind::Signed(_) | NumberKind::Unsigned(_) => "int",
         },
+    }
+}
+
+/// Whether a value has the type of this name; of a struct it is not known whether Go has a pointer to
+/// it.
+fn type_is(name: &str, arguments: &[Datum]) -> Outcome {
+    let [asked, datum] = exactly(name, arguments)?;
+    let asked = text(asked)?;
+    match go_types::of(datum) {
+        Some(of) => Ok((asked.strip_prefix('*').unwrap_or(asked) == of.name).into()),
+        None => Ok((asked == go_type(datum)?).into()),
     }
 }
 

@@ -6,6 +6,7 @@
 mod arguments;
 mod dicts;
 mod digests;
+mod durations;
 mod encoding;
 mod istio;
 mod lists;
@@ -13,6 +14,8 @@ mod logic;
 mod numbers;
 mod patterns;
 mod text;
+mod versions;
+mod words;
 
 use gtmpl_ng::{Func, FuncError, Template, Value as Datum};
 
@@ -82,7 +85,7 @@ fn check(cases: &[(&str, &str)]) {
     }
 }
 
-const LEFT_OUT: [(&[&str], &str); 5] = [
+const LEFT_OUT: [(&[&str], &str); 6] = [
     (
         &[
             "ago",
@@ -91,7 +94,6 @@ const LEFT_OUT: [(&[&str], &str); 5] = [
             "dateModify",
             "date_in_zone",
             "date_modify",
-            "durationRound",
             "htmlDate",
             "htmlDateInZone",
             "mustDateModify",
@@ -134,20 +136,24 @@ const LEFT_OUT: [(&[&str], &str); 5] = [
         ],
         "it makes keys and certificates or encrypts, which a template of a pod has no need of",
     ),
+    (&["set", "unset"], "it changes a mapping in place; `merge` gives its result"),
     (&["expandenv"], "a template does not see the environment of the injector"),
     (&["getHostByName"], "a template does not see the network"),
 ];
 
 /// Later ones stand over earlier ones.
-const TABLES: [Table; 9] = [
+const TABLES: [Table; 12] = [
     logic::TABLE,
     text::TABLE,
     numbers::TABLE,
     lists::TABLE,
     dicts::TABLE,
     digests::TABLE,
+    durations::TABLE,
     encoding::TABLE,
     patterns::TABLE,
+    versions::TABLE,
+    words::TABLE,
     istio::TABLE,
 ];
 

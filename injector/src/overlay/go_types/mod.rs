@@ -64,6 +64,23 @@ pub(super) enum Kind {
     Wrapper(&'static Kind),
 }
 
+impl Kind {
+    /// What has the fields that a getter of it gives.
+    pub(super) fn message(self) -> Option<&'static Type> {
+        match self {
+            Self::Pointer(Self::Struct(of)) => Some(of),
+            Self::Wrapper(kind) => Some(match kind {
+                Self::Bool => &BOOL_VALUE,
+                Self::String => &STRING_VALUE,
+                Self::Float => &DOUBLE_VALUE,
+                _ => &INT_VALUE,
+            }),
+            Self::Duration => Some(&DURATION),
+            _ => None,
+        }
+    }
+}
+
 impl Type {
     /// Its fields, those of embedded structs in their place.
     pub(super) fn fields(&self) -> impl Iterator<Item = &'static Field> {
@@ -91,7 +108,13 @@ impl Type {
 
     /// Whether it is a protobuf message, whose fields have getters.
     pub(super) fn is_message(&self) -> bool {
-        usize::from(self.id) >= kubernetes::ALL.len()
+        let id = usize::from(self.id);
+        id >= kubernetes::ALL.len() && id < kubernetes::ALL.len() + istio::ALL.len()
+    }
+
+    /// Whether JSON has the member `Value` in its place.
+    pub(super) fn is_wrapper(&self) -> bool {
+        self.name.starts_with("wrapperspb.")
     }
 }
 
@@ -122,28 +145,10 @@ pub(super) fn of(datum: &Datum) -> Option<&'static Type> {
     }
 }
 
-/// A template in which the word of an enumeration, which the data has in its place, is not asked for
-/// its `String`; columns stay as they are.
-pub(super) fn enums_as_words(template: &str) -> String {
+/// The Go names of all fields that hold an enumeration.
+pub(super) fn enumerations() -> impl Iterator<Item = &'static str> {
     let fields = istio::ALL.iter().flat_map(|of| of.fields());
-    let enums = fields.filter(|field| matches!(field.kind, Kind::Enum(_)));
-    enums.fold(template.to_owned(), |text, field| {
-        let called = format!("{}.String", field.go);
-        if !text.contains(&called) {
-            return text;
-        }
-        let word = format!("{}{}", field.go, " ".repeat(".String".len()));
-        let of_data = |before: &str| before.ends_with('.') || before.ends_with(".Get");
-        let mut pieces = text.split(&called).peekable();
-        let mut written = String::with_capacity(text.len());
-        while let Some(piece) = pieces.next() {
-            written.push_str(piece);
-            if pieces.peek().is_some() {
-                written.push_str(if of_data(&written) { &word } else { &called });
-            }
-        }
-        written
-    })
+    fields.filter(|field| matches!(field.kind, Kind::Enum(_))).map(|field| field.go)
 }
 
 /// The first struct that a text holds in the engine's own notation, which nobody wants in a pod.
@@ -227,9 +232,19 @@ pub(super) static INT_OR_STRING: Type = Type {
     ],
 };
 
-/// A wrapped scalar.
-pub(super) static WRAPPER: Type =
-    Type { id: 212, name: "wrapperspb.Value", fields: &[kept("Value", "value", Kind::Any)] };
+/// Wrapped scalars.
+static BOOL_VALUE: Type = wrapper(212, "wrapperspb.BoolValue", &[value(Kind::Bool)]);
+static STRING_VALUE: Type = wrapper(215, "wrapperspb.StringValue", &[value(Kind::String)]);
+static DOUBLE_VALUE: Type = wrapper(216, "wrapperspb.DoubleValue", &[value(Kind::Float)]);
+static INT_VALUE: Type = wrapper(217, "wrapperspb.Int32Value", &[value(Kind::Int(32))]);
+
+const fn wrapper(id: u16, name: &'static str, fields: &'static [Field]) -> Type {
+    Type { id, name, fields }
+}
+
+const fn value(kind: Kind) -> Field {
+    kept("Value", "value", kind)
+}
 
 /// A duration of a message, where a template asks for its parts.
 pub(super) static DURATION: Type = Type {
@@ -238,8 +253,33 @@ pub(super) static DURATION: Type = Type {
     fields: &[kept("Seconds", "seconds", Kind::Int(64)), kept("Nanos", "nanos", Kind::Int(32))],
 };
 
-static DATA: [&Type; 6] =
-    [&TEMPLATE_DATA, &TYPE_META, &NAMESPACED_NAME, &INT_OR_STRING, &WRAPPER, &DURATION];
+/// What `semver` gives.
+pub(super) static SEMVER: Type = Type {
+    id: 214,
+    name: "semver.Version",
+    fields: &[
+        kept("Major", "Major", Kind::Int(64)),
+        kept("Minor", "Minor", Kind::Int(64)),
+        kept("Patch", "Patch", Kind::Int(64)),
+        kept("Prerelease", "Prerelease", Kind::String),
+        kept("Metadata", "Metadata", Kind::String),
+        kept("Original", "Original", Kind::String),
+        kept("String", "String", Kind::String),
+    ],
+};
+
+static DATA: [&Type; 10] = [
+    &TEMPLATE_DATA,
+    &TYPE_META,
+    &NAMESPACED_NAME,
+    &INT_OR_STRING,
+    &BOOL_VALUE,
+    &DURATION,
+    &SEMVER,
+    &STRING_VALUE,
+    &DOUBLE_VALUE,
+    &INT_VALUE,
+];
 
 #[cfg(test)]
 mod tests {
