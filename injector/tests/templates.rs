@@ -46,22 +46,30 @@ fn a_template_of_metadata_alone_takes_no_spec_away() {
 
 #[test]
 fn a_template_cannot_put_a_text_in_the_place_of_the_spec() {
-    for (field, template) in [
-        ("spec", "spec: text"),
-        ("spec", "spec: null"),
-        ("metadata.labels", "metadata: {labels: [a]}"),
+    for (problem, template) in [
+        ("what it renders is no pod: spec is a string, not a mapping", "spec: text"),
+        ("spec is not an object", "spec: null"),
+        (
+            "what it renders is no pod: metadata.labels is a list, not a mapping",
+            "metadata: {labels: [a]}",
+        ),
     ] {
         let config = format!("templates: {{mine: \"{template}\"}}");
         let pod = pod(&json!({"inject.istio.io/templates": "mine"}));
         let error = outcome(&settings(&config, true), &pod).unwrap_err().to_string();
-        assert_eq!(error, format!("template \"mine\": {field} is not an object"));
+        assert_eq!(error, format!("template \"mine\": {problem}"));
     }
 }
 
 #[test]
 fn a_wrong_template_refuses_the_configuration() {
     for (template, expected) in [
-        ("a: 1\\nb: {{ randAlphaNum 5 }}", "line 2, column 7: function randAlphaNum not defined"),
+        (
+            "a: 1\\nb: {{ randAlphaNum 5 }}",
+            "line 2, column 7: function randAlphaNum is left out: it is random, and the same pod gets \
+             the same answer",
+        ),
+        ("b: {{ qoute 5 }}", "line 1, column 7: function qoute not defined; did you mean quote?"),
         ("{{ if }}", "line 1, column 7: missing value for if"),
     ] {
         let config = format!("templates: {{mine: \"{template}\"}}");
@@ -147,7 +155,7 @@ fn what_is_written_of_the_pod_has_the_names_of_its_json() {
     let annotations = &pod["metadata"]["annotations"];
     assert_eq!(annotations["json"], r#"{"limits":{"CPU":"1"}}"#);
     assert_eq!(annotations["port"], r#"{"containerPort":80}"#);
-    assert_eq!(annotations["own"], r#"{"Mine":{"fsGroup":7,"runAsNonRoot":false,"runAsUser":0}}"#);
+    assert_eq!(annotations["own"], r#"{"Mine":{"runAsUser":0,"runAsNonRoot":false,"fsGroup":7}}"#);
     let expected = json!({"fsGroup": 7, "runAsGroup": 9, "runAsUser": 0, "runAsNonRoot": false});
     assert_eq!(pod["spec"]["securityContext"], expected);
 }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use gtmpl_ng::Value as Datum;
 use serde_json::{Map, Value};
 
-use super::{data, go_names, guard};
+use super::guard;
 
 /// A document of the operator's as it stands, not guarded.
 pub(super) fn document(value: &Value) -> Datum {
@@ -38,32 +38,10 @@ pub(super) fn json(datum: &Datum) -> Value {
     }
 }
 
-/// The JSON of a datum as Go's `json.Marshal` has it: the fields of Kubernetes' types have their
-/// names in JSON, and those that a type omits when they are empty are left out.
-pub(super) fn marshalled(datum: &Datum) -> Value {
-    match datum {
-        Datum::Array(items) => items.iter().map(marshalled).collect(),
-        Datum::Map(members) | Datum::Object(members) => {
-            let typed = members.contains_key(TYPED);
-            let members = members.iter().filter(|(key, value)| {
-                let unset = typed && data::is_unset(key, value);
-                !key.starts_with(HIDDEN) && !unset
-            });
-            let members = members.map(|(key, value)| {
-                let key = guard::plain(key);
-                let key = if typed { go_names::to_field(&key) } else { key };
-                (key.into_owned(), marshalled(value))
-            });
-            members.collect::<Map<_, _>>().into()
-        }
-        scalar => json(scalar),
-    }
-}
-
 /// What a message of Istio's API keeps for the functions that take it whole.
 pub(super) fn hidden<'a>(message: &'a Datum, key: &str) -> Option<&'a Datum> {
     match message {
-        Datum::Map(members) => members.get(key),
+        Datum::Object(members) => members.get(key),
         _ => None,
     }
 }
@@ -100,7 +78,7 @@ fn number(number: &serde_json::Number) -> Datum {
 /// Begins the keys that no template can name.
 pub(super) const HIDDEN: char = '\u{0}';
 
-/// This key is in a value of a Kubernetes type, whose keys are the names of Go's fields.
+/// Under this key a struct, whose keys are the names of Go's fields, keeps the number of its type.
 pub(super) const TYPED: &str = "\u{0}typed";
 
 /// Under this key a message keeps its JSON.

@@ -99,14 +99,16 @@ pub(super) fn rewrite(datum: &Datum, with: fn(&str) -> Cow<'_, str>) -> Datum {
     match datum {
         Datum::String(text) => Datum::String(with(text).into_owned()),
         Datum::Array(items) => Datum::Array(items.iter().map(|item| rewrite(item, with)).collect()),
-        Datum::Map(members) | Datum::Object(members) => {
-            let members = members.iter();
-            Datum::Map(
-                members
-                    .map(|(key, value)| (with(key).into_owned(), rewrite(value, with)))
-                    .collect(),
-            )
-        }
+        Datum::Map(members) => Datum::Map(
+            members
+                .iter()
+                .map(|(key, value)| (with(key).into_owned(), rewrite(value, with)))
+                .collect(),
+        ),
+        // The names of a struct's fields are no text of a pod.
+        Datum::Object(members) => Datum::Object(
+            members.iter().map(|(name, value)| (name.clone(), rewrite(value, with))).collect(),
+        ),
         other => other.clone(),
     }
 }
@@ -171,6 +173,8 @@ const PLANE: u32 = 0xF_0000;
 const NEXT_PLANE: u32 = 0x10_0000;
 /// The last two of plane 15.
 const NOTHING: char = '\u{FFFFD}';
+/// An empty text that is not nothing to the engine.
+pub(super) const EMPTY: &str = "\u{FFFFD}";
 const ESCAPE: char = '\u{FFFFC}';
 
 #[cfg(test)]

@@ -1,17 +1,23 @@
 //! Where injected content comes from: overlays, which the merge puts over the pod.
 
+mod asked;
+mod chains;
 mod container_port;
 mod data;
 mod datum;
+mod fit;
 mod functions;
 pub mod gateway;
 mod go_names;
+mod go_types;
+mod go_values;
 pub mod grpc_agent;
 pub mod grpc_simple;
 mod guard;
 pub mod identity;
 mod image;
 mod init_container;
+mod marshalled;
 mod metadata;
 mod otel;
 mod proxy_container;
@@ -19,12 +25,13 @@ mod proxy_env;
 mod raw_strings;
 pub mod sidecar;
 pub mod template;
+mod template_error;
 mod volumes;
 
 use serde_json::Value;
 
 use self::identity::Identity;
-use self::template::TemplateError;
+use self::template_error::TemplateError;
 use crate::settings::Settings;
 use crate::settings::annotations::{Annotations, key};
 use crate::settings::proxy_config::ProxyConfig;

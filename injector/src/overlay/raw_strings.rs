@@ -54,7 +54,7 @@ fn action_of<'a>(action: &'a str, written: &mut String) -> &'a str {
 }
 
 /// The length of a quoted string.
-fn closing(token: &str, quote: u8) -> usize {
+pub(super) fn closing(token: &str, quote: u8) -> usize {
     let mut escaped = false;
     for (place, byte) in token.bytes().enumerate().skip(1) {
         match byte {

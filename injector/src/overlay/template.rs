@@ -4,16 +4,19 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use gtmpl_ng::{ExecError, Limits, ParseError, Template, Value as Datum};
+use gtmpl_ng::{Limits, Template, Value as Datum};
 use serde_json::Value;
 
-use super::{datum, functions, guard, raw_strings};
+use super::asked::Asked;
+use super::template_error::TemplateError;
+use super::{chains, datum, fit, functions, go_types, guard, raw_strings};
 use crate::yaml;
 
 /// The templates of a configuration, parsed, with the values that they read.
 #[derive(Clone)]
 pub struct Templates {
     parsed: Arc<BTreeMap<String, Template>>,
+    asked: Arc<Asked>,
     values: Arc<Datum>,
 }
 
@@ -21,9 +24,13 @@ impl Templates {
     /// Parses all templates. An error names the template, the line and the column, and a function
     /// that there is not by its name.
     pub fn parse(texts: &BTreeMap<String, String>, values: &Value) -> Result<Self, TemplateError> {
-        let parsed = texts.iter().map(|(name, text)| Ok((name.clone(), parse(name, text)?)));
+        let written: Vec<_> =
+            texts.values().map(|text| chains::written(&raw_strings::quoted(text))).collect();
+        let parsed = texts.keys().zip(&written);
+        let parsed = parsed.map(|(name, text)| Ok((name.clone(), parse(name, text)?)));
         Ok(Self {
             parsed: Arc::new(parsed.collect::<Result<_, _>>()?),
+            asked: Arc::new(Asked::by(&written)),
             values: Arc::new(datum::document(values)),
         })
     }
@@ -31,6 +38,11 @@ impl Templates {
     /// Whether there is a template of this name.
     pub fn contains(&self, name: &str) -> bool {
         self.parsed.contains_key(name)
+    }
+
+    /// What the templates ask for by name.
+    pub(super) fn asked(&self) -> &Asked {
+        &self.asked
     }
 
     /// The values document as templates see it.
@@ -42,22 +54,31 @@ impl Templates {
     ///
     /// Limits hold for iterations, nesting and size; no clock is read.
     pub(super) fn render(&self, name: &str, data: Datum) -> Result<Value, TemplateError> {
-        let failed = |place, problem| TemplateError { name: name.to_owned(), place, problem };
+        let failed = |problem: String| TemplateError::of_rendered(name, problem);
         let Some(template) = self.parsed.get(name) else {
-            return Err(failed(None, "there is no such template".to_owned()));
+            return Err(failed("there is no such template".to_owned()));
         };
         let text = template
             .render(&gtmpl_ng::Context::from(data))
             .map_err(|error| TemplateError::of_render(name, &error))?;
+        if let Some(of) = go_types::printed_in(&text) {
+            return Err(failed(format!("it prints a whole {}: name one of its fields", of.name)));
+        }
         // As in Istio, of a repeated key the last value counts.
         match yaml::parse_first(&text).map(|(document, _)| document) {
-            Ok(document @ Value::Object(_)) => Ok(guard::release(document)),
+            Ok(document @ Value::Object(_)) => {
+                let document = guard::release(document);
+                match fit::misfit(&document) {
+                    None => Ok(document),
+                    Some(misfit) => Err(failed(format!("what it renders is no pod: {misfit}"))),
+                }
+            }
             Ok(Value::Null) => Ok(Value::Object(serde_json::Map::new())),
-            Ok(_) => Err(failed(None, "what it renders is not a mapping".to_owned())),
+            Ok(_) => Err(failed("what it renders is not a mapping".to_owned())),
             Err(error) => {
                 let line = text.lines().nth(error.line.saturating_sub(1)).unwrap_or_default();
                 let line = guard::plain(line.trim());
-                Err(failed(None, format!("what it renders is not YAML: {error}: {line:?}")))
+                Err(failed(format!("what it renders is not YAML: {error}: {line:?}")))
             }
         }
     }
@@ -75,52 +96,10 @@ impl fmt::Debug for Templates {
     }
 }
 
-/// A template that cannot be parsed or rendered.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct TemplateError {
-    name: String,
-    /// Line and column, from 1, where they are known.
-    place: Option<(usize, usize)>,
-    problem: String,
-}
-
-impl TemplateError {
-    fn of_parse(name: &str, error: &ParseError) -> Self {
-        let (place, problem) = match error {
-            ParseError::WithContext(at, problem) => (Some((at.line, at.col)), problem.clone()),
-            other => (None, other.to_string()),
-        };
-        Self { name: name.to_owned(), place, problem }
-    }
-
-    fn of_render(name: &str, error: &ExecError) -> Self {
-        let (place, problem) = match error.as_structured() {
-            Some(error) => (Some((error.context.line, error.context.col)), error.message.clone()),
-            None => (None, error.to_string()),
-        };
-        Self { name: name.to_owned(), place, problem: guard::plain(&problem).into_owned() }
-    }
-}
-
-impl fmt::Display for TemplateError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "template {:?}", self.name)?;
-        if let Some((line, column)) = self.place {
-            write!(f, ", line {line}, column {column}")?;
-        }
-        write!(f, ": {}", self.problem)
-    }
-}
-
-impl std::error::Error for TemplateError {}
-
 fn parse(name: &str, text: &str) -> Result<Template, TemplateError> {
     let mut template = Template::with_limits(limits());
     name.clone_into(&mut template.name);
     functions::add_to(&mut template);
-    // The only enumeration of the data is its name already; columns stay as they are.
-    let text =
-        raw_strings::quoted(text).replace(".InterceptionMode.String", ".InterceptionMode       ");
     template.parse(text).map_err(|error| TemplateError::of_parse(name, &error))?;
     Ok(template)
 }
@@ -279,10 +258,10 @@ mod tests {
         .map(|text| render(text).unwrap_err().to_string())
         .collect();
         insta::assert_snapshot!(errors.join("\n"), @r#"
-        template "t", line 1, column 10: range over 1000000000 is more than the 100000 iterations allowed
-        template "t", line 1, column 29: exceeded the maximum template nesting depth of 100
-        template "t", line 1, column 34: a function produced a value larger than the 8388608 allowed
-        template "t", line 1, column 36: a function produced a value nested deeper than the 128 levels allowed
+        template "t", line 1, column 10: range over 1000000000 is more than the 100000 iterations allowed; this limit is fixed
+        template "t", line 1, column 29: exceeded the maximum template nesting depth of 100; this limit is fixed
+        template "t", line 1, column 34: a function produced a value larger than the 8388608 allowed; this limit is fixed
+        template "t", line 1, column 36: a function produced a value nested deeper than the 128 levels allowed; this limit is fixed
         "#);
     }
 }

@@ -13,7 +13,7 @@ pub mod outrigger;
 pub mod proxy_config;
 mod proxy_config_rules;
 pub mod proxy_configs;
-mod proxy_field;
+pub(crate) mod proxy_field;
 pub mod selector;
 mod typed;
 mod unknown_keys;

@@ -10,7 +10,7 @@ pub(super) fn field(name: &str) -> Option<&'static Field> {
 }
 
 /// The name of a field in protobuf's JSON, from its own name in protobuf.
-pub(super) fn lower_camel_case(name: &str) -> String {
+pub(crate) fn lower_camel_case(name: &str) -> String {
     let mut words = name.split('_');
     let mut camel = words.next().unwrap_or_default().to_owned();
     for word in words {

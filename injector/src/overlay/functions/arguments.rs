@@ -1,10 +1,12 @@
 //! How functions read their arguments.
 
 use std::collections::HashMap;
+use std::sync::LazyLock;
 
 use gtmpl_ng::{FuncError, NumberKind, Value as Datum};
 
 use super::error;
+use crate::overlay::go_types;
 
 /// Exactly this many arguments.
 pub(super) fn exactly<'a, const N: usize>(
@@ -53,10 +55,12 @@ pub(super) fn list(datum: &Datum) -> Result<&[Datum], FuncError> {
     }
 }
 
-/// A mapping.
+/// A mapping; what is absent is an empty one.
 pub(super) fn mapping(datum: &Datum) -> Result<&HashMap<String, Datum>, FuncError> {
+    static EMPTY: LazyLock<HashMap<String, Datum>> = LazyLock::new(HashMap::new);
     match datum {
-        Datum::Map(members) | Datum::Object(members) => Ok(members),
+        Datum::Map(members) => Ok(members),
+        Datum::NoValue | Datum::Nil => Ok(&EMPTY),
         other => Err(error(format!("{} where a mapping is expected", shown(other)))),
     }
 }
@@ -71,9 +75,31 @@ pub(super) fn whole(datum: &Datum) -> i64 {
             #[expect(clippy::cast_possible_truncation, reason = "Go's conversion truncates")]
             NumberKind::Float(number) => number as i64,
         },
-        Datum::String(text) => text.trim().parse().unwrap_or_default(),
+        Datum::String(text) => literal(text).unwrap_or_default(),
         _ => 0,
     }
+}
+
+/// A number of Go's syntax: `0x1f`, `0b1`, `0o17` and `017`, and with nothing but zeros behind a point.
+fn literal(text: &str) -> Option<i64> {
+    let text = match text.split_once('.') {
+        Some((whole, zeros)) if !zeros.is_empty() && zeros.bytes().all(|byte| byte == b'0') => {
+            whole
+        }
+        _ => text,
+    };
+    let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
+    let sign = if text.starts_with('-') { -1 } else { 1 };
+    let lower = unsigned.to_ascii_lowercase();
+    let (digits, radix) = match lower.as_bytes() {
+        [b'0', b'x', ..] => (&lower[2..], 16),
+        [b'0', b'b', ..] => (&lower[2..], 2),
+        [b'0', b'o', ..] => (&lower[2..], 8),
+        [b'0', _, ..] => (&lower[1..], 8),
+        _ => (&lower[..], 10),
+    };
+    let starts = digits.starts_with(|c: char| c.is_ascii_alphanumeric());
+    starts.then(|| i64::from_str_radix(digits, radix).ok().map(|number| sign * number))?
 }
 
 /// A size or a count: a whole number that is not negative and not beyond reason.
@@ -93,7 +119,7 @@ pub(super) fn fraction(datum: &Datum) -> f64 {
             #[expect(clippy::cast_precision_loss, reason = "Go's conversion rounds")]
             NumberKind::Signed(number) => number as f64,
         },
-        Datum::String(text) => text.trim().parse().unwrap_or_default(),
+        Datum::String(text) => text.parse().unwrap_or_default(),
         Datum::Bool(on) => f64::from(u8::from(*on)),
         _ => 0.0,
     }
@@ -106,9 +132,9 @@ pub(super) fn is_empty(datum: &Datum) -> bool {
         Datum::Bool(on) => !on,
         Datum::String(text) => text.is_empty(),
         Datum::Array(items) => items.is_empty(),
-        Datum::Map(members) | Datum::Object(members) => members.is_empty(),
+        Datum::Map(members) => members.is_empty(),
         Datum::Number(_) => fraction(datum) == 0.0,
-        Datum::Function(_) => false,
+        Datum::Function(_) | Datum::Object(_) => false,
     }
 }
 
@@ -125,6 +151,9 @@ pub(super) fn strings(items: impl IntoIterator<Item = impl Into<String>>) -> Dat
 }
 
 fn shown(datum: &Datum) -> String {
+    if let Some(of) = go_types::of(datum) {
+        return format!("a {}", of.name);
+    }
     let text = datum.to_string();
     let kind = match datum {
         Datum::String(_) => "the string",

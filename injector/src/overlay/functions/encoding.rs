@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::arguments::{exactly, printed, text};
 use super::{Outcome, Table, error, on_plain};
+use crate::overlay::marshalled::Marshalled;
 use crate::overlay::{datum, guard};
 use crate::yaml;
 
@@ -47,8 +48,12 @@ pub(super) const TABLE: Table = &[
 ];
 
 /// JSON as Go's `json.Marshal` writes it.
-pub(super) fn json_text(value: &Value) -> String {
-    sound(&escaped(&value.to_string()))
+pub(super) fn json_text(value: &Datum) -> Outcome {
+    Ok(sound(&escaped(&unescaped(value)?)).into())
+}
+
+fn unescaped(value: &Datum) -> Result<String, gtmpl_ng::FuncError> {
+    serde_json::to_string(&Marshalled::of(value)).map_err(|problem| error(problem.to_string()))
 }
 
 /// Raw JSON in which no quote of YAML ends.
@@ -67,7 +72,9 @@ pub(super) fn parsed(json: &Datum) -> Result<Datum, gtmpl_ng::FuncError> {
 /// YAML with sorted keys and a line break at the end.
 pub(super) fn to_yaml(arguments: &[Datum]) -> Outcome {
     let [value] = exactly("toYaml", arguments)?;
-    let text = yaml::to_string(&datum::marshalled(value));
+    let value = serde_json::to_value(Marshalled::of(value));
+    let value = value.map_err(|problem| error(format!("toYaml: {problem}")))?;
+    let text = yaml::to_string(&value);
     Ok(text.map_err(|problem| error(format!("toYaml: {problem}")))?.into())
 }
 
@@ -84,18 +91,18 @@ fn from_yaml(arguments: &[Datum]) -> Outcome {
 
 fn to_json(name: &str, arguments: &[Datum]) -> Outcome {
     let [value] = exactly(name, arguments)?;
-    Ok(json_text(&datum::marshalled(value)).into())
+    json_text(value)
 }
 
 fn to_pretty_json(name: &str, arguments: &[Datum]) -> Outcome {
     let [value] = exactly(name, arguments)?;
-    let text = serde_json::to_string_pretty(&datum::marshalled(value));
+    let text = serde_json::to_string_pretty(&Marshalled::of(value));
     Ok(sound(&escaped(&text.map_err(|problem| error(problem.to_string()))?)).into())
 }
 
 fn to_raw_json(name: &str, arguments: &[Datum]) -> Outcome {
     let [value] = exactly(name, arguments)?;
-    Ok(sound(&datum::marshalled(value).to_string()).into())
+    Ok(sound(&unescaped(value)?).into())
 }
 
 /// Go escapes what HTML would read.
@@ -105,11 +112,14 @@ fn escaped(json: &str) -> String {
 
 fn b64dec(arguments: &[Datum]) -> Outcome {
     let [encoded] = exactly("b64dec", arguments)?;
+    let encoded: String = text(encoded)?.chars().filter(|c| !"\r\n".contains(*c)).collect();
+    if let Ok(bytes) = STANDARD.decode(&encoded) {
+        return Ok(String::from_utf8_lossy(&bytes).into_owned().into());
+    }
     // sprig hands the error out as text.
-    Ok(match STANDARD.decode(text(encoded)?) {
-        Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned().into(),
-        Err(problem) => problem.to_string().into(),
-    })
+    let strange = |byte: u8| !byte.is_ascii_alphanumeric() && !b"+/=".contains(&byte);
+    let place = encoded.bytes().position(strange).unwrap_or(encoded.len() / 4 * 4);
+    Ok(format!("illegal base64 data at input byte {place}").into())
 }
 
 fn b32dec(arguments: &[Datum]) -> Outcome {
@@ -181,6 +191,8 @@ mod tests {
             ("toYaml (dict `b` 1 `a` (list `x`))", "a:\n- x\nb: 1\n"),
             ("b64enc `test`", "dGVzdA=="),
             ("b64dec `dGVzdA==`", "test"),
+            ("b64dec `a.b`", "illegal base64 data at input byte 1"),
+            ("b64dec `dGVzdA`", "illegal base64 data at input byte 4"),
             ("base `foo/bar/`", "bar"),
             ("dir `foo/bar/baz`", "foo/bar"),
             ("clean `foo/bar/../baz`", "foo/baz"),

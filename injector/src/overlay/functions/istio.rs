@@ -3,13 +3,12 @@
 use std::collections::HashMap;
 
 use gtmpl_ng::Value as Datum;
-use serde_json::{Map, Value};
 
 use super::arguments::{count, exactly, is_empty, list, mapping, printed, text};
 use super::encoding::{json_text, parsed, sound, to_yaml};
 use super::{Outcome, Table, dicts, error, on_plain};
 use crate::overlay::datum::{self, JSON, OTEL, hidden};
-use crate::overlay::{container_port, go_names, guard, init_container, metadata, otel};
+use crate::overlay::{guard, init_container, metadata, otel};
 
 pub(super) const TABLE: Table = &[
     ("annotation", annotation),
@@ -29,11 +28,11 @@ pub(super) const TABLE: Table = &[
     ("omit", dicts::omit),
     ("omitNil", |a| Ok(omit_nil(&exactly::<1>("omitNil", a)?[0]))),
     ("otelResourceAttributes", otel_resource_attributes),
-    ("protoToJSON", |a| Ok(message_json(&exactly::<1>("protoToJSON", a)?[0]).into())),
+    ("protoToJSON", |a| message_json("protoToJSON", a)),
     ("strdict", strdict),
-    ("structToJSON", |a| Ok(message_json(&exactly::<1>("structToJSON", a)?[0]).into())),
-    ("toJSON", |a| Ok(to_json(&exactly::<1>("toJSON", a)?[0]).into())),
-    ("toJsonMap", |a| Ok(json_text(&datum::json(&Datum::Map(dicts::of_strings(a)?))).into())),
+    ("structToJSON", |a| message_json("structToJSON", a)),
+    ("toJSON", to_json),
+    ("toJsonMap", |a| json_text(&Datum::Map(dicts::of_strings(a)?))),
     ("toLower", |a| {
         on_plain(a, |a| Ok(text(&exactly::<1>("toLower", a)?[0])?.to_lowercase().into()))
     }),
@@ -44,7 +43,10 @@ pub(super) const TABLE: Table = &[
 /// The annotation's value, even an empty one, or else the default as text.
 fn annotation(arguments: &[Datum]) -> Outcome {
     let [metadata, name, default] = exactly("annotation", arguments)?;
-    let annotations = mapping(metadata)?.get("Annotations").map(mapping).transpose()?;
+    let (Datum::Object(metadata) | Datum::Map(metadata)) = metadata else {
+        return Err(error("annotation takes .ObjectMeta, a name and a default"));
+    };
+    let annotations = metadata.get("Annotations").map(mapping).transpose()?;
     let value = annotations.and_then(|annotations| annotations.get(text(name).ok()?));
     Ok(value.cloned().unwrap_or_else(|| printed(default).into()))
 }
@@ -63,7 +65,8 @@ fn ports(name: &str, arguments: &[Datum], of_application: bool) -> Outcome {
         .filter(|container| !of_application || container["Name"] != crate::overlay::PROXY);
     let ports =
         containers.flat_map(|container| container["Ports"].as_array().into_iter().flatten());
-    let tcp = ports.filter(|port| port["Protocol"] == "TCP" || port["Protocol"] == "");
+    let tcp =
+        ports.filter(|port| matches!(port["Protocol"].as_str().unwrap_or_default(), "TCP" | ""));
     let numbers = tcp.map(|port| port["ContainerPort"].to_string());
     Ok(numbers.collect::<Vec<_>>().join(",").into())
 }
@@ -87,7 +90,10 @@ fn exclude_inbound_port(arguments: &[Datum]) -> Outcome {
 
 fn format_duration(arguments: &[Datum]) -> Outcome {
     let [duration] = exactly("formatDuration", arguments)?;
-    let given = printed(duration);
+    let given = match hidden(duration, "AsDuration") {
+        Some(text) => printed(text),
+        None => printed(duration),
+    };
     let seconds: f64 = given
         .strip_suffix('s')
         .and_then(|seconds| seconds.parse().ok())
@@ -125,7 +131,7 @@ fn omit_nil(value: &Datum) -> Datum {
                 items.iter().map(omit_nil).filter(|item| *item != Datum::Nil).collect();
             if items.is_empty() { Datum::Nil } else { Datum::Array(items) }
         }
-        Datum::Map(members) | Datum::Object(members) => {
+        Datum::Map(members) => {
             let members: HashMap<_, _> = members
                 .iter()
                 .map(|(key, value)| (key.clone(), omit_nil(value)))
@@ -170,47 +176,18 @@ fn strdict(arguments: &[Datum]) -> Outcome {
     Ok(Datum::Map(pairs.collect()))
 }
 
-fn to_json(value: &Datum) -> String {
-    if is_empty(value) { "{}".to_owned() } else { json_text(&datum::marshalled(value)) }
+fn to_json(arguments: &[Datum]) -> Outcome {
+    let [value] = exactly("toJSON", arguments)?;
+    if is_empty(value) { Ok("{}".into()) } else { json_text(value) }
 }
 
-/// The JSON of a message or a struct, as Kubernetes and Istio name its fields.
-fn message_json(message: &Datum) -> String {
-    if let Some(Datum::String(json)) = hidden(message, JSON) {
-        return sound(json);
-    }
-    if is_empty(message) {
-        return "{}".to_owned();
-    }
-    let value = named(datum::json(message));
-    if value.get("containerPort").is_some() {
-        return sound(&container_port::json(&value));
-    }
-    json_text(&value)
-}
-
-/// The object with the fields of its JSON, without those that Kubernetes omits.
-fn named(value: Value) -> Value {
-    match value {
-        Value::Object(members) => members
-            .into_iter()
-            .filter(|(_, value)| !omitted(value))
-            .map(|(key, value)| (go_names::to_field(&key).into_owned(), named(value)))
-            .collect::<Map<_, _>>()
-            .into(),
-        Value::Array(items) => items.into_iter().map(named).collect(),
-        scalar => scalar,
-    }
-}
-
-fn omitted(value: &Value) -> bool {
-    match value {
-        Value::Null => true,
-        Value::Bool(on) => !on,
-        Value::String(text) => text.is_empty(),
-        Value::Number(number) => number.as_f64() == Some(0.0),
-        Value::Array(items) => items.is_empty(),
-        Value::Object(members) => members.is_empty(),
+/// The JSON of a message or a struct.
+fn message_json(name: &str, arguments: &[Datum]) -> Outcome {
+    let [message] = exactly(name, arguments)?;
+    match hidden(message, JSON) {
+        Some(Datum::String(json)) => Ok(sound(json).into()),
+        _ if matches!(message, Datum::Nil | Datum::NoValue) => Ok("{}".into()),
+        _ => json_text(message),
     }
 }
 
@@ -260,8 +237,8 @@ mod tests {
             ("formatDuration `90s`", "1m30s"),
             ("formatDuration `3600s`", "1h0m0s"),
             (
-                "structToJSON (dict `Name` `http` `ContainerPort` 80 `HostPort` 0 `HostIP` ``)",
-                r#"{"name":"http","containerPort":80}"#,
+                "structToJSON (dict `name` `http` `hostPort` 0 `hostIP` ``)",
+                r#"{"hostIP":"","hostPort":0,"name":"http"}"#,
             ),
             (
                 "includeInboundPorts (list (dict `Name` `a` `Ports` (list (dict `ContainerPort` 80 `Protocol` `TCP`) (dict `ContainerPort` 53 `Protocol` `UDP`))))",

@@ -104,6 +104,9 @@ fn slice(arguments: &[Datum]) -> Outcome {
         return on_plain(arguments, gtmpl_ng::funcs::slice);
     }
     let items = list(subject)?;
+    if items.is_empty() {
+        return Ok(Datum::Nil);
+    }
     let place = |index: usize, default| {
         places.get(index).map_or(Ok(default), |place| count("slice", place))
     };
@@ -151,6 +154,7 @@ mod tests {
             ("slice (list 1 2 3) 1 2", "[2]"),
             ("slice (list 1 2 3) 1", "[2 3]"),
             ("slice `abc` 1 2", "b"),
+            ("slice (list) 1 2", "<no value>"),
             ("slice (list 1) 1 5", "error: slice: 1 to 5 of 1"),
             ("chunk 2 (list 1 2 3)", "[[1 2] [3]]"),
             ("first (list)", "<no value>"),

@@ -4,8 +4,7 @@ use gtmpl_ng::{NumberKind, Value as Datum, funcs};
 
 use super::arguments::{at_least, exactly, fraction, is_empty, text};
 use super::{Outcome, Table, error, on_plain};
-use crate::overlay::datum::HIDDEN;
-use crate::overlay::guard;
+use crate::overlay::{go_types, guard};
 
 pub(super) const TABLE: Table = &[
     ("all", |a| Ok(a.iter().all(|datum| !is_empty(datum)).into())),
@@ -28,13 +27,8 @@ pub(super) const TABLE: Table = &[
     ("lt", |a| on_plain(a, funcs::lt)),
     ("ne", ne),
     ("ternary", ternary),
-    ("typeIs", |a| {
-        exactly("typeIs", a).and_then(|[name, datum]| Ok((text(name)? == go_type(datum)?).into()))
-    }),
-    ("typeIsLike", |a| {
-        exactly("typeIsLike", a)
-            .and_then(|[name, datum]| Ok((text(name)? == go_type(datum)?).into()))
-    }),
+    ("typeIs", |a| type_is("typeIs", a)),
+    ("typeIsLike", |a| type_is("typeIsLike", a)),
     ("typeOf", |a| Ok(go_type(&exactly::<1>("typeOf", a)?[0])?.into())),
 ];
 
@@ -91,12 +85,15 @@ fn equal(a: &Datum, b: &Datum) -> Result<bool, gtmpl_ng::FuncError> {
     }
 }
 
-/// As Go's, and of a mapping of strings a key that is not there is an empty string.
+/// As Go's: a struct cannot be indexed, and of a mapping of strings a key that is not there is an empty string.
 fn index(arguments: &[Datum]) -> Outcome {
     let ([collection], keys) = at_least("index", arguments)?;
     let [key, rest @ ..] = keys else {
         return Ok(collection.clone());
     };
+    if let Some(of) = go_types::of(collection) {
+        return Err(error(format!("index: a {} has fields, not items", of.name)));
+    }
     let (Datum::Map(members), Datum::String(name)) = (collection, key) else {
         return funcs::index(arguments);
     };
@@ -119,7 +116,8 @@ fn kind(datum: &Datum) -> &'static str {
         Datum::Bool(_) => "bool",
         Datum::String(_) => "string",
         Datum::Array(_) => "slice",
-        Datum::Map(_) | Datum::Object(_) => "map",
+        Datum::Map(_) => "map",
+        Datum::Object(_) => "struct",
         Datum::Function(_) => "func",
         Datum::Number(number) => match number.kind() {
             NumberKind::Float(_) => "float64",
@@ -128,17 +126,24 @@ fn kind(datum: &Datum) -> &'static str {
     }
 }
 
+/// Whether a value has the type of this name; of a struct it is not known whether Go has a pointer to
+/// it.
+fn type_is(name: &str, arguments: &[Datum]) -> Outcome {
+    let [asked, datum] = exactly(name, arguments)?;
+    let asked = text(asked)?;
+    match go_types::of(datum) {
+        Some(of) => Ok((asked.strip_prefix('*').unwrap_or(asked) == of.name).into()),
+        None => Ok((asked == go_type(datum)?).into()),
+    }
+}
+
 /// The name of Go's type, of values that have one of JSON's.
 fn go_type(datum: &Datum) -> Result<&'static str, gtmpl_ng::FuncError> {
     match datum {
         Datum::Nil | Datum::NoValue => Ok("<nil>"),
         Datum::Array(_) => Ok("[]interface {}"),
-        Datum::Map(members) | Datum::Object(members) => {
-            if members.keys().any(|key| key.starts_with(HIDDEN)) {
-                return Err(error("the types of Kubernetes and Istio have no name here"));
-            }
-            Ok("map[string]interface {}")
-        }
+        Datum::Map(_) => Ok("map[string]interface {}"),
+        Datum::Object(_) => Err(error("the types of Kubernetes and Istio have no name here")),
         scalar => Ok(kind(scalar)),
     }
 }

@@ -6,6 +6,7 @@
 mod arguments;
 mod dicts;
 mod digests;
+mod durations;
 mod encoding;
 mod istio;
 mod lists;
@@ -13,6 +14,8 @@ mod logic;
 mod numbers;
 mod patterns;
 mod text;
+mod versions;
+mod words;
 
 use gtmpl_ng::{Func, FuncError, Template, Value as Datum};
 
@@ -23,6 +26,16 @@ pub(super) fn add_to(template: &mut Template) {
     for table in TABLES {
         template.add_funcs(table);
     }
+}
+
+/// The names of all functions but Go's own.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    TABLES.into_iter().flatten().map(|(name, _)| *name)
+}
+
+/// Why a function of sprig's is not here.
+pub(super) fn left_out(name: &str) -> Option<&'static str> {
+    LEFT_OUT.iter().find(|(names, _)| names.contains(&name)).map(|(_, why)| *why)
 }
 
 /// What a function gives.
@@ -72,16 +85,75 @@ fn check(cases: &[(&str, &str)]) {
     }
 }
 
+const LEFT_OUT: [(&[&str], &str); 6] = [
+    (
+        &[
+            "ago",
+            "date",
+            "dateInZone",
+            "dateModify",
+            "date_in_zone",
+            "date_modify",
+            "htmlDate",
+            "htmlDateInZone",
+            "mustDateModify",
+            "mustToDate",
+            "must_date_modify",
+            "now",
+            "toDate",
+            "unixEpoch",
+        ],
+        "it reads the clock or a time zone, and the same pod gets the same answer",
+    ),
+    (
+        &[
+            "randAlpha",
+            "randAlphaNum",
+            "randAscii",
+            "randBytes",
+            "randInt",
+            "randNumeric",
+            "shuffle",
+            "uuidv4",
+        ],
+        "it is random, and the same pod gets the same answer",
+    ),
+    (
+        &[
+            "bcrypt",
+            "buildCustomCert",
+            "decryptAES",
+            "derivePassword",
+            "encryptAES",
+            "genCA",
+            "genCAWithKey",
+            "genPrivateKey",
+            "genSelfSignedCert",
+            "genSelfSignedCertWithKey",
+            "genSignedCert",
+            "genSignedCertWithKey",
+            "htpasswd",
+        ],
+        "it makes keys and certificates or encrypts, which a template of a pod has no need of",
+    ),
+    (&["set", "unset"], "it changes a mapping in place; `merge` gives its result"),
+    (&["expandenv"], "a template does not see the environment of the injector"),
+    (&["getHostByName"], "a template does not see the network"),
+];
+
 /// Later ones stand over earlier ones.
-const TABLES: [Table; 9] = [
+const TABLES: [Table; 12] = [
     logic::TABLE,
     text::TABLE,
     numbers::TABLE,
     lists::TABLE,
     dicts::TABLE,
     digests::TABLE,
+    durations::TABLE,
     encoding::TABLE,
     patterns::TABLE,
+    versions::TABLE,
+    words::TABLE,
     istio::TABLE,
 ];
 

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use gtmpl_ng::Value as Datum;
 
 use super::arguments::{at_least, count, exactly, list, printed, strings, text, whole};
+use super::words::{lower, upper};
 use super::{Outcome, Table, error, on_plain};
 
 pub(super) const TABLE: Table = &[
@@ -168,7 +169,8 @@ fn replace(arguments: &[Datum]) -> Outcome {
 
 fn sort_alpha(arguments: &[Datum]) -> Outcome {
     let [items] = exactly("sortAlpha", arguments)?;
-    let mut items: Vec<_> = list(items)?.iter().map(printed).collect();
+    let items = list(items)?.iter().filter(|item| **item != Datum::Nil);
+    let mut items: Vec<_> = items.map(printed).collect();
     items.sort();
     Ok(strings(items))
 }
@@ -191,10 +193,18 @@ fn splitn(arguments: &[Datum]) -> Outcome {
 
 /// The pieces of a text; without separator its characters.
 fn pieces<'a>(separator: &str, subject: &'a str, most: usize) -> Vec<&'a str> {
-    if separator.is_empty() {
-        return subject.split("").filter(|piece| !piece.is_empty()).collect();
+    if !separator.is_empty() {
+        return subject.splitn(most, separator).collect();
     }
-    subject.splitn(most, separator).collect()
+    let mut pieces = Vec::new();
+    let mut rest = subject;
+    while let Some(c) = rest.chars().next() {
+        let end = if pieces.len() + 1 < most { c.len_utf8() } else { rest.len() };
+        let (piece, after) = rest.split_at(end);
+        pieces.push(piece);
+        rest = after;
+    }
+    pieces
 }
 
 fn numbered(pieces: Vec<&str>) -> Datum {
@@ -215,18 +225,20 @@ fn substr(arguments: &[Datum]) -> Outcome {
 }
 
 fn swap_case(subject: &str) -> String {
-    let swapped = subject.chars().map(|c| {
-        if c.is_uppercase() { c.to_lowercase().to_string() } else { c.to_uppercase().to_string() }
-    });
-    swapped.collect()
+    subject.chars().map(|c| if c.is_uppercase() { lower(c) } else { upper(c) }).collect()
 }
 
 fn title(subject: &str) -> String {
     let mut before = ' ';
     let titled = subject.chars().map(|c| {
-        let first = !before.is_alphanumeric() && before != '_' && before != '\'';
+        // Go takes every other character of ASCII for the end of a word, an apostrophe too.
+        let ends = if before.is_ascii() {
+            !before.is_ascii_alphanumeric() && before != '_'
+        } else {
+            before.is_whitespace()
+        };
         before = c;
-        if first { c.to_uppercase().to_string() } else { c.to_string() }
+        if ends { upper(c) } else { c }
     });
     titled.collect()
 }
@@ -236,7 +248,7 @@ fn untitle(subject: &str) -> String {
     let lowered = subject.chars().map(|c| {
         let first = before.is_whitespace();
         before = c;
-        if first { c.to_lowercase().to_string() } else { c.to_string() }
+        if first { lower(c) } else { c }
     });
     lowered.collect()
 }
@@ -290,6 +302,10 @@ mod tests {
             ("trimSuffix `-` `hello-`", "hello"),
             ("trimPrefix `-` `-hello`", "hello"),
             ("title `hello world`", "Hello World"),
+            ("title `don't a_b`", "Don'T A_b"),
+            ("title `ßa`", "ßa"),
+            ("(splitn `` 2 `abc`)._1", "bc"),
+            ("sortAlpha (list `b` nil `a`)", "[a b]"),
             ("untitle `Hello World`", "hello world"),
             ("substr 0 5 `hello world`", "hello"),
             ("substr 6 -1 `hello world`", "world"),

@@ -1,0 +1,90 @@
+//! What of Go's types the templates of a configuration ask for by name.
+
+use std::collections::HashSet;
+
+use super::go_types::{self, Field, Type};
+
+/// The fields and getters that templates name.
+///
+/// A struct of Go has all of its fields, most of them empty. Only those that a template names can
+/// be asked for, so only those are made where a pod does not have them.
+pub(super) struct Asked {
+    /// By the number of the struct.
+    of_structs: Vec<Vec<Name>>,
+    /// Whether the parts of an `IntOrString` are, which else stands for what it holds.
+    pub(super) parts_of_ports: bool,
+    /// Whether the parts of a duration are, which else stands for its text.
+    pub(super) parts_of_durations: bool,
+}
+
+/// One name that a struct answers to.
+pub(super) enum Name {
+    Field(&'static Field),
+    /// A getter under its name, which also answers where there is no message; or several, one of
+    /// what the other one gives, with an underscore between them.
+    Getter(String, Vec<&'static Field>),
+    /// A struct that is embedded, as a whole.
+    Embedded(&'static str, &'static Type),
+}
+
+impl Asked {
+    /// Those that follow a dot anywhere in the texts, as [`chains`](super::chains) writes them.
+    pub(super) fn by(texts: &[String]) -> Self {
+        let names: HashSet<&str> = texts.iter().flat_map(|text| names(text)).collect();
+        let any = |of: &[&str]| of.iter().any(|name| names.contains(name));
+        Self {
+            of_structs: go_types::all().map(|of| asked_of(of, &names)).collect(),
+            parts_of_ports: any(&["IntVal", "StrVal", "IntValue"]),
+            parts_of_durations: any(&["Seconds", "Nanos", "AsDuration"])
+                || names
+                    .iter()
+                    .any(|name| name.ends_with("GetSeconds") || name.ends_with("GetNanos")),
+        }
+    }
+
+    /// Those of one struct.
+    pub(super) fn of(&self, of: &Type) -> &[Name] {
+        self.of_structs.get(usize::from(of.id)).map(Vec::as_slice).unwrap_or_default()
+    }
+}
+
+fn asked_of(of: &Type, names: &HashSet<&str>) -> Vec<Name> {
+    let mut asked = Vec::new();
+    for field in of.fields() {
+        if names.contains(field.go) && !field.is_one_of() {
+            asked.push(Name::Field(field));
+        }
+    }
+    if of.is_message() {
+        let getters = names.iter().filter(|name| name.starts_with("Get") || name.contains("_Get"));
+        let mut getters: Vec<_> =
+            getters.filter_map(|name| Some((*name, got(of, name)?))).collect();
+        getters.sort_by_key(|(name, _)| *name);
+        asked.extend(getters.into_iter().map(|(name, way)| Name::Getter(name.to_owned(), way)));
+    }
+    let embedded = of.embedded().filter(|(name, _)| names.contains(name));
+    asked.extend(embedded.map(|(name, of)| Name::Embedded(name, of)));
+    asked
+}
+
+/// The fields that a chain of getters leads over, from this message on.
+fn got(of: &Type, chain: &str) -> Option<Vec<&'static Field>> {
+    let mut way: Vec<&'static Field> = Vec::new();
+    for (place, name) in chain.split("_Get").enumerate() {
+        let name = if place == 0 { name.strip_prefix("Get").unwrap_or(name) } else { name };
+        let within = match way.last() {
+            None => Some(of),
+            Some(before) => before.kind.message(),
+        };
+        way.push(within?.fields().find(|field| field.go == name)?);
+    }
+    Some(way)
+}
+
+/// The names that follow a dot.
+fn names(text: &str) -> impl Iterator<Item = &str> {
+    text.split('.').skip(1).map(|rest| {
+        let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_');
+        &rest[..end.unwrap_or(rest.len())]
+    })
+}

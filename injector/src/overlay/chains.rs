@@ -1,0 +1,124 @@
+//! Chains of fields in a template that are written otherwise for the engine, in the same columns.
+//!
+//! A value of the data cannot have methods and print as a word at once, nor be nothing and have
+//! getters. So the word of an enumeration, which the data has in its place, is not asked for its
+//! `String`; and a getter of what another field or getter gives is one name with it, which the
+//! message in front of them answers.
+
+use super::go_types;
+use super::raw_strings::closing;
+
+/// The template as the engine gets it.
+pub(super) fn written(template: &str) -> String {
+    let enumerations: Vec<_> = go_types::enumerations().collect();
+    let mut written = String::with_capacity(template.len());
+    let mut rest = template;
+    while let Some(start) = rest.find("{{") {
+        let (text, action) = rest.split_at(start + 2);
+        written.push_str(text);
+        rest = action_of(action, &enumerations, &mut written);
+    }
+    written.push_str(rest);
+    written
+}
+
+/// Writes the rest of an action and returns what follows it.
+fn action_of<'a>(action: &'a str, enumerations: &[&str], written: &mut String) -> &'a str {
+    let opening = action.trim_start_matches(['-', ' ', '\n', '\t']);
+    if opening.starts_with("/*") {
+        let (comment, after) = action.split_at(action.find("*/").unwrap_or(action.len()));
+        written.push_str(comment);
+        return after;
+    }
+    let mut rest = action;
+    loop {
+        let end = rest.find(['"', '\'', '`', '}']).unwrap_or(rest.len());
+        let (code, token) = rest.split_at(end);
+        push_code(code, enumerations, written);
+        let length = match token.as_bytes() {
+            [] => return "",
+            [b'}', ..] => 1,
+            [b'`', ..] => token[1..].find('`').map_or(token.len(), |end| end + 2),
+            [quote, ..] => closing(token, *quote),
+        };
+        let (token, after) = token.split_at(length);
+        written.push_str(token);
+        rest = after;
+        if written.ends_with("}}") {
+            return rest;
+        }
+    }
+}
+
+fn push_code(code: &str, enumerations: &[&str], written: &mut String) {
+    let mut rest = code;
+    while let Some(dot) = rest.find('.') {
+        let (before, member) = rest.split_at(dot);
+        written.push_str(before);
+        let name = &member[1..];
+        let name = &name[..name.find(is_apart).unwrap_or(name.len())];
+        let of = field_at_end(written);
+        let word = of.strip_prefix("Get").unwrap_or(of);
+        rest = &member[1 + name.len()..];
+        if name == "String" && enumerations.contains(&word) {
+            written.push_str(&" ".repeat(".String".len()));
+            continue;
+        }
+        let is_getter = name.strip_prefix("Get").is_some_and(|of| of.starts_with(is_capital));
+        let joined = is_getter && of.starts_with(is_capital) && !ROOTS.contains(&of);
+        written.push(if joined { '_' } else { '.' });
+        written.push_str(name);
+    }
+    written.push_str(rest);
+}
+
+/// The field that a text ends with; empty where it ends otherwise.
+fn field_at_end(written: &str) -> &str {
+    let (before, field) = written.split_at(written.trim_end_matches(|c| !is_apart(c)).len());
+    if before.ends_with('.') { field } else { "" }
+}
+
+fn is_apart(c: char) -> bool {
+    !c.is_ascii_alphanumeric() && c != '_'
+}
+
+fn is_capital(c: char) -> bool {
+    c.is_ascii_uppercase()
+}
+
+/// The messages that are not within another one.
+const ROOTS: [&str; 2] = ["MeshConfig", "ProxyConfig"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_chains_of_getters_and_words_of_enumerations_change() {
+        for (template, expected) in [
+            (
+                "{{ .ProxyConfig.InterceptionMode.String }}",
+                "{{ .ProxyConfig.InterceptionMode        }}",
+            ),
+            (
+                "{{ .ProxyConfig.GetTracing.GetSampling }}",
+                "{{ .ProxyConfig.GetTracing_GetSampling }}",
+            ),
+            (
+                "{{ (.MeshConfig.DefaultConfig.GetConcurrency.GetValue) | f }}",
+                "{{ (.MeshConfig.DefaultConfig_GetConcurrency_GetValue) | f }}",
+            ),
+        ] {
+            assert_eq!(written(template), expected);
+        }
+        for same in [
+            "A.GetB {{ .ProxyConfig.GetTracing }} .A.GetB {{/* .A.GetB */}} .A.GetB",
+            r#"{{ "\".A.GetB" `.A.GetB` | f }}{{ $A.GetB }}{{ (f .A).GetB }}{{ .a.GetB }}"#,
+            "{{ .Values.Name.String }}{{ .A.Getter }}{{ .A.GetB",
+            "{{ ü.ä }}",
+        ] {
+            let same = same.replace("{{ .A.GetB", "{{ .a.GetB").replace("(f .A)", "(f .a)");
+            assert_eq!(written(&same), same);
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! sprig's functions on durations.
+
+use gtmpl_ng::{NumberKind, Value as Datum};
+
+use super::arguments::exactly;
+use super::{Outcome, Table};
+
+pub(super) const TABLE: Table = &[
+    ("duration", |a| {
+        let [seconds] = exactly("duration", a)?;
+        let seconds = match seconds {
+            Datum::String(text) => text.parse().unwrap_or_default(),
+            number => whole(number),
+        };
+        Ok(written(seconds.wrapping_mul(SECOND)).into())
+    }),
+    ("durationRound", duration_round),
+];
+
+/// A whole number; what is none is 0.
+fn whole(datum: &Datum) -> i64 {
+    let Datum::Number(number) = datum else { return 0 };
+    match number.kind() {
+        NumberKind::Signed(number) => number,
+        NumberKind::Unsigned(number) => i64::try_from(number).unwrap_or_default(),
+        NumberKind::Float(_) => 0,
+    }
+}
+
+fn duration_round(arguments: &[Datum]) -> Outcome {
+    let [duration] = exactly("durationRound", arguments)?;
+    let nanoseconds = match duration {
+        Datum::String(text) => parsed(text).unwrap_or_default(),
+        number => whole(number),
+    };
+    let size = nanoseconds.unsigned_abs();
+    let rounded = UNITS.iter().find_map(|(name, unit)| {
+        let unit = unit.unsigned_abs();
+        (size > unit).then(|| format!("{}{name}", size / unit))
+    });
+    Ok(rounded.unwrap_or_else(|| "0s".to_owned()).into())
+}
+
+/// A duration in Go's form, `1h15m30.918s`, in nanoseconds.
+fn parsed(text: &str) -> Option<i64> {
+    let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
+    let sign = if text.starts_with('-') { -1 } else { 1 };
+    if unsigned == "0" {
+        return Some(0);
+    }
+    if unsigned.is_empty() {
+        return None;
+    }
+    let mut rest = unsigned;
+    let mut nanoseconds = 0_i64;
+    while !rest.is_empty() {
+        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+        let (number, from_unit) = rest.split_at(end);
+        let end = from_unit.find(|c: char| c.is_ascii_digit() || c == '.');
+        let (unit, after) = from_unit.split_at(end.unwrap_or(from_unit.len()));
+        let unit = match unit {
+            "ns" => 1,
+            "us" | "µs" | "μs" => 1_000,
+            "ms" => 1_000_000,
+            "s" => SECOND,
+            "m" => MINUTE,
+            "h" => HOUR,
+            _ => return None,
+        };
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+        if whole.is_empty() && fraction.is_empty() {
+            return None;
+        }
+        let whole = if whole.is_empty() { 0 } else { whole.parse::<i64>().ok()? };
+        let part = if fraction.is_empty() {
+            0
+        } else {
+            #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
+            let part = (format!("0.{fraction}").parse::<f64>().ok()? * unit as f64) as i64;
+            part
+        };
+        nanoseconds = nanoseconds.checked_add(whole.checked_mul(unit)?)?.checked_add(part)?;
+        rest = after;
+    }
+    Some(sign * nanoseconds)
+}
+
+/// Whole seconds as Go writes a duration.
+fn written(nanoseconds: i64) -> String {
+    let sign = if nanoseconds < 0 { "-" } else { "" };
+    let seconds = nanoseconds.unsigned_abs() / SECOND.unsigned_abs();
+    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    match (hours, minutes) {
+        (0, 0) => format!("{sign}{seconds}s"),
+        (0, _) => format!("{sign}{minutes}m{seconds}s"),
+        _ => format!("{sign}{hours}h{minutes}m{seconds}s"),
+    }
+}
+
+const SECOND: i64 = 1_000_000_000;
+const MINUTE: i64 = 60 * SECOND;
+const HOUR: i64 = 60 * MINUTE;
+const DAY: i64 = 24 * HOUR;
+
+const UNITS: [(&str, i64); 6] =
+    [("y", 365 * DAY), ("mo", 30 * DAY), ("d", DAY), ("h", HOUR), ("m", MINUTE), ("s", SECOND)];
+
+#[cfg(test)]
+mod tests {
+    use super::super::check;
+
+    #[test]
+    fn sprigs_results() {
+        check(&[
+            ("duration `95`", "1m35s"),
+            ("duration `-3700`", "-1h1m40s"),
+            ("duration `x`", "0s"),
+            ("durationRound `2h10m5s`", "2h"),
+            ("durationRound `-2400h10m5s`", "3mo"),
+            ("durationRound `1.5s`", "1s"),
+            ("durationRound `1s`", "0s"),
+            ("durationRound `x`", "0s"),
+        ]);
+    }
+}

@@ -1,0 +1,93 @@
+//! What is wrong with a template, in the words of who wrote it.
+
+use std::fmt;
+
+use gtmpl_ng::{ExecError, ParseError};
+
+use super::go_types::{self, Type};
+use super::{functions, guard};
+use crate::settings::near;
+
+/// A template that cannot be parsed or rendered.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct TemplateError {
+    name: String,
+    /// Line and column, from 1, where they are known.
+    place: Option<(usize, usize)>,
+    problem: String,
+}
+
+impl TemplateError {
+    pub(super) fn of_parse(name: &str, error: &ParseError) -> Self {
+        let (place, problem) = match error {
+            ParseError::WithContext(at, problem) => (Some((at.line, at.col)), problem.clone()),
+            other => (None, other.to_string()),
+        };
+        Self { name: name.to_owned(), place, problem: of_function(&problem).unwrap_or(problem) }
+    }
+
+    pub(super) fn of_render(name: &str, error: &ExecError) -> Self {
+        let (place, problem) = match error.as_structured() {
+            Some(error) => (Some((error.context.line, error.context.col)), error.message.clone()),
+            None => (None, error.to_string()),
+        };
+        Self { name: name.to_owned(), place, problem: told(&guard::plain(&problem)) }
+    }
+
+    /// Of what was rendered, where no place of the template is known.
+    pub(super) fn of_rendered(name: &str, problem: String) -> Self {
+        Self { name: name.to_owned(), place: None, problem }
+    }
+}
+
+impl fmt::Display for TemplateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "template {:?}", self.name)?;
+        if let Some((line, column)) = self.place {
+            write!(f, ", line {line}, column {column}")?;
+        }
+        write!(f, ": {}", self.problem)
+    }
+}
+
+impl std::error::Error for TemplateError {}
+
+/// The engine's words, without the values that it prints: they are a pod's.
+fn told(problem: &str) -> String {
+    if let Some((field, value)) =
+        problem.strip_prefix("no field `").and_then(|rest| rest.split_once("` in "))
+    {
+        return of_field(field, go_types::printed_in(value));
+    }
+    if problem == "only maps and objects have fields" {
+        return "a field is asked of what has none: nil, or a text, a number, true or false, or a \
+                list; ask with `if` or `with` first whether it is there"
+            .to_owned();
+    }
+    if let Some(value) = problem.strip_prefix("range can't iterate over ") {
+        let of = go_types::printed_in(value).map_or("a single value", |of| of.name);
+        return format!("range takes a list, a mapping or a whole number, not {of}");
+    }
+    let is_limit = problem.contains(" allowed") || problem.contains("maximum");
+    if is_limit { format!("{problem}; this limit is fixed") } else { problem.to_owned() }
+}
+
+fn of_field(field: &str, of: Option<&'static Type>) -> String {
+    let field = &field.replace("_Get", ".Get");
+    let Some(of) = of else { return format!("there is no field {field}") };
+    let names: Vec<_> = of.fields().map(|field| field.go).collect();
+    let near = near::among(field, &names);
+    let near = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
+    format!("a {} has no field {field}{near}", of.name)
+}
+
+/// A function that there is not: one of sprig's that is left out, or a slip of the pen.
+fn of_function(problem: &str) -> Option<String> {
+    let name = problem.strip_prefix("function ")?.strip_suffix(" not defined")?;
+    if let Some(why) = functions::left_out(name) {
+        return Some(format!("function {name} is left out: {why}"));
+    }
+    let names: Vec<_> = functions::names().collect();
+    let near = near::among(name, &names)?;
+    Some(format!("{problem}; did you mean {near}?"))
+}
