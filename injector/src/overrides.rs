@@ -13,6 +13,7 @@ use crate::postprocess::{
     CONTAINERS, INIT_CONTAINERS, find, find_proxy, has_computed, in_container,
 };
 use crate::quantity;
+use crate::reason::Reason;
 use crate::settings::annotations::key;
 
 /// The user's own fields of containers that overlays put in.
@@ -31,17 +32,54 @@ struct Own {
     over: Value,
     /// Whether it is a proxy that the user wrote as an init container.
     init_proxy: bool,
+    from: From,
+}
+
+/// Where it is known from.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum From {
+    /// An earlier injection's record, in the annotation.
+    Record,
+    /// The pod.
+    Pod,
+    /// The pod, in which an earlier injection left it ([`moved_proxy::keeps_its_own`]).
+    Earlier,
+}
+
+/// What the user wrote of a container has no meaning.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("{origin} {name}: {source}")]
+pub struct OwnError {
+    /// The container's name.
+    pub name: String,
+    origin: &'static str,
+    source: MergeError,
+}
+
+impl Own {
+    fn name(&self) -> &str {
+        self.fields["name"].as_str().unwrap_or_default()
+    }
+
+    fn error(&self, source: MergeError) -> OwnError {
+        let origin = match self.from {
+            From::Record => "annotation proxy.istio.io/overrides: container",
+            From::Pod | From::Earlier => "the pod's own fields of the injected container",
+        };
+        OwnError { name: self.name().to_owned(), origin, source }
+    }
 }
 
 impl Written {
     /// Reads them from the pod as the user wrote it.
     ///
     /// `injected` is what the overlays put in. Of a container that an earlier injection put into
-    /// the pod only what that injection recorded is the user's.
+    /// the pod only what that injection recorded is the user's, unless the proxy `keeps_its_own`.
     pub fn of_pod(
         pod: &Value,
         injected: &Value,
         earlier: Option<&Earlier>,
+        keeps_its_own: bool,
         variables: &Variables,
         openshift: bool,
     ) -> Self {
@@ -50,10 +88,19 @@ impl Written {
         for list in LISTS {
             let names = injected["spec"][list].as_array().into_iter().flatten();
             for name in names.filter_map(|container| container["name"].as_str()) {
-                let injected = earlier.is_some_and(|earlier| earlier.injected(list, name));
-                let own = recorded_of(name, list, &recorded)
-                    .or_else(|| if injected { None } else { written_of(name, list, pod) });
-                let Some(mut fields) = own.cloned() else { continue };
+                let injected = earlier.is_some_and(|earlier| {
+                    let mut names = earlier.names();
+                    earlier.injected(list, name) || name == PROXY && names.any(|name| name == PROXY)
+                });
+                let kept = injected && keeps_its_own && name == PROXY;
+                let of_pod = || (!injected || kept).then(|| written_of(name, list, pod)).flatten();
+                let of_record = recorded_of(name, list, &recorded);
+                let from = match of_record {
+                    Some(_) => From::Record,
+                    None if kept => From::Earlier,
+                    None => From::Pod,
+                };
+                let Some(mut fields) = of_record.or_else(of_pod).cloned() else { continue };
                 if fields["image"] == AUTO {
                     fields.as_object_mut().map(|own| own.remove("image"));
                 }
@@ -62,7 +109,7 @@ impl Written {
                 }
                 // A null says nothing here; in a merge it would remove what was injected.
                 let fields = without_nulls(fields);
-                let mut over = exclusive(fields.clone());
+                let mut over = fields.clone();
                 respell_amounts(&mut over, name, pod);
                 if name == PROXY {
                     leave_written_env(&mut over, variables, pod);
@@ -72,7 +119,7 @@ impl Written {
                     over.as_object_mut().map(|over| over.remove("restartPolicy"));
                 }
                 let init_proxy = name == PROXY && named(name, INIT_CONTAINERS, pod).is_some();
-                written.own.push(Own { list, fields, over, init_proxy });
+                written.own.push(Own { list, fields, over, init_proxy, from });
             }
         }
         written
@@ -80,22 +127,30 @@ impl Written {
 }
 
 /// Puts the user's own fields back over what the overlays made of his containers, and records
-/// them in the pod.
+/// them in the pod. Says so where the fields are an earlier injection's.
 pub fn reapply(
     draft: &mut Draft,
     written: Written,
     tproxy: bool,
     reinjected: bool,
-) -> Result<(), MergeError> {
+) -> Result<Option<Reason>, OwnError> {
     let mut applied = Overrides::default();
-    let (mut proxy, mut contested) = (None, Vec::new());
-    for Own { list, mut fields, over, init_proxy } in written.own {
+    let (mut proxy, mut contested, mut told) = (None, Vec::new(), None);
+    for mut own in written.own {
+        let list = own.list;
+        let own_env = contested_env(&own.fields, named(own.name(), list, draft.value()));
+        let over = std::mem::take(&mut own.over);
+        draft
+            .edit(|pod| {
+                let change = merge_list(list, &mut pod["spec"][list], vec![over])?;
+                if own.from == From::Earlier && change != Change::Kept {
+                    told = Some(kept_fields());
+                }
+                Ok(Change::member("spec", Change::member(list, change)))
+            })
+            .map_err(|source| own.error(source))?;
+        let Own { mut fields, init_proxy, .. } = own;
         let name = fields["name"].as_str().unwrap_or_default();
-        let own_env = contested_env(&fields, named(name, list, draft.value()));
-        draft.edit(|pod| {
-            let change = merge_list(list, &mut pod["spec"][list], vec![over])?;
-            Ok(Change::member("spec", Change::member(list, change)))
-        })?;
         if name == PROXY {
             proxy = proxy.or_else(|| Some(fields["securityContext"].clone()));
         }
@@ -126,7 +181,15 @@ pub fn reapply(
         let path = ["metadata", "annotations", key::OVERRIDES].map(Into::into);
         draft.set(&path, record.into());
     }
-    Ok(())
+    Ok(told)
+}
+
+fn kept_fields() -> Reason {
+    let message = "istio-proxy was a container that holds the application in an earlier injection \
+                   and keeps that one's fields, as Istio does it";
+    Reason::new("kept_proxy", message).with_hint(
+        "take istio-proxy and annotation sidecar.istio.io/status out of the pod for a new one",
+    )
 }
 
 /// Of a long environment of the user's the variables that an overlay sets as well: a record
@@ -148,21 +211,6 @@ fn has_room(pod: &Value, record: &str) -> bool {
     let annotations = pod["metadata"]["annotations"].as_object().into_iter().flatten();
     let sizes = annotations.map(|(key, value)| key.len() + value.as_str().map_or(0, str::len));
     sizes.sum::<usize>() + record.len() <= ALL_ANNOTATIONS - TO_COME
-}
-
-/// The container as it is merged: what it chooses among fields of which Kubernetes takes one
-/// stands alone, so that the overlay's choice does not stay beside it.
-fn exclusive(mut own: Value) -> Value {
-    for path in ["/readinessProbe", "/livenessProbe", "/startupProbe"] {
-        choose(own.pointer_mut(path), &["exec", "grpc", "httpGet", "tcpSocket"]);
-    }
-    for path in ["/lifecycle/postStart", "/lifecycle/preStop"] {
-        choose(own.pointer_mut(path), &["exec", "httpGet", "sleep", "tcpSocket"]);
-    }
-    for variable in own.get_mut("env").and_then(Value::as_array_mut).into_iter().flatten() {
-        choose(Some(variable), &["value", "valueFrom"]);
-    }
-    own
 }
 
 /// The record has Kubernetes' spelling of quantities and names resources where there are none; the
@@ -192,16 +240,6 @@ fn leave_written_env(own: &mut Value, variables: &Variables, pod: &Value) {
     };
     if let Some(env) = own.get_mut("env").and_then(Value::as_array_mut) {
         env.retain(|variable| !variable["name"].as_str().is_some_and(written));
-    }
-}
-
-/// Marks the other fields for removal where one of them is chosen.
-fn choose(object: Option<&mut Value>, fields: &[&str]) {
-    let Some(object) = object.and_then(Value::as_object_mut) else { return };
-    if fields.iter().any(|field| object.contains_key(*field)) {
-        for field in fields {
-            object.entry(*field).or_insert(Value::Null);
-        }
     }
 }
 
