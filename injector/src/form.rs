@@ -4,6 +4,8 @@ use serde_json::Value;
 
 use crate::inject_error::InjectError;
 use crate::merge::MergeError;
+use crate::overlay::PROXY;
+use crate::postprocess::{CONTAINERS, INIT_CONTAINERS};
 use crate::settings::excerpt;
 
 /// A pod is an object with a `spec`; what injection reads and extends has its Kubernetes type.
@@ -39,6 +41,39 @@ pub(crate) fn check(pod: &Value) -> Result<(), InjectError> {
     Ok(())
 }
 
+/// Names are unique over all lists of containers of a pod. An injected container of a name that the
+/// pod has in another list would make Kubernetes refuse the pod. (Of the proxy there is one in the
+/// end, wherever it was.)
+pub(crate) fn check_names(pod: &Value, injected: &Value) -> Result<(), InjectError> {
+    for list in [CONTAINERS, INIT_CONTAINERS] {
+        for injected in injected["spec"][list].as_array().into_iter().flatten() {
+            let name = &injected["name"];
+            let other = if list == CONTAINERS { INIT_CONTAINERS } else { CONTAINERS };
+            let others = [other, EPHEMERAL_CONTAINERS];
+            let others = &others[usize::from(name == PROXY)..];
+            if let Some(taken) = others.iter().find(|other| has(pod, other, name)) {
+                let name = excerpt::of(name.as_str().unwrap_or_default());
+                let own = match list {
+                    INIT_CONTAINERS => {
+                        ", or write it there if its fields are to go over the injected one's"
+                    }
+                    _ => "",
+                };
+                return Err(InjectError::Pod(format!(
+                    "container {name:?} of spec.{taken} has the name of one that is injected into \
+                     spec.{list}; rename it{own}"
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn has(pod: &Value, list: &str, name: &Value) -> bool {
+    let containers = pod["spec"][list].as_array().into_iter().flatten();
+    containers.into_iter().any(|container| container["name"] == *name)
+}
+
 /// What a template renders has objects where a pod has them: a scalar would take the place of the
 /// pod's own.
 pub(crate) fn check_overlay(overlay: &Value) -> Result<(), MergeError> {
@@ -53,6 +88,8 @@ pub(crate) fn check_overlay(overlay: &Value) -> Result<(), MergeError> {
         None => Ok(()),
     }
 }
+
+const EPHEMERAL_CONTAINERS: &str = "ephemeralContainers";
 
 /// Places of a pod that hold objects.
 const OBJECTS: [&str; 4] = ["/metadata", "/metadata/labels", "/metadata/annotations", "/spec"];

@@ -1,7 +1,5 @@
 //! The way through: a pod in, an [`Injection`] out.
 
-use std::collections::BTreeMap;
-
 use serde_json::Value;
 
 use crate::advice;
@@ -9,20 +7,17 @@ use crate::change::{Change, Draft};
 use crate::decision::why_not;
 use crate::form;
 pub use crate::inject_error::InjectError;
-use crate::merge::{MergeError, merge, merge_list};
-use crate::overlay::PROXY;
+use crate::merge::merge;
+use crate::moved_proxy;
 use crate::overrides;
 use crate::own_volumes;
 use crate::patch::{self, Patch};
 use crate::plan::Plan;
-use crate::postprocess::{
-    self, CONTAINERS, INIT_CONTAINERS, metadata, order, path_env, probes, prometheus,
-};
+use crate::postprocess::{metadata, order, path_env, probes, prometheus};
 use crate::proxy_user;
 use crate::reason::Reason;
 use crate::resources;
 use crate::settings::Settings;
-use crate::settings::annotations::key;
 pub use crate::target::Target;
 
 /// Injects the pod, or says why not.
@@ -75,18 +70,19 @@ impl Injection {
 fn carry_out(plan: Plan<'_>, pod: Value) -> Result<Injection, InjectError> {
     let mut draft = Draft::new(pod);
     for (template, overlay) in plan.overlays {
-        move_proxy(&mut draft, &overlay)
+        moved_proxy::put_in_place(&mut draft, &overlay)
             .and_then(|()| draft.edit(|pod| merge(pod, overlay)))
             .map_err(|source| InjectError::Merge { template, source })?;
     }
     let Plan { settings, injected, variables, tproxy, reinjected, .. } = plan;
     let settings = &*settings;
-    overrides::reapply(&mut draft, plan.written, tproxy, reinjected)
-        .map_err(|source| InjectError::Merge { template: key::OVERRIDES.to_owned(), source })?;
+    let kept = overrides::reapply(&mut draft, plan.written, tproxy, reinjected)
+        .map_err(InjectError::Own)?;
     path_env::apply(&mut draft, &variables, reinjected);
     prometheus::merge(&mut draft, &settings.mesh).map_err(InjectError::Annotations)?;
     prometheus::secure_port(&mut draft);
     let mut warnings = plan.advice;
+    warnings.extend(kept);
     warnings.extend(probes::rewrite(&mut draft, settings, reinjected));
     warnings.extend(metadata::apply(
         &mut draft,
@@ -104,37 +100,4 @@ fn carry_out(plan: Plan<'_>, pod: Value) -> Result<Injection, InjectError> {
     warnings.extend(shared);
     warnings.extend(plan.config_advice);
     Ok(Injection { pod, change, warnings })
-}
-
-/// A proxy that stands in the one list of containers goes where the overlay has it, so that the pod
-/// does not end up with two. Where one stands there already, as in pods that Istio gave two
-/// (`sidecar,spire`), they become one.
-fn move_proxy(draft: &mut Draft, overlay: &Value) -> Result<(), MergeError> {
-    let Some((to, _)) = postprocess::find_proxy(overlay) else { return Ok(()) };
-    let from = if to == CONTAINERS { INIT_CONTAINERS } else { CONTAINERS };
-    let Some(index) = postprocess::find(draft.value(), from, PROXY) else { return Ok(()) };
-    let mut proxy = Value::Null;
-    draft.edit(|pod| {
-        let Some(list) = pod["spec"][from].as_array_mut() else {
-            return Ok(Change::Kept);
-        };
-        let before = list.len();
-        proxy = list.remove(index);
-        let gone = BTreeMap::from([(index, proxy.clone())]);
-        if to == CONTAINERS {
-            // Among the containers it is no native sidecar.
-            proxy.as_object_mut().map(|proxy| proxy.remove("restartPolicy"));
-        }
-        let origins = (0..before).filter(|place| *place != index).map(Some).collect();
-        let change = Change::list(origins, gone, BTreeMap::new());
-        Ok(Change::member("spec", Change::member(from, change)))
-    })?;
-    if postprocess::find(draft.value(), to, PROXY).is_none() {
-        draft.push(&["spec".into(), to.into()], proxy);
-        return Ok(());
-    }
-    draft.edit(|pod| {
-        let change = merge_list(to, &mut pod["spec"][to], vec![proxy])?;
-        Ok(Change::member("spec", Change::member(to, change)))
-    })
 }

@@ -2,6 +2,7 @@
 
 use crate::merge::MergeError;
 use crate::overlay::OverlayError;
+use crate::overrides::OwnError;
 use crate::reason::Reason;
 use crate::settings::annotations::{AnnotationError, key};
 use crate::settings::excerpt;
@@ -13,7 +14,7 @@ pub enum InjectError {
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     Annotations(Vec<AnnotationError>),
     /// An overlay and the pod do not go together.
-    #[error("{}: {source}", of_template(.template))]
+    #[error("template {template:?}: {source}")]
     Merge {
         /// The overlay's name.
         template: String,
@@ -23,6 +24,9 @@ pub enum InjectError {
     /// An overlay cannot be made.
     #[error(transparent)]
     Overlay(OverlayError),
+    /// What the pod says of an injected container does not go over it.
+    #[error(transparent)]
+    Own(OwnError),
     /// The pod itself has a form that cannot be injected.
     #[error("pod: {0}")]
     Pod(String),
@@ -36,7 +40,7 @@ impl InjectError {
     pub fn word(&self) -> &'static str {
         match self {
             Self::Annotations(_) => "bad_annotation",
-            Self::Merge { .. } => "merge_failed",
+            Self::Merge { .. } | Self::Own(_) => "merge_failed",
             Self::Overlay(OverlayError::NotFound { .. }) => "unknown_template",
             Self::Overlay(_) => "template_failed",
             Self::Pod(_) => "bad_pod",
@@ -52,7 +56,13 @@ impl InjectError {
                 format!("wrong annotations: {}", keys.join(", "))
             }
             Self::Merge { template, .. } => {
-                format!("{} and the pod do not go together", excerpt::of(&of_template(template)))
+                format!("template {:?} and the pod do not go together", excerpt::of(template))
+            }
+            Self::Own(OwnError { name, .. }) => {
+                let name = excerpt::of(name);
+                format!(
+                    "the pod's own fields of {name:?} and the injected container do not go together"
+                )
             }
             Self::Overlay(OverlayError::NotFound { .. }) => {
                 format!("annotation {} names no template of ours", key::TEMPLATES)
@@ -60,13 +70,4 @@ impl InjectError {
             other => excerpt::of(&other.to_string()).into_owned(),
         }
     }
-}
-
-/// What an overlay is called: what stands over the templates are the containers of the pod's own
-/// that have the names of injected ones.
-fn of_template(name: &str) -> String {
-    if name == key::OVERRIDES {
-        return "the pod's own fields of an injected container (such as istio-proxy)".to_owned();
-    }
-    format!("template {name:?}")
 }

@@ -19,6 +19,7 @@ mod inject_error;
 pub mod injected;
 pub mod manifest;
 pub mod merge;
+mod moved_proxy;
 pub mod native_sidecars;
 pub mod overlay;
 pub mod overrides;

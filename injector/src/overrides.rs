@@ -13,6 +13,7 @@ use crate::postprocess::{
     CONTAINERS, INIT_CONTAINERS, find, find_proxy, has_computed, in_container,
 };
 use crate::quantity;
+use crate::reason::Reason;
 use crate::settings::annotations::key;
 
 /// The user's own fields of containers that overlays put in.
@@ -33,17 +34,54 @@ struct Own {
     later: HashSet<String>,
     /// Whether it is a proxy that the user wrote as an init container.
     init_proxy: bool,
+    from: From,
+}
+
+/// Where it is known from.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum From {
+    /// An earlier injection's record, in the annotation.
+    Record,
+    /// The pod.
+    Pod,
+    /// The pod, in which an earlier injection left it ([`moved_proxy::keeps_its_own`]).
+    Earlier,
+}
+
+/// What the user wrote of a container has no meaning.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("{origin} {name}: {source}")]
+pub struct OwnError {
+    /// The container's name.
+    pub name: String,
+    origin: &'static str,
+    source: MergeError,
+}
+
+impl Own {
+    fn name(&self) -> &str {
+        self.fields["name"].as_str().unwrap_or_default()
+    }
+
+    fn error(&self, source: MergeError) -> OwnError {
+        let origin = match self.from {
+            From::Record => "annotation proxy.istio.io/overrides: container",
+            From::Pod | From::Earlier => "the pod's own fields of the injected container",
+        };
+        OwnError { name: self.name().to_owned(), origin, source }
+    }
 }
 
 impl Written {
     /// Reads them from the pod as the user wrote it.
     ///
     /// `injected` is what the overlays put in. Of a container that an earlier injection put into
-    /// the pod only what that injection recorded is the user's.
+    /// the pod only what that injection recorded is the user's, unless the proxy `keeps_its_own`.
     pub fn of_pod(
         pod: &Value,
         injected: &Value,
         earlier: Option<&Earlier>,
+        keeps_its_own: bool,
         variables: &Variables,
         openshift: bool,
     ) -> Self {
@@ -52,10 +90,19 @@ impl Written {
         for list in LISTS {
             let names = injected["spec"][list].as_array().into_iter().flatten();
             for name in names.filter_map(|container| container["name"].as_str()) {
-                let injected = earlier.is_some_and(|earlier| earlier.injected(list, name));
-                let own = recorded_of(name, list, &recorded)
-                    .or_else(|| if injected { None } else { written_of(name, list, pod) });
-                let Some(mut fields) = own.cloned() else { continue };
+                let injected = earlier.is_some_and(|earlier| {
+                    let mut names = earlier.names();
+                    earlier.injected(list, name) || name == PROXY && names.any(|name| name == PROXY)
+                });
+                let kept = injected && keeps_its_own && name == PROXY;
+                let of_pod = || (!injected || kept).then(|| written_of(name, list, pod)).flatten();
+                let of_record = recorded_of(name, list, &recorded);
+                let from = match of_record {
+                    Some(_) => From::Record,
+                    None if kept => From::Earlier,
+                    None => From::Pod,
+                };
+                let Some(mut fields) = of_record.or_else(of_pod).cloned() else { continue };
                 if fields["image"] == AUTO {
                     fields.as_object_mut().map(|own| own.remove("image"));
                 }
@@ -66,7 +113,7 @@ impl Written {
                 let mut fields = without_nulls(fields);
                 // It may be long: another copy of it is made where the overlay changed it.
                 let env = fields.as_object_mut().and_then(|own| own.remove("env"));
-                let mut over = exclusive(fields.clone());
+                let mut over = fields.clone();
                 respell_amounts(&mut over, name, pod);
                 if name == PROXY && list == CONTAINERS {
                     // It was written as a native sidecar; this is none.
@@ -80,7 +127,7 @@ impl Written {
                     }
                     fields["env"] = env;
                 }
-                written.own.push(Own { list, fields, over, later, init_proxy });
+                written.own.push(Own { list, fields, over, later, init_proxy, from });
             }
         }
         written
@@ -88,30 +135,38 @@ impl Written {
 }
 
 /// Puts the user's own fields back over what the overlays made of his containers, and records
-/// them in the pod.
+/// them in the pod. Says so where the fields are an earlier injection's.
 pub fn reapply(
     draft: &mut Draft,
     written: Written,
     tproxy: bool,
     reinjected: bool,
-) -> Result<(), MergeError> {
+) -> Result<Option<Reason>, OwnError> {
     let mut applied = Overrides::default();
-    let (mut proxy, mut contested) = (None, Vec::new());
-    for Own { list, mut fields, mut over, later, init_proxy } in written.own {
-        let name = fields["name"].as_str().unwrap_or_default();
-        let overlaid = named(name, list, draft.value());
-        let own_env = if has_its_env(overlaid, &fields) {
+    let (mut proxy, mut contested, mut told) = (None, Vec::new(), None);
+    for mut own in written.own {
+        let list = own.list;
+        let overlaid = named(own.name(), list, draft.value());
+        let mut over = std::mem::take(&mut own.over);
+        let own_env = if has_its_env(overlaid, &own.fields) {
             Some(Value::Array(Vec::new()))
         } else {
-            if let Some(env) = fields.get("env") {
-                over["env"] = exclusive_env(env, &later);
+            if let Some(env) = own.fields.get("env") {
+                over["env"] = without(env, &own.later);
             }
-            contested_env(&fields, overlaid)
+            contested_env(&own.fields, overlaid)
         };
-        draft.edit(|pod| {
-            let change = merge_list(list, &mut pod["spec"][list], vec![over])?;
-            Ok(Change::member("spec", Change::member(list, change)))
-        })?;
+        draft
+            .edit(|pod| {
+                let change = merge_list(list, &mut pod["spec"][list], vec![over])?;
+                if own.from == From::Earlier && change != Change::Kept {
+                    told = Some(kept_fields());
+                }
+                Ok(Change::member("spec", Change::member(list, change)))
+            })
+            .map_err(|source| own.error(source))?;
+        let Own { mut fields, init_proxy, .. } = own;
+        let name = fields["name"].as_str().unwrap_or_default();
         if name == PROXY {
             proxy = proxy.or_else(|| Some(fields["securityContext"].clone()));
         }
@@ -142,7 +197,15 @@ pub fn reapply(
         let path = ["metadata", "annotations", key::OVERRIDES].map(Into::into);
         draft.set(&path, record.into());
     }
-    Ok(())
+    Ok(told)
+}
+
+fn kept_fields() -> Reason {
+    let message = "istio-proxy was a container that holds the application in an earlier injection \
+                   and keeps that one's fields, as Istio does it";
+    Reason::new("kept_proxy", message).with_hint(
+        "take istio-proxy and annotation sidecar.istio.io/status out of the pod for a new one",
+    )
 }
 
 /// Whether the overlays left a long environment of the user's as it is and only put variables of
@@ -181,28 +244,11 @@ fn has_room(pod: &Value, record: &str) -> bool {
     sizes.sum::<usize>() + record.len() <= ALL_ANNOTATIONS - TO_COME
 }
 
-/// The container as it is merged: what it chooses among fields of which Kubernetes takes one
-/// stands alone, so that the overlay's choice does not stay beside it.
-fn exclusive(mut own: Value) -> Value {
-    for path in ["/readinessProbe", "/livenessProbe", "/startupProbe"] {
-        choose(own.pointer_mut(path), &["exec", "grpc", "httpGet", "tcpSocket"]);
-    }
-    for path in ["/lifecycle/postStart", "/lifecycle/preStop"] {
-        choose(own.pointer_mut(path), &["exec", "httpGet", "sleep", "tcpSocket"]);
-    }
-    own
-}
-
-/// Its environment, in the same way, but for the variables that are written later.
-fn exclusive_env(env: &Value, later: &HashSet<String>) -> Value {
+/// An environment but for the variables that are written later.
+fn without(env: &Value, later: &HashSet<String>) -> Value {
     let Some(variables) = env.as_array() else { return env.clone() };
     let is_later = |variable: &Value| variable["name"].as_str().is_some_and(|n| later.contains(n));
-    let variables = variables.iter().filter(|variable| !is_later(variable));
-    let variables = variables.cloned().map(|mut variable| {
-        choose(Some(&mut variable), &["value", "valueFrom"]);
-        variable
-    });
-    variables.collect()
+    variables.iter().filter(|variable| !is_later(variable)).cloned().collect()
 }
 
 /// The record has Kubernetes' spelling of quantities and names resources where there are none; the
@@ -233,16 +279,6 @@ fn written_later(env: &Value, variables: &Variables, pod: &Value) -> HashSet<Str
     let names = env.as_array().into_iter().flatten();
     let names = names.filter_map(|variable| variable["name"].as_str());
     names.filter(written).map(str::to_owned).collect()
-}
-
-/// Marks the other fields for removal where one of them is chosen.
-fn choose(object: Option<&mut Value>, fields: &[&str]) {
-    let Some(object) = object.and_then(Value::as_object_mut) else { return };
-    if fields.iter().any(|field| object.contains_key(*field)) {
-        for field in fields {
-            object.entry(*field).or_insert(Value::Null);
-        }
-    }
 }
 
 /// A record is of the first injection; a later one may have the container in the other list.

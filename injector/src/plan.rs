@@ -11,6 +11,7 @@ use crate::form;
 use crate::inject_error::InjectError;
 use crate::injected::outline;
 use crate::merge::merge;
+use crate::moved_proxy;
 use crate::overlay::identity::Identity;
 use crate::overlay::{self, Context, PROXY};
 use crate::overrides::Written;
@@ -87,12 +88,18 @@ impl<'a> Plan<'a> {
         let variables = path_env::variables(&context, target.path_env);
         let (overlays, own_volumes) = overlays(&context, pod, &variables)?;
         let injected = injected(&overlays)?;
+        form::check_names(pod, &injected)?;
         let mut advice = advice::of_pod(pod, annotations);
         // An earlier injection has told it, and its own volumes look the same.
         advice.extend(own_volumes.into_iter().filter(|_| earlier.is_none()));
         let openshift = settings.process.openshift;
+        let revision = settings.process.revision_name();
+        let keeps_its_own = earlier
+            .as_ref()
+            .is_some_and(|earlier| moved_proxy::keeps_its_own(pod, earlier, &overlays, revision));
+        let earlier = earlier.as_ref();
         Ok(Self {
-            written: Written::of_pod(pod, &injected, earlier.as_ref(), &variables, openshift),
+            written: Written::of_pod(pod, &injected, earlier, keeps_its_own, &variables, openshift),
             hold_application: proxy_config.hold_application_until_proxy_starts()
                 || settings.values.global.proxy.hold_application_until_proxy_starts.on(),
             tproxy: context.interception_mode() == "TPROXY",
@@ -137,7 +144,7 @@ fn overlays(
     for (template, overlay) in &mut overlays {
         form::check_overlay(overlay)
             .map_err(|source| InjectError::Merge { template: template.clone(), source })?;
-        order::overlay_env(overlay, variables);
+        order::overlay_env(overlay, variables, pod);
         resources::adjust(overlay, context);
         told.extend(own_volumes::settle(overlay, pod));
     }

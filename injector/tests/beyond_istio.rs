@@ -229,16 +229,6 @@ fn a_name_that_is_no_variables_is_refused() {
 }
 
 #[test]
-fn a_slip_in_the_pods_own_proxy_is_not_blamed_on_an_annotation() {
-    let proxy = json!({"name": "istio-proxy", "image": "auto", "volumeMounts": [{"name": "v"}]});
-    let spec = json!({"containers": [{"name": "web", "image": "web:1"}, proxy]});
-    let error = outcome(&json!({}), &pod(&json!({}), &spec), "").unwrap_err().to_string();
-    let start =
-        "the pod's own fields of an injected container (such as istio-proxy): volumeMounts: ";
-    assert!(error.starts_with(start), "{error}");
-}
-
-#[test]
 fn blanks_round_the_status_port_are_no_part_of_it() {
     let pod =
         injected(&json!({}), &pod(&json!({"status.sidecar.istio.io/port": " 15022 "}), &json!({})))

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde_json::Value;
 
-use super::{Directive, MergeError, directive, merge_object, replace, without_nulls};
+use super::whole_list::replace;
+use super::{Directive, MergeError, directive, merge_object, without_nulls};
 use crate::change::Change;
 
 /// Merges lists of objects by key. New items come before those that only the original has; items

@@ -6,13 +6,15 @@
 
 mod keyed_list;
 mod new_value;
+mod union;
+mod whole_list;
 
 use std::collections::{BTreeMap, HashSet};
 
 use serde_json::{Map, Value};
 
-use self::new_value::added;
 pub use self::new_value::without_nulls;
+use self::new_value::{added, is_omitted};
 use crate::change::Change;
 use crate::quantity;
 
@@ -100,8 +102,8 @@ fn merge_value(original: &mut Value, patch: Value, field: &str) -> Result<Change
         (Value::Object(original), Value::Object(patch)) => merge_object(original, patch, field),
         (Value::Array(original), Value::Array(patch)) => match strategy(field) {
             Strategy::Keyed(key) => keyed_list::merge(original, patch, field, key),
-            Strategy::Union => Ok(merge_union(original, patch)),
-            Strategy::Replace => Ok(replace(original, patch)),
+            Strategy::Union => Ok(whole_list::unite(original, patch)),
+            Strategy::Replace => Ok(whole_list::replace(original, patch)),
         },
         (original, patch) => {
             let patch = without_nulls(patch);
@@ -133,6 +135,7 @@ fn merge_object(
         None => {}
     }
     let mut changes = retain_keys(original, &mut patch, field)?;
+    union::choose(original, &patch, field, &mut changes);
     for (key, value) in patch {
         let change = if value.is_null() {
             match original.remove(&key) {
@@ -144,6 +147,8 @@ fn merge_object(
                 continue;
             }
             merge_value(present, value, &key)?
+        } else if is_omitted(&key, &value) {
+            continue;
         } else if let Some(value) = added(value) {
             original.insert(key.clone(), value);
             Change::Set(None)
@@ -196,44 +201,6 @@ fn retain_keys(
         retained
     });
     Ok(changes)
-}
-
-fn merge_union(original: &mut Vec<Value>, patch: Vec<Value>) -> Change {
-    let before = original.len();
-    let mut seen: HashSet<Value> = original.iter().cloned().collect();
-    original.extend(patch.into_iter().filter(|item| seen.insert(item.clone())));
-    let origins = (0..original.len()).map(|index| (index < before).then_some(index)).collect();
-    Change::list(origins, BTreeMap::new(), BTreeMap::new())
-}
-
-fn replace(original: &mut Vec<Value>, patch: Vec<Value>) -> Change {
-    let patch: Vec<_> = patch.into_iter().map(without_nulls).collect();
-    if original.len() == patch.len() && original.iter().zip(&patch).all(|(a, b)| alike(a, b)) {
-        Change::Kept
-    } else {
-        Change::Set(Some(Value::Array(std::mem::replace(original, patch))))
-    }
-}
-
-/// Whether two values are the same, but for the version that the API server adds to a `fieldRef`
-/// that has none.
-fn alike(present: &Value, wanted: &Value) -> bool {
-    match (present, wanted) {
-        (Value::Object(present), Value::Object(wanted)) => {
-            let defaulted = |key: &str, value: &Value| {
-                key == "apiVersion" && value == "v1" && wanted.contains_key("fieldPath")
-            };
-            wanted.keys().all(|key| present.contains_key(key))
-                && present.iter().all(|(key, value)| match wanted.get(key) {
-                    Some(wanted) => alike(value, wanted),
-                    None => defaulted(key, value),
-                })
-        }
-        (Value::Array(present), Value::Array(wanted)) => {
-            present.len() == wanted.len() && present.iter().zip(wanted).all(|(a, b)| alike(a, b))
-        }
-        (present, wanted) => present == wanted,
-    }
 }
 
 /// Objects whose members are quantities: the API server writes `2000m` as `2`, which is no change.

@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use super::{DIRECTIVES, PATCH, RETAIN_KEYS};
 
-/// The value as it comes into an object that has nothing in its place: without nulls, and without
-/// what carries a directive, which has nothing to act on. `None` where nothing is left of it.
+/// The value as it comes into an object that has nothing in its place: its members
+/// without nulls, and without what carries a directive, which has nothing to act on. `None` where nothing is left of it.
 pub(super) fn added(mut value: Value) -> Option<Value> {
     is_something(&mut value).then_some(value)
 }
@@ -24,7 +24,7 @@ fn is_something(value: &mut Value) -> bool {
         Value::Array(items) => {
             // To the API server an empty list is none.
             let something = !items.is_empty();
-            items.retain_mut(is_something);
+            items.retain_mut(|item| item.is_null() || is_something(item));
             something
         }
         _ => true,
@@ -62,3 +62,29 @@ fn drop_nulls(value: &mut Value) {
 fn is_directive(item: &Value) -> bool {
     item.as_object().is_some_and(|item| item.len() == 1 && item.contains_key(PATCH))
 }
+
+/// Whether Kubernetes leaves the field out, so that a pod which comes from there has it without.
+pub(super) fn is_omitted(field: &str, value: &Value) -> bool {
+    let zero = match value {
+        Value::Bool(value) => !value,
+        Value::Number(value) => value.as_u64() == Some(0),
+        Value::String(value) => value.is_empty(),
+        _ => false,
+    };
+    zero && OMITTED.contains(&field)
+}
+
+/// Fields that mean the same when they are zero and when they are not there.
+const OMITTED: [&str; 11] = [
+    "failureThreshold",
+    "hostIPC",
+    "hostNetwork",
+    "hostPID",
+    "hostPort",
+    "initialDelaySeconds",
+    "periodSeconds",
+    "readOnly",
+    "successThreshold",
+    "timeoutSeconds",
+    "value",
+];

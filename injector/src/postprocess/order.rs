@@ -1,9 +1,9 @@
 //! The order of an injected pod's containers, and of the proxy's environment.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::path_env::Variables;
-use super::{COMPUTED, CONTAINERS, INIT_CONTAINERS, find, find_proxy, in_container};
+use super::{COMPUTED, CONTAINERS, INIT_CONTAINERS, find, find_proxy, has_computed, in_container};
 use crate::change::{Draft, Step};
 use crate::overlay::PROXY;
 
@@ -32,20 +32,22 @@ pub fn proxy_env(draft: &mut Draft, variables: &Variables) {
     arrange(draft, &in_container(list, index, ["env".into()]), &[], &last);
 }
 
-/// Puts the variables that come last into that place in an overlay already: a merge keeps what the
-/// user has before them, the second time as the first.
-pub fn overlay_env(overlay: &mut Value, variables: &Variables) {
+/// Gives an overlay the variables that come last, each once and in that place: a merge keeps what
+/// the user has before them, the second time as the first. What is found out of the application
+/// stands where the pod's proxy has it already.
+pub fn overlay_env(overlay: &mut Value, variables: &Variables, pod: &Value) {
     let Some((list, index)) = find_proxy(overlay) else { return };
     let env = overlay["spec"][list][index].get_mut("env").and_then(Value::as_array_mut);
-    let place = |variable: &Value| {
-        variables
-            .iter()
-            .position(|(name, _)| variable["name"] == **name)
-            .map_or(0, |place| place + 1)
+    let Some(env) = env else { return };
+    let last = |name: &str| {
+        !COMPUTED.contains(&name) && variables.iter().any(|(variable, _)| variable == name)
     };
-    if let Some(env) = env {
-        env.sort_by_key(place);
-    }
+    env.retain(|variable| {
+        let name = variable["name"].as_str().unwrap_or_default();
+        !last(name) && !has_computed(pod, name)
+    });
+    let variables = variables.iter().filter(|(name, _)| last(name));
+    env.extend(variables.map(|(name, value)| json!({"name": name, "value": value})));
 }
 
 /// Puts the named items first and last, in the order of the names; the others stay between.

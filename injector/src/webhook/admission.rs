@@ -12,7 +12,6 @@ use crate::inject::{InjectError, Outcome, Target};
 use crate::overlay::OverlayError;
 use crate::reason::Reason;
 use crate::settings::Settings;
-use crate::settings::annotations::key;
 use crate::settings::excerpt;
 
 /// Decides reviews by a function that injects.
@@ -242,11 +241,10 @@ fn namespace_unknown() -> Reason {
 fn code(error: &InjectError) -> u16 {
     match error {
         InjectError::Annotations(_)
+        | InjectError::Own(_)
         | InjectError::Pod(_)
         | InjectError::ProxyUser(_)
         | InjectError::Overlay(OverlayError::NotFound { .. }) => 400,
-        // What the pod has of its own over an injected container.
-        InjectError::Merge { template, .. } if template == key::OVERRIDES => 400,
         InjectError::Overlay(_) | InjectError::Merge { .. } => 500,
     }
 }

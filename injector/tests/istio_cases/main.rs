@@ -7,6 +7,7 @@
     reason = "a test fails by panic, and says what it leaves out"
 )]
 
+mod again;
 mod case;
 mod choices;
 mod generated;

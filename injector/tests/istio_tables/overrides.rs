@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, names, pod_of};
+use crate::stage::{Stage, container, names, pod, pod_of};
 
 const OVERRIDES: &str = "proxy.istio.io/overrides";
 
@@ -35,7 +35,7 @@ fn the_record_is_spelt_as_kubernetes_types_spell_it_and_the_pod_as_its_user_did(
     let injected = Stage::default().pod(&pod_of(&json!({}), &containers));
     let spelt = json!({"limits": {"cpu": "3", "memory": "2Gi"}});
     assert_eq!(record(&injected)["initContainers"][0]["resources"], spelt);
-    let limits = &crate::stage::container(&injected, "istio-proxy")["resources"]["limits"];
+    let limits = &container(&injected, "istio-proxy")["resources"]["limits"];
     assert_eq!(limits, &resources["limits"]);
 
     let annotations = json!({"inject.istio.io/templates": "grpc-simple"});
@@ -85,7 +85,7 @@ fn a_proxy_that_was_written_as_an_init_container_is_one_for_the_next_injection()
                 let injected = Stage::default().injection(&pod).unwrap().pod;
                 let again = Stage::default().injection(&injected).unwrap().pod;
                 assert_eq!(again, injected, "{templates} {list} {native}");
-                let env = &crate::stage::container(&injected, "istio-proxy")["env"];
+                let env = &container(&injected, "istio-proxy")["env"];
                 let env = env.as_array().unwrap().iter();
                 let bootstrap = env.filter(|one| one["name"] == "GRPC_XDS_BOOTSTRAP").count();
                 assert_eq!(bootstrap, usize::from(list == "containers"), "{templates} {native}");
@@ -127,8 +127,90 @@ fn two_proxies_of_an_earlier_injection_become_one() {
         let injected = Stage::default().injection(&pod).unwrap().pod;
         assert_eq!(names(&injected, "containers"), containers, "{native}");
         assert_eq!(names(&injected, "initContainers"), init, "{native}");
-        let proxy = crate::stage::container(&injected, "istio-proxy");
+        let proxy = container(&injected, "istio-proxy");
         assert!(proxy["volumeMounts"].as_array().unwrap().contains(&socket[0]), "{native}");
         assert_eq!(Stage::default().injection(&injected).unwrap().pod, injected, "{native}");
     }
+}
+
+#[test]
+fn a_slip_in_the_pods_own_proxy_is_told_by_container_and_field() {
+    let mounts = json!([{"name": "v"}]);
+    let proxy = json!({"name": "istio-proxy", "image": "auto", "volumeMounts": mounts});
+    let record = json!({"initContainers": [proxy]}).to_string();
+    for (given, start) in [
+        (
+            pod_with(&json!({}), "containers", &proxy),
+            "the pod's own fields of the injected container istio-proxy: volumeMounts: ",
+        ),
+        (
+            pod(&json!({OVERRIDES: record})),
+            "annotation proxy.istio.io/overrides: container istio-proxy: volumeMounts: ",
+        ),
+    ] {
+        let error = Stage::default().injection(&given).unwrap_err();
+        assert_eq!(error.word(), "merge_failed");
+        assert!(error.to_string().starts_with(start), "{error}");
+        assert!(!error.without_values().contains("mountPath"), "{}", error.without_values());
+    }
+}
+
+/// Kubernetes would refuse two containers of one name, and speak of one that the user did not write.
+#[test]
+fn a_container_of_an_injected_ones_name_in_another_list_is_refused_by_name() {
+    let cni = || json!({"pilot": {"cni": {"enabled": true}}});
+    for (list, name, values, refused) in [
+        ("containers", "istio-init", json!({}), true),
+        ("containers", "istio-validation", json!({}), false),
+        ("containers", "istio-validation", cni(), true),
+        ("containers", "istio-init", cni(), false),
+        ("containers", "enable-core-dump", json!({}), false),
+        ("ephemeralContainers", "istio-init", json!({}), true),
+        ("ephemeralContainers", "istio-proxy", json!({}), true),
+        ("initContainers", "istio-init", json!({}), false),
+        ("initContainers", "istio-proxy", json!({}), false),
+    ] {
+        let stage = Stage::with_values(values);
+        let given = pod_with(&json!({}), list, &json!({"name": name, "image": "i"}));
+        if !refused {
+            stage.pod(&given);
+            continue;
+        }
+        let error = stage.injection(&given).unwrap_err().to_string();
+        let start = format!(
+            "pod: container \"{name}\" of spec.{list} has the name of one that is injected"
+        );
+        assert!(error.starts_with(&start) && error.contains("rename it"), "{error}");
+    }
+}
+
+#[test]
+fn nulls_in_lists_of_unknown_fields_neither_go_nor_grow() {
+    let future = json!({"a": [null, {}, {"b": []}, []]});
+    let own = |name: &str| json!({"name": name, "image": "i", "future": future});
+    let record = json!({"initContainers": [own("istio-init")]}).to_string();
+    // `pod` injects once more, which changes nothing.
+    Stage::default().pod(&pod(&json!({OVERRIDES: record})));
+    for (name, list) in [
+        ("istio-init", "initContainers"),
+        ("istio-proxy", "initContainers"),
+        ("istio-proxy", "containers"),
+    ] {
+        for native in ["true", "false"] {
+            let annotations = json!({"sidecar.istio.io/nativeSidecar": native});
+            let given = pod_with(&annotations, list, &own(name));
+            let after = Stage::default().pod(&given);
+            assert_eq!(container(&after, name)["future"], future, "{name} {list} {native}");
+        }
+    }
+}
+
+/// A pod with one container, and one more in a list.
+fn pod_with(annotations: &Value, list: &str, more: &Value) -> Value {
+    let mut pod = pod(annotations);
+    match pod["spec"][list].as_array_mut() {
+        Some(containers) => containers.push(more.clone()),
+        None => pod["spec"][list] = json!([more]),
+    }
+    pod
 }

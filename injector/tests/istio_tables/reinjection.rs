@@ -1,8 +1,9 @@
 //! Pods that are injected again after something has changed: the settings, or the pod.
 
+use injector::settings::Process;
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, container, pod, pod_of, variable};
+use crate::stage::{Stage, container, names, pod, pod_of, variable};
 
 const DELAY: &str = "readiness.status.sidecar.istio.io/initialDelaySeconds";
 const NATIVE: &str = "sidecar.istio.io/nativeSidecar";
@@ -27,6 +28,90 @@ fn the_users_own_proxy_is_kept_when_the_mode_changes() {
             assert_eq!(proxy["args"], json!(["x"]), "{first} {list} {image}");
             assert_eq!(proxy["resources"]["limits"]["cpu"], "3", "{first} {list} {image}");
             assert_eq!(proxy["image"] == "mine:1", image == "mine:1", "{first} {list} {image}");
+        }
+    }
+}
+
+/// Istio makes a native sidecar of a proxy that it put among the containers, and keeps its fields.
+#[test]
+fn a_proxy_that_held_the_application_keeps_its_fields_until_an_upgrade() {
+    let hold = json!({"defaultConfig": {"holdApplicationUntilProxyStarts": true}});
+    let stage = Stage::with_mesh(hold.clone());
+    let mut pod = stage.pod(&pod(&json!({NATIVE: "false", DELAY: "7"})));
+    for key in [NATIVE, DELAY] {
+        pod["metadata"]["annotations"].as_object_mut().unwrap().remove(key);
+    }
+    let told = |pod: &Value| {
+        let warnings = stage.injection(pod).unwrap().warnings;
+        warnings.iter().any(|warning| warning.word() == "kept_proxy")
+    };
+    assert!(told(&pod));
+    let pod = stage.pod(&pod);
+    let delay = |pod: &Value| {
+        container(pod, "istio-proxy")["readinessProbe"]["initialDelaySeconds"].clone()
+    };
+    assert_eq!(names(&pod, "initContainers"), ["istio-init", "istio-proxy"]);
+    assert_eq!(delay(&pod), 7);
+    assert!(told(&pod), "it still stands over the template");
+    for stage in [
+        Stage { values: json!({"global": {"tag": "9.9.9"}}), ..stage.clone() },
+        Stage {
+            process: Process { revision: "next".to_owned(), ..stage.process.clone() },
+            ..stage.clone()
+        },
+    ] {
+        assert_eq!(delay(&stage.pod(&pod)), Value::Null);
+    }
+}
+
+#[test]
+fn a_proxy_that_changes_lists_leaves_the_hook_of_the_one_behind() {
+    for (first, second) in [("true", "false"), ("false", "true")] {
+        let hold = |on: bool| json!({"defaultConfig": {"holdApplicationUntilProxyStarts": on}});
+        let older = json!({"global": {"tag": "1.1.1"}});
+        let stage = Stage { values: older, ..Stage::with_mesh(hold(true)) };
+        let mut pod = stage.pod(&pod(&json!({NATIVE: first})));
+        pod["metadata"]["annotations"][NATIVE] = second.into();
+        let stage = Stage::with_mesh(hold(false));
+        let again = stage.injection(&pod).unwrap().pod;
+        let fresh = stage.pod(&self::pod(&json!({NATIVE: second})));
+        let lifecycle = |pod| &container(pod, "istio-proxy")["lifecycle"];
+        assert_eq!(lifecycle(&again), lifecycle(&fresh), "{first} {second}");
+        assert_eq!(stage.injection(&again).unwrap().pod, again, "{first} {second}");
+    }
+}
+
+/// Metadata may name a variable that the template has from elsewhere; the later one counts.
+#[test]
+fn metadata_of_a_variable_of_the_template_stand_in_its_place() {
+    let app = json!({"name": "app", "image": "app:1", "readinessProbe": {"httpGet": {"port": 80}}});
+    let own =
+        json!({"name": "istio-proxy", "image": "auto", "env": [{"name": "MINE", "value": "1"}]});
+    let metadata = "proxyMetadata: {POD_NAME: a, INSTANCE_IP: b, ISTIO_CPU_LIMIT: c, TRUST_DOMAIN: d, \
+                    ISTIO_META_CLUSTER_ID: e, ISTIO_KUBE_APP_PROBERS: f}";
+    for containers in [json!([app]), json!([app, own])] {
+        for template in ["sidecar", "gateway", "grpc-agent"] {
+            for cluster in ["", "c1"] {
+                let annotations = json!({
+                    "proxy.istio.io/config": metadata, "inject.istio.io/templates": template,
+                });
+                let values = json!({"global": {"multiCluster": {"clusterName": cluster}}});
+                // `pod` injects once more, which changes nothing.
+                let pod = Stage::with_values(values).pod(&pod_of(&annotations, &containers));
+                let env = container(&pod, "istio-proxy")["env"].as_array().unwrap();
+                let last = |name: &str| env.iter().rfind(|one| one["name"] == name).unwrap();
+                for (name, value) in
+                    [("POD_NAME", "a"), ("INSTANCE_IP", "b"), ("TRUST_DOMAIN", "d")]
+                {
+                    assert_eq!(last(name)["value"], value, "{template}");
+                    assert!(last(name).get("valueFrom").is_none(), "{template}");
+                }
+                let cluster = if cluster.is_empty() { "e" } else { cluster };
+                assert_eq!(last("ISTIO_META_CLUSTER_ID")["value"], cluster, "{template}");
+                let probers = last("ISTIO_KUBE_APP_PROBERS")["value"].as_str().unwrap();
+                let rewritten = template != "grpc-agent";
+                assert_eq!(probers.contains("/app-health/app/readyz"), rewritten, "{template}");
+            }
         }
     }
 }

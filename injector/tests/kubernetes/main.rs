@@ -4,6 +4,7 @@
 
 mod accepted;
 mod merged;
+mod refused;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -42,7 +43,7 @@ fn stories(kubernetes: &Arc<Kubernetes>) -> Vec<Trial> {
     vec![
         story("a_merge_is_the_api_servers", merged::a_merge_is_the_api_servers),
         story("every_injected_pod_is_accepted", accepted::every_injected_pod_is_accepted),
-        story("what_istio_gets_refused_is_accepted", accepted::what_istio_gets_refused_is_accepted),
+        story("what_istio_gets_refused_is_accepted", refused::what_istio_gets_refused_is_accepted),
     ]
 }
 
