@@ -52,6 +52,15 @@ fn applied_again(world: &World, composition: Composition) -> Result<()> {
     ensure!(before == after, "a second apply wrote: {before:?}, {after:?}");
     survives("kubectl apply")?;
     three_way(world, &rendered).context("as ArgoCD compares")?;
+    let secrets = || {
+        let uids = "--output=jsonpath={.items[*].metadata.uid}";
+        world.kubectl().must(["get", "secrets", "--namespace=istio-system", uids])
+    };
+    let made = secrets()?;
+    let ours = "--selector=app.kubernetes.io/part-of=outrigger";
+    kubectl(&["apply", "--prune", ours, "--filename", "-"])?;
+    ensure!(secrets()? == made, "a Secret of the injector was pruned, or made anew");
+    survives("kubectl apply --prune")?;
 
     kubectl(&["apply", "--server-side", "--filename", "-"])?;
     no_difference(world, &rendered, &["diff", "--server-side", "--filename", "-"])?;

@@ -88,6 +88,7 @@ pub(crate) const AUTO_DEFAULT_TAG: Composition =
 pub(crate) const DORMANT: Composition = Composition::of(&["dormant"]);
 pub(crate) const KUBE_SYSTEM: Composition = Composition::of(&["kube-system", "auto"]);
 pub(crate) const ISTIOD: Composition = Composition::of(&["istiod"]);
+pub(crate) const AUTO_ISTIOD: Composition = Composition::of(&["auto", "istiod"]);
 pub(crate) const FILES: Composition = Composition::of(&["files"]);
 pub(crate) const CERT_MANAGER: Composition = Composition::of(&["cert-manager"]);
 
@@ -136,7 +137,7 @@ const COMPOSITIONS: [Composition; 40] = [
     Composition::of(&["auto", "cert-manager", "ha", "network-policy", "fail-open"]),
     Composition::of(&["istiod", "no-create", "ha", "prometheus", "no-guard-policy", "fail-open"]),
     Composition { components: &["istiod", "revision"], revision: Some("1-28"), tags: &[] },
-    Composition::of(&["auto", "istiod"]),
+    AUTO_ISTIOD,
     Composition::of(&["auto", "istiod", "trust-probe", "dormant"]),
     Composition { components: &["cni", "revision", "default-tag", "dormant"], ..CANARY },
     Composition { components: &["openshift", "network-policy", "revision"], ..CANARY },

@@ -6,8 +6,8 @@ use e2e::manifests::Composition;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhook;
 
 use crate::documents::{
-    AUTO, AUTO_DEFAULT_TAG, BASE, CANARY, DEFAULT_TAG, DORMANT, ISTIOD, KUBE_SYSTEM, Labels,
-    TAGGED, rendering, renderings, selects,
+    AUTO, AUTO_DEFAULT_TAG, AUTO_ISTIOD, BASE, CANARY, DEFAULT_TAG, DORMANT, ISTIOD, KUBE_SYSTEM,
+    Labels, TAGGED, rendering, renderings, selects,
 };
 
 /// The table of Istio's own entries, with the default revision, `auto.` and a revision `canary`:
@@ -140,6 +140,28 @@ fn the_default_tag_takes_the_place_of_the_default_revision() {
             let pod = labels(&[inject, revision].concat());
             let base = prefix(&of(BASE), &namespace, &pod);
             assert_eq!(prefix(&of(DEFAULT_TAG), &namespace, &pod), base, "{namespace:?} {pod:?}");
+        }
+    }
+}
+
+/// Beside istiod, whose entries are Istio's, ours ask about the same pods: no combination is left to nobody when
+/// istiod's are gone, and none is new.
+#[test]
+fn beside_istiod_the_same_pods_are_asked_about() {
+    let injections = optional(INJECTION, &["enabled", "disabled", ""]);
+    let revisions = optional(REVISION, &["default", "canary", "1-28", "other"]);
+    let injects = optional(INJECT, &["true", "false", "yes"]);
+    for (beside, alone) in [(ISTIOD, BASE), (AUTO_ISTIOD, AUTO)] {
+        let [beside, alone] = [beside, alone].map(|composition| entries_of(&[composition]));
+        for (injection, revision) in pairs(&injections, &revisions) {
+            let namespace = of_namespace("apps", &[injection, revision].concat());
+            for (inject, revision) in pairs(&injects, &revisions) {
+                let pod = labels(&[inject, revision].concat());
+                let [beside, alone] =
+                    [&beside, &alone].map(|entries| matching(entries, &namespace, &pod));
+                let renamed = alone.iter().map(|entry| entry.replace("istio-sidecar", "sidecar"));
+                assert_eq!(beside, renamed.collect::<Vec<_>>(), "{namespace:?} {pod:?}");
+            }
         }
     }
 }
