@@ -1,6 +1,7 @@
 //! What becomes of a `caBundle`, ours and others'.
 
 use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use jiff::SignedDuration;
@@ -108,6 +109,41 @@ pub(crate) async fn a_contended_bundle_is_written_no_more_than_the_budget_allows
         .await?;
     ensure!(status.bundle_writes() == 3, "{status:?}");
     ensure!(!status.trusted, "{status:?}");
+    Ok(())
+}
+
+pub(crate) async fn replicas_together_answer_an_adversary_no_more_often_than_one_may(
+    mut stage: Stage<'_>,
+) -> Result<()> {
+    stage.options.parameters.write_interval = SignedDuration::from_secs(4);
+    stage.options.parameters.tick = Duration::from_secs(1);
+    stage.configure(443).await?;
+    let replicas = [stage.replica().await?, stage.replica().await?, stage.replica().await?];
+    stage.published().await?;
+    let written = || replicas.iter().map(|r| r.status.borrow().bundle_writes()).sum::<u64>();
+    let name = &stage.options.webhook_configurations[0];
+    let (begin, before) = (Instant::now(), written());
+    let mut round = 0;
+    while begin.elapsed() < Duration::from_secs(16) {
+        round += 1;
+        let bundle = ByteString(format!("garbage {}", round % 3).into_bytes());
+        let webhooks = OURS.map(|name| json!({"name": name, "clientConfig": {"caBundle": bundle}}));
+        let overwrite = Patch::Apply(json!({
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "MutatingWebhookConfiguration",
+            "webhooks": webhooks,
+        }));
+        let force = PatchParams::apply("somebody").force();
+        stage.configurations().patch(name, &force, &overwrite).await?;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let ours = written() - before;
+    let parameters = &stage.options.parameters;
+    let intervals = begin.elapsed().as_secs() / parameters.write_interval.unsigned_abs().as_secs();
+    // Each may once miss what another one wrote within the same second.
+    let allowed = u64::from(parameters.write_burst) + intervals + replicas.len() as u64;
+    ensure!(ours > 0, "it was never repaired");
+    ensure!(ours <= allowed, "{ours} writes against {round}, and {allowed} are allowed");
     Ok(())
 }
 
