@@ -9,6 +9,7 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
+use webhook_certs::status::Status;
 
 use crate::stage::{OTHERS_BUNDLE, OURS, Stage};
 
@@ -109,6 +110,43 @@ pub(crate) async fn a_contended_bundle_is_written_no_more_than_the_budget_allows
         .await?;
     ensure!(status.bundle_writes() == 3, "{status:?}");
     ensure!(!status.trusted, "{status:?}");
+    Ok(())
+}
+
+pub(crate) async fn an_entry_that_its_deployer_gives_up_is_never_left_half(
+    stage: Stage<'_>,
+) -> Result<()> {
+    stage.configure(443).await?;
+    let mut replica = stage.replica().await?;
+    stage.published().await?;
+    let mut fewer = stage.configuration().await?;
+    fewer.metadata.managed_fields = None;
+    fewer.metadata.resource_version = None;
+    let webhooks = fewer.webhooks.get_or_insert_default();
+    webhooks.retain(|webhook| webhook.name != OURS[1]);
+    webhooks.iter_mut().for_each(|webhook| webhook.client_config.ca_bundle = None);
+    let mut fewer = serde_json::to_value(fewer)?;
+    fewer["apiVersion"] = json!("admissionregistration.k8s.io/v1");
+    fewer["kind"] = json!("MutatingWebhookConfiguration");
+    let name = &stage.options.webhook_configurations[0];
+    let how = PatchParams::apply("installer");
+    // What is left of it would be its caBundle, which is ours.
+    let refused = stage.configurations().patch(name, &how, &Patch::Apply(&fewer)).await;
+    let refused = refused.err().context("half an entry is left")?.to_string();
+    ensure!(refused.contains("sideEffects: Required value"), "{refused}");
+
+    let place = stage.configuration().await?.webhooks.unwrap_or_default();
+    let place = place.iter().position(|webhook| webhook.name == OURS[1]).context("it is gone")?;
+    let remove = json!([{"op": "remove", "path": format!("/webhooks/{place}")}]);
+    let remove = Patch::<()>::Json(serde_json::from_value(remove)?);
+    stage.configurations().patch(name, &PatchParams::default(), &remove).await?;
+    stage.configurations().patch(name, &how, &Patch::Apply(&fewer)).await?;
+    let one_less =
+        |status: &Status| status.entries == 1 && status.trusted && status.last_error.is_none();
+    replica.until("it keeps up what is left", one_less).await?;
+    let bundles = stage.bundles().await?;
+    ensure!(!bundles.contains_key(OURS[1]), "the entry came back");
+    ensure!(bundles[OURS[0]].is_some(), "the other one has lost its bundle");
     Ok(())
 }
 
