@@ -18,6 +18,9 @@ pub struct Contention {
 struct Watched {
     /// The generation of the configuration when its bundles were last seen to be right.
     right: Option<i64>,
+    /// The latest write of a replica that was counted, and whether one of our own is to come.
+    published_at: Option<Timestamp>,
+    has_written: bool,
     /// The latest generation that somebody else made of it, with wrong bundles.
     wrong: Option<i64>,
     /// When that happened lately.
@@ -43,7 +46,25 @@ impl Contention {
     /// Notes that this replica has written a configuration, which made `generation`; none where the
     /// write went wrong.
     pub fn written(&mut self, name: &str, generation: Option<i64>) {
-        self.configurations.entry(name.to_owned()).or_default().right = generation;
+        let watched = self.configurations.entry(name.to_owned()).or_default();
+        watched.right = generation;
+        // One that met somebody else's write does not tell whose that was.
+        watched.has_written |= generation.is_some();
+    }
+
+    /// Tells whether another replica has written a configuration since it was asked last, also
+    /// where somebody made it wrong again before anybody looked.
+    ///
+    /// Writes are told apart by the second, so that some may be missed.
+    pub fn is_written_by_another(&mut self, configuration: &Configuration) -> bool {
+        let watched = self.configurations.entry(configuration.name.clone()).or_default();
+        let before = std::mem::replace(&mut watched.published_at, configuration.published_at);
+        let is_known = before.is_some() || watched.has_written;
+        if before == configuration.published_at || configuration.published_at.is_none() {
+            return false;
+        }
+        let is_ours = std::mem::take(&mut watched.has_written);
+        is_known && !is_ours
     }
 
     /// Notes what a look has shown.
@@ -135,6 +156,22 @@ mod tests {
         let mut contention = Contention::default();
         contention.written("hook", Some(2));
         assert_eq!(contention.seen(&of(2, &["flux"]), false, at(0)), Change::None);
+    }
+
+    #[test]
+    fn a_repair_by_another_is_noticed_though_it_was_undone_before_anybody_looked() {
+        let mut contention = Contention::default();
+        let at_hour = |hour| Configuration { published_at: Some(at(hour)), ..of(1, &[]) };
+        // Who wrote what is found at the start is no matter.
+        assert!(!contention.is_written_by_another(&at_hour(0)));
+        assert!(!contention.is_written_by_another(&at_hour(0)));
+        assert!(contention.is_written_by_another(&at_hour(1)));
+        contention.written("hook", Some(2));
+        assert!(!contention.is_written_by_another(&at_hour(2)));
+        assert!(contention.is_written_by_another(&at_hour(3)));
+        contention.written("hook", None);
+        assert!(contention.is_written_by_another(&at_hour(4)));
+        assert!(!contention.is_written_by_another(&of(1, &[])));
     }
 
     #[test]

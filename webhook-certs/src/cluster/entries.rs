@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use jiff::Timestamp;
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhook, MutatingWebhookConfiguration, ServiceReference,
 };
@@ -56,15 +57,29 @@ pub(super) fn managed(
             name: webhook.name,
         })
         .collect();
-    let others = other_managers(metadata.managed_fields.as_deref(), &entries, options);
+    let fields = metadata.managed_fields.as_deref();
+    let others = other_managers(fields, &entries, options);
+    let published_at = published_at(fields, options);
     Some(Configuration {
         name: metadata.name.unwrap_or_default(),
         uid: metadata.uid.unwrap_or_default(),
         resource_version: metadata.resource_version.unwrap_or_default(),
         generation: metadata.generation.unwrap_or_default(),
+        published_at,
         entries,
         others,
     })
+}
+
+/// When the field manager that all replicas share has applied something last.
+fn published_at(fields: Option<&[ManagedFieldsEntry]>, options: &Options) -> Option<Timestamp> {
+    let ours = options.field_manager();
+    fields
+        .unwrap_or_default()
+        .iter()
+        .filter(|fields| fields.manager.as_ref() == Some(&ours))
+        .filter_map(|fields| fields.time.as_ref().map(|time| time.0))
+        .max()
 }
 
 /// The field managers beside us whom the API server takes for owners of a `caBundle` of these

@@ -55,9 +55,13 @@ impl<'a> Notices<'a> {
             let name = &configuration.name;
             let repairs = |action: &Action| matches!(action, Action::PatchBundle { name: wrong, .. } if wrong == name);
             let is_right = !actions.iter().any(repairs);
-            match self.contention.seen(configuration, is_right, now) {
-                Change::None => {}
-                Change::RepairedByAnother => writes.count_other(&configuration_path(name)),
+            let is_others = self.contention.is_written_by_another(configuration);
+            let change = self.contention.seen(configuration, is_right, now);
+            if is_others || change == Change::RepairedByAnother {
+                writes.count_other(&configuration_path(name));
+            }
+            match change {
+                Change::None | Change::RepairedByAnother => {}
                 Change::Overwritten { times } => {
                     let managers = &configuration.others;
                     tracing::warn!(

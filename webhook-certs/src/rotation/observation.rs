@@ -56,6 +56,8 @@ pub struct Configuration {
     pub resource_version: String,
     /// Grows with every change of what the object asks for, also with one that was undone.
     pub generation: i64,
+    /// When a replica wrote to it last, in whole seconds.
+    pub published_at: Option<Timestamp>,
     /// The managed entries.
     pub entries: Vec<Entry>,
     /// The field managers beside our own whom the API server takes for owners of a `caBundle` of

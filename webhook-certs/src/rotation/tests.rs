@@ -31,6 +31,7 @@ pub(crate) fn configuration(bundle: &Bundle) -> Configuration {
         uid: "1".to_owned(),
         resource_version: "1".to_owned(),
         generation: 1,
+        published_at: None,
         entries: ["one", "two"]
             .map(|name| Entry { name: name.to_owned(), bundle: bundle.clone() })
             .into(),

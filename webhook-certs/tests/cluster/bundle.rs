@@ -1,6 +1,7 @@
 //! What becomes of a `caBundle`, ours and others'.
 
 use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use jiff::SignedDuration;
@@ -8,6 +9,7 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
+use webhook_certs::status::Status;
 
 use crate::stage::{OTHERS_BUNDLE, OURS, Stage};
 
@@ -108,6 +110,78 @@ pub(crate) async fn a_contended_bundle_is_written_no_more_than_the_budget_allows
         .await?;
     ensure!(status.bundle_writes() == 3, "{status:?}");
     ensure!(!status.trusted, "{status:?}");
+    Ok(())
+}
+
+pub(crate) async fn an_entry_that_its_deployer_gives_up_is_never_left_half(
+    stage: Stage<'_>,
+) -> Result<()> {
+    stage.configure(443).await?;
+    let mut replica = stage.replica().await?;
+    stage.published().await?;
+    let mut fewer = stage.configuration().await?;
+    fewer.metadata.managed_fields = None;
+    fewer.metadata.resource_version = None;
+    let webhooks = fewer.webhooks.get_or_insert_default();
+    webhooks.retain(|webhook| webhook.name != OURS[1]);
+    webhooks.iter_mut().for_each(|webhook| webhook.client_config.ca_bundle = None);
+    let mut fewer = serde_json::to_value(fewer)?;
+    fewer["apiVersion"] = json!("admissionregistration.k8s.io/v1");
+    fewer["kind"] = json!("MutatingWebhookConfiguration");
+    let name = &stage.options.webhook_configurations[0];
+    let how = PatchParams::apply("installer");
+    // What is left of it would be its caBundle, which is ours.
+    let refused = stage.configurations().patch(name, &how, &Patch::Apply(&fewer)).await;
+    let refused = refused.err().context("half an entry is left")?.to_string();
+    ensure!(refused.contains("sideEffects: Required value"), "{refused}");
+
+    let place = stage.configuration().await?.webhooks.unwrap_or_default();
+    let place = place.iter().position(|webhook| webhook.name == OURS[1]).context("it is gone")?;
+    let remove = json!([{"op": "remove", "path": format!("/webhooks/{place}")}]);
+    let remove = Patch::<()>::Json(serde_json::from_value(remove)?);
+    stage.configurations().patch(name, &PatchParams::default(), &remove).await?;
+    stage.configurations().patch(name, &how, &Patch::Apply(&fewer)).await?;
+    let one_less =
+        |status: &Status| status.entries == 1 && status.trusted && status.last_error.is_none();
+    replica.until("it keeps up what is left", one_less).await?;
+    let bundles = stage.bundles().await?;
+    ensure!(!bundles.contains_key(OURS[1]), "the entry came back");
+    ensure!(bundles[OURS[0]].is_some(), "the other one has lost its bundle");
+    Ok(())
+}
+
+pub(crate) async fn replicas_together_answer_an_adversary_no_more_often_than_one_may(
+    mut stage: Stage<'_>,
+) -> Result<()> {
+    stage.options.parameters.write_interval = SignedDuration::from_secs(4);
+    stage.options.parameters.tick = Duration::from_secs(1);
+    stage.configure(443).await?;
+    let replicas = [stage.replica().await?, stage.replica().await?, stage.replica().await?];
+    stage.published().await?;
+    let written = || replicas.iter().map(|r| r.status.borrow().bundle_writes()).sum::<u64>();
+    let name = &stage.options.webhook_configurations[0];
+    let (begin, before) = (Instant::now(), written());
+    let mut round = 0;
+    while begin.elapsed() < Duration::from_secs(16) {
+        round += 1;
+        let bundle = ByteString(format!("garbage {}", round % 3).into_bytes());
+        let webhooks = OURS.map(|name| json!({"name": name, "clientConfig": {"caBundle": bundle}}));
+        let overwrite = Patch::Apply(json!({
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "MutatingWebhookConfiguration",
+            "webhooks": webhooks,
+        }));
+        let force = PatchParams::apply("somebody").force();
+        stage.configurations().patch(name, &force, &overwrite).await?;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let ours = written() - before;
+    let parameters = &stage.options.parameters;
+    let intervals = begin.elapsed().as_secs() / parameters.write_interval.unsigned_abs().as_secs();
+    // Each may once miss what another one wrote within the same second.
+    let allowed = u64::from(parameters.write_burst) + intervals + replicas.len() as u64;
+    ensure!(ours > 0, "it was never repaired");
+    ensure!(ours <= allowed, "{ours} writes against {round}, and {allowed} are allowed");
     Ok(())
 }
 

@@ -32,7 +32,9 @@ use webhook_certs::status::Status;
 use bundle::{
     a_contended_bundle_is_written_no_more_than_the_budget_allows,
     a_wiped_or_overwritten_bundle_is_repaired_by_one_write,
+    an_entry_that_its_deployer_gives_up_is_never_left_half,
     only_the_bundle_of_our_entries_is_written_and_owned,
+    replicas_together_answer_an_adversary_no_more_often_than_one_may,
 };
 use controller_manager::no_signer_of_kubernetes_itself_signs_for_a_webhook;
 use news::{
@@ -229,6 +231,8 @@ fn main() -> Result<ExitCode> {
         two_replicas_at_once_end_with_one_ca_and_both_leaves_trusted
         only_the_bundle_of_our_entries_is_written_and_owned
         a_wiped_or_overwritten_bundle_is_repaired_by_one_write
+        an_entry_that_its_deployer_gives_up_is_never_left_half
+        replicas_together_answer_an_adversary_no_more_often_than_one_may
         a_contended_bundle_is_written_no_more_than_the_budget_allows
         a_deleted_or_damaged_secret_comes_back_with_the_same_ca
         an_immutable_secret_is_told_of_and_comes_back_changeable_when_it_is_deleted

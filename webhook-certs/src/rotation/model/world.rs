@@ -210,6 +210,7 @@ impl Cast {
                 generation: hook.generation.into(),
                 entries: vec![entry],
                 others: Vec::new(),
+                published_at: None,
             }],
             is_complete: true,
             ..Observation::default()
