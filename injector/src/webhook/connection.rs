@@ -239,5 +239,6 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Paced<S> {
     }
 }
 
-/// Also the limit of a request's head; a review's body is read piece by piece.
+/// Also the limit of a request's head, of which one more piece of this size may arrive before it is
+/// looked at; a review's body is read piece by piece.
 const BUFFER: usize = 64 * 1024;

@@ -57,6 +57,7 @@ pub mod limits;
 pub mod log;
 pub mod metrics;
 mod names;
+mod open_files;
 pub mod options;
 pub mod path;
 mod places;
@@ -94,6 +95,7 @@ pub fn run(args: &Args) -> Result<(), RunError> {
 async fn serve(args: &Args, log: &Arc<Log>) -> Result<(), RunError> {
     let mut signals = Signals::new().map_err(RunError::Signals)?;
     let options = Options::new(args, runs_in_pod()).map_err(RunError::Options)?;
+    let files = open_files::allow_all();
     let load = |file: ClientFile| file.load().map(|loaded| (file, loaded));
     let clients = options.clients.clone().map(load).transpose().map_err(RunError::ClientFile)?;
     let (https, https_at) = bind("--httpsAddr", args.server.https).await?;
@@ -159,7 +161,10 @@ async fn serve(args: &Args, log: &Arc<Log>) -> Result<(), RunError> {
         router: handler::redirect_unclean(
             handler::router(webhook).merge(admin::readiness(Arc::clone(&readiness))),
         ),
-        limits: options::limits(args),
+        limits: Limits {
+            connections: open_files::connections(args.limits.connections as usize, files),
+            ..options::limits(args)
+        },
         metrics: Some(metrics),
     };
     let https = tokio::spawn(https.run(stages, args.server.shutdown_grace));

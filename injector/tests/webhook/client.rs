@@ -59,8 +59,12 @@ impl Client {
     }
 
     pub(crate) fn send(&mut self, bytes: &[u8]) {
-        self.stream.write_all(bytes).unwrap();
-        self.stream.flush().unwrap();
+        self.try_send(bytes).unwrap();
+    }
+
+    pub(crate) fn try_send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.stream.write_all(bytes)?;
+        self.stream.flush()
     }
 
     /// Sends a request and reads the answer.
@@ -81,7 +85,11 @@ impl Client {
     }
 
     pub(crate) fn answer(&mut self) -> Answer {
-        read_answer(&mut self.stream).unwrap()
+        self.try_answer().unwrap()
+    }
+
+    pub(crate) fn try_answer(&mut self) -> io::Result<Answer> {
+        read_answer(&mut self.stream)
     }
 
     /// Waits for the server to end the connection, which it does without another word.

@@ -2,12 +2,14 @@
 
 use std::io::Read;
 use std::net::TcpStream;
+use std::process::Command;
 use std::sync::mpsc::channel;
 
 use serde_json::json;
+use tempfile::TempDir;
 
-use crate::client::{Client, JSON, is_end, tcp};
-use crate::program::{PATIENCE, Program};
+use crate::client::{Client, JSON, is_end, review, tcp};
+use crate::program::{self, PATIENCE, Program};
 
 #[test]
 fn ends_a_slow_handshake() {
@@ -133,6 +135,87 @@ fn whoever_fills_every_place_without_a_handshake_keeps_nobody_out() {
     assert_eq!(program.connect().try_ready().unwrap(), 200);
     assert!(is_cut(&mut silent[0]));
     assert_eq!(first.try_ready().unwrap(), 200);
+}
+
+#[test]
+fn idle_connections_do_not_take_every_file_that_may_be_open() {
+    // What service managers and container runtimes give: more may be had, or may not.
+    for (soft, hard, places) in [(256, 4096, 400), (256, 256, 256 - 128)] {
+        let directory = TempDir::new().unwrap();
+        let program = program::command();
+        let mut command = Command::new("prlimit");
+        command.arg(format!("--nofile={soft}:{hard}")).arg(program.get_program());
+        for (name, value) in program.get_envs() {
+            assert!(value.is_none());
+            command.env_remove(name);
+        }
+        let ca = directory.path().join("ca.pem");
+        let flags = ["--writeCaFile", ca.to_str().unwrap(), "--max-connections", "400"];
+        let flags = [&flags[..], &["--handshake-timeout", "1h"]].concat();
+        let program = Program::spawn_by(command, directory, &flags);
+        let silent: Vec<_> = (0..400).map(|_| tcp(program.https).unwrap()).collect();
+        program.metric_becomes("sidecar_injector_connections", f64::from(places));
+        assert_eq!(program.connect().try_ready().unwrap(), 200);
+        assert_eq!(program.count("accept failed"), 0);
+        drop(silent);
+    }
+}
+
+#[test]
+fn whoever_speaks_http2_loses_the_connection_and_nothing_else_happens() {
+    let program = Program::start(&[]);
+    let mut client = program.connect();
+    // The preface, settings, and streams that are opened and reset.
+    let settings = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+    let reset = [0, 0, 4, 3, 0, 0, 0, 0, 1, 0, 0, 0, 8];
+    let mut flood = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+    flood.extend(settings);
+    (0..1000).for_each(|_| flood.extend(reset));
+    client.send(&flood);
+    assert!(client.is_closed());
+    program.metric_becomes("sidecar_injector_connections", 0.0);
+    assert_eq!(program.connect().try_ready().unwrap(), 200);
+}
+
+#[test]
+fn requests_that_are_sent_ahead_are_answered_in_their_order() {
+    let program = Program::start(&[]);
+    let mut client = program.connect();
+    let requests: Vec<u8> = (0..200)
+        .flat_map(|index| {
+            let request = json!({"uid": index.to_string(), "operation": "UPDATE", "object": {}});
+            let body = review(&request).to_string();
+            let length = body.len();
+            let head = "POST /inject HTTP/1.1\r\nHost: t\r\n";
+            format!("{head}{JSON}Content-Length: {length}\r\n\r\n{body}").into_bytes()
+        })
+        .collect();
+    client.send(&requests);
+    for index in 0..200 {
+        assert_eq!(client.answer().review()["uid"], index.to_string());
+    }
+}
+
+#[test]
+fn a_head_of_any_size_is_bounded() {
+    let program = Program::start(&[]);
+    let many = "a: b\r\n".repeat(40 << 10);
+    let long = format!("a: {}\r\n", "b".repeat(200 << 10));
+    for headers in [many, long] {
+        let mut client = program.connect();
+        // The server may be gone before all of it is sent.
+        let head = format!("GET /ready HTTP/1.1\r\nHost: t\r\n{headers}\r\n");
+        if let Err(error) = client.try_send(head.as_bytes()) {
+            assert!(is_end(&error), "{error}");
+            continue;
+        }
+        // Bytes that were not read any more may overtake the answer.
+        match client.try_answer() {
+            Ok(answer) => assert_eq!(answer.status, 431),
+            Err(error) => assert!(is_end(&error), "{error}"),
+        }
+    }
+    assert_eq!(program.connect().try_ready().unwrap(), 200);
 }
 
 /// A client of which half a review has arrived.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use e2e::wait;
-use rustix::process::Signal;
+use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
@@ -83,6 +83,9 @@ pub(crate) async fn slow_idle_and_wrong_clients_are_no_harm_to_others(
     let bundle = stage.until_published().await?.bundle();
     let load = stage.load();
 
+    // Each is a file of this process as well.
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })?;
     let mut silent = Vec::new();
     for _ in 0..SILENT {
         silent.push(TcpStream::connect(address).await?);
@@ -188,7 +191,8 @@ impl Usage {
 
 const CALLERS: u32 = 16;
 const PER_CONNECTION: usize = 100;
-const SILENT: usize = 300;
+/// More than there are places.
+const SILENT: usize = 2000;
 const HALF_A_REQUEST: &str = "POST /inject HTTP/1.1\r\nHost: webhook\r\n\
     Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n{";
 const PATIENCE: Duration = Duration::from_secs(120);

@@ -21,12 +21,10 @@ pub(crate) fn alerts_and_dashboard_ask_for_metrics_that_exist(world: &World) -> 
     pods::namespace(world, "istio-pods", "istio-injection=enabled")?;
     world.runtime.block_on(pods::until_injected(&client, "istio-pods"))?;
     // Others come with a fault.
-    let wrong =
-        r#"[{"op": "replace", "path": "/webhooks/0/clientConfig/caBundle", "value": "AAAA"}]"#;
+    let wipe = r#"[{"op": "remove", "path": "/webhooks/0/clientConfig/caBundle"}]"#;
     let hook = "mutatingwebhookconfiguration/istio-sidecar-injector";
-    let patch = ["patch", hook, "--type=json", "--field-manager=vandal", "--patch", wrong];
-    world.kubectl().must(patch)?;
-    let overwrites = "sidecar_injector_ca_bundle_overwrites_total{manager=\"vandal\"}";
+    world.kubectl().must(["patch", hook, "--type=json", "--patch", wipe])?;
+    let overwrites = "sidecar_injector_ca_bundle_overwrites_total{manager=";
     let page = until("the overwritten caBundle is counted", PATIENCE, || {
         let page = injector.metrics()?;
         ensure!(page.contains(overwrites), "no series {overwrites} on\n{page}");
