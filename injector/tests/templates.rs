@@ -62,6 +62,19 @@ fn a_template_cannot_put_a_text_in_the_place_of_the_spec() {
 }
 
 #[test]
+fn a_template_cannot_render_what_no_field_takes() {
+    let config = "templates: {mine: \"spec: {containers: [{name: web, image: {{ true }}}]}\"}";
+    let pod = pod(&json!({"inject.istio.io/templates": "mine"}));
+    let error = outcome(&settings(config, true), &pod).unwrap_err();
+    assert_eq!(error.word(), "template_failed");
+    assert_eq!(
+        error.to_string(),
+        "template \"mine\": what it renders is no pod: spec.containers[0] (web).image is true or \
+         false, not a string; put it between quotes, as with `| quote`"
+    );
+}
+
+#[test]
 fn a_wrong_template_refuses_the_configuration() {
     for (template, expected) in [
         (

@@ -34,7 +34,8 @@ impl Asked {
         let any = |of: &[&str]| of.iter().any(|name| names.contains(name));
         Self {
             of_structs: go_types::all().map(|of| asked_of(of, &names)).collect(),
-            parts_of_ports: any(&["IntVal", "StrVal", "IntValue"]),
+            parts_of_ports: any(&["IntVal", "StrVal", "IntValue"])
+                || texts.iter().any(|text| text.contains(".Port.String")),
             parts_of_durations: any(&["Seconds", "Nanos", "AsDuration"])
                 || names
                     .iter()

@@ -133,3 +133,176 @@ static MESH_DEFAULTS: LazyLock<Map<String, Value>> = LazyLock::new(|| {
         _ => Map::new(),
     }
 });
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::overlay::template::Templates;
+    use crate::settings::proxy_config::ProxyConfig;
+
+    /// What an expression gives for a pod; `$c` is its container, `$v` its volume.
+    fn shown(expression: &str) -> String {
+        let given = "{{- $c := index .Spec.Containers 0 }}{{ $v := index .Spec.Volumes 0 -}}";
+        let template = format!("{given}a: |-\n  {{{{ {expression} }}}}\n");
+        let texts = BTreeMap::from([("t".to_owned(), template)]);
+        let templates = Templates::parse(&texts, &json!({"a": {}})).unwrap();
+        let asked = templates.asked();
+        let mesh = "{trustDomain: td, connectTimeout: 3.5s, enableTracing: false}";
+        let mut proxy = ProxyConfig::default();
+        let layer = json!({"interceptionMode": "TPROXY", "concurrency": 2, "drainDuration": "90s"});
+        proxy.overlay(&layer).unwrap();
+        let pod = crate::yaml::parse(POD).unwrap();
+        let data = value(
+            &TEMPLATE_DATA,
+            [
+                ("ObjectMeta", of_struct(&OBJECT_META, members(&pod["metadata"]), asked)),
+                ("Spec", of_struct(&POD_SPEC, members(&pod["spec"]), asked)),
+                ("ProxyConfig", of_struct(&PROXY_CONFIG, Some(proxy.fields()), asked)),
+                ("MeshConfig", mesh_config(&MeshConfig::parse(mesh).unwrap(), asked)),
+                ("Values", templates.values().clone()),
+            ],
+        );
+        match templates.render("t", data) {
+            Ok(rendered) => rendered["a"].as_str().unwrap_or_default().to_owned(),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    const POD: &str = "
+        metadata: {labels: {app: web}, annotations: {x: '1'}}
+        spec:
+          containers:
+          - name: web
+            image: app:1
+            livenessProbe: {httpGet: {path: /, port: 8080}}
+            readinessProbe: {httpGet: {port: http}}
+            securityContext: {privileged: false, runAsUser: 0}
+            resources: {limits: {cpu: 1500m, memory: 1024Mi}}
+            env: [{name: A, valueFrom: {configMapKeyRef: {name: cm, key: k}}}]
+            ports: [{containerPort: 80}]
+          securityContext: {}
+          automountServiceAccountToken: false
+          terminationGracePeriodSeconds: 0
+          priority: 5
+          volumes: [{name: v, emptyDir: {}}]";
+
+    #[test]
+    fn what_go_gives() {
+        for (expression, expected) in [
+            ("if .Spec.SecurityContext }}yes{{ else }}no{{ end", "yes"),
+            ("if $v.EmptyDir }}yes{{ else }}no{{ end", "yes"),
+            ("with $v.HostPath }}yes{{ else }}no{{ end", "no"),
+            ("with $v.VolumeSource.EmptyDir }}{{ .Medium }}yes{{ end", "yes"),
+            ("if $c.Resources }}yes{{ end", "yes"),
+            ("if $c.StartupProbe }}yes{{ else }}no{{ end", "no"),
+            (
+                "if .Spec.AutomountServiceAccountToken }}{{ .Spec.AutomountServiceAccountToken }}{{ end",
+                "false",
+            ),
+            ("with .Spec.TerminationGracePeriodSeconds }}{{ . }}{{ else }}no{{ end", "0"),
+            (
+                "if $c.SecurityContext.Privileged }}{{ $c.SecurityContext.Privileged }}{{ end",
+                "false",
+            ),
+            ("$c.SecurityContext.RunAsUser | default 5", "0"),
+            ("empty .Spec.SecurityContext", "false"),
+            (r#"ternary "a" "b" (not .Spec.SecurityContext)"#, "b"),
+            (r#"and .Spec.SecurityContext "a""#, "a"),
+            (r#"or .Spec.DNSConfig "a""#, "a"),
+            (r#"coalesce $c.Args "a""#, "a"),
+            (".ObjectMeta.Labels.none", "<no value>"),
+            (".Values.none.deeper", "<no value>"),
+            (".Spec.HostNetwork", "false"),
+            (".Spec.Priority", "5"),
+            ("$c.WorkingDir | quote", r#""""#),
+            ("$c.TTY", "false"),
+            ("$c.LivenessProbe.HTTPGet.Port", "8080"),
+            ("$c.ReadinessProbe.HTTPGet.Port", "http"),
+            ("$c.LivenessProbe.ProbeHandler.HTTPGet.Path", "/"),
+            ("$c.LivenessProbe.PeriodSeconds", "0"),
+            ("$c.Resources.Limits | toJson", r#"{"cpu":"1500m","memory":"1Gi"}"#),
+            ("(index $c.Env 0).ValueFrom.ConfigMapKeyRef.Name", "cm"),
+            ("(index $c.Ports 0).Protocol | quote", r#""""#),
+            ("structToJSON (index $c.Ports 0)", r#"{"containerPort":80}"#),
+            ("toJson $c.SecurityContext", r#"{"privileged":false,"runAsUser":0}"#),
+            ("toJson $v", r#"{"name":"v","emptyDir":{}}"#),
+            (
+                "toJson $c.Env",
+                r#"[{"name":"A","valueFrom":{"configMapKeyRef":{"name":"cm","key":"k"}}}]"#,
+            ),
+            (".ProxyConfig.InterceptionMode", "TPROXY"),
+            (".ProxyConfig.InterceptionMode.String", "TPROXY"),
+            (".ProxyConfig.ControlPlaneAuthPolicy.String", "MUTUAL_TLS"),
+            (".ProxyConfig.Concurrency.GetValue", "2"),
+            (".ProxyConfig.Concurrency.Value", "2"),
+            (".ProxyConfig.GetTracing.GetTlsSettings.GetCaCertificates | quote", r#""""#),
+            (".ProxyConfig.GetImage.GetImageType | quote", r#""""#),
+            (".ProxyConfig.GetTracing.GetSampling", "0"),
+            (".ProxyConfig.HoldApplicationUntilProxyStarts.GetValue", "false"),
+            (".ProxyConfig.DrainDuration.Seconds", "90"),
+            ("formatDuration .ProxyConfig.DrainDuration", "1m30s"),
+            (".ProxyConfig.GetServiceCluster", "istio-proxy"),
+            (".MeshConfig.TrustDomain", "td"),
+            (".MeshConfig.ConnectTimeout.AsDuration", "3.5s"),
+            (".MeshConfig.EnableAutoMtls.GetValue", "true"),
+            (".MeshConfig.IngressClass", "istio"),
+            (".MeshConfig.DefaultServiceExportTo", "[*]"),
+            (".MeshConfig.GetCa.GetAddress | quote", r#""""#),
+            ("len .Spec.Volumes", "1"),
+            ("$c.LivenessProbe.HTTPGet.Port.IntVal", "8080"),
+            ("$c.LivenessProbe.HTTPGet.Port.IntValue", "8080"),
+            ("$c.LivenessProbe.HTTPGet.Port.String", "8080"),
+            (
+                "$c.ReadinessProbe.HTTPGet.Port.StrVal }}{{ $c.ReadinessProbe.HTTPGet.Port.Type",
+                "http1",
+            ),
+            (
+                "toJson $c.ReadinessProbe.HTTPGet }}{{ $c.ReadinessProbe.HTTPGet.Port.IntVal",
+                r#"{"port":"http"}0"#,
+            ),
+        ] {
+            assert_eq!(shown(expression), expected, "{expression}");
+        }
+    }
+
+    #[test]
+    fn what_go_refuses() {
+        let told = [
+            "if .Spec.Foo }}{{ end",
+            ".Spec.hostNetwork",
+            "$c.Image.Foo",
+            ".Spec.DNSConfig.Nameservers",
+            ".Foo",
+            ".MeshConfig.Foo",
+            ".ProxyConfig.GetFoo",
+            r#"index .Spec "HostNetwork""#,
+            r#"index .ObjectMeta "Labels""#,
+            r#"eq 1 "1""#,
+            "index .Spec.Volumes 3",
+            "len .Spec",
+            "printf `%s` $c.Ports",
+            "$c.Ports",
+            "$c.LivenessProbe.HTTPGet.Port.IntVal }}{{ $c.LivenessProbe.HTTPGet.Port",
+        ];
+        let told = told.map(|expression| format!("{expression}: {}", shown(expression)));
+        insta::assert_snapshot!(told.join("\n"), @r#"
+        if .Spec.Foo }}{{ end: template "t", line 2, column 9: a v1.PodSpec has no field Foo
+        .Spec.hostNetwork: template "t", line 2, column 6: a v1.PodSpec has no field hostNetwork; did you mean HostNetwork?
+        $c.Image.Foo: template "t", line 2, column 6: a field is asked of what has none: nil, or a text, a number, true or false, or a list; ask with `if` or `with` first whether it is there
+        .Spec.DNSConfig.Nameservers: template "t", line 2, column 6: a field is asked of what has none: nil, or a text, a number, true or false, or a list; ask with `if` or `with` first whether it is there
+        .Foo: template "t", line 2, column 6: a inject.SidecarTemplateData has no field Foo
+        .MeshConfig.Foo: template "t", line 2, column 6: a v1alpha1.MeshConfig has no field Foo
+        .ProxyConfig.GetFoo: template "t", line 2, column 6: a v1alpha1.ProxyConfig has no field GetFoo
+        index .Spec "HostNetwork": template "t", line 2, column 6: index: a v1.PodSpec has fields, not items
+        index .ObjectMeta "Labels": template "t", line 2, column 6: index: a v1.ObjectMeta has fields, not items
+        eq 1 "1": template "t", line 2, column 6: a int and a string cannot be compared (incompatible types for comparison)
+        index .Spec.Volumes 3: template "t", line 2, column 6: there is no item 3
+        len .Spec: template "t", line 2, column 6: len: a v1.PodSpec has no length
+        printf `%s` $c.Ports: template "t": it prints a whole struct: name one of its fields
+        $c.Ports: template "t": it prints a whole v1.ContainerPort: name one of its fields
+        $c.LivenessProbe.HTTPGet.Port.IntVal }}{{ $c.LivenessProbe.HTTPGet.Port: template "t": it prints a whole intstr.IntOrString: name one of its fields
+        "#);
+    }
+}

@@ -61,8 +61,9 @@ impl Templates {
         let text = template
             .render(&gtmpl_ng::Context::from(data))
             .map_err(|error| TemplateError::of_render(name, &error))?;
-        if let Some(of) = go_types::printed_in(&text) {
-            return Err(failed(format!("it prints a whole {}: name one of its fields", of.name)));
+        if text.contains(datum::TYPED) {
+            let of = go_types::printed_in(&text).map_or("struct", |of| of.name);
+            return Err(failed(format!("it prints a whole {of}: name one of its fields")));
         }
         // As in Istio, of a repeated key the last value counts.
         match yaml::parse_first(&text).map(|(document, _)| document) {

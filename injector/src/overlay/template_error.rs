@@ -68,6 +68,11 @@ fn told(problem: &str) -> String {
         let of = go_types::printed_in(value).map_or("a single value", |of| of.name);
         return format!("range takes a list, a mapping or a whole number, not {of}");
     }
+    if let Some((item, _)) =
+        problem.strip_prefix("unable to get ").and_then(|rest| rest.split_once(" in "))
+    {
+        return format!("there is no item {item}");
+    }
     let is_limit = problem.contains(" allowed") || problem.contains("maximum");
     if is_limit { format!("{problem}; this limit is fixed") } else { problem.to_owned() }
 }

@@ -23,7 +23,7 @@ pub(super) const TABLE: Table = &[
     }),
     ("kindOf", |a| Ok(kind(&exactly::<1>("kindOf", a)?[0]).into())),
     ("le", |a| on_plain(a, funcs::le)),
-    ("len", |a| on_plain(a, funcs::len)),
+    ("len", len),
     ("lt", |a| on_plain(a, funcs::lt)),
     ("ne", ne),
     ("ternary", ternary),
@@ -82,6 +82,14 @@ fn equal(a: &Datum, b: &Datum) -> Result<bool, gtmpl_ng::FuncError> {
             kind(a),
             kind(b)
         ))),
+    }
+}
+
+/// As Go's: a struct has no length.
+fn len(arguments: &[Datum]) -> Outcome {
+    match arguments.first().and_then(go_types::of) {
+        Some(of) => Err(error(format!("len: a {} has no length", of.name))),
+        None => on_plain(arguments, funcs::len),
     }
 }
 
