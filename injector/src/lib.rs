@@ -14,6 +14,7 @@ pub mod cluster_facts;
 pub mod decision;
 pub mod earlier;
 mod form;
+mod give_way;
 pub mod inject;
 mod inject_error;
 pub mod injected;

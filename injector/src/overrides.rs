@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::change::{Change, Draft};
 use crate::earlier::{Earlier, Overrides, as_recorded};
+use crate::give_way;
 use crate::merge::{MergeError, merge_list, without_nulls};
 use crate::overlay::PROXY;
 use crate::postprocess::path_env::Variables;
@@ -135,15 +136,15 @@ impl Written {
 }
 
 /// Puts the user's own fields back over what the overlays made of his containers, and records
-/// them in the pod. Says so where the fields are an earlier injection's.
+/// them in the pod. Says where the fields are an earlier injection's, and what gives way to them.
 pub fn reapply(
     draft: &mut Draft,
     written: Written,
     tproxy: bool,
     reinjected: bool,
-) -> Result<Option<Reason>, OwnError> {
+) -> Result<Vec<Reason>, OwnError> {
     let mut applied = Overrides::default();
-    let (mut proxy, mut contested, mut told) = (None, Vec::new(), None);
+    let (mut proxy, mut contested, mut told) = (None, Vec::new(), Vec::new());
     for mut own in written.own {
         let list = own.list;
         let overlaid = named(own.name(), list, draft.value());
@@ -156,11 +157,14 @@ pub fn reapply(
             }
             contested_env(&own.fields, overlaid)
         };
+        if let Some(container) = overlaid {
+            told.extend(give_way::to(&mut over, container));
+        }
         draft
             .edit(|pod| {
                 let change = merge_list(list, &mut pod["spec"][list], vec![over])?;
                 if own.from == From::Earlier && change != Change::Kept {
-                    told = Some(kept_fields());
+                    told.push(kept_fields());
                 }
                 Ok(Change::member("spec", Change::member(list, change)))
             })

@@ -84,6 +84,34 @@ fn a_cron_job_gets_its_metadata_on_the_pod_not_on_the_job() {
 }
 
 #[test]
+fn comments_that_a_container_loses_on_its_way_are_told() {
+    let text = "\
+kind: Service
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec:
+  containers:
+  - name: web # stays
+  # Stays too.
+  - name: istio-proxy # moves
+    image: auto
+    args: [\"#none\"]
+    # moves too
+    env: []
+";
+    let ran = run(&["kube-inject", "-f", "-"], text);
+    let told = "warning: Pod \"web\": the comments of line 10, 13 are in a container that goes";
+    assert!(ran.messages.starts_with(told), "{}", ran.messages);
+    for (comment, kept) in [("# stays", true), ("# Stays too.", true), ("# moves", false)] {
+        assert_eq!(ran.output.contains(comment), kept, "{comment}: {}", ran.output);
+    }
+    let classic = run(&["kube-inject", "-f", "-", "--enable-native-sidecars", "false"], text);
+    assert!(classic.messages.is_empty() && classic.output.contains("# moves too"));
+}
+
+#[test]
 fn a_skipped_workload_is_a_warning_and_stays_as_it_is() {
     let text = "\
 # Two that want no sidecar.

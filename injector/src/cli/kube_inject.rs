@@ -213,6 +213,12 @@ fn injected_document(
         .iter()
         .map(|(template, injection, patch)| manifest::Edit { template, patch, pod: &injection.pod })
         .collect();
+    for edit in &edits {
+        let lost = manifest.comments_lost(edit).into_iter();
+        let lines: Vec<_> = lost.map(|line| (document.line + line - 1).to_string()).collect();
+        let title = Title(edit.template);
+        messages.extend((!lines.is_empty()).then(|| comments_lost(&title, &lines)));
+    }
     manifest
         .edit(&edits)
         .map_err(|error| vec![anyhow!(error).context(format!("line {}", document.line))])
@@ -246,6 +252,16 @@ fn injected_template(
 
 fn warnings(title: &Title<'_>, reasons: &[Reason]) -> Vec<String> {
     reasons.iter().map(|reason| format!("warning: {title}: {reason}")).collect()
+}
+
+fn comments_lost(title: &Title<'_>, lines: &[String]) -> String {
+    let lines = lines.join(", ");
+    let message = format!(
+        "the comments of line {lines} are in a container that goes to another list, and are left out"
+    );
+    let reason = Reason::new("comments_lost", message)
+        .with_hint("write the container under spec.initContainers, or the comments above it");
+    format!("warning: {title}: {reason}")
 }
 
 /// Istio's words, which scripts look for, and then ours.

@@ -6,6 +6,7 @@
 //! error, never silently wrong. Builds with debug assertions, and so all tests, read every one.
 
 mod apply;
+mod comments;
 mod documents;
 mod edit;
 mod pod_template;
@@ -201,15 +202,7 @@ fn may_hold_pods(root: &Node) -> bool {
 fn start_of(root: &Node, place: &[String]) -> usize {
     let mut node = root;
     for token in place {
-        let Kind::Collection(collection) = &node.kind else {
-            break;
-        };
-        let next = if collection.map {
-            node.entry(token)
-        } else {
-            token.parse().ok().and_then(|index: usize| collection.items.get(index))
-        };
-        let Some(item) = next else { break };
+        let Some(item) = node.item(token) else { break };
         node = &item.value;
     }
     node.start

@@ -119,6 +119,16 @@ impl Node {
         }
     }
 
+    /// The item in the text that a path's token names.
+    pub(super) fn item(&self, token: &str) -> Option<&Item> {
+        match &self.kind {
+            Kind::Collection(collection) if !collection.map => {
+                collection.items.get(token.parse::<usize>().ok()?)
+            }
+            _ => self.entry(token),
+        }
+    }
+
     /// A document that holds only comments is read as an empty scalar.
     fn is_nothing(&self) -> bool {
         self.start == self.end && matches!(self.kind, Kind::Scalar(_))

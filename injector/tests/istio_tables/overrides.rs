@@ -205,6 +205,50 @@ fn nulls_in_lists_of_unknown_fields_neither_go_nor_grow() {
     }
 }
 
+/// Kubernetes refuses the user's field beside the template's, and both are in Istio's pod.
+#[test]
+fn what_the_users_fields_exclude_is_left_out_and_told() {
+    let told = |fields: Value| {
+        let mut proxy = json!({"name": "istio-proxy", "image": "auto"});
+        proxy.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        let given = pod_with(&json!({}), "containers", &proxy);
+        let first = Stage::default().injection(&given).unwrap();
+        let again = Stage::default().injection(&first.pod).unwrap();
+        assert_eq!(again.pod, first.pod, "{fields}");
+        let warnings = first.warnings.iter().map(ToString::to_string).collect::<Vec<_>>();
+        (container(&first.pod, "istio-proxy").clone(), warnings)
+    };
+    let (proxy, warnings) = told(json!({"resources": {"requests": {"cpu": "4"}}}));
+    assert_eq!(proxy["resources"]["limits"], json!({"memory": "1024Mi"}));
+    assert_eq!(proxy["resources"]["requests"], json!({"cpu": "4", "memory": "128Mi"}));
+    let start = "the pod's own cpu request of container istio-proxy (\"4\") and the injected limit (\"2000m\")";
+    assert!(warnings.len() == 1 && warnings[0].starts_with(start), "{warnings:?}");
+
+    let (proxy, warnings) = told(json!({"resources": {"limits": {"memory": "64Mi"}}}));
+    assert_eq!(proxy["resources"]["requests"], json!({"cpu": "100m"}));
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+
+    let port = json!({"name": "http-envoy-prom", "containerPort": 9000});
+    let (proxy, warnings) = told(json!({"ports": [port]}));
+    let named = proxy["ports"].as_array().unwrap().iter().filter(|port| port["name"].is_string());
+    assert_eq!(named.collect::<Vec<_>>(), [&port]);
+    assert!(
+        warnings[0].starts_with("port \"http-envoy-prom\" of container istio-proxy"),
+        "{warnings:?}"
+    );
+
+    for security in
+        [json!({"privileged": true}), json!({"capabilities": {"add": ["CAP_SYS_ADMIN"]}})]
+    {
+        let (proxy, warnings) = told(json!({"securityContext": security}));
+        assert!(proxy["securityContext"].get("allowPrivilegeEscalation").is_none());
+        assert_eq!(warnings, [""; 0]);
+    }
+    // What does not exclude anything stays beside the template's.
+    let (proxy, warnings) = told(json!({"resources": {"requests": {"cpu": "1"}}}));
+    assert_eq!((&proxy["resources"]["limits"]["memory"], warnings), (&json!("1024Mi"), vec![]));
+}
+
 /// A pod with one container, and one more in a list.
 fn pod_with(annotations: &Value, list: &str, more: &Value) -> Value {
     let mut pod = pod(annotations);

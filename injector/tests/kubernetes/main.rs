@@ -3,6 +3,7 @@
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a test fails by panic")]
 
 mod accepted;
+mod fields;
 mod merged;
 mod refused;
 
@@ -43,6 +44,7 @@ fn stories(kubernetes: &Arc<Kubernetes>) -> Vec<Trial> {
     vec![
         story("a_merge_is_the_api_servers", merged::a_merge_is_the_api_servers),
         story("every_injected_pod_is_accepted", accepted::every_injected_pod_is_accepted),
+        story("every_field_is_accepted", fields::every_field_is_accepted),
         story("what_istio_gets_refused_is_accepted", refused::what_istio_gets_refused_is_accepted),
     ]
 }
