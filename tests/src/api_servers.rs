@@ -42,6 +42,11 @@ impl ApiServers {
 
     /// As [`ApiServers::start`], each with further flags.
     pub fn start_with(programs: &Programs, count: usize, further: &[String]) -> Result<Self> {
+        Self::start_each(programs, &vec![further; count])
+    }
+
+    /// As [`ApiServers::start`], one for each list of further flags.
+    pub fn start_each(programs: &Programs, further: &[&[String]]) -> Result<Self> {
         let folder = RunFolder::of_process()?;
         let etcd = Etcd::start(&folder, &programs.asset("etcd")?)?;
         let program = programs.asset("kube-apiserver")?;
@@ -50,8 +55,10 @@ impl ApiServers {
         let policy = folder.write("audit-policy.json", AUDIT_POLICY)?;
         let parts =
             Parts { folder: &folder, program: &program, etcd: &etcd, keys: &keys, secret: &secret };
-        let mut servers = (0..count)
-            .map(|index| {
+        let mut servers = further
+            .iter()
+            .enumerate()
+            .map(|(index, further)| {
                 let name = format!("kube-apiserver-{index}");
                 let flags = [
                     // Nothing dials it, but a loopback address is refused.

@@ -3,10 +3,11 @@
 use anyhow::{Context, Result, bail, ensure};
 use e2e::manifests::Composition;
 use e2e::wait;
+use serde_json::json;
 
 use crate::injector::Injector;
 use crate::pods;
-use crate::world::{PATIENCE, World};
+use crate::world::{AGGREGATING, PATIENCE, World};
 
 /// As docs/install.md has it: nothing but the webhook configuration has to go, and to come back.
 pub(crate) fn without_a_replica_pods_are_refused_until_the_webhook_is_taken_away(
@@ -23,7 +24,32 @@ pub(crate) fn without_a_replica_pods_are_refused_until_the_webhook_is_taken_away
     let create = |namespace: &str| world.runtime.block_on(pods::create(&client, namespace));
     world.runtime.block_on(pods::until_injected(&client, "istio-labelled"))?;
 
+    // Routed to endpoints, of which nobody writes any here.
+    let aggregating = world.runtime.block_on(world.servers.admin(AGGREGATING))?;
+    let without_endpoints = || {
+        let refused = world.runtime.block_on(pods::create(&aggregating, "istio-labelled")).err();
+        let said = format!("{:#}", refused.context("it was created")?);
+        let reason = "no endpoints available for service \"sidecar-injector\"";
+        ensure!(said.contains("failed calling webhook") && said.contains(reason), "{said}");
+        anyhow::Ok(())
+    };
+    wait::until("pods are refused for want of endpoints", PATIENCE, without_endpoints)?;
+    let service = world.get("service", "sidecar-injector")?;
+    let slice = json!({
+        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
+        "metadata": {"name": "sidecar-injector-1", "namespace": "istio-system",
+                     "labels": {"kubernetes.io/service-name": "sidecar-injector"}},
+        "ports": [{"name": "https-webhook", "port": 443, "protocol": "TCP"}],
+        "endpoints": [{"addresses": [service["spec"]["clusterIP"]], "conditions": {"ready": true}}],
+    });
+    world.kubectl().must_with_input(apply, &slice.to_string())?;
+    world.runtime.block_on(pods::until_injected(&aggregating, "istio-labelled"))?;
+
+    // Connections outlive the endpoints that led to them, so the replica ends first.
     injector.process.stop()?;
+    let slice = ["delete", "endpointslice", "sidecar-injector-1", "--namespace=istio-system"];
+    world.kubectl().must(slice)?;
+    wait::until("pods are refused for want of endpoints", PATIENCE, without_endpoints)?;
     wait::until("pods are refused", PATIENCE, || {
         let refused = create("istio-labelled").err().context("it was created")?;
         let said = format!("{refused:#}");

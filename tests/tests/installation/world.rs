@@ -28,7 +28,8 @@ impl World {
     pub(crate) fn start() -> Result<Self> {
         let programs = Programs::find()?;
         let injector = programs.own("sidecar-injector")?;
-        let servers = ApiServers::start(&programs, 1)?;
+        let routing = ["--enable-aggregator-routing=true".to_owned()];
+        let servers = ApiServers::start_each(&programs, &[&[], &routing])?;
         let controllers = Process::start(
             servers.folder(),
             "kube-controller-manager",
@@ -195,4 +196,6 @@ const IGNORED: [&str; 4] = [
     "leases.coordination.k8s.io",
     "componentstatuses",
 ];
+/// The API server that calls endpoints of Services; the other one calls their addresses.
+pub(crate) const AGGREGATING: usize = 1;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
