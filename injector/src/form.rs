@@ -42,9 +42,20 @@ pub(crate) fn check(pod: &Value) -> Result<(), InjectError> {
 }
 
 /// Names are unique over all lists of containers of a pod. An injected container of a name that the
-/// pod has in another list would make Kubernetes refuse the pod. (Of the proxy there is one in the
-/// end, wherever it was.)
-pub(crate) fn check_names(pod: &Value, injected: &Value) -> Result<(), InjectError> {
+/// pod has in another list would make Kubernetes refuse the pod. The proxy goes where it is injected;
+/// but of two that the user wrote it is not known which one he means.
+pub(crate) fn check_names(
+    pod: &Value,
+    injected: &Value,
+    reinjected: bool,
+) -> Result<(), InjectError> {
+    let proxies = [CONTAINERS, INIT_CONTAINERS];
+    let proxies = proxies.iter().filter(|list| has(pod, list, &PROXY.into()));
+    if !reinjected && proxies.count() > 1 {
+        let both = format!("spec.{CONTAINERS} and spec.{INIT_CONTAINERS}");
+        let message = format!("container {PROXY:?} stands in {both}; take one of the two out");
+        return Err(InjectError::Pod(message));
+    }
     for list in [CONTAINERS, INIT_CONTAINERS] {
         for injected in injected["spec"][list].as_array().into_iter().flatten() {
             let name = &injected["name"];

@@ -14,7 +14,21 @@ pub(crate) fn to(own: &mut Value, container: &Value) -> Vec<Reason> {
     allow_escalation(own);
     let mut told = bounds(own, container);
     told.extend(port_names(own, container));
+    told.extend(root(own, container));
     told
+}
+
+/// The API server takes both, and the kubelet does not start the container.
+fn root(own: &Value, container: &Value) -> Option<Reason> {
+    let (own, injected) = (&own["securityContext"], &container["securityContext"]);
+    let refused =
+        own["runAsUser"] == 0 && own["runAsNonRoot"].is_null() && injected["runAsNonRoot"] == true;
+    let name = container["name"].as_str().unwrap_or_default();
+    let message = format!(
+        "container {name} is to run as user 0 by the pod's own word, and not as root by the injected \
+         runAsNonRoot; the kubelet will not start it"
+    );
+    refused.then(|| Reason::new("own_user", message).with_hint("write runAsNonRoot: false too"))
 }
 
 /// Privileges cannot be had without what the template forbids (`allowPrivilegeEscalation: false`).

@@ -72,7 +72,7 @@ fn carry_out(plan: Plan<'_>, pod: Value) -> Result<Injection, InjectError> {
     for (template, overlay) in plan.overlays {
         moved_proxy::put_in_place(&mut draft, &overlay)
             .and_then(|()| draft.edit(|pod| merge(pod, overlay)))
-            .map_err(|source| InjectError::Merge { template, source })?;
+            .map_err(|problem| InjectError::Merge { template, problem })?;
     }
     let Plan { settings, injected, variables, tproxy, reinjected, .. } = plan;
     let settings = &*settings;

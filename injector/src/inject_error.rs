@@ -14,12 +14,12 @@ pub enum InjectError {
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     Annotations(Vec<AnnotationError>),
     /// An overlay and the pod do not go together.
-    #[error("template {template:?}: {source}")]
+    #[error("template {template:?}: {problem}")]
     Merge {
         /// The overlay's name.
         template: String,
         /// Why not.
-        source: MergeError,
+        problem: MergeError,
     },
     /// An overlay cannot be made.
     #[error(transparent)]

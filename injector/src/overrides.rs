@@ -51,12 +51,12 @@ enum From {
 
 /// What the user wrote of a container has no meaning.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("{origin} {name}: {source}")]
+#[error("{origin} {name}: {problem}")]
 pub struct OwnError {
     /// The container's name.
     pub name: String,
     origin: &'static str,
-    source: MergeError,
+    problem: MergeError,
 }
 
 impl Own {
@@ -64,12 +64,12 @@ impl Own {
         self.fields["name"].as_str().unwrap_or_default()
     }
 
-    fn error(&self, source: MergeError) -> OwnError {
+    fn error(&self, problem: MergeError) -> OwnError {
         let origin = match self.from {
             From::Record => "annotation proxy.istio.io/overrides: container",
             From::Pod | From::Earlier => "the pod's own fields of the injected container",
         };
-        OwnError { name: self.name().to_owned(), origin, source }
+        OwnError { name: self.name().to_owned(), origin, problem }
     }
 }
 
@@ -168,7 +168,7 @@ pub fn reapply(
                 }
                 Ok(Change::member("spec", Change::member(list, change)))
             })
-            .map_err(|source| own.error(source))?;
+            .map_err(|problem| own.error(problem))?;
         let Own { mut fields, init_proxy, .. } = own;
         let name = fields["name"].as_str().unwrap_or_default();
         if name == PROXY {

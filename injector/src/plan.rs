@@ -88,7 +88,7 @@ impl<'a> Plan<'a> {
         let variables = path_env::variables(&context, target.path_env);
         let (overlays, own_volumes) = overlays(&context, pod, &variables)?;
         let injected = injected(&overlays)?;
-        form::check_names(pod, &injected)?;
+        form::check_names(pod, &injected, earlier.is_some())?;
         let mut advice = advice::of_pod(pod, annotations);
         // An earlier injection has told it, and its own volumes look the same.
         advice.extend(own_volumes.into_iter().filter(|_| earlier.is_none()));
@@ -143,7 +143,7 @@ fn overlays(
     let mut told = Vec::new();
     for (template, overlay) in &mut overlays {
         form::check_overlay(overlay)
-            .map_err(|source| InjectError::Merge { template: template.clone(), source })?;
+            .map_err(|problem| InjectError::Merge { template: template.clone(), problem })?;
         order::overlay_env(overlay, variables, pod);
         resources::adjust(overlay, context);
         told.extend(own_volumes::settle(overlay, pod));
@@ -156,7 +156,7 @@ fn injected(overlays: &[(String, Value)]) -> Result<Value, InjectError> {
     let mut injected = Value::Object(serde_json::Map::new());
     for (template, overlay) in overlays {
         merge(&mut injected, outline(overlay))
-            .map_err(|source| InjectError::Merge { template: template.clone(), source })?;
+            .map_err(|problem| InjectError::Merge { template: template.clone(), problem })?;
     }
     Ok(injected)
 }

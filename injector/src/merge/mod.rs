@@ -138,6 +138,9 @@ fn merge_object(
     union::choose(original, &patch, field, &mut changes);
     for (key, value) in patch {
         let change = if value.is_null() {
+            if original.get(&key).is_some_and(|present| is_omitted(&key, present)) {
+                continue;
+            }
             match original.remove(&key) {
                 Some(before) => Change::Removed(before),
                 None => continue,

@@ -155,6 +155,16 @@ fn a_slip_in_the_pods_own_proxy_is_told_by_container_and_field() {
     }
 }
 
+#[test]
+fn two_proxies_that_the_user_wrote_are_refused() {
+    let proxy = json!({"name": "istio-proxy", "image": "auto"});
+    let mut given = pod_with(&json!({}), "containers", &proxy);
+    given["spec"]["initContainers"] = json!([proxy]);
+    let error = Stage::default().injection(&given).unwrap_err().to_string();
+    let start = "pod: container \"istio-proxy\" stands in spec.containers and spec.initContainers";
+    assert!(error.starts_with(start), "{error}");
+}
+
 /// Kubernetes would refuse two containers of one name, and speak of one that the user did not write.
 #[test]
 fn a_container_of_an_injected_ones_name_in_another_list_is_refused_by_name() {
@@ -244,6 +254,10 @@ fn what_the_users_fields_exclude_is_left_out_and_told() {
         assert!(proxy["securityContext"].get("allowPrivilegeEscalation").is_none());
         assert_eq!(warnings, [""; 0]);
     }
+    let (_, warnings) = told(json!({"securityContext": {"runAsUser": 0}}));
+    assert!(warnings[0].starts_with("container istio-proxy is to run as user 0"), "{warnings:?}");
+    let root = json!({"securityContext": {"runAsUser": 0, "runAsNonRoot": false}});
+    assert_eq!(told(root).1, [""; 0]);
     // What does not exclude anything stays beside the template's.
     let (proxy, warnings) = told(json!({"resources": {"requests": {"cpu": "1"}}}));
     assert_eq!((&proxy["resources"]["limits"]["memory"], warnings), (&json!("1024Mi"), vec![]));

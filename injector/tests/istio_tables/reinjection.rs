@@ -131,6 +131,34 @@ fn a_delay_that_is_taken_back_does_not_stay_in_the_pod() {
     }
 }
 
+/// As the chart's template writes it, and as the API server does.
+#[test]
+fn a_zero_and_nothing_are_the_same_to_the_next_injection() {
+    let injected = Stage::default().pod(&pod(&json!({"inject.istio.io/templates": "gateway"})));
+    for zero in [true, false] {
+        let mut pod = injected.clone();
+        let containers = pod["spec"]["containers"].as_array_mut().unwrap();
+        let proxy = containers.iter_mut().find(|one| one["name"] == "istio-proxy").unwrap();
+        let probe = proxy["readinessProbe"].as_object_mut().unwrap();
+        probe.remove("initialDelaySeconds");
+        let env = proxy["env"].as_array_mut().unwrap();
+        let empty = json!({"name": "ISTIO_META_APP_CONTAINERS", "value": ""});
+        for one in env {
+            if one["name"] == empty["name"] {
+                *one = empty.clone();
+            }
+            if !zero {
+                one.as_object_mut().unwrap().retain(|_, value| value != "");
+            }
+        }
+        if zero {
+            proxy["readinessProbe"]["initialDelaySeconds"] = 0.into();
+        }
+        pod["spec"]["containers"].as_array_mut().unwrap().retain(|one| one["name"] != "app");
+        assert_eq!(Stage::default().pod(&pod), pod, "{zero}");
+    }
+}
+
 #[test]
 fn resources_that_the_values_take_back_do_not_stay_in_the_pod() {
     let pod = Stage::default().pod(&pod(&json!({})));
