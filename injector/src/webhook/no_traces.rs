@@ -9,7 +9,7 @@ use super::metrics::{CallResult, Metrics};
 
 /// Nowhere that spans could go.
 #[derive(Clone, Debug, Default)]
-pub struct Traces;
+pub struct Traces(());
 
 /// Why nothing can be traced; here, that is no error.
 pub type TracesError = Infallible;
@@ -17,7 +17,7 @@ pub type TracesError = Infallible;
 impl Traces {
     /// Whatever the environment asks for.
     pub fn from_environment(_revision: &str, _metrics: &mut Metrics) -> Result<Self, TracesError> {
-        Ok(Self)
+        Ok(Self(()))
     }
 
     #[expect(clippy::unused_self, reason = "the form that it has with the feature")]
