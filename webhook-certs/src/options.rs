@@ -139,7 +139,8 @@ pub struct Parameters {
     pub write_burst: u32,
     /// How often a further write to that object is allowed.
     pub write_interval: SignedDuration,
-    /// How long a write that was forbidden is not tried again.
+    /// How long a write that was forbidden is not tried again; a tenth of it after the first
+    /// refusal, which may be that of an API server that has just started.
     pub denied_interval: SignedDuration,
     /// Whether to try, by an object that only our own entry reviews, that API servers call the
     /// webhook; a next CA then signs only while they do, except where the reason is unknown for

@@ -124,7 +124,9 @@ pub(crate) async fn an_entry_that_its_deployer_gives_up_is_never_left_half(
     fewer.metadata.resource_version = None;
     let webhooks = fewer.webhooks.get_or_insert_default();
     webhooks.retain(|webhook| webhook.name != OURS[1]);
-    webhooks.iter_mut().for_each(|webhook| webhook.client_config.ca_bundle = None);
+    for webhook in webhooks.iter_mut() {
+        webhook.client_config.ca_bundle = None;
+    }
     let mut fewer = serde_json::to_value(fewer)?;
     fewer["apiVersion"] = json!("admissionregistration.k8s.io/v1");
     fewer["kind"] = json!("MutatingWebhookConfiguration");
