@@ -2,10 +2,10 @@
 
 use crate::merge::MergeError;
 use crate::overlay::OverlayError;
-use crate::overrides::OwnError;
 use crate::reason::Reason;
 use crate::settings::annotations::{AnnotationError, key};
 use crate::settings::excerpt;
+use crate::written::OwnError;
 
 /// Why a pod cannot be injected. Its message names the annotation or setting at fault.
 #[derive(Debug, thiserror::Error)]

@@ -38,4 +38,5 @@ pub mod settings;
 mod target;
 pub mod webhook;
 pub mod workload;
+pub mod written;
 pub mod yaml;

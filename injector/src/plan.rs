@@ -14,7 +14,6 @@ use crate::merge::merge;
 use crate::moved_proxy;
 use crate::overlay::identity::Identity;
 use crate::overlay::{self, Context, PROXY};
-use crate::overrides::Written;
 use crate::own_volumes;
 use crate::postprocess::path_env::{self, Variables};
 use crate::postprocess::{self, CONTAINERS, INIT_CONTAINERS, order, prometheus};
@@ -28,6 +27,7 @@ use crate::settings::proxy_config::ProxyConfig;
 use crate::settings::proxy_configs::Layers;
 use crate::target::Target;
 use crate::workload::Workload;
+use crate::written::Written;
 use crate::yaml;
 
 /// Overlays by their names, in the order in which they go over a pod.
