@@ -9,7 +9,7 @@ use super::go_types::{self, Field, Type};
 /// A struct of Go has all of its fields, most of them empty. Only those that a template names can
 /// be asked for, so only those are made where a pod does not have them.
 pub(super) struct Asked {
-    /// By the number of the struct.
+    /// By the number of the struct; empty where all is asked for that is there.
     of_structs: Vec<Vec<Name>>,
     /// Whether the parts of an `IntOrString` are, which else stands for what it holds.
     pub(super) parts_of_ports: bool,
@@ -41,6 +41,22 @@ impl Asked {
                     .iter()
                     .any(|name| name.ends_with("GetSeconds") || name.ends_with("GetNanos")),
         }
+    }
+
+    /// All that is there, and nothing that is not.
+    pub(super) fn whatever_is_there() -> Self {
+        Self { of_structs: Vec::new(), parts_of_ports: false, parts_of_durations: false }
+    }
+
+    /// Whether a template or a function takes this field of a struct by its name. The others can
+    /// be seen only in the whole struct, as JSON.
+    pub(super) fn names(&self, of: &Type, field: &Field) -> bool {
+        let named = |name: &Name| matches!(name, Name::Field(named) if named.go == field.go);
+        // Getters of messages lead over fields that are not named.
+        of.is_message()
+            || self.of_structs.is_empty()
+            || NAMED_BY_FUNCTIONS.contains(&field.go)
+            || self.of(of).iter().any(named)
     }
 
     /// Those of one struct.
@@ -81,6 +97,10 @@ fn got(of: &Type, chain: &str) -> Option<Vec<&'static Field>> {
     }
     Some(way)
 }
+
+/// What Istio's functions take from the structs that a template gives them.
+const NAMED_BY_FUNCTIONS: [&str; 7] =
+    ["Annotations", "ContainerPort", "Image", "Labels", "Name", "Ports", "Protocol"];
 
 /// The names that follow a dot.
 fn names(text: &str) -> impl Iterator<Item = &str> {

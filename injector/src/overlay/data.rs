@@ -182,6 +182,7 @@ mod tests {
             resources: {limits: {cpu: 1500m, memory: 1024Mi}}
             env: [{name: A, valueFrom: {configMapKeyRef: {name: cm, key: k}}}]
             ports: [{containerPort: 80}]
+            lifecycle: {preStop: {exec: {command: [\"é'\u{F0027}\"]}}}
           securityContext: {}
           automountServiceAccountToken: false
           terminationGracePeriodSeconds: 0
@@ -232,6 +233,7 @@ mod tests {
                 "toJson $c.Env",
                 r#"[{"name":"A","valueFrom":{"configMapKeyRef":{"name":"cm","key":"k"}}}]"#,
             ),
+            ("toJson $c.Lifecycle", "{\"preStop\":{\"exec\":{\"command\":[\"é'\u{F0027}\"]}}}"),
             (".ProxyConfig.InterceptionMode", "TPROXY"),
             (".ProxyConfig.InterceptionMode.String", "TPROXY"),
             (".ProxyConfig.ControlPlaneAuthPolicy.String", "MUTUAL_TLS"),

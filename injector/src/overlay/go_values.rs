@@ -2,15 +2,16 @@
 //!
 //! A struct is an object that knows its type. A pointer is what it points to, or nil. Go takes every
 //! pointer that is not nil for true, also one to `false`, `0` or `""`; the engine looks at the value,
-//! so one to these is a text that prints the same.
+//! so one to these is a text that prints the same. Fields that no template names stay JSON: only who
+//! writes a whole struct sees them.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use gtmpl_ng::{Number, NumberKind, Value as Datum};
 use serde_json::{Map, Value};
 
 use super::asked::{Asked, Name};
-use super::datum::{TYPED, guarded};
+use super::datum::{TYPED, UNNAMED, guarded};
 use super::go_types::{DURATION, Field, INT_OR_STRING, Kind, Type};
 use super::{go_names, guard};
 use crate::quantity;
@@ -20,13 +21,23 @@ pub(super) fn of_struct(of: &Type, members: Option<&Map<String, Value>>, asked: 
     let there = members.map_or(0, Map::len);
     let mut fields = HashMap::with_capacity(there + 2);
     fields.extend([typed(of)]);
+    let mut unnamed = BTreeMap::new();
     for (name, value) in members.into_iter().flatten().filter(|(_, value)| !value.is_null()) {
         let (name, value) = match of.field(name) {
+            Some(field) if !asked.names(of, field) => {
+                unnamed.insert(name, value);
+                continue;
+            }
             Some(field) => (field.go.to_owned(), of_kind(field.kind, value, asked)),
             // Of a release of Kubernetes or Istio that is newer than the table.
             None => (go_names::of_field(name), guarded(value)),
         };
         fields.insert(name, value);
+    }
+    if !unnamed.is_empty() {
+        // The engine copies what it is asked for, and a text is copied at once.
+        let json = serde_json::to_string(&unnamed).unwrap_or_default();
+        fields.insert(UNNAMED.to_owned(), Datum::String(without_stand_ins(json)));
     }
     for name in asked.of(of) {
         match name {
@@ -45,6 +56,37 @@ pub(super) fn of_struct(of: &Type, members: Option<&Map<String, Value>>, asked: 
         }
     }
     Datum::Object(fields)
+}
+
+/// The fields of a struct that [`of_struct`] left as JSON.
+pub(super) fn unnamed(of: &Type, fields: &HashMap<String, Datum>) -> HashMap<String, Datum> {
+    let Some(Datum::String(json)) = fields.get(UNNAMED) else { return HashMap::new() };
+    let members: Map<String, Value> = serde_json::from_str(&guard::plain(json)).unwrap_or_default();
+    match of_struct(of, Some(&members), &Asked::whatever_is_there()) {
+        Datum::Object(fields) => fields,
+        _ => HashMap::new(),
+    }
+}
+
+/// The same JSON without a character that stands for another one in guarded text.
+fn without_stand_ins(json: String) -> String {
+    if !guard::has_stand_ins(&json) {
+        return json;
+    }
+    let mut ascii = String::with_capacity(json.len());
+    for c in json.chars() {
+        if c.is_ascii() {
+            ascii.push(c);
+        } else {
+            let units = c
+                .encode_utf16(&mut [0; 2])
+                .iter()
+                .map(|unit| format!("\\u{unit:04x}"))
+                .collect::<String>();
+            ascii.push_str(&units);
+        }
+    }
+    ascii
 }
 
 /// What a chain of getters gives, whatever is not there on the way.

@@ -66,8 +66,7 @@ fn begins_list(text: &str) -> bool {
 
 /// The text that [`guarded`] was given.
 pub(super) fn plain(text: &str) -> Cow<'_, str> {
-    // All of the plane begins with this byte.
-    if !text.as_bytes().contains(&0xF3) {
+    if !has_stand_ins(text) {
         return Cow::Borrowed(text);
     }
     let mut plain = String::with_capacity(text.len());
@@ -80,6 +79,12 @@ pub(super) fn plain(text: &str) -> Cow<'_, str> {
         }
     }
     if plain == text { Cow::Borrowed(text) } else { Cow::Owned(plain) }
+}
+
+/// Whether a text may have characters of the plane that stand-ins are from.
+pub(super) fn has_stand_ins(text: &str) -> bool {
+    // All of the plane begins with this byte.
+    text.as_bytes().contains(&0xF3)
 }
 
 /// Whether a datum holds stand-ins.

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::datum::{HIDDEN, json};
 use super::go_types::{self, DURATION, Field, INT_OR_STRING, Kind, Type};
-use super::go_values::is_zero;
+use super::go_values::{self, is_zero};
 use super::{go_names, guard};
 
 /// A datum, or what Go starts a value of its kind with.
@@ -32,8 +32,13 @@ impl<'a> Marshalled<'a> {
         Self { datum: Some(datum), kind }
     }
 
-    fn of_field(field: &Field, members: Option<&'a HashMap<String, Datum>>) -> Self {
-        Self { datum: members.and_then(|members| members.get(field.go)), kind: field.kind }
+    fn of_field(
+        field: &Field,
+        members: Option<&'a HashMap<String, Datum>>,
+        unnamed: &'a HashMap<String, Datum>,
+    ) -> Self {
+        let named = members.and_then(|members| members.get(field.go));
+        Self { datum: named.or_else(|| unnamed.get(field.go)), kind: field.kind }
     }
 
     /// Whether `omitempty` leaves it out. Go takes no struct for empty, and no pointer that is one.
@@ -105,9 +110,10 @@ fn fields<S: Serializer>(
     if let Some(stands_for) = members.and_then(|members| stands_for(of, members)) {
         return Marshalled::of(stands_for).serialize(serializer);
     }
+    let unnamed = members.map(|members| go_values::unnamed(of, members)).unwrap_or_default();
     let mut map = serializer.serialize_map(None)?;
     for field in of.fields() {
-        let value = Marshalled::of_field(field, members);
+        let value = Marshalled::of_field(field, members, &unnamed);
         if field.is_kept() || !value.is_empty() {
             map.serialize_entry(field.json, &value)?;
         }
