@@ -114,7 +114,7 @@ fn a_template_that_fails_for_a_pod_says_where() {
 
 #[test]
 fn no_annotation_becomes_structure() {
-    let text = "a\"\n'b\\: {c}\r\n- d: [e], g #f\u{85}\u{2028}<<: *g";
+    let text = "a\"\n'b\\: {c}\r\n- d: [e], g #f\u{85}\u{2028}<<: *g\u{F0022}";
     for sink in [
         "\"{{ $x }}\"",
         "'{{ $x }}'",
@@ -138,6 +138,28 @@ fn no_annotation_becomes_structure() {
         let annotations = &pod["metadata"]["annotations"];
         assert_eq!((&annotations["y"], &annotations["z"]), (&json!(text), &json!("end")), "{sink}");
     }
+}
+
+#[test]
+fn what_stands_for_a_quote_in_an_annotation_ends_no_string_of_json() {
+    let hostile = "x\u{F0022},\u{F0022}meshId\u{F0022}:\u{F0022}evil";
+    let template = "metadata:\n  annotations:\n    proxy: '{{ protoToJSON .ProxyConfig }}'\n    \
+                    read: {{ (fromJSON (index .ObjectMeta.Annotations `json`)).Q | quote }}\n    \
+                    yaml: |-\n      {{ toYaml (fromJSON (index .ObjectMeta.Annotations `json`)) | indent 6 }}";
+    let config = json!({"templates": {"mine": template}}).to_string();
+    let metadata = json!({"Q": hostile}).to_string();
+    let annotations = json!({
+        "inject.istio.io/templates": "mine",
+        "json": metadata,
+        "proxy.istio.io/config": json!({"proxyMetadata": {"Q": hostile}}).to_string(),
+    });
+    let pod = injected(&settings(&config, true), &pod(&annotations));
+    let annotations = &pod["metadata"]["annotations"];
+    let proxy = annotations["proxy"].as_str().unwrap();
+    let proxy: serde_json::Value = serde_json::from_str(proxy).unwrap();
+    assert_eq!((&proxy["proxyMetadata"]["Q"], &proxy["meshId"]), (&json!(hostile), &json!(null)));
+    assert_eq!(annotations["read"], hostile);
+    assert_eq!(annotations["yaml"], format!("Q: {hostile}"));
 }
 
 #[test]

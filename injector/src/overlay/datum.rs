@@ -53,7 +53,9 @@ fn untyped(
 ) -> Datum {
     let within = |value| untyped(value, with, with_key);
     match value {
-        Value::Null => Datum::Nil,
+        // Go asks a nil between parentheses, as an absent key, for a field; the engine asks only
+        // what is absent.
+        Value::Null => Datum::NoValue,
         Value::Bool(on) => Datum::Bool(*on),
         Value::Number(number) => self::number(number),
         Value::String(text) => Datum::String(with(text).into_owned()),

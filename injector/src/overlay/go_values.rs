@@ -37,7 +37,7 @@ pub(super) fn of_struct(of: &Type, members: Option<&Map<String, Value>>, asked: 
     if !unnamed.is_empty() {
         // The engine copies what it is asked for, and a text is copied at once.
         let json = serde_json::to_string(&unnamed).unwrap_or_default();
-        fields.insert(UNNAMED.to_owned(), Datum::String(without_stand_ins(json)));
+        fields.insert(UNNAMED.to_owned(), Datum::String(guard::escaped_only(&json).into_owned()));
     }
     for name in asked.of(of) {
         match name {
@@ -66,27 +66,6 @@ pub(super) fn unnamed(of: &Type, fields: &HashMap<String, Datum>) -> HashMap<Str
         Datum::Object(fields) => fields,
         _ => HashMap::new(),
     }
-}
-
-/// The same JSON without a character that stands for another one in guarded text.
-fn without_stand_ins(json: String) -> String {
-    if !guard::has_stand_ins(&json) {
-        return json;
-    }
-    let mut ascii = String::with_capacity(json.len());
-    for c in json.chars() {
-        if c.is_ascii() {
-            ascii.push(c);
-        } else {
-            let units = c
-                .encode_utf16(&mut [0; 2])
-                .iter()
-                .map(|unit| format!("\\u{unit:04x}"))
-                .collect::<String>();
-            ascii.push_str(&units);
-        }
-    }
-    ascii
 }
 
 /// What a chain of getters gives, whatever is not there on the way.

@@ -44,6 +44,22 @@ pub(super) fn guarded(text: &str) -> Cow<'_, str> {
     if guarded == text { Cow::Borrowed(text) } else { Cow::Owned(guarded) }
 }
 
+/// The text without stand-ins, for a place where it cannot become structure: it comes out of
+/// [`plain`] as it is.
+pub(super) fn escaped_only(text: &str) -> Cow<'_, str> {
+    if !has_stand_ins(text) {
+        return Cow::Borrowed(text);
+    }
+    let mut written = String::with_capacity(text.len() + 8);
+    for c in text.chars() {
+        match escaped(c) {
+            Some(escaped) => written.extend([ESCAPE, escaped]),
+            None => written.push(c),
+        }
+    }
+    Cow::Owned(written)
+}
+
 /// A key of the pod's text with stand-ins. Templates paste keys without quotes, and none stands for
 /// a number: what YAML would take for something else than a string gets a stand-in for nothing at
 /// its end, where it changes the order of keys least.
@@ -82,7 +98,7 @@ pub(super) fn plain(text: &str) -> Cow<'_, str> {
 }
 
 /// Whether a text may have characters of the plane that stand-ins are from.
-pub(super) fn has_stand_ins(text: &str) -> bool {
+fn has_stand_ins(text: &str) -> bool {
     // All of the plane begins with this byte.
     text.as_bytes().contains(&0xF3)
 }

@@ -200,7 +200,7 @@ mod tests {
 
     fn render(text: &str) -> Result<Value, TemplateError> {
         let texts = BTreeMap::from([("t".to_owned(), text.to_owned())]);
-        let values = serde_json::json!({"a": {"b": 1}, "list": [1, 2], "empty": {}});
+        let values = serde_json::json!({"a": {"b": 1}, "list": [1, 2], "empty": {}, "null": null});
         let templates = Templates::parse(&texts, &values)?;
         let data = Datum::Map([("Values".to_owned(), templates.values().clone())].into());
         templates.render("t", data)
@@ -217,6 +217,9 @@ mod tests {
             ("a: '{{ $x := 1 }}{{ range .Values.list }}{{ $x = . }}{{ end }}{{ $x }}'", "2"),
             ("a: '{{ range .Values.none }}1{{ else }}2{{ end }}'", "2"),
             ("a: '{{ .Values.none.deeper }}'", "<no value>"),
+            ("a: '{{ (.Values.null).deeper }}'", "<no value>"),
+            ("a: '{{ $x := .Values.null }}{{ if $x.y }}1{{ else }}2{{ end }}'", "2"),
+            ("a: '{{ if (index .Values `null`).x }}1{{ else }}2{{ end }}'", "2"),
             ("a: '{{ if and false (fail `x`) }}1{{ end }}-'", "-"),
             ("a: '{{ printf \"%s-%d-%v-%t\" `s` 1 .Values.list true }}'", "s-1-[1 2]-true"),
             ("{{- /* c */ -}} a: '{{- `x` -}} '", "x"),

@@ -71,6 +71,11 @@ fn tests() -> BTreeMap<String, BTreeSet<String>> {
     found
 }
 
+/// The name in `Trial::test("name", …)`.
+fn trial(line: &str) -> Option<&str> {
+    line.split_once("Trial::test(\"")?.1.split('"').next()
+}
+
 /// The functions after `#[test]` and its like, and the stories that a harness of our own lists, with
 /// their modules.
 fn functions_of_tests(text: &str) -> Vec<&str> {
@@ -82,6 +87,7 @@ fn functions_of_tests(text: &str) -> Vec<&str> {
         match function {
             Some(rest) if is_marked => found.extend(rest.split(['(', '<']).next()),
             _ if is_harness && is_listed(line) => found.push(line),
+            _ if is_harness => found.extend(trial(line)),
             _ => {}
         }
         let is_attribute = line.starts_with("#[");

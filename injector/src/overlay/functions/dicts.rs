@@ -103,7 +103,7 @@ fn merge(to: &mut HashMap<String, Datum>, from: &HashMap<String, Datum>, over: b
         match (to.get_mut(key), value) {
             (Some(Datum::Map(to)), Datum::Map(from)) => merge(to, from, over),
             (Some(present), _) if !is_empty(present) && (!over || is_empty(value)) => {}
-            (None, Datum::Nil) => {}
+            (None, Datum::Nil | Datum::NoValue) => {}
             _ => {
                 to.insert(key.clone(), value.clone());
             }

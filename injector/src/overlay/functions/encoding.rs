@@ -59,6 +59,7 @@ fn unescaped(value: &Datum) -> Result<String, gtmpl_ng::FuncError> {
 /// Raw JSON in which no quote of YAML ends.
 pub(super) fn sound(json: &str) -> String {
     // Only strings can hold one, and the guard is taken off what YAML makes of it.
+    let json = guard::escaped_only(json);
     json.split('\'').collect::<Vec<_>>().join(&guard::guarded("'"))
 }
 
@@ -75,7 +76,8 @@ pub(super) fn to_yaml(arguments: &[Datum]) -> Outcome {
     let value = serde_json::to_value(Marshalled::of(value));
     let value = value.map_err(|problem| error(format!("toYaml: {problem}")))?;
     let text = yaml::to_string(&value);
-    Ok(text.map_err(|problem| error(format!("toYaml: {problem}")))?.into())
+    let text = text.map_err(|problem| error(format!("toYaml: {problem}")))?;
+    Ok(guard::escaped_only(&text).into_owned().into())
 }
 
 fn from_json(name: &str, arguments: &[Datum]) -> Outcome {

@@ -103,12 +103,14 @@ fn initials(subject: &str) -> String {
     subject.split_whitespace().filter_map(|word| word.chars().next()).collect()
 }
 
+fn is_nothing(datum: &Datum) -> bool {
+    matches!(datum, Datum::Nil | Datum::NoValue)
+}
+
 fn join(arguments: &[Datum]) -> Outcome {
     let [separator, items] = exactly("join", arguments)?;
     let items = match items {
-        Datum::Array(items) => {
-            items.iter().filter(|item| **item != Datum::Nil).map(printed).collect()
-        }
+        Datum::Array(items) => items.iter().filter(|item| !is_nothing(item)).map(printed).collect(),
         Datum::Nil | Datum::NoValue => Vec::new(),
         one => vec![printed(one)],
     };
@@ -169,7 +171,7 @@ fn replace(arguments: &[Datum]) -> Outcome {
 
 fn sort_alpha(arguments: &[Datum]) -> Outcome {
     let [items] = exactly("sortAlpha", arguments)?;
-    let items = list(items)?.iter().filter(|item| **item != Datum::Nil);
+    let items = list(items)?.iter().filter(|item| !is_nothing(item));
     let mut items: Vec<_> = items.map(printed).collect();
     items.sort();
     Ok(strings(items))
