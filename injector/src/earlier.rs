@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::absent::or_default;
 use crate::overlay::{POD_PORTS, PROXY};
-use crate::postprocess::{CONTAINERS, INIT_CONTAINERS, find_proxy, prometheus};
+use crate::postprocess::{CONTAINERS, INIT_CONTAINERS, find, find_proxy, prometheus};
 use crate::quantity;
 use crate::settings::annotations::key;
 
@@ -58,6 +58,9 @@ pub fn without<'a>(pod: &'a Value, earlier: Option<&Earlier>, status_port: u16) 
     let proxies = containers.extract_if(.., proxy).chain(init.extract_if(.., proxy));
     let proxies = proxies.collect::<Vec<_>>();
     let named = named_ports(pod);
+    // One that an injection moved there leaves its restart policy behind.
+    let stood_as_written = find(pod, CONTAINERS, PROXY)
+        .is_some_and(|index| !pod["spec"][CONTAINERS][index]["restartPolicy"].is_null());
     let mut written = Vec::new();
     for (list, mut own) in [(CONTAINERS, containers), (INIT_CONTAINERS, init)] {
         let Some(containers) = pod["spec"][list].as_array() else {
@@ -75,12 +78,22 @@ pub fn without<'a>(pod: &'a Value, earlier: Option<&Earlier>, status_port: u16) 
         let mut kept = kept.collect::<Vec<_>>();
         own.retain(|own| !kept.iter().any(|present| present["name"] == own["name"]));
         kept.extend(own);
+        if list == CONTAINERS && kept.is_empty() && proxies.is_empty() {
+            // Some are the application's: Istio, which changes them in a pod that was injected
+            // before, names them as injected and does not record them.
+            kept.extend(containers.iter().filter(|container| container["name"] != PROXY).cloned());
+        }
         written.push((list, kept));
     }
     let mut pod = with_containers(pod, written);
     for proxy in proxies {
         if find_proxy(&pod).is_none() {
-            put_back(&mut pod, proxy, next.as_ref(), named.as_deref());
+            let list = if stood_as_written || proxy["restartPolicy"].is_null() {
+                CONTAINERS
+            } else {
+                INIT_CONTAINERS
+            };
+            put_back(&mut pod, proxy, list, next.as_ref(), named.as_deref());
         }
     }
     if let Some(annotations) = pod["metadata"]["annotations"].as_object_mut() {
@@ -106,12 +119,17 @@ fn with_containers(pod: &Value, lists: Vec<(&str, Vec<Value>)>) -> Value {
 }
 
 /// Puts the user's own proxy where he wrote it. An injection moves it, and names the ports of all
-/// containers in their order; where that does not tell, a native sidecar was an init container.
-fn put_back(pod: &mut Value, proxy: Value, next: Option<&Value>, named: Option<&[Value]>) {
+/// containers in their order; where that does not tell, it goes into `list`.
+fn put_back(
+    pod: &mut Value,
+    proxy: Value,
+    mut list: &'static str,
+    next: Option<&Value>,
+    named: Option<&[Value]>,
+) {
     let ports = |containers: &[Value]| containers.iter().flat_map(ports_of).collect::<Vec<_>>();
     let own = ports_of(&proxy).collect::<Vec<_>>();
     let containers = pod["spec"][CONTAINERS].as_array().map(Vec::as_slice).unwrap_or_default();
-    let mut list = if proxy["restartPolicy"].is_null() { CONTAINERS } else { INIT_CONTAINERS };
     let recorded = containers.iter().position(|container| Some(&container["name"]) == next);
     let mut place = recorded.filter(|_| list == CONTAINERS);
     if let Some(named) = named.filter(|_| !own.is_empty()) {

@@ -22,7 +22,11 @@ pub fn reapply(
     tproxy: bool,
     reinjected: bool,
 ) -> Result<Vec<Reason>, OwnError> {
-    let mut applied = Overrides::default();
+    // What an earlier injection recorded stays as it is. That did not know of what comes from the
+    // pod now: the overlays of that time left it alone.
+    let mut applied =
+        if reinjected { Overrides::of_pod(draft.value()) } else { Overrides::default() };
+    let mut unrecorded = false;
     let (mut proxy, mut contested, mut told) = (None, Vec::new(), Vec::new());
     for mut own in written.own {
         let list = own.list;
@@ -48,7 +52,7 @@ pub fn reapply(
                 Ok(Change::member("spec", Change::member(list, change)))
             })
             .map_err(|problem| own.error(problem))?;
-        let Own { mut fields, init_proxy, .. } = own;
+        let Own { mut fields, init_proxy, from, .. } = own;
         let name = fields["name"].as_str().unwrap_or_default();
         if name == PROXY {
             proxy = proxy.or_else(|| Some(fields["securityContext"].clone()));
@@ -60,6 +64,10 @@ pub fn reapply(
             // By this another injection tells that the templates are to find it there again.
             fields.as_object_mut().map(|own| own.entry("restartPolicy").or_insert(NATIVE.into()));
         }
+        if reinjected && from != From::Pod {
+            continue;
+        }
+        unrecorded = true;
         let applied = if list == CONTAINERS { &mut applied.containers } else { &mut applied.init };
         contested.extend(own_env.map(|env| (list, applied.len(), env)));
         applied.push(as_recorded(fields));
@@ -67,7 +75,7 @@ pub fn reapply(
     if let Some(security) = proxy {
         follow_user(draft, &security, tproxy);
     }
-    if !reinjected && !applied.is_empty() {
+    if unrecorded {
         let mut record = applied.to_json();
         if !has_room(draft.value(), &record) {
             for (list, index, env) in contested {

@@ -301,6 +301,57 @@ fn what_is_nearly_right_is_told_of_a_pod_that_is_left_alone() {
     }
 }
 
+#[test]
+fn containers_that_a_later_injection_changes_are_recorded_then() {
+    let spec = json!({"containers": [{"name": "web", "image": "web:1"},
+        {"name": "side", "image": "side:1", "ports": [{"containerPort": 80}]}]});
+    let plain = pod(&json!({}), &spec);
+    let mut own_proxy = plain.clone();
+    let proxy = json!({"name": "istio-proxy", "image": "auto", "args": ["mine"]});
+    own_proxy["spec"]["containers"].as_array_mut().unwrap().push(proxy);
+    for (templates, plain) in ["grpc-simple", "grpc-agent", "sidecar,grpc-agent"]
+        .into_iter()
+        .flat_map(|templates| [(templates, &plain), (templates, &own_proxy)])
+    {
+        let first = injected(&json!({}), plain).pod;
+        let record = |pod: &Value| -> Value {
+            let record = pod["metadata"]["annotations"]["proxy.istio.io/overrides"].as_str();
+            serde_json::from_str(record.unwrap_or("{}")).unwrap()
+        };
+        let mut other = first.clone();
+        other["metadata"]["annotations"]["inject.istio.io/templates"] = templates.into();
+        // What another one finds is the same: `injected` sees to that.
+        let second = injected(&json!({}), &other).pod;
+        let recorded = record(&second)["containers"].clone();
+        let names: Vec<_> =
+            recorded.as_array().unwrap().iter().map(|own| own["name"].as_str().unwrap()).collect();
+        assert_eq!(names, ["web", "side"], "{templates}");
+        assert_eq!(recorded[1]["ports"], json!([{"containerPort": 80}]), "{templates}");
+        assert_eq!(record(&second)["initContainers"], record(&first)["initContainers"]);
+        let present = second["spec"]["containers"].as_array().unwrap().iter();
+        let present: Vec<_> = present.map(|container| container["image"].clone()).collect();
+        assert_eq!(present[..2], ["web:1", "side:1"], "{templates}");
+
+        // A pod that Istio, or an earlier version, has changed without a record of it.
+        if templates == "grpc-simple" && names.len() == present.len() {
+            let mut unrecorded = second;
+            let annotations = unrecorded["metadata"]["annotations"].as_object_mut().unwrap();
+            annotations.remove("proxy.istio.io/overrides");
+            assert_eq!(injected(&json!({}), &unrecorded).pod, unrecorded);
+        }
+    }
+}
+
+#[test]
+fn a_proxy_with_a_restart_policy_stays_where_its_user_wrote_it() {
+    for templates in ["grpc-simple", "sidecar", "grpc-agent"] {
+        let annotations = json!({"inject.istio.io/templates": templates});
+        let proxy = json!({"name": "istio-proxy", "image": "mine:1", "restartPolicy": "Always"});
+        let spec = json!({"containers": [{"name": "web", "image": "web:1"}, proxy]});
+        injected(&json!({}), &pod(&annotations, &spec));
+    }
+}
+
 fn injected(values: &Value, pod: &Value) -> Injection {
     match outcome(values, pod, "").unwrap() {
         Outcome::Injected(injection) => {

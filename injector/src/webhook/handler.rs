@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::{Body, Bytes};
+use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::header::{ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, LOCATION};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
@@ -19,7 +19,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 
 use super::admission::{Admission, Verdict};
 use super::deadline::budget;
-use super::large::{LargeBodies, holds_too_many_values};
+use super::large::{LargeBodies, Room, holds_too_many_values};
 use super::metrics::{CallResult, Metrics};
 use super::path::{self, PathError};
 use super::reload::Configuration;
@@ -71,7 +71,8 @@ pub struct Webhook {
     pub admission: Admission,
     /// What is counted.
     pub metrics: Arc<Metrics>,
-    /// As many calls are read and answered at a time; further ones wait within their own time.
+    /// As many calls are answered at a time; further ones wait within their own time. One that is
+    /// still being read has no place.
     pub places: Semaphore,
     /// What large bodies wait for besides.
     pub large: LargeBodies,
@@ -124,19 +125,16 @@ impl Webhook {
             return Err(Refusal::ContentType);
         }
         let deadline = start + budget(head.uri.query(), self.time_limit);
-        let Ok(place) = timeout_at(deadline, self.places.acquire()).await else {
-            return Err(Refusal::Busy);
-        };
-        let length = body.size_hint().upper().and_then(|length| usize::try_from(length).ok());
-        let length = length.unwrap_or(usize::MAX).min(self.body_limit);
-        let Ok(_room) = timeout_at(deadline, self.large.room(length)).await else {
-            return Err(Refusal::Busy);
-        };
-        let body = self.read(body, deadline).await?;
+        let mut room = self.large.room();
+        let body = self.read(body, deadline, &mut room).await?;
         if holds_too_many_values(&body) {
             return Err(Refusal::TooManyValues);
         }
+        // A large body waits for its turn first: in its place it would keep others from theirs.
         let Ok(_turn) = timeout_at(deadline, self.large.turn(body.len())).await else {
+            return Err(Refusal::Busy);
+        };
+        let Ok(place) = timeout_at(deadline, self.places.acquire()).await else {
             return Err(Refusal::Busy);
         };
         let review = review::parse(&body).map_err(Refusal::Review)?;
@@ -152,22 +150,38 @@ impl Webhook {
         Ok((verdict, body))
     }
 
-    async fn read(&self, body: Body, deadline: Instant) -> Result<Bytes, Refusal> {
+    /// Reads a body to its end, as far as there is room for what has come of it.
+    async fn read(
+        &self,
+        body: Body,
+        deadline: Instant,
+        room: &mut Room<'_>,
+    ) -> Result<Vec<u8>, Refusal> {
         let too_large = Refusal::TooLarge { limit: self.body_limit };
         // A length that is announced is believed before a byte of it is read.
         if body.size_hint().lower() > self.body_limit as u64 {
             tokio::spawn(discard(body, self.body_limit));
             return Err(too_large);
         }
-        let reading = Limited::new(body, self.body_limit).collect();
-        let body = match timeout_at(deadline, reading).await {
-            Ok(Ok(body)) => body.to_bytes(),
-            Ok(Err(error)) if error.is::<LengthLimitError>() => {
-                return Err(too_large);
+        let mut rest = Limited::new(body, self.body_limit);
+        let mut body = Vec::new();
+        let mut step = deadline;
+        loop {
+            let data = match timeout_at(step.min(deadline), rest.frame()).await {
+                Ok(Some(Ok(frame))) => frame.into_data().unwrap_or_default(),
+                Ok(Some(Err(error))) if error.is::<LengthLimitError>() => return Err(too_large),
+                Ok(Some(Err(_))) => return Err(Refusal::Body),
+                Ok(None) => break,
+                Err(_) => return Err(Refusal::Slow),
+            };
+            while !room.holds(body.len() + data.len()) {
+                let Ok(()) = timeout_at(deadline, room.grow()).await else {
+                    return Err(Refusal::Busy);
+                };
+                step = Instant::now() + STEP;
             }
-            Ok(Err(_)) => return Err(Refusal::Body),
-            Err(_) => return Err(Refusal::Slow),
-        };
+            body.extend_from_slice(&data);
+        }
         if body.is_empty() { Err(Refusal::Empty) } else { Ok(body) }
     }
 }
@@ -264,6 +278,8 @@ fn is_json(headers: &HeaderMap) -> bool {
     essence.is_some_and(|essence| essence.trim().eq_ignore_ascii_case("application/json"))
 }
 
+/// How long each further step of a large body may take, while it keeps room from others.
+const STEP: Duration = Duration::from_secs(2);
 /// How long a body that nobody wants may take.
 const DISCARD: Duration = Duration::from_secs(2);
 const JSON: HeaderValue = HeaderValue::from_static("application/json");

@@ -5,36 +5,69 @@
 //! port, could use to have the injector killed. So large bodies share room of their own while they
 //! are read, take turns in being answered, and may hold so many values. Calls of usual size wait for
 //! none of it.
+//!
+//! Room is taken as bytes come, since a length costs nothing to announce. Bodies that hold a part of
+//! it and wait for more could wait for each other for ever; so as much as the longest body needs is
+//! kept apart, for one at a time, which has enough to come to its end.
 
 use tokio::sync::{Mutex, MutexGuard, Semaphore, SemaphorePermit};
 
 /// The room and the turns of large bodies.
 #[derive(Debug)]
 pub struct LargeBodies {
-    /// In KiB.
-    room: Semaphore,
-    most: u32,
+    /// In steps.
+    shared: Semaphore,
+    /// What is kept apart.
+    last: Mutex<()>,
     turns: Mutex<()>,
 }
 
 impl LargeBodies {
     /// Room for some bodies of `limit` bytes at a time, or for many that are shorter.
     pub fn new(limit: usize) -> Self {
-        let most = kib(limit).saturating_mul(LARGEST_AT_A_TIME);
-        Self { room: Semaphore::new(most as usize), most, turns: Mutex::new(()) }
+        let shared = limit.div_ceil(STEP).saturating_mul(LARGEST_AT_A_TIME - 1);
+        let shared = Semaphore::new(shared.min(Semaphore::MAX_PERMITS));
+        Self { shared, last: Mutex::default(), turns: Mutex::default() }
     }
 
-    /// Waits for room for a body of at most `length` bytes; a small one needs none.
-    pub(super) async fn room(&self, length: usize) -> Option<SemaphorePermit<'_>> {
-        if length <= SMALL {
-            return None;
-        }
-        self.room.acquire_many(kib(length).min(self.most)).await.ok()
+    /// The room of a body of which nothing has come yet: enough for a small one.
+    pub(super) fn room(&self) -> Room<'_> {
+        Room { bodies: self, length: SMALL, shared: None, last: None }
     }
 
     /// Waits until no other large body is being answered; a small one does not wait.
     pub(super) async fn turn(&self, length: usize) -> Option<MutexGuard<'_, ()>> {
         if length <= SMALL { None } else { Some(self.turns.lock().await) }
+    }
+}
+
+/// The room that one body takes, which is free again when this is dropped.
+#[derive(Debug)]
+pub(super) struct Room<'a> {
+    bodies: &'a LargeBodies,
+    /// In bytes.
+    length: usize,
+    shared: Option<SemaphorePermit<'a>>,
+    last: Option<MutexGuard<'a, ()>>,
+}
+
+impl Room<'_> {
+    /// Whether it is enough for as many bytes.
+    pub(super) fn holds(&self, length: usize) -> bool {
+        length <= self.length
+    }
+
+    /// Waits until it is a step longer, for as long as another body takes that needs all of what is
+    /// kept apart.
+    pub(super) async fn grow(&mut self) {
+        if self.last.is_none() {
+            match (self.bodies.shared.try_acquire(), &mut self.shared) {
+                (Ok(step), Some(shared)) => shared.merge(step),
+                (Ok(step), None) => self.shared = Some(step),
+                (Err(_), _) => self.last = Some(self.bodies.last.lock().await),
+            }
+        }
+        self.length = self.length.saturating_add(STEP);
     }
 }
 
@@ -59,14 +92,12 @@ pub(super) fn holds_too_many_values(json: &[u8]) -> bool {
     containers > CONTAINERS || values > VALUES
 }
 
-fn kib(bytes: usize) -> u32 {
-    u32::try_from(bytes.div_ceil(1 << 10)).unwrap_or(u32::MAX)
-}
-
 /// Bytes up to which a body is none of these.
 const SMALL: usize = 64 << 10;
-/// Bodies of the greatest length that are read at a time.
-const LARGEST_AT_A_TIME: u32 = 4;
+/// Bytes by which room grows.
+const STEP: usize = 64 << 10;
+/// Bodies of the greatest length for which there is room.
+const LARGEST_AT_A_TIME: usize = 4;
 /// Bytes up to which values are not counted.
 const COUNTED: usize = 512 << 10;
 /// Objects and lists of a document.
@@ -76,6 +107,8 @@ const VALUES: usize = 500_000;
 
 #[cfg(test)]
 mod tests {
+    use futures::FutureExt;
+
     use super::*;
 
     #[test]
@@ -96,12 +129,56 @@ mod tests {
     #[tokio::test]
     async fn small_bodies_wait_for_no_large_one() {
         let bodies = LargeBodies::new(1 << 20);
-        let mut held = Vec::new();
-        for _ in 0..LARGEST_AT_A_TIME {
-            held.push(bodies.room(1 << 20).await.unwrap());
-        }
+        let _held = [filled(&bodies), filled(&bodies), filled(&bodies), filled(&bodies)];
         let _turn = bodies.turn(1 << 20).await.unwrap();
-        assert!(bodies.room(SMALL).await.is_none() && bodies.turn(SMALL).await.is_none());
-        assert!(bodies.room.try_acquire().is_err() && bodies.turns.try_lock().is_err());
+        assert!(bodies.room().holds(SMALL) && bodies.turn(SMALL).await.is_none());
+        assert!(bodies.room().grow().now_or_never().is_none());
+        assert!(bodies.turn(SMALL + 1).now_or_never().is_none());
+    }
+
+    #[test]
+    fn a_body_takes_room_for_what_has_come_of_it() {
+        let bodies = LargeBodies::new(1 << 20);
+        let mut begun: Vec<_> = (0..40).map(|_| bodies.room()).collect();
+        for room in &mut begun {
+            room.grow().now_or_never().unwrap();
+        }
+        assert!(filled(&bodies).last.is_some());
+        drop(begun);
+        assert!(filled(&bodies).last.is_none());
+    }
+
+    #[test]
+    fn bodies_that_grow_together_all_come_to_their_end() {
+        let bodies = LargeBodies::new(1 << 20);
+        let mut growing: Vec<_> = (0..12).map(|_| bodies.room()).collect();
+        let mut largest = 0;
+        // Whatever waits is asked again in the next round.
+        let mut rounds = 0..1000;
+        while !growing.is_empty() {
+            rounds.next().expect("bodies wait for each other");
+            for room in &mut growing {
+                let _ = room.grow().now_or_never();
+            }
+            largest = largest.max(growing.iter().map(taken).sum());
+            growing.retain(|room| !room.holds(1 << 20));
+        }
+        assert_eq!(largest, LARGEST_AT_A_TIME << 20);
+        assert_eq!(bodies.shared.available_permits(), 3 * (1 << 20) / STEP);
+    }
+
+    /// Room for a body of the greatest length.
+    fn filled(bodies: &LargeBodies) -> Room<'_> {
+        let mut room = bodies.room();
+        while !room.holds(1 << 20) {
+            room.grow().now_or_never().unwrap();
+        }
+        room
+    }
+
+    /// What a body has taken of the room there is.
+    fn taken(room: &Room<'_>) -> usize {
+        let shared = room.shared.as_ref().map_or(0, SemaphorePermit::num_permits);
+        shared * STEP + room.last.as_ref().map_or(0, |_| 1 << 20)
     }
 }

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::process::Command;
 use std::sync::mpsc::channel;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::client::{Client, JSON, is_end, review, tcp};
@@ -79,6 +79,53 @@ fn ends_a_slow_body_with_an_answer() {
     let answer = client.answer();
     assert_eq!((answer.status, answer.header("connection")), (408, Some("close")));
     assert!(client.is_closed());
+}
+
+#[test]
+fn slow_bodies_keep_no_review_from_its_place() {
+    let program = Program::start(&["--max-reviews", "1", "--review-timeout", "1h"]);
+    let slow: Vec<_> = (0..8).map(|_| busy(&program)).collect();
+    assert_eq!(program.connect().review("/inject?timeout=10s", &skipped(0))["allowed"], true);
+    // They are read to their end all the same.
+    for mut client in slow {
+        client.send(b"}");
+        assert_eq!(client.answer().status, 400);
+    }
+}
+
+#[test]
+fn slow_bodies_of_great_length_keep_no_large_review_out() {
+    let program = Program::start(&["--review-timeout", "1h"]);
+    let mut slow: Vec<_> = (0..8).map(|index| large(&program, index * (32 << 10))).collect();
+    for length in [70 << 10, 1 << 20, 4 << 20] {
+        let response = program.connect().review("/inject?timeout=10s", &skipped(length));
+        assert_eq!(response["allowed"], true);
+    }
+    // What stands still with room of its own loses it; what takes none has the time of a review.
+    for client in &mut slow[2..] {
+        let answer = client.answer();
+        assert_eq!((answer.status, answer.header("connection")), (408, Some("close")));
+    }
+    let slow = "sidecar_injection_total{result=\"failed\",reason=\"body_too_slow\"}";
+    program.metric_becomes(slow, 6.0);
+}
+
+#[test]
+fn large_bodies_that_come_at_once_are_all_answered() {
+    let program = Program::start(&["--review-timeout", "1h"]);
+    let whole = &review(&skipped(5 << 20)).to_string();
+    let clients: Vec<_> = (0..12).map(|_| program.connect()).collect();
+    std::thread::scope(|scope| {
+        for mut client in clients {
+            scope.spawn(move || {
+                let head = "POST /inject HTTP/1.1\r\nHost: t\r\n";
+                let length = whole.len();
+                client.send(format!("{head}{JSON}Content-Length: {length}\r\n\r\n").as_bytes());
+                client.send(whole.as_bytes());
+                assert_eq!(client.answer().review()["allowed"], true);
+            });
+        }
+    });
 }
 
 #[test]
@@ -226,6 +273,22 @@ fn busy(program: &Program) -> Client {
     client.send(format!("{JSON}\r\n{{").as_bytes());
     program.metric_becomes("sidecar_injection_requests_total", before + 1.0);
     client
+}
+
+/// A client that has announced a great body and sent `length` bytes of it.
+fn large(program: &Program, length: usize) -> Client {
+    let mut client = program.connect();
+    let before = program.metric("sidecar_injection_requests_total");
+    client.send(b"POST /inject HTTP/1.1\r\nHost: t\r\nContent-Length: 6000000\r\n");
+    client.send(format!("{JSON}\r\n{{").as_bytes());
+    client.send(&vec![b' '; length]);
+    program.metric_becomes("sidecar_injection_requests_total", before + 1.0);
+    client
+}
+
+/// A request that nothing is done for, of more than `length` bytes.
+fn skipped(length: usize) -> Value {
+    json!({"uid": "u", "operation": "UPDATE", "object": {"data": "x".repeat(length)}})
 }
 
 fn expired(program: &Program, phase: &str) {
