@@ -37,6 +37,28 @@ fn issue_writes_a_ca_and_a_leaf_that_can_be_served() {
 }
 
 #[test]
+fn names_that_no_object_can_have_are_refused_before_a_cluster_is_asked() {
+    for (flag, name) in [
+        ("--namespace", "A_B"),
+        ("--install", "X/y"),
+        ("--service", "a.b"),
+        ("--cluster-domain", "a/b"),
+        ("--extra-san", "a b"),
+        ("--revision", "X/y"),
+        ("--secret-name", "../x"),
+        ("--webhook-configuration", "a..b"),
+    ] {
+        for command in ["serve", "status"] {
+            let output = webhook_certs(&[command, flag, name]);
+            let said = said(&output);
+            assert_eq!(output.status.code(), Some(2), "{said}");
+            assert!(said.contains(flag) && said.contains(name) && said.contains("want"), "{said}");
+            assert!(output.stdout.is_empty());
+        }
+    }
+}
+
+#[test]
 fn a_kubeconfig_that_leads_nowhere_is_named_and_each_cause_said_once() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("kubeconfig");

@@ -7,11 +7,11 @@ use std::time::Duration;
 use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Parser};
 use webhook_certs::duration;
+use webhook_certs::names;
 use webhook_certs::parameter_args::ParameterArgs;
 use webhook_certs::serving::tls_parameters::MinimumVersion;
 
 use super::log::Levels;
-use super::names;
 use super::reports::args::ReportArgs;
 use crate::native_sidecars::NativeSidecars;
 

@@ -56,7 +56,6 @@ pub mod large;
 pub mod limits;
 pub mod log;
 pub mod metrics;
-mod names;
 mod open_files;
 pub mod options;
 pub mod path;

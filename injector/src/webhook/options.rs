@@ -13,7 +13,6 @@ use webhook_certs::serving::tls_parameters::{
 use super::args::{Args, TlsArgs};
 use super::clients::ClientFile;
 use super::limits::Limits;
-use super::names;
 use super::reload::config_maps::ConfigMaps;
 use super::reload::files::Files;
 use super::surroundings::Questions;
@@ -228,8 +227,8 @@ fn certificate(
     let options = cluster::Options {
         // Each revision has a CA of its own: two that shared one would each publish it in their own
         // configurations alone, and go over to the next one when those have it.
-        install: names::of_revision(&defaults.install, &args.revision),
-        secret_name: names::of_revision(&defaults.secret_name, &args.revision),
+        install: cluster::Options::of_revision(&defaults.install, &args.revision),
+        secret_name: cluster::Options::of_revision(&defaults.secret_name, &args.revision),
         namespace: args.namespace.clone(),
         service: certificate.service.clone(),
         cluster_domain: certificate.cluster_domain.clone(),

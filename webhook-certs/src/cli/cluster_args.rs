@@ -8,6 +8,7 @@ use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use webhook_certs::cause::with_causes;
 use webhook_certs::cluster::Options;
+use webhook_certs::names;
 use webhook_certs::parameter_args::{ParameterArgs, SignerError};
 
 /// Which cluster, and which objects in it.
@@ -20,31 +21,32 @@ pub(super) struct ClusterArgs {
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
     /// The namespace of the Secret and the Service.
-    #[arg(long, env = "POD_NAMESPACE", default_value = "istio-system")]
+    #[arg(long, env = "POD_NAMESPACE", default_value = "istio-system",
+          value_parser = names::label)]
     namespace: String,
     /// The name of the installation: of the CA and of the field manager [default: sidecar-injector,
     /// with the revision as suffix unless it is `default`].
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = names::label)]
     install: Option<String>,
     /// The Service through which API servers reach the webhook.
-    #[arg(long, default_value = "sidecar-injector")]
+    #[arg(long, default_value = "sidecar-injector", value_parser = names::label)]
     service: String,
     /// The cluster's DNS domain.
-    #[arg(long, default_value = "cluster.local")]
+    #[arg(long, default_value = "cluster.local", value_parser = names::domain)]
     cluster_domain: String,
     /// A further DNS name or address of the leaf; may be repeated.
-    #[arg(long = "extra-san", value_name = "NAME")]
+    #[arg(long = "extra-san", value_name = "NAME", value_parser = names::of_server)]
     extra_names: Vec<String>,
     /// The revision of the control plane.
-    #[arg(long, env = "REVISION", default_value = "default")]
+    #[arg(long, env = "REVISION", default_value = "default", value_parser = names::revision)]
     revision: String,
     /// The Secret that holds the CA [default: <INSTALL>-ca; without --install sidecar-injector-ca,
     /// with the revision as suffix unless it is `default`].
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = names::subdomain)]
     secret_name: Option<String>,
     /// A mutating webhook configuration to keep up; may be repeated [default:
     /// istio-sidecar-injector, with the revision as suffix unless it is `default`].
-    #[arg(long = "webhook-configuration", value_name = "NAME")]
+    #[arg(long = "webhook-configuration", value_name = "NAME", value_parser = names::subdomain)]
     webhook_configurations: Vec<String>,
     #[command(flatten)]
     parameters: ParameterArgs,

@@ -1,11 +1,10 @@
-//! Names as flags take them: what Kubernetes or a certificate could not carry is refused before
-//! anything starts.
+//! Names as the flags of programs take them: what Kubernetes or a certificate could not carry is
+//! refused before anything starts, with words on what is wanted.
 
-use webhook_certs::cluster;
-use webhook_certs::server_names::ServerNames;
+use crate::server_names::ServerNames;
 
 /// A name of a namespace or a Service: a label of DNS, as RFC 1123 has it.
-pub(super) fn label(text: &str) -> Result<String, String> {
+pub fn label(text: &str) -> Result<String, String> {
     let is_inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let is_label = (1..=LABEL).contains(&text.len())
         && text.chars().all(is_inner)
@@ -21,12 +20,12 @@ pub(super) fn label(text: &str) -> Result<String, String> {
 }
 
 /// A revision, which becomes part of the names of objects; it may be empty.
-pub(super) fn revision(text: &str) -> Result<String, String> {
+pub fn revision(text: &str) -> Result<String, String> {
     if text.is_empty() { Ok(String::new()) } else { label(text) }
 }
 
 /// A name of an object whose names are subdomains of DNS: labels with dots between them.
-pub(super) fn subdomain(text: &str) -> Result<String, String> {
+pub fn subdomain(text: &str) -> Result<String, String> {
     if text.len() <= SUBDOMAIN && text.split('.').all(|part| label(part).is_ok()) {
         return Ok(text.to_owned());
     }
@@ -36,13 +35,8 @@ pub(super) fn subdomain(text: &str) -> Result<String, String> {
     ))
 }
 
-/// An object's name in a revision, which ends it unless it is the default one.
-pub(super) fn of_revision(name: &str, revision: &str) -> String {
-    cluster::Options::of_revision(name, revision)
-}
-
 /// A DNS name or an IP address that a certificate can be for.
-pub(super) fn of_server(text: &str) -> Result<String, String> {
+pub fn of_server(text: &str) -> Result<String, String> {
     match ServerNames::parse([text]) {
         Ok(_) => Ok(text.to_owned()),
         Err(_) => Err("want a DNS name or an IP address".to_owned()),
@@ -50,7 +44,7 @@ pub(super) fn of_server(text: &str) -> Result<String, String> {
 }
 
 /// The DNS domain of a cluster.
-pub(super) fn domain(text: &str) -> Result<String, String> {
+pub fn domain(text: &str) -> Result<String, String> {
     match ServerNames::parse([format!("service.{text}")]) {
         Ok(_) if !text.is_empty() => Ok(text.to_owned()),
         _ => Err("want a DNS domain such as cluster.local".to_owned()),
