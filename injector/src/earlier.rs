@@ -93,7 +93,11 @@ pub fn without<'a>(pod: &'a Value, earlier: Option<&Earlier>, status_port: u16) 
             } else {
                 INIT_CONTAINERS
             };
-            put_back(&mut pod, proxy, list, next.as_ref(), named.as_deref());
+            // Where the proxy was injected with them before it counted as the user's, they do not
+            // tell of it.
+            let named =
+                named.as_deref().filter(|named| ports_told(&proxy).as_deref() != Some(named));
+            put_back(&mut pod, proxy, list, next.as_ref(), named);
         }
     }
     if let Some(annotations) = pod["metadata"]["annotations"].as_object_mut() {
@@ -154,7 +158,11 @@ fn put_back(
 /// The ports of the application as an earlier injection has told the proxy.
 fn named_ports(pod: &Value) -> Option<Vec<Value>> {
     let (list, index) = find_proxy(pod)?;
-    let env = pod["spec"][list][index]["env"].as_array()?;
+    ports_told(&pod["spec"][list][index])
+}
+
+fn ports_told(proxy: &Value) -> Option<Vec<Value>> {
+    let env = proxy["env"].as_array()?;
     let ports = env.iter().find(|variable| variable["name"] == POD_PORTS)?;
     let ports = serde_json::from_str::<Value>(ports["value"].as_str()?).ok()?;
     Some(self::ports(&ports).collect())

@@ -137,6 +137,22 @@ fn ports_of_a_proxy_between_containers_keep_their_place() {
     }
 }
 
+/// A sidecar that another template leaves in the pod counts as the user's from then on.
+#[test]
+fn a_sidecar_that_is_left_behind_does_not_come_and_go() {
+    let pod = json!({"metadata": {}, "spec": {"containers": [
+        {"name": "app", "image": "x", "ports": [{"containerPort": 80}]}]}});
+    for native in [false, true] {
+        let mut other = injected(&pod, native).unwrap().pod;
+        other["metadata"]["annotations"]["inject.istio.io/templates"] = "grpc-simple".into();
+        let second = injected(&other, native).unwrap().pod;
+        let third = injected(&second, native).unwrap().pod;
+        let fourth = injected(&third, native).unwrap();
+        assert!(fourth.patch().is_empty(), "{native}: {:?}", fourth.patch());
+        assert_eq!(by_name(&fourth.pod)[0]["image"], "x");
+    }
+}
+
 /// A large pod costs what it weighs: the patch does not repeat what is not injection's.
 #[test]
 fn five_thousand_variables_are_not_in_the_patch() {
