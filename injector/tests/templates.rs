@@ -163,6 +163,25 @@ fn what_stands_for_a_quote_in_an_annotation_ends_no_string_of_json() {
 }
 
 #[test]
+fn a_key_that_yaml_takes_for_another_value_is_found_by_its_name() {
+    let template = "metadata:\n  annotations:\n    index: {{ index .ObjectMeta.Annotations `on` | quote }}\n    \
+                    isset: '{{ isset .ObjectMeta.Annotations `80` }}'\n    \
+                    annotation: {{ annotation .ObjectMeta `null` `none` | quote }}\n    \
+                    get: {{ get .ObjectMeta.Annotations `y` | quote }}\n    \
+                    dig: {{ dig `a: b` `none` (fromJSON (index .ObjectMeta.Annotations `json`)) | quote }}\n    \
+                    rest: '{{ keys (omit .ObjectMeta.Annotations `on` `80` `null` `y` `json`) | join `,` }}'";
+    let config = json!({"templates": {"mine": template}}).to_string();
+    let annotations = json!({
+        "inject.istio.io/templates": "mine",
+        "80": "2", "json": json!({"a: b": "5"}).to_string(), "null": "3", "on": "1", "y": "4",
+    });
+    let pod = injected(&settings(&config, true), &pod(&annotations));
+    let found = ["index", "isset", "annotation", "get", "dig", "rest"]
+        .map(|name| pod["metadata"]["annotations"][name].as_str().unwrap());
+    assert_eq!(found, ["1", "true", "3", "4", "5", "inject.istio.io/templates"]);
+}
+
+#[test]
 fn a_template_may_ask_for_structure() {
     let template = "metadata:\n  annotations:\n    {{ toYaml (fromYaml (index \
                     .ObjectMeta.Annotations `x`)) | indent 4 }}";

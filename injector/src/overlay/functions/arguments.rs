@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use gtmpl_ng::{FuncError, NumberKind, Value as Datum};
 
 use super::error;
-use crate::overlay::go_types;
+use crate::overlay::{go_types, guard};
 
 /// Exactly this many arguments.
 pub(super) fn exactly<'a, const N: usize>(
@@ -53,6 +53,21 @@ pub(super) fn list(datum: &Datum) -> Result<&[Datum], FuncError> {
         Datum::NoValue | Datum::Nil => Ok(&[]),
         other => Err(error(format!("{} where a list is expected", shown(other)))),
     }
+}
+
+/// The member of a mapping under a key as the pod has it, though the mapping may have it guarded.
+pub(super) fn member<'a>(members: &'a HashMap<String, Datum>, key: &str) -> Option<&'a Datum> {
+    let name = guarded_name(members, key)?;
+    members.get(name)
+}
+
+/// The key that a mapping has for this one.
+pub(super) fn guarded_name<'a>(members: &'a HashMap<String, Datum>, key: &str) -> Option<&'a str> {
+    if let Some((name, _)) = members.get_key_value(key) {
+        return Some(name);
+    }
+    let key = guard::plain(key);
+    members.keys().map(String::as_str).find(|name| guard::plain(name) == key)
 }
 
 /// A mapping; what is absent is an empty one.

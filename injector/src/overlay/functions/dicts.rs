@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use gtmpl_ng::Value as Datum;
 
 use super::arguments::{
-    at_least, exactly, is_empty, list, mapping, printed, sorted, strings, text,
+    at_least, exactly, guarded_name, is_empty, mapping, member, printed, sorted, strings, text,
 };
 use super::{Outcome, Table, error};
 
@@ -43,7 +43,7 @@ fn dig(arguments: &[Datum]) -> Outcome {
     };
     let mut here = dict;
     for key in keys {
-        match mapping(here)?.get(text(key)?) {
+        match member(mapping(here)?, text(key)?) {
             Some(value) => here = value,
             None => return Ok(default.clone()),
         }
@@ -53,12 +53,12 @@ fn dig(arguments: &[Datum]) -> Outcome {
 
 fn get(arguments: &[Datum]) -> Outcome {
     let [dict, key] = exactly("get", arguments)?;
-    Ok(mapping(dict)?.get(text(key)?).cloned().unwrap_or_else(|| "".into()))
+    Ok(member(mapping(dict)?, text(key)?).cloned().unwrap_or_else(|| "".into()))
 }
 
 fn has_key(arguments: &[Datum]) -> Outcome {
     let [dict, key] = exactly("hasKey", arguments)?;
-    Ok(mapping(dict)?.contains_key(text(key)?).into())
+    Ok(member(mapping(dict)?, text(key)?).is_some().into())
 }
 
 fn keys(arguments: &[Datum]) -> Outcome {
@@ -78,15 +78,16 @@ fn values(arguments: &[Datum]) -> Outcome {
 fn pick(arguments: &[Datum]) -> Outcome {
     let ([dict], keys) = at_least("pick", arguments)?;
     let dict = mapping(dict)?;
-    let picked = keys.iter().map(printed).filter_map(|key| Some((key.clone(), dict.get(&key)?)));
-    Ok(Datum::Map(picked.map(|(key, value)| (key, value.clone())).collect()))
+    let names = keys.iter().filter_map(|key| guarded_name(dict, &printed(key)));
+    let picked = names.filter_map(|name| dict.get_key_value(name));
+    Ok(Datum::Map(picked.map(|(name, value)| (name.clone(), value.clone())).collect()))
 }
 
 fn pluck(arguments: &[Datum]) -> Outcome {
     let ([key], dicts) = at_least("pluck", arguments)?;
     let key = text(key)?;
     let dicts = dicts.iter().map(mapping).collect::<Result<Vec<_>, _>>()?;
-    Ok(Datum::Array(dicts.into_iter().filter_map(|dict| dict.get(key)).cloned().collect()))
+    Ok(Datum::Array(dicts.into_iter().filter_map(|dict| member(dict, key)).cloned().collect()))
 }
 
 fn merged(name: &str, arguments: &[Datum], over: bool) -> Outcome {
@@ -127,14 +128,13 @@ pub(super) fn omit(arguments: &[Datum]) -> Outcome {
     let ([dict], omitted) = at_least("omit", arguments)?;
     let mut dict = of_strings(std::slice::from_ref(dict))?;
     for key in omitted {
-        match key {
-            Datum::Array(_) => {
-                for key in list(key)? {
-                    dict.remove(&printed(key));
-                }
-            }
-            key => {
-                dict.remove(&printed(key));
+        let keys = match key {
+            Datum::Array(keys) => keys.as_slice(),
+            key => std::slice::from_ref(key),
+        };
+        for key in keys {
+            if let Some(name) = guarded_name(&dict, &printed(key)).map(str::to_owned) {
+                dict.remove(&name);
             }
         }
     }

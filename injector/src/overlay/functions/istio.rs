@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use gtmpl_ng::Value as Datum;
 
-use super::arguments::{count, exactly, is_empty, list, mapping, printed, text};
+use super::arguments::{count, exactly, is_empty, list, mapping, member, printed, text};
 use super::encoding::{json_text, parsed, sound, to_yaml};
 use super::{Outcome, Table, dicts, error, on_plain};
 use crate::overlay::datum::{self, JSON, OTEL, hidden};
@@ -47,7 +47,7 @@ fn annotation(arguments: &[Datum]) -> Outcome {
         return Err(error("annotation takes .ObjectMeta, a name and a default"));
     };
     let annotations = metadata.get("Annotations").map(mapping).transpose()?;
-    let value = annotations.and_then(|annotations| annotations.get(text(name).ok()?));
+    let value = annotations.and_then(|annotations| member(annotations, text(name).ok()?));
     Ok(value.cloned().unwrap_or_else(|| printed(default).into()))
 }
 
@@ -120,7 +120,7 @@ fn indent(arguments: &[Datum]) -> Outcome {
 
 fn is_set(arguments: &[Datum]) -> Outcome {
     let [members, key] = exactly("isset", arguments)?;
-    Ok((!is_empty(members) && mapping(members)?.contains_key(text(key)?)).into())
+    Ok((!is_empty(members) && member(mapping(members)?, text(key)?).is_some()).into())
 }
 
 /// The value without its nulls, and without what is empty then.

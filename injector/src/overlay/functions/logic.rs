@@ -2,7 +2,7 @@
 
 use gtmpl_ng::{NumberKind, Value as Datum, funcs};
 
-use super::arguments::{at_least, exactly, fraction, is_empty, text};
+use super::arguments::{at_least, exactly, fraction, is_empty, member, text};
 use super::{Outcome, Table, error, on_plain};
 use crate::overlay::{go_types, guard};
 
@@ -105,7 +105,7 @@ fn index(arguments: &[Datum]) -> Outcome {
     let (Datum::Map(members), Datum::String(name)) = (collection, key) else {
         return funcs::index(arguments);
     };
-    let item = match members.get(name) {
+    let item = match member(members, name) {
         Some(item) => item.clone(),
         None if members.values().all(|value| matches!(value, Datum::String(_))) => "".into(),
         None => Datum::NoValue,
