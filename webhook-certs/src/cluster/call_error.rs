@@ -2,8 +2,12 @@
 
 use std::time::Duration;
 
-use super::objects::{APPROVAL, REQUESTS};
 use crate::cause::with_causes;
+
+/// What messages call requests by.
+pub(super) const REQUESTS: &str = "certificatesigningrequests";
+/// The part of them that approvals are written to.
+pub(super) const APPROVAL: &str = "certificatesigningrequests/approval";
 
 /// Why a call to the API server did not do its work.
 #[derive(Debug, thiserror::Error)]

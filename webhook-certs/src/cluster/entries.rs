@@ -12,13 +12,10 @@ use serde_json::json;
 use crate::bundle::Bundle;
 use crate::options::Options;
 use crate::probe::PROBE_ENTRY;
-use crate::rotation::{Configuration, Entry};
+use crate::rotation::{BundlePatch, Configuration, Entry};
 
-pub(super) fn bundle_patch(
-    name: &str,
-    (uid, resource_version): (&str, &str),
-    entries: &[(String, Bundle)],
-) -> serde_json::Value {
+pub(super) fn bundle_patch(patch: &BundlePatch) -> serde_json::Value {
+    let BundlePatch { name, uid, resource_version, entries } = patch;
     let webhooks: Vec<_> = entries
         .iter()
         .map(|(entry, bundle)| {

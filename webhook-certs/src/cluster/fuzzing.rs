@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{Options, entries};
 use crate::bundle::Bundle;
-use crate::rotation::Configuration;
+use crate::rotation::{BundlePatch, Configuration};
 
 /// The entries of a configuration that are to be kept up.
 pub fn managed(object: MutatingWebhookConfiguration, options: &Options) -> Option<Configuration> {
@@ -17,6 +17,6 @@ pub fn managed(object: MutatingWebhookConfiguration, options: &Options) -> Optio
 pub fn patch(configuration: &Configuration, bundle: &Bundle) -> Value {
     let entries = configuration.entries.iter().map(|entry| (entry.name.clone(), bundle.clone()));
     let entries: Vec<_> = entries.collect();
-    let version = (configuration.uid.as_str(), configuration.resource_version.as_str());
-    entries::bundle_patch(&configuration.name, version, &entries)
+    let Configuration { name, uid, resource_version, .. } = configuration.clone();
+    entries::bundle_patch(&BundlePatch { name, uid, resource_version, entries })
 }

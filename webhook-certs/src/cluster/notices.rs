@@ -14,7 +14,7 @@ use crate::contention::{Change, Contention};
 use crate::news::News;
 use crate::options::Options;
 use crate::probe::ProbeCause;
-use crate::rotation::{Action, Observation};
+use crate::rotation::{BundlePatch, Observation};
 use crate::status::Probe;
 
 /// What was told of, and the Events that are still to be written.
@@ -47,14 +47,13 @@ impl<'a> Notices<'a> {
     pub(super) fn of_others(
         &mut self,
         observation: &Observation,
-        actions: &[Action],
+        patches: &[&BundlePatch],
         writes: &mut Writes<'_>,
     ) {
         let now = Timestamp::now();
         for configuration in &observation.configurations {
             let name = &configuration.name;
-            let repairs = |action: &Action| matches!(action, Action::PatchBundle { name: wrong, .. } if wrong == name);
-            let is_right = !actions.iter().any(repairs);
+            let is_right = !patches.iter().any(|patch| patch.name == *name);
             let is_others = self.contention.is_written_by_another(configuration);
             let change = self.contention.seen(configuration, is_right, now);
             if is_others || change == Change::RepairedByAnother {

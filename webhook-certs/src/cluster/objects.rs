@@ -16,12 +16,11 @@ use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client};
 
 use super::answers::Clock;
-use super::call_error::CallError;
+use super::call_error::{APPROVAL, CallError, REQUESTS};
 use super::entries::{bundle_patch, managed, probe_complaint};
-use crate::bundle::Bundle;
 use crate::options::{Options, Signer};
 use crate::probe::PROBE_LABEL;
-use crate::rotation::Configuration;
+use crate::rotation::{BundlePatch, Configuration};
 
 /// The Secret and the webhook configurations that the options name, and nothing else.
 ///
@@ -105,14 +104,10 @@ impl Objects {
 
     /// Applies bundles to entries of the very object that has `uid`, if it still is what
     /// `resource_version` says, and no other field. Returns the generation that this made.
-    pub(super) async fn publish(
-        &self,
-        name: &str,
-        (uid, resource_version): (&str, &str),
-        entries: &[(String, Bundle)],
-    ) -> Result<i64, CallError> {
+    pub(super) async fn publish(&self, patch: &BundlePatch) -> Result<i64, CallError> {
+        let name = &patch.name;
         let parameters = PatchParams::apply(&self.options.field_manager()).force();
-        let patch = Patch::Apply(bundle_patch(name, (uid, resource_version), entries));
+        let patch = Patch::Apply(bundle_patch(patch));
         let call = self.configurations.patch(name, &parameters, &patch);
         let published = self.within("patch", configuration_path(name), call).await?;
         Ok(published.metadata.generation.unwrap_or_default())
@@ -292,10 +287,6 @@ fn noted(event: Result<(), watcher::Error>) {
     }
 }
 
-/// What messages call requests by.
-pub(super) const REQUESTS: &str = "certificatesigningrequests";
-/// The part of them that approvals are written to.
-pub(super) const APPROVAL: &str = "certificatesigningrequests/approval";
 /// The API server refuses requests for less, in seconds.
 const SHORTEST_SIGNED: i64 = 600;
 /// What a webhook may take at most, by Kubernetes' validation of `timeoutSeconds`.

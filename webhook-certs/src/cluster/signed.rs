@@ -8,15 +8,16 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use tokio::sync::{Notify, watch};
 
+use super::call_error::{APPROVAL, REQUESTS};
 use super::notices::Notices;
-use super::objects::{APPROVAL, Objects, REQUESTS};
-use super::publication::{Publication, PublicationError};
+use super::objects::Objects;
+use super::publication::{self, PublicationError};
 use super::writes::Writes;
 use crate::authority::{Entropy, LeafRequest};
 use crate::bundle::{Bundle, TrustedCa};
 use crate::news::News;
 use crate::options::{ForeignCa, Options, Signer};
-use crate::rotation::{Action, Configuration, Observation, publish};
+use crate::rotation::{Configuration, Observation, publish};
 use crate::server_names::ServerNames;
 use crate::serving::{Identity, ServingCertificate};
 use crate::signing::{Answer, answer, is_approved, pause_after, renew_at, verify};
@@ -276,25 +277,18 @@ impl Signed<'_> {
                     ForeignCa::Drop => false,
                 }
         };
-        let actions: Vec<_> = seen
+        let patches: Vec<_> = seen
             .configurations
             .iter()
             .filter_map(|configuration| publish(configuration, &needed, keeps))
             .collect();
-        self.notices.of_others(seen, &actions, &mut self.writes);
-        for action in actions {
-            let Action::PatchBundle { name, uid, resource_version, entries } = action else {
-                continue;
-            };
-            let publication = Publication {
-                name: &name,
-                uid: &uid,
-                resource_version: &resource_version,
-                entries: &entries,
-            };
+        self.notices.of_others(seen, &patches.iter().collect::<Vec<_>>(), &mut self.writes);
+        for patch in &patches {
             let Self { objects, writes, notices, status, .. } = self;
-            match publication.publish(objects, writes, notices, status).await {
-                Ok(()) => tracing::info!(configuration = name, "the signer's CA was published"),
+            match publication::publish(patch, objects, writes, notices, status).await {
+                Ok(()) => {
+                    tracing::info!(configuration = patch.name, "the signer's CA was published");
+                }
                 Err(PublicationError::Call(error)) if error.is_conflict() => {}
                 Err(error) => troubles.push(error.to_string()),
             }

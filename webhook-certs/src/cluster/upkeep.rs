@@ -14,7 +14,7 @@ use super::content::{self, empty_secret, last_writer};
 use super::notices::Notices;
 use super::objects::Objects;
 use super::prober::Probed;
-use super::publication::{Publication, PublicationError};
+use super::publication::{PublicationError, publish};
 use super::writes::{WriteError, Writes};
 use crate::authority::{AuthorityError, Entropy};
 use crate::news::News;
@@ -139,7 +139,8 @@ impl<'a> Upkeep<'a> {
             }
             self.complaint = complaint;
         }
-        self.notices.of_others(&observation, &actions, &mut self.writes);
+        let patches: Vec<_> = actions.iter().filter_map(Action::patch).collect();
+        self.notices.of_others(&observation, &patches, &mut self.writes);
         self.notices.of_foreign(self.memory.foreign_names());
         if let Some(secret) = observation.secret.as_ref().filter(|secret| is_immutable(secret)) {
             self.notices.journal.note([News::secret_immutable(secret)]);
@@ -204,18 +205,12 @@ impl<'a> Upkeep<'a> {
                 self.written(&state, secret, "the CA's Secret was written again");
                 Ok(Done::Written)
             }
-            Action::PatchBundle { name, uid, resource_version, entries } => {
-                let publication = Publication {
-                    name: &name,
-                    uid: &uid,
-                    resource_version: &resource_version,
-                    entries: &entries,
-                };
+            Action::PatchBundle(patch) => {
                 let Self { objects, writes, notices, status, .. } = self;
-                publication.publish(objects, writes, notices, status).await?;
+                publish(&patch, objects, writes, notices, status).await?;
                 tracing::info!(
-                    configuration = name,
-                    entries = entries.len(),
+                    configuration = patch.name,
+                    entries = patch.entries.len(),
                     "the CA was published"
                 );
                 Ok(Done::Written)

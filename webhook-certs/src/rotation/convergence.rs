@@ -60,7 +60,7 @@ impl World {
                     self.replicas[replica].state = Some(state);
                 }
                 Action::CreateSecret(_) | Action::ReplaceSecret(_) => {}
-                Action::PatchBundle { entries, .. } => self.bundle = entries[0].1.clone(),
+                Action::PatchBundle(patch) => self.bundle = patch.entries[0].1.clone(),
                 Action::Serve { authority, .. } => {
                     let memory = std::mem::take(&mut self.replicas[replica]);
                     self.replicas[replica] = serving(memory, &authority, 0);

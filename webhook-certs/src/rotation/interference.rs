@@ -159,7 +159,7 @@ fn foreign_cas_that_live_long_do_not_push_out_the_ca_of_the_leaf_that_is_served(
     assert_eq!(full.certificates().len(), Bundle::CAPACITY);
     for mut memory in [Memory::default(), serving(remembering(&held), &held.active, 0)] {
         let actions = look(&mut memory, secret(&found), &full, 1);
-        let Some(Action::PatchBundle { entries, .. }) = actions.first() else {
+        let Some(Action::PatchBundle(BundlePatch { entries, .. })) = actions.first() else {
             panic!("{actions:?}");
         };
         for authority in [&found.active, &held.active] {

@@ -57,17 +57,7 @@ pub enum Action {
     /// Replaces the Secret that was observed, unless somebody has changed it meanwhile.
     ReplaceSecret(Content),
     /// Publishes a bundle in every managed entry of one configuration.
-    PatchBundle {
-        /// The name of the configuration.
-        name: String,
-        /// The object that was observed; another one under that name is not touched.
-        uid: String,
-        /// What it was when it was observed; somebody else's write in between comes first. Replicas
-        /// that see the same wrong bundle thus write once between them.
-        resource_version: String,
-        /// Each managed entry's name and the bundle that it shall have.
-        entries: Vec<(String, Bundle)>,
-    },
+    PatchBundle(BundlePatch),
     /// Mints a leaf and serves it.
     Serve {
         /// The CA that signs it.
@@ -78,12 +68,34 @@ pub enum Action {
 }
 
 impl Action {
+    /// What it writes into a webhook configuration, if it does.
+    pub(crate) fn patch(&self) -> Option<&BundlePatch> {
+        match self {
+            Self::PatchBundle(patch) => Some(patch),
+            Self::CreateSecret(_) | Self::ReplaceSecret(_) | Self::Serve { .. } => None,
+        }
+    }
+
     fn makes_a_ca(&self) -> bool {
         match self {
             Self::CreateSecret(content) | Self::ReplaceSecret(content) => content.is_new_ca(),
-            Self::PatchBundle { .. } | Self::Serve { .. } => false,
+            Self::PatchBundle(_) | Self::Serve { .. } => false,
         }
     }
+}
+
+/// The bundles that one webhook configuration shall have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BundlePatch {
+    /// The name of the configuration.
+    pub name: String,
+    /// The object that was observed; another one under that name is not touched.
+    pub uid: String,
+    /// What it was when it was observed; somebody else's write in between comes first. Replicas
+    /// that see the same wrong bundle thus write once between them.
+    pub resource_version: String,
+    /// Each managed entry's name and the bundle that it shall have.
+    pub entries: Vec<(String, Bundle)>,
 }
 
 /// What is to be written into the Secret.
@@ -146,7 +158,7 @@ fn decide_by<R: Rules>(
         let keeps =
             |foreign: &TrustedCa| R::keeps(memory, foreign, settled.is_reliable, parameters, now);
         for configuration in &observation.configurations {
-            actions.extend(publish(configuration, &known, keeps));
+            actions.extend(publish(configuration, &known, keeps).map(Action::PatchBundle));
         }
         let authority = R::choose(&state, memory, observation, parameters, now);
         let until = R::limit(&state, authority, parameters);
@@ -211,7 +223,7 @@ pub(crate) fn publish(
     configuration: &Configuration,
     known: &Bundle,
     keeps: impl Fn(&TrustedCa) -> bool,
-) -> Option<Action> {
+) -> Option<BundlePatch> {
     let wanted: Vec<_> = configuration
         .entries
         .iter()
@@ -227,7 +239,7 @@ pub(crate) fn publish(
         .iter()
         .zip(&wanted)
         .any(|(entry, (_, bundle))| !entry.bundle.is_same_set(bundle));
-    differs.then(|| Action::PatchBundle {
+    differs.then(|| BundlePatch {
         name: configuration.name.clone(),
         uid: configuration.uid.clone(),
         resource_version: configuration.resource_version.clone(),

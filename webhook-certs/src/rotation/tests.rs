@@ -71,12 +71,12 @@ pub(super) fn serving(mut memory: Memory, authority: &Authority, hour: i64) -> M
 }
 
 pub(super) fn patched(bundle: &Bundle) -> Action {
-    Action::PatchBundle {
+    Action::PatchBundle(BundlePatch {
         name: "hook".to_owned(),
         uid: "1".to_owned(),
         resource_version: "1".to_owned(),
         entries: ["one", "two"].map(|name| (name.to_owned(), bundle.clone())).into(),
-    }
+    })
 }
 
 pub(super) fn serve(authority: &Authority) -> Action {

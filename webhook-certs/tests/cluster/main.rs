@@ -2,6 +2,7 @@
 
 mod bundle;
 mod controller_manager;
+mod deployer;
 mod news;
 mod probe;
 #[allow(dead_code, reason = "shared with the storm")]

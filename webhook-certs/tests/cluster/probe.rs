@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Service;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
@@ -15,6 +14,7 @@ use webhook_certs::authority::{Authority, Entropy, Lifetime};
 use webhook_certs::bundle::Bundle;
 use webhook_certs::status::Status;
 
+use crate::deployer;
 use crate::reviewer::Reviewer;
 use crate::stage::{Replica, Stage};
 
@@ -127,15 +127,7 @@ async fn configure(stage: &Stage<'_>, port: u16) -> Result<()> {
 }
 
 async fn apply_bundle(stage: &Stage<'_>, bundle: &Bundle) -> Result<()> {
-    let bundle = ByteString(bundle.to_pem().into_bytes());
-    let patch = Patch::Apply(json!({
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "MutatingWebhookConfiguration",
-        "webhooks": [{"name": ENTRY, "clientConfig": {"caBundle": bundle}}],
-    }));
-    let how = PatchParams::apply("deployer").force();
-    stage.configurations().patch(&stage.options.namespace, &how, &patch).await?;
-    Ok(())
+    deployer::apply_bundle_to(stage, &stage.options.namespace, &[ENTRY], bundle).await
 }
 
 const ENTRY: &str = "probe.outrigger.io";

@@ -14,6 +14,7 @@ use webhook_certs::requests::{ROTATE, ROTATE_NOW};
 use webhook_certs::secret::State;
 use webhook_certs::status::Status;
 
+use crate::deployer::apply_bundle;
 use crate::reviewer::Reviewer;
 use crate::stage::{OURS, Stage, eventually};
 
@@ -280,20 +281,6 @@ async fn shrunk(stage: &Stage<'_>) -> Result<State> {
         Ok(state)
     })
     .await
-}
-
-/// Writes the bundle of our entries as a deployment tool does that believes to own it.
-async fn apply_bundle(stage: &Stage<'_>, bundle: &Bundle) -> Result<()> {
-    let bundle = k8s_openapi::ByteString(bundle.to_pem().into_bytes());
-    let webhooks = OURS.map(|entry| json!({"name": entry, "clientConfig": {"caBundle": bundle}}));
-    let patch = Patch::Apply(json!({
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "MutatingWebhookConfiguration",
-        "webhooks": webhooks,
-    }));
-    let name = &stage.options.webhook_configurations[0];
-    stage.configurations().patch(name, &PatchParams::apply("deployer").force(), &patch).await?;
-    Ok(())
 }
 
 const PROPAGATION: SignedDuration = SignedDuration::from_secs(2);

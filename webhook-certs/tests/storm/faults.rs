@@ -11,6 +11,7 @@ use webhook_certs::bundle::Bundle;
 use webhook_certs::requests::{REVOKE, ROTATE, ROTATE_NOW};
 use webhook_certs::secret::State;
 
+use crate::deployer::apply_bundle;
 use crate::stage::{OURS, Stage};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,20 +94,6 @@ pub(crate) async fn ask(stage: &Stage<'_>, rotate: bool, revoke: bool) -> Result
     }
     let patch = Patch::Merge(json!({"metadata": {"annotations": annotations}}));
     stage.secrets().patch(&stage.options.secret_name, &PatchParams::default(), &patch).await?;
-    Ok(())
-}
-
-/// Writes the bundle of our entries as a deployment tool does that believes to own it.
-pub(crate) async fn apply_bundle(stage: &Stage<'_>, bundle: &Bundle) -> Result<()> {
-    let bundle = ByteString(bundle.to_pem().into_bytes());
-    let webhooks = OURS.map(|entry| json!({"name": entry, "clientConfig": {"caBundle": bundle}}));
-    let patch = Patch::Apply(json!({
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "MutatingWebhookConfiguration",
-        "webhooks": webhooks,
-    }));
-    let name = &stage.options.webhook_configurations[0];
-    stage.configurations().patch(name, &PatchParams::apply("deployer").force(), &patch).await?;
     Ok(())
 }
 

@@ -5,6 +5,8 @@
 //! how long it lasts.
 
 mod calls;
+#[path = "../cluster/deployer.rs"]
+mod deployer;
 mod dice;
 mod faults;
 #[path = "../cluster/reviewer.rs"]

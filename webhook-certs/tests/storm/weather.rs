@@ -10,8 +10,9 @@ use webhook_certs::secret::State;
 use webhook_certs::status::Status;
 
 use crate::calls::Tally;
+use crate::deployer::apply_bundle;
 use crate::dice::Dice;
-use crate::faults::{DAMAGES, add_foreign, apply_bundle, ask, damage};
+use crate::faults::{DAMAGES, add_foreign, ask, damage};
 use crate::reviewer::Reviewer;
 use crate::stage::{OURS, Replica, Stage, eventually};
 

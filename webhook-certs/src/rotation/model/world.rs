@@ -251,7 +251,7 @@ impl Cast {
                 memory.adopt(state.clone());
                 world.secret = self.secrets.add((state, secret));
             }
-            Action::PatchBundle { mut entries, .. } => {
+            Action::PatchBundle(BundlePatch { mut entries, .. }) => {
                 world.hook = Hook {
                     bundle: self.bundles.add(entries.remove(0).1),
                     generation: world.hook.generation + 1,
