@@ -4,8 +4,9 @@ use serde_json::Value;
 
 use super::{DIRECTIVES, PATCH, RETAIN_KEYS};
 
-/// The value as it comes into an object that has nothing in its place: its members
-/// without nulls, and without what carries a directive, which has nothing to act on. `None` where nothing is left of it.
+/// The value as it comes into an object that has nothing in its place: its members without nulls,
+/// and without what carries a directive, which has nothing to act on. `None` where nothing is left
+/// of it.
 pub(super) fn added(mut value: Value) -> Option<Value> {
     is_something(&mut value).then_some(value)
 }

@@ -28,6 +28,11 @@ pub(super) fn at_least<'a, const N: usize>(
     })
 }
 
+/// Whether it is nil, or absent.
+pub(super) fn is_nothing(datum: &Datum) -> bool {
+    matches!(datum, Datum::Nil | Datum::NoValue)
+}
+
 /// A string; what is absent is an empty one, as a Go field that nobody set.
 pub(super) fn text(datum: &Datum) -> Result<&str, FuncError> {
     match datum {
@@ -57,17 +62,18 @@ pub(super) fn list(datum: &Datum) -> Result<&[Datum], FuncError> {
 
 /// The member of a mapping under a key as the pod has it, though the mapping may have it guarded.
 pub(super) fn member<'a>(members: &'a HashMap<String, Datum>, key: &str) -> Option<&'a Datum> {
-    let name = guarded_name(members, key)?;
-    members.get(name)
+    entry(members, key).map(|(_, value)| value)
 }
 
-/// The key that a mapping has for this one.
-pub(super) fn guarded_name<'a>(members: &'a HashMap<String, Datum>, key: &str) -> Option<&'a str> {
-    if let Some((name, _)) = members.get_key_value(key) {
-        return Some(name);
-    }
-    let key = guard::plain(key);
-    members.keys().map(String::as_str).find(|name| guard::plain(name) == key)
+/// The same with the key that the mapping has.
+pub(super) fn entry<'a>(
+    members: &'a HashMap<String, Datum>,
+    key: &str,
+) -> Option<(&'a String, &'a Datum)> {
+    members.get_key_value(key).or_else(|| {
+        let key = guard::plain(key);
+        members.iter().find(|(name, _)| guard::plain(name) == key)
+    })
 }
 
 /// A mapping; what is absent is an empty one.

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use gtmpl_ng::Value as Datum;
 
 use super::arguments::{
-    at_least, exactly, guarded_name, is_empty, mapping, member, printed, sorted, strings, text,
+    at_least, entry, exactly, is_empty, is_nothing, mapping, member, printed, sorted, strings, text,
 };
 use super::{Outcome, Table, error};
 
@@ -78,8 +78,7 @@ fn values(arguments: &[Datum]) -> Outcome {
 fn pick(arguments: &[Datum]) -> Outcome {
     let ([dict], keys) = at_least("pick", arguments)?;
     let dict = mapping(dict)?;
-    let names = keys.iter().filter_map(|key| guarded_name(dict, &printed(key)));
-    let picked = names.filter_map(|name| dict.get_key_value(name));
+    let picked = keys.iter().filter_map(|key| entry(dict, &printed(key)));
     Ok(Datum::Map(picked.map(|(name, value)| (name.clone(), value.clone())).collect()))
 }
 
@@ -104,7 +103,7 @@ fn merge(to: &mut HashMap<String, Datum>, from: &HashMap<String, Datum>, over: b
         match (to.get_mut(key), value) {
             (Some(Datum::Map(to)), Datum::Map(from)) => merge(to, from, over),
             (Some(present), _) if !is_empty(present) && (!over || is_empty(value)) => {}
-            (None, Datum::Nil | Datum::NoValue) => {}
+            (None, value) if is_nothing(value) => {}
             _ => {
                 to.insert(key.clone(), value.clone());
             }
@@ -133,7 +132,7 @@ pub(super) fn omit(arguments: &[Datum]) -> Outcome {
             key => std::slice::from_ref(key),
         };
         for key in keys {
-            if let Some(name) = guarded_name(&dict, &printed(key)).map(str::to_owned) {
+            if let Some(name) = entry(&dict, &printed(key)).map(|(name, _)| name.clone()) {
                 dict.remove(&name);
             }
         }

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 
 use gtmpl_ng::Value as Datum;
 
-use super::arguments::{count, exactly, is_empty, list, mapping, member, printed, text};
+use super::arguments::{
+    count, exactly, is_empty, is_nothing, list, mapping, member, printed, text,
+};
 use super::encoding::{json_text, parsed, sound, to_yaml};
 use super::{Outcome, Table, dicts, error, on_plain};
 use crate::overlay::datum::{self, JSON, OTEL, hidden};
@@ -186,14 +188,14 @@ fn message_json(name: &str, arguments: &[Datum]) -> Outcome {
     let [message] = exactly(name, arguments)?;
     match hidden(message, JSON) {
         Some(Datum::String(json)) => Ok(sound(json).into()),
-        _ if matches!(message, Datum::Nil | Datum::NoValue) => Ok("{}".into()),
+        _ if is_nothing(message) => Ok("{}".into()),
         _ => json_text(message),
     }
 }
 
 fn value_or_default(arguments: &[Datum]) -> Outcome {
     let [value, default] = exactly("valueOrDefault", arguments)?;
-    let none = matches!(value, Datum::Nil | Datum::NoValue) || *value == Datum::from("");
+    let none = is_nothing(value) || *value == Datum::from("");
     Ok(if none { default } else { value }.clone())
 }
 

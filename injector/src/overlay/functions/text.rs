@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use gtmpl_ng::Value as Datum;
 
-use super::arguments::{at_least, count, exactly, list, printed, strings, text, whole};
+use super::arguments::{at_least, count, exactly, is_nothing, list, printed, strings, text, whole};
 use super::words::{lower, upper};
 use super::{Outcome, Table, error, on_plain};
 
@@ -95,16 +95,12 @@ fn abbreviate(subject: &str, offset: i64, width: i64) -> String {
 }
 
 fn cat(arguments: &[Datum]) -> Datum {
-    let there = arguments.iter().filter(|datum| !matches!(datum, Datum::Nil | Datum::NoValue));
+    let there = arguments.iter().filter(|datum| !is_nothing(datum));
     there.map(printed).collect::<Vec<_>>().join(" ").into()
 }
 
 fn initials(subject: &str) -> String {
     subject.split_whitespace().filter_map(|word| word.chars().next()).collect()
-}
-
-fn is_nothing(datum: &Datum) -> bool {
-    matches!(datum, Datum::Nil | Datum::NoValue)
 }
 
 fn join(arguments: &[Datum]) -> Outcome {
@@ -130,7 +126,7 @@ fn plural(arguments: &[Datum]) -> Outcome {
 }
 
 fn quote(arguments: &[Datum]) -> Datum {
-    let there = arguments.iter().filter(|datum| !matches!(datum, Datum::Nil | Datum::NoValue));
+    let there = arguments.iter().filter(|datum| !is_nothing(datum));
     there.map(|datum| quoted(&printed(datum))).collect::<Vec<_>>().join(" ").into()
 }
 
@@ -153,7 +149,7 @@ fn quoted(subject: &str) -> String {
 }
 
 fn squote(arguments: &[Datum]) -> Datum {
-    let there = arguments.iter().filter(|datum| !matches!(datum, Datum::Nil | Datum::NoValue));
+    let there = arguments.iter().filter(|datum| !is_nothing(datum));
     there.map(|datum| format!("'{}'", printed(datum))).collect::<Vec<_>>().join(" ").into()
 }
 
