@@ -69,6 +69,11 @@ impl TrustedCa {
         self.common_name.rsplit_once(' ')?.1.parse().ok()
     }
 
+    /// The common name without that number, the same for all CAs of one installation.
+    pub fn installation(&self) -> Option<&str> {
+        self.common_name.rsplit_once(' ').map(|(installation, _)| installation)
+    }
+
     /// The `SubjectPublicKeyInfo` as DER.
     pub fn public_key(&self) -> &[u8] {
         &self.public_key

@@ -7,6 +7,7 @@
 
 pub mod authority;
 pub mod bundle;
+pub mod ca_numbers;
 pub mod cause;
 pub mod clock;
 pub mod cluster;

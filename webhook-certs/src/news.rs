@@ -3,9 +3,11 @@
 use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::Secret;
 
+use crate::authority::Authority;
 use crate::clock;
 use crate::probe::ProbeFailure;
 use crate::requests::{ROTATE, ROTATE_NOW};
+use crate::rotation::Revocation;
 use crate::secret::{Phase, State, immutable_complaint};
 
 /// Something that has happened, in the terms of a Kubernetes Event.
@@ -46,44 +48,66 @@ impl News {
     /// The state of the Secret went on from `before` by a write of ours.
     pub fn state_written(before: Option<&State>, after: &State) -> Option<Self> {
         let active = after.active.ca();
-        let note = match (before.map(|state| &state.phase), &after.phase) {
-            (None, Phase::Steady) => {
-                return Some(Self::normal(
-                    "CACreated",
-                    "Create",
-                    format!(
-                        "the CA {} was made, valid until {}",
-                        active.name(),
-                        active.not_after()
-                    ),
-                ));
+        let Some(before) = before else {
+            let is_new = after.phase == Phase::Steady;
+            return is_new.then(|| {
+                let (name, until) = (active.name(), active.not_after());
+                let note = format!("the CA {name} was made, valid until {until}");
+                Self::normal("CACreated", "Create", note)
+            });
+        };
+        Self::step(before, after).map(|note| Self::normal("CARotation", "Rotate", note))
+    }
+
+    /// What has become of the CAs, for people to read.
+    fn step(before: &State, after: &State) -> Option<String> {
+        let active = after.active.ca();
+        let name = active.name();
+        let no_longer = |dropped: &Authority| {
+            let dropped = dropped.ca();
+            let why = if after.has_revoked(dropped) { ", as it is revoked" } else { "" };
+            format!("the CA {} is trusted no longer{why}", dropped.name())
+        };
+        if before.active != after.active && before.active.ca().is_same_signer(active) {
+            let until = active.not_after();
+            return Some(format!("the CA {name} was near its end and is renewed until {until}"));
+        }
+        Some(match (&before.phase, &after.phase) {
+            (Phase::Steady, Phase::Prepared { next }) => {
+                format!("the CA {} is published beside {name}", next.ca().name())
             }
-            (Some(Phase::Steady), Phase::Prepared { next }) => {
-                format!("the CA {} is published beside {}", next.ca().name(), active.name())
-            }
-            (Some(Phase::Prepared { .. }), Phase::Activated { retiring }) => {
+            (
+                Phase::Prepared { next: dropped } | Phase::Activated { retiring: dropped },
+                Phase::Steady,
+            ) => no_longer(dropped),
+            (Phase::Prepared { .. }, Phase::Activated { retiring }) => {
                 let retiring = retiring.ca().name();
-                format!("the CA {} signs; {retiring} stays trusted for now", active.name())
+                format!("the CA {name} signs; {retiring} stays trusted for now")
             }
-            (Some(Phase::Activated { retiring }), Phase::Steady) => {
-                format!("the CA {} is trusted no longer", retiring.ca().name())
+            (Phase::Activated { retiring: before }, Phase::Activated { retiring })
+                if *before == after.active =>
+            {
+                let retiring = retiring.ca().name();
+                format!("the CA {name} signs again, as {retiring} is revoked")
             }
-            (Some(Phase::Activated { .. }), Phase::Activated { retiring }) => {
+            (Phase::Activated { .. }, Phase::Activated { retiring })
+                if before.phase_since != after.phase_since =>
+            {
                 let retiring = retiring.ca().name();
                 format!(
                     "entries were set back to trust {retiring} alone; it stays trusted for another \
                      retire delay"
                 )
             }
-            (Some(Phase::Steady), Phase::Steady)
-                if before.is_some_and(|before| before.active != after.active) =>
-            {
-                let until = active.not_after();
-                format!("the CA {} was near its end and is renewed until {until}", active.name())
-            }
             _ => return None,
-        };
-        Some(Self::normal("CARotation", "Rotate", note))
+        })
+    }
+
+    /// Somebody asks not to trust a CA any longer.
+    pub fn revocation(revocation: &Revocation) -> Self {
+        let Revocation { authority, role, next_step, .. } = revocation;
+        let note = format!("the CA {authority} ({role}) is revoked: {next_step}");
+        Self::normal("CARevocation", "Revoke", note)
     }
 
     /// Somebody else keeps writing `caBundle`.
@@ -152,6 +176,8 @@ pub const CONTENTION: SignedDuration = SignedDuration::from_mins(10);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::authority::{Entropy, Lifetime};
+    use crate::options::Parameters;
     use crate::rotation::tests::{at, authority};
 
     #[test]
@@ -161,8 +187,14 @@ mod tests {
         let Phase::Prepared { next } = prepared.phase.clone() else { panic!() };
         let activated = prepared.clone().activated(next, at(1));
         let steady = activated.clone().retired(at(2));
-        let renewed = State { active: authority(1, 5), ..new.clone() };
-        let told = |before: Option<&State>, after| {
+        let hours = Parameters::default().authority_lifetime;
+        let lifetime = Lifetime::starting(at(5), hours);
+        let renew = |state: &State| State {
+            active: state.active.renewed(lifetime, Entropy::draw().unwrap()).unwrap(),
+            ..state.clone()
+        };
+        let renewed = renew(&new);
+        let told = |before: Option<&State>, after: &State| {
             News::state_written(before, after).map(|news| (news.reason, news.note))
         };
         let notes = [
@@ -171,6 +203,12 @@ mod tests {
             told(Some(&prepared), &activated),
             told(Some(&activated), &steady),
             told(Some(&new), &renewed),
+            // Nothing was set back by that.
+            told(Some(&activated), &renew(&activated)),
+            told(Some(&activated), &activated.clone().prolonged(at(2))),
+            told(Some(&activated), &activated.clone().activated(new.active.clone(), at(2))),
+            told(Some(&activated), &activated.clone().revoking(new.active.ca()).retired(at(2))),
+            told(Some(&prepared), &prepared.clone().revoking(steady.active.ca()).retired(at(1))),
         ];
         let notes = notes.map(|told| told.map(|(reason, note)| format!("{reason}: {note}")));
         assert_eq!(
@@ -182,6 +220,13 @@ mod tests {
                 "CARotation: the CA CN=test-ca 1 is trusted no longer",
                 "CARotation: the CA CN=test-ca 1 was near its end and is renewed until \
                  2020-12-19T05:00:00Z",
+                "CARotation: the CA CN=test-ca 2 was near its end and is renewed until \
+                 2020-12-19T05:00:00Z",
+                "CARotation: entries were set back to trust CN=test-ca 1 alone; it stays trusted \
+                 for another retire delay",
+                "CARotation: the CA CN=test-ca 1 signs again, as CN=test-ca 2 is revoked",
+                "CARotation: the CA CN=test-ca 1 is trusted no longer, as it is revoked",
+                "CARotation: the CA CN=test-ca 2 is trusted no longer, as it is revoked",
             ]
         );
         assert_eq!(told(Some(&new), &new), None);

@@ -1,15 +1,18 @@
 //! What people ask for by annotations of the CA's Secret.
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 
 use crate::bundle::TrustedCa;
+use crate::ca_numbers::CaNumbers;
 use crate::secret::{Phase, State};
 
 /// The annotation that asks for a new CA; its value is [`ROTATE_NOW`].
 pub const ROTATE: &str = "outrigger.io/rotate";
 /// The one value of [`ROTATE`].
 pub const ROTATE_NOW: &str = "now";
-/// The annotation that withdraws trust from a CA; its value is the number in the CA's name.
+/// The annotation that withdraws trust from CAs; its value is the number in the CA's name, or
+/// several like `3,4`.
 ///
 /// A CA that signs is rotated away first.
 pub const REVOKE: &str = "outrigger.io/revoke";
@@ -19,8 +22,8 @@ pub const REVOKE: &str = "outrigger.io/revoke";
 pub struct Requests {
     /// A new CA is wanted.
     pub rotate: bool,
-    /// The number of the CA that must not be trusted any longer.
-    pub revoke: Option<u64>,
+    /// The numbers of the CAs that must not be trusted any longer.
+    pub revoke: CaNumbers,
     /// What cannot be understood, for people to read.
     pub complaint: Option<String>,
 }
@@ -28,62 +31,170 @@ pub struct Requests {
 impl Requests {
     /// Reads the annotations of a Secret; what cannot be understood asks for nothing.
     pub fn read(secret: &Secret) -> Self {
-        let value = |name: &str| secret.metadata.annotations.as_ref()?.get(name).cloned();
-        let (rotate, revoke) = (value(ROTATE), value(REVOKE));
-        let mut requests = Self {
-            rotate: rotate.as_deref() == Some(ROTATE_NOW),
-            revoke: revoke.as_deref().and_then(|number| number.parse().ok()),
-            complaint: None,
-        };
-        if let (Some(value), false) = (rotate, requests.rotate) {
-            requests.complaint = Some(format!(
+        let value = |name: &str| secret.metadata.annotations.as_ref()?.get(name);
+        let mut complaints = Vec::new();
+        let rotate = value(ROTATE);
+        if let Some(value) = rotate.filter(|value| *value != ROTATE_NOW) {
+            complaints.push(format!(
                 "annotation `{ROTATE}`: `{value}` asks for nothing; hint: only `{ROTATE_NOW}` does"
             ));
-        } else if let (Some(value), None) = (revoke, requests.revoke) {
-            requests.complaint = Some(format!(
-                "annotation `{REVOKE}`: `{value}` is not the number of a CA; hint: it stands at \
-                 the end of the CA's name"
+        }
+        let revoke = value(REVOKE).map(|value| value.parse::<CaNumbers>()).transpose();
+        if let Err(error) = &revoke {
+            complaints.push(format!(
+                "annotation `{REVOKE}`: {error}, so that it asks for nothing; hint: numbers stand \
+                 at the end of the CAs' names, several are written like `3,4`"
             ));
         }
-        requests
+        Self {
+            rotate: rotate.is_some_and(|value| value == ROTATE_NOW),
+            revoke: revoke.ok().flatten().unwrap_or_default(),
+            complaint: (!complaints.is_empty()).then(|| complaints.join("; ")),
+        }
     }
 
     /// Tells whether `ca` must not be trusted any longer.
     pub fn revokes(&self, ca: &TrustedCa) -> bool {
-        self.revoke.is_some() && self.revoke == ca.generation()
+        self.revoke.holds(ca)
     }
 
     /// What cannot be understood, or asks for something that there is not.
     pub fn complaint_about(&self, state: &State) -> Option<String> {
-        let others = state.phase.other().map(|authority| authority.ca().clone());
-        let is_known = others.iter().chain([state.active.ca()]).any(|ca| self.revokes(ca));
-        self.complaint.clone().or_else(|| {
-            self.revoke.filter(|_| !is_known).map(|number| {
-                format!(
-                    "annotation `{REVOKE}`: the Secret holds no CA with the number {number}; hint: \
-                     take the annotation away, or it revokes the CA that gets that number"
-                )
-            })
-        })
+        // What is done already may be asked for time and again by whoever applies the Secret.
+        let mut unknown = self.revoke.without(&state.revoked);
+        for (_, ca) in state.roles() {
+            unknown.remove(ca);
+        }
+        let unknown = (!unknown.is_empty()).then(|| {
+            format!(
+                "annotation `{REVOKE}`: the Secret holds no CA with the number {unknown}; hint: it \
+                 holds {}; take the number away, or it revokes the CA that gets it",
+                held(state)
+            )
+        });
+        let complaints: Vec<_> = self.complaint.clone().into_iter().chain(unknown).collect();
+        (!complaints.is_empty()).then(|| complaints.join("; "))
     }
 
-    /// Takes a request out of a Secret that is about to be written, if the step from `before` to
-    /// `after` is what it asks for. One that comes during a rotation asks for another one.
+    /// Takes requests out of a Secret that is about to be written, if the step from `before` to
+    /// `after` is what they ask for. A rotation that comes during a rotation asks for another one.
+    ///
+    /// A rotation that a revocation has undone is asked for anew.
     pub fn fulfil(secret: &mut Secret, before: &State, after: &State) {
-        let requests = Self::read(secret);
-        let Some(annotations) = secret.metadata.annotations.as_mut() else {
-            return;
-        };
+        let mut revoke = Self::read(secret).revoke;
+        let annotations = secret.metadata.annotations.get_or_insert_default();
         match (&before.phase, &after.phase) {
             (Phase::Steady, Phase::Prepared { .. }) => {
                 annotations.remove(ROTATE);
             }
-            (Phase::Activated { retiring }, Phase::Steady) if requests.revokes(retiring.ca()) => {
-                annotations.remove(REVOKE);
+            (Phase::Prepared { .. }, Phase::Steady) => {
+                annotations.insert(ROTATE.to_owned(), ROTATE_NOW.to_owned());
+            }
+            (Phase::Activated { retiring }, Phase::Activated { .. })
+                if after.active == *retiring =>
+            {
+                annotations.insert(ROTATE.to_owned(), ROTATE_NOW.to_owned());
             }
             _ => {}
         }
+        let dropped: Vec<_> =
+            before.roles().into_iter().filter(|(_, ca)| !after.knows(ca)).collect();
+        if dropped.iter().any(|(_, ca)| revoke.holds(ca)) {
+            for (_, ca) in dropped {
+                revoke.remove(ca);
+            }
+            if revoke.is_empty() {
+                annotations.remove(REVOKE);
+            } else {
+                annotations.insert(REVOKE.to_owned(), revoke.to_string());
+            }
+        }
     }
+
+    /// Puts revocations into a Secret that is written again after it was damaged.
+    pub(crate) fn restore(secret: &mut Secret, revoke: &CaNumbers) {
+        if !revoke.is_empty() {
+            let annotations = secret.metadata.annotations.get_or_insert_default();
+            annotations.entry(REVOKE.to_owned()).or_insert_with(|| revoke.to_string());
+        }
+    }
+
+    /// When somebody wrote [`REVOKE`] last, where the API server has noted it.
+    pub fn revoked_at(secret: &Secret) -> Option<Timestamp> {
+        let annotation = format!("f:{REVOKE}");
+        let managers = secret.metadata.managed_fields.iter().flatten();
+        managers
+            .filter(|fields| {
+                fields.fields_v1.as_ref().is_some_and(|fields| {
+                    !fields.0["f:metadata"]["f:annotations"][&annotation].is_null()
+                })
+            })
+            .filter_map(|fields| fields.time.as_ref().map(|time| time.0))
+            .max()
+    }
+
+    /// The value of [`REVOKE`] that asks for the end of `ca` too.
+    pub fn revoking(&self, ca: &TrustedCa) -> String {
+        let mut revoke = self.revoke.clone();
+        revoke.add(ca);
+        revoke.to_string()
+    }
+}
+
+/// The CA that a request to revoke `number` means, with its role; without a number, the CA that
+/// signs, where no other one has signed before it and may be the one that is meant.
+pub fn revocable(
+    state: &State,
+    number: Option<u64>,
+) -> Result<(&'static str, &TrustedCa), RevocableError> {
+    let mut roles = state.roles().into_iter();
+    let found = match (number, &state.phase) {
+        (Some(number), _) => roles
+            .find(|(_, ca)| ca.generation() == Some(number))
+            .ok_or_else(|| RevocableError::Unknown { number, held: held(state) })?,
+        (None, Phase::Activated { .. }) => {
+            return Err(RevocableError::Ambiguous { held: held(state) });
+        }
+        (None, Phase::Steady | Phase::Prepared { .. }) => ("active", state.active.ca()),
+    };
+    match found.1.generation() {
+        Some(_) => Ok(found),
+        None => Err(RevocableError::NoNumber { name: found.1.name().to_owned() }),
+    }
+}
+
+/// Why it is not known which CA is to be revoked.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RevocableError {
+    /// No CA has that number.
+    #[error("--revoke={number}: the Secret holds no CA with that number\nhint: it holds {held}")]
+    Unknown {
+        /// The number.
+        number: u64,
+        /// What the Secret holds.
+        held: String,
+    },
+    /// Two CAs may be meant.
+    #[error(
+        "--revoke: a rotation is under way, and either CA may be the one that is meant\n\
+         hint: --revoke=NUMBER says which; the Secret holds {held}"
+    )]
+    Ambiguous {
+        /// What the Secret holds.
+        held: String,
+    },
+    /// The CA was not made by this program, so that nothing calls it by a number.
+    #[error("--revoke: the CA `{name}` has no number at the end of its name to revoke it by")]
+    NoNumber {
+        /// The subject of the CA.
+        name: String,
+    },
+}
+
+/// The CAs of a state for people to read.
+fn held(state: &State) -> String {
+    let named = |(role, ca): &(&str, &TrustedCa)| format!("{} ({role})", ca.name());
+    state.roles().iter().map(named).collect::<Vec<_>>().join(" and ")
 }
 
 #[cfg(test)]
@@ -104,14 +215,22 @@ mod tests {
     fn only_known_values_ask_for_something_and_others_are_told() {
         assert_eq!(Requests::read(&Secret::default()), Requests::default());
         assert!(read(ROTATE, "now").rotate);
-        assert_eq!(read(REVOKE, "7").revoke, Some(7));
+        assert_eq!(read(REVOKE, "7, 4").revoke, [4, 7].into_iter().collect());
         assert_eq!(
             read(ROTATE, "soon").complaint.as_deref(),
             Some(
                 "annotation `outrigger.io/rotate`: `soon` asks for nothing; hint: only `now` does"
             )
         );
-        let complaint = read(REVOKE, "all").complaint.unwrap();
-        assert!(complaint.starts_with("annotation `outrigger.io/revoke`: `all` is not"));
+        let asked = read(REVOKE, "7,all");
+        assert_eq!(
+            asked.complaint.as_deref(),
+            Some(
+                "annotation `outrigger.io/revoke`: `all` is not the number of a CA, so that it \
+                 asks for nothing; hint: numbers stand at the end of the CAs' names, several are \
+                 written like `3,4`"
+            )
+        );
+        assert!(asked.revoke.is_empty());
     }
 }

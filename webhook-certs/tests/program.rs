@@ -144,6 +144,13 @@ fn errors_name_the_flag_and_the_value() {
     assert_eq!(output.status.code(), Some(2));
     assert!(said(&output).contains("'0s' for '--lifetime <DURATION>'"));
 
+    for number in ["--revoke=", "--revoke=x", "--revoke=3,4"] {
+        let output = webhook_certs(&["rotate", number]);
+        assert_eq!(output.status.code(), Some(2), "{number}");
+        let said = said(&output);
+        assert!(said.contains("'--revoke[=<NUMBER>]'") && said.contains("hint: "), "{said}");
+    }
+
     let output = webhook_certs(&["status", "--kubeconfig", "/nowhere"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(said(&output).starts_with("error: --kubeconfig `/nowhere`: "));

@@ -8,6 +8,7 @@ use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::str::FromStr;
 
 use anyhow::{Context, Result};
 use clap::error::ErrorKind as UsageKind;
@@ -17,7 +18,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tracing_subscriber::EnvFilter;
 use webhook_certs::authority::{Authority, Entropy, Lifetime};
-use webhook_certs::cluster;
+use webhook_certs::cluster::{self, Wish};
 use webhook_certs::parameter_args::duration;
 use webhook_certs::server_names::ServerNames;
 use webhook_certs::serving::ServingCertificate;
@@ -82,11 +83,53 @@ enum OutputFormat {
 struct RotateArgs {
     #[command(flatten)]
     cluster: ClusterArgs,
-    /// Withdraw trust from the present CA as soon as every replica has a leaf of the next one, not
-    /// only when the last leaf of it has expired: for a key that others may have. A replica that is
-    /// cut off from the API server is not trusted from then on.
-    #[arg(long)]
-    revoke: bool,
+    /// Withdraw trust from a CA as soon as every replica has a leaf of another one, not only when
+    /// the last leaf of it has expired: for a key that others may have. The number stands at the
+    /// end of the CA's name; without it the CA that signs is meant, which has to be said while one
+    /// that signed before is trusted too. A replica that is cut off from the API server is not
+    /// trusted from then on.
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = Revoked::ACTIVE,
+    )]
+    revoke: Option<Revoked>,
+}
+
+/// The CA that is to be revoked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Revoked {
+    Active,
+    Numbered(u64),
+}
+
+impl Revoked {
+    /// Stands for no number, so that an empty one is an error.
+    const ACTIVE: &str = "active";
+
+    fn number(self) -> Option<u64> {
+        match self {
+            Self::Active => None,
+            Self::Numbered(number) => Some(number),
+        }
+    }
+}
+
+impl FromStr for Revoked {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        if text == Self::ACTIVE {
+            return Ok(Self::Active);
+        }
+        text.parse().map(Self::Numbered).map_err(|_| {
+            "not the number of a CA; hint: `webhook-certs status` names the CAs, whose names end \
+             with it"
+                .to_owned()
+        })
+    }
 }
 
 #[derive(Debug, Args)]
@@ -142,12 +185,13 @@ async fn status(args: StatusArgs) -> Result<ExitCode> {
 
 async fn rotate(args: RotateArgs) -> Result<ExitCode> {
     let options = options_of_own_ca(&args.cluster);
-    let old = cluster::rotate(args.cluster.client().await?, &options, args.revoke).await?;
-    let what = if args.revoke { "revoked" } else { "replaced" };
-    print(&[format!(
-        "{} is to be {what}; hint: `webhook-certs status` tells how far that is",
-        old.name()
-    )])?;
+    let wish = args.revoke.map_or(Wish::Rotation, |revoked| Wish::Revocation(revoked.number()));
+    let (ca, revocation) = cluster::rotate(args.cluster.client().await?, &options, wish).await?;
+    let what = revocation.map_or_else(
+        || format!("{} is to be replaced", ca.name()),
+        |revocation| revocation.to_string(),
+    );
+    print(&[format!("{what}; hint: `webhook-certs status` tells how far that is")])?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -3,11 +3,10 @@
 use anyhow::{Context, Result};
 use jiff::Timestamp;
 use serde::Serialize;
-use webhook_certs::bundle::TrustedCa;
 use webhook_certs::clock;
 use webhook_certs::cluster::Options;
 use webhook_certs::requests::Requests;
-use webhook_certs::rotation::{Observation, rotates_at};
+use webhook_certs::rotation::{Observation, Revocation, rotates_at};
 use webhook_certs::secret::{Phase, State, immutable_complaint, is_immutable};
 
 /// Where the rotation stands, which CAs there are, and who trusts them.
@@ -24,6 +23,8 @@ pub(super) struct StateReport {
     /// What the next step waits for, where that is not the time alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     waits_for: Option<String>,
+    /// The CAs that are to be trusted no longer.
+    revocations: Vec<Revocation>,
     authorities: Vec<AuthorityReport>,
     entries: Vec<EntryReport>,
     /// How far this machine's clock is ahead of the API server's, at least; negative: behind.
@@ -63,8 +64,9 @@ impl StateReport {
             None => format!("Secret {name}"),
         })?;
         let requests = Requests::read(secret);
-        let roles = roles(&state);
+        let roles = state.roles();
         let active = state.active.ca();
+        let revocations = Revocation::pending(secret, &state, &options.parameters, now);
         let complaint = requests.complaint_about(&state);
         let mut problems: Vec<_> = immutable.into_iter().chain(complaint).collect();
         if clock::is_notable(seen.clock_ahead) {
@@ -107,20 +109,27 @@ impl StateReport {
             generation: state.generation,
             phase: state.phase.word(),
             phase_since: state.phase_since,
-            next_step_at: match state.phase {
-                Phase::Steady => Some(rotates_at(active)),
-                Phase::Prepared { .. } => None,
-                Phase::Activated { .. } => {
+            next_step_at: match &state.phase {
+                Phase::Steady if revocations.is_empty() => Some(rotates_at(active)),
+                Phase::Steady | Phase::Prepared { .. } => None,
+                Phase::Activated { .. } if revocations.is_empty() => {
                     state.phase_since.checked_add(options.parameters.retire_delay).ok()
                 }
+                Phase::Activated { .. } => {
+                    revocations.iter().filter_map(|revocation| revocation.not_before).min()
+                }
             },
-            waits_for: matches!(state.phase, Phase::Prepared { .. }).then(|| {
-                let delay = options.parameters.propagation_delay;
-                format!(
-                    "every entry to trust the next CA for {delay:#}, unchanged, and, with \
-                     --trust-probe, a probe that succeeds"
-                )
-            }),
+            waits_for: match &state.phase {
+                Phase::Prepared { next } if !requests.revokes(next.ca()) => {
+                    let delay = options.parameters.propagation_delay;
+                    Some(format!(
+                        "every entry to trust the next CA for {delay:#}, unchanged, and, with \
+                         --trust-probe, a probe that succeeds"
+                    ))
+                }
+                _ => None,
+            },
+            revocations,
             authorities: roles
                 .iter()
                 .map(|(role, ca)| AuthorityReport {
@@ -156,6 +165,7 @@ impl StateReport {
         for AuthorityReport { role, name, not_after } in &self.authorities {
             lines.push(format!("CA {role}: {name}, valid until {not_after}"));
         }
+        lines.extend(self.revocations.iter().map(ToString::to_string));
         for EntryReport { configuration, name, trusts } in &self.entries {
             let trusts = if trusts.is_empty() { "nothing".to_owned() } else { trusts.join(", ") };
             lines.push(format!("{configuration} {name}: trusts {trusts}"));
@@ -174,23 +184,78 @@ impl StateReport {
     }
 }
 
-/// The CAs of the Secret, each with what it is for.
-fn roles(state: &State) -> Vec<(&'static str, &TrustedCa)> {
-    let other = match &state.phase {
-        Phase::Steady => None,
-        Phase::Prepared { next } => Some(("next", next.ca())),
-        Phase::Activated { retiring } => Some(("retiring", retiring.ca())),
-    };
-    [("active", state.active.ca())].into_iter().chain(other).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use jiff::SignedDuration;
     use k8s_openapi::api::core::v1::Secret;
+    use serde_json::Value;
     use webhook_certs::authority::{Authority, Entropy, Lifetime};
+    use webhook_certs::requests::REVOKE;
 
     use super::*;
+
+    #[test]
+    fn a_pending_revocation_is_told_with_what_happens_next_and_from_when_on() {
+        let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        let lifetime = Lifetime::starting(now, SignedDuration::from_hours(24 * 365));
+        let authority =
+            |number| Authority::create("test", number, lifetime, Entropy::draw().unwrap()).unwrap();
+        let steady = State::new(authority(1), 1, now);
+        let prepared = steady.clone().prepared(authority(2), now);
+        let activated = prepared.clone().activated(authority(2), now);
+        let dropped = "(retiring) is revoked: it is dropped when all replicas have known of it for \
+                       5m, not before 2026-01-01T00:05:00Z";
+        for (state, numbers, expected) in [
+            (
+                &steady,
+                "1",
+                &["1 (active) is revoked: a next CA is made at once, to sign in its place"][..],
+            ),
+            (
+                &prepared,
+                "1",
+                &["1 (active) is revoked: CN=test-ca 2 signs in its place when every entry has \
+                   trusted that for 5m, unchanged, not before 2026-01-01T00:05:00Z"],
+            ),
+            (
+                &prepared,
+                "2",
+                &[
+                    "2 (next) is revoked: it is dropped at once and never signs; another one is made",
+                ],
+            ),
+            (&activated, "1", &[&format!("1 {dropped}")]),
+            (
+                &activated,
+                "2",
+                &["2 (active) is revoked: CN=test-ca 1 signs again, and this one retires"],
+            ),
+            (
+                &activated,
+                "1,2",
+                &[
+                    "2 (active) is revoked: CN=test-ca 1 is dropped first, and then a next CA \
+                     made, not before 2026-01-01T00:05:00Z",
+                    &format!("1 {dropped}"),
+                ],
+            ),
+        ] {
+            let mut secret = state.write(Secret::default());
+            let annotations = secret.metadata.annotations.get_or_insert_default();
+            annotations.insert(REVOKE.to_owned(), numbers.to_owned());
+            let seen = Observation { secret: Some(secret), ..Observation::default() };
+            let report = StateReport::of(&seen, &Options::default(), now).unwrap();
+            let lines = report.to_table();
+            let told = lines.iter().filter_map(|line| line.strip_prefix("CN=test-ca "));
+            assert_eq!(told.collect::<Vec<_>>(), expected, "{} {numbers}", state.phase);
+            let json: Value = serde_json::from_str(&report.to_json().unwrap()).unwrap();
+            let told = json["revocations"].as_array().unwrap().iter();
+            let steps = told.map(|told| told["nextStep"].as_str().unwrap());
+            for (step, line) in steps.zip(expected) {
+                assert!(line.contains(step), "{step}");
+            }
+        }
+    }
 
     #[test]
     fn a_table_says_what_is_waited_for_and_what_is_wrong() {

@@ -28,8 +28,8 @@ use tokio::sync::{Notify, watch};
 
 use crate::bundle::TrustedCa;
 pub use crate::options::{ForeignCa, Options, Parameters};
-use crate::requests::{REVOKE, ROTATE, ROTATE_NOW};
-use crate::rotation::Observation;
+use crate::requests::{REVOKE, ROTATE, ROTATE_NOW, Requests, RevocableError, revocable};
+use crate::rotation::{Observation, Revocation};
 use crate::secret::{SecretError, State};
 use crate::server_names::ServerNamesError;
 use crate::serving::ServingCertificate;
@@ -108,25 +108,40 @@ pub async fn observe(client: Client, options: &Options) -> Result<Observation, C
     Ok(Observation { secret, configurations, is_complete: true, clock_ahead, probe: None })
 }
 
-/// Asks the replicas for a new CA, or, with `revoke`, to withdraw trust from the one that signs as
-/// soon as there is another one; returns the CA that is to be replaced.
+/// What the replicas are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wish {
+    /// A new CA in the place of the one that signs.
+    Rotation,
+    /// The end of trust in the CA of that number, or in the one that signs.
+    Revocation(Option<u64>),
+}
+
+/// Asks the replicas for a rotation or a revocation; returns the CA that it is about, and what
+/// becomes of it where it is revoked.
 pub async fn rotate(
     client: Client,
     options: &Options,
-    revoke: bool,
-) -> Result<TrustedCa, RotateError> {
+    wish: Wish,
+) -> Result<(TrustedCa, Option<Revocation>), RotateError> {
     let objects = Objects::new(client, options.clone());
-    let secret = objects.secret().await?.ok_or_else(|| RotateError::NoSecret {
+    let mut secret = objects.secret().await?.ok_or_else(|| RotateError::NoSecret {
         name: format!("{}/{}", options.namespace, options.secret_name),
     })?;
-    let ca = State::parse(&secret)?.active.ca().clone();
-    let (annotation, value) = match (revoke, ca.generation()) {
-        (false, _) => (ROTATE, ROTATE_NOW.to_owned()),
-        (true, Some(number)) => (REVOKE, number.to_string()),
-        (true, None) => return Err(RotateError::NoNumber { name: ca.name().to_owned() }),
+    let state = State::parse(&secret)?;
+    let (ca, annotation, value) = match wish {
+        Wish::Rotation => (state.active.ca(), ROTATE, ROTATE_NOW.to_owned()),
+        Wish::Revocation(number) => {
+            let (_, ca) = revocable(&state, number)?;
+            (ca, REVOKE, Requests::read(&secret).revoking(ca))
+        }
     };
     objects.annotate_secret(&secret, annotation, &value).await?;
-    Ok(ca)
+    let annotations = secret.metadata.annotations.get_or_insert_default();
+    annotations.insert(annotation.to_owned(), value);
+    let pending = Revocation::pending(&secret, &state, &options.parameters, objects.clock.now());
+    let revocation = pending.into_iter().find(|revocation| revocation.authority == ca.name());
+    Ok((ca.clone(), revocation.filter(|_| wish != Wish::Rotation)))
 }
 
 /// Why no rotation could be asked for.
@@ -147,12 +162,9 @@ pub enum RotateError {
     /// The Secret holds no CA; replicas make one.
     #[error("the Secret cannot be used: {0}")]
     Secret(#[from] SecretError),
-    /// The CA was not made by this program, so that nothing calls it by a number.
-    #[error("the CA `{name}` has no number at the end of its name to revoke it by")]
-    NoNumber {
-        /// The subject of the CA.
-        name: String,
-    },
+    /// It is not known which CA is to be revoked.
+    #[error(transparent)]
+    Revocable(#[from] RevocableError),
 }
 
 /// Why no certificate can be kept up.

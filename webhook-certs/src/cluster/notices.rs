@@ -14,7 +14,7 @@ use crate::contention::{Change, Contention};
 use crate::news::News;
 use crate::options::Options;
 use crate::probe::ProbeCause;
-use crate::rotation::{BundlePatch, Observation};
+use crate::rotation::{BundlePatch, Observation, Revocation};
 use crate::status::Probe;
 
 /// What was told of, and the Events that are still to be written.
@@ -25,6 +25,7 @@ pub(super) struct Notices<'a> {
     probed: Probed,
     is_clock_wrong: bool,
     foreign: BTreeSet<String>,
+    revocations: Vec<Revocation>,
 }
 
 impl<'a> Notices<'a> {
@@ -40,6 +41,7 @@ impl<'a> Notices<'a> {
             probed: None,
             is_clock_wrong: false,
             foreign: BTreeSet::new(),
+            revocations: Vec::new(),
         }
     }
 
@@ -83,6 +85,20 @@ impl<'a> Notices<'a> {
         let new: Vec<_> = self.foreign.difference(&before).cloned().collect();
         for name in new {
             self.tell(News::foreign(&name));
+        }
+    }
+
+    /// CAs that are to be trusted no longer, at each step of that.
+    pub(super) fn of_revocations(&mut self, pending: Vec<Revocation>) {
+        let before = std::mem::replace(&mut self.revocations, pending);
+        let is_new = |revocation: &&Revocation| {
+            !before.iter().any(|known| {
+                known.authority == revocation.authority && known.next_step == revocation.next_step
+            })
+        };
+        let news: Vec<_> = self.revocations.iter().filter(is_new).map(News::revocation).collect();
+        for news in news {
+            self.tell(news);
         }
     }
 

@@ -21,7 +21,7 @@ use crate::news::News;
 use crate::options::Options;
 use crate::requests::Requests;
 use crate::rotation::{
-    Action, Content, Decision, Memory, Observation, decide, is_fresh, leaf_lifetime,
+    Action, Content, Decision, Memory, Observation, Revocation, decide, is_fresh, leaf_lifetime,
 };
 use crate::secret::{State, is_immutable};
 use crate::server_names::ServerNames;
@@ -142,6 +142,10 @@ impl<'a> Upkeep<'a> {
         let patches: Vec<_> = actions.iter().filter_map(Action::patch).collect();
         self.notices.of_others(&observation, &patches, &mut self.writes);
         self.notices.of_foreign(self.memory.foreign_names());
+        if let (Some(secret), Some(state)) = (&observation.secret, &self.memory.state) {
+            let pending = Revocation::pending(secret, state, parameters, now);
+            self.notices.of_revocations(pending);
+        }
         if let Some(secret) = observation.secret.as_ref().filter(|secret| is_immutable(secret)) {
             self.notices.journal.note([News::secret_immutable(secret)]);
         }
@@ -187,7 +191,8 @@ impl<'a> Upkeep<'a> {
             Action::CreateSecret(content) => {
                 self.writes.spend("create", self.objects.secret_path())?;
                 let state = self.state(content)?;
-                let secret = state.write(empty_secret(self.options));
+                let mut secret = state.write(empty_secret(self.options));
+                Requests::restore(&mut secret, &self.memory.revocations());
                 let created = self.objects.create_secret(&secret).await;
                 self.heed("create", &self.objects.secret_path(), created)?;
                 self.written(&state, None, "the CA's Secret was created");
@@ -197,6 +202,9 @@ impl<'a> Upkeep<'a> {
                 self.writes.spend("update", self.objects.secret_path())?;
                 let state = self.state(content)?;
                 let mut replacement = state.write(secret.cloned().unwrap_or_default());
+                if self.repairs {
+                    Requests::restore(&mut replacement, &self.memory.revocations());
+                }
                 if let Some(before) = &self.memory.state {
                     Requests::fulfil(&mut replacement, before, &state);
                 }

@@ -49,7 +49,9 @@ fn a_ca_that_the_entries_are_set_back_to_is_not_retired_under_the_leaf_that_they
     let annotations = revoked.metadata.annotations.get_or_insert_default();
     annotations.insert(REVOKE.to_owned(), "1".to_owned());
     let actions = look(&mut memory.clone(), revoked, &old, 169);
-    assert!(actions.contains(&retire), "{actions:?}");
+    let revoked = state.phase.other().unwrap().ca();
+    let retire = Content::State(state.clone().revoking(revoked).retired(at(169)));
+    assert!(actions.contains(&Action::ReplaceSecret(retire)), "{actions:?}");
 }
 
 #[test]
@@ -69,7 +71,8 @@ fn a_revoked_ca_is_dropped_only_when_no_replica_can_still_serve_a_leaf_of_it() {
     assert!(actions.contains(&serve(&state.active)), "{actions:?}");
     assert!(!actions.iter().any(is_write), "{actions:?}");
     let actions = look(&mut memory, revoked, &state.bundle(), 101);
-    let retired = Content::State(state.clone().retired(at(101)));
+    let revoked = state.phase.other().unwrap().ca();
+    let retired = Content::State(state.clone().revoking(revoked).retired(at(101)));
     assert_eq!(actions.first(), Some(&Action::ReplaceSecret(retired)));
 }
 

@@ -5,10 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::{SignedDuration, Timestamp};
 
 use super::observation::Observation;
-use super::rules::Rules;
 use crate::authority::{Authority, Leaf};
 use crate::bundle::{Bundle, TrustedCa};
-use crate::requests::Requests;
+use crate::ca_numbers::CaNumbers;
 use crate::secret::{Phase, State};
 use crate::server_names::ServerNames;
 
@@ -27,11 +26,14 @@ pub struct Memory {
     pub(super) foreign: BTreeMap<Vec<u8>, Timestamp>,
     /// When an entry was last seen to trust only the CA that retires.
     pub(super) reverted: Option<Timestamp>,
-    /// The number of the CA that must not be trusted, and since when that is known.
-    pub(super) revoked: Option<(u64, Timestamp)>,
+    /// The numbers of the CAs that must not be trusted, and since when that is known.
+    pub(super) revoked: BTreeMap<u64, Timestamp>,
     /// CAs that the Secret has dropped because their time was over.
     pub(super) retired: Vec<TrustedCa>,
 }
+
+/// Compares webhook configurations by identity and generation.
+pub(super) type IsUnchanged = fn(&[(String, i64)], &[(String, i64)]) -> bool;
 
 /// The newer CA of a rotation, and the very objects in which it was seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,8 +63,7 @@ impl Memory {
 
     /// How long it has been known that `ca` must not be trusted any longer.
     pub(super) fn revoked_for(&self, ca: &TrustedCa, now: Timestamp) -> Option<SignedDuration> {
-        let revoked = self.revoked.filter(|(number, _)| ca.generation() == Some(*number));
-        revoked.map(|(_, since)| now.duration_since(since))
+        self.revoked.get(&ca.generation()?).map(|since| now.duration_since(*since))
     }
 
     /// Tells whether an entry was seen to trust only the CA that retires, less than `span` ago.
@@ -89,11 +90,14 @@ impl Memory {
     }
 
     /// Notes what the webhook configurations hold.
-    pub(super) fn watch<R: Rules>(
+    ///
+    /// `is_unchanged` compares what they were by identity and generation with what they are.
+    pub(super) fn watch(
         &mut self,
         state: &State,
         known: &Bundle,
         seen: &Observation,
+        is_unchanged: IsUnchanged,
         now: Timestamp,
     ) {
         // A certificate of before a renewal is no other CA.
@@ -110,7 +114,7 @@ impl Memory {
         for ca in present.into_iter().filter(|ca| !self.retired.contains(ca)) {
             self.foreign.entry(ca.der().to_vec()).or_insert(now);
         }
-        self.published = self.still_published::<R>(state, seen, now);
+        self.published = self.still_published(state, seen, is_unchanged, now);
         self.reverted = match &state.phase {
             Phase::Activated { retiring } => {
                 let is_reverted = seen.entries().any(|entry| {
@@ -122,16 +126,33 @@ impl Memory {
             }
             Phase::Steady | Phase::Prepared { .. } => None,
         };
-        let requested = seen.secret.as_ref().and_then(|secret| Requests::read(secret).revoke);
-        self.revoked = requested.map(|number| match self.revoked {
-            Some((known, since)) if known == number => (number, since.min(now)),
-            _ => (number, now),
-        });
+    }
+
+    /// Notes which revocations the Secret asks for; nothing where that cannot be known, and what was
+    /// asked for before stands.
+    pub(super) fn heed_revocations(&mut self, asked: Option<&CaNumbers>, now: Timestamp) {
+        let known = std::mem::take(&mut self.revoked);
+        let since = |number| known.get(&number).map_or(now, |since: &Timestamp| (*since).min(now));
+        self.revoked = match asked {
+            Some(asked) => asked.iter().map(|number| (number, since(number))).collect(),
+            // Whoever starts meanwhile cannot know of it.
+            None => known.keys().map(|number| (*number, now)).collect(),
+        };
+    }
+
+    /// The revocations that were asked for when that was last known.
+    pub(crate) fn revocations(&self) -> CaNumbers {
+        self.revoked.keys().copied().collect()
     }
 
     /// Tells whether a live read of the Secret has shown that the CA's time is over.
     pub(super) fn is_retired(&self, ca: &TrustedCa) -> bool {
         self.retired.contains(ca)
+    }
+
+    /// Tells whether the CA was dropped because it must not be trusted.
+    pub(super) fn has_revoked(&self, ca: &TrustedCa) -> bool {
+        self.state.as_ref().is_some_and(|state| state.has_revoked(ca))
     }
 
     /// Tells whether a CA that the Secret does not know has been there for longer than `delay`.
@@ -161,10 +182,11 @@ impl Memory {
         })
     }
 
-    fn still_published<R: Rules>(
+    fn still_published(
         &self,
         state: &State,
         seen: &Observation,
+        is_unchanged: IsUnchanged,
         now: Timestamp,
     ) -> Option<Published> {
         let next = match &state.phase {
@@ -186,7 +208,7 @@ impl Memory {
         let since = self
             .published
             .as_ref()
-            .filter(|before| before.next == next && R::is_unchanged(&before.objects, &objects))
+            .filter(|before| before.next == next && is_unchanged(&before.objects, &objects))
             // A clock that was set back must not stop the rotation until it has caught up.
             .map_or(now, |before| before.since.min(now));
         Some(Published { next, objects, since })

@@ -12,6 +12,9 @@ mod memory;
 #[cfg(test)]
 mod model;
 mod observation;
+mod revocation;
+#[cfg(test)]
+mod revoked;
 mod rules;
 mod settled;
 #[cfg(test)]
@@ -23,12 +26,12 @@ use crate::authority::Authority;
 use crate::bundle::{Bundle, TrustedCa};
 use crate::clock;
 use crate::options::Parameters;
-use crate::probe::ProbeCause;
 use crate::requests::Requests;
 use crate::secret::{Phase, State, immutable_complaint, is_immutable};
 use crate::server_names::ServerNames;
 pub use memory::Memory;
 pub use observation::{Configuration, Entry, Observation};
+pub use revocation::Revocation;
 use rules::{Kept, Rules};
 pub use rules::{is_fresh, leaf_lifetime, prepare, rotates_at};
 use settled::settle;
@@ -148,10 +151,13 @@ fn decide_by<R: Rules>(
     let repairs = complaint.is_some();
     if let Some(state) = memory.state.clone() {
         let known = R::trusted(&state);
-        memory.watch::<R>(&state, &known, observation, now);
+        memory.watch(&state, &known, observation, R::is_unchanged, now);
+        // A Secret that was damaged has lost its requests too, and they are written back.
+        let asked = settled.is_reliable.then(|| observation.requests().revoke);
+        memory.heed_revocations(asked.as_ref(), now);
         if settled.is_reliable && actions.is_empty() {
-            let requests = observation.secret.as_ref().map(Requests::read).unwrap_or_default();
-            let step = step::<R>(&state, &requests, memory, observation.probe, parameters, now);
+            let requests = observation.requests();
+            let step = step::<R>(&state, &requests, memory, observation, parameters, now);
             actions.extend(step.map(Action::ReplaceSecret));
             complaint = requests.complaint_about(&state);
         }
@@ -196,25 +202,46 @@ fn step<R: Rules>(
     state: &State,
     requests: &Requests,
     memory: &Memory,
-    probe: Option<Result<(), ProbeCause>>,
+    seen: &Observation,
     parameters: &Parameters,
     now: Timestamp,
 ) -> Option<Content> {
-    match &state.phase {
-        Phase::Steady => R::may_prepare(state, requests, parameters, now)
-            .then(|| Content::Prepared(state.clone().after(0))),
-        Phase::Prepared { next } => (R::may_activate(memory, parameters, now)
-            && R::is_probed(probe, memory, parameters, now))
-        .then(|| Content::State(state.clone().activated(next.clone(), now))),
-        Phase::Activated { retiring } => {
-            if R::stays(state, retiring, requests, memory, parameters, now) {
-                Some(Content::State(state.clone().prolonged(now)))
-            } else {
-                R::may_retire(state, retiring, requests, memory, parameters, now)
-                    .then(|| Content::State(state.clone().retired(now)))
-            }
+    let without = |dropped: &Authority| {
+        let state = state.clone();
+        let revoked = requests.revokes(dropped.ca());
+        let state = if revoked { state.revoking(dropped.ca()) } else { state };
+        state.retired(now)
+    };
+    let next = match &state.phase {
+        Phase::Steady => {
+            return R::may_prepare(state, requests, parameters, now)
+                .then(|| Content::Prepared(state.clone().after(0)));
         }
-    }
+        Phase::Prepared { next } if R::may_drop(next, requests) => without(next),
+        Phase::Prepared { next }
+            if R::may_activate(memory, parameters, now)
+                && R::is_probed(seen.probe, memory, parameters, now) =>
+        {
+            state.clone().activated(next.clone(), now)
+        }
+        Phase::Activated { retiring }
+            if R::may_return(state, retiring, requests, seen, parameters, now) =>
+        {
+            state.clone().activated(retiring.clone(), now)
+        }
+        Phase::Activated { retiring }
+            if R::stays(state, retiring, requests, memory, parameters, now) =>
+        {
+            state.clone().prolonged(now)
+        }
+        Phase::Activated { retiring }
+            if R::may_retire(state, retiring, requests, memory, parameters, now) =>
+        {
+            without(retiring)
+        }
+        Phase::Prepared { .. } | Phase::Activated { .. } => return None,
+    };
+    Some(Content::State(next))
 }
 
 /// Decides whether the bundles of a configuration have to be written, all of them in one request:

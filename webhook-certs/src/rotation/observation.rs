@@ -28,9 +28,9 @@ impl Observation {
         local.saturating_sub(self.clock_ahead).unwrap_or(local)
     }
 
-    /// Tells whether somebody asks that `ca` be trusted no longer.
-    pub(super) fn revokes(&self, ca: &TrustedCa) -> bool {
-        self.secret.as_ref().is_some_and(|secret| Requests::read(secret).revokes(ca))
+    /// What somebody asks for by annotations of the Secret.
+    pub(super) fn requests(&self) -> Requests {
+        self.secret.as_ref().map(Requests::read).unwrap_or_default()
     }
 
     /// Every managed entry of every configuration.

@@ -77,6 +77,50 @@ pub(super) trait Rules {
         }
     }
 
+    /// A next CA that must not be trusted is dropped at once, and never signs: no leaf of it is
+    /// served.
+    fn may_drop(next: &Authority, requests: &Requests) -> bool {
+        requests.revokes(next.ca())
+    }
+
+    /// The CA that retires signs again where the active one must not be trusted: it is what every
+    /// API server trusts already, so that the active one is dropped a propagation delay later
+    /// rather than after two further ones.
+    ///
+    /// That takes nothing away. A CA near its end does not come back, nor one that is revoked too.
+    fn may_return(
+        state: &State,
+        retiring: &Authority,
+        requests: &Requests,
+        seen: &Observation,
+        parameters: &Parameters,
+        now: Timestamp,
+    ) -> bool {
+        requests.revokes(state.active.ca())
+            && Self::given_up_for(state, retiring, requests, parameters, now).is_none()
+            && seen.is_complete
+            && seen.trusts(retiring.ca(), now)
+    }
+
+    /// The revoked CA because of which the one that retires is given up before its time: itself, or
+    /// the active one where it cannot take that one's place.
+    fn given_up_for<'a>(
+        state: &'a State,
+        retiring: &'a Authority,
+        requests: &Requests,
+        parameters: &Parameters,
+        now: Timestamp,
+    ) -> Option<&'a TrustedCa> {
+        let (active, retiring) = (state.active.ca(), retiring.ca());
+        if requests.revokes(retiring) {
+            Some(retiring)
+        } else {
+            Some(active)
+                .filter(|active| requests.revokes(active))
+                .filter(|_| is_near_its_end(retiring, parameters, now))
+        }
+    }
+
     /// The old CA is dropped when no leaf of it can be alive, and sooner only when somebody says
     /// that it must not be trusted: then after the time in which every replica has read that, and
     /// by it serves a leaf of the new one.
@@ -89,10 +133,12 @@ pub(super) trait Rules {
         now: Timestamp,
     ) -> bool {
         let age = now.duration_since(state.phase_since);
-        let known_for = memory.revoked_for(retiring.ca(), now).unwrap_or_default();
-        let revoked =
-            requests.revokes(retiring.ca()) && age.min(known_for) >= parameters.propagation_delay;
-        age >= parameters.retire_delay || revoked || retiring.ca().not_after() < now
+        let delay = parameters.propagation_delay;
+        let then = now.saturating_sub(delay).unwrap_or(now);
+        let is_given_up = Self::given_up_for(state, retiring, requests, parameters, then)
+            .and_then(|revoked| memory.revoked_for(revoked, now))
+            .is_some_and(|known_for| age.min(known_for) >= delay);
+        age >= parameters.retire_delay || is_given_up || retiring.ca().not_after() < now
     }
 
     /// Tells whether the old CA has to stay for another retire delay, because entries were lately
@@ -112,7 +158,7 @@ pub(super) trait Rules {
         let delay = parameters.retire_delay;
         memory.was_reverted(parameters.propagation_delay, now)
             && age >= (delay - parameters.freshness() * 3).max(delay / 2)
-            && !requests.revokes(retiring.ca())
+            && Self::given_up_for(state, retiring, requests, parameters, now).is_none()
             && now <= retiring.ca().not_after()
     }
 
@@ -134,17 +180,30 @@ pub(super) trait Rules {
         let serves = |authority: &Authority| {
             memory.leaf.as_ref().is_some_and(|leaf| leaf.issuer().is_same_signer(authority.ca()))
         };
+        let requests = seen.requests();
         let is_trusted = || seen.trusts(state.active.ca(), now);
+        let is_given_up =
+            |retiring| Self::given_up_for(state, retiring, &requests, parameters, now).is_some();
         let active_is_sure = || match &state.phase {
             // A moment later the other one is trusted no longer.
-            Phase::Activated { retiring } if seen.revokes(retiring.ca()) => is_trusted(),
+            Phase::Activated { retiring } if is_given_up(retiring) => is_trusted(),
+            // It is about to retire in the other one's place.
+            Phase::Activated { retiring }
+                if Self::may_return(state, retiring, &requests, seen, parameters, now) =>
+            {
+                false
+            }
             Phase::Activated { .. } => Self::may_activate(memory, parameters, now),
             _ => is_trusted(),
+        };
+        let is_dropped = |other: &Authority| {
+            matches!(state.phase, Phase::Prepared { .. }) && Self::may_drop(other, &requests)
         };
         // The look that leaves it comes before it expires.
         let outlasts = |end: Timestamp| end.duration_since(now) > parameters.freshness();
         let other = state.phase.other().filter(|other| {
-            Self::limit(state, other, parameters).is_none_or(outlasts)
+            !is_dropped(other)
+                && Self::limit(state, other, parameters).is_none_or(outlasts)
                 && outlasts(other.ca().not_after())
                 && if seen.is_complete {
                     !active_is_sure() && seen.trusts(other.ca(), now)
@@ -170,7 +229,9 @@ pub(super) trait Rules {
         let leaf = memory.leaf.as_ref().filter(|leaf| !state.knows(leaf.issuer()));
         let outlasts = |end: Timestamp| end.duration_since(now) > parameters.freshness();
         leaf.is_some_and(|leaf| {
-            outlasts(leaf.lifetime().not_after) && seen.trusts(leaf.issuer(), now)
+            outlasts(leaf.lifetime().not_after)
+                && seen.trusts(leaf.issuer(), now)
+                && !state.has_revoked(leaf.issuer())
         }) && seen.entries().next().is_some()
             && !Self::may_activate(memory, parameters, now)
     }
@@ -193,7 +254,7 @@ pub(super) trait Rules {
         now: Timestamp,
     ) -> bool {
         let is_unwanted = || match parameters.foreign_ca {
-            _ if memory.is_retired(foreign) => true,
+            _ if memory.is_retired(foreign) || memory.has_revoked(foreign) => true,
             ForeignCa::Keep => false,
             ForeignCa::Grace => memory.is_stale(foreign, parameters.retire_delay, now),
             ForeignCa::Drop => true,
@@ -222,6 +283,17 @@ pub fn prepare(state: State, next: Authority, now: Timestamp) -> State {
 /// Tells whether a decision on what was read at `read` may still be carried out at `now`.
 pub fn is_fresh(read: Timestamp, parameters: &Parameters, now: Timestamp) -> bool {
     Kept::is_fresh(read, parameters, now)
+}
+
+/// The revoked CA because of which the one that retires is given up before its time.
+pub(super) fn given_up_for<'a>(
+    state: &'a State,
+    retiring: &'a Authority,
+    requests: &Requests,
+    parameters: &Parameters,
+    now: Timestamp,
+) -> Option<&'a TrustedCa> {
+    Kept::given_up_for(state, retiring, requests, parameters, now)
 }
 
 /// When the next CA is due: at two thirds of the life of this one.

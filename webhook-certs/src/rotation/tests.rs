@@ -6,6 +6,7 @@ use k8s_openapi::api::core::v1::Secret;
 
 use super::*;
 use crate::authority::{Entropy, Lifetime};
+use crate::probe::ProbeCause;
 use crate::secret::Phase;
 
 pub(crate) fn at(hour: i64) -> Timestamp {

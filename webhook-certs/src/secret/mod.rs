@@ -12,6 +12,7 @@ use k8s_openapi::api::core::v1::Secret;
 
 use crate::authority::{Authority, AuthorityError};
 use crate::bundle::{Bundle, BundleError, TrustedCa};
+use crate::ca_numbers::{CaNumbers, CaNumbersError};
 
 /// What the Secret says: which CA signs, which ones are trusted beside it, and since when.
 ///
@@ -27,6 +28,9 @@ pub struct State {
     pub phase_since: Timestamp,
     /// The CA that signs leaves.
     pub active: Authority,
+    /// The numbers of CAs that were dropped because they must not be trusted; whoever puts one back
+    /// into a bundle gets no grace for it.
+    pub revoked: CaNumbers,
 }
 
 /// Where the rotation of the CA stands, with the second CA that the phase has.
@@ -50,7 +54,8 @@ pub enum Phase {
 impl State {
     /// Begins with a CA of its own.
     pub fn new(active: Authority, generation: u64, now: Timestamp) -> Self {
-        Self { generation, phase: Phase::Steady, phase_since: second(now), active }
+        let revoked = CaNumbers::default();
+        Self { generation, phase: Phase::Steady, phase_since: second(now), active, revoked }
     }
 
     /// Reads a Secret; nothing in it may be missing or contradict the rest.
@@ -68,6 +73,7 @@ impl State {
                 }
             })?,
             active: authority(secret, ACTIVE)?,
+            revoked: revoked(annotations)?,
             phase: match phase {
                 "steady" => Phase::Steady,
                 "prepared" => Phase::Prepared { next: authority(secret, NEXT)? },
@@ -95,8 +101,10 @@ impl State {
     /// A leaf of that CA is trusted where its `caBundle` still stands, which a new CA's is not.
     pub fn salvage(secret: &Secret, now: Timestamp) -> Option<Self> {
         let active = authority(secret, ACTIVE).ok()?;
-        let generation = generation(secret.metadata.annotations.as_ref()).unwrap_or_default();
-        Some(Self::new(active, generation, now))
+        let annotations = secret.metadata.annotations.as_ref();
+        let generation = generation(annotations).unwrap_or_default();
+        let revoked = revoked(annotations).unwrap_or_default();
+        Some(Self { revoked, ..Self::new(active, generation, now) })
     }
 
     /// Writes the state into a Secret, and leaves in it whatever is not ours.
@@ -111,6 +119,11 @@ impl State {
             (DIRECT_INJECTION, "true".to_owned()),
         ] {
             annotations.insert(name.to_owned(), value);
+        }
+        if self.revoked.is_empty() {
+            annotations.remove(REVOKED);
+        } else {
+            annotations.insert(REVOKED.to_owned(), self.revoked.to_string());
         }
         let data = secret.data.get_or_insert_default();
         for pair in [NEXT, RETIRING] {
@@ -152,6 +165,21 @@ impl State {
         }
     }
 
+    /// Notes that `ca` is dropped because it must not be trusted.
+    #[must_use]
+    pub fn revoking(mut self, ca: &TrustedCa) -> Self {
+        self.revoked.add(ca);
+        self
+    }
+
+    /// Tells whether `ca` is one of this installation that was dropped because it must not be
+    /// trusted.
+    pub fn has_revoked(&self, ca: &TrustedCa) -> bool {
+        self.revoked.holds(ca)
+            && ca.installation() == self.active.ca().installation()
+            && !self.knows(ca)
+    }
+
     /// Lets the CA that retires stay as if its successor had been activated now.
     #[must_use]
     pub fn prolonged(self, now: Timestamp) -> Self {
@@ -163,10 +191,20 @@ impl State {
         self.bundle().certificates().iter().any(|known| known.is_same_signer(ca))
     }
 
-    /// Drops every CA but the one that signs.
+    /// Drops the CA that does not sign.
     #[must_use]
     pub fn retired(self, now: Timestamp) -> Self {
         Self { phase: Phase::Steady, phase_since: second(now), ..self.after(0) }
+    }
+
+    /// The CAs, the one that signs first, each with the word for what it is.
+    pub fn roles(&self) -> Vec<(&'static str, &TrustedCa)> {
+        let other = match &self.phase {
+            Phase::Steady => None,
+            Phase::Prepared { next } => Some(("next", next.ca())),
+            Phase::Activated { retiring } => Some(("retiring", retiring.ca())),
+        };
+        [("active", self.active.ca())].into_iter().chain(other).collect()
     }
 
     /// The CAs that have to be trusted: the one that signs first.
@@ -320,6 +358,18 @@ fn generation(annotations: Option<&BTreeMap<String, String>>) -> Result<u64, Sec
     })
 }
 
+fn revoked(annotations: Option<&BTreeMap<String, String>>) -> Result<CaNumbers, SecretError> {
+    // A Secret of before there were revocations has none.
+    let Some(value) = annotations.and_then(|annotations| annotations.get(REVOKED)) else {
+        return Ok(CaNumbers::default());
+    };
+    value.parse().map_err(|error: CaNumbersError| SecretError::Annotation {
+        annotation: REVOKED,
+        value: value.to_owned(),
+        reason: error.to_string(),
+    })
+}
+
 fn annotation<'a>(
     annotations: Option<&'a BTreeMap<String, String>>,
     annotation: &'static str,
@@ -339,5 +389,6 @@ const BUNDLE: &str = "ca.crt";
 const PHASE: &str = "outrigger.io/phase";
 const PHASE_SINCE: &str = "outrigger.io/phase-since";
 const GENERATION: &str = "outrigger.io/generation";
+const REVOKED: &str = "outrigger.io/revoked";
 /// Lets cert-manager's cainjector publish this Secret's `ca.crt` where it is preferred.
 const DIRECT_INJECTION: &str = "cert-manager.io/allow-direct-injection";

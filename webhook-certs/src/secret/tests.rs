@@ -58,6 +58,22 @@ fn the_annotations_are_readable() {
 }
 
 #[test]
+fn numbers_that_were_revoked_are_written_down_and_must_be_readable() {
+    let state = states().remove(0).revoking(authority(5).ca()).revoking(authority(3).ca());
+    let mut secret = state.write(Secret::default());
+    let annotations = secret.metadata.annotations.as_mut().unwrap();
+    assert_eq!(annotations["outrigger.io/revoked"], "3,5");
+    assert_eq!(State::parse(&secret).unwrap(), state);
+    assert!(state.has_revoked(authority(3).ca()) && !state.has_revoked(authority(4).ca()));
+    let annotations = secret.metadata.annotations.as_mut().unwrap();
+    annotations.insert("outrigger.io/revoked".to_owned(), "3;5".to_owned());
+    assert_eq!(
+        State::parse(&secret).unwrap_err().to_string(),
+        "annotation `outrigger.io/revoked`: `3;5`: `3;5` is not the number of a CA"
+    );
+}
+
+#[test]
 fn what_others_put_into_the_secret_stays() {
     let mut secret = Secret {
         metadata: ObjectMeta {

@@ -7,6 +7,7 @@ mod news;
 mod probe;
 #[allow(dead_code, reason = "shared with the storm")]
 mod reviewer;
+mod revocation;
 mod rights;
 mod rotation;
 mod secret;
@@ -44,6 +45,7 @@ use news::{
 };
 use probe::the_probe_tells_why_the_api_server_does_not_call_the_webhook;
 use reviewer::Reviewer;
+use revocation::a_revocation_in_each_phase_fails_no_call;
 use rights::{
     every_right_is_needed_and_none_is_missing,
     without_the_right_to_publish_a_leaf_is_served_and_the_reason_told,
@@ -255,6 +257,7 @@ fn main() -> Result<ExitCode> {
         a_bundle_that_is_reverted_in_mid_rotation_only_delays_it
         without_the_right_to_patch_a_rotation_waits_for_whoever_publishes
         the_program_rotates_and_revokes_and_tells_how_far_it_is
+        a_revocation_in_each_phase_fails_no_call
     ];
     let Conclusion { num_failed, .. } = libtest_mimic::run(&arguments, stories);
     drop(server);

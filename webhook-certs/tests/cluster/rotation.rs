@@ -180,13 +180,24 @@ pub(crate) async fn the_program_rotates_and_revokes_and_tells_how_far_it_is(
     ensure!(status["authorities"][1]["role"] == "retiring", "{status}");
 
     // The old one would stay for an hour, unless trust in it is withdrawn.
-    let annotation = json!({"metadata": {"annotations": {"outrigger.io/revoke": "1"}}});
-    annotate(&stage, annotation).await?;
+    for (revoke, message) in [
+        ("--revoke", "either CA may be the one that is meant\nhint: --revoke=NUMBER says which; "),
+        ("--revoke=9", "the Secret holds no CA with that number\nhint: it holds "),
+    ] {
+        let output = program(&["rotate", revoke]).output().await?;
+        let said = String::from_utf8(output.stderr)?;
+        ensure!(output.status.code() == Some(1), "{revoke}: {}", output.status);
+        let held = "CN=sidecar-injector-ca 2 (active) and CN=sidecar-injector-ca 1 (retiring)";
+        ensure!(said.contains(message) && said.contains(held), "{said}");
+    }
+    let output = program(&["rotate", "--revoke=1"]).output().await?;
+    let said = String::from_utf8(output.stdout)?;
+    ensure!(said.starts_with("CN=sidecar-injector-ca 1 (retiring) is revoked: it is "), "{said}");
     until_phase(&stage, "steady").await?;
     shrunk(&stage).await?;
     let output = program(&["rotate", "--revoke"]).output().await?;
     let said = String::from_utf8(output.stdout)?;
-    ensure!(said.starts_with("CN=sidecar-injector-ca 2 is to be revoked; hint: "), "{said}");
+    ensure!(said.starts_with("CN=sidecar-injector-ca 2 (active) is revoked: a next "), "{said}");
     eventually("the CA that signs has changed twice", async || {
         let state = stage.state().await?;
         ensure!(state.active.ca().common_name() == "sidecar-injector-ca 5", "{state:?}");
@@ -203,7 +214,7 @@ pub(crate) async fn the_program_rotates_and_revokes_and_tells_how_far_it_is(
 }
 
 /// Days become seconds.
-fn hasten(stage: &mut Stage<'_>) {
+pub(crate) fn hasten(stage: &mut Stage<'_>) {
     let parameters = &mut stage.options.parameters;
     parameters.leaf_lifetime = SignedDuration::from_secs(4);
     parameters.propagation_delay = PROPAGATION;
@@ -214,7 +225,7 @@ fn hasten(stage: &mut Stage<'_>) {
 }
 
 /// Waits until calls succeed, and returns the state that they rest on.
-async fn in_service(stage: &Stage<'_>) -> Result<State> {
+pub(crate) async fn in_service(stage: &Stage<'_>) -> Result<State> {
     stage.published().await?;
     eventually("calls succeed", async || stage.create_reviewed("first").await).await?;
     stage.state().await
@@ -222,7 +233,7 @@ async fn in_service(stage: &Stage<'_>) -> Result<State> {
 
 /// Lets the API server call the webhook until `work` is done; no call may fail. Returns how many
 /// calls there were.
-async fn under_load<T>(
+pub(crate) async fn under_load<T>(
     stage: &Stage<'_>,
     work: impl Future<Output = Result<T>>,
 ) -> Result<(T, usize)> {
@@ -249,7 +260,7 @@ async fn under_load<T>(
     }
 }
 
-async fn ask_for_rotation(stage: &Stage<'_>) -> Result<()> {
+pub(crate) async fn ask_for_rotation(stage: &Stage<'_>) -> Result<()> {
     annotate(stage, json!({"metadata": {"annotations": {ROTATE: ROTATE_NOW}}})).await
 }
 
@@ -259,7 +270,7 @@ async fn annotate(stage: &Stage<'_>, patch: Value) -> Result<()> {
     Ok(())
 }
 
-async fn until_phase(stage: &Stage<'_>, phase: &str) -> Result<State> {
+pub(crate) async fn until_phase(stage: &Stage<'_>, phase: &str) -> Result<State> {
     eventually(phase, async || {
         let state = stage.state().await?;
         ensure!(state.phase.word() == phase, "{state:?}");
@@ -269,7 +280,7 @@ async fn until_phase(stage: &Stage<'_>, phase: &str) -> Result<State> {
 }
 
 /// Waits until the bundles hold the CA of the Secret and no other.
-async fn shrunk(stage: &Stage<'_>) -> Result<State> {
+pub(crate) async fn shrunk(stage: &Stage<'_>) -> Result<State> {
     eventually("the old CA has gone", async || {
         let state = stage.state().await?;
         let bundles = stage.bundles().await?;

@@ -8,6 +8,7 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 use webhook_certs::authority::{Authority, Entropy, Lifetime};
 use webhook_certs::bundle::Bundle;
+use webhook_certs::ca_numbers::CaNumbers;
 use webhook_certs::requests::{REVOKE, ROTATE, ROTATE_NOW};
 use webhook_certs::secret::State;
 
@@ -82,15 +83,29 @@ pub(crate) async fn damage(stage: &Stage<'_>, damage: Damage, copy: &State) -> R
     Ok(())
 }
 
-/// Asks for a new CA, for the end of the present one, or for both.
-pub(crate) async fn ask(stage: &Stage<'_>, rotate: bool, revoke: bool) -> Result<()> {
-    let active = stage.state().await?.active.ca().generation();
+/// Whose end is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Revoked {
+    Nobody,
+    Active,
+    /// The next one, or the one that retires.
+    Other,
+    Both,
+}
+
+/// Asks for a new CA, for the end of those that there are, or for both.
+pub(crate) async fn ask(stage: &Stage<'_>, rotate: bool, revoked: Revoked) -> Result<()> {
+    let state = stage.state().await?;
+    let active = [&state.active].into_iter().filter(|_| revoked != Revoked::Other);
+    let other = state.phase.other().filter(|_| revoked != Revoked::Active);
+    let cas = active.chain(other).filter(|_| revoked != Revoked::Nobody);
+    let numbers: CaNumbers = cas.filter_map(|authority| authority.ca().generation()).collect();
     let mut annotations = serde_json::Map::new();
     if rotate {
         annotations.insert(ROTATE.to_owned(), json!(ROTATE_NOW));
     }
-    if let (true, Some(number)) = (revoke, active) {
-        annotations.insert(REVOKE.to_owned(), json!(number.to_string()));
+    if !numbers.is_empty() {
+        annotations.insert(REVOKE.to_owned(), json!(numbers.to_string()));
     }
     let patch = Patch::Merge(json!({"metadata": {"annotations": annotations}}));
     stage.secrets().patch(&stage.options.secret_name, &PatchParams::default(), &patch).await?;

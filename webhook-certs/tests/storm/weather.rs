@@ -12,7 +12,7 @@ use webhook_certs::status::Status;
 use crate::calls::Tally;
 use crate::deployer::apply_bundle;
 use crate::dice::Dice;
-use crate::faults::{DAMAGES, add_foreign, ask, damage};
+use crate::faults::{DAMAGES, Revoked, add_foreign, ask, damage};
 use crate::reviewer::Reviewer;
 use crate::stage::{OURS, Replica, Stage, eventually};
 
@@ -98,10 +98,17 @@ async fn take_step(
     let which = usize::try_from(dice.roll(2))?;
     Ok(match dice.roll(10) {
         0 | 1 => {
-            let (rotate, revoke) = dice.pick(&[(true, false), (false, true), (true, true)]);
+            let (rotate, revoke) = dice.pick(&[
+                (true, Revoked::Nobody),
+                (false, Revoked::Active),
+                (true, Revoked::Active),
+                (false, Revoked::Other),
+                (true, Revoked::Other),
+                (false, Revoked::Both),
+            ]);
             // A Secret that is damaged at this moment is asked for nothing.
             let asked = ask(stage, rotate, revoke).await.is_ok();
-            format!("rotate {rotate}, revoke {revoke}, asked {asked}")
+            format!("rotate {rotate}, revoke {revoke:?}, asked {asked}")
         }
         2 | 3 => {
             pair.replace(stage, which).await?;
@@ -153,7 +160,7 @@ pub(crate) async fn siege(mut stage: Stage<'_>) -> Result<()> {
     let old = stage.state().await?;
     let work = async |tally: &Tally| {
         let begin = Instant::now();
-        ask(&stage, true, false).await?;
+        ask(&stage, true, Revoked::Nobody).await?;
         // While it is published, it is never published for long enough.
         until_phase(&stage, "prepared").await?;
         let besieged = Instant::now();

@@ -3,34 +3,17 @@
 use std::collections::HashMap;
 use std::marker::PhantomData;
 
-use super::world::{Cast, World};
+use super::cast::Cast;
+use super::moves::{Bounds, Move};
+use super::world::World;
 use super::*;
-
-#[derive(Clone, Copy)]
-pub(super) struct Bounds {
-    pub(super) hours: u8,
-    pub(super) reverts: u8,
-    pub(super) crashes: bool,
-    /// How many API servers learn on their own.
-    pub(super) servers: usize,
-}
-
-#[derive(Clone, Copy, Debug)]
-#[expect(dead_code, reason = "the numbers are there to be read by people")]
-pub(super) enum Move {
-    Learn(usize),
-    Crash(usize),
-    Work(usize),
-    Hour,
-    Revert,
-}
 
 pub(super) struct Exploration<R> {
     pub(super) rules: PhantomData<R>,
     pub(super) cast: Cast,
     /// Each state with the one that it was first reached from.
     pub(super) states: Vec<(World, Option<(usize, Move)>)>,
-    /// Steps that are neither a crash nor a revert.
+    /// Steps that neither a crash nor somebody else makes.
     pub(super) steps: Vec<(u32, u32)>,
     pub(super) violation: Option<usize>,
 }
@@ -52,7 +35,7 @@ impl<R: Rules> Exploration<R> {
                     }
                     states.len() - 1
                 });
-                if !matches!(step, Move::Crash(_) | Move::Revert) {
+                if !matches!(step, Move::Crash(_) | Move::Revert | Move::Revoke(_)) {
                     steps.push((u32::try_from(at).unwrap(), u32::try_from(number).unwrap()));
                 }
             }
@@ -84,6 +67,26 @@ impl<R: Rules> Exploration<R> {
         }
         let lost = leads.iter().position(|leads| !leads);
         assert_eq!(lost.map(|state| self.path(state)), None, "there is no way back to service");
+    }
+
+    /// From each state in which somebody has just asked for it, a revocation is carried out within
+    /// `hours`, without any call that fails, when everybody does what there is to do.
+    pub(super) fn revokes_within(&mut self, hours: u8) {
+        let asked =
+            |(_, from): &(World, Option<(usize, Move)>)| matches!(from, Some((_, Move::Revoke(_))));
+        let asked: Vec<_> =
+            (0..self.states.len()).filter(|state| asked(&self.states[*state])).collect();
+        println!("{} revocations", asked.len());
+        let mut after = HashMap::new();
+        for state in asked {
+            let mut world = World { revocations: 0, reverts: 0, ..self.states[state].0 };
+            for _ in 0..hours {
+                let cast = &mut self.cast;
+                world = *after.entry(world).or_insert_with(|| cast.fair_hour::<R>(world));
+                assert!(self.cast.is_safe(world), "not safe after {}", self.path(state));
+            }
+            assert!(self.cast.is_revoked(world), "not revoked after {}", self.path(state));
+        }
     }
 
     pub(super) fn path_to_violation(&self) -> Option<String> {

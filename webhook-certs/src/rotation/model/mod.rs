@@ -11,28 +11,46 @@
 //! without the CA that signed at that time, or which no replica has repaired for an hour. And from each state there is a way, without a crash,
 //! to one in which both replicas are trusted.
 
+mod cast;
 mod exploration;
+mod moves;
 mod world;
 
 use super::rules::{Kept, Rules};
 use super::*;
 use crate::authority::{Entropy, Leaf, Lifetime};
-use exploration::{Bounds, Exploration};
-use world::Cast;
+use crate::requests::Requests;
+use cast::Cast;
+use exploration::Exploration;
+use moves::{Begin, Bounds};
 
 #[test]
 fn every_leaf_is_trusted_in_every_state_and_a_rotation_comes_to_its_end() {
-    let found = Exploration::<Kept>::of(Bounds { hours: 4, reverts: 0, crashes: true, servers: 2 });
-    found.holds();
+    Exploration::<Kept>::of(Bounds { crashes: true, servers: 2, ..QUIET }).holds();
 }
 
 #[test]
 fn a_bundle_that_is_reverted_at_any_moment_is_recovered_from() {
     for bounds in [
-        Bounds { hours: 2, reverts: 1, crashes: true, servers: 2 },
-        Bounds { hours: 3, reverts: 1, crashes: false, servers: 1 },
+        Bounds { hours: 2, crashes: true, servers: 2, ..REVERTED },
+        Bounds { hours: 3, ..REVERTED },
     ] {
         Exploration::<Kept>::of(bounds).holds();
+    }
+}
+
+#[test]
+fn a_revocation_in_each_phase_fails_no_call_and_comes_to_its_end() {
+    for (begin, hours, revocations, within) in [
+        (Begin::Steady, 1, 1, 3),
+        (Begin::Prepared, 1, 1, 3),
+        (Begin::Activated, 2, 1, 3),
+        (Begin::Activated, 1, 2, 5),
+    ] {
+        let bounds = Bounds { begin, hours, revocations, ..QUIET };
+        let mut found = Exploration::<Kept>::of(bounds);
+        found.holds();
+        found.revokes_within(within);
     }
 }
 
@@ -53,7 +71,15 @@ macro_rules! mistakes {
     };
 }
 
-const QUIET: Bounds = Bounds { hours: 4, reverts: 0, crashes: false, servers: 1 };
+const QUIET: Bounds = Bounds {
+    begin: Begin::Steady,
+    hours: 4,
+    reverts: 0,
+    revocations: 0,
+    crashes: false,
+    servers: 1,
+};
+const REVOKED: Bounds = Bounds { begin: Begin::Activated, hours: 2, revocations: 1, ..QUIET };
 const REVERTED: Bounds = Bounds { reverts: 1, ..QUIET };
 
 mistakes! {
@@ -117,6 +143,60 @@ mistakes! {
     a_leaf_that_outlives_its_retired_ca_is_found: REVERTED, {
         fn limit(_: &State, _: &Authority, _: &Parameters) -> Option<Timestamp> {
             None
+        }
+    }
+    letting_a_revoked_next_ca_sign_is_found: Bounds { begin: Begin::Prepared, ..REVOKED }, {
+        fn may_drop(_: &Authority, _: &Requests) -> bool {
+            false
+        }
+    }
+    letting_a_revoked_ca_sign_again_is_found: Bounds { revocations: 2, ..REVOKED }, {
+        fn may_return(
+            state: &State,
+            _: &Authority,
+            requests: &Requests,
+            _: &Observation,
+            _: &Parameters,
+            _: Timestamp,
+        ) -> bool {
+            requests.revokes(state.active.ca())
+        }
+    }
+    dropping_a_revoked_ca_at_once_is_found: REVOKED, {
+        fn may_retire(
+            _: &State,
+            retiring: &Authority,
+            requests: &Requests,
+            _: &Memory,
+            _: &Parameters,
+            _: Timestamp,
+        ) -> bool {
+            requests.revokes(retiring.ca())
+        }
+    }
+    dropping_a_revoked_ca_by_the_age_of_its_successor_is_found: REVOKED, {
+        fn may_retire(
+            state: &State,
+            retiring: &Authority,
+            requests: &Requests,
+            _: &Memory,
+            parameters: &Parameters,
+            now: Timestamp,
+        ) -> bool {
+            let age = now.duration_since(state.phase_since);
+            requests.revokes(retiring.ca()) && age >= parameters.propagation_delay
+        }
+    }
+    dropping_a_revoked_ca_while_leaves_of_it_are_minted_is_found: REVOKED, {
+        fn choose<'a>(
+            state: &'a State,
+            memory: &Memory,
+            seen: &Observation,
+            parameters: &Parameters,
+            now: Timestamp,
+        ) -> &'a Authority {
+            let unasked = Observation { secret: None, ..seen.clone() };
+            Kept::choose(state, memory, &unasked, parameters, now)
         }
     }
 }

@@ -1,0 +1,142 @@
+//! Revocations in each phase of a rotation, while an API server calls the webhook all the time.
+//!
+//! The retire delay is an hour, so that nothing but a revocation drops a CA.
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result, ensure};
+use jiff::SignedDuration;
+use kube::api::PostParams;
+use webhook_certs::authority::Authority;
+use webhook_certs::bundle::{Bundle, TrustedCa};
+use webhook_certs::ca_numbers::CaNumbers;
+use webhook_certs::requests::{REVOKE, Requests};
+use webhook_certs::secret::State;
+
+use crate::deployer::apply_bundle;
+use crate::reviewer::Reviewer;
+use crate::rotation::{ask_for_rotation, hasten, in_service, shrunk, under_load, until_phase};
+use crate::stage::{OURS, Stage, eventually};
+
+pub(crate) async fn a_revocation_in_each_phase_fails_no_call(mut stage: Stage<'_>) -> Result<()> {
+    hasten(&mut stage);
+    let parameters = &mut stage.options.parameters;
+    parameters.propagation_delay = SignedDuration::from_secs(3);
+    parameters.retire_delay = SignedDuration::from_hours(1);
+    let (one, two) = (stage.replica().await?, stage.replica().await?);
+    let reviewers = [
+        Reviewer::start(Arc::clone(&one.certificate)).await?,
+        Reviewer::start(Arc::clone(&two.certificate)).await?,
+    ];
+    stage.expose().await?;
+    stage.configure_each(reviewers[0].port, reviewers[1].port).await?;
+    in_service(&stage).await?;
+    let (revoked, calls) = under_load(&stage, async {
+        let mut revoked = in_steady_and_prepared(&stage).await?;
+        revoked.extend(in_activated(&stage).await?);
+        anyhow::Ok(revoked)
+    })
+    .await?;
+    ensure!(calls > 50, "only {calls} calls");
+    let secret = stage.secrets().get(&stage.options.secret_name).await?;
+    let asked = secret.metadata.annotations.unwrap_or_default();
+    ensure!(!asked.contains_key(REVOKE), "a request stands");
+
+    // Somebody sets the bundle back to one with a CA that was revoked: that gets no grace.
+    let state = shrunk(&stage).await?;
+    ensure!(revoked.iter().all(|ca| state.revoked.holds(ca)), "{:?}", state.revoked);
+    let back = revoked.last().context("nothing was revoked")?;
+    apply_bundle(&stage, &state.bundle().with([back.clone()])).await?;
+    shrunk(&stage).await?;
+    Ok(())
+}
+
+type Cas = Vec<TrustedCa>;
+
+async fn in_steady_and_prepared(stage: &Stage<'_>) -> Result<Cas> {
+    let steady = revoke(stage, "steady", |state| vec![&state.active]).await?;
+    gone(stage, &steady).await?;
+    until_phase(stage, "steady").await?;
+
+    ask_for_rotation(stage).await?;
+    let next = revoke(stage, "prepared", |state| state.phase.other().into_iter().collect()).await?;
+    gone(stage, &next).await?;
+    stage.told(&["CARotation: the CA ", next[0].name(), " is trusted no longer, as it is"]).await?;
+    // The rotation that was asked for goes on with another one.
+    let state = until_phase(stage, "activated").await?;
+    ensure!(!state.active.ca().is_same_signer(&next[0]), "the revoked one signs");
+
+    // Of a CA that is published already, and of the one that signs meanwhile.
+    let retiring = revoke(stage, "activated", |state| state.phase.other().into_iter().collect());
+    let retiring = retiring.await?;
+    let (what, then) = (" (retiring) is revoked: it is dropped when all replicas", "3s");
+    stage.told(&["CARevocation: the CA ", retiring[0].name(), what, then]).await?;
+    gone(stage, &retiring).await?;
+    let state = until_phase(stage, "steady").await?;
+    ensure!(!state.knows(&retiring[0]), "{state:?}");
+    ask_for_rotation(stage).await?;
+    let active = revoke(stage, "prepared", |state| vec![&state.active]).await?;
+    gone(stage, &active).await?;
+    until_phase(stage, "steady").await?;
+    Ok([steady, next, retiring, active].concat())
+}
+
+async fn in_activated(stage: &Stage<'_>) -> Result<Cas> {
+    ask_for_rotation(stage).await?;
+    let before = until_phase(stage, "activated").await?;
+    let old = before.phase.other().context("nothing retires")?.ca().clone();
+    let active = revoke(stage, "activated", |state| vec![&state.active]).await?;
+    stage.told(&["CARotation: the CA ", old.name(), " signs again, as "]).await?;
+    gone(stage, &active).await?;
+    // What was asked for at first is done after all.
+    let both = revoke(stage, "activated", |state| {
+        state.phase.other().into_iter().chain([&state.active]).collect()
+    })
+    .await?;
+    ensure!(both.contains(&old), "{both:?}");
+    gone(stage, &both).await?;
+    until_phase(stage, "steady").await?;
+    Ok([active, both].concat())
+}
+
+/// Asks for the end of CAs while the Secret is in that phase, and returns them.
+async fn revoke(
+    stage: &Stage<'_>,
+    phase: &str,
+    which: impl Fn(&State) -> Vec<&Authority>,
+) -> Result<Cas> {
+    let (secrets, name) = (stage.secrets(), &stage.options.secret_name);
+    eventually(&format!("it is {phase} and revoked"), async || {
+        let mut secret = secrets.get(name).await?;
+        let state = State::parse(&secret)?;
+        ensure!(state.phase.word() == phase, "{state:?}");
+        let cas: Cas = which(&state).into_iter().map(|it| it.ca().clone()).collect();
+        let numbers: CaNumbers = cas.iter().filter_map(TrustedCa::generation).collect();
+        let annotations = secret.metadata.annotations.get_or_insert_default();
+        annotations.insert(REVOKE.to_owned(), numbers.to_string());
+        // Whoever has taken a step meanwhile comes first.
+        let written = secrets.replace(name, &PostParams::default(), &secret).await?;
+        ensure!(Requests::revoked_at(&written).is_some(), "nobody knows since when");
+        Ok(cas)
+    })
+    .await
+}
+
+/// Waits until neither the Secret nor any entry holds the CAs.
+async fn gone(stage: &Stage<'_>, cas: &Cas) -> Result<()> {
+    eventually(&format!("{cas:?} have gone"), async || {
+        let state = stage.state().await?;
+        let bundles = stage.bundles().await?;
+        for ca in cas {
+            ensure!(!state.knows(ca), "the Secret holds it: {state:?}");
+            ensure!(state.revoked.holds(ca), "it is not noted: {state:?}");
+            for entry in OURS {
+                let bundle = bundles.get(entry).cloned().flatten().unwrap_or_default();
+                let bundle = Bundle::observed(&bundle);
+                ensure!(!bundle.certificates().contains(ca), "{entry}: {bundle:?}");
+            }
+        }
+        Ok(())
+    })
+    .await
+}
