@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 
+use crate::rotation::Revocation;
+
 /// The outcome of the latest look at the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Status {
@@ -25,6 +27,8 @@ pub struct Status {
     pub leaf_not_after: Option<Timestamp>,
     /// How many CAs that the Secret does not know are trusted by webhook configurations.
     pub foreign: usize,
+    /// The CAs that somebody asks not to trust any longer, and what becomes of them.
+    pub revocations: Vec<Revocation>,
     /// What this process may not do, for example `patch mutatingwebhookconfigurations/hook`; it
     /// serves all the same, and tries again every few minutes.
     pub denied: Vec<String>,

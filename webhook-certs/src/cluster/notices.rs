@@ -25,7 +25,7 @@ pub(super) struct Notices<'a> {
     probed: Probed,
     is_clock_wrong: bool,
     foreign: BTreeSet<String>,
-    revocations: Vec<Revocation>,
+    pub(super) revocations: Vec<Revocation>,
 }
 
 impl<'a> Notices<'a> {

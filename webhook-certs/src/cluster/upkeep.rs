@@ -293,6 +293,7 @@ impl<'a> Upkeep<'a> {
             status.entries = observation.entries().count();
             status.trusted = leaf.is_some_and(|leaf| observation.trusts(leaf.issuer(), now));
             status.foreign = self.memory.foreign();
+            status.revocations.clone_from(&self.notices.revocations);
             status.denied = self.writes.denied();
             status.clock_ahead = self.objects.clock.ahead();
             status.overwrites.clone_from(self.notices.contention.overwrites());

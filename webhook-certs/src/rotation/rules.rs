@@ -3,6 +3,9 @@
 //! steady: one CA signs and is trusted. At two thirds of its life the next one is made and
 //! published (prepared), and signs only when every API server must have learnt of it (activated).
 //! The old one stays trusted until no leaf of it can be alive, and is dropped (steady).
+//!
+//! A CA that must not be trusted leaves sooner: the next one is dropped, the active one gives way to
+//! a next one or to the one that retires, and the one that retires does not wait for its leaves.
 
 use jiff::{SignedDuration, Timestamp};
 

@@ -6,24 +6,25 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use jiff::SignedDuration;
-use kube::api::PostParams;
+use kube::api::{DeleteParams, PostParams};
 use webhook_certs::authority::Authority;
 use webhook_certs::bundle::{Bundle, TrustedCa};
 use webhook_certs::ca_numbers::CaNumbers;
 use webhook_certs::requests::{REVOKE, Requests};
 use webhook_certs::secret::State;
+use webhook_certs::status::Status;
 
 use crate::deployer::apply_bundle;
 use crate::reviewer::Reviewer;
 use crate::rotation::{ask_for_rotation, hasten, in_service, shrunk, under_load, until_phase};
-use crate::stage::{OURS, Stage, eventually};
+use crate::stage::{OURS, Replica, Stage, eventually};
 
 pub(crate) async fn a_revocation_in_each_phase_fails_no_call(mut stage: Stage<'_>) -> Result<()> {
     hasten(&mut stage);
     let parameters = &mut stage.options.parameters;
     parameters.propagation_delay = SignedDuration::from_secs(3);
     parameters.retire_delay = SignedDuration::from_hours(1);
-    let (one, two) = (stage.replica().await?, stage.replica().await?);
+    let (mut one, mut two) = (stage.replica().await?, stage.replica().await?);
     let reviewers = [
         Reviewer::start(Arc::clone(&one.certificate)).await?,
         Reviewer::start(Arc::clone(&two.certificate)).await?,
@@ -33,6 +34,7 @@ pub(crate) async fn a_revocation_in_each_phase_fails_no_call(mut stage: Stage<'_
     in_service(&stage).await?;
     let (revoked, calls) = under_load(&stage, async {
         let mut revoked = in_steady_and_prepared(&stage).await?;
+        revoked.extend(of_the_one_that_retires(&stage, [&mut one, &mut two]).await?);
         revoked.extend(in_activated(&stage).await?);
         anyhow::Ok(revoked)
     })
@@ -65,20 +67,28 @@ async fn in_steady_and_prepared(stage: &Stage<'_>) -> Result<Cas> {
     // The rotation that was asked for goes on with another one.
     let state = until_phase(stage, "activated").await?;
     ensure!(!state.active.ca().is_same_signer(&next[0]), "the revoked one signs");
+    Ok([steady, next].concat())
+}
 
-    // Of a CA that is published already, and of the one that signs meanwhile.
+async fn of_the_one_that_retires(stage: &Stage<'_>, replicas: [&mut Replica; 2]) -> Result<Cas> {
     let retiring = revoke(stage, "activated", |state| state.phase.other().into_iter().collect());
     let retiring = retiring.await?;
-    let (what, then) = (" (retiring) is revoked: it is dropped when all replicas", "3s");
-    stage.told(&["CARevocation: the CA ", retiring[0].name(), what, then]).await?;
+    // What was asked for outlives the Secret.
+    let knows = |status: &Status| !status.revocations.is_empty() || status.phase == Some("steady");
+    for replica in replicas {
+        replica.until("it knows of the revocation", knows).await?;
+    }
+    stage.secrets().delete(&stage.options.secret_name, &DeleteParams::default()).await?;
     gone(stage, &retiring).await?;
-    let state = until_phase(stage, "steady").await?;
-    ensure!(!state.knows(&retiring[0]), "{state:?}");
+    let what = " (retiring) is revoked: it is dropped when all replicas have known of it for 3s";
+    stage.told(&["CARevocation: the CA ", retiring[0].name(), what]).await?;
+    until_phase(stage, "steady").await?;
+
     ask_for_rotation(stage).await?;
     let active = revoke(stage, "prepared", |state| vec![&state.active]).await?;
     gone(stage, &active).await?;
     until_phase(stage, "steady").await?;
-    Ok([steady, next, retiring, active].concat())
+    Ok([retiring, active].concat())
 }
 
 async fn in_activated(stage: &Stage<'_>) -> Result<Cas> {

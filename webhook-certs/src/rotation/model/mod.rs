@@ -3,13 +3,16 @@
 //! Two replicas look and act in any order; each may crash, or stand still, between reading the
 //! Secret, reading the webhook configuration, and each thing that it does. Two API servers learn of
 //! a changed configuration late, but before the clock has gone on by one hour, which is the
-//! propagation delay. Somebody may set the configuration back to the bundle of the beginning, at
-//! any moment.
+//! propagation delay. Somebody may set the configuration back to the bundle of the beginning, and
+//! may ask that a CA be trusted no longer, at any moment.
 //!
-//! What has to hold in each state: a leaf that a replica serves is trusted by every API server. The
-//! exception is one that cannot be met: an API server that knows a bundle which somebody wrote
-//! without the CA that signed at that time, or which no replica has repaired for an hour. And from each state there is a way, without a crash,
-//! to one in which both replicas are trusted.
+//! What has to hold in each state: a leaf that a replica serves is trusted by every API server, and
+//! no CA begins to sign that was revoked before. The exceptions are those that cannot be met: an
+//! API server that knows a bundle which somebody wrote without the CA that signed at that time, or
+//! which no replica has repaired for an hour; and, while a CA is to be revoked, a replica that serves
+//! and does not look for an hour. From each state there is a way, without a crash, to one in
+//! which both replicas are trusted. From each one in which a revocation was just asked for, it is
+//! carried out within a few hours when everybody does what there is to do.
 
 mod cast;
 mod exploration;
