@@ -44,13 +44,13 @@ fn a_bundle_that_is_reverted_at_any_moment_is_recovered_from() {
 
 #[test]
 fn a_revocation_in_each_phase_fails_no_call_and_comes_to_its_end() {
-    for (begin, hours, revocations, within) in [
-        (Begin::Steady, 1, 1, 3),
-        (Begin::Prepared, 1, 1, 3),
-        (Begin::Activated, 2, 1, 3),
-        (Begin::Activated, 1, 2, 5),
+    let prepared = Bounds { begin: Begin::Prepared, hours: 1, ..REVOKED };
+    for (bounds, within) in [
+        (Bounds { begin: Begin::Steady, hours: 1, ..REVOKED }, 3),
+        (Bounds { crashes: true, servers: 2, ..prepared }, 3),
+        (REVOKED, 3),
+        (Bounds { hours: 1, revocations: 2, ..REVOKED }, 5),
     ] {
-        let bounds = Bounds { begin, hours, revocations, ..QUIET };
         let mut found = Exploration::<Kept>::of(bounds);
         found.holds();
         found.revokes_within(within);
