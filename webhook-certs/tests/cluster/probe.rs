@@ -196,7 +196,7 @@ async fn configure(stage: &Stage<'_>, port: u16) -> Result<()> {
     apply_entry(stage, name, ENTRY, (&stage.options.service, port), object_selector).await
 }
 
-/// Applies a configuration of one entry that reviews ConfigMaps of the namespace.
+/// Applies a configuration of one entry that reviews `ConfigMaps` of the namespace.
 async fn apply_entry(
     stage: &Stage<'_>,
     configuration: &str,
