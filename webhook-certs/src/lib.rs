@@ -14,6 +14,7 @@ pub mod cluster;
 pub mod contention;
 pub mod duration;
 pub mod files;
+pub mod kubeconfig;
 pub mod names;
 pub mod news;
 pub mod options;

@@ -20,9 +20,29 @@ pub fn label(text: &str) -> Result<String, String> {
 }
 
 /// A revision, which becomes part of the names of objects; it may be empty.
+///
+/// One by which an object of the revision would have the name of another one's object is refused:
+/// `sidecar-injector-metrics` is a Service of the default revision.
 pub fn revision(text: &str) -> Result<String, String> {
-    if text.is_empty() { Ok(String::new()) } else { label(text) }
+    if text.is_empty() {
+        return Ok(String::new());
+    }
+    let of_others = |name: &&&str| {
+        text.strip_prefix(**name).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+    };
+    match RESERVED_REVISIONS.iter().find(of_others) {
+        Some(name) => Err(format!(
+            "want a revision that neither is `{name}` nor begins with `{name}-`, since objects of it \
+             would have the names of another revision's"
+        )),
+        None => label(text),
+    }
 }
+
+/// What revisions may neither be called nor begin with, before a hyphen: each is what one of our
+/// objects has in its name after the whole name of another one of its kind.
+pub const RESERVED_REVISIONS: [&str; 5] =
+    ["ca", "certificate", "metrics", "self-signed", "sidecar-injector"];
 
 /// A name of an object whose names are subdomains of DNS: labels with dots between them.
 pub fn subdomain(text: &str) -> Result<String, String> {
@@ -72,6 +92,18 @@ mod tests {
             assert_eq!(of_server(name).as_deref(), Ok(name));
         }
         assert_eq!(domain("cluster.local").as_deref(), Ok("cluster.local"));
+    }
+
+    #[test]
+    fn refuses_revisions_whose_objects_have_the_names_of_others() {
+        for name in ["metrics", "metrics-1", "ca", "self-signed-b", "sidecar-injector"] {
+            let error = revision(name).unwrap_err();
+            assert!(error.contains("another revision's"), "{error}");
+            assert_eq!(label(name).as_deref(), Ok(name));
+        }
+        for name in ["metrics1", "canary", "cameras", "my-metrics"] {
+            assert_eq!(revision(name).as_deref(), Ok(name));
+        }
     }
 
     #[test]

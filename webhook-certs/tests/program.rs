@@ -83,6 +83,44 @@ fn a_kubeconfig_that_leads_nowhere_is_named_and_each_cause_said_once() {
 }
 
 #[test]
+fn a_context_that_is_not_there_is_blamed_on_its_flag() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("kubeconfig");
+    let kubeconfig = r#"{"current-context": "lost",
+        "contexts": [{"name": "lost", "context": {"cluster": "nowhere", "user": "u"}},
+                     {"name": "whose", "context": {"cluster": "c", "user": "nobody"}}],
+        "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
+        "users": [{"name": "u", "user": {"token": "t"}}]}"#;
+    fs::write(&file, kubeconfig).unwrap();
+    let by_flag = format!("--kubeconfig `{}`", file.display());
+    for (context, wrong) in [
+        (
+            Some("nope"),
+            "--context `nope`: no such context in ORIGIN\nhint: its contexts are: `lost`",
+        ),
+        (Some("whose"), "ORIGIN: the context `whose` names the user `nobody`, which is not there"),
+        (None, "ORIGIN: the context `lost` names the cluster `nowhere`, which is not there"),
+    ] {
+        let flags = context.map(|context| ["--context", context]);
+        let flags = flags.as_ref().map_or(&[][..], |flags| &flags[..]);
+        let args = [&["status", "--kubeconfig", file.to_str().unwrap()], flags].concat();
+        let output = webhook_certs(&args);
+        let said_by_flag = said(&output);
+        let expected = format!("error: {}", wrong.replace("ORIGIN", &by_flag));
+        assert_eq!(output.status.code(), Some(1));
+        assert!(said_by_flag.starts_with(&expected), "{said_by_flag}");
+        if context.is_none() {
+            continue;
+        }
+        let mut program = Command::new(env!("CARGO_BIN_EXE_webhook-certs"));
+        program.arg("status").args(flags).env("KUBECONFIG", &file);
+        let said = said(&program.output().unwrap());
+        let origin = "the kubeconfig of KUBECONFIG or ~/.kube/config";
+        assert!(said.starts_with(&format!("error: {}", wrong.replace("ORIGIN", origin))), "{said}");
+    }
+}
+
+#[test]
 fn issue_signs_again_by_the_ca_that_is_there() {
     let directory = tempfile::tempdir().unwrap();
     let out = directory.path().to_str().unwrap();

@@ -8,6 +8,7 @@ use anyhow::{Context, anyhow};
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 use webhook_certs::cause::with_causes;
+use webhook_certs::kubeconfig;
 
 use super::Streams;
 use super::istio_flags::ClusterFlags;
@@ -47,7 +48,7 @@ pub(super) fn ask<T>(
 async fn config(flags: &ClusterFlags) -> anyhow::Result<Config> {
     let (kubeconfig, origin) = match flags.kubeconfig.as_str() {
         "" => match Kubeconfig::read() {
-            Ok(kubeconfig) => (kubeconfig, "the kubeconfig".to_owned()),
+            Ok(kubeconfig) => (kubeconfig, "KUBECONFIG or ~/.kube/config".to_owned()),
             // A pod has none, and its service account instead.
             Err(error) => {
                 return Config::incluster().map_err(|_| in_words(&error)).context(NO_KUBECONFIG);
@@ -60,6 +61,7 @@ async fn config(flags: &ClusterFlags) -> anyhow::Result<Config> {
         }
     };
     let context = Some(flags.context.clone()).filter(|context| !context.is_empty());
+    kubeconfig::check(&kubeconfig, &origin, context.as_deref())?;
     let named = context.as_ref().map(|context| format!(", --context {context}"));
     let options = KubeConfigOptions { context, ..KubeConfigOptions::default() };
     let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;

@@ -19,6 +19,7 @@ use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use webhook_certs::cluster;
+use webhook_certs::kubeconfig;
 use webhook_certs::serving::client_authority::ClientAuthority;
 use webhook_certs::serving::tls_parameters::TlsParameters;
 use webhook_certs::serving::{self, ServingCertificate};
@@ -278,6 +279,8 @@ async fn connect(access: ClusterAccess) -> Result<kube::Client, RunError> {
         ClusterAccess::Kubeconfig(path) => {
             let wrong = |source| RunError::Kubeconfig { path: path.clone(), source };
             let kubeconfig = Kubeconfig::read_from(&path).map_err(wrong)?;
+            let origin = format!("--kubeconfig {}", path.display());
+            kubeconfig::check(&kubeconfig, &origin, None).map_err(RunError::KubeconfigName)?;
             let options = KubeConfigOptions::default();
             kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(wrong)?
         }

@@ -8,6 +8,7 @@ use kube::config::{InClusterError, KubeconfigError};
 use tokio::task::JoinError;
 use webhook_certs::cluster::CertificateError;
 use webhook_certs::files::FilesError;
+use webhook_certs::kubeconfig::KubeconfigNameError;
 
 use super::certificate::InMemoryError;
 use super::clients::ClientFileError;
@@ -50,6 +51,9 @@ pub enum RunError {
         /// Why not.
         source: KubeconfigError,
     },
+    /// A name in the kubeconfig leads nowhere.
+    #[error("{0}")]
+    KubeconfigName(#[source] KubeconfigNameError),
     /// The pod's service account cannot be used.
     #[error("the pod's service account: {0}")]
     Pod(#[source] InClusterError),
@@ -92,6 +96,7 @@ impl RunError {
             Self::Options(_)
             | Self::Reports(_)
             | Self::Kubeconfig { .. }
+            | Self::KubeconfigName(_)
             | Self::File(_)
             | Self::Settings(_)
             | Self::CertificateFiles(_)

@@ -136,6 +136,21 @@ pub(crate) fn without_rights_injection_goes_on(server: &ApiServers) {
     assert_eq!(injector.count("no Events are written; metrics tell the same"), 1);
 }
 
+/// It used to come one interval late: there was no configuration yet.
+pub(crate) fn the_first_report_waits_for_a_configuration_alone(server: &ApiServers) {
+    let shop = Shop::open(server, "first");
+    allow_reading(&shop);
+    shop.stage.allow("", "configmaps", &["get", "list", "watch"]);
+    shop.configure("not: [values");
+    let flags = [["--report-interval", "1h"], shop.hooks()].concat();
+    let injector = shop.stage.start_by_config_maps(&flags);
+    until("the configuration is refused", || {
+        injector.metric("sidecar_injector_configuration_refused_total") >= 1.0
+    });
+    shop.configure("{}");
+    injector.metric_becomes("sidecar_injector_report{state=\"current\"}", 1.0);
+}
+
 /// Has a policy refuse every Event in [`REFUSED`].
 fn refuse_events(server: &ApiServers, shop: &Shop<'_>) {
     let version = "admissionregistration.k8s.io/v1";

@@ -35,7 +35,7 @@ fn main() -> Result<ExitCode> {
     // Each story speaks of all pods of the cluster.
     arguments.test_threads = Some(1);
     let server = Arc::new(ApiServers::start(&programs, 1)?);
-    let stories: [(&str, Story); 5] = [
+    let stories: [(&str, Story); 6] = [
         ("istioctl_lists_what_needs_a_restart", istioctl::lists_what_needs_a_restart),
         ("istioctl_says_why", istioctl::says_why),
         ("istioctl_says_what_the_api_server_does", istioctl::says_what_the_api_server_does),
@@ -44,6 +44,10 @@ fn main() -> Result<ExitCode> {
             events::metrics_and_one_event_for_each_workload,
         ),
         ("without_rights_injection_goes_on", events::without_rights_injection_goes_on),
+        (
+            "the_first_report_waits_for_a_configuration_alone",
+            events::the_first_report_waits_for_a_configuration_alone,
+        ),
     ];
     let trials = stories.into_iter().map(|(name, story)| {
         let server = Arc::clone(&server);

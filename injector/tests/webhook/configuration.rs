@@ -99,13 +99,19 @@ fn a_bad_file_at_the_start_ends_the_program() {
     let config = directory.path().join("config.yaml");
     fs::write(&config, "policy: [\n").unwrap();
     let missing = directory.path().join("missing.pem");
+    let lost = directory.path().join("kubeconfig");
+    fs::write(&lost, r#"{"current-context": "gone"}"#).unwrap();
     let (config, missing) = (config.to_str().unwrap(), missing.to_str().unwrap());
-    let table: [(&[&str], &str); 5] = [
+    let lost = lost.to_str().unwrap();
+    let current =
+        format!("--kubeconfig {lost}: its current-context `gone` is none of its contexts");
+    let table: [(&[&str], &str); 6] = [
         (&["--injectConfigFile", config], config),
         (&["--valuesFile", missing], "--valuesFile"),
         (&["--tlsCertFile", missing, "--tlsKeyFile", missing], "--tlsCertFile"),
         (&["--tlsCertFile", missing], "--tlsKeyFile"),
         (&["--kubeconfig", missing], "--kubeconfig"),
+        (&["--kubeconfig", lost], &current),
     ];
     for (flags, named) in table {
         let addresses = ["--httpsAddr", "127.0.0.1:0", "--adminAddr", "127.0.0.1:0"];

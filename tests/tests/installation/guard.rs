@@ -6,9 +6,11 @@ use anyhow::{Context, Result, bail, ensure};
 use e2e::kubectl::Answer;
 use e2e::manifests::Composition;
 use e2e::wait;
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::injector::{Injector, token};
+use crate::pods;
 use crate::world::{PATIENCE, World};
 
 pub(crate) fn the_injectors_account_may_change_nothing_but_ca_bundle(world: &World) -> Result<()> {
@@ -170,17 +172,7 @@ pub(crate) fn a_secret_that_others_own_is_written_all_the_same(world: &World) ->
         "type": "kubernetes.io/tls", "data": {"tls.crt": "", "tls.key": ""},
     });
     world.kubectl().must_with_input(["create", "--filename", "-"], &secret.to_string())?;
-    let mut tries = 0;
-    let thief = token(world, "sidecar-injector")?;
-    let thief = world.servers.kubeconfig(0, "thief", &thief)?;
-    let thief = Thief { world, kubeconfig: &thief };
-    wait::until("the policy is in force", PATIENCE, || {
-        tries += 1;
-        let other = OTHER_SECRET.replace("NAME", &format!("other-{tries}"));
-        let answer = thief.run(&["create", "--filename", "-"], &other)?;
-        ensure!(answer.stderr.contains("may write no other Secret"), "{}", answer.stderr);
-        anyhow::Ok(())
-    })?;
+    until_secrets_are_guarded(world)?;
     let injector = Injector::of_manifests(world, &rendered)?;
     world.until_published(NAME)?;
     ensure!(injector.count("webhook_patch_failures_total")? == 0, "writes failed");
@@ -191,6 +183,64 @@ pub(crate) fn a_secret_that_others_own_is_written_all_the_same(world: &World) ->
     let free = r#"[{"op": "remove", "path": "/metadata/finalizers"}]"#;
     let own = ["secret", "sidecar-injector-ca", "--namespace=istio-system", "--type=json"];
     world.kubectl().must([&["patch"], &own[..], &["--patch", free]].concat()).map(drop)
+}
+
+/// Nobody may make the injector write the token of an account, nor take its certificate by that: what it serves
+/// stays, and the Secret comes back as soon as that one is gone.
+pub(crate) fn a_secret_that_became_a_token_is_left_alone_and_told_of(world: &World) -> Result<()> {
+    let rendered = world.render(Composition::of(&[]))?;
+    world.kubectl().must_with_input(["apply", "--filename", "-"], &rendered)?;
+    until_secrets_are_guarded(world)?;
+    let injector = Injector::of_manifests(world, &rendered)?;
+    let published = world.until_published(NAME)?;
+    let delete = ["delete", "secret", "sidecar-injector-ca", "--namespace=istio-system"];
+
+    // One that is changed in place keeps its type: nobody can change that.
+    let retyped = r#"{"type": "kubernetes.io/tls"}"#;
+    let patch = ["patch", "secret", "sidecar-injector-ca", "--namespace=istio-system", "--patch"];
+    let answer = world.kubectl().run([&patch[..], &[retyped]].concat())?;
+    ensure!(answer.stderr.contains("type: Invalid value"), "{}", answer.stderr);
+
+    // Created anew while nobody sees that it is gone.
+    injector.process.signal(Signal::STOP)?;
+    world.kubectl().must(delete)?;
+    let account = json!({"kubernetes.io/service-account.name": "sidecar-injector"});
+    let other = json!({
+        "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/service-account-token",
+        "metadata": {"name": "sidecar-injector-ca", "namespace": "istio-system", "annotations": account},
+    });
+    world.kubectl().must_with_input(["create", "--filename", "-"], &other.to_string())?;
+    injector.process.signal(Signal::CONT)?;
+    injector.until_it_says("may not write the token of an account; delete this Secret")?;
+    let kept = world.get("secret", "sidecar-injector-ca")?;
+    ensure!(kept["data"].is_null() && kept["metadata"]["annotations"] == account, "{kept}");
+    ensure!(world.until_published(NAME)? == published, "another CA was published");
+    let client = pods::client(world)?;
+    pods::namespace(world, "istio-tokens", "istio-injection=enabled")?;
+    world.runtime.block_on(pods::until_injected(&client, "istio-tokens"))?;
+
+    world.kubectl().must(delete)?;
+    wait::until("the Secret is back", PATIENCE, || {
+        let secret = world.get("secret", "sidecar-injector-ca")?;
+        ensure!(secret["type"] == "Opaque", "{}", secret["type"]);
+        anyhow::Ok(())
+    })?;
+    ensure!(world.until_published(NAME)? == published, "it has another CA");
+    Ok(())
+}
+
+fn until_secrets_are_guarded(world: &World) -> Result<()> {
+    let token = token(world, "sidecar-injector")?;
+    let kubeconfig = world.servers.kubeconfig(0, "thief", &token)?;
+    let thief = Thief { world, kubeconfig: &kubeconfig };
+    let mut tries = 0;
+    wait::until("the policy is in force", PATIENCE, || {
+        tries += 1;
+        let other = OTHER_SECRET.replace("NAME", &format!("other-{tries}"));
+        let answer = thief.run(&["create", "--filename", "-"], &other)?;
+        ensure!(answer.stderr.contains("may write no other Secret"), "{}", answer.stderr);
+        anyhow::Ok(())
+    })
 }
 
 struct Thief<'a> {

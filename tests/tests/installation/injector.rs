@@ -93,7 +93,11 @@ impl Injector {
         Ok(Self { process, admin })
     }
 
-    fn until_ready(&mut self) -> Result<()> {
+    pub(crate) fn is_ready(&self) -> bool {
+        http::get(self.admin, "/healthz/ready").is_ok_and(|answer| answer.expect_ok().is_ok())
+    }
+
+    pub(crate) fn until_ready(&mut self) -> Result<()> {
         let admin = self.admin;
         self.process.wait_until("the injector is ready", PATIENCE, || {
             http::get(admin, "/healthz/ready")?.expect_ok().map(drop)

@@ -72,10 +72,12 @@ fn trials(world: Option<&Arc<World>>) -> Vec<Trial> {
         guard::the_injectors_account_may_change_nothing_but_ca_bundle
         guard::a_revision_is_guarded_by_policies_of_its_own
         guard::a_secret_that_others_own_is_written_all_the_same
+        guard::a_secret_that_became_a_token_is_left_alone_and_told_of
         token::it_reaches_nothing_but_its_own
         token::it_does_not_become_another_accounts
         token::it_keeps_no_config_map_that_it_creates
         rights::every_right_of_a_component_is_used_and_none_is_missing
+        rights::without_a_right_of_a_component_the_rest_goes_on
         unreached::without_a_replica_pods_are_refused_until_the_webhook_is_taken_away
         anybody::a_call_of_anybody_changes_nothing_and_tells_no_secret
         monitoring::alerts_and_dashboard_ask_for_metrics_that_exist

@@ -4,12 +4,13 @@
 use std::fs;
 
 use anyhow::{Context, Result, bail, ensure};
+use e2e::istiod;
 use e2e::manifests::Composition;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use kube::api::{ListParams, PostParams};
 use kube::{Api, Client};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::task::JoinHandle;
 
 use crate::injector::Injector;
@@ -106,7 +107,7 @@ impl Istiod {
                      "selector": {"app": "istiod"}},
         });
         let [mesh, sidecar] = maps;
-        for object in [mesh, sidecar, service, as_istio_ships_it()] {
+        for object in [mesh, sidecar, service, istiod::of_default_revision(false)] {
             let apply = ["apply", "--server-side", "--field-manager=helm", "--filename", "-"];
             world.kubectl().must_with_input(apply, &object.to_string())?;
         }
@@ -157,48 +158,6 @@ async fn patch_bundles(client: &Client, authority: &[u8]) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// The configuration of Istio's default revision, with what its chart sets and no more.
-fn as_istio_ships_it() -> Value {
-    let entry = |prefix: &str, namespace: Value, object: Value| {
-        json!({
-            "name": format!("{prefix}.sidecar-injector.istio.io"),
-            "clientConfig": {"service": {
-                "name": "istiod", "namespace": "istio-system", "path": "/inject", "port": 443,
-            }},
-            "rules": [{"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"],
-                       "resources": ["pods"]}],
-            "sideEffects": "None",
-            "failurePolicy": "Fail",
-            "reinvocationPolicy": "Never",
-            "admissionReviewVersions": ["v1"],
-            "namespaceSelector": {"matchExpressions": namespace},
-            "objectSelector": {"matchExpressions": object},
-        })
-    };
-    let absent = |key: &str| json!({"key": key, "operator": "DoesNotExist"});
-    let is = |key: &str, value: &str| json!({"key": key, "operator": "In", "values": [value]});
-    let (revision, injection, inject) =
-        ("istio.io/rev", "istio-injection", "sidecar.istio.io/inject");
-    let not_false = json!({"key": inject, "operator": "NotIn", "values": ["false"]});
-    json!({
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "MutatingWebhookConfiguration",
-        "metadata": {
-            "name": ISTIODS,
-            "labels": {"istio.io/rev": "default", "app": "sidecar-injector", "release": "istiod"},
-        },
-        "webhooks": [
-            entry("rev.namespace", json!([is(revision, "default"), absent(injection)]),
-                  json!([not_false])),
-            entry("rev.object", json!([absent(revision), absent(injection)]),
-                  json!([not_false, is(revision, "default")])),
-            entry("namespace", json!([is(injection, "enabled")]), json!([not_false])),
-            entry("object", json!([absent(injection), absent(revision)]),
-                  json!([is(inject, "true"), absent(revision)])),
-        ],
-    })
 }
 
 /// A saved object as it can be created again.

@@ -1,4 +1,4 @@
-//! That each right which a component brings is used, and none is missing.
+//! That each right which a component brings is used, none is missing, and what is left without it.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,6 +9,7 @@ use e2e::manifests::Composition;
 use e2e::signer::Signer;
 use e2e::wait;
 use serde_json::{Value, json};
+use tempfile::NamedTempFile;
 
 use crate::injector::Injector;
 use crate::pods;
@@ -22,28 +23,142 @@ pub(crate) fn every_right_of_a_component_is_used_and_none_is_missing(world: &Wor
     Ok(())
 }
 
+/// The rights of the base are taken away in the acceptance tests.
+pub(crate) fn without_a_right_of_a_component_the_rest_goes_on(world: &World) -> Result<()> {
+    for (component, resource, verb, without) in RIGHTS {
+        world.clear()?;
+        taken(world, component, (resource, verb), without)
+            .with_context(|| format!("{component} without {verb} of {resource}"))?;
+    }
+    Ok(())
+}
+
+/// What is left without a right, and how it shows.
+#[derive(Clone, Copy)]
+enum Without {
+    /// Injection goes on; this metric is 1.
+    Metric(&'static str),
+    /// Injection and reports go on; the log has this.
+    Log(&'static str),
+    /// The Events of this kind of workload are written, without the UID that `kubectl describe` asks for.
+    Uid(&'static str),
+    /// There is no certificate; the log has this.
+    Nothing(&'static str),
+}
+
+fn taken(world: &World, component: &str, right: (&str, &str), without: Without) -> Result<()> {
+    let with = COMPOSITIONS.iter().find(|one| one.components.contains(&component));
+    let rendered = world.render(*with.context("no composition has it")?)?;
+    bare_pods(world)?;
+    world.kubectl().must_with_input(["apply", "--filename", "-"], &less(&rendered, right)?)?;
+    let mut run = Run::launch(world, &rendered)?;
+    wait::until("it shows", PATIENCE, || {
+        run.sign(world)?;
+        let (said, metrics) = (run.injector.process.said()?, run.injector.metrics()?);
+        match without {
+            Without::Metric(metric) => {
+                let line = format!("{metric} 1");
+                ensure!(metrics.lines().any(|one| one == line), "{metrics}");
+            }
+            Without::Log(text) => {
+                ensure!(said.contains(text), "{said}");
+                ensure!(
+                    metrics.contains("sidecar_injector_report{state=\"current\"} 1"),
+                    "{metrics}"
+                );
+            }
+            Without::Nothing(text) => ensure!(said.contains(text), "{said}"),
+            Without::Uid(kind) => {
+                let events =
+                    world.kubectl().must(["get", "events", "--output=json", "-n", NAMESPACE])?;
+                let events: Value = serde_json::from_str(&events)?;
+                let events = events["items"].as_array().into_iter().flatten();
+                let mut about = events.map(|event| &event["involvedObject"]);
+                let about = about.find(|about| about["kind"] == kind);
+                let about = about.context("there is no Event yet")?;
+                ensure!(about["uid"].is_null(), "it may get it: {about}");
+            }
+        }
+        anyhow::Ok(())
+    })?;
+    if matches!(without, Without::Nothing(_)) {
+        ensure!(!run.injector.is_ready(), "it is ready");
+    } else {
+        run.injector.until_ready()?;
+        world.until_published(CONFIGURATION)?;
+        world.runtime.block_on(pods::until_injected(&pods::client(world)?, NAMESPACE))?;
+    }
+    ensure!(run.injector.process.runs(), "it has ended");
+    // A right that comes later counts.
+    world.kubectl().must_with_input(["apply", "--filename", "-"], &rendered)?;
+    wait::until("it has a certificate", PATIENCE, || {
+        run.sign(world)?;
+        ensure!(run.injector.is_ready(), "it is not ready");
+        anyhow::Ok(())
+    })
+}
+
+/// The manifests without a verb in the rules about a resource.
+fn less(rendered: &str, (resource, verb): (&str, &str)) -> Result<String> {
+    let mut documents = documents(rendered)?;
+    let mut taken = 0;
+    for role in documents.iter_mut().filter(|one| one["rules"].is_array()) {
+        let rules = role["rules"].as_array_mut().context("rules are a list")?;
+        for rule in rules.iter_mut() {
+            let is_about = rule["resources"]
+                .as_array()
+                .is_some_and(|all| all.iter().any(|one| one == resource));
+            if let Some(verbs) = rule["verbs"].as_array_mut().filter(|_| is_about) {
+                let before = verbs.len();
+                verbs.retain(|one| one != verb);
+                taken += before - verbs.len();
+            }
+        }
+        // A rule without any verb is not allowed.
+        rules.retain(|rule| rule["verbs"] != json!([]));
+    }
+    ensure!(taken > 0, "nobody grants {verb} of {resource}");
+    let texts: Vec<_> = documents.iter().map(Value::to_string).collect();
+    Ok(texts.join("\n---\n"))
+}
+
+/// A running injector, and whoever signs for it.
+struct Run {
+    injector: Injector,
+    signer: Option<Signer>,
+    _authority: NamedTempFile,
+}
+
+impl Run {
+    fn launch(world: &World, rendered: &str) -> Result<Self> {
+        let signer = rendered.contains(SIGNER).then(|| Signer::create(SIGNER)).transpose()?;
+        let file = NamedTempFile::new().context("making a file")?;
+        if let Some(signer) = &signer {
+            fs::write(file.path(), signer.authority()).context("writing the signer's CA")?;
+        }
+        let run = rendered
+            .replace(MOUNTED, &file.path().display().to_string())
+            .replace("--report-interval=5m", "--report-interval=1s");
+        let injector = Injector::launch(world, &run, &FLAGS.map(str::to_owned))?;
+        Ok(Self { injector, signer, _authority: file })
+    }
+
+    /// Signs what is approved.
+    fn sign(&self, world: &World) -> Result<()> {
+        self.signer.iter().try_for_each(|signer| signer.sign_approved(world.kubectl()).map(drop))
+    }
+}
+
 fn used(world: &World, composition: Composition) -> Result<()> {
     let since = calls::Instant::now(&world.servers)?;
     let rendered = world.render(composition)?;
     // Else nothing is amiss with any pod.
     bare_pods(world)?;
     world.kubectl().must_with_input(["apply", "--filename", "-"], &rendered)?;
-    let flags = ["--trust-probe-interval=1s".to_owned(), "--tick=1s".to_owned()];
-    let signer = composition.components.contains(&"csr").then(|| Signer::create(SIGNER));
-    let signer = signer.transpose()?;
-    let file = tempfile::NamedTempFile::new().context("making a file")?;
-    if let Some(signer) = &signer {
-        fs::write(file.path(), signer.authority()).context("writing the signer's CA")?;
-    }
-    let run = rendered
-        .replace(MOUNTED, &file.path().display().to_string())
-        .replace("--report-interval=5m", "--report-interval=1s");
-    let mut injector = Injector::launch(world, &run, &flags)?;
+    let mut run = Run::launch(world, &rendered)?;
     let expected = granted(&rendered)?;
     wait::until("every right is used", PATIENCE, || {
-        if let Some(signer) = &signer {
-            signer.sign_approved(world.kubectl())?;
-        }
+        run.sign(world)?;
         let calls = calls::since(&world.servers, ACCOUNT, &since)?;
         let denied = calls::denied(&calls);
         ensure!(denied.is_empty(), "denied: {denied:?}");
@@ -52,7 +167,7 @@ fn used(world: &World, composition: Composition) -> Result<()> {
         ensure!(unused.is_empty(), "granted and not used: {unused:?}");
         anyhow::Ok(())
     })?;
-    ensure!(injector.process.runs(), "it has ended");
+    ensure!(run.injector.process.runs(), "it has ended");
     Ok(())
 }
 
@@ -117,6 +232,30 @@ const COMPOSITIONS: [Composition; 2] = [
     Composition::of(&["prometheus", "trust-probe", "reports"]),
     Composition::of(&["prometheus", "trust-probe", "reports", "csr", "csr-approval"]),
 ];
+/// Each right of a component, and what is left without it.
+const RIGHTS: [(&str, &str, &str, Without); 10] = [
+    ("trust-probe", "configmaps", "create", Without::Metric(PROBE_FORBIDDEN)),
+    ("reports", "pods", "list", Without::Metric(REPORT_FORBIDDEN)),
+    ("reports", "namespaces", "list", Without::Metric(REPORT_FORBIDDEN)),
+    ("reports", "events", "create", Without::Log("no Events are written; metrics tell the same")),
+    ("reports", "deployments", "get", Without::Uid("Deployment")),
+    ("reports", "cronjobs", "get", Without::Uid("CronJob")),
+    ("csr", "certificatesigningrequests", "create", Without::Nothing(NO_REQUEST)),
+    ("csr", "certificatesigningrequests", "get", Without::Nothing(NO_ANSWER)),
+    (
+        "csr-approval",
+        "certificatesigningrequests/approval",
+        "update",
+        Without::Nothing("components/csr-approval"),
+    ),
+    ("csr-approval", "signers", "approve", Without::Nothing("components/csr-approval")),
+];
+const PROBE_FORBIDDEN: &str = r#"sidecar_injector_trust_probe_failure{cause="forbidden"}"#;
+const REPORT_FORBIDDEN: &str = r#"sidecar_injector_report{state="forbidden"}"#;
+const NO_REQUEST: &str = "cannot create certificatesigningrequests: ";
+const NO_ANSWER: &str = "cannot get certificatesigningrequests/";
+const CONFIGURATION: &str = "istio-sidecar-injector";
+const FLAGS: [&str; 3] = ["--trust-probe-interval=1s", "--tick=1s", "--denied-interval=1s"];
 const NAMESPACE: &str = "istio-bare";
 const ACCOUNT: &str = "system:serviceaccount:istio-system:sidecar-injector";
 const MOUNTED: &str = "/etc/sidecar-injector/signer-ca/ca.crt";

@@ -87,8 +87,15 @@ fn the_trust_probe_has_an_entry_and_a_right_of_its_own() {
         assert!(matched(&probe.namespace_selector, &labels(name, "istio-system")));
         assert!(!matched(&probe.namespace_selector, &labels(name, "kube-system")));
         assert!(!matched(&probe.object_selector, &Labels::new()));
-        let is_called = matched(&probe.object_selector, &labels("outrigger.io/probe", "true"));
-        assert_eq!(is_called, !rendering.has("dormant"));
+        let container = &pod(rendering).containers[0];
+        let mut env = container.env.iter().flatten();
+        let revision = env.find(|one| one.name == "REVISION").and_then(|one| one.value.clone());
+        let revision = revision.unwrap_or_else(|| "default".to_owned());
+        for other in ["default", "canary", "true"] {
+            let is_called = matched(&probe.object_selector, &labels("outrigger.io/probe", other));
+            let is_own = other == revision && !rendering.has("dormant");
+            assert_eq!(is_called, is_own, "{:?}: {other}", rendering.composition);
+        }
     }
 }
 

@@ -8,6 +8,8 @@ mod documents;
 #[cfg(test)]
 mod features;
 #[cfg(test)]
+mod istiod;
+#[cfg(test)]
 mod matching;
 #[cfg(test)]
 mod monitoring;

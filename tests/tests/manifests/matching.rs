@@ -209,7 +209,7 @@ fn all_but_opted_out(entry: &str) -> [&str; 7] {
 }
 
 /// The entries of several installations; a configuration that two of them bring counts once.
-fn entries_of(installations: &[Composition]) -> Vec<Entry> {
+pub(crate) fn entries_of(installations: &[Composition]) -> Vec<Entry> {
     let mut entries: Vec<Entry> = Vec::new();
     for composition in installations {
         for entry in rendering(*composition).entries() {
@@ -224,7 +224,7 @@ fn entries_of(installations: &[Composition]) -> Vec<Entry> {
 }
 
 /// The entries that the API server would call.
-fn matching(entries: &[Entry], namespace: &Labels, pod: &Labels) -> Vec<String> {
+pub(crate) fn matching(entries: &[Entry], namespace: &Labels, pod: &Labels) -> Vec<String> {
     entries
         .iter()
         .filter(|(_, entry)| selects(entry.namespace_selector.as_ref().unwrap(), namespace))
@@ -239,30 +239,36 @@ fn in_words((configuration, entry): &Entry) -> String {
     format!("{configuration} {prefix}")
 }
 
-fn labels(pairs: &[(&str, &str)]) -> Labels {
+pub(crate) fn labels(pairs: &[(&str, &str)]) -> Labels {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
 
 /// A namespace's labels: its own and the one that the API server sets.
-fn of_namespace(name: &str, pairs: &[(&str, &str)]) -> Labels {
+pub(crate) fn of_namespace(name: &str, pairs: &[(&str, &str)]) -> Labels {
     let mut labels = labels(pairs);
     labels.insert("kubernetes.io/metadata.name".to_owned(), name.to_owned());
     labels
 }
 
 /// A label's absence, and each of its values.
-fn optional(key: &'static str, values: &[&'static str]) -> Vec<Vec<(&'static str, &'static str)>> {
+pub(crate) fn optional(
+    key: &'static str,
+    values: &[&'static str],
+) -> Vec<Vec<(&'static str, &'static str)>> {
     let absent = Vec::new();
     std::iter::once(absent).chain(values.iter().map(|value| vec![(key, *value)])).collect()
 }
 
-fn pairs<'a, T: Clone>(left: &'a [T], right: &'a [T]) -> impl Iterator<Item = (T, T)> + 'a {
+pub(crate) fn pairs<'a, T: Clone>(
+    left: &'a [T],
+    right: &'a [T],
+) -> impl Iterator<Item = (T, T)> + 'a {
     left.iter().flat_map(|one| right.iter().map(|other| (one.clone(), other.clone())))
 }
 
-type Entry = (String, MutatingWebhook);
+pub(crate) type Entry = (String, MutatingWebhook);
 type Pairs = &'static [(&'static str, &'static str)];
 
-const INJECT: &str = "sidecar.istio.io/inject";
-const INJECTION: &str = "istio-injection";
-const REVISION: &str = "istio.io/rev";
+pub(crate) const INJECT: &str = "sidecar.istio.io/inject";
+pub(crate) const INJECTION: &str = "istio-injection";
+pub(crate) const REVISION: &str = "istio.io/rev";

@@ -13,6 +13,9 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
+use webhook_certs::cluster::Options;
+use webhook_certs::names::RESERVED_REVISIONS;
+
 use crate::custom::{CertificateSpec, Custom, IssuerSpec, ServiceMonitorSpec};
 use crate::documents::{Rendering, renderings, selects};
 
@@ -193,6 +196,37 @@ fn revisions_share_no_object() {
     let other: BTreeSet<String> = find(Some("1-28")).flatten().collect();
     assert!(default.is_disjoint(&canary) && canary.is_disjoint(&other));
     assert!(default.is_disjoint(&other));
+}
+
+/// The name of an object of a revision ends with it, so a name that goes on after another one of its kind
+/// would be that other one's of some revision.
+#[test]
+fn what_names_have_after_other_names_is_reserved() {
+    let mut names: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for rendering in renderings().iter().filter(|one| one.composition.revision.is_none()) {
+        let mut add = |kind: &str, name: &serde_json::Value| {
+            let name = name.as_str().unwrap().to_owned();
+            names.entry(kind.to_owned()).or_default().insert(name);
+        };
+        for document in &rendering.documents {
+            add(document["kind"].as_str().unwrap(), &document["metadata"]["name"]);
+            if document["kind"] == "Certificate" {
+                add("Secret", &document["spec"]["secretName"]);
+            }
+        }
+        add("Secret", &serde_json::json!(Options::default().secret_name));
+    }
+    let is_tag = |name: &str| name.starts_with("istio-revision-tag-");
+    let found: BTreeSet<&str> = names
+        .values()
+        .flat_map(|names| names.iter().map(move |name| (name, names)))
+        .filter(|(name, _)| !is_tag(name))
+        .flat_map(|(name, names)| {
+            let after = names.iter().filter_map(move |other| other.strip_prefix(name.as_str()));
+            after.filter_map(|after| after.strip_prefix('-'))
+        })
+        .collect();
+    assert_eq!(found, BTreeSet::from(RESERVED_REVISIONS));
 }
 
 #[test]

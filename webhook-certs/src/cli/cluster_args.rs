@@ -8,8 +8,8 @@ use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use webhook_certs::cause::with_causes;
 use webhook_certs::cluster::Options;
-use webhook_certs::names;
 use webhook_certs::parameter_args::{ParameterArgs, SignerError};
+use webhook_certs::{kubeconfig, names};
 
 /// Which cluster, and which objects in it.
 #[derive(Debug, Args)]
@@ -86,14 +86,16 @@ impl ClusterArgs {
             KubeConfigOptions { context: self.context.clone(), ..KubeConfigOptions::default() };
         let mut config = match &self.kubeconfig {
             Some(file) => {
-                let kubeconfig = Kubeconfig::read_from(file)
-                    .with_context(|| format!("--kubeconfig `{}`", file.display()))?;
-                kube::Config::from_custom_kubeconfig(kubeconfig, &options)
-                    .await
-                    .with_context(|| format!("--kubeconfig `{}`", file.display()))?
+                let origin = format!("--kubeconfig `{}`", file.display());
+                let kubeconfig = Kubeconfig::read_from(file).with_context(|| origin.clone())?;
+                kubeconfig::check(&kubeconfig, &origin, self.context.as_deref())?;
+                kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.context(origin)?
             }
             None if self.context.is_some() => {
-                kube::Config::from_kubeconfig(&options).await.context("--context")?
+                let origin = "the kubeconfig of KUBECONFIG or ~/.kube/config";
+                let kubeconfig = Kubeconfig::read().context(origin)?;
+                kubeconfig::check(&kubeconfig, origin, self.context.as_deref())?;
+                kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.context(origin)?
             }
             None => kube::Config::infer().await.map_err(|error| {
                 let error = with_causes(&error);

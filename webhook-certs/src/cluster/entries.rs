@@ -11,7 +11,6 @@ use serde_json::json;
 
 use crate::bundle::Bundle;
 use crate::options::Options;
-use crate::probe::PROBE_ENTRY;
 use crate::rotation::{BundlePatch, Configuration, Entry};
 
 pub(super) fn bundle_patch(patch: &BundlePatch) -> serde_json::Value {
@@ -36,11 +35,10 @@ pub(super) fn managed(
     configuration: MutatingWebhookConfiguration,
     options: &Options,
 ) -> Option<Configuration> {
-    let MutatingWebhookConfiguration { metadata, webhooks } = configuration;
-    let revision = metadata.labels.as_ref().and_then(|labels| labels.get(REVISION_LABEL));
-    if revision.is_some_and(|revision| revision != options.revision()) {
+    if is_of_another_revision(&configuration, options) {
         return None;
     }
+    let MutatingWebhookConfiguration { metadata, webhooks } = configuration;
     let entries: Vec<_> = webhooks
         .unwrap_or_default()
         .into_iter()
@@ -105,28 +103,18 @@ fn other_managers(
     managers.into_iter().collect()
 }
 
-/// What keeps a webhook configuration from reviewing the trust probe; nothing where an entry of it
-/// does, and lets the probe fail when it cannot be called.
-pub(super) fn probe_complaint(
+/// Tells whether the label says that it belongs to another revision.
+pub(super) fn is_of_another_revision(
     configuration: &MutatingWebhookConfiguration,
     options: &Options,
-) -> Option<String> {
-    let webhooks = configuration.webhooks.as_deref().unwrap_or_default();
-    let mut probes = webhooks
-        .iter()
-        .filter(|webhook| webhook.name.starts_with(PROBE_ENTRY) && is_ours(webhook, options))
-        .peekable();
-    if probes.peek().is_none() {
-        return Some(format!("no entry that calls the Service begins with `{PROBE_ENTRY}`"));
-    }
-    let fails = |webhook: &MutatingWebhook| {
-        webhook.failure_policy.as_deref().is_none_or(|policy| policy == "Fail")
-    };
-    (!probes.any(fails)).then(|| "its entry ignores failures".to_owned())
+) -> bool {
+    let labels = configuration.metadata.labels.as_ref();
+    let revision = labels.and_then(|labels| labels.get(REVISION_LABEL));
+    revision.is_some_and(|revision| revision != options.revision())
 }
 
 /// An entry without rules is what another manager's removal has left of it.
-fn is_ours(webhook: &MutatingWebhook, options: &Options) -> bool {
+pub(super) fn is_ours(webhook: &MutatingWebhook, options: &Options) -> bool {
     let calls_us = |service: &ServiceReference| {
         service.name == options.service && service.namespace == options.namespace
     };

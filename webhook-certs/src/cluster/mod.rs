@@ -9,6 +9,7 @@ pub mod fuzzing;
 mod journal;
 mod notices;
 mod objects;
+mod probe_entry;
 mod prober;
 mod publication;
 mod refusals;

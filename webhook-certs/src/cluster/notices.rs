@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 use super::journal::Journal;
 use super::objects::{Objects, configuration_path};
-use super::prober::Probed;
+use super::prober::{Probed, is_like};
 use super::writes::Writes;
 use crate::clock;
 use crate::contention::{Change, Contention};
@@ -124,11 +124,12 @@ impl<'a> Notices<'a> {
     /// A probe that fails for another reason than before, or no longer.
     pub(super) fn of_probe(&mut self) {
         let probed = self.probes.borrow_and_update().clone();
-        if cause(&probed) != cause(&self.probed) {
-            self.tell(match &probed {
-                Some(Err(failure)) => News::probe_failed(failure),
-                _ => News::probe_succeeded(),
-            });
+        match &probed {
+            _ if is_like(&probed, &self.probed) => (),
+            Some(Err(failure)) => self.tell(News::probe_failed(failure)),
+            // The first one that succeeds is no news.
+            Some(Ok(())) if self.probed.is_none() => (),
+            _ => self.tell(News::probe_succeeded()),
         }
         self.probed = probed;
     }
@@ -150,10 +151,6 @@ impl<'a> Notices<'a> {
         }
         self.journal.note([news]);
     }
-}
-
-fn cause(probed: &Probed) -> Option<ProbeCause> {
-    probed.as_ref()?.as_ref().err().map(|failure| failure.cause)
 }
 
 /// The third overwrite within a while is no accident.

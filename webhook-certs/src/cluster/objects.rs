@@ -17,9 +17,10 @@ use kube::{Api, Client};
 
 use super::answers::Clock;
 use super::call_error::{APPROVAL, CallError, REQUESTS};
-use super::entries::{bundle_patch, managed, probe_complaint};
+use super::entries::{bundle_patch, managed};
+use super::probe_entry::{probe_entries, probe_labels};
 use crate::options::{Options, Signer};
-use crate::probe::PROBE_LABEL;
+use crate::probe::{PROBE_ENTRY, ProbeTarget};
 use crate::rotation::{BundlePatch, Configuration};
 
 /// The Secret and the webhook configurations that the options name, and nothing else.
@@ -149,18 +150,36 @@ impl Objects {
         Ok(())
     }
 
-    /// Tells what keeps every one of the webhook configurations from reviewing the trust probe.
-    pub(super) async fn probe_entry_complaint(&self) -> Result<Option<String>, CallError> {
-        let mut complaint = "there is no webhook configuration".to_owned();
+    /// Finds the webhook entries that review the trust probe, or else tells what keeps every one
+    /// from it.
+    pub(super) async fn probe_target(&self) -> Result<Result<ProbeTarget, String>, CallError> {
+        let (mut entries, mut complaints, mut without) = (Vec::new(), Vec::new(), Vec::new());
         for found in self.whole_configurations().await {
             let found = found?;
-            let Some(wrong) = probe_complaint(&found, &self.options) else {
-                return Ok(None);
-            };
-            let name = found.metadata.name.unwrap_or_default();
-            complaint = format!("{}: {wrong}", configuration_path(&name));
+            let path = configuration_path(found.metadata.name.as_deref().unwrap_or_default());
+            let before = (entries.len(), complaints.len());
+            for entry in probe_entries(&found, &self.options) {
+                match entry {
+                    Ok(entry) => entries.push(entry),
+                    Err(wrong) => complaints.push(format!("{path}: {wrong}")),
+                }
+            }
+            if before == (entries.len(), complaints.len()) {
+                without.push(path);
+            }
         }
-        Ok(Some(complaint))
+        if !entries.is_empty() {
+            let Options { service, namespace, .. } = &self.options;
+            return Ok(Ok(ProbeTarget { entries, host: format!("{service}.{namespace}.svc") }));
+        }
+        Ok(Err(match (complaints.as_slice(), without.as_slice()) {
+            ([], []) => "there is no webhook configuration".to_owned(),
+            ([], without) => format!(
+                "{}: no entry of this revision that calls its Service begins with `{PROBE_ENTRY}`",
+                without.join(", ")
+            ),
+            (complaints, _) => complaints.join("; "),
+        }))
     }
 
     /// Creates the object of the trust probe, as a dry run.
@@ -169,7 +188,7 @@ impl Objects {
         let map = ConfigMap {
             metadata: ObjectMeta {
                 generate_name: Some(format!("{}-trust-probe-", self.options.install)),
-                labels: Some([(PROBE_LABEL.to_owned(), "true".to_owned())].into()),
+                labels: Some(probe_labels(&self.options)),
                 ..ObjectMeta::default()
             },
             ..ConfigMap::default()

@@ -12,6 +12,14 @@ use crate::probe::{ProbeCause, ProbeFailure, failure};
 /// How the latest probe ended; nothing until there was one.
 pub(super) type Probed = Option<Result<(), ProbeFailure>>;
 
+/// Tells whether there is nothing new in an outcome.
+pub(super) fn is_like(one: &Probed, other: &Probed) -> bool {
+    match (one, other) {
+        (Some(Err(one)), Some(Err(other))) => one.is_like(other),
+        (one, other) => one == other,
+    }
+}
+
 /// Probes after each interval, and wakes the upkeep when the outcome is another one.
 pub(super) async fn run(
     objects: &Objects,
@@ -26,11 +34,8 @@ pub(super) async fn run(
         // What the API server itself fails at says nothing about the webhook.
         if let Ok(outcome) = outcome {
             let is_news = probed.send_if_modified(|before| {
-                let word = |probed: &Probed| {
-                    probed.as_ref().map(|probed| probed.as_ref().err().map(|error| error.cause))
-                };
                 let outcome = Some(outcome);
-                let is_news = word(before) != word(&outcome);
+                let is_news = !is_like(before, &outcome);
                 *before = outcome;
                 is_news
             });
@@ -42,13 +47,17 @@ pub(super) async fn run(
 }
 
 async fn probe(objects: &Objects) -> Result<Result<(), ProbeFailure>, CallError> {
-    if let Some(message) = objects.probe_entry_complaint().await? {
-        return Ok(Err(ProbeFailure { cause: ProbeCause::NotConfigured, message }));
-    }
+    let target = match objects.probe_target().await? {
+        Ok(target) => target,
+        Err(message) => {
+            let cause = ProbeCause::NotConfigured;
+            return Ok(Err(ProbeFailure { cause, message, other_webhook: None }));
+        }
+    };
     match objects.create_probe().await {
         Ok(()) => Ok(Ok(())),
         Err(CallError::Refused { code, message, .. }) => {
-            Ok(failure(code, &message).map_or(Ok(()), Err))
+            Ok(failure(code, &message, &target).map_or(Ok(()), Err))
         }
         // A webhook's time limit is at most 30 s, and so is what the API server waits.
         Err(error) => Err(error),

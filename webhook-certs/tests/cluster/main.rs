@@ -43,7 +43,10 @@ use news::{
     what_happens_is_told_once_and_names_whoever_did_it,
     without_the_right_to_tell_everything_else_goes_on,
 };
-use probe::the_probe_tells_why_the_api_server_does_not_call_the_webhook;
+use probe::{
+    the_probe_counts_only_what_its_own_entry_fails_at,
+    the_probe_tells_why_the_api_server_does_not_call_the_webhook,
+};
 use reviewer::Reviewer;
 use revocation::a_revocation_in_each_phase_fails_no_call;
 use rights::{
@@ -249,6 +252,7 @@ fn main() -> Result<ExitCode> {
         what_happens_is_told_once_and_names_whoever_did_it
         without_the_right_to_tell_everything_else_goes_on
         the_probe_tells_why_the_api_server_does_not_call_the_webhook
+        the_probe_counts_only_what_its_own_entry_fails_at
         a_signer_of_the_cluster_signs_and_renews
         an_approval_that_failed_is_repeated
         no_signer_of_kubernetes_itself_signs_for_a_webhook

@@ -5,18 +5,20 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::core::v1::{ConfigMap, Service};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Api;
-use kube::api::{DeleteParams, Patch, PatchParams};
-use serde_json::json;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use webhook_certs::authority::{Authority, Entropy, Lifetime};
 use webhook_certs::bundle::Bundle;
+use webhook_certs::requests::{ROTATE, ROTATE_NOW};
 use webhook_certs::status::Status;
 
 use crate::deployer;
 use crate::reviewer::Reviewer;
-use crate::stage::{Replica, Stage};
+use crate::stage::{Replica, Stage, eventually};
 
 pub(crate) async fn the_probe_tells_why_the_api_server_does_not_call_the_webhook(
     mut stage: Stage<'_>,
@@ -67,14 +69,101 @@ pub(crate) async fn the_probe_tells_why_the_api_server_does_not_call_the_webhook
     services.delete(&stage.options.service, &DeleteParams::default()).await?;
     fails(&stage, &mut replica, "no_endpoints", "not found").await?;
     ensure!(replica.certificate.is_loaded(), "nothing is served");
-    let maps = Api::<k8s_openapi::api::core::v1::ConfigMap>::namespaced(
-        stage.admin.clone(),
-        &stage.options.namespace,
-    );
+    let maps = Api::<ConfigMap>::namespaced(stage.admin.clone(), &stage.options.namespace);
     let left = maps.list(&kube::api::ListParams::default()).await?;
     let left: Vec<_> = left.iter().filter_map(|map| map.metadata.name.clone()).collect();
     ensure!(!left.iter().any(|name| name.contains("probe")), "left behind: {left:?}");
     Ok(())
+}
+
+/// The label used to be the same in all revisions, and any failure counted as that of the own entry.
+pub(crate) async fn the_probe_counts_only_what_its_own_entry_fails_at(
+    mut stage: Stage<'_>,
+) -> Result<()> {
+    let parameters = &mut stage.options.parameters;
+    parameters.trust_probe = true;
+    parameters.trust_probe_interval = Duration::from_millis(200);
+    parameters.leaf_lifetime = SignedDuration::from_secs(4);
+    parameters.propagation_delay = SignedDuration::from_secs(1);
+    parameters.retire_delay = SignedDuration::from_secs(8);
+    parameters.tick = Duration::from_millis(200);
+    parameters.write_burst = 20;
+    stage.allow_probes().await?;
+    stage.expose().await?;
+    let mut replica = stage.replica().await?;
+    let reviewer = Reviewer::start(Arc::clone(&replica.certificate)).await?;
+
+    // An entry of an earlier version beside this program reviews nothing.
+    let (name, service) = (stage.options.namespace.clone(), stage.options.service.clone());
+    let of_earlier = json!({"matchLabels": {"outrigger.io/probe": "true"}});
+    apply_entry(&stage, &name, ENTRY, (&service, reviewer.port), of_earlier).await?;
+    fails(&stage, &mut replica, "not_configured", "`outrigger.io/probe=true` leaves out").await?;
+    rotated(&stage).await?;
+    configure(&stage, reviewer.port).await?;
+    succeeds(&stage, &mut replica).await?;
+
+    // Another revision has an entry of the same name, and no Service.
+    let other = format!("{name}-canary");
+    let selector = json!({"matchLabels": {"outrigger.io/probe": "canary"}});
+    apply_entry(&stage, &other, ENTRY, ("canary", 443), selector).await?;
+    let refusal = eventually("the other revision's probe fails", async || {
+        let created = create_dry(&stage, "canary").await;
+        created.err().context("it was accepted")
+    })
+    .await?;
+    ensure!(refusal.to_string().contains("service \"canary\" not found"), "{refusal}");
+    create_dry(&stage, "default").await?;
+    let status = replica.status.borrow_and_update().clone();
+    ensure!(status.probe.is_some_and(|probe| probe.cause.is_none()), "it is ours that fails");
+    rotated(&stage).await?;
+
+    // Were it to review ours too, that would still say nothing of ours.
+    apply_entry(&stage, &other, ENTRY, ("canary", 443), json!({})).await?;
+    let named = format!("another webhook, `{ENTRY}` at canary.{name}.svc, kept the probe");
+    fails(&stage, &mut replica, "other", &named).await?;
+    stage.configurations().delete(&other, &DeleteParams::default()).await?;
+    succeeds(&stage, &mut replica).await?;
+
+    let foreign = format!("{name}-foreign");
+    let closed = TcpListener::bind("localhost:0").await?.local_addr()?.port();
+    apply_entry(&stage, &foreign, "foreign.example.com", (&service, closed), json!({})).await?;
+    let named = format!("another webhook, `foreign.example.com` at {service}.{name}.svc, kept");
+    fails(&stage, &mut replica, "other", &named).await?;
+    rotated(&stage).await
+}
+
+/// Asks for a new CA, and waits until it signs.
+async fn rotated(stage: &Stage<'_>) -> Result<()> {
+    let before = eventually("no rotation is under way", async || {
+        let state = stage.state().await?;
+        ensure!(state.phase.word() == "steady", "{state:?}");
+        Ok(state)
+    })
+    .await?;
+    let annotations = json!({"metadata": {"annotations": {ROTATE: ROTATE_NOW}}});
+    let (secret, how) = (&stage.options.secret_name, PatchParams::default());
+    stage.secrets().patch(secret, &how, &Patch::Merge(annotations)).await?;
+    eventually("the next CA signs", async || {
+        let state = stage.state().await?;
+        ensure!(!state.active.ca().is_same_signer(before.active.ca()), "{state:?}");
+        Ok(())
+    })
+    .await
+}
+
+/// Creates what the probe of a revision creates.
+async fn create_dry(stage: &Stage<'_>, revision: &str) -> kube::Result<ConfigMap> {
+    let maps = Api::<ConfigMap>::namespaced(stage.admin.clone(), &stage.options.namespace);
+    let labels = [("outrigger.io/probe".to_owned(), revision.to_owned())].into();
+    let map = ConfigMap {
+        metadata: ObjectMeta {
+            generate_name: Some("probe-".to_owned()),
+            labels: Some(labels),
+            ..ObjectMeta::default()
+        },
+        ..ConfigMap::default()
+    };
+    maps.create(&PostParams { dry_run: true, ..PostParams::default() }, &map).await
 }
 
 /// Waits until the status and an Event name the cause.
@@ -100,29 +189,42 @@ async fn succeeds(stage: &Stage<'_>, replica: &mut Replica) -> Result<()> {
     Ok(())
 }
 
-/// Applies a configuration of one entry that reviews the probe.
+/// Applies a configuration of one entry that reviews the probe of the default revision.
 async fn configure(stage: &Stage<'_>, port: u16) -> Result<()> {
+    let object_selector = json!({"matchLabels": {"outrigger.io/probe": "default"}});
+    let name = &stage.options.namespace;
+    apply_entry(stage, name, ENTRY, (&stage.options.service, port), object_selector).await
+}
+
+/// Applies a configuration of one entry that reviews `ConfigMaps` of the namespace.
+async fn apply_entry(
+    stage: &Stage<'_>,
+    configuration: &str,
+    entry: &str,
+    (service, port): (&str, u16),
+    object_selector: Value,
+) -> Result<()> {
     let namespace = &stage.options.namespace;
-    let configuration = json!({
+    let object = json!({
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "MutatingWebhookConfiguration",
-        "metadata": {"name": namespace},
+        "metadata": {"name": configuration},
         "webhooks": [{
-            "name": ENTRY,
-            "clientConfig": {"service": {"namespace": namespace, "name": stage.options.service,
+            "name": entry,
+            "clientConfig": {"service": {"namespace": namespace, "name": service,
                                          "path": "/inject", "port": port}},
             "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"],
                        "resources": ["configmaps"], "scope": "Namespaced"}],
             "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
-            "objectSelector": {"matchLabels": {"outrigger.io/probe": "true"}},
+            "objectSelector": object_selector,
             "failurePolicy": "Fail",
             "sideEffects": "None",
             "admissionReviewVersions": ["v1"],
             "timeoutSeconds": 1,
         }],
     });
-    let how = PatchParams::apply("installer");
-    stage.configurations().patch(namespace, &how, &Patch::Apply(configuration)).await?;
+    let how = PatchParams::apply("installer").force();
+    stage.configurations().patch(configuration, &how, &Patch::Apply(object)).await?;
     Ok(())
 }
 

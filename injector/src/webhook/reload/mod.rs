@@ -5,9 +5,9 @@
 
 use std::fmt::Display;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 
 use arc_swap::ArcSwapOption;
+use tokio::sync::watch;
 
 use super::metrics::Metrics;
 use crate::settings::notice::Notice;
@@ -20,7 +20,7 @@ pub mod files;
 #[derive(Debug)]
 pub struct Configuration {
     current: ArcSwapOption<Settings>,
-    generation: AtomicI64,
+    generation: watch::Sender<i64>,
     process: Process,
     metrics: Arc<Metrics>,
 }
@@ -28,13 +28,27 @@ pub struct Configuration {
 impl Configuration {
     /// Nothing is configured yet.
     pub fn new(process: Process, metrics: Arc<Metrics>) -> Self {
-        Self { current: ArcSwapOption::empty(), generation: AtomicI64::new(0), process, metrics }
+        let generation = watch::Sender::new(0);
+        Self { current: ArcSwapOption::empty(), generation, process, metrics }
     }
 
     /// The settings in use, for one review from its start to its end; `None` before the first
     /// good ones.
     pub fn current(&self) -> Option<Arc<Settings>> {
         self.current.load_full()
+    }
+
+    /// The settings in use, as soon as there are any.
+    pub async fn first(&self) -> Arc<Settings> {
+        // Before the look, so that nothing is missed between the two.
+        let mut generation = self.generation.subscribe();
+        loop {
+            if let Some(settings) = self.current() {
+                return settings;
+            }
+            // It fails when the sender has gone, which is ours.
+            let _ = generation.changed().await;
+        }
     }
 
     /// Takes the documents into use, all together. When one cannot be used, the settings stay what
@@ -45,7 +59,8 @@ impl Configuration {
             Ok(settings) => {
                 let notices = settings.notices.clone();
                 self.current.store(Some(Arc::new(settings)));
-                let generation = self.generation.fetch_add(1, Ordering::AcqRel) + 1;
+                self.generation.send_modify(|generation| *generation += 1);
+                let generation = *self.generation.borrow();
                 self.metrics.configured(generation);
                 tracing::info!(generation, sources = %texts.sources(), "configuration in use");
                 self.metrics.notices(notices.len());
@@ -64,7 +79,7 @@ impl Configuration {
     /// Logs and counts a configuration that cannot be used; the last good one stays.
     pub(super) fn refuse(&self, problem: &dyn Display) {
         self.metrics.configuration_refused();
-        let kept = self.generation.load(Ordering::Acquire);
+        let kept = *self.generation.borrow();
         tracing::error!(%problem, kept_generation = kept, "configuration refused");
     }
 }

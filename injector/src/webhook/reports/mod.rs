@@ -97,11 +97,10 @@ impl Reports {
         };
         let mut events = Events::default();
         loop {
-            // Before the first configuration nothing can be told.
-            if let Some(settings) = configuration.current() {
-                let report = report(&client, &scope, settings, &telling, &mut events);
-                guarded(report, &telling).await;
-            }
+            // Without one nothing can be told; the first comes a moment after the start.
+            let settings = configuration.first().await;
+            let report = report(&client, &scope, settings, &telling, &mut events);
+            guarded(report, &telling).await;
             sleep(every).await;
         }
     }
