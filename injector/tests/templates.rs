@@ -182,6 +182,30 @@ fn a_key_that_yaml_takes_for_another_value_is_found_by_its_name() {
 }
 
 #[test]
+fn a_key_that_yaml_takes_for_another_value_is_found_after_a_dot() {
+    let template = "metadata:\n  annotations:\n    label: {{ .ObjectMeta.Labels.y | quote }}\n    \
+                    annotation: {{ $.ObjectMeta.Annotations.on | quote }}\n    \
+                    json: {{ (fromJSON (index .ObjectMeta.Annotations `json`)).null.off | quote }}\n    \
+                    values: {{ .Values.on.no | quote }}\n    \
+                    {{- range $key, $value := .ObjectMeta.Labels }}\n    of-{{ $value }}: {{ if ne $key `y` }}{{ $key }}{{ end }}\n    {{- end }}";
+    let config = json!({"templates": {"mine": template}}).to_string();
+    let documents = Documents {
+        inject_config: Some(Document { source: "the ConfigMap", text: &config }),
+        values: Some(Document { source: "the values", text: r#"{"on": {"no": "5"}}"# }),
+        ..Documents::default()
+    };
+    let settings = Settings::parse(&documents, Process::default()).unwrap();
+    let json = json!({"null": {"off": "3"}}).to_string();
+    let annotations = json!({"inject.istio.io/templates": "mine", "on": "2", "json": json});
+    let mut pod = pod(&annotations);
+    pod["metadata"]["labels"] = json!({"y": "1", "true": "4"});
+    let found = injected(&settings, &pod);
+    let found = ["label", "annotation", "json", "values", "of-4"]
+        .map(|name| found["metadata"]["annotations"][name].as_str());
+    assert_eq!(found, ["1", "2", "3", "5", "true"].map(Some));
+}
+
+#[test]
 fn a_template_may_ask_for_structure() {
     let template = "metadata:\n  annotations:\n    {{ toYaml (fromYaml (index \
                     .ObjectMeta.Annotations `x`)) | indent 4 }}";

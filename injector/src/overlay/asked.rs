@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use super::go_types::{self, Field, Type};
+use super::guard;
 
 /// The fields and getters that templates name.
 ///
@@ -11,6 +12,8 @@ use super::go_types::{self, Field, Type};
 pub(super) struct Asked {
     /// By the number of the struct; empty where all is asked for that is there.
     of_structs: Vec<Vec<Name>>,
+    /// The names that YAML takes for something else than a string.
+    odd: Vec<String>,
     /// Whether the parts of an `IntOrString` are, which else stands for what it holds.
     pub(super) parts_of_ports: bool,
     /// Whether the parts of a duration are, which else stands for its text.
@@ -34,6 +37,11 @@ impl Asked {
         let any = |of: &[&str]| of.iter().any(|name| names.contains(name));
         Self {
             of_structs: go_types::all().map(|of| asked_of(of, &names)).collect(),
+            odd: names
+                .iter()
+                .filter(|name| !name.is_empty() && !guard::is_string(name))
+                .map(|name| (*name).to_owned())
+                .collect(),
             parts_of_ports: any(&["IntVal", "StrVal", "IntValue"])
                 || texts.iter().any(|text| text.contains(".Port.String")),
             parts_of_durations: any(&["Seconds", "Nanos", "AsDuration"])
@@ -45,7 +53,12 @@ impl Asked {
 
     /// All that is there, and nothing that is not.
     pub(super) fn whatever_is_there() -> Self {
-        Self { of_structs: Vec::new(), parts_of_ports: false, parts_of_durations: false }
+        Self {
+            of_structs: Vec::new(),
+            odd: Vec::new(),
+            parts_of_ports: false,
+            parts_of_durations: false,
+        }
     }
 
     /// Whether a template or a function takes this field of a struct by its name. The others can
@@ -57,6 +70,11 @@ impl Asked {
             || self.of_structs.is_empty()
             || NAMED_BY_FUNCTIONS.contains(&field.go)
             || self.of(of).iter().any(named)
+    }
+
+    /// Whether a template names a key after a dot that YAML takes for something else than a string.
+    pub(super) fn names_key(&self, key: &str) -> bool {
+        self.odd.iter().any(|name| name == key)
     }
 
     /// Those of one struct.

@@ -14,6 +14,7 @@ use super::go_types::{
 };
 use super::go_values::{self, of_struct};
 use super::{Context, guard, image, otel};
+use crate::settings::annotations::key;
 use crate::settings::mesh_config::{InboundTrafficPolicy, MeshConfig};
 
 /// The data of one pod.
@@ -58,6 +59,13 @@ fn object_meta(context: &Context<'_>, asked: &Asked) -> Datum {
     let own = metadata["namespace"].as_str().filter(|own| !own.is_empty());
     if let (None, Datum::Object(fields)) = (own, &mut fields) {
         fields.insert("Namespace".to_owned(), text(context.namespace));
+    }
+    if let Datum::Object(fields) = &mut fields
+        && let Some(Datum::Map(annotations)) = fields.get_mut("Annotations")
+        && let Some(Datum::String(port)) = annotations.get_mut(key::STATUS_PORT)
+    {
+        // Blanks around it count nowhere else.
+        *port = port.trim().to_owned();
     }
     fields
 }

@@ -12,9 +12,10 @@ pub(super) fn document(value: &Value) -> Datum {
     untyped(value, |text| Cow::Borrowed(text), |key| Cow::Borrowed(key))
 }
 
-/// JSON from a pod's text.
+/// JSON from a pod's text. It is not known here which keys a template names after a dot, so that all
+/// that it may name stay.
 pub(super) fn guarded(value: &Value) -> Datum {
-    untyped(value, guard::guarded, guard::guarded_key)
+    untyped(value, guard::guarded, |key| guard::guarded_key(key, guard::is_name))
 }
 
 /// The JSON of a datum, without guards; the names of Go's fields stay.

@@ -117,11 +117,7 @@ fn takes(kind: Kind, value: &Value) -> bool {
 }
 
 fn is_whole(value: &Value, bits: u8) -> bool {
-    let whole = value.as_i64().or_else(|| {
-        let number = value.as_f64().filter(|number| number.fract() == 0.0)?;
-        number.to_string().parse().ok()
-    });
-    whole.is_some_and(|number| bits > 32 || i32::try_from(number).is_ok())
+    value.as_i64().is_some_and(|number| bits > 32 || i32::try_from(number).is_ok())
 }
 
 fn named(value: &Value) -> &'static str {

@@ -99,7 +99,8 @@ fn of_kind(kind: Kind, value: &Value, asked: &Asked) -> Datum {
             members
                 .iter()
                 .map(|(key, value)| {
-                    (guard::guarded_key(key).into_owned(), of_kind(*kind, value, asked))
+                    let key = guard::guarded_key(key, |key| asked.names_key(key));
+                    (key.into_owned(), of_kind(*kind, value, asked))
                 })
                 .collect(),
         ),
