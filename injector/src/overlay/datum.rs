@@ -87,6 +87,9 @@ pub(super) const TYPED: &str = "\u{0}typed";
 /// Under this key a struct keeps the JSON of its fields that no template names.
 pub(super) const UNNAMED: &str = "\u{0}unnamed";
 
+/// Under this key a list of resources keeps its members.
+pub(super) const LIST: &str = "\u{0}list";
+
 /// Under this key a message keeps its JSON.
 pub(super) const JSON: &str = "\u{0}json";
 

@@ -63,7 +63,9 @@ impl Templates {
             .map_err(|error| TemplateError::of_render(name, &error))?;
         if text.contains(datum::TYPED) {
             let of = go_types::printed_in(&text).map_or("struct", |of| of.name);
-            return Err(failed(format!("it prints a whole {of}: name one of its fields")));
+            return Err(failed(format!(
+                "it prints a whole {of}: name one of its fields; range takes none"
+            )));
         }
         // As in Istio, of a repeated key the last value counts.
         match yaml::parse_first(&text).map(|(document, _)| document) {

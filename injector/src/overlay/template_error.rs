@@ -5,6 +5,7 @@ use std::fmt;
 use gtmpl_ng::{ExecError, ParseError};
 
 use super::go_types::{self, Type};
+use super::methods::Call;
 use super::{functions, guard};
 use crate::settings::near;
 
@@ -78,8 +79,15 @@ fn told(problem: &str) -> String {
 }
 
 fn of_field(field: &str, of: Option<&'static Type>) -> String {
-    let field = &field.replace("_Get", ".Get");
+    let called = of.is_some_and(|of| Call::of(of, field).is_some());
+    let field = &field.replace('_', ".");
     let Some(of) = of else { return format!("there is no field {field}") };
+    if called {
+        return format!(
+            "{field} of a {} is called on nil; ask with `if` first whether it is there",
+            of.name
+        );
+    }
     let names: Vec<_> = of.fields().map(|field| field.go).collect();
     let near = near::among(field, &names);
     let near = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
