@@ -18,11 +18,15 @@ pub(crate) fn without_nulls(mut value: Value) -> Value {
     match &mut value {
         Value::Array(items) => {
             items.retain(|item| !item.is_null());
-            items.iter_mut().for_each(|item| *item = without_nulls(item.take()));
+            for item in items {
+                *item = without_nulls(item.take());
+            }
         }
         Value::Object(members) => {
             members.retain(|_, member| !member.is_null());
-            members.values_mut().for_each(|member| *member = without_nulls(member.take()));
+            for member in members.values_mut() {
+                *member = without_nulls(member.take());
+            }
         }
         _ => {}
     }

@@ -80,10 +80,13 @@ fn a_wrong_template_refuses_the_configuration() {
         (
             "a: 1\\nb: {{ randAlphaNum 5 }}",
             "line 2, column 7: function randAlphaNum is left out: it is random, and the same pod gets \
-             the same answer",
+             the same answer: \"b: {{ randAlphaNum 5 }}\"",
         ),
-        ("b: {{ qoute 5 }}", "line 1, column 7: function qoute not defined; did you mean quote?"),
-        ("{{ if }}", "line 1, column 7: missing value for if"),
+        (
+            "b: {{ qoute 5 }}",
+            "line 1, column 7: function qoute not defined; did you mean quote?: \"b: {{ qoute 5 }}\"",
+        ),
+        ("{{ if }}", "line 1, column 7: missing value for if: \"{{ if }}\""),
     ] {
         let config = format!("templates: {{mine: \"{template}\"}}");
         let error = parse(&config, Process::default()).unwrap_err();
@@ -203,6 +206,28 @@ fn a_key_that_yaml_takes_for_another_value_is_found_after_a_dot() {
     let found = ["label", "annotation", "json", "values", "of-4"]
         .map(|name| found["metadata"]["annotations"][name].as_str());
     assert_eq!(found, ["1", "2", "3", "5", "true"].map(Some));
+}
+
+#[test]
+fn what_a_template_renders_is_read_as_in_go() {
+    let template = "metadata:\n  annotations:\n    folded: '{{ .Values.text }}'\n    \
+                    port: {{ annotation .ObjectMeta `status.sidecar.istio.io/port` 1 | quote }}\n\
+                    spec: {containers: [{name: web, ports: [{containerPort: 8080.0}]}]}";
+    let config = json!({"templates": {"mine": template}}).to_string();
+    let documents = Documents {
+        inject_config: Some(Document { source: "the ConfigMap", text: &config }),
+        values: Some(Document { source: "the values", text: r#"{"text": "a\nb: c\nd"}"# }),
+        ..Documents::default()
+    };
+    let settings = Settings::parse(&documents, Process::default()).unwrap();
+    let annotations = json!({
+        "inject.istio.io/templates": "mine", "status.sidecar.istio.io/port": " 15021 ",
+    });
+    let pod = injected(&settings, &pod(&annotations));
+    assert_eq!(pod["metadata"]["annotations"]["folded"], "a b: c d");
+    assert_eq!(pod["metadata"]["annotations"]["port"], "15021");
+    let port = &pod["spec"]["containers"][0]["ports"][0]["containerPort"];
+    assert_eq!(port.to_string(), "8080");
 }
 
 #[test]

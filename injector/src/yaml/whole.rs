@@ -12,10 +12,14 @@ pub(super) fn numbers(mut value: Value) -> Value {
             }
         }
         Value::Array(items) => {
-            items.iter_mut().for_each(|item| *item = numbers(item.take()));
+            for item in items {
+                *item = numbers(item.take());
+            }
         }
         Value::Object(members) => {
-            members.values_mut().for_each(|member| *member = numbers(member.take()));
+            for member in members.values_mut() {
+                *member = numbers(member.take());
+            }
         }
         _ => {}
     }
