@@ -144,9 +144,7 @@ fn overlays(
     }
     unite_proxy(&mut overlays);
     let mut told = Vec::new();
-    for (template, overlay) in &mut overlays {
-        form::check_overlay(overlay)
-            .map_err(|problem| InjectError::Merge { template: template.clone(), problem })?;
+    for (_, overlay) in &mut overlays {
         order::overlay_env(overlay, variables, pod);
         resources::adjust(overlay, context);
         told.extend(own_volumes::settle(overlay, pod));

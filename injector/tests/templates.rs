@@ -48,7 +48,7 @@ fn a_template_of_metadata_alone_takes_no_spec_away() {
 fn a_template_cannot_put_a_text_in_the_place_of_the_spec() {
     for (problem, template) in [
         ("what it renders is no pod: spec is a string, not a mapping", "spec: text"),
-        ("spec is not an object", "spec: null"),
+        ("what it renders is no pod: spec is null, not a mapping", "spec: null"),
         (
             "what it renders is no pod: metadata.labels is a list, not a mapping",
             "metadata: {labels: [a]}",

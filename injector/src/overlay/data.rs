@@ -58,9 +58,10 @@ fn object_meta(context: &Context<'_>, asked: &Asked) -> Datum {
     let mut fields = of_struct(&OBJECT_META, members(metadata), asked);
     let own = metadata["namespace"].as_str().filter(|own| !own.is_empty());
     if let (None, Datum::Object(fields)) = (own, &mut fields) {
-        for name in ["Namespace", "GetNamespace"] {
-            fields.insert(name.to_owned(), text(context.namespace));
+        if let Some(got) = fields.get_mut("GetNamespace") {
+            *got = text(context.namespace);
         }
+        fields.insert("Namespace".to_owned(), text(context.namespace));
     }
     if let Datum::Object(fields) = &mut fields
         && let Some(Datum::Map(annotations)) = fields.get_mut("Annotations")
