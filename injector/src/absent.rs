@@ -2,6 +2,7 @@
 //! written, and so a key without a value is meant.
 
 use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 
 /// For `#[serde(default, deserialize_with = "or_default")]`: `null` is the default too.
 pub(crate) fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
@@ -10,4 +11,24 @@ where
     T: Deserialize<'de> + Default,
 {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+/// The value without the members and items that are null, however deep.
+pub(crate) fn without_nulls(mut value: Value) -> Value {
+    match &mut value {
+        Value::Array(items) => {
+            items.retain(|item| !item.is_null());
+            for item in items {
+                *item = without_nulls(item.take());
+            }
+        }
+        Value::Object(members) => {
+            members.retain(|_, member| !member.is_null());
+            for member in members.values_mut() {
+                *member = without_nulls(member.take());
+            }
+        }
+        _ => {}
+    }
+    value
 }

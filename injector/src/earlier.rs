@@ -37,6 +37,29 @@ impl Earlier {
         lists.into_iter().flatten().flatten().map(String::as_str)
     }
 
+    /// Names the containers that the earlier injection put into the pod and no overlay names any
+    /// more among the injected ones, as they stay in the pod and are not its user's. `shown` is the
+    /// pod as the overlays were made for it.
+    pub fn name_left_ones(&self, injected: &mut Value, pod: &Value, shown: &Value) {
+        for list in [CONTAINERS, INIT_CONTAINERS] {
+            let has = |pod: &Value, name: &str| {
+                [CONTAINERS, INIT_CONTAINERS].iter().any(|list| find(pod, list, name).is_some())
+            };
+            let names = if list == CONTAINERS { &self.containers } else { &self.init_containers };
+            let left = names.iter().flatten().filter(|name| find(pod, list, name).is_some());
+            let left: Vec<_> =
+                left.filter(|name| !has(injected, name) && !has(shown, name)).collect();
+            if left.is_empty() {
+                continue;
+            }
+            let left = left.into_iter().map(|name| json!({"name": name}));
+            match &mut injected["spec"][list] {
+                Value::Array(named) => named.extend(left),
+                none => *none = left.collect(),
+            }
+        }
+    }
+
     /// Whether a container of this name was injected into this list.
     pub fn injected(&self, list: &str, name: &str) -> bool {
         let names = if list == CONTAINERS { &self.containers } else { &self.init_containers };

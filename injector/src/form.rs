@@ -1,9 +1,8 @@
-//! The form of pods and overlays.
+//! The form of pods.
 
 use serde_json::Value;
 
 use crate::inject_error::InjectError;
-use crate::merge::MergeError;
 use crate::overlay::PROXY;
 use crate::postprocess::{CONTAINERS, INIT_CONTAINERS};
 use crate::settings::excerpt;
@@ -85,22 +84,4 @@ fn has(pod: &Value, list: &str, name: &Value) -> bool {
     containers.into_iter().any(|container| container["name"] == *name)
 }
 
-/// What a template renders has objects where a pod has them: a scalar would take the place of the
-/// pod's own.
-pub(crate) fn check_overlay(overlay: &Value) -> Result<(), MergeError> {
-    let is_object = |place: &&str| {
-        overlay.pointer(place).is_none_or(|value| value.is_object() || value.is_null())
-    };
-    match OBJECTS.iter().find(|place| !is_object(place)) {
-        Some(place) => Err(MergeError::NotAnObject { field: place[1..].replace('/', ".") }),
-        None if overlay.get("spec").is_some_and(Value::is_null) => {
-            Err(MergeError::NotAnObject { field: "spec".to_owned() })
-        }
-        None => Ok(()),
-    }
-}
-
 const EPHEMERAL_CONTAINERS: &str = "ephemeralContainers";
-
-/// Places of a pod that hold objects.
-const OBJECTS: [&str; 4] = ["/metadata", "/metadata/labels", "/metadata/annotations", "/spec"];

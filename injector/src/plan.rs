@@ -87,7 +87,10 @@ impl<'a> Plan<'a> {
         };
         let variables = path_env::variables(&context, target.path_env);
         let (overlays, own_volumes) = overlays(&context, pod, &variables)?;
-        let injected = injected(&overlays)?;
+        let mut injected = injected(&overlays)?;
+        if let Some(earlier) = &earlier {
+            earlier.name_left_ones(&mut injected, pod, context.pod);
+        }
         form::check_names(pod, &injected, earlier.is_some())?;
         let mut advice = advice::of_pod(pod, annotations);
         // An earlier injection has told it, and its own volumes look the same.
@@ -141,9 +144,7 @@ fn overlays(
     }
     unite_proxy(&mut overlays);
     let mut told = Vec::new();
-    for (template, overlay) in &mut overlays {
-        form::check_overlay(overlay)
-            .map_err(|problem| InjectError::Merge { template: template.clone(), problem })?;
+    for (_, overlay) in &mut overlays {
         order::overlay_env(overlay, variables, pod);
         resources::adjust(overlay, context);
         told.extend(own_volumes::settle(overlay, pod));

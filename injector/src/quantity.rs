@@ -80,6 +80,27 @@ pub fn canonical(quantity: &Value) -> Option<String> {
     decimal(number, 3 * i32::try_from(place).ok()? - NANO - decimals)
 }
 
+/// How many parts of which `parts` make one the quantity is, rounded away from 0; `None` for what is
+/// none, or more than 64 bits hold.
+pub fn rounded_up(quantity: &Value, parts: i128) -> Option<i64> {
+    let Some(text) = canonical(quantity) else {
+        // A power of ten.
+        let number = parse(quantity)?.to_string().parse::<i128>().ok()?;
+        return number.checked_mul(parts)?.try_into().ok();
+    };
+    let (digits, suffix) =
+        text.split_at(text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len()));
+    let place = |suffixes: &[&str]| suffixes.iter().position(|one| *one == suffix);
+    let number = digits.parse::<i128>().ok()?.checked_mul(parts)?;
+    let (factor, below) = match place(&DECIMAL) {
+        Some(place) => (10_i128.checked_pow(3 * u32::try_from(place).ok()?)?, 1_000_000_000),
+        None => (1024_i128.checked_pow(place(&BINARY)?.try_into().ok()?)?, 1),
+    };
+    let number = number.checked_mul(factor)?;
+    let rest = (number % below).signum();
+    (number / below + rest).try_into().ok()
+}
+
 /// Whether a number has no digits, which Kubernetes reads as 0.
 fn is_bare(number: &str) -> bool {
     ["", "."].contains(&number.strip_prefix(['+', '-']).unwrap_or(number))

@@ -4,6 +4,8 @@
 //! (numbers with a leading zero, block scalars that begin with a TAB) end here.
 
 mod ordinary;
+mod outdented;
+mod whole;
 
 use granit_parser::Event;
 use serde::Serialize;
@@ -12,8 +14,8 @@ use serde_json::Value;
 
 /// Parses one document.
 ///
-/// As kubectl does: `0644` is the number 420, `yes` is true, merge keys are resolved, and an
-/// empty document is `null`. A repeated key is an error.
+/// As kubectl does: `0644` is the number 420, `8080.0` is 8080, `yes` is true, merge keys are
+/// resolved, and an empty document is `null`. A repeated key is an error.
 pub fn parse(text: &str) -> Result<Value, YamlError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     match ordinary::parse(text, |scalar| by_library(scalar).ok()) {
@@ -23,15 +25,16 @@ pub fn parse(text: &str) -> Result<Value, YamlError> {
 }
 
 /// Parses the first document of a text as Go's `sigs.k8s.io/yaml` does: of a repeated key the last
-/// value counts, and what follows the first document is not read.
+/// value counts, what follows the first document is not read, and a quoted string goes on in any
+/// column.
 ///
 /// The second part is what [`parse`] refuses the text for, if it does.
 pub fn parse_first(text: &str) -> Result<(Value, Option<YamlError>), YamlError> {
-    let strict = match parse(text) {
-        Ok(value) => return Ok((value, None)),
-        Err(error) => error,
-    };
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let (text, strict) = match outdented::parse(text) {
+        (_, Ok(value)) => return Ok((value, None)),
+        (text, Err(error)) => (text, error),
+    };
     let options = serde_saphyr::options! {
         budget: budget(),
         duplicate_keys: serde_saphyr::DuplicateKeyPolicy::LastWins,
@@ -39,10 +42,10 @@ pub fn parse_first(text: &str) -> Result<(Value, Option<YamlError>), YamlError> 
         legacy_octal_numbers: true,
         with_snippet: false,
     };
-    let documents = serde_saphyr::from_multiple_with_options::<Option<Value>>(text, options);
+    let documents = serde_saphyr::from_multiple_with_options::<Option<Value>>(&text, options);
     let documents = documents.map_err(|error| YamlError::of(&error))?;
     let first = documents.into_iter().next().flatten().unwrap_or_default();
-    Ok((first, Some(strict)))
+    Ok((whole::numbers(first), Some(strict)))
 }
 
 /// The value of a document whose events, without comments, are known; `None` where only
@@ -65,7 +68,7 @@ fn by_library(text: &str) -> Result<Value, YamlError> {
         with_snippet: false,
     };
     serde_saphyr::from_str_with_options::<Option<Value>>(text, options)
-        .map(Option::unwrap_or_default)
+        .map(|value| whole::numbers(value.unwrap_or_default()))
         .map_err(|error| YamlError::of(&error))
 }
 
@@ -199,6 +202,8 @@ mod tests {
         assert_eq!(read(""), Value::Null);
         assert_eq!(read("# nothing\n"), Value::Null);
         assert_eq!(read("\u{feff}a: 1\r\n"), json!({"a": 1}));
+        let numbers = read("[8080.0, 1e3, -0.0, 1.5, 1e19, {a: 2.0}]");
+        assert_eq!(numbers.to_string(), r#"[8080,1000,0,1.5,1e+19,{"a":2}]"#);
     }
 
     #[test]

@@ -137,19 +137,31 @@ fn ports_of_a_proxy_between_containers_keep_their_place() {
     }
 }
 
-/// A sidecar that another template leaves in the pod counts as the user's from then on.
+/// What another template leaves in the pod is still not its user's: Istio takes it for that.
 #[test]
-fn a_sidecar_that_is_left_behind_does_not_come_and_go() {
-    let pod = json!({"metadata": {}, "spec": {"containers": [
-        {"name": "app", "image": "x", "ports": [{"containerPort": 80}]}]}});
-    for native in [false, true] {
-        let mut other = injected(&pod, native).unwrap().pod;
-        other["metadata"]["annotations"]["inject.istio.io/templates"] = "grpc-simple".into();
-        let second = injected(&other, native).unwrap().pod;
-        let third = injected(&second, native).unwrap().pod;
-        let fourth = injected(&third, native).unwrap();
-        assert!(fourth.patch().is_empty(), "{native}: {:?}", fourth.patch());
-        assert_eq!(by_name(&fourth.pod)[0]["image"], "x");
+fn what_other_templates_leave_behind_does_not_come_and_go() {
+    let app = json!({"name": "app", "image": "x", "ports": [{"containerPort": 80}],
+        "readinessProbe": {"httpGet": {"port": 80}}});
+    let pod = json!({"metadata": {"annotations": {}}, "spec": {"containers": [app]}});
+    let all = ["sidecar", "gateway", "grpc-agent", "grpc-simple", "sidecar,grpc-simple"];
+    let with = |mut pod: Value, templates: &str, native| {
+        pod["metadata"]["annotations"]["inject.istio.io/templates"] = templates.into();
+        injected(&pod, native).unwrap()
+    };
+    for (first, second, native) in all
+        .into_iter()
+        .flat_map(|first| all.map(|second| (first, second)))
+        .flat_map(|(first, second)| [false, true].map(|native| (first, second, native)))
+    {
+        let twice = with(with(pod.clone(), first, native).pod, second, native).pod;
+        let again = injected(&twice, native).unwrap();
+        assert!(again.patch().is_empty(), "{first}, {second}, {native}: {:?}", again.patch());
+        assert_eq!(by_name(&again.pod)[0]["image"], "x");
+        for third in ["sidecar", "grpc-simple", "grpc-agent"] {
+            let thrice = with(twice.clone(), third, native).pod;
+            let again = injected(&thrice, native).unwrap().pod;
+            assert_eq!(again, thrice, "{first}, {second}, {third}, {native}");
+        }
     }
 }
 

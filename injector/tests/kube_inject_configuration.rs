@@ -90,6 +90,26 @@ fn the_zero_of_an_annotation_counts_as_with_istio() {
     assert_eq!(files.proxy_config(&pod(zero)), "{}\n");
 }
 
+#[test]
+fn templates_see_the_default_revision_without_a_name_as_with_istio() {
+    let template = "metadata: {labels: {seen: '{{ .Revision }}'}}";
+    let config = format!("templates: {{sidecar: \"{template}\"}}\n");
+    let mut files = Files::new(&[("--injectConfigFile", &config)]);
+    let given = files.flags.clone();
+    for (revision, seen) in [("default", ""), ("canary", "canary")] {
+        files.flags = [&given[..], &["--revision".to_owned(), revision.to_owned()]].concat();
+        let ran = files.run(ONE_POD);
+        assert_eq!((ran.code, ran.messages.as_str()), (0, ""));
+        let pod = injector::yaml::parse(&ran.output).unwrap();
+        assert_eq!(pod["metadata"]["labels"]["seen"], seen);
+        let status = pod["metadata"]["annotations"]["sidecar.istio.io/status"].as_str().unwrap();
+        assert!(status.contains(&format!(r#""revision":"{revision}""#)), "{status}");
+    }
+}
+
+const ONE_POD: &str = "apiVersion: v1\nkind: Pod\nmetadata: {name: one}\n\
+                       spec: {containers: [{name: app, image: app}]}\n";
+
 /// Files by the flags that name them.
 struct Files {
     directory: TempDir,

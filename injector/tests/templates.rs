@@ -48,7 +48,7 @@ fn a_template_of_metadata_alone_takes_no_spec_away() {
 fn a_template_cannot_put_a_text_in_the_place_of_the_spec() {
     for (problem, template) in [
         ("what it renders is no pod: spec is a string, not a mapping", "spec: text"),
-        ("spec is not an object", "spec: null"),
+        ("what it renders is no pod: spec is null, not a mapping", "spec: null"),
         (
             "what it renders is no pod: metadata.labels is a list, not a mapping",
             "metadata: {labels: [a]}",
@@ -80,10 +80,13 @@ fn a_wrong_template_refuses_the_configuration() {
         (
             "a: 1\\nb: {{ randAlphaNum 5 }}",
             "line 2, column 7: function randAlphaNum is left out: it is random, and the same pod gets \
-             the same answer",
+             the same answer: \"b: {{ randAlphaNum 5 }}\"",
         ),
-        ("b: {{ qoute 5 }}", "line 1, column 7: function qoute not defined; did you mean quote?"),
-        ("{{ if }}", "line 1, column 7: missing value for if"),
+        (
+            "b: {{ qoute 5 }}",
+            "line 1, column 7: function qoute not defined; did you mean quote?: \"b: {{ qoute 5 }}\"",
+        ),
+        ("{{ if }}", "line 1, column 7: missing value for if: \"{{ if }}\""),
     ] {
         let config = format!("templates: {{mine: \"{template}\"}}");
         let error = parse(&config, Process::default()).unwrap_err();
@@ -179,6 +182,52 @@ fn a_key_that_yaml_takes_for_another_value_is_found_by_its_name() {
     let found = ["index", "isset", "annotation", "get", "dig", "rest"]
         .map(|name| pod["metadata"]["annotations"][name].as_str().unwrap());
     assert_eq!(found, ["1", "true", "3", "4", "5", "inject.istio.io/templates"]);
+}
+
+#[test]
+fn a_key_that_yaml_takes_for_another_value_is_found_after_a_dot() {
+    let template = "metadata:\n  annotations:\n    label: {{ .ObjectMeta.Labels.y | quote }}\n    \
+                    annotation: {{ $.ObjectMeta.Annotations.on | quote }}\n    \
+                    json: {{ (fromJSON (index .ObjectMeta.Annotations `json`)).null.off | quote }}\n    \
+                    values: {{ .Values.on.no | quote }}\n    \
+                    {{- range $key, $value := .ObjectMeta.Labels }}\n    of-{{ $value }}: {{ if ne $key `y` }}{{ $key }}{{ end }}\n    {{- end }}";
+    let config = json!({"templates": {"mine": template}}).to_string();
+    let documents = Documents {
+        inject_config: Some(Document { source: "the ConfigMap", text: &config }),
+        values: Some(Document { source: "the values", text: r#"{"on": {"no": "5"}}"# }),
+        ..Documents::default()
+    };
+    let settings = Settings::parse(&documents, Process::default()).unwrap();
+    let json = json!({"null": {"off": "3"}}).to_string();
+    let annotations = json!({"inject.istio.io/templates": "mine", "on": "2", "json": json});
+    let mut pod = pod(&annotations);
+    pod["metadata"]["labels"] = json!({"y": "1", "true": "4"});
+    let found = injected(&settings, &pod);
+    let found = ["label", "annotation", "json", "values", "of-4"]
+        .map(|name| found["metadata"]["annotations"][name].as_str());
+    assert_eq!(found, ["1", "2", "3", "5", "true"].map(Some));
+}
+
+#[test]
+fn what_a_template_renders_is_read_as_in_go() {
+    let template = "metadata:\n  annotations:\n    folded: '{{ .Values.text }}'\n    \
+                    port: {{ annotation .ObjectMeta `status.sidecar.istio.io/port` 1 | quote }}\n\
+                    spec: {containers: [{name: web, ports: [{containerPort: 8080.0}]}]}";
+    let config = json!({"templates": {"mine": template}}).to_string();
+    let documents = Documents {
+        inject_config: Some(Document { source: "the ConfigMap", text: &config }),
+        values: Some(Document { source: "the values", text: r#"{"text": "a\nb: c\nd"}"# }),
+        ..Documents::default()
+    };
+    let settings = Settings::parse(&documents, Process::default()).unwrap();
+    let annotations = json!({
+        "inject.istio.io/templates": "mine", "status.sidecar.istio.io/port": " 15021 ",
+    });
+    let pod = injected(&settings, &pod(&annotations));
+    assert_eq!(pod["metadata"]["annotations"]["folded"], "a b: c d");
+    assert_eq!(pod["metadata"]["annotations"]["port"], "15021");
+    let port = &pod["spec"]["containers"][0]["ports"][0]["containerPort"];
+    assert_eq!(port.to_string(), "8080");
 }
 
 #[test]

@@ -128,7 +128,8 @@ impl KubeInject {
             mesh_config: mesh_config.as_ref().map(document),
         };
         let process = Process {
-            revision: self.revision.clone(),
+            // As with Istio's command: templates see the default revision without a name.
+            revision: if self.revision == "default" { "" } else { &self.revision }.to_owned(),
             native_sidecars: self.native_sidecars.by_default(),
             compliance_policy: self.compliance_policy.clone(),
             openshift: self.platform == "openshift",

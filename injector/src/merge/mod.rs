@@ -33,12 +33,6 @@ pub fn merge_list(field: &str, list: &mut Value, items: Vec<Value>) -> Result<Ch
 /// An overlay that has no meaning.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum MergeError {
-    /// It holds something else where a pod has an object.
-    #[error("{field} is not an object")]
-    NotAnObject {
-        /// The place in the pod.
-        field: String,
-    },
     /// An item of a list that is merged by key has no such key.
     #[error("{field}: an item has no {key:?}, by which the list is merged")]
     NoMergeKey {

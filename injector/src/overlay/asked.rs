@@ -3,6 +3,8 @@
 use std::collections::HashSet;
 
 use super::go_types::{self, Field, Type};
+use super::guard;
+use super::methods::{self, Call};
 
 /// The fields and getters that templates name.
 ///
@@ -11,8 +13,12 @@ use super::go_types::{self, Field, Type};
 pub(super) struct Asked {
     /// By the number of the struct; empty where all is asked for that is there.
     of_structs: Vec<Vec<Name>>,
+    /// The names that YAML takes for something else than a string.
+    odd: Vec<String>,
     /// Whether the parts of an `IntOrString` are, which else stands for what it holds.
     pub(super) parts_of_ports: bool,
+    /// Whether the resources of a list of them are, not right behind the field that holds it.
+    pub(super) resources: bool,
     /// Whether the parts of a duration are, which else stands for its text.
     pub(super) parts_of_durations: bool,
 }
@@ -23,6 +29,8 @@ pub(super) enum Name {
     /// A getter under its name, which also answers where there is no message; or several, one of
     /// what the other one gives, with an underscore between them.
     Getter(String, Vec<&'static Field>),
+    /// What methods of a field give, under their joined name.
+    Call(String, Call),
     /// A struct that is embedded, as a whole.
     Embedded(&'static str, &'static Type),
 }
@@ -34,8 +42,14 @@ impl Asked {
         let any = |of: &[&str]| of.iter().any(|name| names.contains(name));
         Self {
             of_structs: go_types::all().map(|of| asked_of(of, &names)).collect(),
+            odd: names
+                .iter()
+                .filter(|name| !name.is_empty() && !guard::is_string(name))
+                .map(|name| (*name).to_owned())
+                .collect(),
             parts_of_ports: any(&["IntVal", "StrVal", "IntValue"])
                 || texts.iter().any(|text| text.contains(".Port.String")),
+            resources: any(&methods::RESOURCES.map(|(name, _)| name)),
             parts_of_durations: any(&["Seconds", "Nanos", "AsDuration"])
                 || names
                     .iter()
@@ -45,7 +59,13 @@ impl Asked {
 
     /// All that is there, and nothing that is not.
     pub(super) fn whatever_is_there() -> Self {
-        Self { of_structs: Vec::new(), parts_of_ports: false, parts_of_durations: false }
+        Self {
+            of_structs: Vec::new(),
+            odd: Vec::new(),
+            parts_of_ports: false,
+            resources: false,
+            parts_of_durations: false,
+        }
     }
 
     /// Whether a template or a function takes this field of a struct by its name. The others can
@@ -59,6 +79,11 @@ impl Asked {
             || self.of(of).iter().any(named)
     }
 
+    /// Whether a template names a key after a dot that YAML takes for something else than a string.
+    pub(super) fn names_key(&self, key: &str) -> bool {
+        self.odd.iter().any(|name| name == key)
+    }
+
     /// Those of one struct.
     pub(super) fn of(&self, of: &Type) -> &[Name] {
         self.of_structs.get(usize::from(of.id)).map(Vec::as_slice).unwrap_or_default()
@@ -68,11 +93,14 @@ impl Asked {
 fn asked_of(of: &Type, names: &HashSet<&str>) -> Vec<Name> {
     let mut asked = Vec::new();
     for field in of.fields() {
-        if names.contains(field.go) && !field.is_one_of() {
+        let got = of.is_object_meta() && names.contains(format!("Get{}", field.go).as_str());
+        if (got || names.contains(field.go)) && !field.is_one_of() {
             asked.push(Name::Field(field));
         }
     }
-    if of.is_message() {
+    let calls = names.iter().filter_map(|name| Some(((*name).to_owned(), Call::of(of, name)?)));
+    asked.extend(calls.map(|(name, call)| Name::Call(name, call)));
+    if of.has_getters() {
         let getters = names.iter().filter(|name| name.starts_with("Get") || name.contains("_Get"));
         let mut getters: Vec<_> =
             getters.filter_map(|name| Some((*name, got(of, name)?))).collect();

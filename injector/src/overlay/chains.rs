@@ -2,11 +2,11 @@
 //!
 //! A value of the data cannot have methods and print as a word at once, nor be nothing and have
 //! getters. So the word of an enumeration, which the data has in its place, is not asked for its
-//! `String`; and a getter of what another field or getter gives is one name with it, which the
-//! message in front of them answers.
+//! `String`; and a getter of what another field or getter gives, or a [method](methods), is one name
+//! with it, which the message or struct in front of them answers.
 
-use super::go_types;
 use super::raw_strings::closing;
+use super::{go_types, methods};
 
 /// The template as the engine gets it.
 pub(super) fn written(template: &str) -> String {
@@ -65,7 +65,8 @@ fn push_code(code: &str, enumerations: &[&str], written: &mut String) {
             continue;
         }
         let is_getter = name.strip_prefix("Get").is_some_and(|of| of.starts_with(is_capital));
-        let joined = is_getter && of.starts_with(is_capital) && !ROOTS.contains(&of);
+        let joined = is_getter && of.starts_with(is_capital) && !ROOTS.contains(&of)
+            || methods::joins(of, name) && !is_of_values(written);
         written.push(if joined { '_' } else { '.' });
         written.push_str(name);
     }
@@ -78,6 +79,12 @@ fn field_at_end(written: &str) -> &str {
     if before.ends_with('.') { field } else { "" }
 }
 
+/// Whether the chain that a text ends with leads through the values, which have no methods.
+fn is_of_values(written: &str) -> bool {
+    let end = written.trim_end_matches(|c| c == '.' || c == '$' || !is_apart(c)).len();
+    written[end..].contains(".Values.")
+}
+
 fn is_apart(c: char) -> bool {
     !c.is_ascii_alphanumeric() && c != '_'
 }
@@ -86,8 +93,8 @@ fn is_capital(c: char) -> bool {
     c.is_ascii_uppercase()
 }
 
-/// The messages that are not within another one.
-const ROOTS: [&str; 2] = ["MeshConfig", "ProxyConfig"];
+/// What has getters and is not within a message.
+const ROOTS: [&str; 3] = ["MeshConfig", "ObjectMeta", "ProxyConfig"];
 
 #[cfg(test)]
 mod tests {
@@ -108,6 +115,14 @@ mod tests {
                 "{{ (.MeshConfig.DefaultConfig.GetConcurrency.GetValue) | f }}",
                 "{{ (.MeshConfig.DefaultConfig_GetConcurrency_GetValue) | f }}",
             ),
+            (
+                "{{ $c.Resources.Limits.Cpu.MilliValue }}{{ (f .).Requests.Pods | f }}",
+                "{{ $c.Resources.Limits_Cpu_MilliValue }}{{ (f .).Requests_Pods | f }}",
+            ),
+            (
+                "{{ .ObjectMeta.GetName }}{{ .ObjectMeta.GetDeletionTimestamp.IsZero }}",
+                "{{ .ObjectMeta.GetName }}{{ .ObjectMeta.GetDeletionTimestamp_IsZero }}",
+            ),
         ] {
             assert_eq!(written(template), expected);
         }
@@ -115,7 +130,7 @@ mod tests {
             "A.GetB {{ .ProxyConfig.GetTracing }} .A.GetB {{/* .A.GetB */}} .A.GetB",
             r#"{{ "\".A.GetB" `.A.GetB` | f }}{{ $A.GetB }}{{ (f .A).GetB }}{{ .a.GetB }}"#,
             "{{ .Values.Name.String }}{{ .A.Getter }}{{ .A.GetB",
-            "{{ ü.ä }}",
+            "{{ ü.ä }}{{ $.Values.Limits.Cpu.Value }}{{ .Cpu.Value }}{{ .Limits.Gpu }}",
         ] {
             let same = same.replace("{{ .A.GetB", "{{ .a.GetB").replace("(f .A)", "(f .a)");
             assert_eq!(written(&same), same);

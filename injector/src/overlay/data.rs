@@ -14,6 +14,7 @@ use super::go_types::{
 };
 use super::go_values::{self, of_struct};
 use super::{Context, guard, image, otel};
+use crate::settings::annotations::key;
 use crate::settings::mesh_config::{InboundTrafficPolicy, MeshConfig};
 
 /// The data of one pod.
@@ -57,7 +58,17 @@ fn object_meta(context: &Context<'_>, asked: &Asked) -> Datum {
     let mut fields = of_struct(&OBJECT_META, members(metadata), asked);
     let own = metadata["namespace"].as_str().filter(|own| !own.is_empty());
     if let (None, Datum::Object(fields)) = (own, &mut fields) {
+        if let Some(got) = fields.get_mut("GetNamespace") {
+            *got = text(context.namespace);
+        }
         fields.insert("Namespace".to_owned(), text(context.namespace));
+    }
+    if let Datum::Object(fields) = &mut fields
+        && let Some(Datum::Map(annotations)) = fields.get_mut("Annotations")
+        && let Some(Datum::String(port)) = annotations.get_mut(key::STATUS_PORT)
+    {
+        // Blanks around it count nowhere else.
+        *port = port.trim().to_owned();
     }
     fields
 }
@@ -171,7 +182,8 @@ mod tests {
     }
 
     const POD: &str = "
-        metadata: {labels: {app: web}, annotations: {x: '1'}}
+        metadata:
+          {name: web, labels: {app: web}, annotations: {x: '1'}, creationTimestamp: 2024-01-02T03:04:05Z}
         spec:
           containers:
           - name: web
@@ -179,7 +191,7 @@ mod tests {
             livenessProbe: {httpGet: {path: /, port: 8080}}
             readinessProbe: {httpGet: {port: http}}
             securityContext: {privileged: false, runAsUser: 0}
-            resources: {limits: {cpu: 1500m, memory: 1024Mi}}
+            resources: {limits: {cpu: 1500m, memory: 1024Mi}, requests: {cpu: 1500u, memory: '1e3'}}
             env: [{name: A, valueFrom: {configMapKeyRef: {name: cm, key: k}}}]
             ports: [{containerPort: 80}]
             lifecycle: {preStop: {exec: {command: [\"é'\u{F0027}\"]}}}
@@ -253,6 +265,43 @@ mod tests {
             (".MeshConfig.DefaultServiceExportTo", "[*]"),
             (".MeshConfig.GetCa.GetAddress | quote", r#""""#),
             ("len .Spec.Volumes", "1"),
+            (".ObjectMeta.GetName", "web"),
+            (".ObjectMeta.GetLabels.app", "web"),
+            (".ObjectMeta.GetGenerateName | quote", r#""""#),
+            ("len .ObjectMeta.GetAnnotations", "1"),
+            (".ObjectMeta.CreationTimestamp.IsZero", "false"),
+            (".ObjectMeta.DeletionTimestamp.IsZero", "true"),
+            (".ObjectMeta.GetDeletionTimestamp.IsZero", "true"),
+            ("with .ObjectMeta }}{{ .Name }}{{ .GetNamespace }}{{ end", "web"),
+            ("toJson .ObjectMeta.GetLabels", r#"{"app":"web"}"#),
+            ("$c.Resources.Limits.Cpu", "1500m"),
+            ("$c.Resources.Limits.Cpu.Value", "2"),
+            ("$c.Resources.Limits.Cpu.MilliValue", "1500"),
+            ("$c.Resources.Limits.Cpu.AsApproximateFloat64", "1.5"),
+            ("printf `%d` $c.Resources.Limits.Memory.Value", "1073741824"),
+            ("$c.Resources.Limits.Memory.String", "1Gi"),
+            ("$c.Resources.Limits.Memory.IsZero", "false"),
+            ("$c.Resources.Limits.Memory.Sign", "1"),
+            ("$c.Resources.Limits.Pods.IsZero", "true"),
+            ("if $c.Resources.Limits.Pods }}{{ $c.Resources.Limits.Pods }}{{ end", "0"),
+            ("$c.Resources.Requests.Cpu.Value", "1"),
+            ("$c.Resources.Requests.Cpu.MilliValue", "2"),
+            ("$c.Resources.Requests.Memory.Value", "1000"),
+            ("range .Spec.Containers }}{{ .Resources.Limits.StorageEphemeral.Value }}{{ end", "0"),
+            ("with $c.Resources.Limits }}{{ .Cpu }} {{ .Pods }}{{ end", "1500m 0"),
+            (
+                "$l := $c.Resources.Requests }}{{ $l.Cpu }}{{ toJson $l",
+                r#"1500u{"cpu":"1500u","memory":"1e3"}"#,
+            ),
+            ("$l := .Spec.Overhead }}{{ $l.Cpu }}{{ toJson .Spec.DNSConfig", "0null"),
+            (
+                "$c.Resources.Limits.Cpu.Value }}{{ toJson $c.Resources.Limits",
+                r#"2{"cpu":"1500m","memory":"1Gi"}"#,
+            ),
+            (
+                "$c.Resources.Limits.Cpu.Value }}{{ toJson $c.Resources",
+                r#"2{"limits":{"cpu":"1500m","memory":"1Gi"},"requests":{"cpu":"1500u","memory":"1e3"}}"#,
+            ),
             ("$c.LivenessProbe.HTTPGet.Port.IntVal", "8080"),
             ("$c.LivenessProbe.HTTPGet.Port.IntValue", "8080"),
             ("$c.LivenessProbe.HTTPGet.Port.String", "8080"),
@@ -283,6 +332,15 @@ mod tests {
             r#"index .ObjectMeta "Labels""#,
             r#"eq 1 "1""#,
             "index .Spec.Volumes 3",
+            "$c.Resources.Limits.Cpu.AsInt64",
+            "$v.EmptyDir.SizeLimit.Value",
+            "with $c.Resources.Limits.Cpu }}{{ .MilliValue }}{{ end",
+            "with $c.Resources.Limits }}{{ .Cpu }}{{ .Gpu }}{{ end",
+            "with $c.Resources.Limits }}{{ .Cpu }}{{ end }}{{ range $k, $v := $c.Resources.Limits }}{{ $v }}{{ end",
+            "range .Spec }}{{ . }}{{ end",
+            "range .Spec }}{{ .Name }}{{ end",
+            ".ObjectMeta.GetFoo",
+            ".ObjectMeta.CreationTimestamp.Year",
             "len .Spec",
             "printf `%s` $c.Ports",
             "$c.Ports",
@@ -301,10 +359,19 @@ mod tests {
         index .ObjectMeta "Labels": template "t", line 2, column 6: index: a v1.ObjectMeta has fields, not items
         eq 1 "1": template "t", line 2, column 6: a int and a string cannot be compared (incompatible types for comparison)
         index .Spec.Volumes 3: template "t", line 2, column 6: there is no item 3
+        $c.Resources.Limits.Cpu.AsInt64: template "t", line 2, column 6: a field is asked of what has none: nil, or a text, a number, true or false, or a list; ask with `if` or `with` first whether it is there
+        $v.EmptyDir.SizeLimit.Value: template "t", line 2, column 6: SizeLimit.Value of a v1.EmptyDirVolumeSource is called on nil; ask with `if` first whether it is there
+        with $c.Resources.Limits.Cpu }}{{ .MilliValue }}{{ end: template "t", line 2, column 40: a field is asked of what has none: nil, or a text, a number, true or false, or a list; ask with `if` or `with` first whether it is there
+        with $c.Resources.Limits }}{{ .Cpu }}{{ .Gpu }}{{ end: template "t", line 2, column 46: a v1.ResourceList has no field Gpu; did you mean Cpu?
+        with $c.Resources.Limits }}{{ .Cpu }}{{ end }}{{ range $k, $v := $c.Resources.Limits }}{{ $v }}{{ end: template "t": it prints a whole v1.ResourceList: name one of its fields; range takes none
+        range .Spec }}{{ . }}{{ end: template "t": it prints a whole v1.PodSpec: name one of its fields; range takes none
+        range .Spec }}{{ .Name }}{{ end: template "t", line 2, column 23: a field is asked of what has none: nil, or a text, a number, true or false, or a list; ask with `if` or `with` first whether it is there
+        .ObjectMeta.GetFoo: template "t", line 2, column 6: a v1.ObjectMeta has no field GetFoo
+        .ObjectMeta.CreationTimestamp.Year: template "t", line 2, column 6: a field is asked of what has none: nil, or a text, a number, true or false, or a list; ask with `if` or `with` first whether it is there
         len .Spec: template "t", line 2, column 6: len: a v1.PodSpec has no length
-        printf `%s` $c.Ports: template "t": it prints a whole struct: name one of its fields
-        $c.Ports: template "t": it prints a whole v1.ContainerPort: name one of its fields
-        $c.LivenessProbe.HTTPGet.Port.IntVal }}{{ $c.LivenessProbe.HTTPGet.Port: template "t": it prints a whole intstr.IntOrString: name one of its fields
+        printf `%s` $c.Ports: template "t": it prints a whole v1.ContainerPort: name one of its fields; range takes none
+        $c.Ports: template "t": it prints a whole v1.ContainerPort: name one of its fields; range takes none
+        $c.LivenessProbe.HTTPGet.Port.IntVal }}{{ $c.LivenessProbe.HTTPGet.Port: template "t": it prints a whole intstr.IntOrString: name one of its fields; range takes none
         "#);
     }
 }

@@ -12,9 +12,10 @@ pub(super) fn document(value: &Value) -> Datum {
     untyped(value, |text| Cow::Borrowed(text), |key| Cow::Borrowed(key))
 }
 
-/// JSON from a pod's text.
+/// JSON from a pod's text. It is not known here which keys a template names after a dot, so that all
+/// that it may name stay.
 pub(super) fn guarded(value: &Value) -> Datum {
-    untyped(value, guard::guarded, guard::guarded_key)
+    untyped(value, guard::guarded, |key| guard::guarded_key(key, guard::is_name))
 }
 
 /// The JSON of a datum, without guards; the names of Go's fields stay.
@@ -85,6 +86,9 @@ pub(super) const TYPED: &str = "\u{0}typed";
 
 /// Under this key a struct keeps the JSON of its fields that no template names.
 pub(super) const UNNAMED: &str = "\u{0}unnamed";
+
+/// Under this key a list of resources keeps its members.
+pub(super) const LIST: &str = "\u{0}list";
 
 /// Under this key a message keeps its JSON.
 pub(super) const JSON: &str = "\u{0}json";

@@ -10,6 +10,11 @@ use crate::quantity;
 /// The first value of a partial pod that its type does not take. Fields that no type has are not
 /// looked at, nor the directives of a strategic merge.
 pub(super) fn misfit(pod: &Value) -> Option<Misfit> {
+    if pod.get("spec").is_some_and(Value::is_null) {
+        // A merge would take the pod's away.
+        let path = vec![Step::Field("spec".to_owned())];
+        return Some(Misfit { path, found: named(&Value::Null), expected: MAPPING });
+    }
     for (name, of) in [("metadata", &OBJECT_META), ("spec", &POD_SPEC)] {
         let value = pod.get(name).unwrap_or(&Value::Null);
         if let Some(misfit) = of_kind(Kind::Struct(of), value) {
@@ -117,11 +122,7 @@ fn takes(kind: Kind, value: &Value) -> bool {
 }
 
 fn is_whole(value: &Value, bits: u8) -> bool {
-    let whole = value.as_i64().or_else(|| {
-        let number = value.as_f64().filter(|number| number.fract() == 0.0)?;
-        number.to_string().parse().ok()
-    });
-    whole.is_some_and(|number| bits > 32 || i32::try_from(number).is_ok())
+    value.as_i64().is_some_and(|number| bits > 32 || i32::try_from(number).is_ok())
 }
 
 fn named(value: &Value) -> &'static str {
@@ -182,6 +183,7 @@ mod tests {
             "spec: {containers: [{ports: [{containerPort: 3000000000}]}]}",
             "spec: {volumes: [{name: v, emptyDir: ''}]}",
             "spec: x",
+            "spec: null",
             "kind: 1",
         ]
         .map(told)
@@ -200,6 +202,7 @@ mod tests {
         spec.containers[0].ports[0].containerPort is a number, not a whole number of 32 bits
         spec.volumes[0] (v).emptyDir is a string, not a mapping
         spec is a string, not a mapping
+        spec is null, not a mapping
         kind is a number, not a string; put it between quotes, as with `| quote`
         "#);
     }
@@ -208,7 +211,6 @@ mod tests {
     fn what_go_decodes_fits() {
         for pod in [
             "{}",
-            "spec: null",
             "spec: {containers: null, hostNetwork: null}",
             "spec: {containers: [{name: a, ports: [{containerPort: 8080.0}], args: [], env: null}]}",
             "spec: {containers: [{resources: {limits: {cpu: 1, memory: 1Gi, x: 1e3}}}]}",

@@ -11,8 +11,9 @@ use gtmpl_ng::{Number, NumberKind, Value as Datum};
 use serde_json::{Map, Value};
 
 use super::asked::{Asked, Name};
-use super::datum::{TYPED, UNNAMED, guarded};
-use super::go_types::{DURATION, Field, INT_OR_STRING, Kind, Type};
+use super::datum::{LIST, TYPED, UNNAMED, guarded};
+use super::go_types::{DURATION, Field, INT_OR_STRING, Kind, RESOURCE_LIST, Type};
+use super::methods::RESOURCES;
 use super::{go_names, guard};
 use crate::quantity;
 
@@ -50,6 +51,9 @@ pub(super) fn of_struct(of: &Type, members: Option<&Map<String, Value>>, asked: 
                 let got = got(&fields, way, asked);
                 fields.insert(getter.clone(), got);
             }
+            Name::Call(name, call) => {
+                fields.extend(call.answer(members).map(|answer| (name.clone(), answer)));
+            }
             Name::Embedded(name, embedded) => {
                 fields.insert((*name).to_owned(), of_struct(embedded, members, asked));
             }
@@ -84,7 +88,7 @@ fn got(fields: &HashMap<String, Datum>, way: &[&Field], asked: &Asked) -> Datum 
 
 /// The member that says what a struct is.
 pub(super) fn typed(of: &Type) -> (String, Datum) {
-    (TYPED.to_owned(), Datum::from(of.id))
+    (TYPED.to_owned(), of.mark())
 }
 
 fn of_kind(kind: Kind, value: &Value, asked: &Asked) -> Datum {
@@ -95,11 +99,15 @@ fn of_kind(kind: Kind, value: &Value, asked: &Asked) -> Datum {
         (Kind::List(kind), Value::Array(items)) => {
             Datum::Array(items.iter().map(|item| of_kind(*kind, item, asked)).collect())
         }
+        (Kind::Map(Kind::Quantity), Value::Object(members)) if asked.resources => {
+            resource_list(members)
+        }
         (Kind::Map(kind), Value::Object(members)) => Datum::Map(
             members
                 .iter()
                 .map(|(key, value)| {
-                    (guard::guarded_key(key).into_owned(), of_kind(*kind, value, asked))
+                    let key = guard::guarded_key(key, |key| asked.names_key(key));
+                    (key.into_owned(), of_kind(*kind, value, asked))
                 })
                 .collect(),
         ),
@@ -127,6 +135,7 @@ fn zero(kind: Kind, asked: &Asked) -> Datum {
         Kind::IntOrString if asked.parts_of_ports => int_or_string(&Value::from(0)),
         Kind::Float | Kind::Int(_) | Kind::IntOrString => Datum::from(0),
         Kind::List(_) => Datum::Array(Vec::new()),
+        Kind::Map(Kind::Quantity) if asked.resources => resource_list(&Map::new()),
         Kind::Map(_) => Datum::Map(HashMap::new()),
         Kind::Quantity => Datum::from("0"),
         Kind::Struct(of) => of_struct(of, None, asked),
@@ -184,6 +193,22 @@ fn int_or_string(value: &Value) -> Datum {
             ("String", Datum::String(guard::guarded(&written).into_owned())),
         ],
     )
+}
+
+fn resource_list(members: &Map<String, Value>) -> Datum {
+    let quantity = |value: &Value| of_kind(Kind::Quantity, value, &Asked::whatever_is_there());
+    let zero = Value::from("0");
+    let mut fields: HashMap<_, _> = RESOURCES
+        .iter()
+        .map(|(name, resource)| {
+            ((*name).to_owned(), quantity(members.get(*resource).unwrap_or(&zero)))
+        })
+        .collect();
+    let list = members
+        .iter()
+        .map(|(key, value)| (guard::guarded_key(key, |_| false).into_owned(), quantity(value)));
+    fields.extend([typed(&RESOURCE_LIST), (LIST.to_owned(), Datum::Map(list.collect()))]);
+    Datum::Object(fields)
 }
 
 /// A duration in the form of protobuf's JSON.

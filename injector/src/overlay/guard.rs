@@ -62,16 +62,26 @@ pub(super) fn escaped_only(text: &str) -> Cow<'_, str> {
 
 /// A key of the pod's text with stand-ins. Templates paste keys without quotes, and none stands for
 /// a number: what YAML would take for something else than a string gets a stand-in for nothing at
-/// its end, where it changes the order of keys least.
-pub(super) fn guarded_key(text: &str) -> Cow<'_, str> {
+/// its end, where it changes the order of keys least. A key that a template names after a dot stays
+/// as it is, since it would not be found.
+pub(super) fn guarded_key(text: &str, after_dot: impl Fn(&str) -> bool) -> Cow<'_, str> {
     let guarded = guarded(text);
-    let is_string =
-        yaml::is_word(&guarded) || yaml::parse(&guarded).is_ok_and(|value| value.is_string());
-    if guarded.is_empty() || is_string {
+    if guarded.is_empty() || is_string(&guarded) || after_dot(text) {
         guarded
     } else {
         Cow::Owned(format!("{guarded}{NOTHING}"))
     }
+}
+
+/// Whether a text without quotes is a string to YAML.
+pub(super) fn is_string(text: &str) -> bool {
+    yaml::is_word(text) || yaml::parse(text).is_ok_and(|value| value.is_string())
+}
+
+/// Whether a template may have this text after a dot.
+pub(super) fn is_name(text: &str) -> bool {
+    !text.starts_with(|c: char| c.is_ascii_digit())
+        && text.chars().all(|c| c == '_' || c.is_alphanumeric())
 }
 
 /// Whether an unquoted text begins with a list's dash.
@@ -224,14 +234,16 @@ mod tests {
         for key in
             ["A", "true", "1", "null", "~", "1e3", "0x1f", "a b", "A:", "# a", ".5", "2001-01-01"]
         {
-            let line = guarded_key(key);
+            let line = guarded_key(key, |_| false);
             assert_eq!(plain(&line), key);
             let parsed = release(crate::yaml::parse(&format!("name: {line}")).unwrap());
             assert_eq!(parsed, serde_json::json!({"name": key}));
         }
-        assert!(matches!(guarded_key("ISTIO_META_DNS_CAPTURE"), Cow::Borrowed(_)));
+        let guarded = |key| guarded_key(key, |_| false);
+        assert!(matches!(guarded("ISTIO_META_DNS_CAPTURE"), Cow::Borrowed(_)));
         // A template ranges over keys in their order, and so do the built-in overlays.
-        assert!(guarded_key("0x1f") < guarded_key("1") && guarded_key("1") < guarded_key("A"));
+        assert!(guarded("0x1f") < guarded("1") && guarded("1") < guarded("A"));
+        assert_eq!(guarded_key("on", |key| key == "on"), "on");
     }
 
     #[test]

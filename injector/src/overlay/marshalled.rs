@@ -7,8 +7,8 @@ use gtmpl_ng::Value as Datum;
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 use serde_json::Value;
 
-use super::datum::{HIDDEN, json};
-use super::go_types::{self, DURATION, Field, INT_OR_STRING, Kind, Type};
+use super::datum::{HIDDEN, LIST, json};
+use super::go_types::{self, DURATION, Field, INT_OR_STRING, Kind, RESOURCE_LIST, Type};
 use super::go_values::{self, is_zero};
 use super::{go_names, guard};
 
@@ -52,6 +52,9 @@ impl<'a> Marshalled<'a> {
             (Some(Datum::String(text)), _) => text.is_empty(),
             (Some(Datum::Array(items)), _) => items.is_empty(),
             (Some(Datum::Map(members)), _) => members.is_empty(),
+            (Some(Datum::Object(list)), Kind::Map(_)) => {
+                list.get(LIST) == Some(&Datum::Map(HashMap::new()))
+            }
             (Some(_), _) => false,
         }
     }
@@ -127,7 +130,9 @@ fn fields<S: Serializer>(
 /// The member that a value without fields in JSON is written as.
 fn stands_for<'a>(of: &Type, members: &'a HashMap<String, Datum>) -> Option<&'a Datum> {
     let is = |other: &Type| of.id == other.id;
-    let name = if of.is_wrapper() {
+    let name = if is(&RESOURCE_LIST) {
+        LIST
+    } else if of.is_wrapper() {
         "Value"
     } else if is(&DURATION) {
         "AsDuration"
@@ -146,7 +151,7 @@ fn newer<'a>(
     members: Option<&'a HashMap<String, Datum>>,
 ) -> Vec<(&'a String, &'a Datum)> {
     let known = |name: &str| {
-        let getter = of.is_message() && (name.starts_with("Get") || name.contains("_Get"));
+        let getter = of.has_getters() && name.starts_with("Get") || name.contains('_');
         let embedded = || of.embedded().any(|(embedded, _)| embedded == name);
         getter || of.fields().any(|field| field.go == name) || embedded()
     };

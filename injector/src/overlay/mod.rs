@@ -19,6 +19,7 @@ mod image;
 mod init_container;
 mod marshalled;
 mod metadata;
+mod methods;
 mod otel;
 mod proxy_container;
 mod proxy_env;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use gtmpl_ng::{Limits, Template, Value as Datum};
+use gtmpl_ng::{Limits, ParseError, Template, Value as Datum};
 use serde_json::Value;
 
 use super::asked::Asked;
@@ -26,8 +26,11 @@ impl Templates {
     pub fn parse(texts: &BTreeMap<String, String>, values: &Value) -> Result<Self, TemplateError> {
         let written: Vec<_> =
             texts.values().map(|text| chains::written(&raw_strings::quoted(text))).collect();
-        let parsed = texts.keys().zip(&written);
-        let parsed = parsed.map(|(name, text)| Ok((name.clone(), parse(name, text)?)));
+        let parsed = texts.iter().zip(&written).map(|((name, text), written)| {
+            let parsed = parse(name, written);
+            let parsed = parsed.map_err(|error| TemplateError::of_parse(name, text, &error))?;
+            Ok((name.clone(), parsed))
+        });
         Ok(Self {
             parsed: Arc::new(parsed.collect::<Result<_, _>>()?),
             asked: Arc::new(Asked::by(&written)),
@@ -63,7 +66,9 @@ impl Templates {
             .map_err(|error| TemplateError::of_render(name, &error))?;
         if text.contains(datum::TYPED) {
             let of = go_types::printed_in(&text).map_or("struct", |of| of.name);
-            return Err(failed(format!("it prints a whole {of}: name one of its fields")));
+            return Err(failed(format!(
+                "it prints a whole {of}: name one of its fields; range takes none"
+            )));
         }
         // As in Istio, of a repeated key the last value counts.
         match yaml::parse_first(&text).map(|(document, _)| document) {
@@ -97,11 +102,11 @@ impl fmt::Debug for Templates {
     }
 }
 
-fn parse(name: &str, text: &str) -> Result<Template, TemplateError> {
+fn parse(name: &str, text: &str) -> Result<Template, ParseError> {
     let mut template = Template::with_limits(limits());
     name.clone_into(&mut template.name);
     functions::add_to(&mut template);
-    template.parse(text).map_err(|error| TemplateError::of_parse(name, &error))?;
+    template.parse(text)?;
     Ok(template)
 }
 
@@ -242,8 +247,8 @@ mod tests {
         .map(|text| render(text).unwrap_err().to_string())
         .collect();
         insta::assert_snapshot!(errors.join("\n"), @r#"
-        template "t", line 2, column 7: function noSuch not defined
-        template "t", line 1, column 10: missing value for if
+        template "t", line 2, column 7: function noSuch not defined: "b: {{ noSuch 1 }}"
+        template "t", line 1, column 10: missing value for if: "a: {{ if }}"
         template "t", line 2, column 7: on purpose
         template "t": what it renders is not YAML: line 2, column 2: illegal placement of ':' indicator: "b: 1"
         template "t": what it renders is not a mapping

@@ -5,8 +5,9 @@ use std::fmt;
 use gtmpl_ng::{ExecError, ParseError};
 
 use super::go_types::{self, Type};
+use super::methods::Call;
 use super::{functions, guard};
-use crate::settings::near;
+use crate::settings::{excerpt, near};
 
 /// A template that cannot be parsed or rendered.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -18,12 +19,17 @@ pub struct TemplateError {
 }
 
 impl TemplateError {
-    pub(super) fn of_parse(name: &str, error: &ParseError) -> Self {
+    pub(super) fn of_parse(name: &str, text: &str, error: &ParseError) -> Self {
         let (place, problem) = match error {
             ParseError::WithContext(at, problem) => (Some((at.line, at.col)), problem.clone()),
             other => (None, other.to_string()),
         };
-        Self { name: name.to_owned(), place, problem: of_function(&problem).unwrap_or(problem) }
+        let mut problem = of_function(&problem).unwrap_or(problem);
+        let line = place.and_then(|(line, _)| text.lines().nth(line.saturating_sub(1)));
+        if let Some(line) = line {
+            problem = format!("{problem}: {:?}", excerpt::of(line.trim()));
+        }
+        Self { name: name.to_owned(), place, problem }
     }
 
     pub(super) fn of_render(name: &str, error: &ExecError) -> Self {
@@ -78,8 +84,15 @@ fn told(problem: &str) -> String {
 }
 
 fn of_field(field: &str, of: Option<&'static Type>) -> String {
-    let field = &field.replace("_Get", ".Get");
+    let called = of.is_some_and(|of| Call::of(of, field).is_some());
+    let field = &field.replace('_', ".");
     let Some(of) = of else { return format!("there is no field {field}") };
+    if called {
+        return format!(
+            "{field} of a {} is called on nil; ask with `if` first whether it is there",
+            of.name
+        );
+    }
     let names: Vec<_> = of.fields().map(|field| field.go).collect();
     let near = near::among(field, &names);
     let near = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));

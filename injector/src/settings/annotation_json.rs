@@ -1,6 +1,7 @@
 //! Values of annotations that are JSON objects.
 
 use serde_json::{Map, Value};
+use webhook_certs::names;
 
 use super::proxy_config_rules;
 
@@ -30,23 +31,16 @@ fn named_objects(value: &str, good: impl Fn(&Map<String, Value>) -> bool) -> Opt
         return Some(Fault::Whole);
     };
     let given = given.unwrap_or_default();
+    let is_label = |name: &str| names::label(name).is_ok();
     let named = |key: &str, object: &Map<String, Value>| match object.get("name") {
-        None => label(key),
-        Some(name) => name.as_str().is_some_and(label),
+        None => is_label(key),
+        Some(name) => name.as_str().is_some_and(is_label),
     };
     let good = |key: &str, object: &Value| {
         object.as_object().is_some_and(|object| named(key, object) && good(object))
     };
     let wrong = given.iter().find(|(key, object)| !good(key, object));
     wrong.map(|(name, object)| Fault::Item(format!("{name}: {object}")))
-}
-
-/// A label as DNS has them (RFC 1123), in lower case.
-fn label(name: &str) -> bool {
-    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    name.len() <= 63
-        && name.bytes().all(|byte| plain(byte) || byte == b'-')
-        && [name.bytes().next(), name.bytes().last()].iter().all(|end| end.is_some_and(plain))
 }
 
 /// Values of environment variables by name.

@@ -11,7 +11,7 @@ use super::notice::{self, Oddity};
 use super::selector::LabelSelector;
 use super::typed::typed;
 use super::unknown_keys::unknown_keys;
-use crate::absent::or_default;
+use crate::absent::without_nulls;
 
 /// What is injected by default, into which pods, and the templates people wrote themselves.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
@@ -20,22 +20,16 @@ pub struct InjectConfig {
     /// Whether pods that do not say are injected.
     pub policy: Policy,
     /// The templates of a pod that does not name its own.
-    #[serde(deserialize_with = "or_default")]
     pub default_templates: Vec<String>,
     /// Go templates by name; a name that is not here means the built-in overlay of that name.
-    #[serde(deserialize_with = "or_default")]
     pub templates: BTreeMap<String, String>,
     /// Names that stand for several templates; not expanded again.
-    #[serde(deserialize_with = "or_default")]
     pub aliases: BTreeMap<String, Vec<String>>,
     /// Pods that are not injected unless they ask for it.
-    #[serde(deserialize_with = "or_default")]
     pub never_inject_selector: Vec<LabelSelector>,
     /// Pods that are injected even under policy `disabled`.
-    #[serde(deserialize_with = "or_default")]
     pub always_inject_selector: Vec<LabelSelector>,
     /// Annotations that every injected pod gets, over its own.
-    #[serde(deserialize_with = "or_default")]
     pub injected_annotations: BTreeMap<String, String>,
     /// What in the document is hardly meant: the path of a key, and why.
     #[serde(skip)]
@@ -52,7 +46,7 @@ impl InjectConfig {
             {
                 let document = Value::Object(document);
                 let unknown = unknown_keys(&document, known_keys::INJECT_CONFIG);
-                let config: Self = typed(document)?;
+                let config: Self = typed(without_nulls(document))?;
                 let mut oddities: Vec<_> = unknown.into_iter().map(notice::unknown).collect();
                 oddities.extend(config.without_effect());
                 oddities.extend(repeated);

@@ -158,3 +158,104 @@ const MESH_CONFIG: Document<'_> = Document {
     source: "the built-in mesh configuration",
     text: include_str!("defaults/mesh.yaml"),
 };
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::proxy_field::FIELDS;
+    use super::unknown_keys::nulls;
+    use super::{Document, Documents, Process, Settings, Values, known_keys};
+    use crate::inject::{Outcome, Target, inject};
+
+    /// A pod injected by documents; the one that is called `name` is `document`.
+    fn injected(name: &str, document: &Value) -> Value {
+        let text = document.to_string();
+        let one = |called: &str| {
+            (called == name).then_some(Document { source: "the ConfigMap", text: &text })
+        };
+        let documents = Documents {
+            inject_config: one("config"),
+            values: one("values"),
+            mesh_config: one("mesh"),
+        };
+        let settings = Settings::parse(&documents, Process::default());
+        let settings = settings.unwrap_or_else(|error| panic!("{document}: {error}"));
+        let annotations = json!({"inject.istio.io/templates": "sidecar"});
+        let pod = json!({
+            "metadata": {"name": "web", "labels": {"app": "web"}, "annotations": annotations},
+            "spec": {"containers": [{"name": "web", "image": "web:1", "ports": [{"containerPort": 80}]}]},
+        });
+        let target = Target::at_admission(pod, "shop");
+        match inject(&settings, target) {
+            Ok(Outcome::Injected(injection)) => injection.pod,
+            other => panic!("{document}: {other:?}"),
+        }
+    }
+
+    /// The document with what is null in it as an empty text where the default is one that is not
+    /// empty, and without it where there is none; mappings stay null.
+    fn emptied(document: &Value, default: &Value) -> Value {
+        match (document, default) {
+            (Value::Object(members), _) => members
+                .iter()
+                .map(|(key, value)| (key.clone(), emptied(value, &default[key])))
+                .collect(),
+            (_, Value::String(_) | Value::Number(_)) => json!(""),
+            (_, Value::Bool(_)) => json!(false),
+            (_, Value::Array(_)) => json!([]),
+            _ => Value::Null,
+        }
+    }
+
+    #[test]
+    fn any_key_may_be_null() {
+        for (name, shape) in [("mesh", known_keys::MESH), ("config", known_keys::INJECT_CONFIG)] {
+            let absent = injected(name, &json!({"policy": "enabled"}));
+            for null in nulls(shape).into_iter().filter(|null| name == "mesh" || !null.is_null()) {
+                assert_eq!(injected(name, &null), absent, "{name}: {null}");
+            }
+        }
+        let defaults = Values::default().document;
+        for null in nulls(known_keys::VALUES) {
+            // A key that has a default is empty then, as Go has it without the chart's defaults.
+            let empty = emptied(&null, &defaults);
+            assert_eq!(injected("values", &null), injected("values", &empty), "{null}");
+        }
+        let layer = |value: Value| json!({"defaultConfig": value});
+        let absent = injected("mesh", &layer(json!({})));
+        for field in FIELDS {
+            assert_eq!(injected("mesh", &layer(json!({ field.name: null }))), absent);
+        }
+    }
+
+    #[test]
+    fn nulls_within_what_a_key_holds_are_nothing() {
+        for (name, with, without) in [
+            ("config", json!({"aliases": {"a": null}}), json!({"aliases": {}})),
+            ("config", json!({"templates": {"sidecar": null}}), json!({"templates": {}})),
+            ("config", json!({"injectedAnnotations": {"a": null}}), json!({"policy": "enabled"})),
+            ("config", json!({"neverInjectSelector": [null]}), json!({"policy": "enabled"})),
+            (
+                "config",
+                json!({"neverInjectSelector": [{"matchLabels": {"app": null}}]}),
+                json!({"policy": "enabled"}),
+            ),
+            ("config", json!({"defaultTemplates": [null]}), json!({"policy": "enabled"})),
+            (
+                "mesh",
+                json!({"defaultConfig": {"tracing": {"zipkin": null, "sampling": 1}}}),
+                json!({"defaultConfig": {"tracing": {"sampling": 1}}}),
+            ),
+            (
+                "mesh",
+                json!({"defaultConfig": {"image": {"imageType": null}}}),
+                json!({"defaultConfig": {"image": {}}}),
+            ),
+            ("values", json!({"gateways": {"securityContext": null}}), json!({})),
+            ("values", json!({"outrigger": {"revisionTags": null}}), json!({})),
+        ] {
+            assert_eq!(injected(name, &with), injected(name, &without), "{with}");
+        }
+    }
+}

@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::absent::without_nulls;
+
 /// The field that a name of the user means: protobuf's own names (`status_port`) mean it too.
 pub(super) fn field(name: &str) -> Option<&'static Field> {
     FIELDS.iter().find(|field| {
@@ -68,11 +70,11 @@ impl Kind {
         match (self, value) {
             (Self::Any, _)
             | (Self::Message | Self::Headers, Value::Object(_))
-            | (Self::List, Value::Array(_))
-            | (Self::Switch, Value::Bool(_))
-            | (Self::Text, Value::String(_)) => Ok(value.clone()),
+            | (Self::List, Value::Array(_)) => Ok(without_nulls(value.clone())),
+            (Self::Switch, Value::Bool(_)) | (Self::Text, Value::String(_)) => Ok(value.clone()),
             (Self::Image, Value::Object(members)) => Ok(members
                 .iter()
+                .filter(|(_, value)| !value.is_null())
                 .map(|(key, value)| (lower_camel_case(key), value.clone()))
                 .collect::<Map<_, _>>()
                 .into()),

@@ -31,6 +31,22 @@ pub(super) fn unknown_keys(document: &Value, shape: Shape) -> Vec<UnknownKey> {
     unknown
 }
 
+/// Documents of a shape each of which has one key alone, and that is null.
+#[cfg(test)]
+pub(super) fn nulls(shape: Shape) -> Vec<Value> {
+    let within: Vec<Value> = match shape {
+        Shape::Any => Vec::new(),
+        Shape::Keys(keys) => {
+            let parts = keys.iter().flat_map(|(key, shape)| {
+                nulls(*shape).into_iter().map(move |part| serde_json::json!({ *key: part }))
+            });
+            parts.collect()
+        }
+        Shape::List(shape) => nulls(*shape).into_iter().map(|null| vec![null].into()).collect(),
+    };
+    within.into_iter().chain([Value::Null]).collect()
+}
+
 fn walk(part: &Value, shape: Shape, path: &str, unknown: &mut Vec<UnknownKey>) {
     match (part, shape) {
         (Value::Object(members), Shape::Keys(keys)) => {

@@ -295,8 +295,12 @@ fn over(below: Value, above: Value, key: &str) -> Value {
     match (below, above) {
         (Value::Object(mut below), Value::Object(above)) if !VERBATIM.contains(&key) => {
             for (key, value) in above {
-                let merged = over(below.remove(&key).unwrap_or_default(), value, &key);
-                below.insert(key, merged);
+                let default = below.remove(&key);
+                // Of a key without a default, null says no more than no key.
+                if default.is_some() || !value.is_null() {
+                    let merged = over(default.unwrap_or_default(), value, &key);
+                    below.insert(key, merged);
+                }
             }
             Value::Object(below)
         }
@@ -346,14 +350,11 @@ mod tests {
 
     #[test]
     fn null_is_empty() {
-        let values = Values::parse(
-            "global: {imagePullSecrets: null, proxy: {resources: null, logLevel: null}}",
-        )
-        .unwrap();
-        assert!(values.global.image_pull_secrets.is_empty());
+        let nulls = "global: {imagePullSecrets: null, proxy: {resources: null, logLevel: null}}";
+        let global = Values::parse(nulls).unwrap().global;
+        assert!(global.image_pull_secrets.is_empty() && global.proxy.log_level.is_empty());
+        assert_eq!(global.proxy.resources, Value::Null);
         assert_eq!(Values::parse("pilot: null").unwrap().pilot, Pilot::default());
-        assert_eq!(values.global.proxy.resources, Value::Null);
-        assert_eq!(&*values.global.proxy.log_level, "");
     }
 
     #[test]

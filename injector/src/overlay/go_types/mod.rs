@@ -3,7 +3,7 @@
 mod istio;
 mod kubernetes;
 
-use gtmpl_ng::{NumberKind, Value as Datum};
+use gtmpl_ng::Value as Datum;
 
 pub(super) use self::istio::{MESH_CONFIG, PROXY_CONFIG};
 pub(super) use self::kubernetes::{OBJECT_META, POD_SPEC};
@@ -82,6 +82,12 @@ impl Kind {
 }
 
 impl Type {
+    /// What a value of it has under [`TYPED`]: a text that [`printed_in`] finds, also where a template
+    /// takes a struct for a mapping and prints its members one by one.
+    pub(super) fn mark(&self) -> Datum {
+        Datum::String(format!("{TYPED}:{};", self.id))
+    }
+
     /// Its fields, those of embedded structs in their place.
     pub(super) fn fields(&self) -> impl Iterator<Item = &'static Field> {
         self.fields.iter().flat_map(|field| match field.kind {
@@ -112,6 +118,16 @@ impl Type {
         id >= kubernetes::ALL.len() && id < kubernetes::ALL.len() + istio::ALL.len()
     }
 
+    /// Whether its fields have getters, those of `metav1.Object` or of a message.
+    pub(super) fn has_getters(&self) -> bool {
+        self.is_message() || self.is_object_meta()
+    }
+
+    /// Whether it is a pod's metadata.
+    pub(super) fn is_object_meta(&self) -> bool {
+        self.id == OBJECT_META.id
+    }
+
     /// Whether JSON has the member `Value` in its place.
     pub(super) fn is_wrapper(&self) -> bool {
         self.name.starts_with("wrapperspb.")
@@ -138,11 +154,8 @@ pub(super) fn all() -> impl Iterator<Item = &'static Type> {
 /// The struct that a datum is a value of.
 pub(super) fn of(datum: &Datum) -> Option<&'static Type> {
     let Datum::Object(members) = datum else { return None };
-    let Some(Datum::Number(id)) = members.get(TYPED) else { return None };
-    match id.kind() {
-        NumberKind::Unsigned(id) => by_id(usize::try_from(id).ok()?),
-        _ => None,
-    }
+    let Some(Datum::String(mark)) = members.get(TYPED) else { return None };
+    printed_in(mark)
 }
 
 /// The Go names of all fields that hold an enumeration.
@@ -153,7 +166,9 @@ pub(super) fn enumerations() -> impl Iterator<Item = &'static str> {
 
 /// The first struct that a text holds in the engine's own notation, which nobody wants in a pod.
 pub(super) fn printed_in(text: &str) -> Option<&'static Type> {
-    let id = text.split_once(TYPED)?.1.strip_prefix(':')?;
+    let mut id = text.split_once(TYPED)?.1.strip_prefix(':')?;
+    // Its key stands in front of the mark.
+    id = id.strip_prefix(TYPED).and_then(|id| id.strip_prefix(':')).unwrap_or(id);
     by_id(id[..id.find(|c: char| !c.is_ascii_digit())?].parse().ok()?)
 }
 
@@ -268,7 +283,20 @@ pub(super) static SEMVER: Type = Type {
     ],
 };
 
-static DATA: [&Type; 10] = [
+/// A list of resources, where a template asks it for one by its method.
+pub(super) static RESOURCE_LIST: Type = Type {
+    id: 218,
+    name: "v1.ResourceList",
+    fields: &[
+        kept("Cpu", "cpu", Kind::Quantity),
+        kept("Memory", "memory", Kind::Quantity),
+        kept("Pods", "pods", Kind::Quantity),
+        kept("Storage", "storage", Kind::Quantity),
+        kept("StorageEphemeral", "ephemeral-storage", Kind::Quantity),
+    ],
+};
+
+static DATA: [&Type; 11] = [
     &TEMPLATE_DATA,
     &TYPE_META,
     &NAMESPACED_NAME,
@@ -279,6 +307,7 @@ static DATA: [&Type; 10] = [
     &STRING_VALUE,
     &DOUBLE_VALUE,
     &INT_VALUE,
+    &RESOURCE_LIST,
 ];
 
 #[cfg(test)]
