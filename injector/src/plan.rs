@@ -146,6 +146,7 @@ fn overlays(
             .map_err(|problem| InjectError::Merge { template: template.clone(), problem })?;
         order::overlay_env(overlay, variables, pod);
         resources::adjust(overlay, context);
+        resources::leave_empty(overlay, pod);
         told.extend(own_volumes::settle(overlay, pod));
     }
     Ok((overlays, told))
