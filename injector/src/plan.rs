@@ -147,6 +147,7 @@ fn overlays(
     for (_, overlay) in &mut overlays {
         order::overlay_env(overlay, variables, pod);
         resources::adjust(overlay, context);
+        resources::leave_empty(overlay, pod);
         told.extend(own_volumes::settle(overlay, pod));
     }
     Ok((overlays, told))
@@ -162,25 +163,35 @@ fn injected(overlays: &[(String, Value)]) -> Result<Value, InjectError> {
     Ok(injected)
 }
 
-/// Overlays that speak of the proxy speak of one container. Where one has it as a native sidecar,
-/// what the others say of it goes there.
+/// Overlays that speak of the proxy speak of one container. Where one makes it a native sidecar, what
+/// the others say of it goes there; else what they say of it as an init container goes to the
+/// containers, where those that make it have it.
 fn unite_proxy(overlays: &mut [(String, Value)]) {
-    let native = |overlay: &Value| postprocess::find(overlay, INIT_CONTAINERS, PROXY).is_some();
-    if overlays.iter().any(|(_, overlay)| native(overlay)) {
-        for (_, overlay) in overlays {
-            make_native(overlay);
-        }
+    let is_native = |overlay: &Value| {
+        let proxy = postprocess::find(overlay, INIT_CONTAINERS, PROXY);
+        proxy.is_some_and(|at| overlay["spec"][INIT_CONTAINERS][at]["restartPolicy"] == "Always")
+    };
+    let among_containers =
+        |overlay: &Value| postprocess::find(overlay, CONTAINERS, PROXY).is_some();
+    if !overlays.iter().any(|(_, overlay)| among_containers(overlay)) {
+        return;
+    }
+    let native = overlays.iter().any(|(_, overlay)| is_native(overlay));
+    let (from, to) =
+        if native { (CONTAINERS, INIT_CONTAINERS) } else { (INIT_CONTAINERS, CONTAINERS) };
+    for (_, overlay) in overlays {
+        move_proxy(overlay, from, to);
     }
 }
 
-/// Moves a proxy from the containers to the init containers.
-fn make_native(pod: &mut Value) {
-    let Some(index) = postprocess::find(pod, CONTAINERS, PROXY) else { return };
-    let Some(containers) = pod["spec"][CONTAINERS].as_array_mut() else { return };
+/// Moves a proxy from the one list of containers to the other.
+fn move_proxy(overlay: &mut Value, from: &str, to: &str) {
+    let Some(index) = postprocess::find(overlay, from, PROXY) else { return };
+    let Some(containers) = overlay["spec"][from].as_array_mut() else { return };
     let proxy = containers.remove(index);
-    match pod["spec"][INIT_CONTAINERS].as_array_mut() {
+    match overlay["spec"][to].as_array_mut() {
         Some(list) => list.push(proxy),
-        None => pod["spec"][INIT_CONTAINERS] = Value::Array(vec![proxy]),
+        None => overlay["spec"][to] = Value::Array(vec![proxy]),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::overlay::{Context, PROXY};
 use crate::postprocess::{CONTAINERS, INIT_CONTAINERS};
@@ -10,6 +10,7 @@ use crate::quantity;
 use crate::reason::Reason;
 use crate::settings::annotations::key;
 use crate::settings::outrigger::{CpuLimits, PodResources};
+use crate::written::named;
 
 /// Gives the init container of an overlay its own resources, and leaves out of the others what the
 /// settings leave out.
@@ -44,6 +45,24 @@ pub fn adjust(overlay: &mut Value, context: &Context<'_>) {
             }
             if settings.cpu_limits == CpuLimits::Omit && !given(&[key::PROXY_CPU_LIMIT]) {
                 omit_cpu_limit(container.get_mut(RESOURCES));
+            }
+        }
+    }
+}
+
+/// Leaves the empty resources that an API server writes out where there are none: an overlay without
+/// any would take them out again, and a second injection would change the pod.
+pub fn leave_empty(overlay: &mut Value, pod: &Value) {
+    for list in [INIT_CONTAINERS, CONTAINERS] {
+        let containers = overlay.get_mut("spec").and_then(|spec| spec.get_mut(list));
+        let containers = containers.and_then(Value::as_array_mut);
+        for container in containers.into_iter().flatten() {
+            let name = container["name"].as_str().unwrap_or_default();
+            let present = named(name, list, pod);
+            let empty = present.is_some_and(|present| present[RESOURCES] == json!({}));
+            let Some(container) = container.as_object_mut().filter(|_| empty) else { continue };
+            if container.get(RESOURCES).is_some_and(Value::is_null) {
+                container.remove(RESOURCES);
             }
         }
     }

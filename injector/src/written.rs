@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::earlier::{Earlier, Overrides};
 use crate::merge::{MergeError, without_nulls};
+use crate::omitted;
 use crate::overlay::PROXY;
 use crate::postprocess::path_env::Variables;
 use crate::postprocess::{CONTAINERS, INIT_CONTAINERS, find, has_computed};
@@ -106,6 +107,9 @@ impl Written {
                 }
                 // A null says nothing here; in a merge it would remove what was injected.
                 let mut fields = without_nulls(fields);
+                if name == PROXY {
+                    omitted::take_out(&mut fields);
+                }
                 // It may be long: another copy of it is made where the overlay changed it.
                 let env = fields.as_object_mut().and_then(|own| own.remove("env"));
                 let mut over = fields.clone();

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::absent::without_nulls;
+use crate::go_duration;
 
 /// The field that a name of the user means: protobuf's own names (`status_port`) mean it too.
 pub(super) fn field(name: &str) -> Option<&'static Field> {
@@ -68,8 +69,9 @@ impl Kind {
     pub(super) fn canonical(self, name: &str, value: &Value) -> Result<Value, String> {
         let wrong = |allowed: &str| Err(format!("{name}: {value} is not {allowed}"));
         match (self, value) {
+            (Self::Message, Value::Object(_)) => Ok(with_durations(without_nulls(value.clone()))),
             (Self::Any, _)
-            | (Self::Message | Self::Headers, Value::Object(_))
+            | (Self::Headers, Value::Object(_))
             | (Self::List, Value::Array(_)) => Ok(without_nulls(value.clone())),
             (Self::Switch, Value::Bool(_)) | (Self::Text, Value::String(_)) => Ok(value.clone()),
             (Self::Image, Value::Object(members)) => Ok(members
@@ -95,7 +97,7 @@ impl Kind {
             },
             (Self::Duration, _) => match value.as_str().and_then(duration) {
                 Some(duration) => Ok(Value::String(duration)),
-                None => wrong("a duration such as 45s"),
+                None => wrong("a duration such as 45s or 1m30s"),
             },
             (Self::AuthenticationPolicy | Self::InterceptionMode, _) => {
                 let words = self.words();
@@ -129,22 +131,34 @@ pub(super) fn whole(value: &Value) -> Option<i32> {
     }
 }
 
-/// The canonical JSON form of a `google.protobuf.Duration`: seconds, with none, three, six or
-/// nine decimals.
+/// The canonical JSON form of a `google.protobuf.Duration` that is written as Go does, which is how
+/// Istio reads one (`1m30s`, `10ms`): seconds, with none, three, six or nine decimals.
 fn duration(text: &str) -> Option<String> {
-    let seconds = text.strip_suffix('s')?;
-    let (whole, fraction) = seconds.split_once('.').unwrap_or((seconds, "0"));
-    let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    if !digits(whole) || !digits(fraction) || fraction.len() > 9 {
-        return None;
-    }
-    let whole: u64 = whole.parse().ok()?;
+    let nanoseconds = u64::try_from(go_duration::nanoseconds(text)?).ok()?;
+    let (whole, fraction) = (nanoseconds / 1_000_000_000, nanoseconds % 1_000_000_000);
+    let fraction = format!("{fraction:09}");
     let fraction = fraction.trim_end_matches('0');
     Some(match fraction.len().div_ceil(3) * 3 {
         0 => format!("{whole}s"),
         width => format!("{whole}.{fraction:0<width$}s"),
     })
 }
+
+/// A message with its durations in canonical form. What is none stays, for the proxy to refuse.
+fn with_durations(mut message: Value) -> Value {
+    for path in DURATIONS {
+        let place = message.pointer_mut(path);
+        let place = place.and_then(|place| Some((duration(place.as_str()?)?, place)));
+        if let Some((canonical, place)) = place {
+            *place = Value::String(canonical);
+        }
+    }
+    message
+}
+
+/// The durations inside `privateKeyProvider`, `envoyAccessLogService` and `envoyMetricsService`.
+const DURATIONS: [&str; 4] =
+    ["/cryptomb/pollDelay", "/qat/pollDelay", "/tcpKeepalive/interval", "/tcpKeepalive/time"];
 
 /// One field.
 pub(super) struct Field {

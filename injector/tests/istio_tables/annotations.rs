@@ -84,7 +84,9 @@ const BAD: &[(&str, &str)] = &[
     ("proxy.istio.io/overrides", "{"),
     ("proxy.istio.io/config", "drainDuration: 1.5s"),
     ("proxy.istio.io/config", "drainDuration: 0s"),
-    ("proxy.istio.io/config", "terminationDrainDuration: 1m5s"),
+    ("proxy.istio.io/config", "terminationDrainDuration: 65"),
+    ("proxy.istio.io/config", "terminationDrainDuration: 1d"),
+    ("proxy.istio.io/config", "drainDuration: 500ms"),
     ("proxy.istio.io/config", "discoveryAddress: nowhere"),
     ("proxy.istio.io/config", "proxyAdminPort: 70000"),
     ("proxy.istio.io/config", "statusPort: -1"),
@@ -155,4 +157,5 @@ const GOOD: &[(&str, &str)] = &[
     ("proxy.istio.io/config", "tracing: {datadog: {address: '$(HOST_IP):8126'}}"),
     ("proxy.istio.io/config", "discoveryAddress: '[::1]:15012'"),
     ("proxy.istio.io/config", "drainDuration: 23s\nterminationDrainDuration: 65s"),
+    ("proxy.istio.io/config", "drainDuration: 1m\nterminationDrainDuration: 1m5s"),
 ];

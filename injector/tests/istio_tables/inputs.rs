@@ -192,6 +192,14 @@ fn what_the_proxy_is_told_of_its_configuration() {
             json!({"drainDuration": "23s", "terminationDrainDuration": "65s"}),
             r#"{"drainDuration":"23s","terminationDrainDuration":"65s"}"#,
         ),
+        (
+            json!({"terminationDrainDuration": "1m5s", "fileFlushInterval": "250ms"}),
+            r#"{"terminationDrainDuration":"65s","fileFlushInterval":"0.250s"}"#,
+        ),
+        (
+            json!({"privateKeyProvider": {"cryptomb": {"pollDelay": "10ms"}}}),
+            r#"{"privateKeyProvider":{"cryptomb":{"pollDelay":"0.010s"}}}"#,
+        ),
         (json!({"concurrency": 0}), r#"{"concurrency":0}"#),
         (json!({"interceptionMode": "TPROXY"}), r#"{"interceptionMode":"TPROXY"}"#),
     ] {

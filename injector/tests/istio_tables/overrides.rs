@@ -1,8 +1,10 @@
 //! What a pod records of the containers that its user wrote, and pods with a proxy too many.
 
+use injector::decision::Rules;
+use injector::inject::Outcome;
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, container, names, pod, pod_of};
+use crate::stage::{Stage, container, names, pod, pod_of, variable};
 
 const OVERRIDES: &str = "proxy.istio.io/overrides";
 
@@ -131,6 +133,64 @@ fn two_proxies_of_an_earlier_injection_become_one() {
         assert!(proxy["volumeMounts"].as_array().unwrap().contains(&socket[0]), "{native}");
         assert_eq!(Stage::default().injection(&injected).unwrap().pod, injected, "{native}");
     }
+}
+
+/// As Istio's chart documents `spire`: for native sidecars. Istio gives a classic pod two proxies.
+#[test]
+fn an_overlay_of_a_native_sidecar_reaches_the_proxy_of_a_classic_pod() {
+    let mount = json!({"name": "workload-socket", "mountPath": "/run/spiffe", "readOnly": true});
+    let proxy = json!({"name": "istio-proxy", "volumeMounts": [mount]});
+    let config = json!({
+        "policy": "enabled",
+        "templates": {"spire": json!({"spec": {"initContainers": [proxy]}}).to_string()},
+    });
+    for (templates, native, list, init) in [
+        ("sidecar,spire", "false", "containers", &["istio-init"][..]),
+        ("spire,sidecar", "false", "containers", &["istio-init"]),
+        ("sidecar,spire", "true", "initContainers", &["istio-init", "istio-proxy"]),
+        ("grpc-agent,spire", "true", "containers", &[]),
+        ("gateway,spire", "true", "containers", &[]),
+    ] {
+        let mut pod = pod(&json!({
+            "inject.istio.io/templates": templates,
+            "sidecar.istio.io/nativeSidecar": native,
+        }));
+        for again in [false, true] {
+            let outcome =
+                Stage::default().run(&config.to_string(), &json!({}), &pod, Rules::Admission);
+            let Outcome::Injected(injection) = outcome.unwrap() else { panic!("skipped") };
+            assert!(!again || injection.pod == pod, "{templates} {native}: injected twice");
+            pod = injection.pod;
+        }
+        assert_eq!(names(&pod, "initContainers"), init, "{templates} {native}");
+        assert!(names(&pod, list).contains(&"istio-proxy"), "{templates} {native}");
+        let proxy = container(&pod, "istio-proxy");
+        assert!(proxy["volumeMounts"].as_array().unwrap().contains(&mount), "{templates}");
+        assert!(proxy["image"].is_string(), "{templates}");
+    }
+}
+
+/// An API server leaves them out before a webhook sees them, and so does Istio in a file.
+#[test]
+fn zeros_in_the_pods_own_proxy_say_nothing() {
+    let zeros = json!({
+        "name": "istio-proxy", "image": "auto", "args": [], "command": [], "ports": [],
+        "env": [
+            {"name": "ISTIO_META_CLUSTER_ID", "value": ""},
+            {"name": "POD_NAME", "value": ""},
+            {"name": "OWN", "value": ""},
+        ],
+        "readinessProbe": {"periodSeconds": 0, "failureThreshold": 0},
+        "securityContext": {"readOnlyRootFilesystem": false, "runAsGroup": 0},
+    });
+    let injected = Stage::default().pod(&pod_with(&json!({}), "containers", &zeros));
+    let proxy = container(&injected, "istio-proxy");
+    assert_eq!(proxy["args"][0], "proxy");
+    assert_eq!(variable(&injected, "ISTIO_META_CLUSTER_ID"), Some("Kubernetes"));
+    assert_eq!(proxy["readinessProbe"]["periodSeconds"], 15);
+    // Those of pointers are values.
+    assert_eq!(proxy["securityContext"]["readOnlyRootFilesystem"], false);
+    assert_eq!(proxy["securityContext"]["runAsGroup"], 0);
 }
 
 #[test]

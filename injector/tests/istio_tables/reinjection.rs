@@ -169,6 +169,21 @@ fn resources_that_the_values_take_back_do_not_stay_in_the_pod() {
     }
 }
 
+/// Kubernetes' types write them out, so what came out has them when it is injected again.
+#[test]
+fn no_resources_leave_the_empty_ones_that_the_api_server_wrote_out() {
+    for templates in ["sidecar", "gateway", "grpc-agent"] {
+        let stage = Stage::with_values(json!({"global": {"proxy": {"resources": null}}}));
+        let mut pod = stage.pod(&pod(&json!({"inject.istio.io/templates": templates})));
+        for list in ["containers", "initContainers"] {
+            for container in pod["spec"][list].as_array_mut().into_iter().flatten() {
+                container["resources"] = json!({});
+            }
+        }
+        assert_eq!(stage.pod(&pod), pod, "{templates}");
+    }
+}
+
 #[test]
 fn a_volume_without_source_keeps_what_the_api_server_wrote_out() {
     let names = ["workload-socket", "credential-socket", "workload-certs"];

@@ -4,6 +4,7 @@ use gtmpl_ng::{NumberKind, Value as Datum};
 
 use super::arguments::exactly;
 use super::{Outcome, Table};
+use crate::go_duration::{self, HOUR, MINUTE, SECOND};
 
 pub(super) const TABLE: Table = &[
     ("duration", |a| {
@@ -30,7 +31,7 @@ fn whole(datum: &Datum) -> i64 {
 fn duration_round(arguments: &[Datum]) -> Outcome {
     let [duration] = exactly("durationRound", arguments)?;
     let nanoseconds = match duration {
-        Datum::String(text) => parsed(text).unwrap_or_default(),
+        Datum::String(text) => go_duration::nanoseconds(text).unwrap_or_default(),
         number => whole(number),
     };
     let size = nanoseconds.unsigned_abs();
@@ -39,50 +40,6 @@ fn duration_round(arguments: &[Datum]) -> Outcome {
         (size > unit).then(|| format!("{}{name}", size / unit))
     });
     Ok(rounded.unwrap_or_else(|| "0s".to_owned()).into())
-}
-
-/// A duration in Go's form, `1h15m30.918s`, in nanoseconds.
-fn parsed(text: &str) -> Option<i64> {
-    let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
-    let sign = if text.starts_with('-') { -1 } else { 1 };
-    if unsigned == "0" {
-        return Some(0);
-    }
-    if unsigned.is_empty() {
-        return None;
-    }
-    let mut rest = unsigned;
-    let mut nanoseconds = 0_i64;
-    while !rest.is_empty() {
-        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-        let (number, from_unit) = rest.split_at(end);
-        let end = from_unit.find(|c: char| c.is_ascii_digit() || c == '.');
-        let (unit, after) = from_unit.split_at(end.unwrap_or(from_unit.len()));
-        let unit = match unit {
-            "ns" => 1,
-            "us" | "µs" | "μs" => 1_000,
-            "ms" => 1_000_000,
-            "s" => SECOND,
-            "m" => MINUTE,
-            "h" => HOUR,
-            _ => return None,
-        };
-        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-        if whole.is_empty() && fraction.is_empty() {
-            return None;
-        }
-        let whole = if whole.is_empty() { 0 } else { whole.parse::<i64>().ok()? };
-        let part = if fraction.is_empty() {
-            0
-        } else {
-            #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
-            let part = (format!("0.{fraction}").parse::<f64>().ok()? * unit as f64) as i64;
-            part
-        };
-        nanoseconds = nanoseconds.checked_add(whole.checked_mul(unit)?)?.checked_add(part)?;
-        rest = after;
-    }
-    Some(sign * nanoseconds)
 }
 
 /// Whole seconds as Go writes a duration.
@@ -97,9 +54,6 @@ fn written(nanoseconds: i64) -> String {
     }
 }
 
-const SECOND: i64 = 1_000_000_000;
-const MINUTE: i64 = 60 * SECOND;
-const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
 
 const UNITS: [(&str, i64); 6] =
