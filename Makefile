@@ -67,8 +67,11 @@ clippy: ## Check the lints; a warning is an error
 manifests: setup ## Render manifests/install.yaml from manifests/base
 	PATH="$(KUBERNETES):$$PATH" manifests/render.sh
 
-generated: setup ## Check that rendered files are current
+# The workspace's own lock file is checked by every build.
+generated: setup ## Check that rendered files, and the lock file of the fuzz targets, are current
 	PATH="$(KUBERNETES):$$PATH" manifests/render.sh --check
+	@cargo metadata --locked --format-version 1 --manifest-path fuzz/libfuzzer/Cargo.toml >/dev/null \
+	    || { echo "make generated: hint: cargo update --workspace --manifest-path fuzz/libfuzzer/Cargo.toml" >&2; exit 1; }
 
 test: ## Everything: set-up, checks, build, all tests (root; first run under an hour)
 	@for step in setup fmt clippy generated build test-all; do \
