@@ -3,7 +3,7 @@
 # for packets that do not come. The arguments are what cargo is told to test. A line begins with its lane.
 set -euo pipefail
 
-lanes=(acceptance servers node rest)
+lanes=(acceptance servers node injector rest)
 
 # What runs in which lane, one after the other; what nobody names is in `rest`.
 home_of() {
@@ -11,6 +11,7 @@ home_of() {
     "e2e acceptance") echo acceptance ;;
     "e2e installation" | "webhook-certs cluster" | "webhook-certs storm") echo servers ;;
     "e2e capture" | "e2e cluster") echo node ;;
+    "injector "*) echo injector ;;
     *) echo rest ;;
     esac
 }
@@ -62,8 +63,10 @@ run_if_here() {
     }
     [[ $home == "$lane" ]] || exit 0
     printf '\n     Running %s\n' "$name"
-    # What computes takes what is left by what waits, whose certificates age meanwhile.
-    [[ $lane == rest ]] && exec nice -n 10 "$@"
+    # What computes leaves more to what waits, whose certificates age meanwhile.
+    case "$lane" in
+    injector | rest) exec nice -n 5 "$@" ;;
+    esac
     exec "$@"
 }
 
