@@ -67,8 +67,11 @@ clippy: ## Check the lints; a warning is an error
 manifests: setup ## Render manifests/install.yaml from manifests/base
 	PATH="$(KUBERNETES):$$PATH" manifests/render.sh
 
-generated: setup ## Check that rendered files are current
+# The workspace's own lock file is checked by every build.
+generated: setup ## Check that rendered files, and the lock file of the fuzz targets, are current
 	PATH="$(KUBERNETES):$$PATH" manifests/render.sh --check
+	@cargo metadata --locked --format-version 1 --manifest-path fuzz/libfuzzer/Cargo.toml >/dev/null \
+	    || { echo "make generated: hint: cargo update --workspace --manifest-path fuzz/libfuzzer/Cargo.toml" >&2; exit 1; }
 
 test: ## Everything: set-up, checks, build, all tests (root; first run under an hour)
 	@for step in setup fmt clippy generated build test-all; do \
@@ -77,26 +80,9 @@ test: ## Everything: set-up, checks, build, all tests (root; first run under an 
 	done
 	@echo "make test: everything passed" >&2
 
-# Acceptance mostly waits for certificates to age, so it runs beside the others, its lines marked. Of a
-# long log, often the end alone is kept: what failed is repeated there, the reason cut short.
 .PHONY: test-all
 test-all:
-	@cargo test --locked $(TESTED) --no-run
-	@log=$$(mktemp); trap 'rm -f "$$log"' EXIT; \
-	{ \
-	    (cargo test --locked $(TESTED) --test acceptance 2>&1 | sed --unbuffered 's/^/acceptance| /') & \
-	    status=0; \
-	    OUTRIGGER_BESIDE=acceptance cargo test --locked $(TESTED) --no-fail-fast 2>&1 || status=1; \
-	    wait "$$!" || status=1; \
-	    exit "$$status"; \
-	} | tee "$$log" || { \
-	    printf '\n== what failed\n'; \
-	    awk '{ line = $$0; sub(/^acceptance\| /, "", line) } \
-	        line ~ /^---- .+ ----$$/ { left = 15 } line == "failures:" { left = 0 } \
-	        left > 0 { left--; print substr($$0, 1, 400) } \
-	        line ~ /^error(\[|:)/ { print substr($$0, 1, 400) }' "$$log"; \
-	    exit 1; \
-	} >&2
+	@tests/lanes.sh $(TESTED)
 
 test-unit: setup ## The tests of each crate: no node, no network namespaces
 	cargo test --locked $(TESTED) --lib --bins --no-fail-fast

@@ -46,9 +46,6 @@ fn main() -> Result<ExitCode> {
     if arguments.list {
         return Ok(libtest_mimic::run(&arguments, trials(None)).exit_code());
     }
-    if std::env::var("OUTRIGGER_BESIDE").is_ok_and(|beside| beside == "acceptance") {
-        return Ok(leave_to_the_run_beside());
-    }
     if std::env::var_os(IN_NAMESPACE).is_none() {
         bail!("{}", enter_namespace());
     }
@@ -63,13 +60,6 @@ fn main() -> Result<ExitCode> {
     let conclusion = libtest_mimic::run(&arguments, trials(Some(&world)));
     drop(world);
     Ok(conclusion.exit_code())
-}
-
-/// `make test` runs this beside all others, and it is among those too.
-#[expect(clippy::print_stderr, reason = "what is left out is said")]
-fn leave_to_the_run_beside() -> ExitCode {
-    eprintln!("acceptance runs beside this, as OUTRIGGER_BESIDE says");
-    ExitCode::SUCCESS
 }
 
 /// Replaces this process by itself in a network namespace of its own; returns why it could not.
