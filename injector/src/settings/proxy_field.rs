@@ -70,9 +70,9 @@ impl Kind {
         let wrong = |allowed: &str| Err(format!("{name}: {value} is not {allowed}"));
         match (self, value) {
             (Self::Message, Value::Object(_)) => Ok(with_durations(without_nulls(value.clone()))),
-            (Self::Any, _)
-            | (Self::Headers, Value::Object(_))
-            | (Self::List, Value::Array(_)) => Ok(without_nulls(value.clone())),
+            (Self::Any, _) | (Self::Headers, Value::Object(_)) | (Self::List, Value::Array(_)) => {
+                Ok(without_nulls(value.clone()))
+            }
             (Self::Switch, Value::Bool(_)) | (Self::Text, Value::String(_)) => Ok(value.clone()),
             (Self::Image, Value::Object(members)) => Ok(members
                 .iter()
