@@ -155,7 +155,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static Type> {
 pub(super) fn of(datum: &Datum) -> Option<&'static Type> {
     let Datum::Object(members) = datum else { return None };
     let Some(Datum::String(mark)) = members.get(TYPED) else { return None };
-    printed_in(mark)
+    by_id(mark.strip_prefix(TYPED)?.strip_prefix(':')?.strip_suffix(';')?.parse().ok()?)
 }
 
 /// The Go names of all fields that hold an enumeration.
