@@ -20,12 +20,9 @@ use crate::settings::excerpt;
 
 /// Parses a review's bytes. Anything after the document is an error, as is an unknown version.
 pub fn parse(body: &[u8]) -> Result<Review, ReviewError> {
-    // Of a text strings can be read without a look at each whether it is one.
-    let review = match std::str::from_utf8(body) {
-        Ok(text) => serde_json::from_str(text),
-        Err(_) => serde_json::from_slice(body),
-    };
-    let Object(review): Object<Review> = review.map_err(ReviewError::Json)?;
+    // As a whole, since what is skipped as unknown is not looked at again.
+    let text = std::str::from_utf8(body).map_err(ReviewError::Text)?;
+    let Object(review): Object<Review> = serde_json::from_str(text).map_err(ReviewError::Json)?;
     let version = API_VERSIONS.into_iter().find(|version| review.api_version == *version);
     if let Some(version) = version.filter(|_| review.kind == KIND) {
         return Ok(Review { version, ..review });
@@ -173,6 +170,9 @@ impl Response {
 /// Bytes that are not a review which can be answered.
 #[derive(Debug, thiserror::Error)]
 pub enum ReviewError {
+    /// The body is not the UTF-8 text that JSON is (RFC 8259, section 8.1).
+    #[error("the body is not an AdmissionReview: {0}")]
+    Text(#[source] std::str::Utf8Error),
     /// The body is not one JSON document of a review's form.
     #[error("the body is not an AdmissionReview: {0}")]
     Json(#[source] serde_json::Error),
@@ -292,8 +292,12 @@ mod tests {
             let error = parse(body.as_bytes()).unwrap_err().to_string();
             assert!(error.contains(message), "{error}");
         }
-        let no_text = [br#"{"request":{"uid":""#.as_slice(), b"\xff", br#""}}"#].concat();
-        assert!(parse(&no_text).unwrap_err().to_string().contains("invalid unicode"));
+        for key in ["uid", "unknown"] {
+            let before = review.replace('}', &format!(r#","request":{{"{key}":""#));
+            let no_text = [before.as_bytes(), b"\xff", br#""}}"#].concat();
+            let error = parse(&no_text).unwrap_err().to_string();
+            assert!(error.contains("not an AdmissionReview: invalid utf-8"), "{error}");
+        }
     }
 
     #[test]
