@@ -111,11 +111,14 @@ impl Requests {
         }
     }
 
-    /// Puts revocations into a Secret that is written again after it was damaged.
-    pub(crate) fn restore(secret: &mut Secret, revoke: &CaNumbers) {
-        if !revoke.is_empty() {
-            let annotations = secret.metadata.annotations.get_or_insert_default();
-            annotations.entry(REVOKE.to_owned()).or_insert_with(|| revoke.to_string());
+    /// Puts them into a Secret that is written again after it was damaged.
+    pub(crate) fn restore(&self, secret: &mut Secret) {
+        let annotations = secret.metadata.annotations.get_or_insert_default();
+        if self.rotate {
+            annotations.entry(ROTATE.to_owned()).or_insert_with(|| ROTATE_NOW.to_owned());
+        }
+        if !self.revoke.is_empty() {
+            annotations.entry(REVOKE.to_owned()).or_insert_with(|| self.revoke.to_string());
         }
     }
 

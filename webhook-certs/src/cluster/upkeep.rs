@@ -192,7 +192,7 @@ impl<'a> Upkeep<'a> {
                 self.writes.spend("create", self.objects.secret_path())?;
                 let state = self.state(content)?;
                 let mut secret = state.write(empty_secret(self.options));
-                Requests::restore(&mut secret, &self.memory.revocations());
+                self.memory.requests().restore(&mut secret);
                 let created = self.objects.create_secret(&secret).await;
                 self.heed("create", &self.objects.secret_path(), created)?;
                 self.written(&state, None, "the CA's Secret was created");
@@ -203,7 +203,7 @@ impl<'a> Upkeep<'a> {
                 let state = self.state(content)?;
                 let mut replacement = state.write(secret.cloned().unwrap_or_default());
                 if self.repairs {
-                    Requests::restore(&mut replacement, &self.memory.revocations());
+                    self.memory.requests().restore(&mut replacement);
                 }
                 if let Some(before) = &self.memory.state {
                     Requests::fulfil(&mut replacement, before, &state);

@@ -195,3 +195,27 @@ fn a_leaf_of_the_ca_that_retires_is_given_up_before_it_expires_and_not_after() {
         assert_eq!(*chosen != late.active, is_left, "{minutes}");
     }
 }
+
+/// A store that is restored from a backup counts generations anew, so that a bundle that was set back
+/// and published again can have the number of before.
+#[test]
+fn a_restored_store_does_not_shorten_the_propagation_delay() {
+    let state = State::new(authority(1, 0), 1, at(0)).after(0).prepared(authority(2, 0), at(0));
+    let parameters = Parameters::default();
+    let mut memory = serving(remembering(&state), &state.active, 0);
+    let mut activates = |published_at: i64, hour: i64| {
+        let mut configuration = configuration(&state.bundle());
+        configuration.published_at = Some(at(published_at));
+        let observation = Observation {
+            secret: Some(secret(&state)),
+            configurations: vec![configuration],
+            is_complete: true,
+            ..Observation::default()
+        };
+        let actions = decide(&mut memory, &observation, &names(), &parameters, at(hour)).actions;
+        actions.iter().any(|action| matches!(action, Action::ReplaceSecret(_)))
+    };
+    assert!(!activates(0, 0));
+    assert!(!activates(1, 1), "its bundle was published a moment ago");
+    assert!(activates(1, 2));
+}

@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::observation::Observation;
 use crate::authority::{Authority, Leaf};
 use crate::bundle::{Bundle, TrustedCa};
-use crate::ca_numbers::CaNumbers;
+use crate::requests::Requests;
 use crate::secret::{Phase, State};
 use crate::server_names::ServerNames;
 
@@ -28,19 +28,30 @@ pub struct Memory {
     pub(super) reverted: Option<Timestamp>,
     /// The numbers of the CAs that must not be trusted, and since when that is known.
     pub(super) revoked: BTreeMap<u64, Timestamp>,
+    /// Whether a new CA was asked for when that was last known.
+    pub(super) rotate: bool,
     /// CAs that the Secret has dropped because their time was over.
     pub(super) retired: Vec<TrustedCa>,
 }
 
-/// Compares webhook configurations by identity and generation.
-pub(super) type IsUnchanged = fn(&[(String, i64)], &[(String, i64)]) -> bool;
+/// What tells a webhook configuration from what it was before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Version {
+    uid: String,
+    generation: i64,
+    /// A store that was restored from a backup gives out generations a second time.
+    published_at: Option<Timestamp>,
+}
+
+/// Compares webhook configurations with what they were.
+pub(super) type IsUnchanged = fn(&[Version], &[Version]) -> bool;
 
 /// The newer CA of a rotation, and the very objects in which it was seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Published {
     next: TrustedCa,
-    /// The identity and the generation of each configuration.
-    objects: Vec<(String, i64)>,
+    /// Each configuration.
+    objects: Vec<Version>,
     since: Timestamp,
 }
 
@@ -91,7 +102,7 @@ impl Memory {
 
     /// Notes what the webhook configurations hold.
     ///
-    /// `is_unchanged` compares what they were by identity and generation with what they are.
+    /// `is_unchanged` compares what they were with what they are.
     pub(super) fn watch(
         &mut self,
         state: &State,
@@ -128,21 +139,23 @@ impl Memory {
         };
     }
 
-    /// Notes which revocations the Secret asks for; nothing where that cannot be known, and what was
-    /// asked for before stands.
-    pub(super) fn heed_revocations(&mut self, asked: Option<&CaNumbers>, now: Timestamp) {
+    /// Notes what the Secret asks for; nothing where that cannot be known, and what was asked for
+    /// before stands.
+    pub(super) fn heed(&mut self, asked: Option<&Requests>, now: Timestamp) {
         let known = std::mem::take(&mut self.revoked);
         let since = |number| known.get(&number).map_or(now, |since: &Timestamp| (*since).min(now));
         self.revoked = match asked {
-            Some(asked) => asked.iter().map(|number| (number, since(number))).collect(),
+            Some(asked) => asked.revoke.iter().map(|number| (number, since(number))).collect(),
             // Whoever starts meanwhile cannot know of it.
             None => known.keys().map(|number| (*number, now)).collect(),
         };
+        self.rotate = asked.map_or(self.rotate, |asked| asked.rotate);
     }
 
-    /// The revocations that were asked for when that was last known.
-    pub(crate) fn revocations(&self) -> CaNumbers {
-        self.revoked.keys().copied().collect()
+    /// What was asked for when that was last known.
+    pub(crate) fn requests(&self) -> Requests {
+        let revoke = self.revoked.keys().copied().collect();
+        Requests { rotate: self.rotate, revoke, complaint: None }
     }
 
     /// Tells whether a live read of the Secret has shown that the CA's time is over.
@@ -203,7 +216,11 @@ impl Memory {
         let objects: Vec<_> = seen
             .configurations
             .iter()
-            .map(|configuration| (configuration.uid.clone(), configuration.generation))
+            .map(|configuration| Version {
+                uid: configuration.uid.clone(),
+                generation: configuration.generation,
+                published_at: configuration.published_at,
+            })
             .collect();
         let since = self
             .published

@@ -153,8 +153,8 @@ fn decide_by<R: Rules>(
         let known = R::trusted(&state);
         memory.watch(&state, &known, observation, R::is_unchanged, now);
         // A Secret that was damaged has lost its requests too, and they are written back.
-        let asked = settled.is_reliable.then(|| observation.requests().revoke);
-        memory.heed_revocations(asked.as_ref(), now);
+        let asked = settled.is_reliable.then(|| observation.requests());
+        memory.heed(asked.as_ref(), now);
         if settled.is_reliable && actions.is_empty() {
             let requests = observation.requests();
             let step = step::<R>(&state, &requests, memory, observation, parameters, now);

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Secret;
 use super::tests::{at, authority, look, patched, remembering, secret, serve, serving};
 use super::*;
 use crate::authority::{Entropy, Lifetime};
-use crate::requests::{REVOKE, ROTATE};
+use crate::requests::{REVOKE, ROTATE, ROTATE_NOW};
 
 fn revoking(state: &State, numbers: &str) -> Secret {
     let mut secret = secret(state);
@@ -126,15 +126,18 @@ fn a_ca_of_another_installation_with_a_revoked_number_keeps_its_grace() {
 fn a_request_outlives_the_secret_and_is_none_when_it_is_taken_away() {
     let state = activated();
     let mut memory = serving(remembering(&state), &state.active, 0);
-    look(&mut memory, revoking(&state, "1"), &state.bundle(), 1);
+    let mut asking = revoking(&state, "1");
+    let annotations = asking.metadata.annotations.get_or_insert_default();
+    annotations.insert(ROTATE.to_owned(), ROTATE_NOW.to_owned());
+    look(&mut memory, asking.clone(), &state.bundle(), 1);
     for damaged in [None, Some(Secret::default())] {
         look(&mut memory, damaged, &state.bundle(), 1);
         let mut restored = secret(&state);
-        Requests::restore(&mut restored, &memory.revocations());
-        assert_eq!(Requests::read(&restored), Requests::read(&revoking(&state, "1")));
+        memory.requests().restore(&mut restored);
+        assert_eq!(Requests::read(&restored), Requests::read(&asking));
     }
     look(&mut memory, secret(&state), &state.bundle(), 1);
-    assert!(memory.revocations().is_empty());
+    assert_eq!(memory.requests(), Requests::default());
 }
 
 #[test]

@@ -9,7 +9,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::memory::Memory;
+use super::memory::{Memory, Version};
 use super::observation::Observation;
 use crate::authority::{Authority, Lifetime};
 use crate::bundle::{Bundle, TrustedCa};
@@ -44,11 +44,11 @@ pub(super) trait Rules {
         state.bundle()
     }
 
-    /// Tells whether the webhook configurations are what they were, by identity and generation.
+    /// Tells whether the webhook configurations are what they were.
     ///
     /// Comparing bundles is not enough: one that was reverted and repaired between two looks is the
     /// same again, and an API server may yet be about to see the revert.
-    fn is_unchanged(before: &[(String, i64)], after: &[(String, i64)]) -> bool {
+    fn is_unchanged(before: &[Version], after: &[Version]) -> bool {
         before == after
     }
 

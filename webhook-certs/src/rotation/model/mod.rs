@@ -19,6 +19,7 @@ mod exploration;
 mod moves;
 mod world;
 
+use super::memory::Version;
 use super::rules::{Kept, Rules};
 use super::*;
 use crate::authority::{Entropy, Leaf, Lifetime};
@@ -113,7 +114,7 @@ mistakes! {
         }
     }
     overlooking_a_revert_that_was_repaired_is_found: REVERTED, {
-        fn is_unchanged(_: &[(String, i64)], _: &[(String, i64)]) -> bool {
+        fn is_unchanged(_: &[Version], _: &[Version]) -> bool {
             true
         }
     }
