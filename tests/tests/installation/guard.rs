@@ -1,5 +1,6 @@
 //! What the guard policies leave of a stolen token, and that they leave the injector all it needs.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -8,8 +9,9 @@ use e2e::manifests::Composition;
 use e2e::wait;
 use rustix::process::Signal;
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
-use crate::injector::{Injector, token};
+use crate::injector::{Injector, token, token_in};
 use crate::pods;
 use crate::world::{PATIENCE, World};
 
@@ -155,6 +157,45 @@ pub(crate) fn a_revision_is_guarded_by_policies_of_its_own(world: &World) -> Res
     Ok(())
 }
 
+/// As most people put it elsewhere: by the `namespace` of a kustomization, which reaches no expression. An
+/// account of that name that is somebody else's is not held.
+pub(crate) fn an_installation_in_another_namespace_is_guarded(world: &World) -> Result<()> {
+    let folder = TempDir::new().context("making a folder for a kustomization")?;
+    fs::write(folder.path().join("base.yaml"), world.render(Composition::of(&[]))?)?;
+    let kustomization = "{resources: [base.yaml], namespace: istio-elsewhere}";
+    fs::write(folder.path().join("kustomization.yaml"), kustomization)?;
+    let path = folder.path().to_str().context("a path in UTF-8")?;
+    world.kubectl().must(["apply", "--kustomize", path])?;
+    world.kubectl().must_with_input(["apply", "--filename", "-"], NAMESAKE)?;
+    let [ours, theirs] = ["istio-elsewhere", "istio-of-others"].map(|namespace| {
+        let token = token_in(world, namespace, "sidecar-injector")?;
+        world.servers.kubeconfig(0, namespace, &token)
+    });
+    let (ours, theirs) = (ours?, theirs?);
+    let [ours, theirs] = [&ours, &theirs].map(|kubeconfig| Thief { world, kubeconfig });
+    let secret = OTHER_SECRET.replace("NAME", "other");
+    let secret = secret.replace("istio-system", "istio-elsewhere");
+    let create = ["create", "--dry-run=server", "--filename", "-"];
+    wait::until("the Secrets are guarded", PATIENCE, || {
+        let answer = ours.run(&create, &secret)?;
+        let refusal = "may write no other Secret than sidecar-injector-ca";
+        ensure!(answer.stderr.contains(refusal), "{}", answer.stderr);
+        anyhow::Ok(())
+    })?;
+    let own = secret.replace("name: other", "name: sidecar-injector-ca");
+    let answer = ours.run(&create, &own)?;
+    ensure!(answer.succeeded, "its own Secret: {}", answer.stderr);
+    let change = json!([{"op": "replace", "path": "/webhooks/0/timeoutSeconds", "value": 7}]);
+    wait::until("the webhook configuration is guarded", PATIENCE, || {
+        let answer = ours.patch(&change)?;
+        ensure!(answer.stderr.contains("the injector may"), "{}", answer.stderr);
+        anyhow::Ok(())
+    })?;
+    let answer = theirs.run(&create, &secret.replace("istio-elsewhere", "istio-of-others"))?;
+    ensure!(answer.succeeded, "an account of others is held: {}", answer.stderr);
+    Ok(())
+}
+
 /// A Secret that is there before the injector may have an owner, as operators set it, a finalizer and another
 /// type; a policy that minded would leave the injector without a CA.
 pub(crate) fn a_secret_that_others_own_is_written_all_the_same(world: &World) -> Result<()> {
@@ -288,6 +329,28 @@ const VALIDATING: &str = r"
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingWebhookConfiguration
 metadata: {name: other-injector}
+";
+const NAMESAKE: &str = r"
+apiVersion: v1
+kind: Namespace
+metadata: {name: istio-of-others}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: sidecar-injector, namespace: istio-of-others}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: secrets, namespace: istio-of-others}
+rules:
+- {apiGroups: [''], resources: [secrets], verbs: [create]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: secrets, namespace: istio-of-others}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: secrets}
+subjects:
+- {kind: ServiceAccount, name: sidecar-injector, namespace: istio-of-others}
 ";
 const OTHER_SECRET: &str = r"
 apiVersion: v1

@@ -123,7 +123,11 @@ impl Injector {
 
 /// A token of an account in `istio-system`.
 pub(crate) fn token(world: &World, account: &str) -> Result<String> {
-    let namespace = "--namespace=istio-system";
-    let token = world.kubectl().must(["create", "token", account, namespace, "--duration=1h"])?;
-    Ok(token.trim().to_owned())
+    token_in(world, "istio-system", account)
+}
+
+/// A token of an account in any namespace.
+pub(crate) fn token_in(world: &World, namespace: &str, account: &str) -> Result<String> {
+    let create = ["create", "token", account, "--namespace", namespace, "--duration=1h"];
+    Ok(world.kubectl().must(create)?.trim().to_owned())
 }

@@ -71,6 +71,7 @@ fn trials(world: Option<&Arc<World>>) -> Vec<Trial> {
         starting::a_first_installation_refuses_no_pod_of_labelled_namespaces
         guard::the_injectors_account_may_change_nothing_but_ca_bundle
         guard::a_revision_is_guarded_by_policies_of_its_own
+        guard::an_installation_in_another_namespace_is_guarded
         guard::a_secret_that_others_own_is_written_all_the_same
         guard::a_secret_that_became_a_token_is_left_alone_and_told_of
         token::it_reaches_nothing_but_its_own

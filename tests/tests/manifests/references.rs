@@ -289,11 +289,14 @@ fn guard_policies_are_bound_and_hold_the_account() {
             let spec = policy.spec.unwrap();
             assert_eq!(spec.failure_policy.as_deref(), Some("Fail"));
             let conditions = spec.match_conditions.unwrap().into_iter();
-            let who = r#"request.userInfo.username == "system:serviceaccount:istio-system:""#;
-            assert_eq!(
-                conditions.map(|one| one.expression).collect::<Vec<_>>(),
-                [format!(r#"{who} + "{account}""#)]
-            );
+            let who = [
+                r#"request.userInfo.username.startsWith("system:serviceaccount:") &&"#,
+                &format!(r#"request.userInfo.username.endsWith(":" + "{account}") &&"#),
+                r#"authorizer.group("admissionregistration.k8s.io").resource("mutatingwebhookconfigurations")"#,
+                &format!(r#".name("istio-" + "{account}").check("patch").allowed()"#),
+            ]
+            .join(" ");
+            assert_eq!(conditions.map(|one| one.expression).collect::<Vec<_>>(), [who]);
         }
     }
 }
