@@ -157,7 +157,9 @@ impl<'a> Handler<'a> {
     fn prober(&self, path: &str, port: u16, mesh_port: u16) -> Result<Option<String>, Reason> {
         let action = &self.given[self.action];
         let given = &action["port"];
-        if *given == mesh_port || (*given == port && self.asks(path)) {
+        // What asks the agent asks it by HTTP: Istio does not look at the port of a gRPC probe.
+        let asks_agent = *given == mesh_port && self.action != "grpc";
+        if asks_agent || (*given == port && self.asks(path)) {
             return Ok(None);
         }
         let number = self.resolve(given)?;

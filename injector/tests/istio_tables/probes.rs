@@ -43,6 +43,10 @@ fn the_agent_is_told_what_to_ask() {
             r#"{"/app-health/app/livez":{"grpc":{"port":1234,"service":null}}}"#,
         ),
         (
+            json!({"livenessProbe": {"grpc": {"port": 15020}}}),
+            r#"{"/app-health/app/livez":{"grpc":{"port":15020,"service":null}}}"#,
+        ),
+        (
             json!({"livenessProbe": {"grpc": {"port": 1234, "service": null}}}),
             r#"{"/app-health/app/livez":{"grpc":{"port":1234,"service":null}}}"#,
         ),
