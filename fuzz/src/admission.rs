@@ -16,7 +16,8 @@ pub fn review(data: &[u8]) {
         Ok(review) => review,
         Err(error) => return assert!(!error.to_string().is_empty()),
     };
-    let question: Value = serde_json::from_slice(data).expect("a review is JSON");
+    // Half a surrogate in a field that nobody knows is not looked at, and no value of `serde_json`.
+    let Ok(question) = serde_json::from_slice::<Value>(data) else { return };
     let admission = Admission::new(inject);
     let verdict = admission.decide(settings(true), ClusterFacts::default(), asked, &[]);
     let answer = verdict.response.to_json().expect("an answer can be written");

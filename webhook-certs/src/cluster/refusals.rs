@@ -16,6 +16,7 @@ pub(super) struct Refusals(BTreeMap<(&'static str, String), Refusal>);
 
 struct Refusal {
     reason: String,
+    since: Timestamp,
     until: Timestamp,
 }
 
@@ -28,7 +29,10 @@ impl Refusals {
         now: Timestamp,
     ) -> Result<(), String> {
         match self.0.get(&(verb, object.to_owned())) {
-            Some(refusal) if now < refusal.until => Err(refusal.reason.clone()),
+            // A clock that was set back must not stop the writes until it has caught up.
+            Some(refusal) if refusal.since <= now && now < refusal.until => {
+                Err(refusal.reason.clone())
+            }
             _ => Ok(()),
         }
     }
@@ -47,7 +51,7 @@ impl Refusals {
             Some(error) if error.is_forbidden() => {
                 let interval = if self.0.contains_key(&key) { interval } else { interval / FIRST };
                 let until = now.saturating_add(interval).unwrap_or(Timestamp::MAX);
-                self.0.insert(key, Refusal { reason: error.to_string(), until });
+                self.0.insert(key, Refusal { reason: error.to_string(), since: now, until });
             }
             Some(_) => {}
             None => drop(self.0.remove(&key)),
@@ -67,14 +71,28 @@ const FIRST: i32 = 10;
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_first_refusal_counts_for_less_and_a_write_that_succeeds_ends_it() {
-        let forbidden = CallError::Refused {
+    fn forbidden() -> CallError {
+        CallError::Refused {
             verb: "patch",
             object: "hook".to_owned(),
             code: 403,
             message: "not yet".to_owned(),
-        };
+        }
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_does_not_prolong_a_refusal() {
+        let interval = SignedDuration::from_secs(300);
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let mut refusals = Refusals::default();
+        refusals.heed("patch", "hook", Some(&forbidden()), interval, at(3000));
+        assert!(refusals.check("patch", "hook", at(3001)).is_err());
+        assert!(refusals.check("patch", "hook", at(60)).is_ok());
+    }
+
+    #[test]
+    fn the_first_refusal_counts_for_less_and_a_write_that_succeeds_ends_it() {
+        let forbidden = forbidden();
         let interval = SignedDuration::from_secs(300);
         let at = |second| Timestamp::from_second(second).unwrap();
         let mut refusals = Refusals::default();
