@@ -45,6 +45,18 @@ fn a_template_of_metadata_alone_takes_no_spec_away() {
 }
 
 #[test]
+fn a_key_beside_metadata_and_spec_is_no_part_of_the_pod() {
+    let template = "x-labels: &labels {a: b, containers: [{image: i}]}\nmetadata: {labels: {a: b}}";
+    let config = json!({"templates": {"mine": template}}).to_string();
+    let settings = settings(&config, true);
+    let before = pod(&json!({"inject.istio.io/templates": "mine"}));
+    let after = injected(&settings, &before);
+    assert_eq!(after["metadata"]["labels"]["a"], "b");
+    assert_eq!(after.get("x-labels"), None);
+    assert_eq!(injected(&settings, &after), after);
+}
+
+#[test]
 fn a_template_cannot_put_a_text_in_the_place_of_the_spec() {
     for (problem, template) in [
         ("what it renders is no pod: spec is a string, not a mapping", "spec: text"),

@@ -27,6 +27,15 @@ pub(super) fn misfit(pod: &Value) -> Option<Misfit> {
     })
 }
 
+/// A partial pod without the keys that are beside those of an object, as one that only holds an anchor:
+/// Istio loses them when it decodes the pod.
+pub(super) fn of_pod(mut pod: Value) -> Value {
+    if let Some(members) = pod.as_object_mut() {
+        members.retain(|key, _| OF_OBJECTS.contains(&key.as_str()) || is_directive(key));
+    }
+    pod
+}
+
 /// A value of another kind than its field's.
 #[derive(Debug)]
 pub(super) struct Misfit {
@@ -102,6 +111,8 @@ fn of_struct(of: &Type, value: &Value) -> Option<Misfit> {
         Some(misfit.within(Step::Field(name.clone())))
     })
 }
+
+const OF_OBJECTS: [&str; 5] = ["apiVersion", "kind", "metadata", "spec", "status"];
 
 /// Keys that tell the merge what to do.
 fn is_directive(key: &str) -> bool {

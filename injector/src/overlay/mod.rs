@@ -44,7 +44,8 @@ use crate::workload::Workload;
 pub fn make(name: &str, context: &Context<'_>) -> Result<Value, OverlayError> {
     let templates = &context.settings.templates;
     if templates.contains(name) {
-        return templates.render(name, data::of(context)).map_err(OverlayError::Template);
+        let rendered = templates.render(name, data::of(context));
+        return rendered.map(fit::of_pod).map_err(OverlayError::Template);
     }
     match name {
         "gateway" => Ok(gateway::overlay(context)),

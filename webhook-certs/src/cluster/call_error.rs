@@ -66,6 +66,11 @@ impl CallError {
         }
     }
 
+    /// Tells whether nothing was heard of the API server.
+    pub(super) fn is_unanswered(&self) -> bool {
+        matches!(self, Self::Failed { .. } | Self::TimedOut { .. })
+    }
+
     /// Tells whether the account may not do this, so that trying again soon is no use.
     pub(super) fn is_forbidden(&self) -> bool {
         matches!(self, Self::Refused { code: 403, .. })

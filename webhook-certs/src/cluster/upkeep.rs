@@ -51,6 +51,8 @@ struct Outcome {
     again: bool,
     /// A write has to wait for its budget.
     wait: Option<Duration>,
+    /// The API server did not answer at all.
+    is_unanswered: bool,
     /// What went wrong.
     troubles: Vec<String>,
 }
@@ -96,7 +98,8 @@ impl<'a> Upkeep<'a> {
                 backoff.reset();
                 tick
             } else {
-                backoff.next().unwrap_or(tick).min(tick)
+                let longest = if outcome.is_unanswered { tick.min(OUTAGE) } else { tick };
+                backoff.next().unwrap_or(longest).min(longest)
             };
             // Events that arrive together are looked at together.
             tokio::time::sleep(SPACING).await;
@@ -114,6 +117,7 @@ impl<'a> Upkeep<'a> {
         let secret = match self.objects.secret().await {
             Ok(secret) => secret,
             Err(error) => {
+                outcome.is_unanswered = error.is_unanswered();
                 outcome.troubles.push(error.to_string());
                 return outcome;
             }
@@ -337,5 +341,8 @@ enum ActionError {
     Leaf(#[source] IdentityError),
 }
 
+/// The longest time between two looks while the API server is away: what happened meanwhile is repaired soon
+/// after it is back, and nobody else bears the load.
+const OUTAGE: Duration = Duration::from_secs(2);
 /// How long a look waits for further events, and the least distance between two.
 const SPACING: Duration = Duration::from_millis(100);
