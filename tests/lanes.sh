@@ -1,17 +1,14 @@
 #!/usr/bin/env bash
-# Runs all tests in lanes beside each other, since much of them waits: for certificates to age, for pods,
+# Runs all tests in two lanes beside each other, since much of them waits: for certificates to age, for pods,
 # for packets that do not come. The arguments are what cargo is told to test. A line begins with its lane.
 set -euo pipefail
 
-lanes=(acceptance servers node injector rest)
+lanes=(servers rest)
 
 # What runs in which lane, one after the other; what nobody names is in `rest`.
 home_of() {
     case "$1" in
-    "e2e acceptance") echo acceptance ;;
-    "e2e installation" | "webhook-certs cluster" | "webhook-certs storm") echo servers ;;
-    "e2e capture" | "e2e cluster") echo node ;;
-    "injector "*) echo injector ;;
+    "e2e acceptance" | "e2e installation" | "webhook-certs cluster" | "webhook-certs storm") echo servers ;;
     *) echo rest ;;
     esac
 }
@@ -63,10 +60,6 @@ run_if_here() {
     }
     [[ $home == "$lane" ]] || exit 0
     printf '\n     Running %s\n' "$name"
-    # What computes leaves more to what waits, whose certificates age meanwhile.
-    case "$lane" in
-    injector | rest) exec nice -n 5 "$@" ;;
-    esac
     exec "$@"
 }
 

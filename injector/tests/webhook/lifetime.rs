@@ -94,8 +94,10 @@ fn a_rolling_restart_under_load_fails_no_review() {
                 let skipped = json!({"uid": "u", "operation": "UPDATE", "object": {}});
                 let body = review(&skipped).to_string();
                 while !stop.load(Ordering::Relaxed) {
-                    let (address, ca) = endpoint.lock().unwrap().clone();
-                    let mut client = Client::connect(address, &ca).unwrap();
+                    // Whoever has the old address is connected before it is taken away.
+                    let endpoint = endpoint.lock().unwrap();
+                    let mut client = Client::connect(endpoint.0, &endpoint.1).unwrap();
+                    drop(endpoint);
                     let mut is_kept = true;
                     while is_kept && !stop.load(Ordering::Relaxed) {
                         let answer = client.ask("POST", "/inject", JSON, body.as_bytes());
