@@ -57,11 +57,13 @@ pub fn leave_empty(overlay: &mut Value, pod: &Value) {
         let containers = overlay.get_mut("spec").and_then(|spec| spec.get_mut(list));
         let containers = containers.and_then(Value::as_array_mut);
         for container in containers.into_iter().flatten() {
-            let name = container["name"].as_str().unwrap_or_default();
+            let Some(container) = container.as_object_mut() else { continue };
+            if !container.get(RESOURCES).is_some_and(Value::is_null) {
+                continue;
+            }
+            let name = container.get("name").and_then(Value::as_str).unwrap_or_default();
             let present = named(name, list, pod);
-            let empty = present.is_some_and(|present| present[RESOURCES] == json!({}));
-            let Some(container) = container.as_object_mut().filter(|_| empty) else { continue };
-            if container.get(RESOURCES).is_some_and(Value::is_null) {
+            if present.is_some_and(|present| present[RESOURCES] == json!({})) {
                 container.remove(RESOURCES);
             }
         }
