@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs all tests in two lanes beside each other, since much of them waits: for certificates to age, for pods,
-# for packets that do not come. The arguments are what cargo is told to test. A line begins with its lane.
+# for packets that do not come. The arguments are what cargo is told to test. What a program of tests printed
+# comes in one piece when it has ended, as cargo prints it.
 set -euo pipefail
 
 lanes=(servers rest)
@@ -14,18 +15,20 @@ home_of() {
 }
 
 main() {
-    local log status=0
+    local status=0
     cargo test --locked "$@" --no-run
-    log=$(mktemp)
-    # shellcheck disable=SC2064 # the name as it is now
-    trap "rm -f '$log'" EXIT
-    run_all "$@" | tee "$log" || status=$?
-    [[ $status -eq 0 ]] || repeat_failures "$log" >&2
+    work=$(mktemp --directory)
+    trap 'rm -rf "$work"' EXIT
+    run_all "$@" | tee "$work/log" || status=$?
+    [[ $status -eq 0 ]] || repeat_failures "$work/log" >&2
+    sum "$work/log" >&2
     return "$status"
 }
 
 run_all() {
     local lane status=0 running=()
+    exec 3>&1
+    cargo test --locked "$@" --doc --no-fail-fast 2>&1 || status=1
     for lane in "${lanes[@]}"; do
         run_lane "$lane" "$@" &
         running+=($!)
@@ -33,25 +36,26 @@ run_all() {
     for lane in "${running[@]}"; do
         wait "$lane" || status=1
     done
-    cargo test --locked "$@" --doc --no-fail-fast 2>&1 || status=1
     return "$status"
 }
 
 # Cargo runs each program of tests by way of this script, which leaves out those of other lanes: none is
-# forgotten, and each has the environment that cargo gives it.
+# forgotten, and each has the environment that cargo gives it. Descriptor 3 is where they print.
 run_lane() {
-    local lane=$1 host runner
+    local lane=$1 host runner status=0
     shift
     host=$(rustc -vV | sed -n 's/^host: //p')
-    runner="target.$host.runner = ['$(realpath "${BASH_SOURCE[0]}")', '--in', '$lane']"
-    cargo test --locked --config "$runner" "$@" --tests --no-fail-fast 2>&1 |
-        sed --unbuffered "/^     Running .*(.*)$/d; s/^/$lane| /"
+    runner="target.$host.runner = ['$(realpath "${BASH_SOURCE[0]}")', '--in', '$lane', '$work']"
+    cargo test --locked --config "$runner" "$@" --tests --no-fail-fast >"$work/$lane" 2>&1 || status=$?
+    in_one_piece sed "/^     Running .*(.*)$/d" "$work/$lane"
+    return "$status"
 }
 
-# run_if_here LANE PROGRAM [ARGUMENT...]
+# run_if_here LANE WORK PROGRAM [ARGUMENT...]
 run_if_here() {
-    local lane=$1 name=${2##*/} home
-    shift
+    local lane=$1 name=${3##*/} home output status=0
+    work=$2
+    shift 2
     name="$CARGO_PKG_NAME ${name%-*}"
     home=$(home_of "$name")
     [[ " ${lanes[*]} " == *" $home "* ]] || {
@@ -59,18 +63,30 @@ run_if_here() {
         exit 1
     }
     [[ $home == "$lane" ]] || exit 0
-    printf '\n     Running %s\n' "$name"
-    exec "$@"
+    in_one_piece printf 'started: %s\n' "$name"
+    output="$work/$name"
+    printf '\n     Running %s\n' "$name" >"$output"
+    "$@" >>"$output" 2>&1 3>&- || status=$?
+    in_one_piece cat "$output"
+    exit "$status"
+}
+
+# Prints what a command prints, while nothing of the other lane comes between.
+in_one_piece() {
+    flock "$work" "$@" >&3
 }
 
 # Of a long log, often the end alone is kept: what failed is told there again, the reason cut short.
 repeat_failures() {
     printf '\n== what failed\n'
-    awk '{ lane = ""; line = $0 }
-        match(line, /^[a-z]+\| /) { lane = substr(line, 1, RLENGTH); line = substr(line, RLENGTH + 1) }
-        line ~ /^---- .+ ----$/ { left[lane] = 15 } line == "failures:" { left[lane] = 0 }
-        left[lane] > 0 { left[lane]--; print lane substr(line, 1, 400) }
-        line ~ /^error(\[|:)/ { print lane substr(line, 1, 400) }' "$1"
+    awk '/^---- .+ ----$/ { left = 15 } /^failures:$/ { left = 0 }
+        left > 0 { left--; print substr($0, 1, 400) }
+        /^error(\[|:)/ { print substr($0, 1, 400) }' "$1"
+}
+
+sum() {
+    awk '/^test result: / { passed += $4; failed += $6; ignored += $8 }
+        END { printf "\n== %d tests passed, %d failed, %d ignored\n", passed, failed, ignored }' "$1"
 }
 
 if [[ ${1:-} == --in ]]; then
