@@ -21,7 +21,7 @@ main() {
     trap 'rm -rf "$work"' EXIT
     run_all "$@" | tee "$work/log" || status=$?
     [[ $status -eq 0 ]] || repeat_failures "$work/log" >&2
-    sum "$work/log" >&2
+    sum "$work/log"
     return "$status"
 }
 
@@ -86,7 +86,7 @@ repeat_failures() {
 
 sum() {
     awk '/^test result: / { passed += $4; failed += $6; ignored += $8 }
-        END { printf "\n== %d tests passed, %d failed, %d ignored\n", passed, failed, ignored }' "$1"
+        END { printf "\n%d passed, %d failed, %d skipped\n", passed, failed, ignored }' "$1"
 }
 
 if [[ ${1:-} == --in ]]; then
