@@ -183,6 +183,12 @@ impl ListChange {
         self.items.iter().map(|(index, change)| (*index, change))
     }
 
+    /// Forgets what was done to the items for which `stays` says no; it may change the others'
+    /// record, and is given their present index.
+    pub(crate) fn retain_items(&mut self, mut stays: impl FnMut(usize, &mut Change) -> bool) {
+        self.items.retain(|index, change| stays(*index, change));
+    }
+
     fn then(mut self, mut later: Self) -> Self {
         let Some(moves) = later.origins else {
             for (index, change) in later.items {

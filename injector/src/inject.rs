@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::advice;
+use crate::api_defaults;
 use crate::change::{Change, Draft};
 use crate::decision::why_not;
 use crate::form;
@@ -92,7 +93,10 @@ fn carry_out(plan: Plan<'_>, pod: Value) -> Result<Injection, InjectError> {
     ));
     order::containers(&mut draft, plan.hold_application);
     order::proxy_env(&mut draft, &variables);
-    let (pod, change) = draft.finish();
+    let (mut pod, mut change) = draft.finish();
+    if reinjected {
+        api_defaults::keep(&mut pod, &mut change);
+    }
     warnings.extend(own_volumes::missing(&pod));
     warnings.extend(resources::beyond_pod(&pod));
     let rule = settings.values.outrigger.proxy_user;

@@ -7,6 +7,7 @@
 
 mod absent;
 pub mod advice;
+mod api_defaults;
 pub mod change;
 pub mod cli;
 pub mod cluster;

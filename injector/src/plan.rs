@@ -147,7 +147,6 @@ fn overlays(
     for (_, overlay) in &mut overlays {
         order::overlay_env(overlay, variables, pod);
         resources::adjust(overlay, context);
-        resources::leave_empty(overlay, pod);
         told.extend(own_volumes::settle(overlay, pod));
     }
     Ok((overlays, told))

@@ -10,7 +10,6 @@ use crate::quantity;
 use crate::reason::Reason;
 use crate::settings::annotations::key;
 use crate::settings::outrigger::{CpuLimits, PodResources};
-use crate::written::named;
 
 /// Gives the init container of an overlay its own resources, and leaves out of the others what the
 /// settings leave out.
@@ -45,26 +44,6 @@ pub fn adjust(overlay: &mut Value, context: &Context<'_>) {
             }
             if settings.cpu_limits == CpuLimits::Omit && !given(&[key::PROXY_CPU_LIMIT]) {
                 omit_cpu_limit(container.get_mut(RESOURCES));
-            }
-        }
-    }
-}
-
-/// Leaves the empty resources that an API server writes out where there are none: an overlay without
-/// any would take them out again, and a second injection would change the pod.
-pub fn leave_empty(overlay: &mut Value, pod: &Value) {
-    for list in [INIT_CONTAINERS, CONTAINERS] {
-        let containers = overlay.get_mut("spec").and_then(|spec| spec.get_mut(list));
-        let containers = containers.and_then(Value::as_array_mut);
-        for container in containers.into_iter().flatten() {
-            let Some(container) = container.as_object_mut() else { continue };
-            if !container.get(RESOURCES).is_some_and(Value::is_null) {
-                continue;
-            }
-            let name = container.get("name").and_then(Value::as_str).unwrap_or_default();
-            let present = named(name, list, pod);
-            if present.is_some_and(|present| present[RESOURCES] == json!({})) {
-                container.remove(RESOURCES);
             }
         }
     }

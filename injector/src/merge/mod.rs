@@ -325,18 +325,6 @@ mod tests {
     }
 
     #[test]
-    fn the_version_of_a_field_is_the_api_servers_to_add() {
-        let items = |field: Value| json!({"items": [{"path": "labels", "fieldRef": field}]});
-        let plain = items(json!({"fieldPath": "metadata.labels"}));
-        let added = items(json!({"fieldPath": "metadata.labels", "apiVersion": "v1"}));
-        assert_eq!(merged(added.clone(), plain.clone()), added);
-        assert_eq!(
-            merged(items(json!({"fieldPath": "other", "apiVersion": "v1"})), plain.clone()),
-            plain
-        );
-    }
-
-    #[test]
     fn the_same_quantity_in_other_words_is_no_change() {
         let mut pod = json!({"limits": {"cpu": "2", "memory": "1Gi", "x": "1"}});
         let overlay = json!({"limits": {"cpu": "2000m", "memory": "1024Mi", "x": "2"}});

@@ -19,38 +19,14 @@ pub(super) fn unite(original: &mut Vec<Value>, patch: Vec<Value>) -> Change {
 /// Puts one list in the place of the other.
 pub(super) fn replace(original: &mut Vec<Value>, patch: Vec<Value>) -> Change {
     let patch: Vec<_> = patch.into_iter().map(without_nulls).collect();
-    let same = |patch: &[Value]| {
-        original.len() == patch.len() && original.iter().zip(patch).all(|(a, b)| alike(a, b))
-    };
     // It may have come into the pod as something new, without what says nothing there.
     let new = |patch| match added(Value::Array(patch)) {
         Some(Value::Array(items)) => items,
         _ => Vec::new(),
     };
-    if same(&patch) || same(&new(patch.clone())) {
+    if *original == patch || *original == new(patch.clone()) {
         Change::Kept
     } else {
         Change::Set(Some(Value::Array(std::mem::replace(original, patch))))
-    }
-}
-
-/// Whether two values are the same, but for the version that the API server adds to a `fieldRef`
-/// that has none.
-fn alike(present: &Value, wanted: &Value) -> bool {
-    match (present, wanted) {
-        (Value::Object(present), Value::Object(wanted)) => {
-            let defaulted = |key: &str, value: &Value| {
-                key == "apiVersion" && value == "v1" && wanted.contains_key("fieldPath")
-            };
-            wanted.keys().all(|key| present.contains_key(key))
-                && present.iter().all(|(key, value)| match wanted.get(key) {
-                    Some(wanted) => alike(value, wanted),
-                    None => defaulted(key, value),
-                })
-        }
-        (Value::Array(present), Value::Array(wanted)) => {
-            present.len() == wanted.len() && present.iter().zip(wanted).all(|(a, b)| alike(a, b))
-        }
-        (present, wanted) => present == wanted,
     }
 }
