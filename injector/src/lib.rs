@@ -17,6 +17,7 @@ pub mod earlier;
 mod form;
 mod give_way;
 mod go_duration;
+mod go_types;
 pub mod inject;
 mod inject_error;
 pub mod injected;

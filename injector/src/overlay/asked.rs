@@ -2,9 +2,9 @@
 
 use std::collections::HashSet;
 
-use super::go_types::{self, Field, Type};
 use super::guard;
 use super::methods::{self, Call};
+use crate::go_types::{self, Field, Type};
 
 /// The fields and getters that templates name.
 ///

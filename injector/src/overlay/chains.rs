@@ -5,8 +5,9 @@
 //! `String`; and a getter of what another field or getter gives, or a [method](methods), is one name
 //! with it, which the message or struct in front of them answers.
 
+use super::methods;
 use super::raw_strings::closing;
-use super::{go_types, methods};
+use crate::go_types;
 
 /// The template as the engine gets it.
 pub(super) fn written(template: &str) -> String {

@@ -8,12 +8,12 @@ use serde_json::{Map, Value, json};
 
 use super::asked::Asked;
 use super::datum::{JSON, OTEL, document};
-use super::go_types::{
+use super::go_values::{self, of_struct};
+use super::{Context, guard, image, otel};
+use crate::go_types::{
     MESH_CONFIG, NAMESPACED_NAME, OBJECT_META, POD_SPEC, PROXY_CONFIG, TEMPLATE_DATA, TYPE_META,
     Type,
 };
-use super::go_values::{self, of_struct};
-use super::{Context, guard, image, otel};
 use crate::settings::annotations::key;
 use crate::settings::mesh_config::{InboundTrafficPolicy, MeshConfig};
 

@@ -81,9 +81,6 @@ fn number(number: &serde_json::Number) -> Datum {
 /// Begins the keys that no template can name.
 pub(super) const HIDDEN: char = '\u{0}';
 
-/// Under this key a struct, whose keys are the names of Go's fields, keeps the number of its type.
-pub(super) const TYPED: &str = "\u{0}typed";
-
 /// Under this key a struct keeps the JSON of its fields that no template names.
 pub(super) const UNNAMED: &str = "\u{0}unnamed";
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use super::go_types::{Kind, OBJECT_META, POD_SPEC, Type};
+use crate::go_types::{Kind, OBJECT_META, POD_SPEC, Type};
 use crate::quantity;
 
 /// The first value of a partial pod that its type does not take. Fields that no type has are not

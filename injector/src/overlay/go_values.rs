@@ -11,10 +11,11 @@ use gtmpl_ng::{Number, NumberKind, Value as Datum};
 use serde_json::{Map, Value};
 
 use super::asked::{Asked, Name};
-use super::datum::{LIST, TYPED, UNNAMED, guarded};
-use super::go_types::{DURATION, Field, INT_OR_STRING, Kind, RESOURCE_LIST, Type};
+use super::datum::{LIST, UNNAMED, guarded};
 use super::methods::RESOURCES;
+use super::typed;
 use super::{go_names, guard};
+use crate::go_types::{DURATION, Field, INT_OR_STRING, Kind, RESOURCE_LIST, Type};
 use crate::quantity;
 
 /// A struct with these fields in JSON; one that JSON does not name is what Go starts it with.
@@ -88,7 +89,7 @@ fn got(fields: &HashMap<String, Datum>, way: &[&Field], asked: &Asked) -> Datum 
 
 /// The member that says what a struct is.
 pub(super) fn typed(of: &Type) -> (String, Datum) {
-    (TYPED.to_owned(), of.mark())
+    (typed::TYPED.to_owned(), typed::mark(of))
 }
 
 fn of_kind(kind: Kind, value: &Value, asked: &Asked) -> Datum {

@@ -8,9 +8,10 @@ use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 use serde_json::Value;
 
 use super::datum::{HIDDEN, LIST, json};
-use super::go_types::{self, DURATION, Field, INT_OR_STRING, Kind, RESOURCE_LIST, Type};
 use super::go_values::{self, is_zero};
+use super::typed;
 use super::{go_names, guard};
+use crate::go_types::{DURATION, Field, INT_OR_STRING, Kind, RESOURCE_LIST, Type};
 
 /// A datum, or what Go starts a value of its kind with.
 pub(super) struct Marshalled<'a> {
@@ -82,7 +83,7 @@ impl Serialize for Marshalled<'_> {
                 }
                 sequence.end()
             }
-            (Some(datum @ Datum::Object(members)), _) => match go_types::of(datum) {
+            (Some(datum @ Datum::Object(members)), _) => match typed::of(datum) {
                 Some(of) => fields(of, Some(members), serializer),
                 None => json(datum).serialize(serializer),
             },

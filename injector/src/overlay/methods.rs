@@ -8,7 +8,7 @@ use gtmpl_ng::Value as Datum;
 use serde_json::{Map, Value};
 
 use super::datum::guarded;
-use super::go_types::{Field, Kind, Type};
+use crate::go_types::{Field, Kind, Type};
 use crate::quantity;
 
 /// A call of one method, or of a method of what another one gives.
@@ -111,7 +111,7 @@ const TIMES: [&str; 3] = ["CreationTimestamp", "DeletionTimestamp", "GetDeletion
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::overlay::go_types;
+    use crate::go_types;
 
     #[test]
     fn the_fields_are_those_of_the_types() {

@@ -9,7 +9,6 @@ mod fit;
 mod functions;
 pub mod gateway;
 mod go_names;
-mod go_types;
 mod go_values;
 pub mod grpc_agent;
 pub mod grpc_simple;
@@ -27,6 +26,7 @@ mod raw_strings;
 pub mod sidecar;
 pub mod template;
 mod template_error;
+mod typed;
 mod volumes;
 
 use serde_json::Value;

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::asked::Asked;
 use super::template_error::TemplateError;
-use super::{chains, datum, fit, functions, go_types, guard, raw_strings};
+use super::{chains, datum, fit, functions, guard, raw_strings, typed};
 use crate::yaml;
 
 /// The templates of a configuration, parsed, with the values that they read.
@@ -64,8 +64,8 @@ impl Templates {
         let text = template
             .render(&gtmpl_ng::Context::from(data))
             .map_err(|error| TemplateError::of_render(name, &error))?;
-        if text.contains(datum::TYPED) {
-            let of = go_types::printed_in(&text).map_or("struct", |of| of.name);
+        if text.contains(typed::TYPED) {
+            let of = typed::printed_in(&text).map_or("struct", |of| of.name);
             return Err(failed(format!(
                 "it prints a whole {of}: name one of its fields; range takes none"
             )));

@@ -4,9 +4,10 @@ use std::fmt;
 
 use gtmpl_ng::{ExecError, ParseError};
 
-use super::go_types::{self, Type};
 use super::methods::Call;
+use super::typed;
 use super::{functions, guard};
+use crate::go_types::Type;
 use crate::settings::{excerpt, near};
 
 /// A template that cannot be parsed or rendered.
@@ -63,7 +64,7 @@ fn told(problem: &str) -> String {
     if let Some((field, value)) =
         problem.strip_prefix("no field `").and_then(|rest| rest.split_once("` in "))
     {
-        return of_field(field, go_types::printed_in(value));
+        return of_field(field, typed::printed_in(value));
     }
     if problem == "only maps and objects have fields" {
         return "a field is asked of what has none: nil, or a text, a number, true or false, or a \
@@ -71,7 +72,7 @@ fn told(problem: &str) -> String {
             .to_owned();
     }
     if let Some(value) = problem.strip_prefix("range can't iterate over ") {
-        let of = go_types::printed_in(value).map_or("a single value", |of| of.name);
+        let of = typed::printed_in(value).map_or("a single value", |of| of.name);
         return format!("range takes a list, a mapping or a whole number, not {of}");
     }
     if let Some((item, _)) =

@@ -1,6 +1,7 @@
 //! The keys of Istio's documents: those that are read here, and those that others read.
 
-use super::unknown_keys::Shape::{self, Any, Keys, List};
+use super::unknown_keys::Shape::{self, Any, Keys, List, Message};
+use crate::go_types::MESH_CONFIG;
 
 /// The `config` document.
 pub(super) const INJECT_CONFIG: Shape = Keys(&[
@@ -253,55 +254,5 @@ const PILOT: Shape = Keys(&[
     ("volumes", Any),
 ]);
 
-/// The `mesh` document; what is below `defaultConfig` is known to
-/// [`ProxyConfig`](super::proxy_config::ProxyConfig).
-pub(super) const MESH: Shape = Keys(&[
-    ("accessLogEncoding", Any),
-    ("accessLogFile", Any),
-    ("accessLogFormat", Any),
-    ("ca", Any),
-    ("caCertificates", Any),
-    ("certificates", Any),
-    ("configSources", Any),
-    ("connectTimeout", Any),
-    ("defaultConfig", Any),
-    ("defaultDestinationRuleExportTo", Any),
-    ("defaultHttpRetryPolicy", Any),
-    ("defaultProviders", Keys(&[("accessLogging", Any), ("metrics", Any), ("tracing", Any)])),
-    ("defaultServiceExportTo", Any),
-    ("defaultVirtualServiceExportTo", Any),
-    ("disableEnvoyListenerLog", Any),
-    ("discoverySelectors", Any),
-    ("dnsRefreshRate", Any),
-    ("enableAutoMtls", Any),
-    ("enableEnvoyAccessLogService", Any),
-    ("enablePrometheusMerge", Any),
-    ("enableTracing", Any),
-    ("extensionProviders", Any),
-    ("h2UpgradePolicy", Any),
-    ("hboneIdleTimeout", Any),
-    ("inboundClusterStatName", Any),
-    ("inboundTrafficPolicy", Keys(&[("mode", Any)])),
-    ("ingressClass", Any),
-    ("ingressControllerMode", Any),
-    ("ingressSelector", Any),
-    ("ingressService", Any),
-    ("localityLbSetting", Any),
-    ("meshMTLS", Any),
-    ("outboundClusterStatName", Any),
-    ("outboundTrafficPolicy", Keys(&[("mode", Any)])),
-    ("pathNormalization", Any),
-    ("protocolDetectionTimeout", Any),
-    ("proxyHttpPort", Any),
-    ("proxyInboundListenPort", Any),
-    ("proxyListenPort", Any),
-    ("rootNamespace", Any),
-    ("serviceScopeConfigs", Any),
-    ("serviceSettings", Any),
-    ("tcpKeepalive", Any),
-    ("thriftConfig", Any),
-    ("tlsDefaults", Any),
-    ("trustDomain", Any),
-    ("trustDomainAliases", Any),
-    ("verifyCertificateAtClient", Any),
-]);
+/// The `mesh` document.
+pub(super) const MESH: Shape = Message(&MESH_CONFIG);

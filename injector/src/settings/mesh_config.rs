@@ -4,9 +4,10 @@ use serde_json::{Map, Value};
 
 use super::known_keys;
 use super::notice::{self, Oddity};
+use super::proto_json::whole;
 use super::proxy_config::ProxyConfig;
-use super::proxy_field::{lower_camel_case, whole};
-use super::unknown_keys::{UnknownKey, unknown_keys};
+use super::unknown_keys::unknown_keys;
+use crate::go_types::lower_camel_case;
 
 /// The part of Istio's `MeshConfig` that shapes pods, with Istio's defaults where the document
 /// says nothing. Keys that are not known are accepted.
@@ -75,14 +76,7 @@ impl MeshConfig {
 
     /// What in the document is hardly meant: keys that Istio does not know.
     pub(super) fn oddities(&self) -> Vec<Oddity> {
-        let mut unknown = unknown_keys(&Value::Object(self.document.clone()), known_keys::MESH);
-        if let Some(layer) = self.document.get("defaultConfig") {
-            unknown.extend(
-                ProxyConfig::unknown_keys(layer)
-                    .into_iter()
-                    .map(|key| UnknownKey { path: format!("defaultConfig.{}", key.path), ..key }),
-            );
-        }
+        let unknown = unknown_keys(&Value::Object(self.document.clone()), known_keys::MESH);
         unknown.into_iter().map(notice::unknown).chain(self.repeated.clone()).collect()
     }
 }
@@ -166,8 +160,8 @@ mod tests {
             ("mesh", 15021)
         );
         let expected = [
-            ("enablePrometheusMerg", "unknown key; did you mean enablePrometheusMerge?"),
             ("defaultConfig.proxyMetadta", "unknown key; did you mean proxyMetadata?"),
+            ("enablePrometheusMerg", "unknown key; did you mean enablePrometheusMerge?"),
         ];
         let expected = expected.map(|(path, problem)| (path.to_owned(), problem.to_owned()));
         assert_eq!(mesh.oddities(), expected);

@@ -1,10 +1,10 @@
 //! `ProxyConfig`: what one proxy is started with, and the layers it comes from.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
-use super::near;
-use super::proxy_field::{FIELDS, Initial, Kind, field};
-use super::unknown_keys::UnknownKey;
+use super::proxy_field::{FIELDS, Field, field};
+use super::unknown_keys::{Shape, UnknownKey, unknown_keys};
+use crate::go_types::PROXY_CONFIG;
 
 /// Istio's `ProxyConfig` as canonical protobuf JSON, field by field.
 ///
@@ -16,14 +16,8 @@ pub struct ProxyConfig {
 
 impl Default for ProxyConfig {
     fn default() -> Self {
-        let fields = FIELDS.iter().filter_map(|field| {
-            let value = match field.initial {
-                Initial::Unset => return None,
-                Initial::Text(text) => json!(text),
-                Initial::Number(number) => json!(number),
-            };
-            Some((field.name.to_owned(), value))
-        });
+        let fields = FIELDS.iter();
+        let fields = fields.filter_map(|field| Some((field.name.to_owned(), field.initial()?)));
         Self { fields: fields.collect() }
     }
 }
@@ -49,24 +43,28 @@ impl ProxyConfig {
         let Value::Object(layer) = layer else {
             return Err(format!("{layer} is not a mapping"));
         };
-        let mut checked = Vec::with_capacity(layer.len());
+        let mut checked = Vec::<(&Field, Value)>::with_capacity(layer.len());
         for (name, value) in layer {
             // A field of a later Istio is not ours to refuse; as in Istio it has no effect.
             let Some(field) = field(name).filter(|_| !value.is_null()) else {
                 continue;
             };
-            checked.push((field.name, field.kind, field.kind.canonical(name, value)?));
+            if let Some((other, _)) = checked.iter().find(|(other, _)| other.excludes(field)) {
+                return Err(format!("only one of {} and {name} can be given", other.name));
+            }
+            checked.push((field, field.canonical(name, value)?));
         }
-        for (name, kind, value) in checked {
-            match (kind, self.fields.get_mut(name)) {
-                (Kind::Metadata | Kind::Headers, Some(Value::Object(below))) => {
-                    if let Value::Object(members) = value {
-                        below.extend(members);
-                    }
+        for (field, value) in checked {
+            match (value, self.fields.get_mut(field.name)) {
+                (Value::Object(members), Some(Value::Object(below))) if field.unites() => {
+                    below.extend(members);
                 }
-                _ if zero == Zero::Omitted && kind.is_zero(&value) => {}
-                _ => {
-                    self.fields.insert(name.to_owned(), value);
+                (value, _) if zero == Zero::Omitted && field.is_zero(&value) => {}
+                (value, _) => {
+                    self.fields.retain(|name, _| {
+                        !FIELDS.iter().any(|other| other.name == name && field.excludes(other))
+                    });
+                    self.fields.insert(field.name.to_owned(), value);
                 }
             }
         }
@@ -75,17 +73,12 @@ impl ProxyConfig {
 
     /// The canonical form of a value of the field `name`; the error calls it as the user did.
     pub(super) fn value_of(name: &str, called: &str, value: &Value) -> Result<Value, String> {
-        field(name).map_or(Kind::Any, |field| field.kind).canonical(called, value)
+        field(name).map_or_else(|| Ok(value.clone()), |field| field.canonical(called, value))
     }
 
     /// The fields of a layer that Istio does not know.
     pub(super) fn unknown_keys(layer: &Value) -> Vec<UnknownKey> {
-        let names = || FIELDS.iter().map(|field| field.name).collect::<Vec<_>>();
-        let unknown = layer.as_object().into_iter().flat_map(Map::keys);
-        let unknown = unknown.filter(|name| field(name).is_none());
-        let key =
-            |name: &String| UnknownKey { path: name.clone(), near: near::among(name, &names()) };
-        unknown.map(key).collect()
+        unknown_keys(layer, Shape::Message(&PROXY_CONFIG))
     }
 
     /// The fields of a layer that are zero and so leave a value that is not in force.
@@ -93,8 +86,8 @@ impl ProxyConfig {
         let fields = layer.as_object().into_iter().flatten();
         let left = fields.filter_map(|(name, value)| {
             let field = field(name)?;
-            let zero = |value: &Value| field.kind.is_zero(value);
-            let value = field.kind.canonical(name, value).ok().filter(zero)?;
+            let zero = |value: &Value| field.is_zero(value);
+            let value = field.canonical(name, value).ok().filter(zero)?;
             let below = self.fields.get(field.name).filter(|below| **below != value)?;
             Some((name.as_str(), below))
         });
@@ -152,7 +145,7 @@ impl ProxyConfig {
         let mut json = String::from("{");
         let set = FIELDS.iter().filter_map(|field| Some((field, self.fields.get(field.name)?)));
         for (field, value) in set {
-            let left_out = field.initial.is(value) || field.kind.is_zero(value);
+            let left_out = field.initial().as_ref() == Some(value) || field.is_zero(value);
             if left_out || value.as_object().is_some_and(Map::is_empty) {
                 continue;
             }
@@ -177,6 +170,8 @@ enum Zero {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn layered(layers: &[Value]) -> ProxyConfig {
@@ -239,11 +234,99 @@ mod tests {
     }
 
     #[test]
+    fn messages_are_in_canonical_form() {
+        let config = layered(&[json!({
+            "tracing": {
+                "zipkin": {"address": "zipkin:9411"},
+                "sampling": "10.0",
+                "max_path_tag_length": 256,
+                "tls_settings": {"mode": 1, "caCertificates": "", "subjectAltNames": []},
+                "custom_tags": {"a": {"literal": {"value": "b"}}, "c": null},
+                "of_a_later_istio": true,
+            },
+            "gatewayTopology": {
+                "numTrustedProxies": 0, "forwardClientCertDetails": "UNDEFINED", "proxyProtocol": {},
+            },
+            "privateKeyProvider": {"cryptomb": {"poll_delay": "10ms", "fallback": false}},
+            "envoyMetricsService": {"tcpKeepalive": {"time": "1m30s", "probes": 3}},
+            "runtimeValues": {"a": 1},
+        })]);
+        let written: Value = serde_json::from_str(&config.to_json()).unwrap();
+        assert_eq!(
+            written,
+            json!({
+                "tracing": {
+                    "zipkin": {"address": "zipkin:9411"},
+                    "sampling": 10,
+                    "maxPathTagLength": 256,
+                    "tlsSettings": {"mode": "SIMPLE"},
+                    "customTags": {"a": {"literal": {"value": "b"}}},
+                },
+                "gatewayTopology": {"proxyProtocol": {}},
+                "privateKeyProvider": {"cryptomb": {"pollDelay": "0.010s", "fallback": false}},
+                "envoyMetricsService": {"tcpKeepalive": {"time": "90s", "probes": 3}},
+                "runtimeValues": {"a": "1"},
+            })
+        );
+    }
+
+    #[test]
+    fn a_wrong_value_in_a_message_is_named_with_its_path() {
+        for (layer, error) in [
+            (
+                json!({"tracing": {"sampling": "high"}}),
+                r#"tracing.sampling: "high" is not a number"#,
+            ),
+            (
+                json!({"tracing": {"zipkin": {}, "datadog": {}}}),
+                "tracing: only one of datadog and zipkin can be given",
+            ),
+            (
+                json!({"tracing": {"tlsSettings": {"mode": "TLS"}}}),
+                r#"tracing.tlsSettings.mode: "TLS" is not DISABLE, SIMPLE, MUTUAL or ISTIO_MUTUAL"#,
+            ),
+            (json!({"caCertificatesPem": ["a", 1]}), "caCertificatesPem[1]: 1 is not a string"),
+            (
+                json!({"gatewayTopology": {"numTrustedProxies": 1.5}}),
+                "gatewayTopology.numTrustedProxies: 1.5 is not a whole number",
+            ),
+            (
+                json!({"serviceCluster": "a", "tracingServiceName": "CANONICAL_NAME_ONLY"}),
+                "only one of serviceCluster and tracingServiceName can be given",
+            ),
+        ] {
+            assert_eq!(ProxyConfig::default().overlay(&layer).unwrap_err(), error);
+        }
+    }
+
+    #[test]
+    fn the_name_for_tracing_takes_the_place_of_the_service_cluster() {
+        let name = json!({"tracingServiceName": "APP_LABEL_AND_NAMESPACE"});
+        let config = layered(&[json!({"serviceCluster": "a"}), name.clone()]);
+        assert_eq!(config.to_json(), name.to_string());
+        let config = layered(&[name, json!({"serviceCluster": "a"})]);
+        assert_eq!(config.to_json(), r#"{"serviceCluster":"a"}"#);
+    }
+
+    #[test]
     fn what_istio_does_not_know_has_no_effect() {
-        let layer = json!({"concurency": 2, "meshId": "m"});
+        let layer = json!({
+            "concurency": 2,
+            "meshId": "m",
+            "tracing": {"zipkn": 1, "custom_tags": {"a": {"literals": {}}}},
+        });
         let applied = layered(std::slice::from_ref(&layer));
-        assert_eq!(applied.to_json(), r#"{"meshId":"m"}"#);
-        assert_eq!(ProxyConfig::unknown_keys(&layer)[0].path, "concurency");
+        assert_eq!(applied.to_json(), r#"{"tracing":{"customTags":{"a":{}}},"meshId":"m"}"#);
+        let unknown = ProxyConfig::unknown_keys(&layer);
+        let unknown: Vec<_> = unknown.iter().map(|key| (key.path.as_str(), key.near)).collect();
+        assert_eq!(
+            unknown,
+            [
+                ("concurency", Some("concurrency")),
+                ("tracing.custom_tags.a.literals", Some("literal")),
+                ("tracing.zipkn", Some("zipkin")),
+            ]
+        );
     }
 
     #[test]

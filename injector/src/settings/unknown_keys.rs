@@ -3,9 +3,10 @@
 use serde_json::Value;
 
 use super::near;
+use crate::go_types::{Kind, Type};
 
 /// Which keys a part of a document has.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(super) enum Shape {
     /// Whatever stands there is somebody else's, or has keys of the user's own.
     Any,
@@ -13,6 +14,8 @@ pub(super) enum Shape {
     Keys(&'static [(&'static str, Shape)]),
     /// A list of such parts.
     List(&'static Shape),
+    /// A message of Istio's API.
+    Message(&'static Type),
 }
 
 /// A key that is not known.
@@ -43,6 +46,14 @@ pub(super) fn nulls(shape: Shape) -> Vec<Value> {
             parts.collect()
         }
         Shape::List(shape) => nulls(*shape).into_iter().map(|null| vec![null].into()).collect(),
+        Shape::Message(of) => {
+            let parts = of.fields().flat_map(|field| {
+                let nulls = message_of(field.kind)
+                    .map_or_else(|| vec![Value::Null], |of| nulls(Shape::Message(of)));
+                nulls.into_iter().map(|part| serde_json::json!({ field.json: part }))
+            });
+            parts.collect()
+        }
     };
     within.into_iter().chain([Value::Null]).collect()
 }
@@ -51,7 +62,7 @@ fn walk(part: &Value, shape: Shape, path: &str, unknown: &mut Vec<UnknownKey>) {
     match (part, shape) {
         (Value::Object(members), Shape::Keys(keys)) => {
             for (name, value) in members {
-                let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+                let path = below(path, name);
                 if let Some((_, shape)) = keys.iter().find(|(key, _)| key == name) {
                     walk(value, *shape, &path, unknown);
                     continue;
@@ -65,8 +76,52 @@ fn walk(part: &Value, shape: Shape, path: &str, unknown: &mut Vec<UnknownKey>) {
                 walk(item, *shape, &format!("{path}[{index}]"), unknown);
             }
         }
+        (Value::Object(members), Shape::Message(of)) => {
+            for (name, value) in members {
+                let path = below(path, name);
+                if let Some(field) = of.field(name) {
+                    walk_field(value, field.kind, &path, unknown);
+                    continue;
+                }
+                let names: Vec<_> = of.fields().map(|field| field.json).collect();
+                unknown.push(UnknownKey { path, near: near::among(name, &names) });
+            }
+        }
         // What has the wrong form is told of where it is read.
         _ => {}
+    }
+}
+
+fn walk_field(value: &Value, kind: Kind, path: &str, unknown: &mut Vec<UnknownKey>) {
+    match (value, kind) {
+        (Value::Array(items), Kind::List(kind)) => {
+            for (index, item) in items.iter().enumerate() {
+                walk_field(item, *kind, &format!("{path}[{index}]"), unknown);
+            }
+        }
+        (Value::Object(entries), Kind::Map(kind)) => {
+            for (key, entry) in entries {
+                walk_field(entry, *kind, &format!("{path}.{key}"), unknown);
+            }
+        }
+        (value, kind) => {
+            if let Some(of) = message_of(kind) {
+                walk(value, Shape::Message(of), path, unknown);
+            }
+        }
+    }
+}
+
+fn below(path: &str, name: &str) -> String {
+    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
+}
+
+/// The message that a field holds by itself.
+fn message_of(kind: Kind) -> Option<&'static Type> {
+    match kind {
+        Kind::Pointer(kind) => message_of(*kind),
+        Kind::Struct(of) => Some(of),
+        _ => None,
     }
 }
 

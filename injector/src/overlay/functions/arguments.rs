@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use gtmpl_ng::{FuncError, NumberKind, Value as Datum};
 
 use super::error;
-use crate::overlay::{go_types, guard};
+use crate::overlay::{guard, typed};
 
 /// Exactly this many arguments.
 pub(super) fn exactly<'a, const N: usize>(
@@ -172,7 +172,7 @@ pub(super) fn strings(items: impl IntoIterator<Item = impl Into<String>>) -> Dat
 }
 
 fn shown(datum: &Datum) -> String {
-    if let Some(of) = go_types::of(datum) {
+    if let Some(of) = typed::of(datum) {
         return format!("a {}", of.name);
     }
     let text = datum.to_string();

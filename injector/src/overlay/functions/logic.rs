@@ -4,7 +4,7 @@ use gtmpl_ng::{NumberKind, Value as Datum, funcs};
 
 use super::arguments::{at_least, exactly, fraction, is_empty, member, text};
 use super::{Outcome, Table, error, on_plain};
-use crate::overlay::{go_types, guard};
+use crate::overlay::{guard, typed};
 
 pub(super) const TABLE: Table = &[
     ("all", |a| Ok(a.iter().all(|datum| !is_empty(datum)).into())),
@@ -87,7 +87,7 @@ fn equal(a: &Datum, b: &Datum) -> Result<bool, gtmpl_ng::FuncError> {
 
 /// As Go's: a struct has no length.
 fn len(arguments: &[Datum]) -> Outcome {
-    match arguments.first().and_then(go_types::of) {
+    match arguments.first().and_then(typed::of) {
         Some(of) => Err(error(format!("len: a {} has no length", of.name))),
         None => on_plain(arguments, funcs::len),
     }
@@ -99,7 +99,7 @@ fn index(arguments: &[Datum]) -> Outcome {
     let [key, rest @ ..] = keys else {
         return Ok(collection.clone());
     };
-    if let Some(of) = go_types::of(collection) {
+    if let Some(of) = typed::of(collection) {
         return Err(error(format!("index: a {} has fields, not items", of.name)));
     }
     let (Datum::Map(members), Datum::String(name)) = (collection, key) else {
@@ -139,7 +139,7 @@ fn kind(datum: &Datum) -> &'static str {
 fn type_is(name: &str, arguments: &[Datum]) -> Outcome {
     let [asked, datum] = exactly(name, arguments)?;
     let asked = text(asked)?;
-    match go_types::of(datum) {
+    match typed::of(datum) {
         Some(of) => Ok((asked.strip_prefix('*').unwrap_or(asked) == of.name).into()),
         None => Ok((asked == go_type(datum)?).into()),
     }

@@ -8,7 +8,7 @@ use regex::{Captures, Regex};
 
 use super::arguments::{exactly, text};
 use super::{Outcome, Table, error, on_plain};
-use crate::overlay::go_types::SEMVER;
+use crate::go_types::SEMVER;
 use crate::overlay::go_values::typed;
 
 pub(super) const TABLE: Table = &[

@@ -48,7 +48,7 @@ static LABEL_SELECTOR_REQUIREMENT: Type = Type {
     ],
 };
 
-pub(in super::super) static MESH_CONFIG: Type = Type {
+pub(crate) static MESH_CONFIG: Type = Type {
     id: 116,
     name: "v1alpha1.MeshConfig",
     fields: &[
@@ -985,7 +985,7 @@ static PRIVATE_KEY_PROVIDER_QAT: Type = Type {
     ],
 };
 
-pub(in super::super) static PROXY_CONFIG: Type = Type {
+pub(crate) static PROXY_CONFIG: Type = Type {
     id: 179,
     name: "v1alpha1.ProxyConfig",
     fields: &[

@@ -609,7 +609,7 @@ static OBJECT_FIELD_SELECTOR: Type = Type {
     fields: &[omitted("APIVersion", "apiVersion", String), kept("FieldPath", "fieldPath", String)],
 };
 
-pub(in super::super) static OBJECT_META: Type = Type {
+pub(crate) static OBJECT_META: Type = Type {
     id: 57,
     name: "v1.ObjectMeta",
     fields: &[
@@ -803,7 +803,7 @@ static POD_SECURITY_CONTEXT: Type = Type {
     ],
 };
 
-pub(in super::super) static POD_SPEC: Type = Type {
+pub(crate) static POD_SPEC: Type = Type {
     id: 74,
     name: "v1.PodSpec",
     fields: &[

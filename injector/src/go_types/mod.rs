@@ -3,29 +3,25 @@
 mod istio;
 mod kubernetes;
 
-use gtmpl_ng::Value as Datum;
-
-pub(super) use self::istio::{MESH_CONFIG, PROXY_CONFIG};
-pub(super) use self::kubernetes::{OBJECT_META, POD_SPEC};
-use super::datum::TYPED;
-use crate::settings::proxy_field::lower_camel_case;
+pub(crate) use self::istio::{MESH_CONFIG, PROXY_CONFIG};
+pub(crate) use self::kubernetes::{OBJECT_META, POD_SPEC};
 
 /// A struct.
-pub(super) struct Type {
+pub(crate) struct Type {
     /// Its place in [`all`].
-    pub(super) id: u16,
+    pub(crate) id: u16,
     /// Its name with its package, as Go's errors have it.
-    pub(super) name: &'static str,
+    pub(crate) name: &'static str,
     fields: &'static [Field],
 }
 
 /// A field of a struct.
-pub(super) struct Field {
+pub(crate) struct Field {
     /// Its name in Go.
-    pub(super) go: &'static str,
+    pub(crate) go: &'static str,
     /// Its name in JSON; empty for an embedded struct.
-    pub(super) json: &'static str,
-    pub(super) kind: Kind,
+    pub(crate) json: &'static str,
+    pub(crate) kind: Kind,
     presence: Presence,
 }
 
@@ -41,7 +37,7 @@ enum Presence {
 
 /// What a field holds.
 #[derive(Clone, Copy)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     /// JSON of any form.
     Any,
     Bool,
@@ -66,7 +62,7 @@ pub(super) enum Kind {
 
 impl Kind {
     /// What has the fields that a getter of it gives.
-    pub(super) fn message(self) -> Option<&'static Type> {
+    pub(crate) fn message(self) -> Option<&'static Type> {
         match self {
             Self::Pointer(Self::Struct(of)) => Some(of),
             Self::Wrapper(kind) => Some(match kind {
@@ -82,14 +78,8 @@ impl Kind {
 }
 
 impl Type {
-    /// What a value of it has under [`TYPED`]: a text that [`printed_in`] finds, also where a template
-    /// takes a struct for a mapping and prints its members one by one.
-    pub(super) fn mark(&self) -> Datum {
-        Datum::String(format!("{TYPED}:{};", self.id))
-    }
-
     /// Its fields, those of embedded structs in their place.
-    pub(super) fn fields(&self) -> impl Iterator<Item = &'static Field> {
+    pub(crate) fn fields(&self) -> impl Iterator<Item = &'static Field> {
         self.fields.iter().flat_map(|field| match field.kind {
             Kind::Struct(embedded) if field.presence == Presence::Embedded => embedded.fields,
             _ => std::slice::from_ref(field),
@@ -97,7 +87,7 @@ impl Type {
     }
 
     /// The structs it embeds.
-    pub(super) fn embedded(&self) -> impl Iterator<Item = (&'static str, &'static Type)> {
+    pub(crate) fn embedded(&self) -> impl Iterator<Item = (&'static str, &'static Type)> {
         self.fields.iter().filter_map(|field| match field.kind {
             Kind::Struct(embedded) if field.presence == Presence::Embedded => {
                 Some((field.go, embedded))
@@ -107,74 +97,71 @@ impl Type {
     }
 
     /// The field of this name in JSON; of a message also by its name in protobuf.
-    pub(super) fn field(&self, json: &str) -> Option<&'static Field> {
+    pub(crate) fn field(&self, json: &str) -> Option<&'static Field> {
         let named = |name: &str| self.fields().find(|field| field.json == name);
         named(json).or_else(|| json.contains('_').then(|| named(&lower_camel_case(json))).flatten())
     }
 
     /// Whether it is a protobuf message, whose fields have getters.
-    pub(super) fn is_message(&self) -> bool {
+    pub(crate) fn is_message(&self) -> bool {
         let id = usize::from(self.id);
         id >= kubernetes::ALL.len() && id < kubernetes::ALL.len() + istio::ALL.len()
     }
 
     /// Whether its fields have getters, those of `metav1.Object` or of a message.
-    pub(super) fn has_getters(&self) -> bool {
+    pub(crate) fn has_getters(&self) -> bool {
         self.is_message() || self.is_object_meta()
     }
 
     /// Whether it is a pod's metadata.
-    pub(super) fn is_object_meta(&self) -> bool {
+    pub(crate) fn is_object_meta(&self) -> bool {
         self.id == OBJECT_META.id
     }
 
     /// Whether JSON has the member `Value` in its place.
-    pub(super) fn is_wrapper(&self) -> bool {
+    pub(crate) fn is_wrapper(&self) -> bool {
         self.name.starts_with("wrapperspb.")
     }
 }
 
 impl Field {
     /// Whether JSON has it even when it is empty.
-    pub(super) fn is_kept(&self) -> bool {
+    pub(crate) fn is_kept(&self) -> bool {
         self.presence == Presence::Always
     }
 
     /// Whether Go has only a getter for it.
-    pub(super) fn is_one_of(&self) -> bool {
+    pub(crate) fn is_one_of(&self) -> bool {
         self.presence == Presence::OneOf
     }
 }
 
 /// All structs, each at the place of its `id`.
-pub(super) fn all() -> impl Iterator<Item = &'static Type> {
+pub(crate) fn all() -> impl Iterator<Item = &'static Type> {
     kubernetes::ALL.iter().chain(&istio::ALL).chain(&DATA).copied()
 }
 
-/// The struct that a datum is a value of.
-pub(super) fn of(datum: &Datum) -> Option<&'static Type> {
-    let Datum::Object(members) = datum else { return None };
-    let Some(Datum::String(mark)) = members.get(TYPED) else { return None };
-    by_id(mark.strip_prefix(TYPED)?.strip_prefix(':')?.strip_suffix(';')?.parse().ok()?)
-}
-
 /// The Go names of all fields that hold an enumeration.
-pub(super) fn enumerations() -> impl Iterator<Item = &'static str> {
+pub(crate) fn enumerations() -> impl Iterator<Item = &'static str> {
     let fields = istio::ALL.iter().flat_map(|of| of.fields());
     fields.filter(|field| matches!(field.kind, Kind::Enum(_))).map(|field| field.go)
 }
 
-/// The first struct that a text holds in the engine's own notation, which nobody wants in a pod.
-pub(super) fn printed_in(text: &str) -> Option<&'static Type> {
-    let mut id = text.split_once(TYPED)?.1.strip_prefix(':')?;
-    // Its key stands in front of the mark.
-    id = id.strip_prefix(TYPED).and_then(|id| id.strip_prefix(':')).unwrap_or(id);
-    by_id(id[..id.find(|c: char| !c.is_ascii_digit())?].parse().ok()?)
+/// The struct at a place of [`all`].
+pub(crate) fn by_id(id: usize) -> Option<&'static Type> {
+    all().nth(id)
 }
 
-/// The struct at a place of [`all`].
-fn by_id(id: usize) -> Option<&'static Type> {
-    all().nth(id)
+/// The name of a field in protobuf's JSON, from its own name in protobuf.
+pub(crate) fn lower_camel_case(name: &str) -> String {
+    let mut words = name.split('_');
+    let mut camel = words.next().unwrap_or_default().to_owned();
+    for word in words {
+        let mut letters = word.chars();
+        camel.extend(letters.next().map(|letter| letter.to_ascii_uppercase()));
+        camel.push_str(letters.as_str());
+    }
+    camel
 }
 
 const fn kept(go: &'static str, json: &'static str, kind: Kind) -> Field {
@@ -197,7 +184,7 @@ const STRINGS: Kind = Kind::List(&Kind::String);
 const STRING_MAP: Kind = Kind::Map(&Kind::String);
 
 /// What Istio gives to its templates.
-pub(super) static TEMPLATE_DATA: Type = Type {
+pub(crate) static TEMPLATE_DATA: Type = Type {
     id: 208,
     name: "inject.SidecarTemplateData",
     fields: &[
@@ -220,7 +207,7 @@ pub(super) static TEMPLATE_DATA: Type = Type {
 };
 
 /// The owner's kind.
-pub(super) static TYPE_META: Type = Type {
+pub(crate) static TYPE_META: Type = Type {
     id: 209,
     name: "v1.TypeMeta",
     fields: &[
@@ -230,14 +217,14 @@ pub(super) static TYPE_META: Type = Type {
 };
 
 /// The owner's name.
-pub(super) static NAMESPACED_NAME: Type = Type {
+pub(crate) static NAMESPACED_NAME: Type = Type {
     id: 210,
     name: "types.NamespacedName",
     fields: &[kept("Namespace", "Namespace", Kind::String), kept("Name", "Name", Kind::String)],
 };
 
 /// A port of a probe, where a template asks for its parts.
-pub(super) static INT_OR_STRING: Type = Type {
+pub(crate) static INT_OR_STRING: Type = Type {
     id: 211,
     name: "intstr.IntOrString",
     fields: &[
@@ -262,14 +249,14 @@ const fn value(kind: Kind) -> Field {
 }
 
 /// A duration of a message, where a template asks for its parts.
-pub(super) static DURATION: Type = Type {
+pub(crate) static DURATION: Type = Type {
     id: 213,
     name: "durationpb.Duration",
     fields: &[kept("Seconds", "seconds", Kind::Int(64)), kept("Nanos", "nanos", Kind::Int(32))],
 };
 
 /// What `semver` gives.
-pub(super) static SEMVER: Type = Type {
+pub(crate) static SEMVER: Type = Type {
     id: 214,
     name: "semver.Version",
     fields: &[
@@ -284,7 +271,7 @@ pub(super) static SEMVER: Type = Type {
 };
 
 /// A list of resources, where a template asks it for one by its method.
-pub(super) static RESOURCE_LIST: Type = Type {
+pub(crate) static RESOURCE_LIST: Type = Type {
     id: 218,
     name: "v1.ResourceList",
     fields: &[
