@@ -93,7 +93,7 @@ impl KubeInject {
             let means = async |client: Client| self.of_cluster(client, given, asker, streams).await;
             cluster::ask(asker.flags, means)
         } else {
-            self.of_files(given, asker.namespace, streams)
+            self.of_files(&given, asker.namespace, streams)
         }
         .map_err(Failure::of)?;
         let mut injected = String::with_capacity(text.len() * 3);
@@ -129,12 +129,12 @@ impl KubeInject {
     /// By files and built-in defaults, and the file with its name for messages.
     fn of_files(
         &self,
-        given: Texts,
+        given: &Texts,
         namespace: &str,
         streams: &mut Streams<'_>,
     ) -> anyhow::Result<(Means, (String, String))> {
         let process = self.process(&self.revision);
-        let settings = settings(&given, process, Rules::Manual, streams)?;
+        let settings = settings(given, process, Rules::Manual, streams)?;
         let means = Means::of_files(settings, namespace);
         Ok((means, self.read(streams)?))
     }

@@ -85,7 +85,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     #[command(name = "kube-inject")]
-    KubeInject(KubeInject),
+    KubeInject(Box<KubeInject>),
     #[command(visible_alias = "x", alias = "exp")]
     Experimental(Experimental),
     /// Print this program's version

@@ -193,13 +193,11 @@ struct RawService {
 impl RawClientConfig {
     /// The namespace of the Service, and the path.
     fn place(self) -> (Option<String>, String) {
-        match self.service {
-            Some(service) => (Some(service.namespace), service.path),
-            None => {
-                let url = self.url.parse::<Uri>();
-                (None, url.map(|url| url.path().to_owned()).unwrap_or_default())
-            }
+        if let Some(service) = self.service {
+            return (Some(service.namespace), service.path);
         }
+        let url = self.url.parse::<Uri>();
+        (None, url.map(|url| url.path().to_owned()).unwrap_or_default())
     }
 }
 

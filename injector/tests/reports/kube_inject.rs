@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use crate::client::{patched, plain_get};
 use crate::objects::{GROUP, RESOURCE, definition, node, resource, with_version};
 use crate::program::until;
-use crate::shop::{Shop, istioctl};
+use crate::shop::{Shop, istioctl, of_deployment};
 
 /// For pods that everything counts for that the cluster has to say.
 pub(crate) fn gives_what_the_webhook_gives(server: &ApiServers) {
@@ -105,6 +105,23 @@ pub(crate) fn gives_what_the_webhook_gives(server: &ApiServers) {
         let proxy = containers.iter().any(|container| container["name"] == "istio-proxy");
         assert_eq!(proxy, !skipped, "{name}");
     }
+    // A workload stands for the pods that its controllers make of it.
+    let mut made = pod();
+    made["metadata"].as_object_mut().unwrap().remove("name");
+    injector::merge::merge(&mut made, of_deployment("web")).unwrap();
+    let request = json!({"uid": "u", "namespace": SHOP, "object": made});
+    let expected = patched(&made, &injector.connect().review("/inject", &request));
+    let template = json!({"metadata": {"labels": {"app": "web"}}, "spec": made["spec"]});
+    let deployment = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": "web"}, "spec": {"template": template},
+    });
+    let flags = [&openshift[..], &["-n", SHOP]].concat();
+    let (code, output, messages) = shop.kube_inject(&flags, &deployment.to_string());
+    assert_eq!(code, Some(0), "{messages}");
+    let given = yaml::parse(&output).unwrap();
+    assert_eq!(given["spec"]["template"]["spec"], expected["spec"]);
+
     // As if there were none: a file's templates are put in by the command's own rules.
     let directory = TempDir::new().unwrap();
     let file = directory.path().join("config.yaml");
