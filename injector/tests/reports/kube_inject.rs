@@ -1,5 +1,6 @@
 //! `istioctl kube-inject` with the configuration of a cluster.
 
+use std::fmt::Write;
 use std::fs;
 
 use e2e::api_servers::ApiServers;
@@ -199,7 +200,7 @@ pub(crate) fn finds_the_configuration(server: &ApiServers) {
         let (code, output, messages) = shop.kube_inject(flags, &manifest);
         assert_eq!((code, output.as_str()), (Some(1), ""), "{flags:?}");
         let messages = messages.replace(kubeconfig.to_str().unwrap(), "FILE");
-        told += &format!("$ kube-inject {}\n{messages}\n", flags.join(" "));
+        writeln!(told, "$ kube-inject {}\n{messages}", flags.join(" ")).unwrap();
     }
     shop.stage.delete(&hooks);
     insta::assert_snapshot!("configuration_not_found", told);
