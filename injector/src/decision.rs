@@ -19,10 +19,10 @@ pub enum Decision {
 /// Which rules decide.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Rules {
-    /// The webhook's: namespaces that are never injected, policy and selectors of the
-    /// configuration.
+    /// The webhook's, and those of `istioctl kube-inject` by a cluster's configuration: namespaces
+    /// that are never injected, policy and selectors of the configuration.
     Admission,
-    /// `istioctl kube-inject`'s: the user asked for it, so policy and selectors do not count; a
+    /// Else `istioctl kube-inject`'s: the user asked for it, so policy and selectors do not count; a
     /// pod's own opt-out, its namespace and host networking do.
     Manual,
 }

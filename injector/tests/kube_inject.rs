@@ -205,14 +205,10 @@ fn usage_errors_exit_with_2() {
     for args in [
         &["kube-inject"][..],
         &["kube-inject", "-f", "-", "--nonsense"],
-        &["kube-inject", "-f", "-", "--meshConfigMapName", "other"],
-        &["kube-inject", "-f", "-", "--injectConfigMapName=other"],
-        &["kube-inject", "-f", "-", "--operatorFileName", "iop.yaml"],
-        &["kube-inject", "-f", "-", "--webhookConfig", "other"],
+        &["kube-inject", "-f", "-", "--meshConfigMapName", ""],
+        &["kube-inject", "-f", "-", "--injectConfigMapName="],
         &["kube-inject", "-f", "-", "--xds-address", "istiod:15012"],
         &["kube-inject", "-f", "-", "--plaintext"],
-        &["kube-inject", "-f", "-", "-c", "kubeconfig"],
-        &["--context", "other", "kube-inject", "-f", "-"],
         &["version", "--kubeconfig", "other"],
         &["nonsense"],
         &[],
@@ -221,10 +217,38 @@ fn usage_errors_exit_with_2() {
         assert_eq!((ran.code, ran.output.as_str()), (2, ""), "{args:?}");
         assert!(!ran.messages.is_empty(), "{args:?}");
     }
-    insta::assert_snapshot!(run(&["kube-inject", "-f", "-", "--context", "other"], "").messages, @r#"
-    error: --context "other": not built yet: this command asks no cluster
-      hint: name files with --injectConfigFile, --valuesFile and --meshConfigFile; without them the built-in defaults are used
+    insta::assert_snapshot!(run(&["kube-inject", "-f", "-", "--xds-address", "istiod:15012"], "").messages, @r#"
+    error: --xds-address "istiod:15012": this istioctl asks no control plane
+      hint: name the cluster with --kubeconfig or --context, and what it is configured by is read there
     "#);
+    insta::assert_snapshot!(
+        run(&["version", "--context", "other"], "").messages,
+        @r#"error: --context "other": this command asks no cluster"#
+    );
+}
+
+#[test]
+fn a_cluster_that_cannot_be_had_is_named_with_its_flag_and_nothing_is_written() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("kubeconfig");
+    // Nobody listens on the port.
+    let kubeconfig = "{current-context: here, contexts: [{name: here, context: {cluster: c}}], \
+                      clusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}]}";
+    fs::write(&file, kubeconfig).unwrap();
+    let unreachable =
+        format!("error: --kubeconfig {}: mutatingwebhookconfigurations: ", path(&file));
+    for (args, expected) in [
+        (&["-c", path(&file)][..], unreachable.as_str()),
+        (&["-c", "/nowhere/config"], "error: --kubeconfig /nowhere/config: "),
+        (&["--context", "other"], "error: no cluster: neither --kubeconfig, KUBECONFIG nor "),
+        (&["--meshConfigMapName=istio"], "error: no cluster: "),
+        (&["--injectConfigMapName", "mine"], "error: no cluster: "),
+        (&["--kubeconfig", path(&file), "--context", "x"], "error: --context `x`: no such context"),
+    ] {
+        let ran = run(&[&["kube-inject", "-f", "-"][..], args].concat(), POD);
+        assert_eq!((ran.code, ran.output.as_str()), (1, ""), "{args:?}");
+        assert!(ran.messages.starts_with(expected), "{expected}\n{}", ran.messages);
+    }
 }
 
 #[test]
@@ -236,9 +260,7 @@ fn flags_of_istio_with_no_effect_are_taken() {
         "--log_target=stderr",
         "-i",
         "istio-system",
-        "--meshConfigMapName=istio",
-        "--injectConfigMapName=istio-sidecar-injector",
-        "--webhookConfig=istio-sidecar-injector",
+        "--webhookConfig=mine",
         "--timeout=30s",
         "--plaintext=false",
         "-f",

@@ -24,6 +24,47 @@ fn errors_name_the_flag_and_the_file_and_the_key() {
 }
 
 #[test]
+fn an_istio_operator_document_stands_for_the_files_that_are_not_named() {
+    let operator = "\
+apiVersion: install.istio.io/v1alpha1
+kind: IstioOperator
+spec:
+  values:
+    global: {proxy: {image: registry.example/from-operator:1}}
+  meshConfig:
+    defaultConfig: {concurrency: 3}
+";
+    let alone = Files::new(&[("--operatorFileName", operator)]);
+    assert_eq!(alone.proxy_config(ONE_POD), "{\"concurrency\":3}\n");
+    assert!(alone.run(ONE_POD).output.contains("registry.example/from-operator:1"));
+
+    let values = "global: {proxy: {image: registry.example/from-values:1}}";
+    let beside = [("--operatorFileName", operator), ("--valuesFile", values)];
+    let beside = Files::new(&beside);
+    assert_eq!(beside.proxy_config(ONE_POD), "{\"concurrency\":3}\n");
+    assert!(beside.run(ONE_POD).output.contains("registry.example/from-values:1"));
+
+    for (from, to, said) in [
+        ("IstioOperator", "Istio", "line 2: kind is \"Istio\", not IstioOperator"),
+        ("concurrency: 3", "concurrency: [3", "line "),
+        (
+            "concurrency: 3",
+            "concurrency: x",
+            "line 6: spec.meshConfig: defaultConfig.concurrency: ",
+        ),
+        ("global: {proxy: ", "global: {pro: ", "line 4: spec.values: global.pro: unknown key"),
+    ] {
+        let files = Files::new(&[("--operatorFileName", &operator.replace(from, to))]);
+        let ran = files.run(ONE_POD);
+        let word = if said.ends_with("unknown key") { "warning" } else { "error" };
+        let expected =
+            format!("{word}: --operatorFileName {}: {said}", files.path("--operatorFileName"));
+        assert!(ran.messages.starts_with(&expected), "{expected}\n{}", ran.messages);
+        assert_eq!(ran.code, i32::from(word == "error"));
+    }
+}
+
+#[test]
 fn unknown_keys_are_told_once_and_change_nothing() {
     let files = Files::new(&[
         ("--injectConfigFile", "policy: enabled\nneverInjectSelectors: []\n"),

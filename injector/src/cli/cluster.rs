@@ -11,7 +11,7 @@ use webhook_certs::cause::with_causes;
 use webhook_certs::kubeconfig;
 
 use super::Streams;
-use super::istio_flags::ClusterFlags;
+use super::istio_flags::{ClusterFlags, USUAL_KUBECONFIG};
 use crate::cluster::{hooks, proxy_configs};
 use crate::report::hook::HookConfiguration;
 use crate::report::inspection::Injector;
@@ -48,7 +48,7 @@ pub(super) fn ask<T>(
 async fn config(flags: &ClusterFlags) -> anyhow::Result<Config> {
     let (kubeconfig, origin) = match flags.kubeconfig.as_str() {
         "" => match Kubeconfig::read() {
-            Ok(kubeconfig) => (kubeconfig, "KUBECONFIG or ~/.kube/config".to_owned()),
+            Ok(kubeconfig) => (kubeconfig, USUAL_KUBECONFIG.to_owned()),
             // A pod has none, and its service account instead.
             Err(error) => {
                 return Config::incluster().map_err(|_| in_words(&error)).context(NO_KUBECONFIG);
@@ -122,8 +122,7 @@ async fn injector(
     revision: &str,
     streams: &mut Streams<'_>,
 ) -> anyhow::Result<Injector> {
-    let maps = ConfigMaps { namespace: namespace.to_owned(), revision: revision.to_owned() };
-    let texts = maps.read(client.clone()).await?;
+    let texts = ConfigMaps::of_revision(namespace, revision).read(client.clone()).await?;
     let own = if revision == "default" { String::new() } else { revision.to_owned() };
     let process = Process { revision: own, native_sidecars: true, ..Process::default() };
     let settings = Arc::new(Settings::parse(&texts.documents(), process)?);

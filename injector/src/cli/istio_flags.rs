@@ -1,4 +1,4 @@
-//! Flags of Istio's `istioctl` that mean nothing here, or not yet: each is known, so that a
+//! Flags of Istio's `istioctl` for all commands, also those that mean nothing here: each is known, so that a
 //! command line for Istio's is understood, and none that would count is silently ignored.
 
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
@@ -26,31 +26,45 @@ pub(super) struct ClusterFlags {
 }
 
 impl ClusterFlags {
+    /// Whether one of them was given.
+    pub(super) fn is_given(&self) -> bool {
+        self.given().next().is_some()
+    }
+
+    /// Which cluster is asked, in the words of the command line.
+    pub(super) fn words(&self) -> String {
+        let words: Vec<_> = self.given().map(|(flag, value)| format!("--{flag} {value}")).collect();
+        if words.is_empty() { USUAL_KUBECONFIG.to_owned() } else { words.join(", ") }
+    }
+
     /// The message of a command that asks no cluster, for the first of them that was given.
     pub(super) fn refuse(&self) -> Result<(), String> {
-        let mut flags = [("kubeconfig", &self.kubeconfig), ("context", &self.context)].into_iter();
-        flags.find(|(_, value)| !value.is_empty()).map_or(Ok(()), |(flag, value)| {
-            Err(format!(
-                "error: --{flag} {value:?}: not built yet: this command asks no cluster{FILES}"
-            ))
+        self.given().next().map_or(Ok(()), |(flag, value)| {
+            Err(format!("error: --{flag} {value:?}: this command asks no cluster"))
         })
+    }
+
+    fn given(&self) -> impl Iterator<Item = (&'static str, &String)> {
+        let flags = [("kubeconfig", &self.kubeconfig), ("context", &self.context)];
+        flags.into_iter().filter(|(_, value)| !value.is_empty())
     }
 }
 
-/// Flags that reach for a control plane or for a cluster's configuration.
+/// Flags that reach for a control plane by its own interface.
 #[derive(Debug)]
-pub(super) struct UnbuiltFlags {
+pub(super) struct ControlPlaneFlags {
     given: Vec<(&'static str, String)>,
 }
 
-impl UnbuiltFlags {
+impl ControlPlaneFlags {
     /// The message for the first of them that was given another value than its default.
     pub(super) fn refuse(&self) -> Result<(), String> {
         let Some((flag, value)) = self.given.first() else {
             return Ok(());
         };
         Err(format!(
-            "error: --{flag} {value:?}: not built yet: this istioctl asks no control plane{FILES}"
+            "error: --{flag} {value:?}: this istioctl asks no control plane\n  hint: name the \
+             cluster with --kubeconfig or --context, and what it is configured by is read there"
         ))
     }
 }
@@ -75,9 +89,9 @@ impl FromArgMatches for LogFlags {
     }
 }
 
-impl Args for UnbuiltFlags {
+impl Args for ControlPlaneFlags {
     fn augment_args(command: Command) -> Command {
-        command.args(UNBUILT.iter().map(Flag::arg))
+        command.args(CONTROL_PLANE.iter().map(Flag::arg))
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -85,9 +99,9 @@ impl Args for UnbuiltFlags {
     }
 }
 
-impl FromArgMatches for UnbuiltFlags {
+impl FromArgMatches for ControlPlaneFlags {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let given = UNBUILT.iter().filter_map(|flag| {
+        let given = CONTROL_PLANE.iter().filter_map(|flag| {
             let value = matches.get_one::<String>(flag.name)?;
             (value != flag.default).then(|| (flag.name, value.clone()))
         });
@@ -132,20 +146,16 @@ const LOG: &[Flag] = &[
     Flag::new("vklog", "0"),
 ];
 
-const FILES: &str = "\n  hint: name files with --injectConfigFile, --valuesFile and \
-                     --meshConfigFile; without them the built-in defaults are used";
+/// The kubeconfig of a command that is given none, for messages.
+pub(super) const USUAL_KUBECONFIG: &str = "KUBECONFIG or ~/.kube/config";
 
 /// With Istio's defaults.
-const UNBUILT: &[Flag] = &[
+const CONTROL_PLANE: &[Flag] = &[
     Flag::new("authority", ""),
     Flag::new("cert-dir", ""),
-    Flag::new("injectConfigMapName", "istio-sidecar-injector"),
     Flag::new("insecure", "false"),
-    Flag::new("meshConfigMapName", "istio"),
-    Flag::new("operatorFileName", ""),
     Flag::new("plaintext", "false"),
     Flag::new("timeout", "30s"),
-    Flag::new("webhookConfig", "istio-sidecar-injector"),
     Flag::new("xds-address", ""),
     Flag::new("xds-label", ""),
     Flag::new("xds-port", "15012"),

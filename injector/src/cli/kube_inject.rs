@@ -1,23 +1,34 @@
 //! `istioctl kube-inject`: the sidecar for the workloads of a file.
 
-use std::fmt;
+mod documents;
+mod means;
+mod operator_file;
+mod surroundings;
+mod webhook;
+mod workloads;
+
 use std::fs;
-use std::num::NonZero;
 use std::path::{Path, PathBuf};
-use std::thread;
 
 use anyhow::{Context, anyhow};
 use clap::Args;
+use kube::Client;
+use webhook_certs::cause::with_causes;
 
-use super::{Failure, Streams, output};
-use crate::cluster_facts::ClusterFacts;
+use super::cluster::Asker;
+use super::{Failure, Streams, cluster, output};
 use crate::decision::Rules;
-use crate::inject::{Injection, Outcome, Target, inject};
-use crate::manifest::{self, Manifest, PodTemplate};
+use crate::manifest;
 use crate::native_sidecars::NativeSidecars;
-use crate::reason::Reason;
 use crate::settings::notice::Notice;
-use crate::settings::{Document, Documents, Process, Settings};
+use crate::settings::{Process, Settings};
+use crate::webhook::reload::config_maps::ReadError;
+use crate::webhook::reload::{Text, Texts};
+use documents::DocumentFlags;
+use means::Means;
+use surroundings::{Questions, Surroundings};
+use webhook::Webhook;
+use workloads::{in_order, injected_document, namespaces};
 
 /// Add the sidecar to the workloads of a file
 ///
@@ -28,7 +39,13 @@ use crate::settings::{Document, Documents, Process, Settings};
 /// Known are Deployment, DaemonSet, ReplicaSet, StatefulSet (apps/v1), Job, CronJob (batch/v1), Pod,
 /// ReplicationController, List (v1) and DeploymentConfig (apps.openshift.io/v1).
 ///
-/// No cluster is asked. Nothing is written when any workload of the file cannot be injected.
+/// No cluster is asked unless one is named: by --kubeconfig, --context, --injectConfigMapName or
+/// --meshConfigMapName. Then pods come out as that cluster's injector would have them: by its
+/// ConfigMaps, its nodes and its ProxyConfig resources. Files stand for its documents one by one;
+/// beside --injectConfigFile, policy, selectors and ProxyConfig resources do not count, as without
+/// a cluster.
+///
+/// Nothing is written when any workload of the file cannot be injected.
 #[expect(clippy::doc_markdown, reason = "it is shown as help, where backticks only disturb")]
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -39,19 +56,13 @@ pub(super) struct KubeInject {
     /// Where to write; standard output by default
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// The `config` document of Istio's ConfigMap `istio-sidecar-injector`; built in by default
-    #[arg(long = "injectConfigFile", value_name = "FILE")]
-    inject_config: Option<PathBuf>,
-    /// The `values` document of Istio's ConfigMap `istio-sidecar-injector`; built in by default
-    #[arg(long = "valuesFile", value_name = "FILE")]
-    values: Option<PathBuf>,
-    /// The `mesh` document of Istio's ConfigMap `istio`; built in by default
-    #[arg(long = "meshConfigFile", value_name = "FILE")]
-    mesh_config: Option<PathBuf>,
-    /// The control plane's revision
+    #[command(flatten)]
+    documents: DocumentFlags,
+    /// The control plane's revision; with a cluster, by default the one with the tag `default`
     #[arg(short, long, default_value = "", hide_default_value = true)]
     revision: String,
-    /// Whether the proxy becomes a native sidecar where a pod does not say; `auto` is `true`
+    /// Whether the proxy becomes a native sidecar where a pod does not say; `auto` is what the cluster's
+    /// nodes allow, and `true` without a cluster
     #[arg(
         long = "enable-native-sidecars",
         env = "ENABLE_NATIVE_SIDECARS",
@@ -75,19 +86,22 @@ pub(super) struct KubeInject {
 
 impl KubeInject {
     /// Reads, injects, and writes only when all went well.
-    pub(super) fn run(&self, namespace: &str, streams: &mut Streams<'_>) -> Result<(), Failure> {
-        let mut settings = self.settings().map_err(Failure::of)?;
-        self.keep_templates_alone(&mut settings);
-        for notice in &settings.notices {
-            streams.say(&format!("warning: {notice}"));
+    pub(super) fn run(&self, asker: Asker<'_>, streams: &mut Streams<'_>) -> Result<(), Failure> {
+        let given = self.documents.read().map_err(Failure::of)?;
+        let names_cluster = asker.flags.is_given() || self.documents.name_config_maps();
+        let (means, (file, text)) = if names_cluster {
+            let means = async |client: Client| self.of_cluster(client, given, asker, streams).await;
+            cluster::ask(asker.flags, means)
+        } else {
+            self.of_files(&given, asker.namespace, streams)
         }
-        let (file, text) = self.read(streams).map_err(Failure::of)?;
+        .map_err(Failure::of)?;
         let mut injected = String::with_capacity(text.len() * 3);
         let mut errors = Vec::new();
         let documents = manifest::Document::split(&text);
         let outcomes = in_order(&documents, |document| {
             let mut messages = Vec::new();
-            let text = injected_document(&settings, namespace, document, &mut messages);
+            let text = injected_document(&means, document, &mut messages);
             (messages, text)
         });
         for (document, (messages, outcome)) in documents.iter().zip(outcomes) {
@@ -112,41 +126,65 @@ impl KubeInject {
         .map_err(Failure::of)
     }
 
-    fn settings(&self) -> anyhow::Result<Settings> {
-        let read = |flag: &str, path: &Option<PathBuf>| {
-            let Some(path) = path else { return Ok(None) };
-            let text =
-                fs::read_to_string(path).with_context(|| format!("{flag} {}", path.display()))?;
-            anyhow::Ok(Some((format!("{flag} {}", path.display()), text)))
+    /// By files and built-in defaults, and the file with its name for messages.
+    fn of_files(
+        &self,
+        given: &Texts,
+        namespace: &str,
+        streams: &mut Streams<'_>,
+    ) -> anyhow::Result<(Means, (String, String))> {
+        let process = self.process(&self.revision);
+        let settings = settings(given, process, Rules::Manual, streams)?;
+        let means = Means::of_files(settings, namespace);
+        Ok((means, self.read(streams)?))
+    }
+
+    /// By what a cluster's injector is configured by and told.
+    async fn of_cluster(
+        &self,
+        client: Client,
+        given: Texts,
+        asker: Asker<'_>,
+        streams: &mut Streams<'_>,
+    ) -> anyhow::Result<(Means, (String, String))> {
+        let words = || asker.flags.words();
+        // A file's templates are put in by this command's own rules, a cluster's by its injector's.
+        let rules = if given.inject_config.is_some() { Rules::Manual } else { Rules::Admission };
+        let webhook = Webhook::of_cluster(&client, asker.control_plane, &self.revision, streams);
+        let webhook = webhook.await.with_context(words)?;
+        let maps = self.documents.config_maps(asker.control_plane, &webhook.revision);
+        let texts = maps.complete(client.clone(), given).await;
+        let texts = texts.map_err(|error| unread(&error, &webhook)).with_context(words)?;
+        let settings = settings(&texts, self.process(&webhook.revision), rules, streams)?;
+        let (name, text) = self.read(streams)?;
+        let namespace = match asker.namespace {
+            "" => client.default_namespace(),
+            given => given,
+        }
+        .to_owned();
+        let questions = Questions {
+            nodes: self.native_sidecars == NativeSidecars::Auto,
+            proxy_configs: rules == Rules::Admission,
+            namespaces: namespaces(&text, &namespace),
         };
-        let inject_config = read("--injectConfigFile", &self.inject_config)?;
-        let values = read("--valuesFile", &self.values)?;
-        let mesh_config = read("--meshConfigFile", &self.mesh_config)?;
-        let documents = Documents {
-            inject_config: inject_config.as_ref().map(document),
-            values: values.as_ref().map(document),
-            mesh_config: mesh_config.as_ref().map(document),
+        let surroundings = Surroundings::ask(client, questions, &settings, streams);
+        let surroundings = surroundings.await.with_context(words)?;
+        let path_env = match rules {
+            Rules::Admission => webhook.path_env,
+            Rules::Manual => Vec::new(),
         };
-        let process = Process {
+        let means = Means { settings, rules, namespace, path_env, surroundings };
+        Ok((means, (name, text)))
+    }
+
+    fn process(&self, revision: &str) -> Process {
+        Process {
             // As with Istio's command: templates see the default revision without a name.
-            revision: if self.revision == "default" { "" } else { &self.revision }.to_owned(),
+            revision: if revision == "default" { "" } else { revision }.to_owned(),
             native_sidecars: self.native_sidecars.by_default(),
             compliance_policy: self.compliance_policy.clone(),
             openshift: self.platform == "openshift",
-        };
-        Ok(Settings::parse(&documents, process)?)
-    }
-
-    /// A file's pods are injected by its templates alone, as with Istio's command; what that
-    /// leaves without effect is said.
-    fn keep_templates_alone(&self, settings: &mut Settings) {
-        let without_effect = settings.inject.keep_templates_alone();
-        let Some(path) = &self.inject_config else { return };
-        settings.notices.extend(without_effect.into_iter().map(|key| Notice {
-            origin: format!("--injectConfigFile {}", path.display()),
-            path: key.to_owned(),
-            problem: "counts for the webhook alone".to_owned(),
-        }));
+        }
     }
 
     /// The name for messages and the text.
@@ -165,139 +203,57 @@ impl KubeInject {
     }
 }
 
-/// Works on the items with all cores, in runs of neighbours; the results are in their order.
-fn in_order<'a, T: Sync, R: Send>(items: &'a [T], work: impl Fn(&'a T) -> R + Sync) -> Vec<R> {
-    let cores = thread::available_parallelism().map_or(1, NonZero::get);
-    let share = items.len().div_ceil(cores).max(WORTH_A_THREAD);
-    let (work, mut runs) = (&work, items.chunks(share));
-    let first = runs.next().unwrap_or_default();
-    thread::scope(|scope| {
-        let others: Vec<_> =
-            runs.map(|run| scope.spawn(move || run.iter().map(work).collect::<Vec<_>>())).collect();
-        let mut results: Vec<_> = first.iter().map(work).collect();
-        for other in others {
-            results.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        }
-        results
-    })
+/// What the documents say, and what in them is hardly meant is told.
+fn settings(
+    texts: &Texts,
+    process: Process,
+    rules: Rules,
+    streams: &mut Streams<'_>,
+) -> anyhow::Result<Settings> {
+    let mut settings = Settings::parse(&texts.documents(), process)?;
+    if rules == Rules::Manual {
+        keep_templates_alone(&mut settings, texts.inject_config.as_ref());
+    }
+    for notice in &settings.notices {
+        streams.say(&format!("warning: {notice}"));
+    }
+    Ok(settings)
 }
 
-/// A document's text after injection, or why there is none.
-fn injected_document(
-    settings: &Settings,
-    namespace: &str,
-    document: &manifest::Document<'_>,
-    messages: &mut Vec<String>,
-) -> Result<String, Vec<anyhow::Error>> {
-    let manifest = Manifest::read(document).map_err(|error| vec![error.into()])?;
-    let mut injections: Vec<(&PodTemplate, Box<Injection>, json_patch::Patch)> = Vec::new();
-    let mut errors = Vec::new();
-    for template in manifest.pods() {
-        let title = Title(template);
-        match injected_template(settings, namespace, &manifest, template) {
-            Ok(Outcome::Injected(injection)) => {
-                messages.extend(warnings(&title, &injection.warnings));
-                let patch = injection.patch().owned();
-                injections.push((template, injection, patch));
-            }
-            Ok(Outcome::Skipped { reason, advice }) => {
-                messages.push(skipped(&title, &reason));
-                messages.extend(warnings(&title, &advice));
-            }
-            Err(error) => errors.push(error.context(format!("line {}: {title}", template.line))),
-        }
-    }
-    if !errors.is_empty() {
-        return Err(errors);
-    }
-    let edits: Vec<_> = injections
-        .iter()
-        .map(|(template, injection, patch)| manifest::Edit { template, patch, pod: &injection.pod })
-        .collect();
-    for edit in &edits {
-        let lost = manifest.comments_lost(edit).into_iter();
-        let lines: Vec<_> = lost.map(|line| (document.line + line - 1).to_string()).collect();
-        let title = Title(edit.template);
-        messages.extend((!lines.is_empty()).then(|| comments_lost(&title, &lines)));
-    }
-    manifest
-        .edit(&edits)
-        .map_err(|error| vec![anyhow!(error).context(format!("line {}", document.line))])
+/// A file's pods are injected by its templates alone, as with Istio's command; what that leaves
+/// without effect is said.
+fn keep_templates_alone(settings: &mut Settings, config: Option<&Text>) {
+    let without_effect = settings.inject.keep_templates_alone();
+    let Some(config) = config else { return };
+    settings.notices.extend(without_effect.into_iter().map(|key| Notice {
+        origin: config.source.clone(),
+        path: key.to_owned(),
+        problem: "counts for the webhook alone".to_owned(),
+    }));
 }
 
-fn injected_template(
-    settings: &Settings,
-    namespace: &str,
-    manifest: &Manifest<'_>,
-    template: &PodTemplate,
-) -> anyhow::Result<Outcome> {
-    let pod = manifest.pod(template);
-    let own = pod.pointer("/metadata/namespace").and_then(|own| own.as_str()).unwrap_or_default();
-    let namespaces = [own, &template.workload.namespace, namespace];
-    let namespace = namespaces.into_iter().find(|name| !name.is_empty()).unwrap_or_default();
-    let mut workload = template.workload.clone();
-    if workload.namespace.is_empty() {
-        namespace.clone_into(&mut workload.namespace);
-    }
-    let target = Target {
-        pod: pod.clone(),
-        namespace,
-        cluster: ClusterFacts::default(),
-        // A pod's own metadata tell its owner.
-        workload: (!template.is_pod()).then_some(workload),
-        path_env: &[],
-        rules: Rules::Manual,
+/// Why a cluster's documents are not read, with what the user can do about it.
+fn unread(error: &ReadError, webhook: &Webhook) -> anyhow::Error {
+    let by_tag = match &webhook.tagged_by {
+        Some(name) => format!(
+            "\n  hint: revision {} is the one with the tag default, by \
+             MutatingWebhookConfiguration {name}",
+            webhook.revision
+        ),
+        None => String::new(),
     };
-    Ok(inject(settings, target)?)
-}
-
-fn warnings(title: &Title<'_>, reasons: &[Reason]) -> Vec<String> {
-    reasons.iter().map(|reason| format!("warning: {title}: {reason}")).collect()
-}
-
-fn comments_lost(title: &Title<'_>, lines: &[String]) -> String {
-    let lines = lines.join(", ");
-    let message = format!(
-        "the comments of line {lines} are in a container that goes to another list, and are left out"
-    );
-    let reason = Reason::new("comments_lost", message)
-        .with_hint("write the container under spec.initContainers, or the comments above it");
-    format!("warning: {title}: {reason}")
-}
-
-/// Istio's words, which scripts look for, and then ours.
-fn skipped(title: &Title<'_>, reason: &Reason) -> String {
-    let words = match reason.word() {
-        "host_network" => "has host networking enabled",
-        _ => "has sidecar injection disabled",
-    };
-    format!("===> Skipping injection because {title} {words}\n     {reason}")
-}
-
-/// `Deployment "namespace/name"`.
-struct Title<'a>(&'a PodTemplate);
-
-impl fmt::Display for Title<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let workload = &self.0.workload;
-        match workload.namespace.as_str() {
-            "" => write!(f, "{} \"{}\"", workload.kind, workload.name),
-            namespace => write!(f, "{} \"{namespace}/{}\"", workload.kind, workload.name),
-        }
-    }
-}
-
-fn document((source, text): &(String, String)) -> Document<'_> {
-    Document { source, text }
+    anyhow!("{}{by_tag}{WHERE_ELSE}", with_causes(error))
 }
 
 /// Standard input or output.
 const STANDARD: &str = "-";
-/// Fewer documents are done before another thread has started.
-const WORTH_A_THREAD: usize = 16;
+const WHERE_ELSE: &str = "\n  hint: --istioNamespace names the control plane's namespace, \
+--revision its revision, --injectConfigMapName and --meshConfigMapName its ConfigMaps; with \
+--injectConfigFile, --valuesFile and --meshConfigFile files stand for them";
 
 const EXAMPLES: &str = "\
 Examples:
   istioctl kube-inject -f deployment.yaml | kubectl apply -f -
   istioctl kube-inject -f deployment.yaml -o injected.yaml
-  kubectl get deployment web -o json | istioctl kube-inject -f - | kubectl apply -f -";
+  kubectl get deployment web -o json | istioctl kube-inject -f - | kubectl apply -f -
+  istioctl kube-inject -f deployment.yaml --context production -r canary";

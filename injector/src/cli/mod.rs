@@ -17,7 +17,7 @@ use clap::{Parser, Subcommand};
 
 use cluster::Asker;
 use experimental::Experimental;
-use istio_flags::{ClusterFlags, LogFlags, UnbuiltFlags};
+use istio_flags::{ClusterFlags, ControlPlaneFlags, LogFlags};
 use kube_inject::KubeInject;
 
 /// Runs a command line.
@@ -79,13 +79,13 @@ struct Cli {
     #[command(flatten)]
     log: LogFlags,
     #[command(flatten)]
-    unbuilt: UnbuiltFlags,
+    remote: ControlPlaneFlags,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
     #[command(name = "kube-inject")]
-    KubeInject(KubeInject),
+    KubeInject(Box<KubeInject>),
     #[command(visible_alias = "x", alias = "exp")]
     Experimental(Experimental),
     /// Print this program's version
@@ -94,21 +94,17 @@ enum Command {
 
 impl Cli {
     fn run(&self, streams: &mut Streams<'_>) -> Result<(), Failure> {
-        self.unbuilt.refuse().map_err(Failure::Usage)?;
-        if !matches!(self.command, Command::Experimental(_)) {
-            self.cluster.refuse().map_err(Failure::Usage)?;
-        }
+        self.remote.refuse().map_err(Failure::Usage)?;
+        let asker = Asker {
+            flags: &self.cluster,
+            namespace: &self.namespace,
+            control_plane: &self.istio_namespace,
+        };
         match &self.command {
-            Command::KubeInject(command) => command.run(&self.namespace, streams),
-            Command::Experimental(command) => {
-                let asker = Asker {
-                    flags: &self.cluster,
-                    namespace: &self.namespace,
-                    control_plane: &self.istio_namespace,
-                };
-                command.run(asker, streams)
-            }
+            Command::KubeInject(command) => command.run(asker, streams),
+            Command::Experimental(command) => command.run(asker, streams),
             Command::Version => {
+                self.cluster.refuse().map_err(Failure::Usage)?;
                 let version = format!("client version: {}\n", env!("CARGO_PKG_VERSION"));
                 output::write(streams.output, &version).map_err(Failure::of)
             }

@@ -32,4 +32,13 @@ pub async fn labels_of(client: Client, name: &str) -> Result<Value, ClusterError
     Ok(json!(api.get_metadata(name).await?.labels()))
 }
 
+/// The annotations of one namespace. Needs get on it.
+pub async fn annotations_of(
+    client: Client,
+    name: &str,
+) -> Result<BTreeMap<String, String>, ClusterError> {
+    let api: Api<Namespace> = Api::all(client);
+    Ok(api.get_metadata(name).await?.annotations().clone())
+}
+
 const PAGE: u32 = 500;

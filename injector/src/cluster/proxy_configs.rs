@@ -11,14 +11,17 @@ use crate::settings::proxy_configs::{Origin, ProxyConfigResource, ProxyConfigs};
 
 /// All of them, whatever namespace they are in.
 pub fn api(client: Client) -> Api<DynamicObject> {
-    let resource = ApiResource {
+    Api::all_with(client, &resource())
+}
+
+fn resource() -> ApiResource {
+    ApiResource {
         group: "networking.istio.io".to_owned(),
         version: "v1beta1".to_owned(),
         api_version: "networking.istio.io/v1beta1".to_owned(),
         kind: "ProxyConfig".to_owned(),
         plural: "proxyconfigs".to_owned(),
-    };
-    Api::all_with(client, &resource)
+    }
 }
 
 /// Whether it is for a revision; one without the label is for every one.
@@ -47,6 +50,27 @@ pub async fn usable(client: Client, revision: &str) -> Result<ProxyConfigs, Clus
         Err(error) if !error.is_absent() => Err(error),
         Ok(()) | Err(_) => Ok(usable.into_iter().collect()),
     }
+}
+
+/// Those of one namespace for a revision, and why the others of it cannot be used, each with its
+/// name. Needs list on proxyconfigs there.
+pub async fn of_namespace(
+    client: Client,
+    namespace: &str,
+    revision: &str,
+) -> Result<(Vec<ProxyConfigResource>, Vec<(String, String)>), ClusterError> {
+    let (mut usable, mut refused) = (Vec::new(), Vec::new());
+    let api = Api::namespaced_with(client, namespace, &resource());
+    let take = |object: DynamicObject| {
+        if is_for(revision, &object) {
+            match read(&object) {
+                Ok(resource) => usable.push(resource),
+                Err(problem) => refused.push((object.name_any(), problem)),
+            }
+        }
+    };
+    in_pages(&api, ListParams::default().limit(PAGE), take).await?;
+    Ok((usable, refused))
 }
 
 const PAGE: u32 = 200;

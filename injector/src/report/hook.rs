@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use hyper::Uri;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -81,6 +82,10 @@ pub struct Hook {
     pub namespace_selector: LabelSelector,
     /// Of which pods it asks.
     pub object_selector: LabelSelector,
+    /// The namespace of the Service that it asks; `None` where it asks at a URL.
+    pub service_namespace: Option<String>,
+    /// The path at which it asks, `/inject/cluster/c1` for one; empty where there is none.
+    pub path: String,
     conditions: Vec<Condition>,
 }
 
@@ -165,6 +170,35 @@ struct RawHook {
     object_selector: LabelSelector,
     #[serde(default, deserialize_with = "or_default")]
     match_conditions: Vec<RawCondition>,
+    #[serde(default, deserialize_with = "or_default")]
+    client_config: RawClientConfig,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RawClientConfig {
+    service: Option<RawService>,
+    #[serde(deserialize_with = "or_default")]
+    url: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RawService {
+    namespace: String,
+    #[serde(deserialize_with = "or_default")]
+    path: String,
+}
+
+impl RawClientConfig {
+    /// The namespace of the Service, and the path.
+    fn place(self) -> (Option<String>, String) {
+        if let Some(service) = self.service {
+            return (Some(service.namespace), service.path);
+        }
+        let url = self.url.parse::<Uri>();
+        (None, url.map(|url| url.path().to_owned()).unwrap_or_default())
+    }
 }
 
 impl RawHook {
@@ -174,10 +208,13 @@ impl RawHook {
 
     fn into_hook(self) -> Hook {
         let conditions = self.match_conditions.into_iter();
+        let (service_namespace, path) = self.client_config.place();
         Hook {
             name: self.name,
             namespace_selector: self.namespace_selector,
             object_selector: self.object_selector,
+            service_namespace,
+            path,
             conditions: conditions.map(|one| Condition::read(one.name, &one.expression)).collect(),
         }
     }
@@ -259,6 +296,24 @@ mod tests {
         assert_eq!(revision(json!({"app": "sidecar-injector"})), "canary");
         let tag = read(&json!({"istio.io/rev": "1-28", "istio.io/tag": "prod"}), &[selecting()]);
         assert_eq!(tag.unwrap().tag.as_deref(), Some("prod"));
+    }
+
+    #[test]
+    fn the_path_is_the_services_or_the_urls() {
+        let place = |client: Value| {
+            let hook = hook(&json!({"clientConfig": client}));
+            let mut hooks = read(&json!({}), &[hook]).unwrap().hooks;
+            let Hook { service_namespace, path, .. } = hooks.remove(0);
+            (service_namespace.unwrap_or_default(), path)
+        };
+        let found = |namespace: &str, path: &str| (namespace.to_owned(), path.to_owned());
+        let service = json!({"service": {"name": "istiod", "namespace": "n", "path": "/inject"}});
+        assert_eq!(place(service), found("n", "/inject"));
+        let service = json!({"service": {"name": "istiod", "namespace": "n"}, "url": null});
+        assert_eq!(place(service), found("n", ""));
+        let url = json!({"url": "https://remote:15017/inject/cluster/c1/net/n%201"});
+        assert_eq!(place(url), found("", "/inject/cluster/c1/net/n%201"));
+        assert_eq!(place(json!(null)), found("", ""));
     }
 
     #[test]

@@ -199,8 +199,7 @@ fn configuration(args: &Args, access: Option<ClusterAccess>) -> ConfigurationSou
     };
     match access {
         Some(access) if files == Files::default() => {
-            let maps =
-                ConfigMaps { namespace: args.namespace.clone(), revision: args.revision.clone() };
+            let maps = ConfigMaps::of_revision(&args.namespace, &args.revision);
             ConfigurationSource::ConfigMaps(access, maps)
         }
         _ => ConfigurationSource::Files(files),
@@ -263,7 +262,7 @@ mod tests {
     #[test]
     fn takes_everything_from_the_cluster_it_runs_in() {
         let options = options("--revision canary --namespace mesh", true).unwrap();
-        let maps = ConfigMaps { namespace: "mesh".to_owned(), revision: "canary".to_owned() };
+        let maps = ConfigMaps::of_revision("mesh", "canary");
         assert_eq!(
             options.configuration,
             ConfigurationSource::ConfigMaps(ClusterAccess::Pod, maps)

@@ -9,6 +9,7 @@ mod certificate;
 mod client;
 mod namespaces;
 mod nodes;
+mod objects;
 #[path = "../webhook/program.rs"]
 #[allow(dead_code, reason = "the tests of the server use all of it")]
 mod program;

@@ -1,7 +1,8 @@
 //! Versions of nodes.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
+use crate::objects::{node, with_version};
 use crate::program::until;
 use crate::stage::{Stage, injected, pod};
 
@@ -36,31 +37,3 @@ pub(crate) fn the_versions_of_nodes_decide_on_native_sidecars(stage: &Stage<'_>)
     assert_eq!(pod["spec"]["containers"][1]["name"], "istio-proxy", "{pod}");
     stage.delete(&node("new"));
 }
-
-fn node(name: &str) -> Value {
-    json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})
-}
-
-fn with_version(name: &str, version: &str) -> Value {
-    let mut node = node(name);
-    let mut info = serde_json::Map::new();
-    for field in FIELDS {
-        info.insert(field.to_owned(), json!(""));
-    }
-    info.insert("kubeletVersion".to_owned(), json!(version));
-    node["status"] = json!({"nodeInfo": info});
-    node
-}
-
-/// All of a node's information is required.
-const FIELDS: [&str; 9] = [
-    "architecture",
-    "bootID",
-    "containerRuntimeVersion",
-    "kernelVersion",
-    "kubeProxyVersion",
-    "machineID",
-    "operatingSystem",
-    "osImage",
-    "systemUUID",
-];

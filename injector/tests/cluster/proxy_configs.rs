@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::client::plain_get;
+use crate::objects::{GROUP, RESOURCE, definition, resource};
 use crate::program::{Program, until};
 use crate::stage::{Stage, injected, pod};
 
@@ -94,41 +95,8 @@ fn proxy_config(program: &Program, labels: &Value) -> Value {
     serde_json::from_str(config["value"].as_str().unwrap()).unwrap()
 }
 
-fn resource(namespace: &str, name: &str, spec: &Value) -> Value {
-    json!({
-        "apiVersion": "networking.istio.io/v1beta1",
-        "kind": "ProxyConfig",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": spec,
-    })
-}
-
-/// Istio's name, and a schema that lets mistakes through.
-fn definition() -> Value {
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": RESOURCE},
-        "spec": {
-            "group": GROUP,
-            "scope": "Namespaced",
-            "names": {"kind": "ProxyConfig", "plural": "proxyconfigs", "singular": "proxyconfig"},
-            "versions": [{
-                "name": "v1beta1",
-                "served": true,
-                "storage": true,
-                "schema": {"openAPIV3Schema": {
-                    "type": "object", "x-kubernetes-preserve-unknown-fields": true,
-                }},
-            }],
-        },
-    })
-}
-
 fn state(state: &str) -> String {
     format!("sidecar_injector_watch{{resource=\"{RESOURCE}\",state=\"{state}\"}}")
 }
 
-const GROUP: &str = "networking.istio.io";
-const RESOURCE: &str = "proxyconfigs.networking.istio.io";
 const SHOP: &str = "shop-with-proxy-configs";

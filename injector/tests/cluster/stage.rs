@@ -61,10 +61,15 @@ impl<'a> Stage<'a> {
 
     /// Creates an object, or gives it these fields.
     pub(crate) fn apply(&self, object: &Value) {
+        self.try_apply(object).unwrap();
+    }
+
+    /// As [`Self::apply`], of a resource that may not be served yet.
+    pub(crate) fn try_apply(&self, object: &Value) -> kube::Result<()> {
         let name = object["metadata"]["name"].as_str().unwrap();
         let apply = PatchParams::apply("stories").force();
         let api = self.api(object);
-        self.runtime.block_on(api.patch(name, &apply, &Patch::Apply(object))).unwrap();
+        self.runtime.block_on(api.patch(name, &apply, &Patch::Apply(object))).map(drop)
     }
 
     /// Gives an object this status.
@@ -118,7 +123,7 @@ impl<'a> Stage<'a> {
     }
 
     /// The administrator's kubeconfig with the account's token.
-    fn kubeconfig(&self) -> Result<Value> {
+    pub(crate) fn kubeconfig(&self) -> Result<Value> {
         let accounts: Api<ServiceAccount> = Api::namespaced(self.admin.clone(), &self.namespace);
         let request: TokenRequest =
             serde_json::from_value(json!({"spec": {"audiences": [], "expirationSeconds": 3600}}))?;

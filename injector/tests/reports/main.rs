@@ -9,6 +9,9 @@ mod certificate;
 mod client;
 mod events;
 mod istioctl;
+mod kube_inject;
+#[path = "../cluster/objects.rs"]
+mod objects;
 #[path = "../webhook/program.rs"]
 #[allow(dead_code, reason = "the tests of the server use all of it")]
 mod program;
@@ -35,7 +38,7 @@ fn main() -> Result<ExitCode> {
     // Each story speaks of all pods of the cluster.
     arguments.test_threads = Some(1);
     let server = Arc::new(ApiServers::start(&programs, 1)?);
-    let stories: [(&str, Story); 6] = [
+    let stories: [(&str, Story); 9] = [
         ("istioctl_lists_what_needs_a_restart", istioctl::lists_what_needs_a_restart),
         ("istioctl_says_why", istioctl::says_why),
         ("istioctl_says_what_the_api_server_does", istioctl::says_what_the_api_server_does),
@@ -47,6 +50,12 @@ fn main() -> Result<ExitCode> {
         (
             "the_first_report_waits_for_a_configuration_alone",
             events::the_first_report_waits_for_a_configuration_alone,
+        ),
+        ("kube_inject_gives_what_the_webhook_gives", kube_inject::gives_what_the_webhook_gives),
+        ("kube_inject_finds_the_configuration", kube_inject::finds_the_configuration),
+        (
+            "kube_inject_without_rights_warns_and_goes_on",
+            kube_inject::without_rights_warns_and_goes_on,
         ),
     ];
     let trials = stories.into_iter().map(|(name, story)| {

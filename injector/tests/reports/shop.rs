@@ -1,6 +1,7 @@
 //! A cluster with an injector that the API server asks, and namespaces to put pods into.
 
-use std::process::Command;
+use std::io::Write;
+use std::process::{Command, Stdio};
 
 use e2e::api_servers::ApiServers;
 use injector::yaml;
@@ -126,15 +127,16 @@ impl<'a> Shop<'a> {
         control_plane: &str,
         args: &[&str],
     ) -> (Option<i32>, String, String) {
-        let output = Command::new(env!("CARGO_BIN_EXE_istioctl"))
-            .arg("--kubeconfig")
-            .arg(self.server.admin_kubeconfig())
-            .args(["--istioNamespace", control_plane])
-            .args(args)
-            .output()
-            .unwrap();
-        let text = |bytes| String::from_utf8(bytes).unwrap();
-        (output.status.code(), text(output.stdout), text(output.stderr))
+        let kubeconfig = self.server.admin_kubeconfig();
+        let flags = ["-c", kubeconfig.to_str().unwrap(), "--istioNamespace", control_plane];
+        istioctl(&[&flags, args].concat(), "")
+    }
+
+    /// `istioctl kube-inject` for a text.
+    pub(crate) fn kube_inject(&self, args: &[&str], input: &str) -> (Option<i32>, String, String) {
+        let kubeconfig = self.server.admin_kubeconfig();
+        let flags = ["-c", kubeconfig.to_str().unwrap(), "-i", &self.stage.namespace];
+        istioctl(&[&flags, &["kube-inject", "-f", "-"][..], args].concat(), input)
     }
 
     /// The output of an `istioctl` that has nothing to complain of.
@@ -159,6 +161,23 @@ impl Drop for Shop<'_> {
             let _ = kubectl.run(delete.iter().chain(&now));
         }
     }
+}
+
+/// Runs `istioctl`: its exit code, output and messages.
+pub(crate) fn istioctl(args: &[&str], input: &str) -> (Option<i32>, String, String) {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_istioctl"))
+        .args(args)
+        .env_remove("KUBECONFIG")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // A command that fails before it reads has closed its input.
+    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+    let output = child.wait_with_output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
 /// What makes a pod one of a Deployment.

@@ -20,11 +20,22 @@ use crate::cluster::error::ClusterError;
 pub struct ConfigMaps {
     /// The control plane's namespace.
     pub namespace: String,
-    /// The control plane's revision; empty or `default` is the one without a suffix.
-    pub revision: String,
+    /// The one of the documents `config` and `values`.
+    pub sidecar: String,
+    /// The one of the document `mesh`.
+    pub mesh: String,
 }
 
 impl ConfigMaps {
+    /// Those of a revision; an empty one or `default` is the one without a suffix.
+    pub fn of_revision(namespace: &str, revision: &str) -> Self {
+        let name = |base: &str| match revision {
+            "" | "default" => base.to_owned(),
+            revision => format!("{base}-{revision}"),
+        };
+        Self { namespace: namespace.to_owned(), sidecar: name(SIDECAR), mesh: name(MESH) }
+    }
+
     /// Offers the documents to `configuration` at every change, for ever.
     ///
     /// The watches are pinned to the two names, which is all that the permissions allow.
@@ -64,24 +75,56 @@ impl ConfigMaps {
     /// Reads the documents once. Needs get on both maps.
     pub async fn read(&self, client: Client) -> Result<Texts, ReadError> {
         let api: Api<ConfigMap> = Api::namespaced(client, &self.namespace);
-        let known = async |slot| match api.get_opt(&self.name(slot)).await {
-            Ok(map) => {
-                Ok(Known { listed: true, in_list: false, data: map.and_then(|map| map.data) })
-            }
-            Err(source) => {
-                let map = format!("{}/{}", self.namespace, self.name(slot));
-                Err(ReadError::Cluster { map, source: source.into() })
-            }
+        let known = async |slot| {
+            let map = self.get(&api, slot).await?;
+            Ok(Known { listed: true, in_list: false, data: map.and_then(|map| map.data) })
         };
         let seen = Seen { sidecar: known(Slot::Sidecar).await?, mesh: known(Slot::Mesh).await? };
         Ok(self.texts(&seen).map_err(ReadError::Missing)?.unwrap_or_default())
+    }
+
+    /// Reads once what of `given` is missing. Needs get on the maps that have it: one of which
+    /// nothing is missing is not asked for. Every document has to be there, `mesh` too.
+    pub async fn complete(&self, client: Client, given: Texts) -> Result<Texts, ReadError> {
+        let api: Api<ConfigMap> = Api::namespaced(client, &self.namespace);
+        let Texts { mut inject_config, mut values, mut mesh_config } = given;
+        let take = |slot, map: &ConfigMap, key: &str, wanted: &mut Option<Text>| {
+            if wanted.is_none() {
+                let text = self.text(slot, key, map.data.as_ref()).map_err(ReadError::Missing)?;
+                *wanted = Some(text);
+            }
+            Ok::<(), ReadError>(())
+        };
+        if inject_config.is_none() || values.is_none() {
+            let map = self.get(&api, Slot::Sidecar).await?;
+            let map = map.ok_or_else(|| self.no_map(Slot::Sidecar))?;
+            take(Slot::Sidecar, &map, "config", &mut inject_config)?;
+            take(Slot::Sidecar, &map, "values", &mut values)?;
+        }
+        if mesh_config.is_none() {
+            let map = self.get(&api, Slot::Mesh).await?;
+            let map = map.ok_or_else(|| self.no_map(Slot::Mesh))?;
+            take(Slot::Mesh, &map, "mesh", &mut mesh_config)?;
+        }
+        Ok(Texts { inject_config, values, mesh_config })
+    }
+
+    async fn get(&self, api: &Api<ConfigMap>, slot: Slot) -> Result<Option<ConfigMap>, ReadError> {
+        api.get_opt(self.name(slot)).await.map_err(|source| ReadError::Cluster {
+            map: self.full_name(slot),
+            source: source.into(),
+        })
+    }
+
+    fn no_map(&self, slot: Slot) -> ReadError {
+        ReadError::Missing(MissingDocument(format!("ConfigMap {}", self.full_name(slot))))
     }
 
     fn note(&self, seen: &mut Seen, slot: Slot, event: Result<Event<ConfigMap>, watcher::Error>) {
         match event {
             Ok(event) => seen.apply(slot, event),
             Err(error) => {
-                let map = format!("{}/{}", self.namespace, self.name(slot));
+                let map = self.full_name(slot);
                 let error = with_causes(&error);
                 tracing::warn!(config_map = map, error, "watch failed; it is tried again");
             }
@@ -94,32 +137,41 @@ impl ConfigMaps {
         if !(sidecar.listed && mesh.listed) {
             return Ok(None);
         }
-        let text = |slot, key: &str, data: Option<&BTreeMap<String, String>>| {
-            let source = format!("ConfigMap {}/{}, {key}", self.namespace, self.name(slot));
-            match data.and_then(|data| data.get(key)) {
-                Some(text) => Ok(Text { source, text: text.clone() }),
-                None => Err(MissingDocument(source)),
-            }
-        };
         Ok(Some(Texts {
-            inject_config: Some(text(Slot::Sidecar, "config", sidecar.data.as_ref())?),
-            values: Some(text(Slot::Sidecar, "values", sidecar.data.as_ref())?),
+            inject_config: Some(self.text(Slot::Sidecar, "config", sidecar.data.as_ref())?),
+            values: Some(self.text(Slot::Sidecar, "values", sidecar.data.as_ref())?),
             // Istio runs on its defaults without a mesh document, and so do we.
-            mesh_config: text(Slot::Mesh, "mesh", mesh.data.as_ref()).ok(),
+            mesh_config: self.text(Slot::Mesh, "mesh", mesh.data.as_ref()).ok(),
         }))
     }
 
-    fn name(&self, slot: Slot) -> String {
-        let base = match slot {
-            Slot::Sidecar => "istio-sidecar-injector",
-            Slot::Mesh => "istio",
-        };
-        match self.revision.as_str() {
-            "" | "default" => base.to_owned(),
-            revision => format!("{base}-{revision}"),
+    fn text(&self, slot: Slot, key: &str, data: Option<&Data>) -> Result<Text, MissingDocument> {
+        let source = format!("ConfigMap {}, {key}", self.full_name(slot));
+        match data.and_then(|data| data.get(key)) {
+            Some(text) => Ok(Text { source, text: text.clone() }),
+            None => Err(MissingDocument(source)),
         }
     }
+
+    fn name(&self, slot: Slot) -> &str {
+        match slot {
+            Slot::Sidecar => &self.sidecar,
+            Slot::Mesh => &self.mesh,
+        }
+    }
+
+    fn full_name(&self, slot: Slot) -> String {
+        format!("{}/{}", self.namespace, self.name(slot))
+    }
 }
+
+type Data = BTreeMap<String, String>;
+
+/// The name of the one of `config` and `values`, before a revision's suffix.
+pub const SIDECAR: &str = "istio-sidecar-injector";
+
+/// The name of the one of `mesh`, before a revision's suffix.
+pub const MESH: &str = "istio";
 
 /// Documents that cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -188,7 +240,7 @@ struct Known {
     /// Whether the list that is going on has shown it.
     in_list: bool,
     /// Its data, `None` where there is none.
-    data: Option<BTreeMap<String, String>>,
+    data: Option<Data>,
 }
 
 /// How long the maps have to stay the same.
@@ -205,8 +257,7 @@ mod tests {
 
     #[test]
     fn waits_for_both_maps_and_takes_them_together() {
-        let maps =
-            ConfigMaps { namespace: "istio-system".to_owned(), revision: "canary".to_owned() };
+        let maps = ConfigMaps::of_revision("istio-system", "canary");
         let mut seen = Seen::default();
         seen.apply(Slot::Sidecar, Event::InitApply(map(&[("config", "c"), ("values", "v")])));
         seen.apply(Slot::Sidecar, Event::InitDone);
@@ -223,7 +274,7 @@ mod tests {
 
     #[test]
     fn names_what_is_missing() {
-        let maps = ConfigMaps { namespace: "mesh".to_owned(), revision: "default".to_owned() };
+        let maps = ConfigMaps::of_revision("mesh", "default");
         let mut seen = Seen::default();
         seen.apply(Slot::Mesh, Event::InitDone);
         seen.apply(Slot::Sidecar, Event::InitApply(map(&[("config", "c")])));

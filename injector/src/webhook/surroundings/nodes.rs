@@ -8,7 +8,8 @@ use kube::runtime::watcher;
 use kube::{Api, Client};
 
 use super::followed::{Followed, Reading, Subject, follow};
-use crate::native_sidecars::{KubeletVersion, Kubelets};
+use crate::cluster::nodes;
+use crate::native_sidecars::Kubelets;
 use crate::webhook::metrics::Metrics;
 
 /// Keeps the versions current, for ever.
@@ -20,11 +21,7 @@ pub(super) async fn watch(
     let api: Api<Node> = Api::all(client);
     let events = || watcher(api.clone(), watcher::Config::default());
     let reading = Reading {
-        keep: Box::new(|node: Node| {
-            let info = node.status.and_then(|status| status.node_info);
-            let version = info.map(|info| info.kubelet_version).unwrap_or_default();
-            Some(KubeletVersion::read(&version))
-        }),
+        keep: Box::new(|node: Node| Some(nodes::version(node))),
         value: |known| known.iter().map(|((_, name), version)| (name.clone(), *version)).collect(),
         tell,
     };
@@ -38,5 +35,4 @@ fn tell(before: &Kubelets, now: &Kubelets, _: &Metrics) {
     }
 }
 
-const SUBJECT: Subject =
-    Subject { resource: "nodes", without: "every node is taken to have native sidecars" };
+const SUBJECT: Subject = Subject { resource: "nodes", without: nodes::WITHOUT };

@@ -1,0 +1,29 @@
+//! The nodes of a cluster.
+
+use k8s_openapi::api::core::v1::Node;
+use kube::api::ListParams;
+use kube::{Api, Client, ResourceExt};
+
+use super::error::ClusterError;
+use super::pages::in_pages;
+use crate::native_sidecars::{KubeletVersion, Kubelets};
+
+/// What happens while nodes cannot be read, in words.
+pub const WITHOUT: &str = "every node is taken to have native sidecars";
+
+/// The version of a node's kubelet.
+pub fn version(node: Node) -> KubeletVersion {
+    let info = node.status.and_then(|status| status.node_info);
+    KubeletVersion::read(&info.map(|info| info.kubelet_version).unwrap_or_default())
+}
+
+/// The versions of all kubelets. Needs list on nodes.
+pub async fn kubelets(client: Client) -> Result<Kubelets, ClusterError> {
+    let mut versions = Vec::new();
+    let api: Api<Node> = Api::all(client);
+    let take = |node: Node| versions.push((node.name_any(), version(node)));
+    in_pages(&api, ListParams::default().limit(PAGE), take).await?;
+    Ok(versions.into_iter().collect())
+}
+
+const PAGE: u32 = 100;
