@@ -37,6 +37,7 @@ pub fn parse_first(text: &str) -> Result<(Value, Option<YamlError>), YamlError> 
     };
     let options = serde_saphyr::options! {
         budget: budget(),
+        alias_limits: aliases(&text),
         duplicate_keys: serde_saphyr::DuplicateKeyPolicy::LastWins,
         emit_comments: false,
         legacy_octal_numbers: true,
@@ -63,6 +64,7 @@ pub fn is_word(text: &str) -> bool {
 fn by_library(text: &str) -> Result<Value, YamlError> {
     let options = serde_saphyr::options! {
         budget: budget(),
+        alias_limits: aliases(text),
         emit_comments: false,
         legacy_octal_numbers: true,
         with_snippet: false,
@@ -164,12 +166,20 @@ fn is_json(text: &str) -> bool {
 }
 
 /// The library's limits, with room for a file of thousands of workloads: what is parsed here was
-/// named by the user who runs the program. The limits on aliases stay.
+/// named by the user who runs the program.
 fn budget() -> Option<serde_saphyr::Budget> {
     serde_saphyr::budget! {
         max_events: 100_000_000,
         max_nodes: 50_000_000,
         max_recorded_anchor_events: 50_000_000,
+    }
+}
+
+/// Aliases stand for no more than the text has bytes, and a short text may have some thousands of
+/// scalars in them: ten lines could be a thousand million otherwise.
+fn aliases(text: &str) -> serde_saphyr::options::AliasLimits {
+    serde_saphyr::alias_limits! {
+        max_total_replayed_events: text.len().max(10_000),
     }
 }
 

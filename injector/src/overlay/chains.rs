@@ -5,50 +5,23 @@
 //! `String`; and a getter of what another field or getter gives, or a [method](methods), is one name
 //! with it, which the message or struct in front of them answers.
 
+use super::actions::{Piece, pieces};
 use super::methods;
-use super::raw_strings::closing;
 use crate::go_types;
 
 /// The template as the engine gets it.
 pub(super) fn written(template: &str) -> String {
     let enumerations: Vec<_> = go_types::enumerations().collect();
     let mut written = String::with_capacity(template.len());
-    let mut rest = template;
-    while let Some(start) = rest.find("{{") {
-        let (text, action) = rest.split_at(start + 2);
-        written.push_str(text);
-        rest = action_of(action, &enumerations, &mut written);
-    }
-    written.push_str(rest);
-    written
-}
-
-/// Writes the rest of an action and returns what follows it.
-fn action_of<'a>(action: &'a str, enumerations: &[&str], written: &mut String) -> &'a str {
-    let opening = action.trim_start_matches(['-', ' ', '\n', '\t']);
-    if opening.starts_with("/*") {
-        let (comment, after) = action.split_at(action.find("*/").unwrap_or(action.len()));
-        written.push_str(comment);
-        return after;
-    }
-    let mut rest = action;
-    loop {
-        let end = rest.find(['"', '\'', '`', '}']).unwrap_or(rest.len());
-        let (code, token) = rest.split_at(end);
-        push_code(code, enumerations, written);
-        let length = match token.as_bytes() {
-            [] => return "",
-            [b'}', ..] => 1,
-            [b'`', ..] => token[1..].find('`').map_or(token.len(), |end| end + 2),
-            [quote, ..] => closing(token, *quote),
-        };
-        let (token, after) = token.split_at(length);
-        written.push_str(token);
-        rest = after;
-        if written.ends_with("}}") {
-            return rest;
+    for piece in pieces(template) {
+        match piece {
+            Piece::Code(code) => push_code(code, &enumerations, &mut written),
+            Piece::Text(piece) | Piece::Quoted(piece) | Piece::Raw(piece) => {
+                written.push_str(piece)
+            }
         }
     }
+    written
 }
 
 fn push_code(code: &str, enumerations: &[&str], written: &mut String) {

@@ -1,5 +1,6 @@
 //! Where injected content comes from: overlays, which the merge puts over the pod.
 
+mod actions;
 mod asked;
 mod chains;
 mod container_port;
@@ -19,11 +20,12 @@ mod init_container;
 mod marshalled;
 mod metadata;
 mod methods;
+mod nesting;
 mod otel;
 mod proxy_container;
 mod proxy_env;
-mod raw_strings;
 pub mod sidecar;
+mod strings;
 pub mod template;
 mod template_error;
 mod typed;

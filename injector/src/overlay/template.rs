@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::asked::Asked;
 use super::template_error::TemplateError;
-use super::{chains, datum, fit, functions, guard, raw_strings, typed};
+use super::{chains, datum, fit, functions, guard, nesting, strings, typed};
 use crate::yaml;
 
 /// The templates of a configuration, parsed, with the values that they read.
@@ -24,8 +24,13 @@ impl Templates {
     /// Parses all templates. An error names the template, the line and the column, and a function
     /// that there is not by its name.
     pub fn parse(texts: &BTreeMap<String, String>, values: &Value) -> Result<Self, TemplateError> {
+        for (name, text) in texts {
+            if let Some((place, problem)) = nesting::too_deep(text) {
+                return Err(TemplateError::at(name, text, place, &problem));
+            }
+        }
         let written: Vec<_> =
-            texts.values().map(|text| chains::written(&raw_strings::quoted(text))).collect();
+            texts.values().map(|text| chains::written(&strings::rewritten(text))).collect();
         let parsed = texts.iter().zip(&written).map(|((name, text), written)| {
             let parsed = parse(name, written);
             let parsed = parsed.map_err(|error| TemplateError::of_parse(name, text, &error))?;
@@ -215,6 +220,7 @@ mod tests {
     fn go_semantics_hold() {
         for (text, expected) in [
             ("a: {{ `a\\d\"` | quote }}", "a\\d\""),
+            (r#"a: '{{ print "\x41\u0042\101\u00e9" }}'"#, "ABAé"),
             ("a: '{{ if .Values.none }}1{{ else if .Values.a }}2{{ else }}3{{ end }}'", "2"),
             ("a: '{{ with .Values.a }}{{ .b }}{{ $.Values.a.b }}{{ else }}x{{ end }}'", "11"),
             ("{{ define `d` }}{{ .b }}{{ end }}a: '{{ template `d` .Values.a }}'", "1"),
@@ -253,6 +259,25 @@ mod tests {
         template "t": what it renders is not YAML: line 2, column 2: illegal placement of ':' indicator: "b: 1"
         template "t": what it renders is not a mapping
         "#);
+    }
+
+    #[test]
+    fn nesting_that_would_fill_the_stack_is_refused() {
+        let deep = |n: usize| format!("a: {{{{ {}1{} }}}}", "(".repeat(n), ")".repeat(n));
+        assert_eq!(render(&deep(90)).unwrap()["a"], 1);
+        let long = |n: usize| {
+            format!("{{{{ if 0 }}}}{}{{{{ else }}}}a: 1{{{{ end }}}}", "{{ else if 0 }}".repeat(n))
+        };
+        assert_eq!(render(&long(90)).unwrap()["a"], 1);
+        let errors = [deep(5_000), long(20_000)].map(|text| render(&text).unwrap_err().to_string());
+        assert!(
+            errors[0].starts_with(
+                "template \"t\", line 1, column 107: more than 100 parentheses in each other"
+            ),
+            "{}",
+            errors[0]
+        );
+        assert!(errors[1].contains("more than 100 times `else if`"), "{}", errors[1]);
     }
 
     #[test]

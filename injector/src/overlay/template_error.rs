@@ -25,12 +25,21 @@ impl TemplateError {
             ParseError::WithContext(at, problem) => (Some((at.line, at.col)), problem.clone()),
             other => (None, other.to_string()),
         };
-        let mut problem = of_function(&problem).unwrap_or(problem);
-        let line = place.and_then(|(line, _)| text.lines().nth(line.saturating_sub(1)));
-        if let Some(line) = line {
-            problem = format!("{problem}: {:?}", excerpt::of(line.trim()));
+        let problem = of_function(&problem).unwrap_or(problem);
+        match place {
+            Some(place) => Self::at(name, text, place, &problem),
+            None => Self { name: name.to_owned(), place, problem },
         }
-        Self { name: name.to_owned(), place, problem }
+    }
+
+    /// At a line and column of the template's text.
+    pub(super) fn at(name: &str, text: &str, place: (usize, usize), problem: &str) -> Self {
+        let line = text.lines().nth(place.0.saturating_sub(1));
+        let problem = match line {
+            Some(line) => format!("{problem}: {:?}", excerpt::of(line.trim())),
+            None => problem.to_owned(),
+        };
+        Self { name: name.to_owned(), place: Some(place), problem }
     }
 
     pub(super) fn of_render(name: &str, error: &ExecError) -> Self {

@@ -72,6 +72,8 @@ pub(super) fn is_omitted(field: &Field, value: &Value) -> bool {
             (Kind::Bool, value) => *value == false,
             (Kind::Int(_) | Kind::Float, value) => whole(value) == Some(0),
             (Kind::String, Value::String(text)) => text.is_empty(),
+            (Kind::List(_), Value::Array(items)) => items.is_empty(),
+            (Kind::Map(_), Value::Object(entries)) => entries.is_empty(),
             _ => false,
         }
 }
@@ -97,9 +99,7 @@ fn message(of: &Type, name: &str, members: &Map<String, Value>) -> Result<Value,
         if let Some(other) = field.is_one_of().then(|| chosen.replace(member)).flatten() {
             return Err(format!("{name}: only one of {other} and {member} can be given"));
         }
-        let empty = matches!(field.kind, Kind::List(_) | Kind::Map(_))
-            && (value == json!([]) || value == json!({}));
-        if !empty && !is_omitted(field, &value) {
+        if !is_omitted(field, &value) {
             known.insert(field.json.to_owned(), value);
         }
     }

@@ -206,9 +206,13 @@ mod tests {
 
     #[test]
     fn zero_leaves_what_is_below_unless_it_is_applied() {
-        let below = json!({"interceptionMode": "TPROXY", "meshId": "m", "drainDuration": "7s"});
+        let below = json!({
+            "interceptionMode": "TPROXY", "meshId": "m", "drainDuration": "7s",
+            "extraStatTags": ["a"],
+        });
         let zero = json!({
             "interceptionMode": 0, "meshId": "", "statusPort": 0, "controlPlaneAuthPolicy": "NONE",
+            "extraStatTags": [],
         });
         let overlaid = layered(&[below.clone(), zero.clone()]);
         assert_eq!(overlaid, layered(std::slice::from_ref(&below)));
