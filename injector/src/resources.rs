@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::overlay::{Context, PROXY};
 use crate::postprocess::{CONTAINERS, INIT_CONTAINERS};
