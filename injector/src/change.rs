@@ -220,7 +220,8 @@ impl ListChange {
         Self { origins: Some(origins), gone: self.gone, items }
     }
 
-    fn undo(self, items: &mut Vec<Value>) {
+    /// Makes the present items the earlier ones again.
+    pub(crate) fn undo(self, items: &mut Vec<Value>) {
         for (index, change) in self.items {
             if let Some(item) = items.get_mut(index) {
                 change.undo(item);

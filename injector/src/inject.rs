@@ -8,13 +8,13 @@ use crate::change::{Change, Draft};
 use crate::decision::why_not;
 use crate::form;
 pub use crate::inject_error::InjectError;
-use crate::merge::merge;
+use crate::merge::{merge, settle};
 use crate::moved_proxy;
 use crate::overrides;
 use crate::own_volumes;
 use crate::patch::{self, Patch};
 use crate::plan::Plan;
-use crate::postprocess::{metadata, order, path_env, probes, prometheus};
+use crate::postprocess::{self, metadata, order, path_env, probes, prometheus};
 use crate::proxy_user;
 use crate::reason::Reason;
 use crate::resources;
@@ -69,8 +69,13 @@ impl Injection {
 
 /// Puts everything into the pod, and brings it into order.
 fn carry_out(plan: Plan<'_>, pod: Value) -> Result<Injection, InjectError> {
+    let computed = if plan.reinjected { postprocess::computed_of(&pod) } else { Vec::new() };
     let mut draft = Draft::new(pod);
-    for (template, overlay) in plan.overlays {
+    for (template, mut overlay) in plan.overlays {
+        settle(&mut overlay, draft.value());
+        if plan.reinjected {
+            order::overlay_containers(&mut overlay, draft.value());
+        }
         moved_proxy::put_in_place(&mut draft, &overlay)
             .and_then(|()| draft.edit(|pod| merge(pod, overlay)))
             .map_err(|problem| InjectError::Merge { template, problem })?;
@@ -79,8 +84,9 @@ fn carry_out(plan: Plan<'_>, pod: Value) -> Result<Injection, InjectError> {
     let settings = &*settings;
     let kept = overrides::reapply(&mut draft, plan.written, tproxy, reinjected)
         .map_err(InjectError::Own)?;
+    postprocess::put_back_computed(&mut draft, computed);
     path_env::apply(&mut draft, &variables, reinjected);
-    prometheus::merge(&mut draft, &settings.mesh).map_err(InjectError::Annotations)?;
+    prometheus::merge(&mut draft, &settings.mesh, reinjected).map_err(InjectError::Annotations)?;
     prometheus::secure_port(&mut draft);
     let mut warnings = plan.advice;
     warnings.extend(kept);

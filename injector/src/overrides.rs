@@ -194,7 +194,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::merge::{merge, without_nulls};
+    use crate::merge::{merge, without_nulls_and_directives};
 
     proptest! {
         #[test]
@@ -210,7 +210,7 @@ mod tests {
             let mut overlaid = original.clone();
             merge(&mut overlaid, overlay.clone()).unwrap();
             let mut expected = overlaid.clone();
-            let over = without_nulls(original["spec"][CONTAINERS][0].clone());
+            let over = without_nulls_and_directives(original["spec"][CONTAINERS][0].clone());
             let merged = merge_list(CONTAINERS, &mut expected["spec"][CONTAINERS], vec![over]);
             let mut draft = Draft::new(overlaid);
             let written = Written::of_pod(&original, &overlay, None, false, &Vec::new(), false);

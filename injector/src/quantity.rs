@@ -25,6 +25,12 @@ pub fn may_be_asked_for(value: &str) -> bool {
     !value.is_empty() && allowed && sensible && points <= 1 && known
 }
 
+/// Whether the member of this key of the object in this field of a pod is a quantity: the API server
+/// writes `2000m` as `2`, which is no change.
+pub fn is_one(field: &str, key: &str) -> bool {
+    ["limits", "requests"].contains(&field) || ["divisor", "sizeLimit"].contains(&key)
+}
+
 /// The number that a quantity stands for, near enough to compare it with another one; `None` for
 /// what is none.
 pub fn parse(quantity: &Value) -> Option<f64> {

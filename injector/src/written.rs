@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use crate::earlier::{Earlier, Overrides};
-use crate::merge::{MergeError, without_nulls};
+use crate::merge::{MergeError, without_nulls_and_directives};
 use crate::omitted;
 use crate::overlay::PROXY;
 use crate::postprocess::path_env::Variables;
@@ -106,7 +106,7 @@ impl Written {
                     drop_assigned_user(&mut fields, pod);
                 }
                 // A null says nothing here; in a merge it would remove what was injected.
-                let mut fields = without_nulls(fields);
+                let mut fields = without_nulls_and_directives(fields);
                 if name == PROXY {
                     omitted::take_out(&mut fields);
                 }

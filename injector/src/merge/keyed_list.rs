@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use serde_json::Value;
 
 use super::whole_list::replace;
-use super::{Directive, MergeError, directive, merge_object, without_nulls};
+use super::{Directive, MergeError, directive, merge_object, without_nulls_and_directives};
 use crate::change::Change;
 
 /// Merges lists of objects by key. New items come before those that only the original has; items
@@ -34,7 +34,8 @@ pub(super) fn merge(
         }
     }
     if replaced {
-        let items = items.into_iter().map(Value::Object).map(without_nulls).collect();
+        let items =
+            items.into_iter().map(Value::Object).map(without_nulls_and_directives).collect();
         return Ok(replace(original, items));
     }
 
@@ -90,7 +91,7 @@ pub(super) fn merge(
                 if let Some(places) = places.get_mut(&item[key]) {
                     places.push(touched.len() + overlay.len());
                 }
-                overlay.push(Source::New(without_nulls(Value::Object(item))));
+                overlay.push(Source::New(without_nulls_and_directives(Value::Object(item))));
             }
         }
     }

@@ -6,6 +6,7 @@
 
 mod keyed_list;
 mod new_value;
+mod settled;
 mod union;
 mod whole_list;
 
@@ -13,8 +14,10 @@ use std::collections::{BTreeMap, HashSet};
 
 use serde_json::{Map, Value};
 
-pub use self::new_value::without_nulls;
-use self::new_value::{added, is_omitted};
+use self::new_value::added;
+pub(crate) use self::new_value::is_omitted;
+pub use self::new_value::without_nulls_and_directives;
+pub use self::settled::settle;
 use crate::change::Change;
 use crate::quantity;
 
@@ -91,16 +94,35 @@ fn strategy(field: &str) -> Strategy {
     }
 }
 
+/// The key by whose value the items of a list of a pod are told apart, if they are.
+pub fn key_of(field: &str) -> Option<&'static str> {
+    match strategy(field) {
+        Strategy::Keyed(key) => Some(key),
+        Strategy::Union | Strategy::Replace => None,
+    }
+}
+
+/// Whether a list is the one of its name that Kubernetes knows: in a field that it does not know
+/// there may be another, whose items have no such key.
+fn is_keyed(list: &[Value], key: &str) -> bool {
+    let may_be = |item: &Value| {
+        item.as_object().is_some_and(|item| item.is_empty() || item.contains_key(key))
+    };
+    list.is_empty() || list.iter().any(may_be)
+}
+
 fn merge_value(original: &mut Value, patch: Value, field: &str) -> Result<Change, MergeError> {
     match (original, patch) {
         (Value::Object(original), Value::Object(patch)) => merge_object(original, patch, field),
         (Value::Array(original), Value::Array(patch)) => match strategy(field) {
-            Strategy::Keyed(key) => keyed_list::merge(original, patch, field, key),
+            Strategy::Keyed(key) if is_keyed(original, key) => {
+                keyed_list::merge(original, patch, field, key)
+            }
             Strategy::Union => Ok(whole_list::unite(original, patch)),
-            Strategy::Replace => Ok(whole_list::replace(original, patch)),
+            Strategy::Keyed(_) | Strategy::Replace => Ok(whole_list::replace(original, patch)),
         },
         (original, patch) => {
-            let patch = without_nulls(patch);
+            let patch = without_nulls_and_directives(patch);
             Ok(if *original == patch {
                 Change::Kept
             } else {
@@ -117,7 +139,7 @@ fn merge_object(
 ) -> Result<Change, MergeError> {
     match directive(&mut patch, field)? {
         Some(Directive::Replace) => {
-            let Value::Object(patch) = without_nulls(Value::Object(patch)) else {
+            let Value::Object(patch) = without_nulls_and_directives(Value::Object(patch)) else {
                 return Ok(Change::Kept);
             };
             let before = std::mem::replace(original, patch);
@@ -140,7 +162,7 @@ fn merge_object(
                 None => continue,
             }
         } else if let Some(present) = original.get_mut(&key) {
-            if QUANTITIES.contains(&field) && quantity::same(present, &value) {
+            if quantity::is_one(field, &key) && quantity::same(present, &value) {
                 continue;
             }
             merge_value(present, value, &key)?
@@ -200,8 +222,6 @@ fn retain_keys(
     Ok(changes)
 }
 
-/// Objects whose members are quantities: the API server writes `2000m` as `2`, which is no change.
-const QUANTITIES: [&str; 2] = ["limits", "requests"];
 const PATCH: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";
 const DIRECTIVES: [&str; 2] = [PATCH, RETAIN_KEYS];

@@ -34,7 +34,7 @@ fn is_something(value: &mut Value) -> bool {
 
 /// The value as a new item of a list, or in place of another one: without nulls and without the
 /// directives themselves, but with what stands beside them.
-pub fn without_nulls(mut value: Value) -> Value {
+pub fn without_nulls_and_directives(mut value: Value) -> Value {
     drop_nulls(&mut value);
     value
 }
@@ -65,27 +65,51 @@ fn is_directive(item: &Value) -> bool {
 }
 
 /// Whether Kubernetes leaves the field out, so that a pod which comes from there has it without.
-pub(super) fn is_omitted(field: &str, value: &Value) -> bool {
-    let zero = match value {
-        Value::Bool(value) => !value,
-        Value::Number(value) => value.as_u64() == Some(0),
-        Value::String(value) => value.is_empty(),
+pub(crate) fn is_omitted(field: &str, value: &Value) -> bool {
+    match value {
+        Value::Bool(value) => !value && OMITTED.contains(&field),
+        Value::Number(value) => value.as_u64() == Some(0) && OMITTED.contains(&field),
+        Value::String(value) => value.is_empty() && OMITTED.contains(&field),
+        Value::Array(value) => value.is_empty(),
+        Value::Object(value) => value.is_empty() && MAPS.contains(&field),
         _ => false,
-    };
-    zero && OMITTED.contains(&field)
+    }
 }
 
 /// Fields that mean the same when they are zero and when they are not there.
-const OMITTED: [&str; 11] = [
+const OMITTED: [&str; 31] = [
+    "dnsPolicy",
     "failureThreshold",
+    "hostIP",
     "hostIPC",
     "hostNetwork",
     "hostPID",
     "hostPort",
+    "hostname",
+    "imagePullPolicy",
     "initialDelaySeconds",
+    "nodeName",
     "periodSeconds",
+    "priorityClassName",
+    "protocol",
     "readOnly",
+    "restartPolicy",
+    "schedulerName",
+    "serviceAccount",
+    "serviceAccountName",
+    "stdin",
+    "stdinOnce",
+    "subPath",
+    "subPathExpr",
+    "subdomain",
     "successThreshold",
+    "terminationMessagePath",
+    "terminationMessagePolicy",
     "timeoutSeconds",
+    "tty",
     "value",
+    "workingDir",
 ];
+
+/// The same of maps without entries.
+const MAPS: [&str; 5] = ["annotations", "labels", "limits", "nodeSelector", "requests"];

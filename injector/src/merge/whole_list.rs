@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use serde_json::Value;
 
-use super::new_value::{added, without_nulls};
+use super::new_value::{added, without_nulls_and_directives};
 use crate::change::Change;
 
 /// Adds the items that are not there yet.
@@ -18,7 +18,7 @@ pub(super) fn unite(original: &mut Vec<Value>, patch: Vec<Value>) -> Change {
 
 /// Puts one list in the place of the other.
 pub(super) fn replace(original: &mut Vec<Value>, patch: Vec<Value>) -> Change {
-    let patch: Vec<_> = patch.into_iter().map(without_nulls).collect();
+    let patch: Vec<_> = patch.into_iter().map(without_nulls_and_directives).collect();
     // It may have come into the pod as something new, without what says nothing there.
     let new = |patch| match added(Value::Array(patch)) {
         Some(Value::Array(items)) => items,

@@ -173,7 +173,7 @@ impl<'a> Context<'a> {
         if default.as_object().is_none_or(serde_json::Map::is_empty) {
             return Value::Null;
         }
-        without_nulls(default).unwrap_or_else(|| Value::Object(serde_json::Map::new()))
+        without_nulls_and_empty(default).unwrap_or_else(|| Value::Object(serde_json::Map::new()))
     }
 
     /// What every overlay with an agent adds to the pod's own fields.
@@ -211,18 +211,18 @@ pub const POD_PORTS: &str = "ISTIO_META_POD_PORTS";
 const BUILT_IN: [&str; 4] = ["gateway", "grpc-agent", "grpc-simple", "sidecar"];
 
 /// The value without its nulls, and without what is empty then.
-fn without_nulls(value: &Value) -> Option<Value> {
+fn without_nulls_and_empty(value: &Value) -> Option<Value> {
     match value {
         Value::Null => None,
         Value::Object(members) => {
             let members: serde_json::Map<_, _> = members
                 .iter()
-                .filter_map(|(key, value)| Some((key.clone(), without_nulls(value)?)))
+                .filter_map(|(key, value)| Some((key.clone(), without_nulls_and_empty(value)?)))
                 .collect();
             (!members.is_empty()).then_some(Value::Object(members))
         }
         Value::Array(items) => {
-            let items: Vec<_> = items.iter().filter_map(without_nulls).collect();
+            let items: Vec<_> = items.iter().filter_map(without_nulls_and_empty).collect();
             (!items.is_empty()).then_some(Value::Array(items))
         }
         scalar => Some(scalar.clone()),

@@ -57,6 +57,25 @@ fn put_env(draft: &mut Draft, name: &str, value: &str) {
     }
 }
 
+/// The proxy's variables that tell of the application.
+pub fn computed_of(pod: &Value) -> Vec<Value> {
+    let Some((list, index)) = find_proxy(pod) else { return Vec::new() };
+    let places = COMPUTED.iter().filter_map(|name| find_env(pod, list, index, name));
+    places.map(|place| pod["spec"][list][index]["env"][place].clone()).collect()
+}
+
+/// Gives the proxy variables of an earlier injection that a template took out with all the others:
+/// the application's probes ask the agent, and nothing else says what they asked before.
+pub fn put_back_computed(draft: &mut Draft, earlier: Vec<Value>) {
+    for variable in earlier {
+        let Some((list, index)) = find_proxy(draft.value()) else { return };
+        let name = variable["name"].as_str().unwrap_or_default();
+        if find_env(draft.value(), list, index, name).is_none() {
+            draft.push(&in_container(list, index, ["env".into()]), variable);
+        }
+    }
+}
+
 /// Whether the proxy has this variable, and it is one that tells of the application.
 pub fn has_computed(pod: &Value, name: &str) -> bool {
     let place = |(list, index)| find_env(pod, list, index, name);

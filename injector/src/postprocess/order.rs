@@ -24,6 +24,30 @@ pub fn containers(draft: &mut Draft, hold_application: bool) {
     }
 }
 
+/// Brings the containers of an overlay into the order that those of them have which the pod has
+/// already: Kubernetes' merge puts what stands before one of them in the pod before all that the
+/// overlay has after it, and a proxy, which the overlay may have first, comes last in the pod.
+pub fn overlay_containers(overlay: &mut Value, pod: &Value) {
+    for list in [CONTAINERS, INIT_CONTAINERS] {
+        let lists = overlay.get_mut("spec").and_then(|spec| spec.get_mut(list));
+        let Some(items) = lists.and_then(Value::as_array_mut) else { continue };
+        let place = |item: &Value| find(pod, list, item["name"].as_str()?);
+        let (slots, mut places): (Vec<_>, Vec<_>) = items
+            .iter()
+            .enumerate()
+            .filter_map(|(slot, item)| Some((slot, (place(item)?, slot))))
+            .unzip();
+        if places.is_sorted() {
+            continue;
+        }
+        places.sort_unstable();
+        let mut present: Vec<_> = places.iter().map(|(_, slot)| items[*slot].take()).collect();
+        for (slot, item) in slots.into_iter().zip(present.drain(..)) {
+            items[slot] = item;
+        }
+    }
+}
+
 /// Puts the variables that come after the merge last, always in one order, so that a second
 /// injection finds them where it puts them.
 pub fn proxy_env(draft: &mut Draft, variables: &Variables) {

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{find_proxy, put_env};
+use super::{find_env, find_proxy, put_env};
 use crate::change::Draft;
 use crate::settings::annotation_kind::switch;
 use crate::settings::annotations::{AnnotationError, key};
@@ -11,7 +11,11 @@ use crate::settings::mesh_config::MeshConfig;
 /// Points Prometheus to the agent, and tells the agent where the application's metrics are.
 ///
 /// The status port is the mesh's. The errors name the annotations whose ports cannot be scraped.
-pub fn merge(draft: &mut Draft, mesh: &MeshConfig) -> Result<(), Vec<AnnotationError>> {
+pub fn merge(
+    draft: &mut Draft,
+    mesh: &MeshConfig,
+    reinjected: bool,
+) -> Result<(), Vec<AnnotationError>> {
     let empty = Map::new();
     let annotations = draft.value()["metadata"]["annotations"].as_object().unwrap_or(&empty);
     let Some(metrics) = Metrics::to_merge(annotations, mesh) else {
@@ -24,7 +28,10 @@ pub fn merge(draft: &mut Draft, mesh: &MeshConfig) -> Result<(), Vec<AnnotationE
     }
     let obsolete: Vec<String> =
         annotations.keys().filter(|key| is_scrape_setting(key)).cloned().collect();
-    if let Some(config) = metrics.config().filter(|_| find_proxy(draft.value()).is_some()) {
+    // A template has put the application's port there again, beside the path of the agent.
+    let told = reinjected && metrics.path == WRITTEN_PATH && tells_port(draft.value(), &metrics);
+    let config = metrics.config().filter(|_| !told && find_proxy(draft.value()).is_some());
+    if let Some(config) = config {
         put_env(draft, SCRAPE_CONFIG, &config);
     }
     let annotations = ["metadata".into(), "annotations".into()];
@@ -32,7 +39,7 @@ pub fn merge(draft: &mut Draft, mesh: &MeshConfig) -> Result<(), Vec<AnnotationE
         draft.remove(&annotations, key);
     }
     let status_port = mesh.default_config.status_port().to_string();
-    for (key, value) in WRITTEN.into_iter().zip([&*status_port, "/stats/prometheus", "true"]) {
+    for (key, value) in WRITTEN.into_iter().zip([&*status_port, WRITTEN_PATH, "true"]) {
         draft.set(&["metadata".into(), "annotations".into(), key.into()], value.into());
     }
     Ok(())
@@ -115,6 +122,18 @@ impl<'a> Metrics<'a> {
     }
 }
 
+/// Whether an earlier injection has told the agent of the application's port.
+fn tells_port(pod: &Value, metrics: &Metrics<'_>) -> bool {
+    let told = || {
+        let (list, index) = find_proxy(pod)?;
+        let place = find_env(pod, list, index, SCRAPE_CONFIG)?;
+        let config = pod["spec"][list][index]["env"][place]["value"].as_str()?;
+        serde_json::from_str::<Value>(config).ok()
+    };
+    let port = metrics.port.map(|(_, port)| port);
+    told().is_some_and(|told| told["port"].as_str() == port)
+}
+
 /// Says where the merged metrics are served over TLS, if the proxy is told to.
 pub fn secure_port(draft: &mut Draft) {
     let pod = draft.value();
@@ -190,6 +209,9 @@ fn problem_of(port: &str, status_port: u16) -> Option<String> {
 
 /// The variable that tells the agent where the application's metrics are.
 pub const SCRAPE_CONFIG: &str = "ISTIO_PROMETHEUS_ANNOTATIONS";
+
+/// Where the agent serves all metrics.
+const WRITTEN_PATH: &str = "/stats/prometheus";
 
 const SCRAPE: &str = "prometheus_io_scrape";
 const PATH: &str = "prometheus_io_path";

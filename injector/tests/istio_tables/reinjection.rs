@@ -1,5 +1,7 @@
 //! Pods that are injected again after something has changed: the settings, or the pod.
 
+use injector::decision::Rules;
+use injector::inject::Outcome;
 use injector::settings::Process;
 use serde_json::{Value, json};
 
@@ -231,4 +233,142 @@ fn variables_that_are_computed_stand_before_the_users_in_every_injection() {
             assert!(kept, "{record:?}");
         }
     }
+}
+
+/// The pod with a template of the configuration, which another injection changes no more, neither as
+/// it came out nor as the API server gives it back.
+fn with_template(template: &str, pod: &Value, back: fn(&mut Value)) -> Value {
+    let config = json!({"policy": "enabled", "templates": {"own": template}}).to_string();
+    let inject =
+        |pod: &Value| match Stage::default().run(&config, &json!({}), pod, Rules::Admission) {
+            Ok(Outcome::Injected(injection)) => {
+                let mut patched = pod.clone();
+                json_patch::patch(&mut patched, &injection.patch().owned())
+                    .expect("the patch fits");
+                assert_eq!(patched, injection.pod, "the patch gives the pod");
+                (injection.patch().is_empty(), injection.pod)
+            }
+            other => panic!("{other:?}"),
+        };
+    let (_, first) = inject(pod);
+    assert!(inject(&first).0, "as it came out: {template}: {:#}", inject(&first).1);
+    let mut returned = first.clone();
+    back(&mut returned);
+    assert!(inject(&returned).0, "as it came back: {template}: {:#}", inject(&returned).1);
+    first
+}
+
+fn own(templates: &str) -> Value {
+    json!({"inject.istio.io/templates": templates})
+}
+
+fn app(fields: Value) -> Value {
+    let mut app = json!({"name": "app", "image": "app:1"});
+    app.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+    app
+}
+
+/// Kubernetes' merge drops it, and has something to replace once the API server wrote it.
+#[test]
+fn what_replaces_nothing_is_there_from_the_first() {
+    let template = r#"{"spec": {"securityContext": {"$patch": "replace", "fsGroup": 6},
+        "containers": [{"name": "app", "resources": {"$patch": "replace", "limits": {"cpu": "3000m"}}}]}}"#;
+    let pod = with_template(template, &pod(&own("own")), |pod| {
+        pod["spec"]["containers"][0]["resources"] =
+            json!({"limits": {"cpu": "3"}, "requests": {"cpu": "3"}});
+    });
+    assert_eq!(pod["spec"]["securityContext"], json!({"fsGroup": 6}));
+    assert_eq!(container(&pod, "app")["resources"], json!({"limits": {"cpu": "3000m"}}));
+}
+
+/// Kubernetes' merge keeps it in a new container, without its directive.
+#[test]
+fn what_is_deleted_from_a_new_container_is_not_there() {
+    let template = r#"{"spec": {"containers": [{"name": "extra", "image": "e:1", "env": [
+        {"name": "A", "$patch": "delete"}, {"name": "B"}]}]}}"#;
+    let pod = with_template(template, &pod(&own("own")), |_| {});
+    assert_eq!(container(&pod, "extra")["env"], json!([{"name": "B"}]));
+}
+
+#[test]
+fn a_template_that_replaces_the_environment_leaves_what_the_agent_asks() {
+    let template = r#"{"spec": {"containers": [{"name": "istio-proxy", "env": [{"$patch": "replace"}, {"name": "B"}]}]}}"#;
+    let app = app(json!({"readinessProbe": {"httpGet": {"port": 80}}}));
+    let pod = with_template(template, &pod_of(&own("sidecar,own"), &json!([app])), |_| {});
+    assert!(variable(&pod, "ISTIO_KUBE_APP_PROBERS").unwrap().contains("/app-health/app/readyz"));
+}
+
+#[test]
+fn a_port_of_metrics_that_a_template_names_keeps_its_path() {
+    let template = r#"{"metadata": {"annotations": {"prometheus.io/port": "80"}}}"#;
+    let pod = with_template(template, &pod(&own("sidecar,own")), |_| {});
+    let metrics = variable(&pod, "ISTIO_PROMETHEUS_ANNOTATIONS").unwrap();
+    assert_eq!(metrics, r#"{"scrape":"","path":"","port":"80"}"#);
+}
+
+#[test]
+fn a_protocol_that_the_api_server_wrote_is_not_told_anew() {
+    let app = app(json!({"ports": [{"name": "http", "containerPort": 80}]}));
+    with_template("{}", &pod_of(&own("sidecar"), &json!([app])), |pod| {
+        pod["spec"]["containers"][0]["ports"][0]["protocol"] = "TCP".into();
+    });
+}
+
+#[test]
+fn requests_that_the_api_server_took_from_the_limits_stay() {
+    let template = r#"{"spec": {"containers": [{"name": "app", "resources":
+        {"limits": {"memory": "1024Mi"}, "requests": null}, "imagePullPolicy": ""}]}}"#;
+    with_template(template, &pod(&own("own")), |pod| {
+        let app = &mut pod["spec"]["containers"][0];
+        app["resources"] = json!({"limits": {"memory": "1Gi"}, "requests": {"memory": "1Gi"}});
+        app["imagePullPolicy"] = "IfNotPresent".into();
+    });
+}
+
+#[test]
+fn tolerations_and_accounts_that_admission_adds_stay() {
+    let template = r#"{"spec": {"tolerations": [{"key": "a"}], "serviceAccountName": null}}"#;
+    with_template(template, &pod(&own("own")), |pod| {
+        let unready = json!({"key": "node.kubernetes.io/not-ready", "operator": "Exists",
+            "effect": "NoExecute", "tolerationSeconds": 300});
+        pod["spec"]["tolerations"].as_array_mut().unwrap().push(unready);
+        pod["spec"]["serviceAccountName"] = "default".into();
+        pod["spec"]["serviceAccount"] = "default".into();
+    });
+}
+
+/// `grpc-agent` names the proxy first, and it comes last.
+#[test]
+fn a_container_of_another_template_keeps_its_place() {
+    let template = r#"{"spec": {"containers": [{"name": "extra", "image": "e:1"}]}}"#;
+    with_template(template, &pod(&own("own,grpc-agent")), |_| {});
+}
+
+#[test]
+fn a_port_that_a_template_deletes_and_its_user_has_keeps_its_protocol() {
+    let template = r#"{"spec": {"containers": [{"name": "app", "ports": [{"containerPort": 80, "$patch": "delete"}]}]}}"#;
+    let app = app(json!({"ports": [{"containerPort": 80}]}));
+    with_template(template, &pod_of(&own("own"), &json!([app])), |pod| {
+        pod["spec"]["containers"][0]["ports"][0]["protocol"] = "TCP".into();
+    });
+}
+
+#[test]
+fn zeros_and_empty_lists_that_the_api_server_leaves_out_do_not_come_again() {
+    let template = r#"{"metadata": {"labels": {"x": null}}, "spec": {"containers": [{"name": "extra", "image": "e:1",
+        "stdin": false, "args": [], "resources": {"requests": {"cpu": null}}}]}}"#;
+    with_template(template, &pod(&own("own")), |pod| {
+        pod["metadata"].as_object_mut().unwrap().remove("labels");
+        let extra = pod["spec"]["containers"].as_array_mut().unwrap();
+        let extra = extra.iter_mut().find(|one| one["name"] == "extra").unwrap();
+        *extra = json!({"name": "extra", "image": "e:1", "resources": {}});
+    });
+}
+
+/// There a name that Kubernetes knows may stand for something else.
+#[test]
+fn lists_in_fields_that_nobody_knows_are_replaced() {
+    let template = r#"{"spec": {"future": {"ports": [80, 81], "env": [{"key": "a"}]}}}"#;
+    let pod = with_template(template, &pod(&own("own")), |_| {});
+    assert_eq!(pod["spec"]["future"], json!({"ports": [80, 81], "env": [{"key": "a"}]}));
 }

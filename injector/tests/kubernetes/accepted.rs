@@ -74,9 +74,10 @@ pub(crate) fn target(pod: &Value) -> Target<'static> {
 }
 
 /// The pod without what only one that was created has.
-fn unborn(mut pod: Value) -> Value {
+pub(crate) fn unborn(mut pod: Value) -> Value {
     let metadata = pod["metadata"].as_object_mut().unwrap();
-    metadata.retain(|key, _| ["annotations", "labels", "name"].contains(&key.as_str()));
+    metadata
+        .retain(|key, _| ["annotations", "finalizers", "labels", "name"].contains(&key.as_str()));
     pod.as_object_mut().unwrap().remove("status");
     pod
 }

@@ -3,7 +3,9 @@
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a test fails by panic")]
 
 mod accepted;
+mod again;
 mod fields;
+mod fragments;
 mod merged;
 mod refused;
 
@@ -44,6 +46,7 @@ fn stories(kubernetes: &Arc<Kubernetes>) -> Vec<Trial> {
     vec![
         story("a_merge_is_the_api_servers", merged::a_merge_is_the_api_servers),
         story("every_injected_pod_is_accepted", accepted::every_injected_pod_is_accepted),
+        story("what_comes_back_stays_as_it_is", again::what_comes_back_stays_as_it_is),
         story("every_field_is_accepted", fields::every_field_is_accepted),
         story("what_istio_gets_refused_is_accepted", refused::what_istio_gets_refused_is_accepted),
     ]
