@@ -3,7 +3,7 @@
 //! A merge by name would leave both sources in one volume, or two mounts at one path, and
 //! Kubernetes refuses such a pod.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value};
 
@@ -90,19 +90,25 @@ fn has_another_source(own: &Value, volume: &Map<String, Value>) -> bool {
 
 /// Of items with one key, keeps the last, in the place of the first.
 fn keep_last(items: &mut Vec<Value>, key: &str) {
-    let name = |item: &Value| match item.get("$patch") {
-        None => item.get(key).and_then(Value::as_str).map(str::to_owned),
-        Some(_) => None,
-    };
+    let mut names = HashSet::with_capacity(items.len());
+    if items.iter().filter_map(|item| name(item, key)).all(|name| names.insert(name)) {
+        return;
+    }
     let mut places = HashMap::new();
     let mut kept: Vec<Value> = Vec::with_capacity(items.len());
     for item in items.drain(..) {
-        match name(&item).map(|name| *places.entry(name).or_insert(kept.len())) {
+        let name = name(&item, key).map(str::to_owned);
+        match name.map(|name| *places.entry(name).or_insert(kept.len())) {
             Some(place) if place < kept.len() => kept[place] = item,
             _ => kept.push(item),
         }
     }
     *items = kept;
+}
+
+/// What an item is told apart by; a directive is no item.
+fn name<'a>(item: &'a Value, key: &str) -> Option<&'a str> {
+    if item.get("$patch").is_some() { None } else { item.get(key)?.as_str() }
 }
 
 #[cfg(test)]

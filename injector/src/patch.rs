@@ -1,5 +1,7 @@
 //! From what was done to RFC 6902.
 
+use std::fmt::Write as _;
+
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{AddOperation, PatchOperation, RemoveOperation, ReplaceOperation};
 use serde::Serialize;
@@ -13,7 +15,7 @@ use crate::change::{Change, ListChange};
 /// what goes (from the end), then what comes, then what changed in place. There are no `test`
 /// operations.
 pub fn write<'a>(present: &'a Value, change: &'a Change) -> Patch<'a> {
-    let mut writer = Writer { path: PointerBuf::root(), operations: Vec::new() };
+    let mut writer = Writer { path: String::new(), operations: Vec::new() };
     writer.value(present, change);
     Patch(writer.operations)
 }
@@ -37,27 +39,34 @@ impl Patch<'_> {
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "op", rename_all = "lowercase")]
 enum Operation<'a> {
-    Add { path: PointerBuf, value: &'a Value },
-    Remove { path: PointerBuf },
-    Replace { path: PointerBuf, value: &'a Value },
+    Add { path: String, value: &'a Value },
+    Remove { path: String },
+    Replace { path: String, value: &'a Value },
 }
 
 impl Operation<'_> {
     fn owned(&self) -> PatchOperation {
-        match self.clone() {
-            Self::Add { path, value } => {
-                PatchOperation::Add(AddOperation { path, value: value.clone() })
+        #[expect(clippy::expect_used, reason = "the writer escapes every step")]
+        let pointer =
+            |path: &String| PointerBuf::parse(path.as_str()).expect("steps are written escaped");
+        match *self {
+            Self::Add { ref path, value } => {
+                PatchOperation::Add(AddOperation { path: pointer(path), value: value.clone() })
             }
-            Self::Remove { path } => PatchOperation::Remove(RemoveOperation { path }),
-            Self::Replace { path, value } => {
-                PatchOperation::Replace(ReplaceOperation { path, value: value.clone() })
+            Self::Remove { ref path } => {
+                PatchOperation::Remove(RemoveOperation { path: pointer(path) })
             }
+            Self::Replace { ref path, value } => PatchOperation::Replace(ReplaceOperation {
+                path: pointer(path),
+                value: value.clone(),
+            }),
         }
     }
 }
 
 struct Writer<'a> {
-    path: PointerBuf,
+    /// The way to what is looked at, as a JSON pointer (RFC 6901).
+    path: String,
     operations: Vec<Operation<'a>>,
 }
 
@@ -67,9 +76,11 @@ impl<'a> Writer<'a> {
             (Change::Kept | Change::Removed(_), _) => {}
             (Change::Object(changes), Value::Object(members)) => {
                 for (key, change) in changes {
-                    self.path.push_back(key.as_str());
+                    let parent = self.path.len();
+                    self.path.push('/');
+                    push_escaped(&mut self.path, key);
                     self.member(members.get(key), change);
-                    self.path.pop_back();
+                    self.path.truncate(parent);
                 }
             }
             (Change::List(change), Value::Array(items)) => self.list(items, change),
@@ -117,9 +128,10 @@ impl<'a> Writer<'a> {
     }
 
     fn at(&mut self, index: usize, write: impl FnOnce(&mut Self)) {
-        self.path.push_back(index);
+        let parent = self.path.len();
+        let _ = write!(self.path, "/{index}");
         write(self);
-        self.path.pop_back();
+        self.path.truncate(parent);
     }
 
     fn add(&mut self, value: &'a Value) {
@@ -129,6 +141,17 @@ impl<'a> Writer<'a> {
     fn remove(&mut self) {
         self.operations.push(Operation::Remove { path: self.path.clone() });
     }
+}
+
+/// Appends a key as a step of a JSON pointer.
+fn push_escaped(path: &mut String, key: &str) {
+    let mut rest = key;
+    while let Some(at) = rest.bytes().position(|byte| matches!(byte, b'~' | b'/')) {
+        path.push_str(&rest[..at]);
+        path.push_str(if rest.as_bytes()[at] == b'~' { "~0" } else { "~1" });
+        rest = &rest[at + 1..];
+    }
+    path.push_str(rest);
 }
 
 /// Marks a longest run of items whose earlier indices ascend: these stay where they are, all

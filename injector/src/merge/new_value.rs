@@ -17,7 +17,10 @@ fn is_something(value: &mut Value) -> bool {
         Value::Null => false,
         Value::Object(members) => {
             let something = !members.contains_key(PATCH);
-            if something {
+            // Taking members out costs several times as much as looking at them.
+            if something
+                && !members.iter().all(|(key, value)| key != RETAIN_KEYS && is_whole(value))
+            {
                 members.retain(|key, value| key != RETAIN_KEYS && is_something(value));
             }
             something
@@ -27,6 +30,21 @@ fn is_something(value: &mut Value) -> bool {
             let something = !items.is_empty();
             items.retain_mut(|item| item.is_null() || is_something(item));
             something
+        }
+        _ => true,
+    }
+}
+
+/// Whether the value is to be added and nothing is to be taken out of it.
+fn is_whole(value: &Value) -> bool {
+    match value {
+        Value::Null => false,
+        Value::Object(members) => {
+            let mut members = members.iter();
+            members.all(|(key, value)| !DIRECTIVES.contains(&key.as_str()) && is_whole(value))
+        }
+        Value::Array(items) => {
+            !items.is_empty() && items.iter().all(|item| item.is_null() || is_whole(item))
         }
         _ => true,
     }

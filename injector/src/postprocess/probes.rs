@@ -119,7 +119,7 @@ struct Kind {
 impl Kind {
     fn agent_path(&self, container: &str) -> String {
         let (kind, word) = self.agent;
-        format!("/{kind}/{container}/{word}")
+        ["/", kind, "/", container, "/", word].concat()
     }
 
     fn is_probe(&self) -> bool {
@@ -168,7 +168,8 @@ impl<'a> Handler<'a> {
             "tcpSocket" => &["port", "host"],
             _ => &["port", "service"],
         };
-        let mut prober = format!("{{\"{}\":{{", self.action);
+        let mut prober = String::with_capacity(PROBER_BYTES);
+        prober.extend(["{\"", self.action, "\":{"]);
         let mut comma = "";
         for field in fields {
             let value = match *field {
@@ -242,6 +243,9 @@ fn is_empty(value: &Value) -> bool {
 
 /// What a handler may do over the network; lifecycle handlers only the first two.
 const ACTIONS: [&str; 3] = ["httpGet", "tcpSocket", "grpc"];
+
+/// Room for what the agent asks in place of most probes.
+const PROBER_BYTES: usize = 128;
 
 /// The variable that tells the agent what to ask.
 pub const PROBERS: &str = "ISTIO_KUBE_APP_PROBERS";

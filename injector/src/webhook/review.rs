@@ -3,15 +3,15 @@
 //!
 //! The pod stays a JSON value, so that no field is lost that this build does not know.
 
-use std::fmt;
 use std::marker::PhantomData;
+use std::{fmt, io};
 
 use base64_simd::STANDARD;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{DeserializeOwned, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
-use serde_json::value::RawValue;
+use serde_json::ser::Formatter;
 
 use crate::absent::or_default;
 use crate::patch::Patch;
@@ -97,7 +97,7 @@ pub struct Response {
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<Status>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    patch: Option<Box<RawValue>>,
+    patch: Option<Bytes>,
     #[serde(skip_serializing_if = "Option::is_none")]
     patch_type: Option<&'static str>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -129,7 +129,7 @@ impl Response {
         if !patch.is_empty() {
             let mut json = Vec::with_capacity(PATCH_BYTES);
             serde_json::to_writer(&mut json, patch)?;
-            self.patch = Some(RawValue::from_string(quoted_base64(&json))?);
+            self.patch = Some(Bytes(json));
             self.patch_type = Some("JSONPatch");
         }
         Ok(self)
@@ -159,10 +159,11 @@ impl Response {
             kind: &'static str,
             response: &'a Response,
         }
-        let patch = self.patch.as_ref().map_or(0, |patch| patch.get().len());
+        let patch =
+            self.patch.as_ref().map_or(0, |Bytes(patch)| STANDARD.encoded_length(patch.len()));
         let mut json = Vec::with_capacity(patch + ENVELOPE_BYTES);
         let envelope = Envelope { api_version: self.version, kind: KIND, response: self };
-        serde_json::to_writer(&mut json, &envelope)?;
+        envelope.serialize(&mut serde_json::Serializer::with_formatter(&mut json, Base64))?;
         Ok(json)
     }
 }
@@ -219,13 +220,29 @@ fn object<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Request>,
     Ok(Option::<Object<Request>>::deserialize(deserializer)?.map(|Object(request)| request))
 }
 
-/// A JSON string of bytes as base64, in which nothing is to be escaped.
-fn quoted_base64(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4 + 2);
-    text.push('"');
-    STANDARD.encode_append(bytes, &mut text);
-    text.push('"');
-    text
+/// Bytes that serde is told are bytes.
+#[derive(Debug)]
+struct Bytes(Vec<u8>);
+
+impl Serialize for Bytes {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(&self.0)
+    }
+}
+
+/// Writes bytes as Go does, in base64. Nothing of that is to be escaped, so nobody looks for it.
+struct Base64;
+
+impl Formatter for Base64 {
+    fn write_byte_array<W: ?Sized + io::Write>(
+        &mut self,
+        writer: &mut W,
+        bytes: &[u8],
+    ) -> io::Result<()> {
+        self.begin_string(writer)?;
+        writer.write_all(STANDARD.encode_to_string(bytes).as_bytes())?;
+        self.end_string(writer)
+    }
 }
 
 /// What is understood; an API server sends the first that a webhook configuration lists.
