@@ -95,7 +95,9 @@ fn keep_in_members(
                 return false;
             }
             // The API server leaves it out again.
-            Change::Set(None) if members.get(key).is_some_and(|value| is_omitted(key, value)) => {
+            Change::Set(None)
+                if members.get(key).is_some_and(|value| is_omitted(place.field, key, value)) =>
+            {
                 members.remove(key);
                 return false;
             }
@@ -112,6 +114,9 @@ fn keep_in_members(
 fn put_back(value: &mut Value, before: &Value, place: Place<'_>) {
     match (value, before) {
         (Value::Object(members), Value::Object(before)) => {
+            members.retain(|key, value| {
+                before.contains_key(key) || !is_omitted(place.field, key, value)
+            });
             let limits = limits_of(members, place);
             for (key, before) in before {
                 if members.get(key).is_none_or(|value| says_nothing(key, value)) {
@@ -134,10 +139,10 @@ fn put_back(value: &mut Value, before: &Value, place: Place<'_>) {
         (Value::Array(items), Value::Array(before)) => {
             put_back_items(items.iter_mut(), &before.iter().collect::<Vec<_>>(), place);
         }
-        (Value::String(text), Value::String(before)) if place.field == "value" => {
-            if tell_the_same_ports(text, before) {
-                text.clone_from(before);
-            }
+        (Value::String(text), Value::String(before))
+            if place.field == "value" && tell_the_same_ports(text, before) =>
+        {
+            text.clone_from(before);
         }
         _ => {}
     }
@@ -199,7 +204,9 @@ fn is_default(object: &Map<String, Value>, place: Place<'_>, key: &str, value: &
         ("spec", "priority") => *value == 0,
         ("spec", "restartPolicy") => value == "Always",
         ("spec", "schedulerName") => value == "default-scheduler",
-        ("spec", "securityContext") => *value == json!({}),
+        ("spec", "securityContext") | ("containers" | "initContainers", "resources") => {
+            *value == json!({})
+        }
         ("spec", "serviceAccount") => value == "default" || has("serviceAccountName", value),
         ("spec", "serviceAccountName") => value == "default" || has("serviceAccount", value),
         ("spec", "terminationGracePeriodSeconds") => *value == 30,
@@ -209,7 +216,6 @@ fn is_default(object: &Map<String, Value>, place: Place<'_>, key: &str, value: &
         ("containers" | "initContainers", "imagePullPolicy") => {
             value == pull_policy(object.get("image").and_then(Value::as_str).unwrap_or_default())
         }
-        ("containers" | "initContainers", "resources") => *value == json!({}),
         ("containers" | "initContainers", "terminationMessagePath") => {
             value == "/dev/termination-log"
         }
@@ -223,8 +229,10 @@ fn is_default(object: &Map<String, Value>, place: Place<'_>, key: &str, value: &
         ("ports", "protocol") => value == "TCP",
         ("livenessProbe" | "readinessProbe" | "startupProbe", "failureThreshold") => *value == 3,
         ("livenessProbe" | "readinessProbe" | "startupProbe", "periodSeconds") => *value == 10,
-        ("livenessProbe" | "readinessProbe" | "startupProbe", "successThreshold") => *value == 1,
-        ("livenessProbe" | "readinessProbe" | "startupProbe", "timeoutSeconds") => *value == 1,
+        (
+            "livenessProbe" | "readinessProbe" | "startupProbe",
+            "successThreshold" | "timeoutSeconds",
+        ) => *value == 1,
         ("httpGet", "path") => value == "/",
         ("httpGet", "scheme") => value == "HTTP",
         ("grpc", "service") | ("hostPath", "type") => value == "",

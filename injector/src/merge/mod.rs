@@ -154,7 +154,7 @@ fn merge_object(
     union::choose(original, &patch, field, &mut changes);
     for (key, value) in patch {
         let change = if value.is_null() {
-            if original.get(&key).is_some_and(|present| is_omitted(&key, present)) {
+            if original.get(&key).is_some_and(|present| is_omitted(field, &key, present)) {
                 continue;
             }
             match original.remove(&key) {
@@ -166,7 +166,7 @@ fn merge_object(
                 continue;
             }
             merge_value(present, value, &key)?
-        } else if is_omitted(&key, &value) {
+        } else if is_omitted(field, &key, &value) {
             continue;
         } else if let Some(value) = added(value) {
             original.insert(key.clone(), value);

@@ -82,15 +82,17 @@ fn is_directive(item: &Value) -> bool {
     item.as_object().is_some_and(|item| item.len() == 1 && item.contains_key(PATCH))
 }
 
-/// Whether Kubernetes leaves the field out, so that a pod which comes from there has it without.
-pub(crate) fn is_omitted(field: &str, value: &Value) -> bool {
+/// Whether Kubernetes leaves the field of an object out, so that a pod which comes from there has it
+/// without. The entries of a map are its user's.
+pub(crate) fn is_omitted(object: &str, field: &str, value: &Value) -> bool {
     match value {
+        _ if MAPS.contains(&object) || object == "matchLabels" => false,
         Value::Bool(value) => !value && OMITTED.contains(&field),
         Value::Number(value) => value.as_u64() == Some(0) && OMITTED.contains(&field),
         Value::String(value) => value.is_empty() && OMITTED.contains(&field),
         Value::Array(value) => value.is_empty(),
         Value::Object(value) => value.is_empty() && MAPS.contains(&field),
-        _ => false,
+        Value::Null => false,
     }
 }
 

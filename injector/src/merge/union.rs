@@ -18,8 +18,10 @@ pub(super) fn choose(
     changes: &mut BTreeMap<String, Change>,
 ) {
     let union = of(field);
-    let chosen = |field: &&str| {
-        patch.get(*field).is_some_and(|value| !value.is_null() && !is_omitted(field, value))
+    let chosen = |choice: &&str| {
+        patch
+            .get(*choice)
+            .is_some_and(|value| !value.is_null() && !is_omitted(field, choice, value))
     };
     if !union.iter().any(chosen) {
         return;

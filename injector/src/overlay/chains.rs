@@ -17,7 +17,7 @@ pub(super) fn written(template: &str) -> String {
         match piece {
             Piece::Code(code) => push_code(code, &enumerations, &mut written),
             Piece::Text(piece) | Piece::Quoted(piece) | Piece::Raw(piece) => {
-                written.push_str(piece)
+                written.push_str(piece);
             }
         }
     }

@@ -262,7 +262,7 @@ fn own(templates: &str) -> Value {
     json!({"inject.istio.io/templates": templates})
 }
 
-fn app(fields: Value) -> Value {
+fn app(fields: &Value) -> Value {
     let mut app = json!({"name": "app", "image": "app:1"});
     app.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
     app
@@ -293,7 +293,7 @@ fn what_is_deleted_from_a_new_container_is_not_there() {
 #[test]
 fn a_template_that_replaces_the_environment_leaves_what_the_agent_asks() {
     let template = r#"{"spec": {"containers": [{"name": "istio-proxy", "env": [{"$patch": "replace"}, {"name": "B"}]}]}}"#;
-    let app = app(json!({"readinessProbe": {"httpGet": {"port": 80}}}));
+    let app = app(&json!({"readinessProbe": {"httpGet": {"port": 80}}}));
     let pod = with_template(template, &pod_of(&own("sidecar,own"), &json!([app])), |_| {});
     assert!(variable(&pod, "ISTIO_KUBE_APP_PROBERS").unwrap().contains("/app-health/app/readyz"));
 }
@@ -308,7 +308,7 @@ fn a_port_of_metrics_that_a_template_names_keeps_its_path() {
 
 #[test]
 fn a_protocol_that_the_api_server_wrote_is_not_told_anew() {
-    let app = app(json!({"ports": [{"name": "http", "containerPort": 80}]}));
+    let app = app(&json!({"ports": [{"name": "http", "containerPort": 80}]}));
     with_template("{}", &pod_of(&own("sidecar"), &json!([app])), |pod| {
         pod["spec"]["containers"][0]["ports"][0]["protocol"] = "TCP".into();
     });
@@ -347,7 +347,7 @@ fn a_container_of_another_template_keeps_its_place() {
 #[test]
 fn a_port_that_a_template_deletes_and_its_user_has_keeps_its_protocol() {
     let template = r#"{"spec": {"containers": [{"name": "app", "ports": [{"containerPort": 80, "$patch": "delete"}]}]}}"#;
-    let app = app(json!({"ports": [{"containerPort": 80}]}));
+    let app = app(&json!({"ports": [{"containerPort": 80}]}));
     with_template(template, &pod_of(&own("own"), &json!([app])), |pod| {
         pod["spec"]["containers"][0]["ports"][0]["protocol"] = "TCP".into();
     });
