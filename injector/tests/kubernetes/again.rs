@@ -188,10 +188,11 @@ impl Template {
         }
         if is_something(&self.of_proxy) {
             let fields = self.of_proxy.to_string();
-            lists[0] += &format!("{{\"name\": \"istio-proxy\", {}, ", &fields[1..]);
+            lists[0].extend(["{\"name\": \"istio-proxy\", ", &fields[1..], ", "]);
         }
         if let Some((list, own)) = &self.own {
-            lists[usize::from(*list == "initContainers")] += &format!("{own}, ");
+            let own = own.to_string();
+            lists[usize::from(*list == "initContainers")].extend([own.as_str(), ", "]);
         }
         let [containers, init] = lists;
         if containers.is_empty() && init.is_empty() && !is_something(&self.spec) {
@@ -299,7 +300,7 @@ fn pod() -> impl Strategy<Value = Value> {
             let own = json!({"name": "own", "emptyDir": {}});
             match spec["volumes"].as_array_mut() {
                 Some(volumes) if volumes.iter().all(|volume| volume["name"] != "own") => {
-                    volumes.push(own)
+                    volumes.push(own);
                 }
                 Some(_) => {}
                 None => spec["volumes"] = json!([own]),
