@@ -70,10 +70,14 @@ impl Earlier {
 /// The pod as overlays are made for it: without the containers and annotations that an earlier
 /// injection put there, and with the user's own containers that it recorded.
 pub fn without<'a>(pod: &'a Value, earlier: Option<&Earlier>, status_port: u16) -> Cow<'a, Value> {
-    let Some(earlier) = earlier else {
+    let recorded = Overrides::of_pod(pod);
+    let none = Earlier::default();
+    let injected = earlier.is_some();
+    // A record counts also where somebody took the status away.
+    let Some(earlier) = earlier.or_else(|| (!recorded.is_empty()).then_some(&none)) else {
         return Cow::Borrowed(pod);
     };
-    let Overrides { mut containers, mut init } = Overrides::of_pod(pod);
+    let Overrides { mut containers, mut init } = recorded;
     let proxy = |own: &mut Value| own["name"] == PROXY;
     // Templates mostly name containers in the order of the pod, and so does the record then.
     let at = containers.iter().position(|own| own["name"] == PROXY);
@@ -123,7 +127,8 @@ pub fn without<'a>(pod: &'a Value, earlier: Option<&Earlier>, status_port: u16) 
             put_back(&mut pod, proxy, list, next.as_ref(), named);
         }
     }
-    if let Some(annotations) = pod["metadata"]["annotations"].as_object_mut() {
+    let annotations = pod["metadata"]["annotations"].as_object_mut();
+    if let Some(annotations) = annotations.filter(|_| injected) {
         annotations.remove(STATUS);
         if prometheus::port(annotations) == Some(&*status_port.to_string()) {
             annotations.retain(|key, _| !prometheus::is_scrape_setting(key));

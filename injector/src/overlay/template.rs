@@ -32,7 +32,7 @@ impl Templates {
         let written: Vec<_> =
             texts.values().map(|text| chains::written(&strings::rewritten(text))).collect();
         let parsed = texts.iter().zip(&written).map(|((name, text), written)| {
-            let parsed = parse(name, written);
+            let parsed = parse(written);
             let parsed = parsed.map_err(|error| TemplateError::of_parse(name, text, &error))?;
             Ok((name.clone(), parsed))
         });
@@ -69,11 +69,8 @@ impl Templates {
         let text = template
             .render(&gtmpl_ng::Context::from(data))
             .map_err(|error| TemplateError::of_render(name, &error))?;
-        if text.contains(typed::TYPED) {
-            let of = typed::printed_in(&text).map_or("struct", |of| of.name);
-            return Err(failed(format!(
-                "it prints a whole {of}: name one of its fields; range takes none"
-            )));
+        if let Some(problem) = typed::problem(&text) {
+            return Err(failed(problem));
         }
         // As in Istio, of a repeated key the last value counts.
         match yaml::parse_first(&text).map(|(document, _)| document) {
@@ -107,9 +104,10 @@ impl fmt::Debug for Templates {
     }
 }
 
-fn parse(name: &str, text: &str) -> Result<Template, ParseError> {
+fn parse(text: &str) -> Result<Template, ParseError> {
     let mut template = Template::with_limits(limits());
-    name.clone_into(&mut template.name);
+    // A definition in it may have any name, also its own.
+    "\0".clone_into(&mut template.name);
     functions::add_to(&mut template);
     template.parse(text)?;
     Ok(template)
@@ -223,6 +221,7 @@ mod tests {
             (r#"a: '{{ print "\x41\u0042\101\u00e9" }}'"#, "ABAé"),
             ("a: '{{ if .Values.none }}1{{ else if .Values.a }}2{{ else }}3{{ end }}'", "2"),
             ("a: '{{ with .Values.a }}{{ .b }}{{ $.Values.a.b }}{{ else }}x{{ end }}'", "11"),
+            ("{{ define `t` }}1{{ end }}a: '{{ template `t` . }}'", "1"),
             ("{{ define `d` }}{{ .b }}{{ end }}a: '{{ template `d` .Values.a }}'", "1"),
             ("a: '{{ range $k, $v := .Values.a }}{{ $k }}{{ $v }}{{ break }}{{ end }}'", "b1"),
             ("a: '{{ $x := 1 }}{{ range .Values.list }}{{ $x = . }}{{ end }}{{ $x }}'", "2"),
@@ -248,6 +247,8 @@ mod tests {
             "a: 1\nb: {{ fail `on purpose` }}",
             "a: [{{ .Values.a.b }}\nb: 1",
             "- {{ .Values.a.b }}",
+            "a: {{ print (semver `1.2.3`) | b64enc }}",
+            "a: {{ semver `1.2.3` | quote }}",
         ]
         .into_iter()
         .map(|text| render(text).unwrap_err().to_string())
@@ -258,6 +259,8 @@ mod tests {
         template "t", line 2, column 7: on purpose
         template "t": what it renders is not YAML: line 2, column 2: illegal placement of ':' indicator: "b: 1"
         template "t": what it renders is not a mapping
+        template "t", line 1, column 7: it prints a whole semver.Version: name one of its fields; range takes none
+        template "t": it prints a whole semver.Version: name one of its fields; range takes none
         "#);
     }
 

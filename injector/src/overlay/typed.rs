@@ -20,6 +20,13 @@ pub(super) fn of(datum: &Datum) -> Option<&'static Type> {
     by_id(mark.strip_prefix(TYPED)?.strip_prefix(':')?.strip_suffix(';')?.parse().ok()?)
 }
 
+/// What is wrong with a text that holds a struct in the engine's own notation, if it holds one.
+pub(super) fn problem(text: &str) -> Option<String> {
+    let of = || printed_in(text).map_or("struct", |of| of.name);
+    text.contains(TYPED)
+        .then(|| format!("it prints a whole {}: name one of its fields; range takes none", of()))
+}
+
 /// The first struct that a text holds in the engine's own notation, which nobody wants in a pod.
 pub(super) fn printed_in(text: &str) -> Option<&'static Type> {
     let mut id = text.split_once(TYPED)?.1.strip_prefix(':')?;

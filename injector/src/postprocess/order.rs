@@ -17,8 +17,12 @@ pub fn containers(draft: &mut Draft, hold_application: bool) {
         if hold_application { (&[PROXY], &[]) } else { (&[], &[PROXY]) };
     arrange(draft, &["spec".into(), CONTAINERS.into()], proxy.0, proxy.1);
     let init = ["spec".into(), INIT_CONTAINERS.into()];
-    if find(draft.value(), INIT_CONTAINERS, PROXY).is_some() {
+    let has = |name| find(draft.value(), INIT_CONTAINERS, name).is_some();
+    if has(PROXY) {
         arrange(draft, &init, &[INIT, VALIDATION, PROXY, CORE_DUMP], &[]);
+    } else if has(INIT) && has(VALIDATION) {
+        // One is of an earlier injection, with other settings; there is nothing to validate before.
+        arrange(draft, &init, &[], &[INIT, VALIDATION, CORE_DUMP]);
     } else {
         arrange(draft, &init, &[VALIDATION], &[INIT, CORE_DUMP]);
     }

@@ -372,3 +372,23 @@ fn lists_in_fields_that_nobody_knows_are_replaced() {
     let pod = with_template(template, &pod(&own("own")), |_| {});
     assert_eq!(pod["spec"]["future"], json!({"ports": [80, 81], "env": [{"key": "a"}]}));
 }
+
+/// What validates the rules of a plugin that is not there any more would find none.
+#[test]
+fn what_validates_the_rules_stands_behind_what_makes_them() {
+    let cni = Stage { values: json!({"pilot": {"cni": {"enabled": true}}}), ..Stage::default() };
+    let first = cni.pod(&pod(&json!({NATIVE: "false"})));
+    assert_eq!(names(&first, "initContainers"), ["istio-validation"]);
+    let second = Stage::default().pod(&first);
+    assert_eq!(names(&second, "initContainers"), ["istio-init", "istio-validation"]);
+    assert_eq!(Stage::default().pod(&second), second);
+}
+
+/// As where the pod has the status of an earlier injection.
+#[test]
+fn a_record_without_a_status_is_shown_to_the_templates_from_the_first() {
+    let record = r#"{"containers":[{"name":"extra","image":"extra:1"}]}"#;
+    let first = Stage::default().pod(&pod(&json!({"proxy.istio.io/overrides": record})));
+    assert_eq!(variable(&first, "ISTIO_META_APP_CONTAINERS"), Some("app,extra"));
+    assert_eq!(Stage::default().pod(&first), first);
+}

@@ -36,7 +36,7 @@ pub(super) fn is_nothing(datum: &Datum) -> bool {
 /// A string; what is absent is an empty one, as a Go field that nobody set.
 pub(super) fn text(datum: &Datum) -> Result<&str, FuncError> {
     match datum {
-        Datum::String(text) => Ok(text),
+        Datum::String(text) => typed::problem(text).map_or(Ok(text), |problem| Err(error(problem))),
         Datum::NoValue | Datum::Nil => Ok(""),
         other => Err(error(format!("{} where a string is expected", shown(other)))),
     }

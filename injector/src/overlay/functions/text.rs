@@ -7,6 +7,7 @@ use gtmpl_ng::Value as Datum;
 use super::arguments::{at_least, count, exactly, is_nothing, list, printed, strings, text, whole};
 use super::words::{lower, upper};
 use super::{Outcome, Table, error, on_plain};
+use crate::overlay::typed;
 
 pub(super) const TABLE: Table = &[
     ("abbrev", |a| on_plain(a, abbrev)),
@@ -132,6 +133,10 @@ fn quote(arguments: &[Datum]) -> Datum {
 
 /// A string literal of Go, which is one of YAML too.
 fn quoted(subject: &str) -> String {
+    if typed::problem(subject).is_some() {
+        // Escapes would hide it from whoever tells of it.
+        return subject.to_owned();
+    }
     let mut quoted = String::from("\"");
     for c in subject.chars() {
         match c {
