@@ -11,16 +11,28 @@ use granit_parser::Event;
 use serde::Serialize;
 use serde::ser::{SerializeMap, SerializeSeq, Serializer};
 use serde_json::Value;
+use serde_saphyr::options::AliasLimits;
 
 /// Parses one document.
 ///
 /// As kubectl does: `0644` is the number 420, `8080.0` is 8080, `yes` is true, merge keys are
 /// resolved, and an empty document is `null`. A repeated key is an error.
+///
+/// Aliases stand for no more values than the text has bytes, or ten thousand.
 pub fn parse(text: &str) -> Result<Value, YamlError> {
+    parse_with(text, aliases(text))
+}
+
+/// The same of a file that its user named: thousands of workloads may share a part by aliases.
+pub fn parse_file(text: &str) -> Result<Value, YamlError> {
+    parse_with(text, AliasLimits::default())
+}
+
+fn parse_with(text: &str, aliases: AliasLimits) -> Result<Value, YamlError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    match ordinary::parse(text, |scalar| by_library(scalar).ok()) {
+    match ordinary::parse(text, scalar) {
         Some(value) => Ok(value),
-        None => by_library(text),
+        None => by_library(text, aliases),
     }
 }
 
@@ -52,7 +64,11 @@ pub fn parse_first(text: &str) -> Result<(Value, Option<YamlError>), YamlError> 
 /// The value of a document whose events, without comments, are known; `None` where only
 /// [`parse`] can tell: for anchors, tags and the like.
 pub(crate) fn of_events<'a>(events: impl Iterator<Item = Event<'a>>) -> Option<Value> {
-    ordinary::read(events, |scalar| by_library(scalar).ok())
+    ordinary::read(events, scalar)
+}
+
+fn scalar(text: &str) -> Option<Value> {
+    by_library(text, aliases(text)).ok()
 }
 
 /// Whether a string is written as it stands, and read so by every reader of YAML.
@@ -61,10 +77,10 @@ pub fn is_word(text: &str) -> bool {
 }
 
 /// Parses by the library's own deserializer.
-fn by_library(text: &str) -> Result<Value, YamlError> {
+fn by_library(text: &str, aliases: AliasLimits) -> Result<Value, YamlError> {
     let options = serde_saphyr::options! {
         budget: budget(),
-        alias_limits: aliases(text),
+        alias_limits: aliases,
         emit_comments: false,
         legacy_octal_numbers: true,
         with_snippet: false,
@@ -175,9 +191,8 @@ fn budget() -> Option<serde_saphyr::Budget> {
     }
 }
 
-/// Aliases stand for no more than the text has bytes, and a short text may have some thousands of
-/// scalars in them: ten lines could be a thousand million otherwise.
-fn aliases(text: &str) -> serde_saphyr::options::AliasLimits {
+/// Ten lines could stand for a thousand million values otherwise.
+fn aliases(text: &str) -> AliasLimits {
     serde_saphyr::alias_limits! {
         max_total_replayed_events: text.len().max(10_000),
     }
@@ -199,6 +214,25 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn aliases_stand_for_no_more_than_a_text_could_say() {
+        let nested = |levels: usize, items: usize| {
+            let level = |level: usize| {
+                let item = if level == 0 { "x".to_owned() } else { format!("*a{}", level - 1) };
+                format!("a{level}: &a{level} [{}]\n", vec![item; items].join(", "))
+            };
+            (0..levels).map(level).collect::<String>()
+        };
+        assert!(parse(&nested(3, 10)).is_ok());
+        for error in [parse(&nested(6, 10)).unwrap_err(), parse_first(&nested(6, 10)).unwrap_err()]
+        {
+            assert!(error.problem.contains("alias replay limit exceeded"), "{error}");
+        }
+        let shared = format!("a: &a [1, 2, 3, 4, 5]\nb:\n{}", "- *a\n".repeat(4_000));
+        assert!(parse(&shared).is_err());
+        assert!(parse_file(&shared).is_ok());
+    }
 
     #[test]
     fn reads_as_kubectl_does() {
@@ -356,13 +390,13 @@ mod tests {
         #[test]
         fn both_ways_to_read_agree(pieces in prop::collection::vec(piece(), 0..12)) {
             let text = pieces.concat();
-            prop_assert_eq!(parse(&text), by_library(&text), "{}", text);
+            prop_assert_eq!(parse(&text), by_library(&text, aliases(&text)), "{}", text);
         }
 
         #[test]
         fn a_scalar_is_the_same_anywhere(piece in piece(), other in piece()) {
             for text in [format!("k: {piece}{other}"), format!("- {piece}{other}\n- {{{piece}: [{other}]}}\n")] {
-                prop_assert_eq!(parse(&text), by_library(&text), "{}", text);
+                prop_assert_eq!(parse(&text), by_library(&text, aliases(&text)), "{}", text);
             }
         }
 

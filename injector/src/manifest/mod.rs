@@ -133,7 +133,7 @@ impl<'a> Manifest<'a> {
         if may_hold_pods(&root) {
             let ordinary = yaml::of_events(events.into_iter().map(|(event, ..)| event));
             manifest.ordinary = ordinary.is_some();
-            manifest.value = ordinary.map_or_else(|| yaml::parse(text), Ok)?;
+            manifest.value = ordinary.map_or_else(|| yaml::parse_file(text), Ok)?;
             manifest.pods = pod_template::find(&manifest.value);
             // Aliases aside, they come in the order of the text: no line is counted twice.
             let (mut line, mut counted) = (line, 0);
@@ -172,13 +172,13 @@ impl<'a> Manifest<'a> {
             edit::edited(&self.source, style, &root, value).map_err(problem)?;
         if certain && self.ordinary {
             debug_assert_eq!(
-                yaml::parse(&text).as_ref(),
+                yaml::parse_file(&text).as_ref(),
                 Ok(value),
                 "an edit by plain lines says what it has to: {text}"
             );
             return Ok(text);
         }
-        if yaml::parse(&text).map_err(problem)? == *value {
+        if yaml::parse_file(&text).map_err(problem)? == *value {
             return Ok(text);
         }
         Err(ManifestError::Edit("the change cannot be made in place".to_owned()))
