@@ -6,7 +6,7 @@ mod chains;
 mod container_port;
 mod data;
 mod datum;
-mod fit;
+pub(crate) mod fit;
 mod functions;
 pub mod gateway;
 mod go_names;
