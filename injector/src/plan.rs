@@ -21,7 +21,7 @@ use crate::reason::Reason;
 use crate::requested;
 use crate::resources;
 use crate::settings::Settings;
-use crate::settings::annotations::{Annotations, key};
+use crate::settings::annotations::{AnnotationError, Annotations, key};
 use crate::settings::notice::LAST_COUNTS;
 use crate::settings::proxy_config::ProxyConfig;
 use crate::settings::proxy_configs::Layers;
@@ -63,11 +63,20 @@ impl<'a> Plan<'a> {
     /// Makes the overlays of a pod and collects the rest.
     pub(crate) fn of(settings: &'a Settings, target: &Target<'_>) -> Result<Self, InjectError> {
         let pod = &target.pod;
-        let annotations = annotations(settings, pod)?;
-        let (proxy_config, config_advice) = proxy_config(settings, target, annotations);
+        let (annotations, mut errors) = valid(settings, pod);
+        let own = annotations.get(key::PROXY_CONFIG);
+        let own = own.filter(|_| errors.iter().all(|error| error.key != key::PROXY_CONFIG));
+        let (proxy_config, config_advice) = proxy_config(settings, target, own);
         let own = (target.rules == Rules::Manual).then_some(&proxy_config);
         let effective = settings.with_proxy_config(own);
         let settings = &*effective;
+        // Which ports can be scraped, the proxy's configuration decides.
+        let entries = pod["metadata"]["annotations"].as_object().into_iter();
+        errors.extend(entries.flat_map(|own| prometheus::problems(own, &settings.mesh)));
+        if !errors.is_empty() {
+            errors.extend(requested::problems(settings, annotations));
+            return Err(InjectError::Annotations(errors));
+        }
         let workload = target.workload.clone();
         let workload = workload.unwrap_or_else(|| Workload::of_pod(pod, target.namespace));
         let earlier = Earlier::of_pod(pod);
@@ -117,8 +126,8 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// The pod's annotations, if none of them is wrong.
-fn annotations<'a>(settings: &Settings, pod: &'a Value) -> Result<Annotations<'a>, InjectError> {
+/// The pod's annotations, and what is wrong with them by themselves.
+fn valid<'a>(settings: &Settings, pod: &'a Value) -> (Annotations<'a>, Vec<AnnotationError>) {
     let (annotations, mut errors) = Annotations::of_pod(pod);
     // Nothing else reads it.
     let datadog = &*settings.values.global.proxy.tracer == "datadog";
@@ -195,11 +204,11 @@ fn move_proxy(overlay: &mut Value, from: &str, to: &str) {
 }
 
 /// All layers of the pod's proxy configuration on top of each other, and what there is to say of
-/// its own.
+/// its own, which can be read.
 fn proxy_config(
     settings: &Settings,
     target: &Target<'_>,
-    annotations: Annotations<'_>,
+    annotation: Option<&str>,
 ) -> (ProxyConfig, Vec<Reason>) {
     let annotation = annotations.get(key::PROXY_CONFIG);
     // Validation has shown that it can be read.
