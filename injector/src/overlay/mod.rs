@@ -216,6 +216,9 @@ fn without_nulls_and_empty(value: &Value) -> Option<Value> {
         Value::Null => None,
         Value::Object(members) => {
             let members: serde_json::Map<_, _> = members
+/// The proxy's variable that tells whose its spans are.
+pub const SPAN_ATTRIBUTES: &str = "OTEL_RESOURCE_ATTRIBUTES";
+
                 .iter()
                 .filter_map(|(key, value)| Some((key.clone(), without_nulls_and_empty(value)?)))
                 .collect();
