@@ -132,12 +132,7 @@ fn valid<'a>(settings: &Settings, pod: &'a Value) -> (Annotations<'a>, Vec<Annot
     // Nothing else reads it.
     let datadog = &*settings.values.global.proxy.tracer == "datadog";
     errors.retain(|error| datadog || error.key != key::DATADOG_ENV);
-    let entries = pod["metadata"]["annotations"].as_object();
-    errors.extend(entries.into_iter().flat_map(|own| prometheus::problems(own, &settings.mesh)));
-    if !errors.is_empty() {
-        errors.extend(requested::problems(settings, annotations));
-    }
-    if errors.is_empty() { Ok(annotations) } else { Err(InjectError::Annotations(errors)) }
+    (annotations, errors)
 }
 
 /// All overlays of the pod as they go over it, and what there is to say of the pod's own volumes.
@@ -210,8 +205,6 @@ fn proxy_config(
     target: &Target<'_>,
     annotation: Option<&str>,
 ) -> (ProxyConfig, Vec<Reason>) {
-    let annotation = annotations.get(key::PROXY_CONFIG);
-    // Validation has shown that it can be read.
     let annotation = annotation.and_then(|text| yaml::parse_first(text).ok());
     let (annotation, passed_over) = annotation.unzip();
     let layers = Layers {
@@ -230,7 +223,26 @@ fn proxy_config(
         let message = format!("annotation {}: {error}; {LAST_COUNTS}", key::PROXY_CONFIG);
         Reason::new("repeated_in_proxy_config", message)
     }));
+    advice.extend(annotation.iter().flat_map(|layer| no_text(layer, &config)));
     (config, advice)
+}
+
+/// Entries of the pod's own `proxyMetadata` that YAML takes for numbers or switches.
+fn no_text(layer: &Value, config: &ProxyConfig) -> Vec<Reason> {
+    let names = ["proxyMetadata", "proxy_metadata"].into_iter();
+    let entries = names.filter_map(|name| layer.get(name)?.as_object()).flatten();
+    let odd = entries.filter(|(_, value)| value.is_number() || value.is_boolean());
+    odd.map(|(name, value)| {
+        let kind = if value.is_number() { "a number" } else { "true or false" };
+        let text = config.metadata(name).unwrap_or_default();
+        let message = format!(
+            "annotation {}: proxyMetadata.{name} is {kind} to YAML; the text {text:?} counts",
+            key::PROXY_CONFIG
+        );
+        Reason::new("no_text_in_proxy_metadata", message)
+            .with_hint("put it between quotes, so that it stays as it is written")
+    })
+    .collect()
 }
 
 /// The usual user and group, or what `OpenShift` allows in the namespace.

@@ -351,6 +351,65 @@ fn a_pod_of_windows_is_left_alone() {
 }
 
 #[test]
+fn what_yaml_makes_of_the_proxys_metadata_is_told() {
+    for (written, text) in [
+        ("010", Some("8")),
+        ("1.50", Some("1.5")),
+        ("yes", Some("true")),
+        ("'010'", None),
+        ("word", None),
+    ] {
+        let config = format!("proxyMetadata: {{A: {written}}}");
+        let injection =
+            injected(&json!({}), &pod(&json!({"proxy.istio.io/config": config}), &json!({})));
+        let told: Vec<_> = injection
+            .warnings
+            .iter()
+            .filter(|warning| warning.word() == "no_text_in_proxy_metadata")
+            .map(ToString::to_string)
+            .collect();
+        assert_eq!(told.len(), usize::from(text.is_some()), "{written}: {told:?}");
+        if let Some(text) = text {
+            let env = container(&injection.pod, "istio-proxy")["env"].as_array().unwrap();
+            assert!(env.contains(&json!({"name": "A", "value": text})), "{env:?}");
+            assert!(told[0].contains("proxyMetadata.A is "), "{told:?}");
+            assert!(told[0].contains(&format!("the text {text:?} counts")), "{told:?}");
+        }
+    }
+}
+
+#[test]
+fn a_template_that_the_configuration_does_not_have_is_its_own_fault() {
+    let asked = json!({"inject.istio.io/templates": "a"});
+    for (config, annotations, asker) in [
+        ("defaultTemplates: [nope]", json!({}), "defaultTemplates of the configuration"),
+        (
+            "{defaultTemplates: [a], aliases: {a: [nope]}}",
+            json!({}),
+            "alias \"a\" of the configuration",
+        ),
+        ("aliases: {a: [sidecar, nope]}", asked, "alias \"a\" of the configuration"),
+        (
+            "aliases: {a: [nope]}",
+            json!({"inject.istio.io/templates": "nope"}),
+            "annotation inject.istio.io/templates",
+        ),
+    ] {
+        let document = Some(Document { source: "the ConfigMap", text: config });
+        let documents = Documents { inject_config: document, ..Documents::default() };
+        let settings = Settings::parse(&documents, Process::default()).unwrap();
+        let told =
+            settings.notices.iter().filter(|notice| notice.problem.contains("is no template"));
+        assert_eq!(told.count(), 1, "{config}: {:?}", settings.notices);
+        let error = inject(&settings, target(&pod(&annotations, &json!({})))).unwrap_err();
+        assert_eq!(error.word(), "unknown_template");
+        let of_pod = asker.starts_with("annotation");
+        assert_eq!(error.without_values().contains("annotation"), of_pod, "{error}");
+        assert!(error.to_string().ends_with(&format!("(asked for by {asker})")), "{error}");
+    }
+}
+
+#[test]
 fn what_is_nearly_right_is_told() {
     let mut pod = pod(&json!({"sidecar.istio.io/proxyCpu": "1"}), &json!({}));
     pod["metadata"]["labels"]["sidecar.istio.io/injct"] = "true".into();
