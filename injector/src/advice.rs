@@ -5,7 +5,6 @@ use serde_json::{Map, Value};
 
 use crate::decision;
 use crate::postprocess::prometheus;
-use crate::quantity;
 use crate::reason::Reason;
 use crate::settings::annotation_kind::switch;
 use crate::settings::annotations::{Annotations, HONOURED, key};
@@ -17,7 +16,6 @@ pub fn of_pod(pod: &Value, annotations: Annotations<'_>) -> Vec<Reason> {
     for (key, words) in WORDS {
         advice.extend(annotations.get(key).and_then(|value| unknown_word(key, value, words)));
     }
-    advice.extend(REQUESTS.iter().filter_map(|pair| beyond_limit(annotations, pair)));
     advice.extend(annotations.get(key::SCRAPE_TARGETS).and_then(unknown_targets));
     advice.extend(dns_policy(&pod["spec"]["dnsPolicy"]));
     advice
@@ -30,7 +28,14 @@ pub fn of_keys(pod: &Value) -> Vec<Reason> {
     for place in [&LABEL, &ANNOTATION] {
         let entries = pod["metadata"][place.list].as_object();
         let keys = entries.into_iter().flat_map(Map::keys);
-        advice.extend(keys.filter_map(|key| place.misspelt(key)));
+        let known: Vec<_> = place.known().collect();
+        let mut odd = keys.filter_map(|key| place.misspelt(key, &known));
+        advice.extend(odd.by_ref().take(MOST_KEYS));
+        if odd.next().is_some() {
+            let message = format!("more {} of the pod mean nothing to the injector", place.list);
+            let hint = format!("the first {MOST_KEYS} are told");
+            advice.push(Reason::new("unknown_key", message).with_hint(hint));
+        }
     }
     advice
 }
@@ -52,29 +57,6 @@ fn unknown_word(key: &str, value: &str, words: &[&str]) -> Option<Reason> {
     };
     Some(Reason::new("unknown_value", message).with_hint(hint))
 }
-
-/// A request above the limit, both of the pod's annotations: Kubernetes refuses such a pod and
-/// speaks of containers that the user did not write.
-fn beyond_limit(annotations: Annotations<'_>, [request, limit]: &[&str; 2]) -> Option<Reason> {
-    let (value, most) = (annotations.get(request)?, annotations.get(limit)?);
-    let amount = |text: &str| quantity::parse(&Value::from(text));
-    let beyond = amount(value).zip(amount(most)).is_some_and(|(value, most)| value > most);
-    beyond.then(|| {
-        let message = format!(
-            "annotation {request} of the pod is {value:?}, above the limit, which annotation \
-             {limit} sets to {most:?}; Kubernetes will refuse it"
-        );
-        Reason::new("request_above_limit", message).with_hint("lower the one or raise the other")
-    })
-}
-
-/// Requests, and the limits that they may not exceed.
-const REQUESTS: [[&str; 2]; 4] = [
-    [key::PROXY_CPU, key::PROXY_CPU_LIMIT],
-    [key::PROXY_MEMORY, key::PROXY_MEMORY_LIMIT],
-    [key::INIT_CPU, key::INIT_CPU_LIMIT],
-    [key::INIT_MEMORY, key::INIT_MEMORY_LIMIT],
-];
 
 /// Places of metrics that cannot be read are passed over, as by Istio.
 fn unknown_targets(targets: &str) -> Option<Reason> {
@@ -115,9 +97,10 @@ impl Place {
     }
 
     /// A key that looks like one of Istio's and is none, or is one in the other place.
-    fn misspelt(&self, given: &str) -> Option<Reason> {
-        let ours = ["istio", "outrigger"].iter().any(|name| given.to_lowercase().contains(name));
-        if !ours || self.known().any(|known| known == given) {
+    fn misspelt(&self, given: &str, known: &[&'static str]) -> Option<Reason> {
+        let lowered = given.to_lowercase();
+        let ours = ["istio", "outrigger"].iter().any(|name| lowered.contains(name));
+        if !ours || known.contains(&given) {
             return None;
         }
         let Self { word, article, other, .. } = self;
@@ -127,9 +110,8 @@ impl Place {
             let hint = format!("make it the {other} of that name");
             return Some(Reason::new("misplaced_key", message).with_hint(hint));
         }
-        let known: Vec<_> = self.known().collect();
-        let meant = self.known().find(|known| same_name(given, known));
-        let meant = meant.or_else(|| near::among(given, &known))?;
+        let meant = known.iter().copied().find(|known| same_name(given, known));
+        let meant = meant.or_else(|| near::among(given, known))?;
         let message = format!("{word} {given} of the pod means nothing to the injector");
         let hint = format!("did you mean {meant}?");
         Some(Reason::new("unknown_key", message).with_hint(hint))
@@ -138,10 +120,15 @@ impl Place {
 
 /// Whether two keys differ in nothing but the domain, and letter case.
 fn same_name(a: &str, b: &str) -> bool {
-    let name = |key: &str| key.split_once('/').map(|(_, name)| name.to_lowercase());
+    let name = |key| str::split_once(key, '/').map(|(_, name)| name);
+    let Some((a, b)) = name(a).zip(name(b)) else { return false };
     // These names stand for several things.
-    name(a).is_some_and(|a| !["port", "config"].contains(&a.as_str()) && Some(a) == name(b))
+    let several = ["port", "config"].iter().any(|name| a.eq_ignore_ascii_case(name));
+    !several && a.eq_ignore_ascii_case(b)
 }
+
+/// How many labels, or annotations, are told of; a client shows no more.
+const MOST_KEYS: usize = 24;
 
 /// Annotations that are words without being checked.
 const WORDS: [(&str, &[&str]); 3] = [
@@ -246,6 +233,19 @@ mod tests {
             assert_eq!(told.is_empty(), hint.is_empty(), "{annotation}: {told:?}");
             assert!(told.iter().all(|told| told.contains(hint)), "{annotation}: {told:?}");
         }
+    }
+
+    #[test]
+    fn of_thousands_of_odd_keys_a_few_are_told() {
+        let odd = |n: usize| (format!("istio.io{n}/proxyCPU"), Value::from("1"));
+        let annotations: Map<_, _> = (0..2000).map(odd).collect();
+        let told = told(&json!({}), &annotations.into(), &json!({}));
+        assert_eq!(told.len(), MOST_KEYS + 1);
+        assert_eq!(
+            told[MOST_KEYS],
+            "more annotations of the pod mean nothing to the injector (unknown_key); hint: the \
+             first 24 are told"
+        );
     }
 
     #[test]

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::absent::or_default;
-use crate::overlay::{POD_PORTS, PROXY};
+use crate::overlay::{POD_PORTS, PROXY, SPAN_ATTRIBUTES};
 use crate::postprocess::{CONTAINERS, INIT_CONTAINERS, find, find_proxy, prometheus};
 use crate::quantity;
 use crate::settings::annotations::key;
@@ -85,6 +85,7 @@ pub fn without<'a>(pod: &'a Value, earlier: Option<&Earlier>, status_port: u16) 
     let proxies = containers.extract_if(.., proxy).chain(init.extract_if(.., proxy));
     let proxies = proxies.collect::<Vec<_>>();
     let named = named_ports(pod);
+    let first = was_first(pod);
     // One that an injection moved there leaves its restart policy behind.
     let stood_as_written = find(pod, CONTAINERS, PROXY)
         .is_some_and(|index| !pod["spec"][CONTAINERS][index]["restartPolicy"].is_null());
@@ -124,7 +125,7 @@ pub fn without<'a>(pod: &'a Value, earlier: Option<&Earlier>, status_port: u16) 
             // tell of it.
             let named =
                 named.as_deref().filter(|named| ports_told(&proxy).as_deref() != Some(named));
-            put_back(&mut pod, proxy, list, next.as_ref(), named);
+            put_back(&mut pod, proxy, list, next.as_ref(), named, first);
         }
     }
     let annotations = pod["metadata"]["annotations"].as_object_mut();
@@ -158,11 +159,13 @@ fn put_back(
     mut list: &'static str,
     next: Option<&Value>,
     named: Option<&[Value]>,
+    first: bool,
 ) {
     let ports = |containers: &[Value]| containers.iter().flat_map(ports_of).collect::<Vec<_>>();
     let own = ports_of(&proxy).collect::<Vec<_>>();
     let containers = pod["spec"][CONTAINERS].as_array().map(Vec::as_slice).unwrap_or_default();
     let recorded = containers.iter().position(|container| Some(&container["name"]) == next);
+    let recorded = if first { Some(0) } else { recorded };
     let mut place = recorded.filter(|_| list == CONTAINERS);
     if let Some(named) = named.filter(|_| !own.is_empty()) {
         let mut places = recorded.into_iter().chain((0..=containers.len()).rev());
@@ -181,6 +184,15 @@ fn put_back(
     } else if let Some(spec) = pod["spec"].as_object_mut() {
         spec.insert(list.to_owned(), vec![proxy].into());
     }
+}
+
+/// Whether the proxy's spans are named after it: its user wrote it as the first container.
+fn was_first(pod: &Value) -> bool {
+    let Some((list, index)) = find_proxy(pod) else { return false };
+    let env = pod["spec"][list][index]["env"].as_array().into_iter().flatten();
+    let mut attributes = env.filter(|variable| variable["name"] == SPAN_ATTRIBUTES);
+    let own_name = format!(".$(POD_NAME).{PROXY}");
+    attributes.any(|own| own["value"].as_str().is_some_and(|value| value.ends_with(&own_name)))
 }
 
 /// The ports of the application as an earlier injection has told the proxy.

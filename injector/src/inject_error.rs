@@ -3,7 +3,8 @@
 use crate::merge::MergeError;
 use crate::overlay::OverlayError;
 use crate::reason::Reason;
-use crate::settings::annotations::{AnnotationError, key};
+use crate::requested::Asker;
+use crate::settings::annotations::AnnotationError;
 use crate::settings::excerpt;
 use crate::written::OwnError;
 
@@ -64,8 +65,8 @@ impl InjectError {
                     "the pod's own fields of {name:?} and the injected container do not go together"
                 )
             }
-            Self::Overlay(OverlayError::NotFound { .. }) => {
-                format!("annotation {} names no template of ours", key::TEMPLATES)
+            Self::Overlay(OverlayError::NotFound { asker: Asker::Annotation, .. }) => {
+                format!("{} names no template of ours", Asker::Annotation)
             }
             other => excerpt::of(&other.to_string()).into_owned(),
         }

@@ -21,7 +21,7 @@ use crate::reason::Reason;
 use crate::requested;
 use crate::resources;
 use crate::settings::Settings;
-use crate::settings::annotations::{Annotations, key};
+use crate::settings::annotations::{AnnotationError, Annotations, key};
 use crate::settings::notice::LAST_COUNTS;
 use crate::settings::proxy_config::ProxyConfig;
 use crate::settings::proxy_configs::Layers;
@@ -63,11 +63,20 @@ impl<'a> Plan<'a> {
     /// Makes the overlays of a pod and collects the rest.
     pub(crate) fn of(settings: &'a Settings, target: &Target<'_>) -> Result<Self, InjectError> {
         let pod = &target.pod;
-        let annotations = annotations(settings, pod)?;
-        let (proxy_config, config_advice) = proxy_config(settings, target, annotations);
+        let (annotations, mut errors) = valid(settings, pod);
+        let own = annotations.get(key::PROXY_CONFIG);
+        let own = own.filter(|_| errors.iter().all(|error| error.key != key::PROXY_CONFIG));
+        let (proxy_config, config_advice) = proxy_config(settings, target, own);
         let own = (target.rules == Rules::Manual).then_some(&proxy_config);
         let effective = settings.with_proxy_config(own);
         let settings = &*effective;
+        // Which ports can be scraped, the proxy's configuration decides.
+        let entries = pod["metadata"]["annotations"].as_object().into_iter();
+        errors.extend(entries.flat_map(|own| prometheus::problems(own, &settings.mesh)));
+        if !errors.is_empty() {
+            errors.extend(requested::problems(settings, annotations));
+            return Err(InjectError::Annotations(errors));
+        }
         let workload = target.workload.clone();
         let workload = workload.unwrap_or_else(|| Workload::of_pod(pod, target.namespace));
         let earlier = Earlier::of_pod(pod);
@@ -117,18 +126,13 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// The pod's annotations, if none of them is wrong.
-fn annotations<'a>(settings: &Settings, pod: &'a Value) -> Result<Annotations<'a>, InjectError> {
+/// The pod's annotations, and what is wrong with them by themselves.
+fn valid<'a>(settings: &Settings, pod: &'a Value) -> (Annotations<'a>, Vec<AnnotationError>) {
     let (annotations, mut errors) = Annotations::of_pod(pod);
     // Nothing else reads it.
     let datadog = &*settings.values.global.proxy.tracer == "datadog";
     errors.retain(|error| datadog || error.key != key::DATADOG_ENV);
-    let entries = pod["metadata"]["annotations"].as_object();
-    errors.extend(entries.into_iter().flat_map(|own| prometheus::problems(own, &settings.mesh)));
-    if !errors.is_empty() {
-        errors.extend(requested::problems(settings, annotations));
-    }
-    if errors.is_empty() { Ok(annotations) } else { Err(InjectError::Annotations(errors)) }
+    (annotations, errors)
 }
 
 /// All overlays of the pod as they go over it, and what there is to say of the pod's own volumes.
@@ -195,14 +199,12 @@ fn move_proxy(overlay: &mut Value, from: &str, to: &str) {
 }
 
 /// All layers of the pod's proxy configuration on top of each other, and what there is to say of
-/// its own.
+/// its own, which can be read.
 fn proxy_config(
     settings: &Settings,
     target: &Target<'_>,
-    annotations: Annotations<'_>,
+    annotation: Option<&str>,
 ) -> (ProxyConfig, Vec<Reason>) {
-    let annotation = annotations.get(key::PROXY_CONFIG);
-    // Validation has shown that it can be read.
     let annotation = annotation.and_then(|text| yaml::parse_first(text).ok());
     let (annotation, passed_over) = annotation.unzip();
     let layers = Layers {
@@ -221,7 +223,26 @@ fn proxy_config(
         let message = format!("annotation {}: {error}; {LAST_COUNTS}", key::PROXY_CONFIG);
         Reason::new("repeated_in_proxy_config", message)
     }));
+    advice.extend(annotation.iter().flat_map(|layer| no_text(layer, &config)));
     (config, advice)
+}
+
+/// Entries of the pod's own `proxyMetadata` that YAML takes for numbers or switches.
+fn no_text(layer: &Value, config: &ProxyConfig) -> Vec<Reason> {
+    let names = ["proxyMetadata", "proxy_metadata"].into_iter();
+    let entries = names.filter_map(|name| layer.get(name)?.as_object()).flatten();
+    let odd = entries.filter(|(_, value)| value.is_number() || value.is_boolean());
+    odd.map(|(name, value)| {
+        let kind = if value.is_number() { "a number" } else { "true or false" };
+        let text = config.metadata(name).unwrap_or_default();
+        let message = format!(
+            "annotation {}: proxyMetadata.{name} is {kind} to YAML; the text {text:?} counts",
+            key::PROXY_CONFIG
+        );
+        Reason::new("no_text_in_proxy_metadata", message)
+            .with_hint("put it between quotes, so that it stays as it is written")
+    })
+    .collect()
 }
 
 /// The usual user and group, or what `OpenShift` allows in the namespace.

@@ -1,9 +1,11 @@
 //! Which overlays a pod gets.
 
+use std::fmt;
+
 use crate::overlay;
-use crate::settings::Settings;
 use crate::settings::annotations::{AnnotationError, Annotations, key};
 use crate::settings::inject_config::InjectConfig;
+use crate::settings::{Settings, excerpt};
 
 /// The names of the overlays: those that the pod asks for, or else the configuration's default
 /// ones, aliases resolved.
@@ -19,11 +21,56 @@ pub fn templates(config: &InjectConfig, annotations: Annotations<'_>) -> Vec<Str
     resolved.collect()
 }
 
-/// What is wrong with the names that a pod asks for.
+/// What is wrong with the names that a pod asks for, as far as the pod is to blame.
 pub fn problems(settings: &Settings, annotations: Annotations<'_>) -> Option<AnnotationError> {
     let value = annotations.get(key::TEMPLATES)?;
-    let names = templates(&settings.inject, annotations);
-    let unknown = names.iter().find(|name| !overlay::exists(name, settings))?;
-    let problem = overlay::not_found(unknown, settings, annotations).to_string();
+    let names = value.split(',').map(str::trim);
+    let unknown = names
+        .filter(|name| !settings.inject.aliases.contains_key(*name))
+        .find(|name| !overlay::exists(name, &settings.inject.templates))?;
+    let problem = overlay::not_found(unknown, &settings.inject, annotations).to_string();
     Some(AnnotationError { key: key::TEMPLATES.into(), value: value.to_owned(), problem })
+}
+
+/// Who asks for an overlay.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Asker {
+    /// The pod, by its annotation.
+    Annotation,
+    /// The configuration, for pods that do not say.
+    DefaultTemplates,
+    /// The configuration, by what it has the pod's or its own name stand for.
+    Alias(String),
+}
+
+impl Asker {
+    /// Of the overlay of this name.
+    pub fn of(overlay: &str, config: &InjectConfig, annotations: Annotations<'_>) -> Self {
+        let named = annotations.get(key::TEMPLATES);
+        let names: Vec<_> = match named {
+            Some(names) => names.split(',').map(str::trim).collect(),
+            None => config.default_templates().iter().map(String::as_str).collect(),
+        };
+        let is_direct = |name: &str| name == overlay && !config.aliases.contains_key(name);
+        let leads_there = |name: &&&str| {
+            config.aliases.get(**name).is_some_and(|names| names.iter().any(|name| name == overlay))
+        };
+        match names.iter().find(leads_there) {
+            Some(alias) if !names.iter().any(|name| is_direct(name)) => {
+                Self::Alias((*alias).to_owned())
+            }
+            _ if named.is_some() => Self::Annotation,
+            _ => Self::DefaultTemplates,
+        }
+    }
+}
+
+impl fmt::Display for Asker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Annotation => write!(f, "annotation {}", key::TEMPLATES),
+            Self::DefaultTemplates => f.write_str("defaultTemplates of the configuration"),
+            Self::Alias(name) => write!(f, "alias {:?} of the configuration", excerpt::of(name)),
+        }
+    }
 }

@@ -198,11 +198,93 @@ fn what_kubernetes_will_refuse_is_told_by_its_annotation() {
     assert!(missing.contains("userVolumeMount of the pod names volume \"v\""), "{missing}");
     let brought = told(mount(), &json!({"volumes": [{"name": "v"}]}));
     assert!(!brought.contains("userVolumeMount"), "{brought}");
-    let request = json!({
-        "sidecar.istio.io/proxyCPU": "3", "sidecar.istio.io/proxyCPULimit": "2000m",
-    });
-    let request = told(request, &json!({}));
-    assert!(request.contains("proxyCPU of the pod is \"3\", above the limit"), "{request}");
+}
+
+#[test]
+fn a_request_above_its_limit_is_refused_by_both_names() {
+    let refused = |request: (&str, &str), limit: (&str, &str)| {
+        let annotations = json!({request.0: request.1, limit.0: limit.1});
+        outcome(&json!({}), &pod(&annotations, &json!({})), "").err().map(|error| error.to_string())
+    };
+    for (request, limit) in [
+        (("sidecar.istio.io/proxyCPU", "3"), ("sidecar.istio.io/proxyCPULimit", "2000m")),
+        (("sidecar.istio.io/proxyMemory", "1Gi"), ("sidecar.istio.io/proxyMemoryLimit", "1G")),
+        (("sidecar.outrigger.io/initCPU", "2"), ("sidecar.outrigger.io/initCPULimit", "1")),
+        (("sidecar.outrigger.io/initMemory", "2"), ("sidecar.outrigger.io/initMemoryLimit", "1")),
+    ] {
+        let error = refused(request, limit).unwrap();
+        let expected = format!(
+            "annotation {}: {:?} is above the limit, which annotation {} sets to {:?}",
+            request.0, request.1, limit.0, limit.1
+        );
+        assert!(error.starts_with(&expected), "{error}");
+        assert_eq!(refused((request.0, "300m"), (limit.0, "0.3")), None);
+    }
+}
+
+#[test]
+fn what_of_an_annotation_does_not_fit_kubernetes_types_is_refused_by_its_path() {
+    let (volume, mount) = ("sidecar.istio.io/userVolume", "sidecar.istio.io/userVolumeMount");
+    let overrides = "proxy.istio.io/overrides";
+    for (key, value, told) in [
+        (volume, r#"{"v":{"emptyDir":5}}"#, "v.emptyDir is a number, not a mapping"),
+        (
+            volume,
+            r#"{"v":{"secret":{"secretName":5}}}"#,
+            "v.secret.secretName is a number, not a string; put it between quotes",
+        ),
+        (
+            volume,
+            r#"{"v":{"emptyDir":{},"hostPath":{"path":"/"}}}"#,
+            "v has several sources: emptyDir, hostPath",
+        ),
+        (
+            mount,
+            r#"{"v":{"mountPath":"/x","readOnly":"yes"}}"#,
+            "v.readOnly is a string, not true or false; leave the quotes out",
+        ),
+        (
+            overrides,
+            r#"{"containers":[{"name":"istio-proxy","env":"x"}]}"#,
+            "containers[0] (istio-proxy).env is a string, not a list",
+        ),
+        (
+            overrides,
+            r#"{"initContainers":[{"name":"istio-init","image":5}]}"#,
+            "initContainers[0] (istio-init).image is a number, not a string; put it between quotes",
+        ),
+    ] {
+        let error = outcome(&json!({}), &pod(&json!({key: value}), &json!({})), "").unwrap_err();
+        assert_eq!(error.word(), "bad_annotation");
+        let error = error.to_string();
+        assert!(error.starts_with(&format!("annotation {key}: ")), "{error}");
+        assert!(error.ends_with(told), "{error}");
+    }
+}
+
+#[test]
+fn a_directive_of_the_merge_in_an_annotation_is_refused() {
+    for (key, value, directive) in [
+        ("userVolume", r#"{"v":{"$patch":"replace","emptyDir":{}}}"#, "$patch"),
+        ("userVolume", r#"{"mine":{"$patch":"delete"}}"#, "$patch"),
+        ("userVolume", r#"{"v":{"$retainKeys":["name"],"emptyDir":{}}}"#, "$retainKeys"),
+        (
+            "userVolume",
+            r#"{"v":{"projected":{"sources":[{"secret":{"$setElementOrder/items":[]}}]}}}"#,
+            "$setElementOrder/items",
+        ),
+        (
+            "userVolumeMount",
+            r#"{"v":{"mountPath":"/v","$deleteFromPrimitiveList/x":["a"]}}"#,
+            "$deleteFromPrimitiveList/x",
+        ),
+        ("userVolumeMount", r#"{"v":{"mountPath":"/v","$patch":"delete"}}"#, "$patch"),
+    ] {
+        let annotations = json!({format!("sidecar.istio.io/{key}"): value});
+        let error = outcome(&json!({}), &pod(&annotations, &json!({})), "").unwrap_err();
+        assert_eq!(error.word(), "bad_annotation");
+        assert!(error.to_string().contains(&format!("has {directive}, which")), "{error}");
+    }
 }
 
 #[test]
@@ -266,6 +348,65 @@ fn a_pod_of_windows_is_left_alone() {
         panic!("Kubernetes refuses users and capabilities there");
     };
     assert_eq!(reason.word(), "windows");
+}
+
+#[test]
+fn what_yaml_makes_of_the_proxys_metadata_is_told() {
+    for (written, text) in [
+        ("010", Some("8")),
+        ("1.50", Some("1.5")),
+        ("yes", Some("true")),
+        ("'010'", None),
+        ("word", None),
+    ] {
+        let config = format!("proxyMetadata: {{A: {written}}}");
+        let injection =
+            injected(&json!({}), &pod(&json!({"proxy.istio.io/config": config}), &json!({})));
+        let told: Vec<_> = injection
+            .warnings
+            .iter()
+            .filter(|warning| warning.word() == "no_text_in_proxy_metadata")
+            .map(ToString::to_string)
+            .collect();
+        assert_eq!(told.len(), usize::from(text.is_some()), "{written}: {told:?}");
+        if let Some(text) = text {
+            let env = container(&injection.pod, "istio-proxy")["env"].as_array().unwrap();
+            assert!(env.contains(&json!({"name": "A", "value": text})), "{env:?}");
+            assert!(told[0].contains("proxyMetadata.A is "), "{told:?}");
+            assert!(told[0].contains(&format!("the text {text:?} counts")), "{told:?}");
+        }
+    }
+}
+
+#[test]
+fn a_template_that_the_configuration_does_not_have_is_its_own_fault() {
+    let asked = json!({"inject.istio.io/templates": "a"});
+    for (config, annotations, asker) in [
+        ("defaultTemplates: [nope]", json!({}), "defaultTemplates of the configuration"),
+        (
+            "{defaultTemplates: [a], aliases: {a: [nope]}}",
+            json!({}),
+            "alias \"a\" of the configuration",
+        ),
+        ("aliases: {a: [sidecar, nope]}", asked, "alias \"a\" of the configuration"),
+        (
+            "aliases: {a: [nope]}",
+            json!({"inject.istio.io/templates": "nope"}),
+            "annotation inject.istio.io/templates",
+        ),
+    ] {
+        let document = Some(Document { source: "the ConfigMap", text: config });
+        let documents = Documents { inject_config: document, ..Documents::default() };
+        let settings = Settings::parse(&documents, Process::default()).unwrap();
+        let told =
+            settings.notices.iter().filter(|notice| notice.problem.contains("is no template"));
+        assert_eq!(told.count(), 1, "{config}: {:?}", settings.notices);
+        let error = inject(&settings, target(&pod(&annotations, &json!({})))).unwrap_err();
+        assert_eq!(error.word(), "unknown_template");
+        let of_pod = asker.starts_with("annotation");
+        assert_eq!(error.without_values().contains("annotation"), of_pod, "{error}");
+        assert!(error.to_string().ends_with(&format!("(asked for by {asker})")), "{error}");
+    }
 }
 
 #[test]

@@ -27,6 +27,46 @@ pub(super) fn misfit(pod: &Value) -> Option<Misfit> {
     })
 }
 
+/// Where in a pod's spec a value is to stand.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Place {
+    /// Among its containers.
+    Container,
+    /// Among its volumes.
+    Volume,
+    /// Among the mounts of a container.
+    VolumeMount,
+}
+
+impl Place {
+    /// What stands there.
+    fn item(self) -> Option<Kind> {
+        let lists = match self {
+            Self::Container => &["containers"][..],
+            Self::Volume => &["volumes"],
+            Self::VolumeMount => &["containers", "volumeMounts"],
+        };
+        lists.iter().try_fold(Kind::Struct(&POD_SPEC), |kind, list| {
+            let Kind::Struct(of) = kind else { return None };
+            let Kind::List(item) = of.field(list)?.kind else { return None };
+            Some(*item)
+        })
+    }
+}
+
+/// What in a JSON value does not fit the place it is for, as a sentence that names its path from the
+/// value's own name on.
+pub(crate) fn in_json(place: Place, value: &Value, name: &str) -> Option<String> {
+    let misfit = of_kind(place.item()?, value)?.within(Step::Field(name.to_owned()));
+    let quotes = if misfit.wants_quotes() { "; put it between quotes" } else { "" };
+    Some(format!("{}{quotes}", misfit.sentence()))
+}
+
+/// Whether what stands in this place has a field of this name.
+pub(crate) fn is_field(place: Place, name: &str) -> bool {
+    matches!(place.item(), Some(Kind::Struct(of)) if of.field(name).is_some())
+}
+
 /// A partial pod without the keys that are beside those of an object, as one that only holds an anchor:
 /// Istio loses them when it decodes the pod.
 pub(super) fn of_pod(mut pod: Value) -> Value {
@@ -60,23 +100,36 @@ impl Misfit {
     }
 }
 
+impl Misfit {
+    /// Where it is, and what it is instead of what.
+    fn sentence(&self) -> String {
+        let mut sentence = String::new();
+        for (place, step) in self.path.iter().rev().enumerate() {
+            sentence += &match step {
+                Step::Field(name) if place == 0 => name.clone(),
+                Step::Field(name) => format!(".{name}"),
+                Step::Item(place, None) => format!("[{place}]"),
+                Step::Item(place, Some(name)) => format!("[{place}] ({name})"),
+                Step::Key(key) => format!("[{key:?}]"),
+            };
+        }
+        sentence += &format!(" is {}, not {}", self.found, self.expected);
+        if self.found == STRING && (self.expected == WHOLE || self.expected == SWITCH) {
+            sentence += "; leave the quotes out";
+        }
+        sentence
+    }
+
+    fn wants_quotes(&self) -> bool {
+        self.expected == STRING && (self.found == NUMBER || self.found == SWITCH)
+    }
+}
+
 impl fmt::Display for Misfit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (place, step) in self.path.iter().rev().enumerate() {
-            match step {
-                Step::Field(name) if place == 0 => f.write_str(name)?,
-                Step::Field(name) => write!(f, ".{name}")?,
-                Step::Item(place, None) => write!(f, "[{place}]")?,
-                Step::Item(place, Some(name)) => write!(f, "[{place}] ({name})")?,
-                Step::Key(key) => write!(f, "[{key:?}]")?,
-            }
-        }
-        write!(f, " is {}, not {}", self.found, self.expected)?;
-        if self.expected == STRING && (self.found == NUMBER || self.found == SWITCH) {
+        f.write_str(&self.sentence())?;
+        if self.wants_quotes() {
             f.write_str("; put it between quotes, as with `| quote`")?;
-        }
-        if self.found == STRING && (self.expected == WHOLE || self.expected == SWITCH) {
-            f.write_str("; leave the quotes out")?;
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ mod chains;
 mod container_port;
 mod data;
 mod datum;
-mod fit;
+pub(crate) mod fit;
 mod functions;
 pub mod gateway;
 mod go_names;
@@ -31,12 +31,16 @@ mod template_error;
 mod typed;
 mod volumes;
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use self::identity::Identity;
 use self::template_error::TemplateError;
+use crate::requested::Asker;
 use crate::settings::Settings;
 use crate::settings::annotations::{Annotations, key};
+use crate::settings::inject_config::InjectConfig;
 use crate::settings::proxy_config::ProxyConfig;
 use crate::settings::values::Values;
 use crate::settings::{excerpt, near};
@@ -54,26 +58,30 @@ pub fn make(name: &str, context: &Context<'_>) -> Result<Value, OverlayError> {
         "grpc-agent" => Ok(grpc_agent::overlay(context)),
         "grpc-simple" => Ok(grpc_simple::overlay(context)),
         "sidecar" => Ok(sidecar::overlay(context)),
-        _ => Err(not_found(name, context.settings, context.annotations)),
+        _ => Err(not_found(name, &context.settings.inject, context.annotations)),
     }
 }
 
-/// Whether there is an overlay of this name.
-pub fn exists(name: &str, settings: &Settings) -> bool {
-    settings.inject.templates.contains_key(name) || BUILT_IN.contains(&name)
+/// Whether there is an overlay of this name, beside the configuration's templates.
+pub fn exists(name: &str, templates: &BTreeMap<String, String>) -> bool {
+    templates.contains_key(name) || BUILT_IN.contains(&name)
+}
+
+/// The names of all overlays, in their order.
+pub fn names(templates: &BTreeMap<String, String>) -> Vec<&str> {
+    let mut names: Vec<_> = templates.keys().map(String::as_str).collect();
+    names.extend(BUILT_IN.iter().filter(|name| !templates.contains_key(**name)));
+    names.sort_unstable();
+    names
 }
 
 /// The error for a name that no overlay has.
-pub fn not_found(name: &str, settings: &Settings, annotations: Annotations<'_>) -> OverlayError {
-    let own = &settings.inject.templates;
-    let mut have: Vec<_> = own.keys().map(String::as_str).collect();
-    have.extend(BUILT_IN.iter().filter(|name| !own.contains_key(**name)));
-    have.sort_unstable();
+pub fn not_found(name: &str, config: &InjectConfig, annotations: Annotations<'_>) -> OverlayError {
+    let have = names(&config.templates);
+    let asker = Asker::of(name, config, annotations);
     let name = excerpt::of(name).into_owned();
     let near = near::among(&name, &have);
     let near = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
-    let named = annotations.get(key::TEMPLATES).is_some();
-    let asker = if named { "annotation inject.istio.io/templates" } else { "the configuration" };
     OverlayError::NotFound { name, have: have.join(", "), near, asker }
 }
 
@@ -90,7 +98,7 @@ pub enum OverlayError {
         /// What was probably meant, as the end of a sentence; empty where nothing is near.
         near: String,
         /// Who asked for it.
-        asker: &'static str,
+        asker: Asker,
     },
     /// The configuration's template of this name fails for this pod.
     #[error(transparent)]
@@ -207,6 +215,9 @@ pub const PROXY: &str = "istio-proxy";
 
 /// The proxy's variable that names the ports of all containers, in their order.
 pub const POD_PORTS: &str = "ISTIO_META_POD_PORTS";
+
+/// The proxy's variable that tells whose its spans are.
+pub const SPAN_ATTRIBUTES: &str = "OTEL_RESOURCE_ATTRIBUTES";
 
 const BUILT_IN: [&str; 4] = ["gateway", "grpc-agent", "grpc-simple", "sidecar"];
 

@@ -5,8 +5,8 @@ use serde_json::Value;
 /// The value of `OTEL_RESOURCE_ATTRIBUTES`; empty where no tracing provider of the mesh asks for
 /// the semantic conventions.
 ///
-/// `annotation` and `label` look up the pod's; `containers` are names and images of the
-/// application's.
+/// `annotation` and `label` look up the pod's; `containers` are the names and images of those that
+/// its user wrote, a proxy of his own among them, as Istio has it.
 pub(super) fn resource_attributes<'a>(
     providers: &[Value],
     annotation: impl Fn(&str) -> Option<&'a str>,

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Context, POD_PORTS, PROXY, container_port, object, otel};
+use super::{Context, POD_PORTS, SPAN_ATTRIBUTES, container_port, object, otel};
 use crate::settings::annotations::key;
 use crate::settings::mesh_config::InboundTrafficPolicy;
 
@@ -24,7 +24,7 @@ pub(super) fn of_sidecar(context: &Context<'_>) -> Vec<Value> {
     env.bootstrap(context);
     env.trust(context);
     env.datadog(context);
-    env.text_unless_empty("OTEL_RESOURCE_ATTRIBUTES", &resource_attributes(context));
+    env.text_unless_empty(SPAN_ATTRIBUTES, &resource_attributes(context));
     env.metadata(context);
     env.variables
 }
@@ -105,7 +105,6 @@ fn resource_attributes(context: &Context<'_>) -> String {
     let containers = context.pod["spec"]["containers"].as_array().into_iter().flatten();
     let containers: Vec<_> = containers
         .map(|c| (c["name"].as_str().unwrap_or_default(), c["image"].as_str().unwrap_or_default()))
-        .filter(|(name, _)| *name != PROXY)
         .collect();
     otel::resource_attributes(
         providers,

@@ -6,7 +6,7 @@ pub mod path_env;
 pub mod probes;
 pub mod prometheus;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::change::{Draft, Step};
 use crate::overlay::PROXY;
@@ -48,13 +48,22 @@ pub(crate) fn annotation<'a>(pod: &'a Value, key: &str) -> Option<&'a str> {
 /// Sets a variable of the proxy, if there is a proxy; a new one comes last.
 fn put_env(draft: &mut Draft, name: &str, value: &str) {
     let Some((list, index)) = find_proxy(draft.value()) else { return };
-    let variable = serde_json::json!({"name": name, "value": value});
+    let variable = variable(name, value);
     match find_env(draft.value(), list, index, name) {
         Some(place) => {
             draft.set(&in_container(list, index, ["env".into(), place.into()]), variable);
         }
         None => draft.push(&in_container(list, index, ["env".into()]), variable),
     }
+}
+
+/// A variable as the API server writes it: an empty value is left out.
+fn variable(name: &str, value: &str) -> Value {
+    let mut variable = json!({"name": name});
+    if !value.is_empty() {
+        variable["value"] = value.into();
+    }
+    variable
 }
 
 /// The proxy's variables that tell of the application.

@@ -1,9 +1,11 @@
 //! The order of an injected pod's containers, and of the proxy's environment.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::path_env::Variables;
-use super::{COMPUTED, CONTAINERS, INIT_CONTAINERS, find, find_proxy, has_computed, in_container};
+use super::{
+    COMPUTED, CONTAINERS, INIT_CONTAINERS, find, find_proxy, has_computed, in_container, variable,
+};
 use crate::change::{Draft, Step};
 use crate::overlay::PROXY;
 
@@ -75,7 +77,7 @@ pub fn overlay_env(overlay: &mut Value, variables: &Variables, pod: &Value) {
         !last(name) && !has_computed(pod, name)
     });
     let variables = variables.iter().filter(|(name, _)| last(name));
-    env.extend(variables.map(|(name, value)| json!({"name": name, "value": value})));
+    env.extend(variables.map(|(name, value)| variable(name, value)));
 }
 
 /// Puts the named items first and last, in the order of the names; the others stay between.

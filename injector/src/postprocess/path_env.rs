@@ -1,22 +1,30 @@
 //! Environment that the webhook's path gives the proxy (multi-cluster, multi-network).
 
+use std::collections::BTreeMap;
+
 use super::{has_computed, put_env};
 use crate::change::Draft;
 use crate::overlay::Context;
 
 /// The variables of the path with cluster and network: the pod's label stands before the path,
-/// the path before the values. Sorted by name.
+/// the path before the values, and nothing that is empty before what is not. Sorted by name.
 pub fn variables(context: &Context<'_>, path_env: &[(String, String)]) -> Variables {
     let global = &context.settings.values.global;
-    let mut variables = std::collections::BTreeMap::new();
-    variables.insert(CLUSTER_ID, &*global.multi_cluster.cluster_name);
-    variables.insert(NETWORK, &*global.network);
-    variables.extend(path_env.iter().map(|(name, value)| (name.as_str(), value.as_str())));
-    if let Some(network) = context.pod["metadata"]["labels"][NETWORK_LABEL].as_str() {
-        variables.insert(NETWORK, network);
+    let path = path_env.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    let mut variables: BTreeMap<_, _> = path.collect();
+    let label = context.pod["metadata"]["labels"][NETWORK_LABEL].as_str().unwrap_or_default();
+    for (name, own, default) in
+        [(CLUSTER_ID, "", &*global.multi_cluster.cluster_name), (NETWORK, label, &*global.network)]
+    {
+        let of_path = variables.get(name).copied().unwrap_or_default();
+        let known = [own, of_path, default].into_iter().find(|value| !value.is_empty());
+        match known {
+            Some(value) => variables.insert(name, value),
+            // An overlay's own default stands.
+            None => variables.remove(name),
+        };
     }
-    let set = variables.into_iter().filter(|(_, value)| !value.is_empty());
-    set.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+    variables.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
 /// Sets the variables in the proxy's environment. What an earlier injection found out of the
@@ -31,7 +39,8 @@ pub fn apply(draft: &mut Draft, variables: &Variables, reinjected: bool) {
 
 /// The network among the variables.
 pub fn network(variables: &Variables) -> Option<&str> {
-    variables.iter().find(|(name, _)| name == NETWORK).map(|(_, value)| value.as_str())
+    let network = variables.iter().find(|(name, _)| name == NETWORK);
+    network.map(|(_, value)| value.as_str()).filter(|network| !network.is_empty())
 }
 
 /// Names and values, sorted by name.

@@ -180,13 +180,14 @@ pub fn are_targets(text: &str) -> bool {
     parse_targets(text).is_some()
 }
 
-/// `port:path` separated by commas; the path may be left out. `None` where a part is wrong.
+/// `port:path` separated by commas; the path may be left out. `None` where a part is wrong, but a
+/// number that is no port is one of its own problems.
 fn parse_targets(text: &str) -> Option<Vec<(String, String)>> {
     let targets = text.split(',').map(str::trim).filter(|target| !target.is_empty());
     targets
         .map(|target| {
             let (port, path) = target.split_once(':').unwrap_or((target, ""));
-            port.trim().parse::<u16>().ok()?;
+            port.trim().parse::<i64>().ok()?;
             let path = if path.is_empty() { "/metrics" } else { path };
             Some((port.trim().to_owned(), path.to_owned()))
         })

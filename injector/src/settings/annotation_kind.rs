@@ -128,7 +128,7 @@ impl Kind {
             Self::InterceptionMode => fault(self.words().contains(&value)),
             Self::Interfaces => list(value, |name| interface(name.trim())),
             Self::Environment => fault(json::environment(value)),
-            Self::Overrides => fault(json::overrides(value)),
+            Self::Overrides => json::overrides(value),
             Self::Port => fault(port(value.trim())),
             Self::Ports => list(value.trim(), |item| port(item.trim())),
             Self::PortsOrAll => all_or(value, |value| list(value.trim(), |item| port(item.trim()))),
@@ -154,6 +154,7 @@ impl Kind {
                 let hint = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
                 Err(format!("is not {}{hint}", self.allowed()))
             }
+            Some(Fault::Because(problem)) => Err(format!("is not {}: {problem}", self.allowed())),
             Some(Fault::Item(item)) if item.is_empty() => {
                 Err(format!("is not {}: an item is empty", self.allowed()))
             }
@@ -321,6 +322,8 @@ mod tests {
                     r#"{"v":{"name":"W_","emptyDir":{}}}"#,
                     r#"{"v":{"name":null,"emptyDir":{}}}"#,
                     r#"{"v":{"name":"w"}}"#,
+                    r#"{"v":{"emptyDir":null}}"#,
+                    r#"{"v":{"$patch":"delete"}}"#,
                 ],
             ),
             (

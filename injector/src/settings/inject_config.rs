@@ -12,6 +12,7 @@ use super::selector::LabelSelector;
 use super::typed::typed;
 use super::unknown_keys::unknown_keys;
 use crate::absent::without_nulls;
+use crate::overlay;
 
 /// What is injected by default, into which pods, and the templates people wrote themselves.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
@@ -103,7 +104,34 @@ impl InjectConfig {
                 }
             }
         }
+        for (index, name) in self.default_templates.iter().enumerate() {
+            if !self.aliases.contains_key(name) && !overlay::exists(name, &self.templates) {
+                let effect = "every pod that names no other is refused";
+                oddities.push((format!("defaultTemplates[{index}]"), self.missing(name, effect)));
+            }
+        }
+        for (alias, names) in &self.aliases {
+            if names.is_empty() {
+                let problem = "leads to no template, so that nothing is injected";
+                oddities.push((format!("aliases.{alias}"), problem.to_owned()));
+            }
+            for (index, name) in names.iter().enumerate() {
+                if !overlay::exists(name, &self.templates) {
+                    let effect = "every pod that asks for the alias is refused";
+                    oddities
+                        .push((format!("aliases.{alias}[{index}]"), self.missing(name, effect)));
+                }
+            }
+        }
         oddities
+    }
+
+    /// What a name that no template has comes to.
+    fn missing(&self, name: &str, effect: &str) -> String {
+        let have = overlay::names(&self.templates);
+        let near = near::among(name, &have);
+        let hint = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
+        format!("{name:?} is no template, so that {effect}; have {}{hint}", have.join(", "))
     }
 
     /// The templates of a pod that does not name its own.
@@ -207,6 +235,34 @@ mod tests {
         );
         let good = InjectConfig::parse("policy: disabled\ntemplate: poison\n").unwrap();
         assert_eq!(good.oddities, []);
+    }
+
+    #[test]
+    fn names_that_lead_to_no_template_are_told() {
+        let config = InjectConfig::parse(
+            "defaultTemplates: [sidecr, mine, both, sidecar]\ntemplates: {mine: ''}\n\
+             aliases: {both: [mine, none], empty: [], good: [sidecar, mine]}\n",
+        );
+        let have = "have gateway, grpc-agent, grpc-simple, mine, sidecar";
+        let expected = [
+            (
+                "defaultTemplates[0]",
+                format!(
+                    "\"sidecr\" is no template, so that every pod that names no other is refused; \
+                     {have}; did you mean sidecar?"
+                ),
+            ),
+            (
+                "aliases.both[1]",
+                format!(
+                    "\"none\" is no template, so that every pod that asks for the alias is \
+                     refused; {have}"
+                ),
+            ),
+            ("aliases.empty", "leads to no template, so that nothing is injected".to_owned()),
+        ];
+        let expected = expected.map(|(path, problem)| (path.to_owned(), problem));
+        assert_eq!(config.unwrap().oddities, expected);
     }
 
     #[test]

@@ -4,31 +4,51 @@
 /// slip of the pen in five letters away (a letter too many, too few or wrong, or two that changed
 /// places).
 pub fn among<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
-    let word = word.trim().to_lowercase();
-    let distances = candidates.iter().map(|candidate| {
-        let allowed = candidate.chars().count().div_ceil(5).min(3);
-        (distance(&word, &candidate.to_lowercase(), allowed), *candidate)
+    let word: Vec<_> = lower_case(word.trim()).collect();
+    let near = candidates.iter().filter_map(|candidate| {
+        let length = candidate.chars().count();
+        let allowed = length.div_ceil(5).min(3);
+        if word.len().abs_diff(length) > allowed {
+            return None;
+        }
+        let lowered: Vec<_> = lower_case(candidate).collect();
+        Some((distance(&word, &lowered, allowed)?, *candidate))
     });
-    let near = distances.filter_map(|(distance, candidate)| Some((distance?, candidate)));
     near.min_by_key(|(distance, _)| *distance).map(|(_, candidate)| candidate)
 }
 
+fn lower_case(word: &str) -> impl Iterator<Item = char> {
+    word.chars().flat_map(char::to_lowercase)
+}
+
 /// How many slips lie between two words (optimal string alignment); `None` for more than allowed.
-fn distance(a: &str, b: &str, allowed: usize) -> Option<usize> {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+///
+/// Only what can lead to so few is looked at, as a pod may have thousands of odd keys.
+fn distance(a: &[char], b: &[char], allowed: usize) -> Option<usize> {
     if a.len().abs_diff(b.len()) > allowed {
         return None;
     }
-    let mut rows = [vec![0; b.len() + 1], (0..=b.len()).collect(), vec![0; b.len() + 1]];
+    let far = allowed + 1;
+    let mut rows = [vec![far; b.len() + 2], (0..b.len() + 2).collect(), vec![far; b.len() + 2]];
     for i in 1..=a.len() {
+        let (first, last) = (i.saturating_sub(allowed).max(1), (i + allowed).min(b.len()));
         rows[2][0] = i;
-        for j in 1..=b.len() {
+        if first > 1 {
+            rows[2][first - 1] = far;
+        }
+        rows[2][last + 1] = far;
+        for j in first..=last {
             let wrong = usize::from(a[i - 1] != b[j - 1]);
             let mut best = (rows[1][j - 1] + wrong).min(rows[1][j] + 1).min(rows[2][j - 1] + 1);
             if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
                 best = best.min(rows[0][j - 2] + 1);
             }
             rows[2][j] = best;
+        }
+        // Two that changed places lead past one row.
+        let least = |row: &[usize]| row[first - 1..=last].iter().all(|cell| *cell > allowed);
+        if least(&rows[1]) && least(&rows[2]) {
+            return None;
         }
         rows.rotate_left(1);
     }
@@ -37,7 +57,37 @@ fn distance(a: &str, b: &str, allowed: usize) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn what_is_looked_at_is_enough(a in "[abc]{0,12}", b in "[abc]{1,12}", allowed in 0..4_usize) {
+            let [a, b] = [a, b].map(|word| word.chars().collect::<Vec<_>>());
+            let whole = whole_distance(&a, &b);
+            prop_assert_eq!(distance(&a, &b, allowed), Some(whole).filter(|far| *far <= allowed));
+        }
+    }
+
+    /// The same by the whole table.
+    fn whole_distance(a: &[char], b: &[char]) -> usize {
+        let mut rows: Vec<Vec<usize>> = vec![(0..=b.len()).collect()];
+        for i in 1..=a.len() {
+            let mut row = vec![i];
+            for j in 1..=b.len() {
+                let wrong = usize::from(a[i - 1] != b[j - 1]);
+                let mut best =
+                    (rows[i - 1][j - 1] + wrong).min(rows[i - 1][j] + 1).min(row[j - 1] + 1);
+                if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                    best = best.min(rows[i - 2][j - 2] + 1);
+                }
+                row.push(best);
+            }
+            rows.push(row);
+        }
+        rows[a.len()][b.len()]
+    }
 
     #[test]
     fn slips_of_the_pen_are_seen_through() {
@@ -50,6 +100,9 @@ mod tests {
             ("intreceptonMode", Some("interceptionMode")),
             ("includeInboundPort", Some("includeInboundPorts")),
             ("includePorts", None),
+            ("includeInboundProtsx", Some("includeInboundPorts")),
+            ("nicludeInboudnPorst", Some("includeInboundPorts")),
+            ("ncludeInboundPortssss", None),
             ("yes", None),
             ("", None),
         ] {

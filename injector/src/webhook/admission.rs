@@ -11,6 +11,7 @@ use crate::decision::Rules;
 use crate::inject::{InjectError, Outcome, Target};
 use crate::overlay::OverlayError;
 use crate::reason::Reason;
+use crate::requested::Asker;
 use crate::settings::Settings;
 use crate::settings::excerpt;
 
@@ -244,7 +245,7 @@ fn code(error: &InjectError) -> u16 {
         | InjectError::Own(_)
         | InjectError::Pod(_)
         | InjectError::ProxyUser(_)
-        | InjectError::Overlay(OverlayError::NotFound { .. }) => 400,
+        | InjectError::Overlay(OverlayError::NotFound { asker: Asker::Annotation, .. }) => 400,
         InjectError::Overlay(_) | InjectError::Merge { .. } => 500,
     }
 }

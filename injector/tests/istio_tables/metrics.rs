@@ -1,5 +1,7 @@
 //! The application's metrics beside the proxy's.
 
+use injector::decision::Rules;
+use injector::inject::Outcome;
 use serde_json::{Value, json};
 
 use crate::stage::{Stage, pod, variable};
@@ -104,9 +106,25 @@ fn ports_that_cannot_be_scraped_are_refused_by_name() {
         ("prometheus.io/port", "15053"),
         ("prometheus.io/port", "15090"),
         ("prometheus.istio.io/scrape-targets", "80:/a,15090"),
+        ("prometheus.istio.io/scrape-targets", "70000"),
+        ("prometheus.istio.io/scrape-targets", "80:/a,0"),
+        ("prometheus.istio.io/scrape-targets", "-1"),
     ] {
         let error = Stage::default().injection(&pod(&json!({key: value}))).unwrap_err().to_string();
         let named = value.rsplit(',').next().unwrap();
         assert!(error.contains(key) && error.contains(named), "{key}: {value}: {error}");
+    }
+}
+
+#[test]
+fn a_status_port_of_a_workloads_own_ends_another_injection_of_its_file() {
+    let config = json!({"proxy.istio.io/config": "statusPort: 15021"});
+    let mut pod = pod(&config);
+    for _ in 0..2 {
+        let ran = Stage::default().run("policy: enabled", &json!({}), &pod, Rules::Manual);
+        let Ok(Outcome::Injected(injection)) = ran else { panic!("{ran:?}") };
+        let port = &injection.pod["metadata"]["annotations"]["prometheus.io/port"];
+        assert_eq!(*port, "15021");
+        pod = injection.pod;
     }
 }

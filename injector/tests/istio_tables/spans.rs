@@ -93,6 +93,40 @@ fn attributes_come_from_annotations_labels_and_images() {
 }
 
 #[test]
+fn a_proxy_of_the_users_own_is_one_of_the_containers() {
+    let app = json!({"name": "app", "image": "app:1"});
+    let ported = json!({"name": "app", "image": "app:1", "ports": [{"containerPort": 80}]});
+    let proxy = json!({"name": "istio-proxy", "image": "mine:2"});
+    let automatic = json!({"name": "istio-proxy", "image": "auto"});
+    let listening =
+        json!({"name": "istio-proxy", "image": "auto", "ports": [{"containerPort": 81}]});
+    for (containers, version, name) in [
+        (json!([proxy, app]), "", "istio-proxy"),
+        (json!([automatic, ported]), "", "istio-proxy"),
+        (json!([listening, app]), "", "istio-proxy"),
+        (json!([listening, ported]), "", "istio-proxy"),
+        (json!([app, proxy]), "", "app"),
+        (json!([ported, listening]), "", "app"),
+        (json!([automatic]), "", "istio-proxy"),
+        (json!([proxy]), "service.version=2,", "istio-proxy"),
+    ] {
+        for native in [true, false] {
+            let providers = json!([{"name": "o", "opentelemetry": {
+                "service": "s", "port": 4317, "serviceAttributeEnrichment": "OTEL_SEMANTIC_CONVENTIONS"}}]);
+            let mut stage = Stage::with_mesh(json!({"extensionProviders": providers}));
+            stage.process.native_sidecars = native;
+            // `pod` injects once more, which changes nothing.
+            let injected = stage.pod(&of(&json!({}), &json!({}), &containers));
+            let expected = format!(
+                "service.namespace=test-ns,{version}service.instance.id=test-ns.$(POD_NAME).{name}"
+            );
+            let found = variable(&injected, "OTEL_RESOURCE_ATTRIBUTES");
+            assert_eq!(found, Some(&*expected), "{containers} {native}");
+        }
+    }
+}
+
+#[test]
 fn only_a_provider_that_wants_them_gets_attributes() {
     for providers in [
         json!([]),

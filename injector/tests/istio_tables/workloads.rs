@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, variable};
+use crate::stage::{Stage, container, variable};
 
 #[test]
 fn the_owner_is_inferred_from_the_pods_metadata() {
@@ -250,4 +250,35 @@ fn the_network_of_the_pod_stands_before_the_paths_and_the_paths_before_the_value
     ];
     assert_eq!(seen(&stage, &plain), of("path", "c1"));
     assert_eq!(seen(&stage, &own), of("own", "c1"));
+}
+
+#[test]
+fn an_empty_name_of_a_network_or_cluster_replaces_none() {
+    let path = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let named = [path("ISTIO_META_NETWORK", "n9")].to_vec();
+    let empty = ["ISTIO_META_CLUSTER_ID", "ISTIO_META_NETWORK", "FOO"];
+    let empty: Vec<_> = empty.iter().map(|name| path(name, "")).collect();
+    let values = json!({"global": {"network": "n0", "multiCluster": {"clusterName": "c0"}}});
+    let none = json!({"global": {"multiCluster": {"clusterName": ""}}});
+    let label = "topology.istio.io/network";
+    let (plain, blank) = (labelled(&json!({})), labelled(&json!({label: ""})));
+    for (values, path_env, pod, network, cluster) in [
+        (&values, &named, &blank, Some("n9"), Some("c0")),
+        (&values, &Vec::new(), &blank, Some("n0"), Some("c0")),
+        (&values, &empty, &plain, Some("n0"), Some("c0")),
+        (&none, &empty, &plain, None, Some("Kubernetes")),
+        (&none, &named, &blank, Some("n9"), Some("Kubernetes")),
+    ] {
+        let stage =
+            Stage { path_env: path_env.clone(), values: values.clone(), ..Stage::default() };
+        let injected = stage.pod(pod);
+        let case = format!("{values} {path_env:?} {pod}");
+        assert_eq!(variable(&injected, "ISTIO_META_NETWORK"), network, "{case}");
+        assert_eq!(variable(&injected, "ISTIO_META_CLUSTER_ID"), cluster, "{case}");
+        assert_eq!(injected["metadata"]["labels"][label].as_str(), network, "{case}");
+        let env = container(&injected, "istio-proxy")["env"].as_array().unwrap();
+        // As the API server writes a variable whose value is empty.
+        let kept = env.contains(&json!({"name": "FOO"}));
+        assert_eq!(kept, *path_env == empty, "{case}");
+    }
 }

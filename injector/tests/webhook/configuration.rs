@@ -63,6 +63,25 @@ fn unknown_keys_are_told_at_each_load() {
 }
 
 #[test]
+fn a_default_template_that_is_none_is_told_and_no_fault_of_the_pods() {
+    let directory = TempDir::new().unwrap();
+    let config = directory.path().join("config.yaml");
+    replace(&config, "defaultTemplates: [nope]\n");
+    let file = config.to_str().unwrap().to_owned();
+    let program = Program::start_in(directory, &["--injectConfigFile", &file]);
+    program.metric_becomes("sidecar_injector_configuration_notices", 1.0);
+    let line = program.log("configuration is odd");
+    assert_eq!(line["key"], "defaultTemplates[0]", "{line}");
+    let pod = json!({"metadata": {"name": "web"},
+        "spec": {"containers": [{"name": "app", "image": "app"}]}});
+    let response = program.connect().review("/inject", &json!({"uid": "u", "object": pod}));
+    assert_eq!(response["allowed"], false, "{response}");
+    assert_eq!(response["status"]["code"], 500, "{response}");
+    let message = response["status"]["message"].as_str().unwrap();
+    assert!(message.contains("defaultTemplates of the configuration"), "{message}");
+}
+
+#[test]
 fn a_mounted_config_map_is_taken_as_a_whole() {
     let directory = TempDir::new().unwrap();
     let mount = directory.path().to_owned();

@@ -158,7 +158,6 @@ fn otel_resource_attributes(arguments: &[Datum]) -> Outcome {
     let containers: Vec<_> = containers
         .iter()
         .map(|c| (c["Name"].as_str().unwrap_or_default(), c["Image"].as_str().unwrap_or_default()))
-        .filter(|(name, _)| *name != crate::overlay::PROXY)
         .collect();
     let text = otel::resource_attributes(
         providers.as_array().map(Vec::as_slice).unwrap_or_default(),
