@@ -182,12 +182,13 @@ fn is_json(text: &str) -> bool {
 }
 
 /// The library's limits, with room for a file of thousands of workloads: what is parsed here was
-/// named by the user who runs the program.
+/// named by the user who runs the program. What aliases stand for has a limit of its own.
 fn budget() -> Option<serde_saphyr::Budget> {
     serde_saphyr::budget! {
         max_events: 100_000_000,
         max_nodes: 50_000_000,
         max_recorded_anchor_events: 50_000_000,
+        enforce_alias_anchor_ratio: false,
     }
 }
 
