@@ -103,21 +103,20 @@ impl Misfit {
 impl Misfit {
     /// Where it is, and what it is instead of what.
     fn sentence(&self) -> String {
-        let mut sentence = String::new();
-        for (place, step) in self.path.iter().rev().enumerate() {
-            sentence += &match step {
+        let path = self.path.iter().rev().enumerate();
+        let path: String = path
+            .map(|(place, step)| match step {
                 Step::Field(name) if place == 0 => name.clone(),
                 Step::Field(name) => format!(".{name}"),
                 Step::Item(place, None) => format!("[{place}]"),
                 Step::Item(place, Some(name)) => format!("[{place}] ({name})"),
                 Step::Key(key) => format!("[{key:?}]"),
-            };
-        }
-        sentence += &format!(" is {}, not {}", self.found, self.expected);
-        if self.found == STRING && (self.expected == WHOLE || self.expected == SWITCH) {
-            sentence += "; leave the quotes out";
-        }
-        sentence
+            })
+            .collect();
+        let (found, expected) = (self.found, self.expected);
+        let without_quotes = found == STRING && [WHOLE, SWITCH].contains(&expected);
+        let hint = if without_quotes { "; leave the quotes out" } else { "" };
+        format!("{path} is {found}, not {expected}{hint}")
     }
 
     fn wants_quotes(&self) -> bool {
