@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::decision;
 use crate::postprocess::prometheus;
+use crate::quantity;
 use crate::reason::Reason;
 use crate::settings::annotation_kind::switch;
 use crate::settings::annotations::{Annotations, HONOURED, key};
@@ -16,6 +17,7 @@ pub fn of_pod(pod: &Value, annotations: Annotations<'_>) -> Vec<Reason> {
     for (key, words) in WORDS {
         advice.extend(annotations.get(key).and_then(|value| unknown_word(key, value, words)));
     }
+    advice.extend(REQUESTS.iter().filter_map(|pair| beyond_limit(annotations, pair)));
     advice.extend(annotations.get(key::SCRAPE_TARGETS).and_then(unknown_targets));
     advice.extend(dns_policy(&pod["spec"]["dnsPolicy"]));
     advice
@@ -57,6 +59,29 @@ fn unknown_word(key: &str, value: &str, words: &[&str]) -> Option<Reason> {
     };
     Some(Reason::new("unknown_value", message).with_hint(hint))
 }
+
+/// A request above the limit, both of the pod's annotations: Kubernetes refuses such a pod and
+/// speaks of containers that the user did not write.
+fn beyond_limit(annotations: Annotations<'_>, [request, limit]: &[&str; 2]) -> Option<Reason> {
+    let (value, most) = (annotations.get(request)?, annotations.get(limit)?);
+    let amount = |text: &str| quantity::parse(&Value::from(text));
+    let beyond = amount(value).zip(amount(most)).is_some_and(|(value, most)| value > most);
+    beyond.then(|| {
+        let message = format!(
+            "annotation {request} of the pod is {value:?}, above the limit, which annotation \
+             {limit} sets to {most:?}; Kubernetes will refuse it"
+        );
+        Reason::new("request_above_limit", message).with_hint("lower the one or raise the other")
+    })
+}
+
+/// Requests, and the limits that they may not exceed.
+const REQUESTS: [[&str; 2]; 4] = [
+    [key::PROXY_CPU, key::PROXY_CPU_LIMIT],
+    [key::PROXY_MEMORY, key::PROXY_MEMORY_LIMIT],
+    [key::INIT_CPU, key::INIT_CPU_LIMIT],
+    [key::INIT_MEMORY, key::INIT_MEMORY_LIMIT],
+];
 
 /// Places of metrics that cannot be read are passed over, as by Istio.
 fn unknown_targets(targets: &str) -> Option<Reason> {

@@ -9,7 +9,6 @@ use serde_json::{Map, Value};
 use super::annotation_kind::Kind;
 use super::excerpt;
 use super::notice::Oddity;
-use crate::quantity;
 
 /// A pod's annotations, all honoured ones valid.
 #[derive(Clone, Copy, Debug, Default)]
@@ -22,8 +21,8 @@ impl<'a> Annotations<'a> {
     /// be used.
     pub fn of_pod(pod: &'a Value) -> (Self, Vec<AnnotationError>) {
         let annotations = Self { entries: pod["metadata"]["annotations"].as_object() };
-        let checked = HONOURED.iter();
-        let mut errors: Vec<_> = checked
+        let errors = HONOURED
+            .iter()
             .filter_map(|honoured| {
                 let value = annotations.get(honoured.key)?;
                 let mut problem = honoured.kind.check(value).err()?;
@@ -34,25 +33,7 @@ impl<'a> Annotations<'a> {
                 Some(AnnotationError { key: honoured.key.into(), value, problem })
             })
             .collect();
-        errors.extend(REQUESTS.iter().filter_map(|pair| annotations.beyond_limit(*pair)));
         (annotations, errors)
-    }
-
-    /// A request above the limit, both of the pod's annotations: Kubernetes refuses such a pod and
-    /// speaks of containers that the user did not write.
-    fn beyond_limit(self, [request, limit]: [&'static str; 2]) -> Option<AnnotationError> {
-        let (value, most) = (self.get(request)?, self.get(limit)?);
-        let good = [value, most].into_iter().all(quantity::may_be_asked_for);
-        let [amount, bound] = [value, most].map(Value::from);
-        let above = quantity::parse(&amount)? > quantity::parse(&bound)?;
-        (good && above && !quantity::same(&amount, &bound)).then(|| {
-            let most = excerpt::of(most);
-            let problem = format!(
-                "is above the limit, which annotation {limit} sets to {most:?}; lower the one or \
-                 raise the other"
-            );
-            AnnotationError { key: request.into(), value: value.to_owned(), problem }
-        })
     }
 
     /// The annotation's value, if the pod has it, even an empty one.
@@ -108,14 +89,6 @@ pub struct AnnotationError {
     /// What is wrong with it and what is allowed.
     pub problem: String,
 }
-
-/// Requests, and the limits that they may not exceed.
-const REQUESTS: [[&str; 2]; 4] = [
-    [key::PROXY_CPU, key::PROXY_CPU_LIMIT],
-    [key::PROXY_MEMORY, key::PROXY_MEMORY_LIMIT],
-    [key::INIT_CPU, key::INIT_CPU_LIMIT],
-    [key::INIT_MEMORY, key::INIT_MEMORY_LIMIT],
-];
 
 /// One honoured annotation.
 #[derive(Clone, Copy, Debug)]
