@@ -13,7 +13,7 @@ use crate::injected::outline;
 use crate::merge::merge;
 use crate::moved_proxy;
 use crate::overlay::identity::Identity;
-use crate::overlay::{self, Context, PROXY};
+use crate::overlay::{self, Context, PROXY, fit};
 use crate::own_volumes;
 use crate::postprocess::path_env::{self, Variables};
 use crate::postprocess::{self, CONTAINERS, INIT_CONTAINERS, order, prometheus};
@@ -27,7 +27,7 @@ use crate::settings::proxy_config::ProxyConfig;
 use crate::settings::proxy_configs::Layers;
 use crate::target::Target;
 use crate::workload::Workload;
-use crate::written::Written;
+use crate::written::{From, Written};
 use crate::yaml;
 
 /// Overlays by their names, in the order in which they go over a pod.
@@ -110,8 +110,11 @@ impl<'a> Plan<'a> {
             .as_ref()
             .is_some_and(|earlier| moved_proxy::keeps_its_own(pod, earlier, &overlays, revision));
         let earlier = earlier.as_ref();
+        let written =
+            Written::of_pod(pod, &injected, earlier, keeps_its_own, &variables, openshift);
+        recordable(&written)?;
         Ok(Self {
-            written: Written::of_pod(pod, &injected, earlier, keeps_its_own, &variables, openshift),
+            written,
             hold_application: proxy_config.hold_application_until_proxy_starts()
                 || settings.values.global.proxy.hold_application_until_proxy_starts.on(),
             tproxy: context.interception_mode() == "TPROXY",
@@ -124,6 +127,17 @@ impl<'a> Plan<'a> {
             settings: effective,
         })
     }
+}
+
+/// Refuses containers that the annotation of overrides could not say again: a file may hold what
+/// no API server takes.
+fn recordable(written: &Written) -> Result<(), InjectError> {
+    let misfit = written
+        .own
+        .iter()
+        .filter(|own| own.from != From::Record)
+        .find_map(|own| fit::in_json(fit::Place::Container, &own.fields, own.name()));
+    misfit.map_or(Ok(()), |misfit| Err(InjectError::Pod(format!("container {misfit}"))))
 }
 
 /// The pod's annotations, and what is wrong with them by themselves.

@@ -246,6 +246,14 @@ fn what_of_an_annotation_does_not_fit_kubernetes_types_is_refused_by_its_path() 
 }
 
 #[test]
+fn a_container_that_its_record_could_not_hold_is_refused_at_once() {
+    let own = json!([{"name": "web", "image": "web:1"}, {"name": "istio-proxy", "env": "x"}]);
+    let error = outcome(&json!({}), &pod(&json!({}), &json!({"containers": own})), "").unwrap_err();
+    let expected = "pod: container istio-proxy.env is a string, not a list";
+    assert_eq!(error.to_string(), expected);
+}
+
+#[test]
 fn a_directive_of_the_merge_in_an_annotation_is_refused() {
     for (key, value, directive) in [
         ("userVolume", r#"{"v":{"$patch":"replace","emptyDir":{}}}"#, "$patch"),
