@@ -97,7 +97,7 @@ fn carry_out(plan: Plan<'_>, pod: Value) -> Result<Injection, InjectError> {
         &metadata::status(&injected, settings.process.revision_name()),
         &settings.inject.injected_annotations,
     ));
-    order::containers(&mut draft, plan.hold_application);
+    order::containers(&mut draft, &injected, plan.hold_application);
     order::proxy_env(&mut draft, &variables);
     let (mut pod, mut change) = draft.finish();
     if reinjected {

@@ -13,16 +13,17 @@ use crate::overlay::PROXY;
 ///
 /// A proxy among the containers stands first if the application waits for it, else last. A native
 /// sidecar and what prepares it stand before all other init containers; without one, capture
-/// begins after them, so that they still reach the network.
-pub fn containers(draft: &mut Draft, hold_application: bool) {
+/// begins after them, so that they still reach the network. `injected` names what is not the pod's
+/// own.
+pub fn containers(draft: &mut Draft, injected: &Value, hold_application: bool) {
     let proxy: (&[&str], &[&str]) =
         if hold_application { (&[PROXY], &[]) } else { (&[], &[PROXY]) };
     arrange(draft, &["spec".into(), CONTAINERS.into()], proxy.0, proxy.1);
     let init = ["spec".into(), INIT_CONTAINERS.into()];
-    let has = |name| find(draft.value(), INIT_CONTAINERS, name).is_some();
-    if has(PROXY) {
+    let is_injected = |name| find(injected, INIT_CONTAINERS, name).is_some();
+    if find(draft.value(), INIT_CONTAINERS, PROXY).is_some() {
         arrange(draft, &init, &[INIT, VALIDATION, PROXY, CORE_DUMP], &[]);
-    } else if has(INIT) && has(VALIDATION) {
+    } else if is_injected(INIT) && is_injected(VALIDATION) {
         // One is of an earlier injection, with other settings; there is nothing to validate before.
         arrange(draft, &init, &[], &[INIT, VALIDATION, CORE_DUMP]);
     } else {

@@ -382,6 +382,14 @@ fn what_validates_the_rules_stands_behind_what_makes_them() {
     let second = Stage::default().pod(&first);
     assert_eq!(names(&second, "initContainers"), ["istio-init", "istio-validation"]);
     assert_eq!(Stage::default().pod(&second), second);
+    // One of the pod's own stands where Istio puts it.
+    let mut own = pod(&json!({NATIVE: "false"}));
+    own["spec"]["initContainers"] = json!([
+        {"name": "setup", "image": "setup:1"}, {"name": "istio-validation", "image": "own:1"},
+    ]);
+    let first = Stage::default().pod(&own);
+    assert_eq!(names(&first, "initContainers"), ["istio-validation", "setup", "istio-init"]);
+    assert_eq!(Stage::default().pod(&first), first);
 }
 
 /// As where the pod has the status of an earlier injection.
