@@ -40,15 +40,10 @@ pub fn read(object: &DynamicObject) -> Result<ProxyConfigResource, String> {
 /// Those for a revision that can be used; none where the resource is not installed. Needs list on
 /// proxyconfigs.
 pub async fn usable(client: Client, revision: &str) -> Result<ProxyConfigs, ClusterError> {
-    let mut usable = Vec::new();
-    let take = |object| {
-        if is_for(revision, &object) {
-            usable.extend(read(&object).ok());
-        }
-    };
-    match in_pages(&api(client), ListParams::default().limit(PAGE), take).await {
-        Err(error) if !error.is_absent() => Err(error),
-        Ok(()) | Err(_) => Ok(usable.into_iter().collect()),
+    match readable(api(client), revision).await {
+        Ok((usable, _)) => Ok(usable.into_iter().collect()),
+        Err(error) if error.is_absent() => Ok(ProxyConfigs::default()),
+        Err(error) => Err(error),
     }
 }
 
@@ -59,8 +54,15 @@ pub async fn of_namespace(
     namespace: &str,
     revision: &str,
 ) -> Result<(Vec<ProxyConfigResource>, Vec<(String, String)>), ClusterError> {
+    readable(Api::namespaced_with(client, namespace, &resource()), revision).await
+}
+
+/// Those for a revision, and why the others of it cannot be used.
+async fn readable(
+    api: Api<DynamicObject>,
+    revision: &str,
+) -> Result<(Vec<ProxyConfigResource>, Vec<(String, String)>), ClusterError> {
     let (mut usable, mut refused) = (Vec::new(), Vec::new());
-    let api = Api::namespaced_with(client, namespace, &resource());
     let take = |object: DynamicObject| {
         if is_for(revision, &object) {
             match read(&object) {

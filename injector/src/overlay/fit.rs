@@ -98,9 +98,7 @@ impl Misfit {
         self.path.push(step);
         self
     }
-}
 
-impl Misfit {
     /// Where it is, and what it is instead of what.
     fn sentence(&self) -> String {
         let path = self.path.iter().rev().enumerate();
