@@ -8,6 +8,7 @@
 mod absent;
 pub mod advice;
 mod api_defaults;
+pub mod budget;
 pub mod change;
 pub mod cli;
 pub mod cluster;
