@@ -155,21 +155,16 @@ impl Backend {
     ///
     /// What another backend installed goes after the plan is in force, so connections are captured
     /// at any moment. Where nobody asked for iptables and it does not work, nftables takes its
-    /// place, with a warning. A run before this one, and what it has started, is waited for.
-    pub fn apply(self, plan: &Plan) -> Result<Vec<String>, BackendError> {
-        let _lock = Lock::take()?;
-        self.replace(plan)
-    }
-
-    fn replace(self, plan: &Plan) -> Result<Vec<String>, BackendError> {
+    /// place, with a warning.
+    pub fn apply(self, plan: &Plan, lock: &Lock) -> Result<Vec<String>, BackendError> {
         match self {
             Self::Nftables => {
                 kernel::apply(plan)?;
                 Ok(iptables::remove_legacy()?)
             }
             Self::Iptables(tools) => match apply_by(tools, plan) {
-                Err(BackendError::Iptables(error)) if tools.is_replaceable => {
-                    match Self::Nftables.replace(plan) {
+                Err(BackendError::Iptables(error)) if may_replace(tools, &error) => {
+                    match Self::Nftables.apply(plan, lock) {
                         Ok(mut warnings) => {
                             warnings.insert(0, replaced(&error));
                             Ok(warnings)
@@ -255,6 +250,14 @@ pub fn observe() -> Result<(Observed, Vec<String>), BackendError> {
     Ok((observed, warnings))
 }
 
+/// True if nftables may take the place of these programs after they failed. Rules that
+/// iptables-legacy has installed only that program can remove, and it cannot be started; those of
+/// iptables-nft go by netlink.
+fn may_replace(tools: Tools, error: &IptablesError) -> bool {
+    let is_stuck = matches!(error, IptablesError::HalfDone { .. });
+    tools.is_replaceable && !(is_stuck && tools.variant == Variant::Legacy)
+}
+
 /// The first line of the complaint: its hint is for those who want iptables.
 fn replaced(error: &IptablesError) -> String {
     let error = error.to_string();
@@ -279,8 +282,7 @@ fn apply_by(tools: Tools, plan: &Plan) -> Result<Vec<String>, BackendError> {
 
 /// Removes what earlier runs installed by any backend, whatever their settings were; returns
 /// warnings. It fails where an iptables that is there cannot tell what is left.
-pub fn clean_up() -> Result<Vec<String>, BackendError> {
-    let _lock = Lock::take()?;
+pub fn clean_up(_: &Lock) -> Result<Vec<String>, BackendError> {
     kernel::clean_up()?;
     Ok(iptables::remove_all_legacy()?)
 }

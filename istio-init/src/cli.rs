@@ -16,7 +16,7 @@ use crate::command::{Command, Request};
 use crate::complaint::Complaint;
 use crate::config::{Config, Invalid, Surroundings};
 use crate::flag::Flag;
-use crate::kernel;
+use crate::kernel::{self, KernelError, Lock};
 use crate::log;
 use crate::observed::NotAPlan;
 use crate::owner::Accounts;
@@ -64,7 +64,7 @@ enum Failure {
     #[error(transparent)]
     Invalid(#[from] Invalid),
     #[error(transparent)]
-    Kernel(#[from] kernel::KernelError),
+    Kernel(#[from] KernelError),
     #[error(transparent)]
     Backend(#[from] BackendError),
     #[error(transparent)]
@@ -129,7 +129,7 @@ fn run(
                 warn_of(&warnings);
                 return print(&script);
             }
-            warn_of(&backend::clean_up()?);
+            warn_of(&backend::clean_up(&lock()?)?);
             return Ok(());
         }
         _ => return inquiry::answer(&request),
@@ -140,9 +140,16 @@ fn run(
     }
     if !args.is_on(Flag::SkipRuleApply) {
         let backend = wish.choose().map_err(BackendError::from)?;
-        warn_of(&backend.apply(&plan)?);
+        warn_of(&backend.apply(&plan, &lock()?)?);
     }
     if args.is_on(Flag::RunValidation) { probing::validate(args, &plan) } else { Ok(()) }
+}
+
+/// Takes the lock of this network namespace, and says for whom it waits.
+fn lock() -> Result<Lock, KernelError> {
+    Lock::take(|holders| {
+        log::info(&format!("waiting for another run in this network namespace: {holders}"));
+    })
 }
 
 /// What the flags ask for, and what is to install it.

@@ -3,7 +3,7 @@
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use super::{Failure, planned, print, probing, surroundings, warn_of};
+use super::{Failure, lock, planned, print, probing, surroundings, warn_of};
 use crate::backend::{self, Installer};
 use crate::command::{Command, Output, Question, Request};
 use crate::explain::{Direction, Owner, Packet, explain};
@@ -123,7 +123,7 @@ fn verify(request: &Request) -> Result<(), Failure> {
     }
     let (missing, foreign) = comparison.counts();
     if request.args.is_on(Flag::Reconcile) {
-        warn_of(&backend.apply(&plan)?);
+        warn_of(&backend.apply(&plan, &lock()?)?);
         let repaired = if other_names.is_empty() {
             format!("repaired: {missing} lines were missing, {foreign} were not planned")
         } else {

@@ -19,10 +19,12 @@ pub fn addresses() -> Result<Vec<IpAddr>, KernelError> {
     list(&socket, messages.as_bytes()).map_err(|errno| KernelError::ListAddresses(errno.into()))
 }
 
-/// Adds the proxy's IPv6 source address to the loopback interface, if it is not there.
-pub(super) fn add_passthrough() -> Result<(), KernelError> {
+/// Adds the proxy's IPv6 source address to the loopback interface. Returns false if it is there
+/// already.
+pub(super) fn add_passthrough() -> Result<bool, KernelError> {
     match request(NEW_ADDRESS, CREATE | EXCLUSIVE)? {
-        Ok(()) | Err(Errno::EXIST) => Ok(()),
+        Ok(()) => Ok(true),
+        Err(Errno::EXIST) => Ok(false),
         Err(errno) => Err(KernelError::AddAddress(errno.into())),
     }
 }

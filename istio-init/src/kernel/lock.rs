@@ -1,52 +1,102 @@
-//! One run at a time changes the rules of a network namespace.
+//! Lock of a network namespace: one run at a time changes its rules.
 //!
 //! The rules of nftables are one transaction. An iptables program is told what to do from what was
-//! listed before; when its parent is killed, it goes on, and what the next run has listed by then
-//! is no longer true. So whoever changes rules holds a lock, and so does every program that it
+//! listed before. When its parent is killed, it goes on, and what the next run has listed by then
+//! is no longer true. So a run that changes rules holds a lock, and so does every program that it
 //! starts, until the last of them has ended.
+//!
+//! The lock is a group of the kernel's packet log (`nfnetlink_log`) to which no rule sends packets.
+//! A group belongs to one socket at a time, and only `CAP_NET_ADMIN` over the network namespace
+//! can take it: a process that may not change the rules cannot keep others from changing them. A
+//! file could be locked by any process that may read it.
 
-use std::os::fd::OwnedFd;
+use std::thread;
+use std::time::{Duration, Instant};
 
-use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
-use rustix::io::{Errno, retry_on_intr};
+use rustix::io::Errno;
 
-use super::KernelError;
-use super::patience::{PATIENCE, begin};
+use super::holder::{self, Holders};
+use super::installed::Installed;
+use super::message::{ACK, ERROR, Header, Messages, outcome, received};
+use super::nf_tables::is_no_nf_tables;
+use super::patience::PATIENCE;
+use super::socket::{RECEIVE_BUFFER, Socket};
+use super::{Cause, KernelError};
 
 /// The right to change the rules of this network namespace, for as long as it is kept.
 #[derive(Debug)]
 pub struct Lock {
-    /// None where the kernel has no such file to lock.
-    _namespace: Option<OwnedFd>,
+    /// None where the kernel has no packet log, or this process may not take the lock.
+    _socket: Option<Socket>,
 }
 
 impl Lock {
-    /// Waits for the runs before this one, but not longer than [`PATIENCE`].
+    /// Waits for the runs before this one, but not longer than [`PATIENCE`]. `report` learns once
+    /// which processes are waited for.
     ///
-    /// Where there is no /proc, or its files take no locks, nothing is waited for.
-    pub fn take() -> Result<Self, KernelError> {
-        // Not closed where a program is executed: it shares this open file, and so the lock.
-        let Ok(namespace) = open(NAMESPACE, OFlags::RDONLY, Mode::empty()) else {
-            return Ok(Self { _namespace: None });
+    /// Where the kernel has no packet log, nothing is waited for. A process without the
+    /// capability takes no lock: each change that it asks for is rejected.
+    pub fn take(report: impl FnOnce(&Holders)) -> Result<Self, KernelError> {
+        let socket = match Socket::netfilter_for_children() {
+            Err(error) if error.is_no_nf_tables() => return Ok(Self { _socket: None }),
+            socket => socket?,
         };
-        let is_taken = match flock(&namespace, FlockOperation::NonBlockingLockExclusive) {
-            Err(Errno::WOULDBLOCK) => return Self::wait(namespace),
-            outcome => outcome.is_ok(),
-        };
-        Ok(Self { _namespace: is_taken.then_some(namespace) })
-    }
-
-    fn wait(namespace: OwnedFd) -> Result<Self, KernelError> {
-        let taken = begin(move || {
-            let outcome = retry_on_intr(|| flock(&namespace, FlockOperation::LockExclusive));
-            outcome.is_ok().then_some(namespace)
-        });
-        match taken.recv_timeout(PATIENCE) {
-            Ok(namespace) => Ok(Self { _namespace: namespace }),
-            Err(_) => Err(KernelError::Busy { seconds: PATIENCE.as_secs() }),
+        if is_taken(&socket)? {
+            return Ok(Self { _socket: Some(socket) });
         }
+        if !may_take(&socket) {
+            return Ok(Self { _socket: None });
+        }
+        report(&holder::holders(GROUP));
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline {
+            if is_taken(&socket)? {
+                return Ok(Self { _socket: Some(socket) });
+            }
+            thread::sleep(BETWEEN_TRIES);
+        }
+        let holders = holder::holders(GROUP);
+        Err(KernelError::Busy { holders, seconds: PATIENCE.as_secs() })
     }
 }
 
-/// One file for each network namespace, whatever it is called.
-const NAMESPACE: &str = "/proc/self/ns/net";
+/// Takes the lock. False if another process has it, or if this process may not have it; both are
+/// `EPERM`.
+fn is_taken(socket: &Socket) -> Result<bool, KernelError> {
+    match bind_group(socket) {
+        Ok(()) => Ok(true),
+        Err(Errno::PERM) => Ok(false),
+        // There is no such log.
+        Err(errno) if is_no_nf_tables(errno) => Ok(true),
+        Err(errno) => Err(KernelError::Lock(Cause::from(errno))),
+    }
+}
+
+/// True if this process may ask netfilter for anything.
+fn may_take(socket: &Socket) -> bool {
+    !Installed::read(socket).is_err_and(|error| error.is_no_permission())
+}
+
+fn bind_group(socket: &Socket) -> Result<(), Errno> {
+    let [high, low] = GROUP.to_be_bytes();
+    let mut messages = Messages::default();
+    let header = Header { kind: LOG_CONFIGURATION, flags: ACK, sequence: 1 };
+    messages.push(header, &[0, 0, high, low], |a| a.bytes(COMMAND, &[BIND]));
+    socket.send(messages.as_bytes())?;
+    let mut buffer = vec![0; RECEIVE_BUFFER];
+    let answer = received(socket.receive(&mut buffer)?).find(|message| message.kind == ERROR);
+    answer.map_or(Err(Errno::BADMSG), |message| outcome(message.payload))
+}
+
+/// The group that stands for the lock. Its number is that of the proxy's inbound port, as is the
+/// priority of the policy rules.
+const GROUP: u16 = 15_006;
+/// `NFNL_SUBSYS_ULOG << 8 | NFULNL_MSG_CONFIG` (kernel
+/// `include/uapi/linux/netfilter/nfnetlink_log.h`).
+const LOG_CONFIGURATION: u16 = 4 << 8 | 1;
+/// `NFULA_CFG_CMD`.
+const COMMAND: u16 = 1;
+/// `NFULNL_CFG_CMD_BIND`.
+const BIND: u8 = 1;
+/// Runs last some milliseconds.
+const BETWEEN_TRIES: Duration = Duration::from_millis(10);

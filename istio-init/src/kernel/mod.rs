@@ -12,6 +12,7 @@ mod encode;
 mod expression;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
+mod holder;
 mod host;
 mod installed;
 pub mod iptables;
@@ -32,6 +33,7 @@ use thiserror::Error;
 
 pub use address::addresses;
 pub use cause::Cause;
+pub use holder::Holders;
 pub use host::signs_of_host;
 pub use lock::Lock;
 pub use readback::{has_leftovers, has_own_tables, observe, with_surroundings as observe_with};
@@ -81,14 +83,19 @@ pub enum KernelError {
     ListRules(Cause),
     /// A run before this one has not ended.
     #[error(
-        "another istio-init, or an iptables that one has left behind, changes the rules of this \
-         network namespace, and has not ended for {seconds} seconds\n\
-         hint: it holds the lock (flock) of /proc/self/ns/net; end it, or run this again later"
+        "another run changes the rules of this network namespace, and has not ended for {seconds} \
+         seconds: {holders}\n\
+         hint: end it, or run this again later"
     )]
     Busy {
-        /// How long it was waited for.
+        /// Processes that hold the lock.
+        holders: Holders,
+        /// Time that it was waited for.
         seconds: u64,
     },
+    /// The lock cannot be taken, and no other process has it.
+    #[error("cannot take the lock of this network namespace: {0}")]
+    Lock(Cause),
     /// Somebody else changes the rules of this namespace all the time.
     #[error("the rules of this network namespace were changed by others again and again")]
     Overtaken,
@@ -150,23 +157,52 @@ pub fn apply(plan: &Plan) -> Result<(), KernelError> {
 }
 
 /// Installs rules by whatever means, and beside them what they need: what does nothing without
-/// rules comes before them, and what no rule needs any more goes after them.
+/// rules comes before them, and what no rule needs any more goes after them. What was added for
+/// rules that then cannot be installed is removed again.
 pub fn with_surroundings<E: From<KernelError>>(
     plan: &Plan,
     install_rules: impl FnOnce() -> Result<(), E>,
 ) -> Result<(), E> {
-    if plan.passthrough_address {
-        address::add_passthrough()?;
+    let mut added = Added::default();
+    let installed = added.add_all(plan).map_err(E::from).and_then(|()| install_rules());
+    if let Err(error) = installed {
+        added.remove();
+        return Err(error);
     }
-    if let Some(delivery) = &plan.local_delivery {
-        route::add(delivery)?;
-    }
-    install_rules()?;
     route::remove_all_but(plan.local_delivery.as_ref())?;
     if !plan.passthrough_address {
         address::remove_passthrough()?;
     }
     Ok(())
+}
+
+/// Addresses and routes that this run has added. What an earlier run added, whose rules may be in
+/// force, is not among them.
+#[derive(Default)]
+struct Added {
+    has_passthrough: bool,
+    routing: route::Added,
+}
+
+impl Added {
+    fn add_all(&mut self, plan: &Plan) -> Result<(), KernelError> {
+        if plan.passthrough_address {
+            self.has_passthrough = address::add_passthrough()?;
+        }
+        match &plan.local_delivery {
+            Some(delivery) => self.routing.add(delivery),
+            None => Ok(()),
+        }
+    }
+
+    /// The run has failed already, and its error is the one to report: a cleanup, and the next
+    /// run, remove what stays here.
+    fn remove(self) {
+        let _ = self.routing.remove();
+        if self.has_passthrough {
+            let _ = address::remove_passthrough();
+        }
+    }
 }
 
 /// Removes whatever an earlier run installed, whatever its settings were, but for what

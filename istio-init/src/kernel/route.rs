@@ -19,20 +19,52 @@ pub(super) struct PolicyRule {
     table: u32,
 }
 
-/// Adds what is missing; what is there stays as it is.
-pub(super) fn add(delivery: &LocalDelivery) -> Result<(), KernelError> {
-    let socket = Socket::route()?;
-    let installed =
-        policy_rules(&socket).map_err(|errno| KernelError::ListRouting(errno.into()))?;
-    for rule in planned(Some(delivery)) {
-        // The rule first, and in a removal last: by it a later run knows what a killed one left.
-        // While its table is empty, packets pass on to the next rule.
-        if !installed.contains(&rule) {
-            request(&socket, Part::Rule, NEW_RULE, CREATE | EXCLUSIVE, rule)?;
+/// Policy rules and routes that were added, in their order.
+#[derive(Default)]
+pub(super) struct Added(Vec<(Part, PolicyRule)>);
+
+impl Added {
+    /// Adds what is missing; what is there stays as it is.
+    pub(super) fn add(&mut self, delivery: &LocalDelivery) -> Result<(), KernelError> {
+        let socket = Socket::route()?;
+        let installed =
+            policy_rules(&socket).map_err(|errno| KernelError::ListRouting(errno.into()))?;
+        for rule in planned(Some(delivery)) {
+            // The rule first, and in a removal last: by it a later run knows what a killed one
+            // left. While its table is empty, packets pass on to the next rule.
+            if !installed.contains(&rule) {
+                self.add_part(&socket, Part::Rule, NEW_RULE, rule)?;
+            }
+            self.add_part(&socket, Part::Route, NEW_ROUTE, rule)?;
         }
-        request(&socket, Part::Route, NEW_ROUTE, CREATE | EXCLUSIVE, rule)?;
+        Ok(())
     }
-    Ok(())
+
+    fn add_part(
+        &mut self,
+        socket: &Socket,
+        part: Part,
+        kind: u16,
+        rule: PolicyRule,
+    ) -> Result<(), KernelError> {
+        if request(socket, part, kind, CREATE | EXCLUSIVE, rule)? {
+            self.0.push((part, rule));
+        }
+        Ok(())
+    }
+
+    /// Removes them again, the last one first.
+    pub(super) fn remove(self) -> Result<(), KernelError> {
+        let socket = Socket::route()?;
+        for (part, rule) in self.0.into_iter().rev() {
+            let kind = match part {
+                Part::Rule => DELETE_RULE,
+                Part::Route => DELETE_ROUTE,
+            };
+            request(&socket, part, kind, 0, rule)?;
+        }
+        Ok(())
+    }
 }
 
 /// Removes whatever an earlier run added and this delivery does not need.
@@ -203,15 +235,15 @@ impl Part {
     }
 }
 
-/// Asks for one change. What is to be added and is there, or is to be removed and is not, is no
-/// error.
+/// Asks for one change. Returns false if nothing was to be changed: what is to be added is there,
+/// or what is to be removed is not.
 fn request(
     socket: &Socket,
     part: Part,
     kind: u16,
     flags: u16,
     rule: PolicyRule,
-) -> Result<(), KernelError> {
+) -> Result<bool, KernelError> {
     let PolicyRule { family, mark, table } = rule;
     let mut fixed = [0; FIXED_LENGTH];
     fixed[0] = match family {
@@ -244,7 +276,8 @@ fn request(
         }
     }
     match send(socket, messages.as_bytes()) {
-        Ok(()) | Err(Errno::EXIST | Errno::NOENT | Errno::SRCH) => Ok(()),
+        Ok(()) => Ok(true),
+        Err(Errno::EXIST | Errno::NOENT | Errno::SRCH) => Ok(false),
         Err(errno) => {
             let verb = if matches!(kind, NEW_RULE | NEW_ROUTE) { "add" } else { "delete" };
             let step = part.command(verb, rule);

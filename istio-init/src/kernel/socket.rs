@@ -12,31 +12,34 @@ use rustix::net::{
 use super::KernelError;
 
 /// A netlink socket of this process.
+#[derive(Debug)]
 pub(super) struct Socket(OwnedFd);
 
 impl Socket {
     /// A socket to the kernel's packet filters.
     pub(super) fn netfilter() -> Result<Self, KernelError> {
-        Self::open(netlink::NETFILTER, "nf_tables")
+        Self::open(netlink::NETFILTER, "nf_tables", SocketFlags::CLOEXEC)
+    }
+
+    /// The same, kept open by the programs that this process starts.
+    pub(super) fn netfilter_for_children() -> Result<Self, KernelError> {
+        Self::open(netlink::NETFILTER, "nf_tables", SocketFlags::empty())
     }
 
     /// A socket to the kernel's addresses and routes.
     pub(super) fn route() -> Result<Self, KernelError> {
         // Protocol 0 of this family.
-        Self::open(None, "addresses")
+        Self::open(None, "addresses", SocketFlags::CLOEXEC)
     }
 
     fn open(
         number: impl Into<Option<Protocol>>,
         protocol: &'static str,
+        flags: SocketFlags,
     ) -> Result<Self, KernelError> {
         let open = || {
-            let socket = socket_with(
-                AddressFamily::NETLINK,
-                SocketType::RAW,
-                SocketFlags::CLOEXEC,
-                number.into(),
-            )?;
+            let socket =
+                socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, number.into())?;
             bind(&socket, &SocketAddrNetlink::new(0, 0))?;
             Ok(Self(socket))
         };

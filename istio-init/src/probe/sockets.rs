@@ -178,19 +178,28 @@ fn arrive(
     }
 }
 
-/// Begins flows of one owner, on a thread that acts as this owner.
+/// Begins flows of one owner. Another owner than this process takes a thread that acts as this
+/// owner.
 fn begin(flows: &[Flow], own: Owner) -> Vec<Attempt> {
-    let attempts = || {
-        let owner = flows.first().map_or(own, |flow| flow.owner);
-        let becomes = if owner == own { Ok(()) } else { become_owner(owner) };
-        let begin = |flow: &Flow| Attempt {
-            flow: flow.clone(),
-            client: becomes.clone().and_then(|()| begin_one(flow).map_err(|e| e.to_string())),
-            arrived: None,
-        };
-        flows.iter().map(begin).collect::<Vec<_>>()
+    let owner = flows.first().map_or(own, |flow| flow.owner);
+    if owner == own {
+        return begin_all(flows, &Ok(()));
+    }
+    let as_owner = || begin_all(flows, &become_owner(owner));
+    let joined = thread::scope(|scope| {
+        let thread = thread::Builder::new().spawn_scoped(scope, as_owner);
+        thread.map(|thread| thread.join().unwrap_or_default())
+    });
+    joined.unwrap_or_else(|error| begin_all(flows, &Err(format!("no thread can be made: {error}"))))
+}
+
+fn begin_all(flows: &[Flow], is_owner: &Result<(), String>) -> Vec<Attempt> {
+    let begin = |flow: &Flow| Attempt {
+        flow: flow.clone(),
+        client: is_owner.clone().and_then(|()| begin_one(flow).map_err(|e| e.to_string())),
+        arrived: None,
     };
-    thread::scope(|scope| scope.spawn(attempts).join()).unwrap_or_default()
+    flows.iter().map(begin).collect()
 }
 
 fn become_owner(owner: Owner) -> Result<(), String> {

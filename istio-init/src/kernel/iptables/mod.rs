@@ -63,12 +63,20 @@ pub enum IptablesError {
     )]
     NoFamily(&'static str),
     /// A program cannot be started.
-    #[error("cannot run {program}: {source}\nhint: --backend nftables needs no program")]
+    #[error("cannot run {program}: {source}\nhint: {}", hint_of_start(source))]
     Start {
         /// The program.
         program: &'static str,
         /// The kernel's reason.
         source: io::Error,
+    },
+    /// A program cannot be started after others have installed a part of the rules.
+    #[error("the rules of {family} are installed, and the others are not: {rest}")]
+    HalfDone {
+        /// The family of the rules.
+        family: Family,
+        /// What failed then.
+        rest: Box<IptablesError>,
     },
     /// A program starts, and its libraries or its interpreter are missing.
     #[error("{program} cannot work: {reason}\nhint: --backend nftables needs no program")]
@@ -169,12 +177,29 @@ pub fn apply(tools: Tools, plan: &Plan) -> Result<(), IptablesError> {
     let changes_of = |all: &[Listed]| FAMILIES.map(|family| (family, change(all, plan, family)));
     let is_nothing = |all: &[Listed]| changes_of(all).iter().all(|(_, change)| change.is_empty());
     let listings = whole(|| all_listings(tools, &read_tables()?), is_nothing)?;
+    let mut done = None;
     for (family, change) in changes_of(&listings) {
-        if !change.is_empty() {
-            run::restore(tools, family, &change)?;
+        if change.is_empty() {
+            continue;
         }
+        run::restore(tools, family, &change).map_err(|error| match (error, done) {
+            (rest @ IptablesError::Start { .. }, Some(family)) => {
+                IptablesError::HalfDone { family, rest: Box::new(rest) }
+            }
+            (error, _) => error,
+        })?;
+        done = Some(family);
     }
     Ok(())
+}
+
+fn hint_of_start(source: &io::Error) -> &'static str {
+    if source.kind() == io::ErrorKind::WouldBlock {
+        "no more processes can be started (RLIMIT_NPROC, or the PID limit of the pod or its node); \
+         --backend nftables starts none"
+    } else {
+        "--backend nftables needs no program"
+    }
 }
 
 /// What turns the listed tables of a family into the planned ones.
@@ -333,7 +358,7 @@ fn read_tables() -> Result<Tables, IptablesError> {
 fn has_rules(tools: Tools, tables: &Tables) -> Result<bool, IptablesError> {
     for family in FAMILIES {
         for table in tables.of(tools.variant, family) {
-            if run::start(tools, family, table).wait()?.has_rules() {
+            if run::start(tools, family, table)?.wait()?.has_rules() {
                 return Ok(true);
             }
         }
@@ -348,8 +373,9 @@ fn all_listings(tools: Tools, tables: &Tables) -> Result<Vec<Listed>, IptablesEr
         .into_iter()
         .flat_map(|family| tables.of(tools.variant, family).map(move |table| (family, table)));
     // Each table takes a program of its own; they run side by side.
-    let running: Vec<_> =
-        places.map(|(family, table)| (family, run::start(tools, family, table))).collect();
+    let running = places
+        .map(|(family, table)| Ok((family, run::start(tools, family, table)?)))
+        .collect::<Result<Vec<_>, IptablesError>>()?;
     for (family, listing) in running {
         all.push((family, listing.wait()?));
     }
@@ -357,7 +383,7 @@ fn all_listings(tools: Tools, tables: &Tables) -> Result<Vec<Listed>, IptablesEr
 }
 
 fn listings(tools: Tools, family: Family, tables: &Tables) -> Result<Vec<Listing>, IptablesError> {
-    tables.of(tools.variant, family).map(|table| run::start(tools, family, table).wait()).collect()
+    tables.of(tools.variant, family).map(|table| run::start(tools, family, table)?.wait()).collect()
 }
 
 type Listed = (Family, Listing);

@@ -1,12 +1,14 @@
 //! Runs the programs of iptables, and never longer than a deadline.
 
-use std::io::Write;
-use std::process::{Command, Output, Stdio};
+use std::fs::File;
+use std::io::{self, Read, Seek, Write};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::Receiver;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use ::iptables::IPTables;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::fs::{MemfdFlags, memfd_create};
 
 use super::IptablesError;
 use super::listing::{Change, Listing};
@@ -22,17 +24,31 @@ use crate::render::iptables::table_name;
 pub(super) struct Running {
     program: &'static str,
     table: Table,
-    lines: Receiver<Result<Vec<String>, String>>,
+    lines: Receiver<Result<Vec<String>, Failed>>,
+}
+
+/// A listing that failed.
+enum Failed {
+    /// The program cannot be started.
+    Start(io::Error),
+    /// Any other reason.
+    Other(String),
 }
 
 /// Begins to list a table that exists.
-pub(super) fn start(tools: Tools, family: Family, table: Table) -> Running {
+pub(super) fn start(tools: Tools, family: Family, table: Table) -> Result<Running, IptablesError> {
     let program = tools.lists(family);
     let name = table_name(table);
     // Whether it lists is all that is asked of it; and it waits for the lock without an end.
     let iptables = IPTables { cmd: program, has_check: true, has_wait: true, is_numeric: false };
-    let lines = begin(move || iptables.list_table(name).map_err(|error| error.to_string()));
-    Running { program, table, lines }
+    let list = move || {
+        iptables.list_table(name).map_err(|error| match error.downcast::<io::Error>() {
+            Ok(error) => Failed::Start(*error),
+            Err(error) => Failed::Other(error.to_string()),
+        })
+    };
+    let lines = begin(list).map_err(|source| IptablesError::Start { program, source })?;
+    Ok(Running { program, table, lines })
 }
 
 impl Running {
@@ -42,7 +58,12 @@ impl Running {
         let fault =
             |reason: String| IptablesError::List { program, table: table_name(table), reason };
         let listed = lines.recv_timeout(PATIENCE).ok();
-        let lines = listed.ok_or(IptablesError::Stuck { program })?.map_err(fault)?;
+        let lines = listed.ok_or(IptablesError::Stuck { program })?.map_err(|failed| {
+            match failed {
+                Failed::Start(source) => IptablesError::Start { program, source },
+                Failed::Other(reason) => fault(reason),
+            }
+        })?;
         // A program that fails prints nothing, and the library does not tell. Each table has
         // chains.
         if !lines.iter().any(|line| line.starts_with("-P ")) {
@@ -53,6 +74,9 @@ impl Running {
 }
 
 /// Has the kernel carry out a change.
+///
+/// The program reads a file in memory and writes to another, so that it takes no thread to serve
+/// it: where no more processes can be started, none could be made.
 pub(super) fn restore(tools: Tools, family: Family, change: &Change) -> Result<(), IptablesError> {
     let program = tools.restores(family);
     let mut command = Command::new(program);
@@ -60,33 +84,47 @@ pub(super) fn restore(tools: Tools, family: Family, change: &Change) -> Result<(
     if tools.variant == Variant::Legacy {
         command.arg(format!("--wait={}", LOCK_PATIENCE.as_secs()));
     }
-    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
     let start = |source| IptablesError::Start { program, source };
+    let mut complaints = file_of("").map_err(start)?;
+    command.stdin(file_of(&change.text).map_err(start)?).stdout(Stdio::null());
+    command.stderr(complaints.try_clone().map_err(start)?);
     let mut child = command.spawn().map_err(start)?;
-    let process = Pid::from_child(&child);
-    let text = change.text.clone();
-    let ended = begin(move || -> std::io::Result<Output> {
-        if let Some(mut stdin) = child.stdin.take() {
-            // A program that ends before it has read all says why.
-            let _ = stdin.write_all(text.as_bytes());
-        }
-        child.wait_with_output()
-    });
-    let Ok(ended) = ended.recv_timeout(PATIENCE) else {
+    let Some(status) = ended(&mut child).map_err(start)? else {
         // It may have ended just now; then there is nothing to kill.
-        let _ = kill_process(process, Signal::KILL);
+        let _ = child.kill();
         return Err(IptablesError::Stuck { program });
     };
-    let output = ended.map_err(start)?;
-    if output.status.success() {
+    if status.success() {
         return Ok(());
     }
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    if output.status.code() == Some(NOT_LOADED) {
+    let mut stderr = Vec::new();
+    complaints.rewind().and_then(|()| complaints.read_to_end(&mut stderr)).map_err(start)?;
+    let stderr = String::from_utf8_lossy(&stderr);
+    if status.code() == Some(NOT_LOADED) {
         return Err(IptablesError::Broken { program, reason: stderr.trim().to_owned() });
     }
     let privileges = Privileges::of_this_process();
-    Err(refusal(program, change, output.status, &stderr, privileges))
+    Err(refusal(program, change, status, &stderr, privileges))
+}
+
+/// A file in memory that holds the text, to be read from its beginning.
+fn file_of(text: &str) -> io::Result<File> {
+    let mut file = File::from(memfd_create("iptables", MemfdFlags::CLOEXEC)?);
+    file.write_all(text.as_bytes())?;
+    file.rewind()?;
+    Ok(file)
+}
+
+/// The status of a program that ends in time.
+fn ended(child: &mut Child) -> io::Result<Option<ExitStatus>> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let status = child.try_wait()?;
+        if status.is_some() || Instant::now() >= deadline {
+            return Ok(status);
+        }
+        thread::sleep(BETWEEN_LOOKS);
+    }
 }
 
 /// The exit code when a program's libraries or its interpreter are missing.
@@ -94,3 +132,5 @@ const NOT_LOADED: i32 = 127;
 /// How long a legacy program waits for the lock that others hold; Istio's wait, and shorter than
 /// [`PATIENCE`].
 const LOCK_PATIENCE: Duration = Duration::from_secs(30);
+/// Less than such a program takes.
+const BETWEEN_LOOKS: Duration = Duration::from_micros(500);
