@@ -16,6 +16,7 @@ use crate::command::{Command, Request};
 use crate::complaint::Complaint;
 use crate::config::{Config, Invalid, Surroundings};
 use crate::flag::Flag;
+use crate::host::HostEvidence;
 use crate::kernel::{self, KernelError, Lock};
 use crate::log;
 use crate::observed::NotAPlan;
@@ -134,7 +135,7 @@ fn run(
         }
         _ => return inquiry::answer(&request),
     }
-    let (plan, wish) = planned(args)?;
+    let (plan, wish) = planned(args, host_evidence())?;
     if dry_run {
         return print(&wish.script(&plan));
     }
@@ -152,9 +153,20 @@ fn lock() -> Result<Lock, KernelError> {
     })
 }
 
-/// What the flags ask for, and what is to install it.
-fn planned(args: &Args) -> Result<(Plan, Wish), Failure> {
-    let (wish, config) = (Wish::read(args), Config::read(args, &surroundings()?));
+/// What tells a node's network namespace from a pod's.
+fn host_evidence() -> Result<HostEvidence, String> {
+    let first_line = |error: KernelError| {
+        let text = error.to_string();
+        text.lines().next().unwrap_or_default().to_owned()
+    };
+    kernel::host_evidence().map_err(first_line)
+}
+
+/// What the flags ask for, and what is to install it. A command that changes nothing needs no
+/// evidence of the host.
+fn planned(args: &Args, host: Result<HostEvidence, String>) -> Result<(Plan, Wish), Failure> {
+    let surroundings = Surroundings { host, ..surroundings()? };
+    let (wish, config) = (Wish::read(args), Config::read(args, &surroundings));
     let ((wish, idle), (config, warnings)) = both(wish, config)?;
     warn_of(&idle);
     warn_of(&warnings);
@@ -179,7 +191,7 @@ fn surroundings() -> Result<Surroundings, Failure> {
     let accounts = Accounts { passwd: read("/etc/passwd")?, group: read("/etc/group")? };
     let resolv_conf = fs::read_to_string("/etc/resolv.conf").map_err(|error| error.to_string());
     let addresses = kernel::addresses()?;
-    Ok(Surroundings { addresses, accounts, resolv_conf, signs_of_host: kernel::signs_of_host()? })
+    Ok(Surroundings { addresses, accounts, resolv_conf, ..Surroundings::default() })
 }
 
 /// The file's text; empty where there is no such file, as in an image without accounts.

@@ -7,6 +7,7 @@ use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command as Grammar};
 
 use crate::args::{self, Args, Environment};
+use crate::complaint::Shown;
 use crate::explain::Direction;
 use crate::owner::{Gid, Uid};
 use crate::plan::Protocol;
@@ -79,11 +80,30 @@ impl Request {
     /// Reads a command line, with the program's name first, and an environment.
     ///
     /// As in Istio, the program may be named `istio-iptables` once more before its flags.
+    ///
+    /// An error shows the words cut and escaped.
     pub fn parse(
         command_line: impl IntoIterator<Item = OsString>,
         environment: &Environment,
     ) -> Result<Self, clap::Error> {
-        let mut words: Vec<OsString> = command_line.into_iter().collect();
+        let words: Vec<OsString> = command_line.into_iter().collect();
+        Self::from_words(words.clone(), environment).map_err(|error| {
+            let shown = |word: &OsString| Shown(&word.to_string_lossy()).to_string().into();
+            let shown: Vec<OsString> = words.iter().map(shown).collect();
+            if shown == words {
+                return error;
+            }
+            // The library puts a word into its message, its usage and its tips.
+            Self::from_words(shown, environment).err().unwrap_or_else(|| {
+                args::command().error(error.kind(), "the command line cannot be understood")
+            })
+        })
+    }
+
+    fn from_words(
+        mut words: Vec<OsString>,
+        environment: &Environment,
+    ) -> Result<Self, clap::Error> {
         if words.get(1).is_some_and(|word| word == args::SUBCOMMAND) {
             words.remove(1);
         }

@@ -35,16 +35,20 @@ impl Fault {
     }
 }
 
-/// A text of the user's on one line: whoever chooses a value does not choose what a log says.
+/// A text of the user's on one line, cut and escaped: a value does not choose what a log says, nor
+/// how much of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Shown<'a>(pub &'a str);
 
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.chars().try_for_each(|c| match c {
+        let text = self.0;
+        let end = text.char_indices().nth(MOST_SHOWN).map_or(text.len(), |(end, _)| end);
+        text[..end].chars().try_for_each(|c| match c {
             '\'' | '"' | '\\' => write!(f, "{c}"),
             _ => write!(f, "{}", c.escape_debug()),
-        })
+        })?;
+        if end == text.len() { Ok(()) } else { write!(f, "… ({} bytes)", text.len()) }
     }
 }
 
@@ -58,9 +62,23 @@ impl fmt::Display for Complaint {
     }
 }
 
+/// Longer than any value of a list that makes sense.
+const MOST_SHOWN: usize = 100;
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_long_value_is_cut_with_its_length() {
+        let shown = Shown(&"é".repeat(60_000)).to_string();
+        assert_eq!(shown, "é".repeat(100) + "… (120000 bytes)");
+        assert_eq!(Shown(&"x".repeat(100)).to_string(), "x".repeat(100));
+        assert_eq!(
+            Shown(&"\u{1b}".repeat(101)).to_string(),
+            "\\u{1b}".repeat(100) + "… (101 bytes)"
+        );
+    }
 
     #[test]
     fn a_value_cannot_forge_a_line() {

@@ -15,6 +15,7 @@ pub mod config;
 pub mod explain;
 pub mod family;
 pub mod flag;
+pub mod host;
 pub mod interface;
 pub mod json;
 pub mod kernel;

@@ -2,7 +2,7 @@
 //! file in `testdata`.
 //!
 //! A case has one setting a line: `addresses`, `env`, `passwd`, `group`, `nameserver`,
-//! `no-resolv-conf` and `sign` (of a node), or a flag.
+//! `no-resolv-conf`, `link` (an interface) and `no-evidence` (of a node), or a flag.
 
 #![allow(
     clippy::expect_used,
@@ -17,6 +17,7 @@ use std::path::Path;
 
 use istio_init::args::{Args, Environment};
 use istio_init::config::{Config, Invalid, Surroundings};
+use istio_init::host::Link;
 use istio_init::plan::plan;
 use istio_init::render::{iptables, nft};
 
@@ -69,7 +70,11 @@ fn read(case: &Path) -> Result<(Config, Vec<String>), Invalid> {
                 *conf += &[line, "\n"].concat();
             }
             "no-resolv-conf" => surroundings.resolv_conf = Err(value.to_owned()),
-            "sign" => surroundings.signs_of_host.push(value.to_owned()),
+            "link" => {
+                let link = Link { name: value.to_owned(), ..Link::default() };
+                surroundings.host.as_mut().unwrap().links.push(link);
+            }
+            "no-evidence" => surroundings.host = Err(value.to_owned()),
             "group" => surroundings.accounts.group += &[value, "\n"].concat(),
             flag if flag.starts_with("--") => words.push(flag.into()),
             flag => words.extend([flag.into(), value.into()]),

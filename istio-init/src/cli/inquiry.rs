@@ -3,11 +3,12 @@
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use super::{Failure, lock, planned, print, probing, surroundings, warn_of};
+use super::{Failure, host_evidence, lock, planned, print, probing, surroundings, warn_of};
 use crate::backend::{self, Installer};
 use crate::command::{Command, Output, Question, Request};
 use crate::explain::{Direction, Owner, Packet, explain};
 use crate::flag::Flag;
+use crate::host::HostEvidence;
 use crate::json::Json;
 use crate::log;
 use crate::plan::Plan;
@@ -45,7 +46,7 @@ pub(super) fn asked(request: &Request) -> Result<Plan, Failure> {
         warn_of(&warnings);
         return Ok(observed.plan()?);
     }
-    Ok(planned(&request.args)?.0)
+    Ok(planned(&request.args, Ok(HostEvidence::default()))?.0)
 }
 
 fn text_of(plan: &Plan, output: Output) -> String {
@@ -95,7 +96,9 @@ fn is_here(address: IpAddr) -> Result<bool, Failure> {
 }
 
 fn verify(request: &Request) -> Result<(), Failure> {
-    let (plan, wish) = planned(&request.args)?;
+    let repairs = request.args.is_on(Flag::Reconcile);
+    let host = if repairs { host_evidence() } else { Ok(HostEvidence::default()) };
+    let (plan, wish) = planned(&request.args, host)?;
     let (installers, warnings) = backend::installers()?;
     warn_of(&warnings);
     let backend = wish.choose_among(&installers)?;
@@ -122,7 +125,7 @@ fn verify(request: &Request) -> Result<(), Failure> {
         return Ok(());
     }
     let (missing, foreign) = comparison.counts();
-    if request.args.is_on(Flag::Reconcile) {
+    if repairs {
         warn_of(&backend.apply(&plan, &lock()?)?);
         let repaired = if other_names.is_empty() {
             format!("repaired: {missing} lines were missing, {foreign} were not planned")

@@ -15,6 +15,7 @@ use crate::cidr::Cidr;
 use crate::complaint::Complaint;
 use crate::family::Family;
 use crate::flag::Flag;
+use crate::host::HostEvidence;
 use crate::interface::InterfaceName;
 use crate::mark::{Mark, RoutingTable};
 use crate::owner::{Accounts, Gid, Uid, UidRange};
@@ -140,8 +141,8 @@ pub struct Surroundings {
     pub accounts: Accounts,
     /// The text of `/etc/resolv.conf`, or why there is none.
     pub resolv_conf: Result<String, String>,
-    /// What makes this look like the network namespace of a node.
-    pub signs_of_host: Vec<String>,
+    /// What tells a node's network namespace from a pod's, or why that cannot be told.
+    pub host: Result<HostEvidence, String>,
 }
 
 impl Default for Surroundings {
@@ -151,7 +152,7 @@ impl Default for Surroundings {
             addresses: Vec::new(),
             accounts: Accounts::default(),
             resolv_conf: Ok(String::new()),
-            signs_of_host: Vec::new(),
+            host: Ok(HostEvidence::default()),
         }
     }
 }

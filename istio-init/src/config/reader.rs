@@ -9,8 +9,10 @@ use super::{
 };
 use crate::args::{Args, Source};
 use crate::cidr::Cidr;
-use crate::complaint::{Complaint, Fault};
+use crate::complaint::{Complaint, Fault, Shown};
 use crate::flag::Flag;
+use crate::host::HostEvidence;
+use crate::interface::InterfaceName;
 use crate::owner::{Accounts, Gid, Uid};
 use crate::variable::Variable;
 
@@ -20,7 +22,6 @@ pub(super) fn read(
     surroundings: &Surroundings,
 ) -> Result<(Config, Vec<String>), Invalid> {
     let mut reader = Reader { args, complaints: Vec::new(), warnings: args.ignored.clone() };
-    reader.refuse_the_host(&surroundings.signs_of_host);
     let interception = reader.interception();
     let (proxy_uids, proxy_gids) = reader.proxy(&surroundings.accounts);
     let (ipv4, ipv6) = reader.families(&surroundings.addresses);
@@ -35,6 +36,8 @@ pub(super) fn read(
     let excluded_outbound_ports = reader.list(Flag::LocalOutboundPortsExclude);
     let excluded_interfaces = reader.list(Flag::ExcludeInterfaces);
     let virtual_interfaces = reader.list(Flag::KubeVirtInterfaces);
+    let named = [&*excluded_interfaces, &*virtual_interfaces].concat();
+    reader.reject_the_host(surroundings.host.as_ref(), &named);
     let excluded_users = reader.excluded_users(&surroundings.accounts);
     let owner_groups = reader.owner_groups(&surroundings.accounts);
     let dns = reader.dns(surroundings.resolv_conf.as_deref());
@@ -82,21 +85,30 @@ struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     /// Rules for a node's own network namespace would capture the node, and all pods' traffic
-    /// that is forwarded there.
-    fn refuse_the_host(&mut self, signs: &[String]) {
-        if signs.is_empty() || self.args.is_on(Flag::AllowHostNetwork) {
-            return;
-        }
-        let fault = Fault::new("look like a node's, not like a pod's");
-        let fault = fault.hint(format!(
+    /// that is forwarded there. A dry run says that the run would be rejected.
+    fn reject_the_host(&mut self, host: Result<&HostEvidence, &String>, named: &[InterfaceName]) {
+        let (value, fault) = match host.map(|evidence| evidence.signs(named)) {
+            _ if self.args.is_on(Flag::AllowHostNetwork) => return,
+            Ok(signs) if signs.is_empty() => return,
+            Ok(signs) => (signs.join(", "), Fault::new("look like a node's, not like a pod's")),
+            Err(reason) => {
+                (reason.clone(), Fault::new("leaves open whether it is a node's or a pod's"))
+            }
+        };
+        let advice = format!(
             "run istio-init in the pod; where this is meant, use {}",
             Flag::AllowHostNetwork
-        ));
-        self.complaints.push(Complaint {
+        );
+        let complaint = Complaint {
             source: "this network namespace".to_owned(),
-            value: signs.join(", "),
-            fault,
-        });
+            value,
+            fault: fault.hint(advice),
+        };
+        if self.args.is_on(Flag::DryRun) {
+            self.warnings.push(format!("a run would be rejected: {complaint}"));
+        } else {
+            self.complaints.insert(0, complaint);
+        }
     }
 
     fn interception(&mut self) -> Interception {
@@ -161,14 +173,9 @@ impl<'a> Reader<'a> {
 
     fn excluded_users(&mut self, accounts: &Accounts) -> Vec<ExcludedUsers> {
         let typed = self.args.flag(Flag::ExcludeOutboundForUids);
-        let mut excluded = Vec::new();
-        for element in typed.text.split(';').filter(|element| !element.trim().is_empty()) {
-            match users::read(element.trim(), accounts) {
-                Ok(users) => excluded.push(users),
-                Err(fault) => self.complain(typed.source, element, fault),
-            }
-        }
-        excluded
+        let elements = typed.text.split(';').filter(|element| !element.trim().is_empty());
+        let read = |element: &str| users::read(element.trim(), accounts);
+        self.elements(typed.source, &typed.text, elements, read)
     }
 
     fn dns(&mut self, resolv_conf: Result<&str, &String>) -> Option<NameServers> {
@@ -206,8 +213,7 @@ impl<'a> Reader<'a> {
     fn proxy(&mut self, accounts: &Accounts) -> (Vec<Uid>, Vec<Gid>) {
         let typed = self.args.flag(Flag::ProxyUid);
         let uids = if typed.text.is_empty() {
-            let name = self.variable(Variable::EnvoyUser);
-            vec![accounts.named_user(name).unwrap_or(Uid::PROXY)]
+            vec![self.envoy_user(accounts)]
         } else {
             self.each(typed.source, &typed.text, |text| accounts.user(text.trim()))
         };
@@ -227,6 +233,24 @@ impl<'a> Reader<'a> {
             }
         }
         (uids, gids)
+    }
+
+    /// As in Istio, a user that the image does not have stands for 1337. A name that was given
+    /// says something else, so this deserves a warning.
+    fn envoy_user(&mut self, accounts: &Accounts) -> Uid {
+        let variable = Variable::EnvoyUser;
+        accounts.named_user(self.variable(variable)).unwrap_or_else(|| {
+            if let Some(name) = self.args.variable(variable) {
+                self.warnings.push(format!(
+                    "{variable}: `{}` is not a user of this image's /etc/passwd; the proxy is taken \
+                     to run as user {}; name its user in {}",
+                    Shown(name),
+                    Uid::PROXY,
+                    Flag::ProxyUid
+                ));
+            }
+            Uid::PROXY
+        })
     }
 
     fn loopback(&mut self) -> Option<Cidr> {
@@ -321,9 +345,8 @@ impl<'a> Reader<'a> {
         if let Some(port) = self.args.variable(Variable::EnvoyPort)
             && port != self.args.flag(Flag::EnvoyPort).text
         {
-            let warning =
-                format!("{}: `{port}` has no effect; use {}", Variable::EnvoyPort, Flag::EnvoyPort);
-            self.warnings.push(warning);
+            let (variable, flag, port) = (Variable::EnvoyPort, Flag::EnvoyPort, Shown(port));
+            self.warnings.push(format!("{variable}: `{port}` has no effect; use {flag}"));
         }
         if self.args.is_on(Flag::DryRun)
             && self.args.variable(Variable::DryRunFilePath).is_some_and(|path| !path.is_empty())
@@ -364,12 +387,38 @@ impl<'a> Reader<'a> {
         read: impl Fn(&str) -> Result<T, Fault>,
     ) -> Vec<T> {
         let mut values = Vec::new();
-        for element in list::split(text) {
-            match read(element) {
-                Ok(value) if values.contains(&value) => {}
-                Ok(value) => values.push(value),
-                Err(fault) => self.complain(source, element, fault),
+        for value in self.elements(source, text, list::split(text), read) {
+            if !values.contains(&value) {
+                values.push(value);
             }
+        }
+        values
+    }
+
+    /// The values of a text's elements. Of the wrong ones, the first are named.
+    fn elements<'t, T>(
+        &mut self,
+        source: Source,
+        text: &str,
+        elements: impl Iterator<Item = &'t str>,
+        read: impl Fn(&str) -> Result<T, Fault>,
+    ) -> Vec<T> {
+        let mut values = Vec::new();
+        let mut wrong = 0_usize;
+        for element in elements {
+            match read(element) {
+                Ok(value) => values.push(value),
+                Err(_) if wrong >= MOST_COMPLAINTS => wrong += 1,
+                Err(fault) => {
+                    wrong += 1;
+                    self.complain(source, element, fault);
+                }
+            }
+        }
+        if wrong > MOST_COMPLAINTS {
+            let rest = wrong - MOST_COMPLAINTS;
+            let fault = Fault::new(format!("has {rest} more elements that cannot be used"));
+            self.complain(source, text, fault);
         }
         values
     }
@@ -384,6 +433,8 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// A list that is wrong throughout is seen to be so from a few of its elements.
+const MOST_COMPLAINTS: usize = 8;
 /// Istio's limit, from the number of matches that one iptables rule can have.
 const MOST_OWNER_GROUPS: usize = 64;
 const RESOLV_CONF: &str = "/etc/resolv.conf";

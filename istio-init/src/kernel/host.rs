@@ -1,84 +1,75 @@
-//! What tells a node's network namespace from a pod's: its links (kernel
-//! `include/uapi/linux/if_link.h`), its chains, and whether it is the first of all.
+//! Reads what tells a node's network namespace from a pod's: its links (kernel
+//! `include/uapi/linux/if_link.h`), its chains, and whether it is the machine's first.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 
 use super::message::{DONE, DUMP, ERROR, Header, Messages, attribute, outcome, received};
+use super::nf_tables::is_no_nf_tables;
 use super::socket::{RECEIVE_BUFFER, Socket};
 use super::{KernelError, iptables};
+use crate::host::{HostEvidence, Link};
 
-/// What a node's container network, or kube-proxy, has made in this namespace: a few signs.
-///
-/// A pod has none of them when its first container starts. A machine without containers has none
-/// either, and may run the proxy.
-pub fn signs_of_host() -> Result<Vec<String>, KernelError> {
+/// Reads the evidence. An error leaves open whether this is a node's network namespace.
+pub fn host_evidence() -> Result<HostEvidence, KernelError> {
     let socket = Socket::route()?;
     let links = links(&socket).map_err(|errno| KernelError::ListInterfaces(errno.into()))?;
-    // Whoever may not ask for chains may not change them either, and will be told so.
-    let chains = Socket::netfilter().ok().and_then(|socket| iptables::chain_names(&socket).ok());
-    let is_initial =
-        fs::read_link("/proc/self/ns/net").is_ok_and(|link| link.as_os_str() == INITIAL_NAMESPACE);
-    Ok(signs(&links, &chains.unwrap_or_default(), is_initial))
+    Ok(HostEvidence { links, chains: chains()?, is_first: is_first() })
 }
 
-/// A network interface.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Link {
-    name: String,
-    kind: String,
-    /// Whether it is part of another, such as a bridge.
-    is_port: bool,
-    /// Whether its other end is in another network namespace.
-    leads_elsewhere: bool,
-}
-
-fn signs(links: &[Link], chains: &[(String, String)], is_initial: bool) -> Vec<String> {
-    let interfaces = links.iter().filter(|link| is_of_a_node(&link.name));
-    let interfaces = interfaces.map(|link| format!("interface {}", link.name)).take(MOST_SIGNS);
-    let mut signs: Vec<String> = interfaces.collect();
-    let tables = chains.iter().map(|(table, _)| table);
-    let mut tables: Vec<String> = tables
-        .filter(|table| NODE_TABLES.contains(&table.as_str()))
-        .map(|table| format!("table {table}"))
-        .collect();
-    tables.dedup();
-    let of_chain = |(_, chain): &&(String, String)| {
-        PREFIXES_OF_CHAINS.iter().any(|prefix| chain.starts_with(prefix))
+/// A process that may not ask for chains may not change them either; the change says so. A kernel
+/// without `nf_tables` has none.
+fn chains() -> Result<Vec<(String, String)>, KernelError> {
+    let socket = match Socket::netfilter() {
+        Err(KernelError::Socket { cause, .. }) if cause.errno == Errno::PERM => {
+            return Ok(Vec::new());
+        }
+        Err(error) if error.is_no_nf_tables() => return Ok(Vec::new()),
+        socket => socket?,
     };
-    let chains = chains.iter().filter(of_chain).map(|(_, chain)| format!("chain {chain}"));
-    signs.extend(tables.into_iter().chain(chains).take(MOST_SIGNS));
-    if signs.is_empty() {
-        // Each of these alone may be a virtual machine, a pod with many networks, or a pod in a
-        // machine of its own.
-        let weak = weak_signs(links, is_initial);
-        return if weak.len() > 1 { weak } else { Vec::new() };
+    match iptables::chain_names(&socket) {
+        Err(errno) if errno == Errno::PERM || is_no_nf_tables(errno) => Ok(Vec::new()),
+        chains => chains.map_err(|errno| KernelError::ListChains(errno.into())),
     }
-    signs
 }
 
-fn weak_signs(links: &[Link], is_initial: bool) -> Vec<String> {
-    let is_link_of_a_pod = |link: &Link| link.is_port && link.leads_elsewhere;
-    let bridges = links.iter().any(|link| link.kind == "bridge");
-    let mut signs = Vec::new();
-    if is_initial {
-        signs.push("the machine's first network namespace".to_owned());
+/// True if this process is in the machine's first network namespace.
+fn is_first() -> bool {
+    let name = |file: &str| fs::read_link(file).ok();
+    Place {
+        own: name("/proc/self/ns/net"),
+        of_process_1: name("/proc/1/ns/net"),
+        processes_of_1: name("/proc/1/ns/pid"),
+        has_machine_settings: Path::new(MACHINE_SETTING).exists(),
     }
-    if bridges && links.iter().any(is_link_of_a_pod) {
-        signs.push("a bridge to other network namespaces".to_owned());
-    }
-    if links.len() > MANY_LINKS {
-        signs.push(format!("{} interfaces", links.len()));
-    }
-    signs
+    .is_first()
 }
 
-fn is_of_a_node(name: &str) -> bool {
-    let follows = |prefix: &str| {
-        name.strip_prefix(prefix).is_some_and(|rest| !rest.is_empty() && !rest.starts_with('.'))
-    };
-    NODE_INTERFACES.contains(&name) || PREFIXES_OF_PEERS.iter().any(|prefix| follows(prefix))
+/// What /proc shows of the network namespace, as far as it is readable.
+#[derive(Clone, Default)]
+struct Place {
+    own: Option<PathBuf>,
+    of_process_1: Option<PathBuf>,
+    /// The PID namespace of process 1.
+    processes_of_1: Option<PathBuf>,
+    has_machine_settings: bool,
+}
+
+impl Place {
+    /// Process 1 of a container is the container's own, and in its network namespace. Only that
+    /// of the first PID namespace is the machine's.
+    fn is_first(&self) -> bool {
+        let is = |name: &Option<PathBuf>, known: &str| {
+            name.as_deref().is_some_and(|name| name.as_os_str() == known)
+        };
+        let has_first_number = FIRST_NETWORKS.iter().any(|known| is(&self.own, known));
+        let is_with_init = is(&self.processes_of_1, FIRST_PROCESSES)
+            && self.own.is_some()
+            && self.own == self.of_process_1;
+        has_first_number || is_with_init || self.has_machine_settings
+    }
 }
 
 fn links(socket: &Socket) -> Result<Vec<Link>, Errno> {
@@ -114,42 +105,15 @@ fn link(payload: &[u8]) -> Option<Link> {
     })
 }
 
-/// Interfaces that container networks make on a node, and kube-proxy.
-const NODE_INTERFACES: &[&str] = &[
-    "antrea-gw0",
-    "cbr0",
-    "cilium_host",
-    "cilium_net",
-    "cni-podman0",
-    "cni0",
-    "flannel.1",
-    "kube-bridge",
-    "kube-ipvs0",
-    "nodelocaldns",
-    "ovn-k8s-mp0",
-    "vxlan.calico",
-    "weave",
-];
-
-/// How the node's ends of pods' links are called.
-const PREFIXES_OF_PEERS: &[&str] = &["azv", "cali", "gke", "lxc", "veth"];
-
-/// Tables of kube-proxy, and of container networks.
-const NODE_TABLES: &[&str] = &["kube-proxy", "kube-router", "cilium", "calico"];
-
-/// How chains begin that kube-proxy, the kubelet and container networks make on a node.
-const PREFIXES_OF_CHAINS: &[&str] =
-    &["ANTREA-", "AWS-", "CILIUM_", "CNI-", "FLANNEL-", "KUBE-", "WEAVE", "cali-"];
-
-/// `NET_NS_INIT_INO` of `include/uapi/linux/nsfs.h`, where the kernel makes it known (6.18);
-/// older kernels give the number to nothing.
-const INITIAL_NAMESPACE: &str = "net:[4026531833]";
-
-/// More than any pod has when it starts.
-const MANY_LINKS: usize = 32;
-
-/// As many as a message needs.
-const MOST_SIGNS: usize = 3;
+/// `NET_NS_INIT_INO` of `include/uapi/linux/nsfs.h` (since 6.18); and the first number that
+/// /proc gives, which no later namespace can have: before 6.18 it is that of the first namespace,
+/// or of a file of /proc.
+const FIRST_NETWORKS: [&str; 2] = ["net:[4026531833]", "net:[4026531840]"];
+/// `PROC_PID_INIT_INO` of the kernel's `include/linux/proc_ns.h` (since 3.8).
+const FIRST_PROCESSES: &str = "pid:[4026531836]";
+/// A setting of the whole machine, which the kernel shows in the first network namespace alone
+/// (`net/core/sysctl_net_core.c`). It tells where the number of the first namespace is not fixed.
+const MACHINE_SETTING: &str = "/proc/sys/net/core/dev_weight";
 
 /// `RTM_NEWLINK`.
 const NEW_LINK: u16 = 16;
@@ -172,63 +136,37 @@ const PEER_NAMESPACE: u16 = 37;
 mod tests {
     use super::*;
 
-    fn link(name: &str, kind: &str, is_port: bool, leads_elsewhere: bool) -> Link {
-        Link { name: name.to_owned(), kind: kind.to_owned(), is_port, leads_elsewhere }
-    }
-
-    fn chain(table: &str, chain: &str) -> (String, String) {
-        (table.to_owned(), chain.to_owned())
+    fn name(text: &str) -> Option<PathBuf> {
+        Some(PathBuf::from(text))
     }
 
     #[test]
-    fn a_node_is_told_by_the_ends_of_its_pods_links() {
-        for name in ["cni0", "veth1a2b", "cali0123", "flannel.1", "lxc_health", "kube-ipvs0"] {
-            assert!(is_of_a_node(name), "{name}");
+    fn the_first_namespace_is_known_by_any_of_three() {
+        let of_pod = Place { own: name("net:[4026532501]"), ..Place::default() };
+        assert!(!of_pod.is_first());
+        for number in FIRST_NETWORKS {
+            assert!(Place { own: name(number), ..Place::default() }.is_first());
         }
-        for name in ["lo", "eth0", "net1", "ens3", "docker0", "tap0", "wlan0", "veth", "eni0"] {
-            assert!(!is_of_a_node(name), "{name}");
-        }
+        assert!(Place { has_machine_settings: true, ..Place::default() }.is_first());
+        let with_init = Place {
+            of_process_1: name("net:[4026532501]"),
+            processes_of_1: name(FIRST_PROCESSES),
+            ..of_pod
+        };
+        assert!(with_init.is_first());
+        let of_another = Place { of_process_1: name("net:[4026532502]"), ..with_init };
+        assert!(!of_another.is_first());
     }
 
     #[test]
-    fn a_node_is_told_by_the_chains_of_its_network() {
-        let lo = link("lo", "", false, false);
-        let told = |chains: &[(String, String)]| signs(std::slice::from_ref(&lo), chains, false);
-        for (table, name) in [
-            ("nat", "KUBE-SERVICES"),
-            ("filter", "cali-FORWARD"),
-            ("mangle", "CILIUM_PRE_mangle"),
-            ("nat", "CNI-HOSTPORT-DNAT"),
-        ] {
-            assert_eq!(told(&[chain(table, name)]), [format!("chain {name}")]);
-        }
-        let kube_proxy = [chain("kube-proxy", "services"), chain("kube-proxy", "filter-input")];
-        assert_eq!(told(&kube_proxy), ["table kube-proxy"]);
-        let of_pods = [
-            chain("nat", "PREROUTING"),
-            chain("nat", "ISTIO_OUTPUT"),
-            chain("nat", "DOCKER_OUTPUT"),
-            chain("istio-proxy-nat", "istio-output"),
-        ];
-        assert_eq!(told(&of_pods), [""; 0]);
-    }
-
-    #[test]
-    fn one_weak_sign_is_none() {
-        let of_pod = [link("lo", "", false, false), link("eth0", "veth", false, true)];
-        let of_virtual_machine =
-            [&of_pod[..], &[link("k6t", "bridge", false, false), link("e", "veth", true, true)]];
-        let many: Vec<Link> =
-            (0..40).map(|index| link(&format!("net{index}"), "macvlan", false, true)).collect();
-        for links in [&of_pod[..], &of_virtual_machine.concat(), &many] {
-            assert_eq!(signs(links, &[], false), [""; 0], "{links:?}");
-        }
-        assert_eq!(signs(&of_pod, &[], true), [""; 0]);
-        let both = signs(&of_virtual_machine.concat(), &[], true);
-        assert_eq!(
-            both,
-            ["the machine's first network namespace", "a bridge to other network namespaces"]
-        );
-        assert_eq!(signs(&many, &[], true).len(), 2);
+    fn process_1_of_a_container_shows_nothing() {
+        let of_container = Place {
+            own: name("net:[4026532501]"),
+            of_process_1: name("net:[4026532501]"),
+            processes_of_1: name("pid:[4026532600]"),
+            has_machine_settings: false,
+        };
+        assert!(!of_container.is_first());
+        assert!(!Place { processes_of_1: name(FIRST_PROCESSES), ..Place::default() }.is_first());
     }
 }

@@ -34,7 +34,7 @@ use thiserror::Error;
 pub use address::addresses;
 pub use cause::Cause;
 pub use holder::Holders;
-pub use host::signs_of_host;
+pub use host::host_evidence;
 pub use lock::Lock;
 pub use readback::{has_leftovers, has_own_tables, observe, with_surroundings as observe_with};
 
@@ -61,6 +61,9 @@ pub enum KernelError {
     /// The interfaces cannot be listed.
     #[error("cannot list the interfaces of this network namespace: {0}")]
     ListInterfaces(Cause),
+    /// The chains cannot be listed.
+    #[error("cannot list the chains of this network namespace: {0}")]
+    ListChains(Cause),
     /// Policy rules cannot be listed.
     #[error("cannot list the policy rules of this network namespace: {0}")]
     ListRouting(Cause),

@@ -58,12 +58,11 @@ impl Running {
         let fault =
             |reason: String| IptablesError::List { program, table: table_name(table), reason };
         let listed = lines.recv_timeout(PATIENCE).ok();
-        let lines = listed.ok_or(IptablesError::Stuck { program })?.map_err(|failed| {
-            match failed {
+        let lines =
+            listed.ok_or(IptablesError::Stuck { program })?.map_err(|failed| match failed {
                 Failed::Start(source) => IptablesError::Start { program, source },
                 Failed::Other(reason) => fault(reason),
-            }
-        })?;
+            })?;
         // A program that fails prints nothing, and the library does not tell. Each table has
         // chains.
         if !lines.iter().any(|line| line.starts_with("-P ")) {
