@@ -291,6 +291,10 @@ impl Alone {
         Self { folder }
     }
 
+    pub(crate) fn path(&self) -> PathBuf {
+        self.folder.path().join("istio-init")
+    }
+
     /// Runs it in the pod as an ordinary user with these capabilities, where nothing can be
     /// written: no file system, no setting of the kernel.
     pub(crate) fn run_as_nobody(

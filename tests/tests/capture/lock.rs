@@ -1,13 +1,20 @@
 //! Runs that wait: for the lock of iptables-legacy, and for the runs before them.
 
 use std::fs::{self, File};
-use std::os::fd::AsFd;
+use std::io::{BufRead, BufReader};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use e2e::netns::Owner;
 use e2e::wait;
 use rustix::fs::{CWD, FileType, FlockOperation, Mode, flock, mknodat};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, recv, send, socket_with,
+};
+use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 use tempfile::TempDir;
 
 use crate::iptables_rules::{VARIANTS, rules};
@@ -94,9 +101,14 @@ fn a_run_waits_for_what_a_killed_one_started() {
         }
         let killed = start(&pod, &settings, programs.path().to_str().expect("a path"));
         assert!(!killed.wait_with_output().expect("istio-init").status.success());
-        let next = start(&pod, &settings, SEARCH_PATH);
-        let inode = pod.namespace.run(|| fs::metadata("/proc/thread-self/ns/net"));
-        wait_for_one_who_waits(inode.expect("a thread").expect("the namespace").ino());
+        let mut next = start(&pod, &settings, SEARCH_PATH);
+        let mut line = String::new();
+        let stderr = next.stderr.as_mut().expect("a pipe");
+        BufReader::new(stderr).read_line(&mut line).expect("a line");
+        // The kernel cuts the orphan's name.
+        let orphan = format!("({:.15})", format!("iptables-{variant}-restore"));
+        assert!(line.starts_with("waiting for another run in this network namespace: process "));
+        assert!(line.contains(&orphan), "{line} does not name {orphan}");
         fs::write(&gate, "go on\n").expect("the orphan reads");
         let output = next.wait_with_output().expect("istio-init");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -120,7 +132,52 @@ fn runs_at_once_install_one_set_of_rules() {
 }
 
 #[test]
-fn without_proc_nothing_is_waited_for() {
+fn a_process_without_the_capability_cannot_hold_the_lock() {
+    let pod = Pod::create();
+    let settings = Settings::injected_dual();
+    for owner in [Owner { uid: 1000, gid: 1000 }, Owner::ROOT] {
+        let hold = || {
+            let none = CapabilitySet::empty();
+            let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
+            set_capabilities(None, sets).expect("no capabilities");
+            let file = File::open("/proc/thread-self/ns/net").expect("the namespace");
+            flock(file.as_fd(), FlockOperation::LockExclusive).expect("a lock of the file");
+            (file, take_group())
+        };
+        let (_file, (_socket, answer)) = pod.namespace.run_as(owner, hold).expect("a thread");
+        assert_eq!(answer, -Errno::PERM.raw_os_error(), "{owner:?}");
+        let run = start(&pod, &settings, SEARCH_PATH);
+        let output = run.wait_with_output().expect("istio-init");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && !stderr.contains("waiting"), "{owner:?}: {stderr}");
+    }
+}
+
+/// Asks for the group of the packet log that is the lock. Returns the socket and the kernel's
+/// answer.
+fn take_group() -> (OwnedFd, i32) {
+    let socket = socket_with(
+        AddressFamily::NETLINK,
+        SocketType::RAW,
+        SocketFlags::CLOEXEC,
+        Some(netlink::NETFILTER),
+    )
+    .expect("a socket");
+    let [high, low] = 15_006_u16.to_be_bytes();
+    let mut request = Vec::new();
+    for number in [28_u16, 0, 4 << 8 | 1, 5, 1, 0, 0, 0] {
+        request.extend(number.to_ne_bytes());
+    }
+    request.extend([0, 0, high, low, 5, 0, 1, 0, 1, 0, 0, 0]);
+    send(&socket, &request, SendFlags::empty()).expect("a request");
+    let mut answer = [0_u8; 64];
+    recv(&socket, &mut answer[..], RecvFlags::empty()).expect("an answer");
+    let code = answer[16..20].try_into().expect("four bytes");
+    (socket, i32::from_ne_bytes(code))
+}
+
+#[test]
+fn a_run_needs_no_proc() {
     let pod = Pod::create();
     let settings = Settings::injected_dual();
     let script = "mount --make-rprivate / && mount -t tmpfs tmpfs /proc && exec \"$@\"";

@@ -31,5 +31,6 @@ mod lists;
 mod lock;
 mod meanwhile;
 mod others;
+mod processes;
 mod sandbox;
 mod scripts;

@@ -40,6 +40,19 @@ fn a_kernel_without_netfilters_netlink_is_named_as_the_reason() {
     ");
 }
 
+#[test]
+fn a_node_that_cannot_be_ruled_out_is_left_alone() {
+    let pod = Pod::create();
+    let before = pod.dump();
+    let output = refused(&pod, libc::ENOBUFS, &Settings::injected());
+    assert_eq!(output.status.code(), Some(1));
+    insta::assert_snapshot!(String::from_utf8_lossy(&output.stderr), @r"
+    error: this network namespace: `cannot open a netlink socket for nf_tables: No buffer space available (os error 105)` leaves open whether it is a node's or a pod's
+    hint: run istio-init in the pod; where this is meant, use --allow-host-network
+    ");
+    assert_eq!(pod.dump(), before);
+}
+
 /// Such a kernel may well have the older tables.
 #[test]
 fn without_netfilters_netlink_auto_takes_iptables_legacy() {
