@@ -202,7 +202,7 @@ pub const FLAGS: &[Spec] = &[
     row(Flag::RedirectDns, ("redirect-dns", None), &["REDIRECT_DNS", "ISTIO_META_DNS_CAPTURE"], "false", SWITCH, "Send queries to the servers of /etc/resolv.conf to port 15053"),
     row(Flag::CaptureAllDns, ("capture-all-dns", None), &["CAPTURE_ALL_DNS"], "false", SWITCH, "With --redirect-dns: queries to every server, not only those of /etc/resolv.conf"),
     row(Flag::DropInvalid, ("drop-invalid", None), &["DROP_INVALID", "INVALID_DROP"], "false", SWITCH, "Drop packets that belong to no connection and begin none, of any protocol"),
-    row(Flag::NetworkNamespace, ("network-namespace", None), &["NETWORK_NAMESPACE"], "", (Kind::Text, Support::Implied), "Accepted: it names Istio's lock file, and no lock is needed"),
+    row(Flag::NetworkNamespace, ("network-namespace", None), &["NETWORK_NAMESPACE"], "", (Kind::Text, Support::Implied), "Accepted: it names Istio's lock file; the lock here is of the network namespace"),
     row(Flag::CniMode, ("cni-mode", None), &["CNI_MODE"], "false", IMPLIED, "Accepted: no program of the node is run that would need it"),
     row(Flag::ForceIptablesBinary, ("force-iptables-binary", None), &["FORCE_IPTABLES_BINARY"], "", TEXT, "Which iptables to run: legacy or nft"),
     row(Flag::Backend, ("backend", None), &[], "auto", TEXT, "What installs the rules: iptables, nftables, or auto for iptables where one works, else nftables"),

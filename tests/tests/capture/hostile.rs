@@ -159,7 +159,7 @@ fn values() -> Vec<String> {
     let mut values: Vec<String> = VALUES.iter().map(|value| (*value).to_owned()).collect();
     values.push("80,".repeat(20_000));
     values.push("x".repeat(100_000));
-    values.push("x,".repeat(20_000));
+    values.push("!,".repeat(20_000));
     values
 }
 
