@@ -139,35 +139,37 @@ impl Wish {
         }
     }
 
-    /// The plan as a script for nft, as text for `iptables-restore` where somebody asked for that.
-    ///
-    /// Without a backend named, what a dry run prints does not depend on the image it runs in.
-    pub fn script(self, plan: &Plan) -> String {
-        match self {
-            Self::Iptables(_) => render::iptables::script(plan),
-            Self::Auto | Self::Nftables => render::nft::script(plan),
-        }
+    /// The plan in the form of the backend that a run would take: a script for nft, or text for
+    /// `iptables-restore`.
+    pub fn script(self, plan: &Plan) -> Result<String, IptablesError> {
+        let by_iptables = match self {
+            // The image that runs the text may be another.
+            Self::Iptables(_) => true,
+            Self::Auto | Self::Nftables => matches!(self.choose()?, Backend::Iptables(_)),
+        };
+        Ok(if by_iptables { render::iptables::script(plan) } else { render::nft::script(plan) })
     }
 }
 
 impl Backend {
-    /// Replaces what an earlier run installed, by any backend, by the plan; returns warnings.
+    /// Replaces what an earlier run installed, by any backend, by the plan. Returns the backend
+    /// that has installed it, and warnings.
     ///
     /// What another backend installed goes after the plan is in force, so connections are captured
     /// at any moment. Where nobody asked for iptables and it does not work, nftables takes its
     /// place, with a warning.
-    pub fn apply(self, plan: &Plan, lock: &Lock) -> Result<Vec<String>, BackendError> {
+    pub fn apply(self, plan: &Plan, lock: &Lock) -> Result<(Self, Vec<String>), BackendError> {
         match self {
             Self::Nftables => {
                 kernel::apply(plan)?;
-                Ok(iptables::remove_legacy()?)
+                Ok((self, iptables::remove_legacy()?))
             }
             Self::Iptables(tools) => match apply_by(tools, plan) {
                 Err(BackendError::Iptables(error)) if may_replace(tools, &error) => {
                     match Self::Nftables.apply(plan, lock) {
-                        Ok(mut warnings) => {
+                        Ok((by, mut warnings)) => {
                             warnings.insert(0, replaced(&error));
-                            Ok(warnings)
+                            Ok((by, warnings))
                         }
                         Err(nftables) => Err(BackendError::Neither {
                             nftables: Box::new(nftables),
@@ -175,8 +177,20 @@ impl Backend {
                         }),
                     }
                 }
-                ended => ended,
+                ended => ended.map(|warnings| (self, warnings)),
             },
+        }
+    }
+
+    /// The number of rules that a plan has by it: iptables has a rule for each element of a list,
+    /// and for each family.
+    pub fn rules(self, plan: &Plan) -> usize {
+        match self {
+            Self::Nftables => plan.rules.len(),
+            Self::Iptables(_) => {
+                let text = render::iptables::script(plan);
+                text.lines().filter(|line| line.starts_with("-A ")).count()
+            }
         }
     }
 

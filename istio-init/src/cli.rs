@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use thiserror::Error;
 
 use crate::args::{Args, Environment};
-use crate::backend::{self, BackendError, Wish};
+use crate::backend::{self, Backend, BackendError, Wish};
 use crate::command::{Command, Request};
 use crate::complaint::Complaint;
 use crate::config::{Config, Invalid, Surroundings};
@@ -23,6 +23,7 @@ use crate::observed::NotAPlan;
 use crate::owner::Accounts;
 use crate::plan::{Plan, plan};
 use crate::probe::ProbeError;
+use crate::render::iptables::families;
 
 /// Runs the program: 0 when it did what it was told, 1 when it refused or failed, 2 when the
 /// command line made no sense, 3 when `verify` finds a difference, 126 when a probe does. A
@@ -137,11 +138,11 @@ fn run(
     }
     let (plan, wish) = planned(args, host_evidence())?;
     if dry_run {
-        return print(&wish.script(&plan));
+        return print(&wish.script(&plan).map_err(BackendError::from)?);
     }
     if !args.is_on(Flag::SkipRuleApply) {
         let backend = wish.choose().map_err(BackendError::from)?;
-        warn_of(&backend.apply(&plan, &lock()?)?);
+        apply(backend, &plan)?;
     }
     if args.is_on(Flag::RunValidation) { probing::validate(args, &plan) } else { Ok(()) }
 }
@@ -151,6 +152,16 @@ fn lock() -> Result<Lock, KernelError> {
     Lock::take(|holders| {
         log::info(&format!("waiting for another run in this network namespace: {holders}"));
     })
+}
+
+/// Installs the plan, and says what is in force then.
+fn apply(backend: Backend, plan: &Plan) -> Result<(), Failure> {
+    let (backend, warnings) = backend.apply(plan, &lock()?)?;
+    warn_of(&warnings);
+    let families: Vec<String> = families(plan).iter().map(ToString::to_string).collect();
+    let (by, families) = (backend.installer(), families.join(" and "));
+    log::info(&format!("{} rules are in force, by {by}, for {families}", backend.rules(plan)));
+    Ok(())
 }
 
 /// What tells a node's network namespace from a pod's.

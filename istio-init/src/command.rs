@@ -118,6 +118,9 @@ impl Request {
             NAMES.iter().find(|name| **name == first).copied()
         };
         let Some(name) = named(&words) else {
+            if let Some(word) = words.get(1).filter(|word| is_no_flag(word)) {
+                return Err(no_such_command(word));
+            }
             let args = Args::parse(words, environment)?;
             let (command, output) = (Command::Install, Output::Table);
             return Ok(Self { command, args, from_kernel: false, output });
@@ -132,13 +135,6 @@ impl Request {
             _ => Command::Cleanup,
         };
         let is_on = |id| matches.try_get_one::<bool>(id).ok().flatten() == Some(&true);
-        if command == Command::Verify && is_on(FROM_KERNEL) {
-            return Err(grammar(name).error(
-                ErrorKind::ArgumentConflict,
-                "--from-kernel: verify always reads what is installed, and compares it with what \
-                 the flags ask for; leave it out",
-            ));
-        }
         Ok(Self {
             command,
             args: Args::from_matches(&matches, environment),
@@ -148,7 +144,22 @@ impl Request {
     }
 }
 
-/// The grammar of a subcommand: the flags of a run, and its own.
+fn is_no_flag(word: &OsString) -> bool {
+    let text = word.to_string_lossy();
+    // Older tools had a subcommand of this name.
+    !text.starts_with('-') && text != "clean"
+}
+
+/// The error of a first word that is no subcommand, with the one that may have been meant.
+fn no_such_command(word: &OsString) -> clap::Error {
+    let commands = args::command().subcommand_required(true).subcommands(NAMES.map(Grammar::new));
+    let line = [OsString::from("istio-init"), word.clone()];
+    commands.try_get_matches_from(line).err().unwrap_or_else(|| {
+        args::command().error(ErrorKind::InvalidSubcommand, "there is no such subcommand")
+    })
+}
+
+/// The grammar of a subcommand: its own flags, and those of a run.
 pub fn grammar(name: &'static str) -> Grammar {
     let (title, about, outputs): (_, _, &[&str]) = match name {
         "plan" => {
@@ -177,17 +188,19 @@ pub fn grammar(name: &'static str) -> Grammar {
             &[],
         ),
     };
-    let mut grammar = args::command().name(title).bin_name(title).about(about);
+    let of_a_run = |flag: Arg| flag.help_heading("Flags of a run");
+    let mut grammar = args::command().mut_args(of_a_run).name(title).bin_name(title).about(about);
     if !outputs.is_empty() {
         let parser = clap::builder::PossibleValuesParser::new(outputs.to_vec());
         let parser = clap::builder::TypedValueParser::map(parser, |text| form(&text));
         let help = "Form of the answer; `-o` is understood as well [default: table]";
-        grammar = grammar.arg(Arg::new(OUTPUT).long(OUTPUT).value_parser(parser).help(help)).arg(
-            Arg::new(FROM_KERNEL)
-                .long(FROM_KERNEL)
-                .action(ArgAction::SetTrue)
-                .help("Ask the rules that are installed, not those that the flags ask for"),
-        );
+        grammar = grammar.arg(Arg::new(OUTPUT).long(OUTPUT).value_parser(parser).help(help));
+    }
+    // Both sides of a comparison are given.
+    if !matches!(name, "verify" | "cleanup") {
+        let help = "Ask the rules that are installed, not those that the flags ask for";
+        let flag = Arg::new(FROM_KERNEL).long(FROM_KERNEL).action(ArgAction::SetTrue).help(help);
+        grammar = grammar.arg(flag);
     }
     if name == "explain" {
         grammar = grammar.args(question_flags());
@@ -313,11 +326,35 @@ mod tests {
     }
 
     #[test]
-    fn verify_takes_no_from_kernel_in_silence() {
-        let error = parse("istio-init verify --from-kernel").expect_err("nothing to compare");
-        assert_eq!(error.exit_code(), 2);
-        assert!(error.to_string().contains("leave it out"), "{error}");
+    fn only_questions_about_rules_take_from_kernel() {
+        for name in ["verify", "cleanup"] {
+            let error = parse(&format!("istio-init {name} --from-kernel")).expect_err(name);
+            assert_eq!(error.kind(), ErrorKind::UnknownArgument);
+            let help = parse(&format!("istio-init {name} --help")).expect_err(name).to_string();
+            assert!(!help.contains("--from-kernel"), "{help}");
+        }
         assert!(parse("istio-init plan --from-kernel").is_ok_and(|request| request.from_kernel));
+    }
+
+    #[test]
+    fn a_misspelt_subcommand_is_suggested() {
+        for line in ["istio-init verfy", "istio-init istio-iptables verfy -i *"] {
+            let error = parse(line).expect_err(line);
+            assert_eq!((error.kind(), error.exit_code()), (ErrorKind::InvalidSubcommand, 2));
+            assert!(error.to_string().contains("'verify'"), "{error}");
+        }
+        let error = parse("istio-init clean").expect_err("clean");
+        assert!(error.to_string().contains("--cleanup-only"), "{error}");
+    }
+
+    #[test]
+    fn a_subcommand_shows_its_own_flags_first() {
+        for (name, own) in [("explain", "--to <ADDRESS:PORT>"), ("verify", "--output <output>")] {
+            let help = parse(&format!("istio-init {name} --help")).expect_err(name).to_string();
+            let place = |text: &str| help.find(text).unwrap_or_else(|| panic!("{text}: {help}"));
+            assert!(place(own) < place("Flags of a run"), "{help}");
+            assert!(place("Flags of a run") < place("--istio-service-cidr"), "{help}");
+        }
     }
 
     #[test]

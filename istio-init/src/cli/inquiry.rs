@@ -3,7 +3,7 @@
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use super::{Failure, host_evidence, lock, planned, print, probing, surroundings, warn_of};
+use super::{Failure, apply, host_evidence, planned, print, probing, surroundings, warn_of};
 use crate::backend::{self, Installer};
 use crate::command::{Command, Output, Question, Request};
 use crate::explain::{Direction, Owner, Packet, explain};
@@ -119,14 +119,14 @@ fn verify(request: &Request) -> Result<(), Failure> {
     }
     if comparison.is_equal() && other_names.is_empty() {
         if !is_json {
-            let count = plan.rules.len();
+            let count = backend.rules(&plan);
             print(&format!("installed as planned, by {planned_for}: {count} rules\n"))?;
         }
         return Ok(());
     }
     let (missing, foreign) = comparison.counts();
     if repairs {
-        warn_of(&backend.apply(&plan, &lock()?)?);
+        apply(backend, &plan)?;
         let repaired = if other_names.is_empty() {
             format!("repaired: {missing} lines were missing, {foreign} were not planned")
         } else {

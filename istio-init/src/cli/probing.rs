@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::{Failure, print, surroundings};
 use crate::args::{Args, go_duration};
+use crate::backend;
 use crate::command::{Output, Request};
 use crate::explain::Owner;
 use crate::flag::Flag;
@@ -22,7 +23,7 @@ pub(super) fn probe(request: &Request, plan: &Plan) -> Result<(), Failure> {
     if request.output == Output::Json {
         print(&Json::List(seen.iter().map(object).collect()).pretty())?;
     } else {
-        print(&text(&seen))?;
+        print(&(text(&seen) + &summary(&seen)))?;
     }
     judge(&seen)
 }
@@ -35,10 +36,15 @@ pub(super) fn validate(args: &Args, plan: &Plan) -> Result<(), Failure> {
         log::info(text(&wrong).trim_end());
     }
     judge(&seen)?;
-    let tried = seen.iter().filter(|seen| seen.is_tried()).count();
-    let untried = seen.len() - tried;
-    log::info(&format!("validation passed: {tried} flows fare as planned, {untried} not tried"));
+    log::info(&format!("validation passed: {}", summary(&seen).trim_end()));
     Ok(())
+}
+
+fn summary(seen: &[Seen]) -> String {
+    let tried = seen.iter().filter(|seen| seen.is_tried()).count();
+    let wrong = seen.iter().filter(|seen| !seen.is_as_expected()).count();
+    let (right, untried) = (tried - wrong, seen.len() - tried);
+    format!("{right} flows match the plan, {wrong} do not, {untried} not tried\n")
 }
 
 fn seen(args: &Args, plan: &Plan) -> Result<Vec<Seen>, Failure> {
@@ -51,8 +57,16 @@ fn seen(args: &Args, plan: &Plan) -> Result<Vec<Seen>, Failure> {
         probe_port: args.flag(Flag::IptablesProbePort).text.parse().unwrap_or(USUAL_PORT),
         application_port: 0,
         patience: PATIENCE.min(limit),
+        installed: installed(),
     };
     Ok(try_flows(plan, &place, limit)?)
+}
+
+/// The installed rules. A process without the capability cannot read them, and rules of others are
+/// no plan.
+fn installed() -> Option<Plan> {
+    let (observed, _) = backend::observe().ok()?;
+    observed.plan().ok()
 }
 
 fn own() -> Result<Owner, Failure> {

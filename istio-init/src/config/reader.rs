@@ -411,6 +411,9 @@ impl<'a> Reader<'a> {
                 Err(_) if wrong >= MOST_COMPLAINTS => wrong += 1,
                 Err(fault) => {
                     wrong += 1;
+                    let mut words = element.split_whitespace();
+                    let is_list = words.clone().count() > 1 && words.all(|word| read(word).is_ok());
+                    let fault = if is_list { fault.hint("use commas, not blanks") } else { fault };
                     self.complain(source, element, fault);
                 }
             }

@@ -10,6 +10,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
+use crate::cidr::Cidr;
 use crate::config::{PASSTHROUGH_V4, PASSTHROUGH_V6};
 use crate::explain::{Direction, Fate, Owner, Packet, explain};
 use crate::family::Family;
@@ -72,6 +73,8 @@ pub struct Place {
     pub application_port: u16,
     /// How long to wait for what is expected.
     pub patience: Duration,
+    /// The installed rules, where they can be read: flows are tried at their edges too.
+    pub installed: Option<Plan>,
 }
 
 impl Seen {
@@ -152,11 +155,13 @@ type Target = (Protocol, Option<IpAddr>, SocketAddr);
 fn targets(plan: &Plan, place: &Place) -> Vec<Target> {
     let mut addresses: Vec<IpAddr> = OUTSIDE.to_vec();
     let mut ports = vec![(Protocol::Tcp, 80)];
-    for condition in plan.rules.iter().flat_map(|rule| &rule.matches) {
+    let both = [Some(plan), place.installed.as_ref()];
+    let rules = both.into_iter().flatten().flat_map(|plan| &plan.rules);
+    for condition in rules.flat_map(|rule| &rule.matches) {
         match &condition.field {
             Field::Destination(ranges) => {
                 let some = ranges.values().iter().take(MOST_OF_A_RULE);
-                addresses.extend(some.map(|range| range.ends().0).map(next_host));
+                addresses.extend(some.flat_map(|range| edges(*range)));
             }
             Field::DestinationPort(protocol, named) => {
                 let some = named.values().iter().take(MOST_OF_A_RULE);
@@ -167,7 +172,11 @@ fn targets(plan: &Plan, place: &Place) -> Vec<Target> {
             _ => {}
         }
     }
-    let is_outside = |address: &IpAddr| !address.is_loopback() && !address.is_unspecified();
+    let is_outside = |address: &IpAddr| match address {
+        // The last network is of broadcasts, and none can connect to a group.
+        IpAddr::V4(v4) => !v4.is_loopback() && (1..224).contains(&v4.octets()[0]),
+        IpAddr::V6(v6) => !(v6.is_loopback() || v6.is_unspecified() || v6.is_multicast()),
+    };
     addresses.retain(is_outside);
     let mut targets: Vec<Target> = Vec::new();
     for address in addresses {
@@ -241,6 +250,22 @@ fn passthrough(family: Family) -> IpAddr {
         Family::V4 => PASSTHROUGH_V4.into(),
         Family::V6 => PASSTHROUGH_V6.into(),
     }
+}
+
+/// Addresses in and beside a range: its first, one in the middle, its last, and the ones next to it.
+fn edges(range: Cidr) -> impl Iterator<Item = IpAddr> {
+    let family = range.family();
+    let number = |address| match address {
+        IpAddr::V4(v4) => u128::from(v4.to_bits()),
+        IpAddr::V6(v6) => v6.to_bits(),
+    };
+    let (first, last) = range.ends();
+    let (low, high) = (number(first), number(last));
+    let highest = u128::MAX >> (128 - u32::from(family.address_bits()));
+    let beside = [low.checked_sub(1), high.checked_add(1).filter(|next| *next <= highest)];
+    let inside = [Some(low + (high - low) / 2), Some(high)];
+    let others = beside.into_iter().chain(inside).flatten();
+    std::iter::once(next_host(first)).chain(others.map(move |number| family.address_of(number)))
 }
 
 /// The first address of a range is often nobody's.
