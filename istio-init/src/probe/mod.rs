@@ -298,9 +298,11 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// Addresses that belong to nobody (RFC 5737, RFC 3849).
-const OUTSIDE: [IpAddr; 2] = [
+/// Addresses of documentation (RFC 5737, RFC 3849), and one in the lower half of IPv4, where there
+/// are none: of a carrier's own network (RFC 6598).
+const OUTSIDE: [IpAddr; 3] = [
     IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)),
+    IpAddr::V4(Ipv4Addr::new(100, 127, 255, 254)),
     IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1)),
 ];
 /// Of a list of a thousand, some are as good as all.

@@ -103,6 +103,41 @@ fn a_probe_finds_what_does_not_hold() {
     succeed(&pod, &["--run-validation"], "-i * -b *");
 }
 
+/// Neither the flags nor the rules alone tell where the other differs.
+#[test]
+fn a_probe_finds_a_half_of_ipv4_that_is_left_out() {
+    for (installed, asked) in [("-x 0.0.0.0/1", ""), ("", "-x 0.0.0.0/1"), ("-x 1.2.0.0/16", "")] {
+        let pod = namespace();
+        let flags =
+            |more: &str| format!("-i * -b * --probe-timeout 400ms {more}").trim().to_owned();
+        succeed(&pod, &[], &flags(installed));
+        let disproved = ask(&pod, &["probe"], &flags(asked));
+        assert_eq!(disproved.status.code(), Some(126), "{installed}: {}", text(&disproved));
+        let report = succeed(&pod, &["probe"], &flags(installed));
+        assert!(report.contains(" flows match the plan, 0 do not, "), "{report}");
+    }
+}
+
+#[test]
+fn a_run_and_verify_count_rules_as_plan_lists_them() {
+    for path in [SEARCH_PATH, "/nonexistent"] {
+        let pod = namespace();
+        let run = |words: &[&str]| {
+            let mut command = istio_init();
+            command.args(words).env("PATH", path);
+            let output = pod.run(move || command.output().expect("istio-init")).expect("a thread");
+            assert!(output.status.success(), "{}", text(&output));
+            text(&output)
+        };
+        let said = run(&["-i", "10.0.0.0/8,11.1.0.0/16", "-b", "80,443"]);
+        let listed = run(&["plan", "--from-kernel"]).lines().count() - 1;
+        let by = if path == SEARCH_PATH { "iptables-nft" } else { "nftables" };
+        assert_eq!(said, format!("{listed} rules are in force, by {by}, for IPv4\n"));
+        let verified = run(&["verify", "-i", "10.0.0.0/8,11.1.0.0/16", "-b", "80,443"]);
+        assert_eq!(verified, format!("installed as planned, by {by}: {listed} rules\n"));
+    }
+}
+
 /// The validation container has the proxy's user and no right at all.
 #[test]
 fn a_validation_without_rights_tries_what_it_may() {

@@ -125,7 +125,10 @@ fn auto_takes_nftables_where_iptables_cannot_take_its_lock() {
     let output = programs.try_run(&pod, &settings);
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{stderr}");
-    insta::assert_snapshot!(stderr, @"warning: nftables is used in place of iptables: iptables-legacy-restore refuses: Fatal: can't open lock file /run/xtables.lock: Read-only file system");
+    insta::assert_snapshot!(stderr, @r"
+    warning: nftables is used in place of iptables: iptables-legacy-restore refuses: Fatal: can't open lock file /run/xtables.lock: Read-only file system
+    14 rules are in force, by nftables, for IPv4
+    ");
     assert_eq!(pod.dump(), expected.dump());
 }
 

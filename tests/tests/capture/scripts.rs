@@ -58,17 +58,21 @@ fn a_script_installs_what_the_program_installs() {
 }
 
 #[test]
-fn without_a_backend_named_the_script_is_for_nft_whatever_the_image_has() {
+fn a_dry_run_prints_for_the_backend_that_a_run_takes() {
     let pod = Pod::create();
-    let script = |path: &str| {
-        let mut dry_run = istio_init();
-        dry_run.args(["-i", "*", "-b", "*", "--dry-run"]).env("PATH", path);
-        pod.namespace.output(&mut dry_run, "").expect("a script")
+    let run = |path: &str, switch: &str| {
+        let mut command = istio_init();
+        command.args(["-i", "*", "-b", "*", switch]).env("PATH", path);
+        pod.namespace.output(&mut command, "").expect("istio-init")
     };
-    let with_iptables = script(SEARCH_PATH);
-    assert_eq!(with_iptables, script("/nonexistent"));
+    let (by_iptables, by_nft) = (run(SEARCH_PATH, "--dry-run"), run("/nonexistent", "--dry-run"));
+    let mut restore = Command::new("iptables-restore");
+    let text = by_iptables.as_str();
+    pod.namespace.output(restore.args(["--test", "--noflush"]), text).expect(text);
     let mut nft = Command::new("nft");
-    pod.namespace.output(nft.args(["-c", "-f", "-"]), &with_iptables).expect(&with_iptables);
+    pod.namespace.output(nft.args(["-c", "-f", "-"]), &by_nft).expect(&by_nft);
+    run(SEARCH_PATH, "--backend=auto");
+    assert!(ruleset(&pod).contains("ISTIO_OUTPUT"), "a run takes iptables here");
 }
 
 #[test]
