@@ -57,3 +57,39 @@ impl Drop for Work {
         self.cancelled.store(true, Ordering::Relaxed);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+    use std::time::Duration;
+
+    use super::super::turns::{Caller, Turns};
+    use super::*;
+    use crate::budget;
+
+    /// Ends with its budget alone.
+    fn endless() {
+        while budget::spend(0).is_ok() {
+            std::thread::yield_now();
+        }
+    }
+
+    fn caller() -> Caller {
+        Caller { address: IpAddr::from([10, 0, 0, 1]), namespace: "shop".to_owned() }
+    }
+
+    #[tokio::test]
+    async fn computing_ends_with_its_deadline_and_its_caller() {
+        let turns: Arc<Turns> = Arc::default();
+        let late = Work::new(Some(turns.take(caller()).await), Instant::now());
+        assert!(matches!(late.run(endless).await, Err(Refusal::Late)));
+        drop(late);
+        // It is the next one's turn because the computing has ended.
+        let turn = turns.take(caller()).await;
+        let abandoned = Work::new(Some(turn), Instant::now() + Duration::from_secs(3600));
+        let computing = tokio::spawn(async move { abandoned.run(endless).await.map(|()| 0) });
+        tokio::task::yield_now().await;
+        computing.abort();
+        let _ = turns.take(caller()).await;
+    }
+}
