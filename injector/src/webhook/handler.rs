@@ -14,20 +14,22 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Body as _;
-use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 use tower_http::catch_panic::CatchPanicLayer;
 
 use super::admission::{Admission, Verdict};
 use super::deadline::budget;
-use super::large::{LargeBodies, Room, holds_too_many_values};
+use super::large::{LargeBodies, Room, holds_too_many_values, is_expensive};
 use super::metrics::{CallResult, Metrics};
+use super::outline::Outline;
 use super::path::{self, PathError};
 use super::reload::Configuration;
 use super::review::{self, ReviewError};
-use super::surroundings::{Known, Surroundings};
+use super::surroundings::Surroundings;
 use super::traces::Traces;
-use super::work::Work;
+use super::turns::{Caller, Turns};
+use super::work;
+use crate::budget::Budget;
 
 /// The webhook's routes: `/inject` and everything below it.
 pub fn router(webhook: Webhook) -> Router {
@@ -73,10 +75,9 @@ pub struct Webhook {
     pub admission: Admission,
     /// What is counted.
     pub metrics: Arc<Metrics>,
-    /// As many calls are answered at a time; further ones wait within their own time. One that is
-    /// still being read has no place.
-    pub places: Semaphore,
-    /// What large bodies wait for besides.
+    /// The turns of reviews whose body has come; further ones wait within their own time.
+    pub turns: Arc<Turns>,
+    /// The room of large bodies, and their turns.
     pub large: LargeBodies,
     /// The largest body, in bytes.
     pub body_limit: usize,
@@ -135,28 +136,27 @@ impl Webhook {
         if holds_too_many_values(&body) {
             return Err(Refusal::TooManyValues);
         }
-        // A large body waits for its turn first: in its place it would keep others from theirs.
-        let Ok(turn) = timeout_at(deadline, self.large.turn(address, &body)).await else {
-            return Err(Refusal::Busy);
-        };
-        let Ok(_place) = timeout_at(deadline, self.places.acquire()).await else {
-            return Err(Refusal::Busy);
-        };
         let settings = self.configuration.current().ok_or(Refusal::Unconfigured)?;
-        let work = Work::new(turn, deadline);
-        let review = work.run(move || review::parse(&body)).await?.map_err(Refusal::Review)?;
-        let known = match &review.request {
-            Some(request) => self.surroundings.of(request, deadline).await,
-            None => Known::default(),
-        };
+        let outline = Outline::of_review(&body);
+        let known = self.surroundings.of(&outline, deadline).await;
+        let caller = Caller { address, namespace: outline.namespace };
         let admission = self.admission;
+        let is_expensive = is_expensive(body.len());
         let answer = move || {
+            let review = review::parse(&body).map_err(Refusal::Review)?;
             let mut verdict = admission.decide(&settings, known.facts(), review, &path_env);
-            let body = verdict.response.to_json().map_err(Refusal::Answer)?;
-            verdict.bytes = body.len();
-            Ok((verdict, body))
+            let answer = verdict.response.to_json().map_err(Refusal::Answer)?;
+            verdict.bytes = answer.len();
+            Ok((verdict, answer))
         };
-        work.run(answer).await?
+        if is_expensive {
+            let turn = timeout_at(deadline, self.large.turn(caller)).await;
+            return work::aside(turn.map_err(|_| Refusal::Busy)?, deadline, answer).await?;
+        }
+        // To hand it to another thread would take longer than to answer it.
+        let turn = timeout_at(deadline, self.turns.take(caller)).await;
+        let _turn = turn.map_err(|_| Refusal::Busy)?;
+        Budget::default().enter(answer)
     }
 
     /// Reads a body to its end, as far as there is room for what has come of it.

@@ -10,10 +10,8 @@
 //! it and wait for more could wait for each other for ever; so as much as the longest body needs is
 //! kept apart, for one at a time, which has enough to come to its end.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
-use serde::Deserialize;
 use tokio::sync::{Mutex, MutexGuard, Semaphore, SemaphorePermit};
 
 use super::turns::{Caller, Turn, Turns};
@@ -33,7 +31,7 @@ impl LargeBodies {
     pub fn new(limit: usize) -> Self {
         let shared = limit.div_ceil(STEP).saturating_mul(LARGEST_AT_A_TIME - 1);
         let shared = Semaphore::new(shared.min(Semaphore::MAX_PERMITS));
-        Self { shared, last: Mutex::default(), turns: Arc::default() }
+        Self { shared, last: Mutex::default(), turns: Turns::new(1) }
     }
 
     /// The room of a body of which nothing has come yet: enough for a small one.
@@ -41,28 +39,15 @@ impl LargeBodies {
         Room { bodies: self, length: SMALL, shared: None, last: None }
     }
 
-    /// Waits until it is the caller's turn to have a large body answered; `None` for a small one,
-    /// which does not wait.
-    pub(super) async fn turn(&self, address: IpAddr, body: &[u8]) -> Option<Turn> {
-        if body.len() <= LIGHT {
-            return None;
-        }
-        Some(self.turns.take(Caller { address, namespace: namespace(body) }).await)
+    /// Waits until it is the caller's turn to have a large body answered.
+    pub(super) async fn turn(&self, caller: Caller) -> Turn {
+        self.turns.take(caller).await
     }
 }
 
-/// The namespace of a review; empty where it cannot be read, which parsing tells later.
-fn namespace(body: &[u8]) -> String {
-    #[derive(Deserialize)]
-    struct Review {
-        request: Request,
-    }
-    #[derive(Deserialize)]
-    struct Request {
-        namespace: String,
-    }
-    let review: Result<Review, _> = serde_json::from_slice(body);
-    review.map(|review| review.request.namespace).unwrap_or_default()
+/// Whether a review of this length may take long.
+pub(super) fn is_expensive(length: usize) -> bool {
+    length > LIGHT
 }
 
 /// The room that one body takes, which is free again when this is dropped.
@@ -152,24 +137,12 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_reviews_namespace_is_found() {
-        let review = r#"{"kind": "AdmissionReview", "request": {"object": {"namespace": "not"}, "namespace": "shop", "uid": "u"}}"#;
-        assert_eq!(namespace(review.as_bytes()), "shop");
-        assert_eq!(namespace(b"{}"), "");
-        assert_eq!(namespace(&review.as_bytes()[..40]), "");
-    }
-
     #[tokio::test]
     async fn small_bodies_wait_for_no_large_one() {
         let bodies = LargeBodies::new(1 << 20);
         let _held = [filled(&bodies), filled(&bodies), filled(&bodies), filled(&bodies)];
-        let address = IpAddr::from([10, 0, 0, 1]);
-        let body = |length| vec![b' '; length];
-        let _turn = bodies.turn(address, &body(1 << 20)).await.unwrap();
-        assert!(bodies.room().holds(SMALL) && bodies.turn(address, &body(LIGHT)).await.is_none());
+        assert!(bodies.room().holds(SMALL));
         assert!(bodies.room().grow().now_or_never().is_none());
-        assert!(bodies.turn(address, &body(LIGHT + 1)).now_or_never().is_none());
     }
 
     #[test]

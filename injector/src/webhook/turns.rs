@@ -1,4 +1,7 @@
-//! Turns of expensive reviews: one at a time, shared fairly between callers.
+//! Turns of reviews, shared fairly between callers.
+//!
+//! As many reviews are computed at a time as there are turns; where more wait, a caller with many
+//! of them must not delay the others.
 //!
 //! API servers send the reviews of all users over few connections, so an address alone does not
 //! tell a user who posts expensive pods from the others; the namespace does. A caller that reaches
@@ -21,15 +24,15 @@ pub(super) struct Caller {
     pub(super) namespace: String,
 }
 
-/// The queue of expensive reviews.
-#[derive(Debug, Default)]
-pub(super) struct Turns {
+/// The turns of one kind of reviews, and the callers that wait for one.
+#[derive(Debug)]
+pub struct Turns {
     queue: Mutex<Queue>,
 }
 
 #[derive(Debug, Default)]
 struct Queue {
-    is_taken: bool,
+    free: usize,
     /// In order of arrival.
     waiting: Vec<Waiting>,
     /// The number of turns so far.
@@ -45,11 +48,23 @@ struct Waiting {
 }
 
 impl Turns {
+    /// So many turns at a time.
+    pub fn new(count: usize) -> Arc<Self> {
+        Arc::new(Self { queue: Mutex::new(Queue { free: count, ..Queue::default() }) })
+    }
+
     /// Waits for the caller's turn, which ends when the result is dropped.
     pub(super) async fn take(self: &Arc<Self>, caller: Caller) -> Turn {
-        let (ready, turn) = oneshot::channel();
-        self.queue().waiting.push(Waiting { caller, ready });
-        self.grant(false);
+        let turn = {
+            let mut queue = self.queue();
+            if queue.free > 0 {
+                queue.free -= 1;
+                return Turn(Some(Arc::clone(self)));
+            }
+            let (ready, turn) = oneshot::channel();
+            queue.waiting.push(Waiting { caller, ready });
+            turn
+        };
         match turn.await {
             Ok(turn) => turn,
             // A sender is only dropped with the queue, which `self` keeps.
@@ -57,19 +72,17 @@ impl Turns {
         }
     }
 
-    /// Gives the next turn, if there is none at the moment or the present one ends.
-    fn grant(self: &Arc<Self>, ends: bool) {
+    /// Gives a turn that has ended to the next caller that still waits.
+    fn pass_on(self: &Arc<Self>) {
         let mut queue = self.queue();
-        queue.is_taken &= !ends;
-        while !queue.is_taken {
-            let Some(next) = queue.next() else { return };
-            queue.is_taken = true;
-            if let Err(unwanted) = next.send(Turn(Some(Arc::clone(self)))) {
-                // The caller has left; its turn must not grant the next one while this one does.
-                unwanted.forget();
-                queue.is_taken = false;
+        while let Some(next) = queue.next() {
+            match next.send(Turn(Some(Arc::clone(self)))) {
+                Ok(()) => return,
+                // The caller has left. The queue is locked, so its turn must not be passed on.
+                Err(unwanted) => unwanted.forget(),
             }
         }
+        queue.free += 1;
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
@@ -114,7 +127,7 @@ impl Turn {
 impl Drop for Turn {
     fn drop(&mut self) {
         if let Some(turns) = self.0.take() {
-            turns.grant(true);
+            turns.pass_on();
         }
     }
 }
@@ -164,7 +177,7 @@ mod tests {
 
     #[test]
     fn namespaces_of_one_address_alternate() {
-        let turns = Arc::default();
+        let turns = Turns::new(1);
         let present = first(&turns, 1, "greedy");
         let waiting = vec![
             ("g1", take(&turns, 1, "greedy")),
@@ -178,7 +191,7 @@ mod tests {
 
     #[test]
     fn many_namespaces_of_one_address_take_one_share() {
-        let turns = Arc::default();
+        let turns = Turns::new(1);
         let present = first(&turns, 1, "a");
         let waiting = vec![
             ("a", take(&turns, 1, "a")),
@@ -192,7 +205,7 @@ mod tests {
 
     #[test]
     fn a_caller_that_left_keeps_nobody_waiting() {
-        let turns: Arc<Turns> = Arc::default();
+        let turns = Turns::new(1);
         let present = first(&turns, 1, "a");
         drop(take(&turns, 1, "b"));
         let mut granted = take(&turns, 1, "c");
