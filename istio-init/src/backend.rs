@@ -158,7 +158,11 @@ impl Backend {
     /// What another backend installed goes after the plan is in force, so connections are captured
     /// at any moment. Where nobody asked for iptables and it does not work, nftables takes its
     /// place, with a warning.
-    pub fn apply(self, plan: &Plan, lock: &Lock) -> Result<(Self, Vec<String>), BackendError> {
+    pub fn apply(self, plan: &Plan, _: &Lock) -> Result<(Self, Vec<String>), BackendError> {
+        self.replace(plan)
+    }
+
+    fn replace(self, plan: &Plan) -> Result<(Self, Vec<String>), BackendError> {
         match self {
             Self::Nftables => {
                 kernel::apply(plan)?;
@@ -166,7 +170,7 @@ impl Backend {
             }
             Self::Iptables(tools) => match apply_by(tools, plan) {
                 Err(BackendError::Iptables(error)) if may_replace(tools, &error) => {
-                    match Self::Nftables.apply(plan, lock) {
+                    match Self::Nftables.replace(plan) {
                         Ok((by, mut warnings)) => {
                             warnings.insert(0, replaced(&error));
                             Ok((by, warnings))

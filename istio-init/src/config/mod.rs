@@ -1,10 +1,12 @@
 //! What flags, environment and pod mean together. Every check is here, once.
 
 mod families;
+mod host;
 mod list;
 mod name_servers;
 mod reader;
 mod users;
+mod without_effect;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

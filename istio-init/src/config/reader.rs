@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use super::{
     Config, ExcludedUsers, Inbound, Interception, Invalid, NameServers, Outbound, OwnerGroups,
-    Surroundings, families, list, name_servers, users,
+    Surroundings, families, host, list, name_servers, users, without_effect,
 };
 use crate::args::{Args, Source};
 use crate::cidr::Cidr;
@@ -41,8 +41,7 @@ pub(super) fn read(
     let excluded_users = reader.excluded_users(&surroundings.accounts);
     let owner_groups = reader.owner_groups(&surroundings.accounts);
     let dns = reader.dns(surroundings.resolv_conf.as_deref());
-    reader.warn_of_variables();
-    reader.warn_of_flags_without_effect();
+    reader.warnings.extend(without_effect::warnings(args));
     let Reader { complaints, mut warnings, .. } = reader;
     let (Some(outbound_port), Some(inbound_port), Some(tunnel_port), Some(loopback_v4), []) =
         (outbound_port, inbound_port, tunnel_port, loopback_v4, &*complaints)
@@ -84,30 +83,15 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Rules for a node's own network namespace would capture the node, and all pods' traffic
-    /// that is forwarded there. A dry run says that the run would be rejected.
+    /// A dry run says that the run would be rejected.
     fn reject_the_host(&mut self, host: Result<&HostEvidence, &String>, named: &[InterfaceName]) {
-        let (value, fault) = match host.map(|evidence| evidence.signs(named)) {
-            _ if self.args.is_on(Flag::AllowHostNetwork) => return,
-            Ok(signs) if signs.is_empty() => return,
-            Ok(signs) => (signs.join(", "), Fault::new("look like a node's, not like a pod's")),
-            Err(reason) => {
-                (reason.clone(), Fault::new("leaves open whether it is a node's or a pod's"))
+        let complaint = host::complaint(host, named);
+        match complaint.filter(|_| !self.args.is_on(Flag::AllowHostNetwork)) {
+            Some(complaint) if self.args.is_on(Flag::DryRun) => {
+                self.warnings.push(format!("a run would be rejected: {complaint}"));
             }
-        };
-        let advice = format!(
-            "run istio-init in the pod; where this is meant, use {}",
-            Flag::AllowHostNetwork
-        );
-        let complaint = Complaint {
-            source: "this network namespace".to_owned(),
-            value,
-            fault: fault.hint(advice),
-        };
-        if self.args.is_on(Flag::DryRun) {
-            self.warnings.push(format!("a run would be rejected: {complaint}"));
-        } else {
-            self.complaints.insert(0, complaint);
+            Some(complaint) => self.complaints.insert(0, complaint),
+            None => {}
         }
     }
 
@@ -339,38 +323,6 @@ impl<'a> Reader<'a> {
             self.complain(Source::Variable(Variable::OwnerGroups.name()), included, fault);
         }
         OwnerGroups::Only(groups)
-    }
-
-    fn warn_of_variables(&mut self) {
-        if let Some(port) = self.args.variable(Variable::EnvoyPort)
-            && port != self.args.flag(Flag::EnvoyPort).text
-        {
-            let (variable, flag, port) = (Variable::EnvoyPort, Flag::EnvoyPort, Shown(port));
-            self.warnings.push(format!("{variable}: `{port}` has no effect; use {flag}"));
-        }
-        if self.args.is_on(Flag::DryRun)
-            && self.args.variable(Variable::DryRunFilePath).is_some_and(|path| !path.is_empty())
-        {
-            let variable = Variable::DryRunFilePath;
-            self.warnings.push(format!("{variable}: has no effect; the dry run prints on stdout"));
-        }
-    }
-
-    fn warn_of_flags_without_effect(&mut self) {
-        let typed = self.args.flag(Flag::NetworkNamespace);
-        if !typed.text.is_empty() {
-            self.warnings.push(format!(
-                "{}: has no effect: istio-init works in the network namespace it runs in",
-                typed.source
-            ));
-        }
-        if self.args.variable(Variable::DisableRedirectionOnLocalLoopback).is_some() {
-            self.warnings.push(format!(
-                "{}: has no effect any more; to capture loopback, name its range in {}",
-                Variable::DisableRedirectionOnLocalLoopback,
-                Flag::ServiceCidr
-            ));
-        }
     }
 
     /// The list that a flag names, `*` not among its elements.

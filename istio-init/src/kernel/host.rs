@@ -136,12 +136,9 @@ const PEER_NAMESPACE: u16 = 37;
 mod tests {
     use super::*;
 
-    fn name(text: &str) -> Option<PathBuf> {
-        Some(PathBuf::from(text))
-    }
-
     #[test]
     fn the_first_namespace_is_known_by_any_of_three() {
+        let name = |text: &str| Some(PathBuf::from(text));
         let of_pod = Place { own: name("net:[4026532501]"), ..Place::default() };
         assert!(!of_pod.is_first());
         for number in FIRST_NETWORKS {
@@ -160,6 +157,7 @@ mod tests {
 
     #[test]
     fn process_1_of_a_container_shows_nothing() {
+        let name = |text: &str| Some(PathBuf::from(text));
         let of_container = Place {
             own: name("net:[4026532501]"),
             of_process_1: name("net:[4026532501]"),
