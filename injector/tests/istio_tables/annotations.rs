@@ -95,6 +95,35 @@ fn list_items_keep_their_order_and_may_share_a_volume() {
     assert_eq!(own, ["b", "a"]);
 }
 
+#[test]
+fn status_and_overrides_are_read_whatever_their_case() {
+    let (status, overrides) = ("sidecar.istio.io/status", "proxy.istio.io/overrides");
+    let own = json!({"name": "istio-proxy", "image": "auto", "args": ["proxy", "mine"],
+        "volumeMounts": [{"name": "a", "mountPath": "/a", "readOnly": true}]});
+    let mut with_own = pod(&json!({}));
+    with_own["spec"]["containers"].as_array_mut().unwrap().push(own);
+    for (pod, recorded) in [(with_own, true), (pod(&json!({})), false)] {
+        let first = Stage::default().pod(&pod);
+        let mut respelled = first.clone();
+        for key in [status, overrides] {
+            let annotation = &mut respelled["metadata"]["annotations"][key];
+            let Some(text) = annotation.as_str().map(str::to_owned) else { continue };
+            let names = ["initContainers", "containers", "name", "args", "mountPath", "readOnly"];
+            let given = names.iter().fold(text, |text, name| {
+                text.replace(&format!("{name:?}:"), &format!("{:?}:", name.to_uppercase()))
+            });
+            *annotation = given.into();
+        }
+        if !recorded {
+            respelled["metadata"]["annotations"].as_object_mut().unwrap().remove(overrides);
+        }
+        let second = Stage::default().injection(&respelled).unwrap().pod;
+        assert_eq!(second["spec"], first["spec"]);
+        let annotations = second["metadata"]["annotations"].as_object().unwrap();
+        assert_eq!(annotations.contains_key(overrides), recorded);
+    }
+}
+
 /// The message names the annotation, the field and the reason.
 #[test]
 fn each_wrong_field_of_the_proxy_config_is_named() {
