@@ -22,10 +22,14 @@ pub(crate) fn spell(kind: Kind, value: &mut Value) {
     match (kind, value) {
         (Kind::Pointer(kind), value) => spell(*kind, value),
         (Kind::List(kind), Value::Array(items)) => {
-            items.iter_mut().for_each(|item| spell(*kind, item));
+            for item in items {
+                spell(*kind, item);
+            }
         }
         (Kind::Map(kind), Value::Object(members)) => {
-            members.values_mut().for_each(|member| spell(*kind, member));
+            for member in members.values_mut() {
+                spell(*kind, member);
+            }
         }
         (Kind::Struct(of), Value::Object(members)) => {
             rename(members, |name| Some(of.decoded(name)?.json));
