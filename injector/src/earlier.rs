@@ -7,9 +7,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::absent::or_default;
+use crate::go_types;
+use crate::overlay::fit::{self, Place};
 use crate::overlay::{POD_PORTS, PROXY, SPAN_ATTRIBUTES};
 use crate::postprocess::{CONTAINERS, INIT_CONTAINERS, find, find_proxy, prometheus};
 use crate::quantity;
+use crate::settings::annotation_json;
 use crate::settings::annotations::key;
 
 /// What the annotation `sidecar.istio.io/status` of a pod says.
@@ -24,7 +27,10 @@ pub struct Earlier {
 impl Earlier {
     /// Reads the annotation; `None` where the pod has none, or none that can be read.
     pub fn of_pod(pod: &Value) -> Option<Self> {
-        serde_json::from_str(pod["metadata"]["annotations"][STATUS].as_str()?).ok()
+        let text = pod["metadata"]["annotations"][STATUS].as_str()?;
+        let mut status = serde_json::from_str(text).ok()?;
+        go_types::spell_members(&["initContainers", "containers", "revision"], &mut status);
+        serde_json::from_value(Value::Object(status)).ok()
     }
 
     /// The revision that injected the pod; empty where the annotation does not say.
@@ -277,14 +283,20 @@ impl Overrides {
     /// container.
     pub fn of_pod(pod: &Value) -> Self {
         let text = pod["metadata"]["annotations"][key::OVERRIDES].as_str();
-        let read = text.and_then(|text| serde_json::from_str(text).ok());
-        let mut overrides: Self = read.unwrap_or_default();
+        let mut overrides = text.and_then(Self::parse).unwrap_or_default();
         for list in [&mut overrides.containers, &mut overrides.init] {
-            list.retain(|container| {
+            list.retain_mut(|container| {
+                fit::spell(Place::Container, container);
                 container["name"].as_str().is_some_and(|name| !name.is_empty())
             });
         }
         overrides
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let mut members = serde_json::from_str(text).ok()?;
+        go_types::spell_members(&annotation_json::OVERRIDES, &mut members);
+        serde_json::from_value(Value::Object(members)).ok()
     }
 
     /// Whether there are none.

@@ -7,8 +7,10 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value};
 
+use crate::overlay::fit::Place;
 use crate::postprocess::{CONTAINERS, INIT_CONTAINERS, annotation, find_proxy};
 use crate::reason::Reason;
+use crate::settings::annotation_json;
 use crate::settings::annotations::key;
 
 /// Leaves to the pod the sources of its own volumes, and of two volumes or mounts of an overlay
@@ -56,7 +58,7 @@ pub fn settle(overlay: &mut Value, pod: &Value) -> Vec<Reason> {
 /// the pod, unless somebody after us brings the volume.
 pub fn missing(pod: &Value) -> Option<Reason> {
     let value = annotation(pod, key::USER_VOLUME_MOUNT)?;
-    let asked = serde_json::from_str::<Map<String, Value>>(value).ok()?;
+    let asked = annotation_json::named_objects(Place::VolumeMount, value)?;
     let (list, index) = find_proxy(pod)?;
     let names = |items: &'_ Value| -> HashSet<String> {
         let names = items.as_array().into_iter().flatten().filter_map(|item| item["name"].as_str());
@@ -64,7 +66,8 @@ pub fn missing(pod: &Value) -> Option<Reason> {
     };
     let mounted = names(&pod["spec"][list][index]["volumeMounts"]);
     let volumes = names(&pod["spec"]["volumes"]);
-    let name = asked.keys().find(|name| mounted.contains(*name) && !volumes.contains(*name))?;
+    let mut asked = asked.iter().filter_map(|mount| mount["name"].as_str());
+    let name = asked.find(|name| mounted.contains(*name) && !volumes.contains(*name))?;
     let message = format!(
         "annotation {} of the pod names volume {name:?}, which neither the pod nor annotation {} has",
         key::USER_VOLUME_MOUNT,
