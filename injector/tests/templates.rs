@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use injector::budget::Budget;
 use injector::cluster_facts::ClusterFacts;
 use injector::inject::{InjectError, Outcome, Target, inject};
 use injector::settings::{Document, Documents, Process, Settings};
@@ -129,7 +130,8 @@ fn a_template_that_fails_for_a_pod_says_where() {
 
 #[test]
 fn no_annotation_becomes_structure() {
-    let text = "a\"\n'b\\: {c}\r\n- d: [e], g #f\u{85}\u{2028}<<: *g\u{F0022}";
+    let text = "a\"\n'b\\: {c}\r\n- d: [e], g #f\u{85}\u{2028}<<: *g\u{F0022}\
+                \0\u{7f}\u{9f}\u{fdd0}\u{fffe}\u{ffff}\u{1fffe}\u{FFFFE}\u{10ffff}";
     for sink in [
         "\"{{ $x }}\"",
         "'{{ $x }}'",
@@ -153,6 +155,50 @@ fn no_annotation_becomes_structure() {
         let annotations = &pod["metadata"]["annotations"];
         assert_eq!((&annotations["y"], &annotations["z"]), (&json!(text), &json!("end")), "{sink}");
     }
+}
+
+#[test]
+fn characters_that_yaml_cannot_hold_come_through() {
+    let odd = "a\u{fffe}\u{ffff}\u{7f}";
+    let template = "metadata:\n  annotations:\n    \
+                    whole: '{{ toJson .ObjectMeta.Annotations }}'\n    \
+                    values: {{ .Values.odd | quote }}\n    \
+                    {{ toYaml (dict `own` (index .ObjectMeta.Annotations `odd`)) | indent 4 }}\n\
+                    spec:\n  containers:\n  - {{ toYaml (index .Spec.Containers 0) | nindent 4 }}";
+    let config = json!({"templates": {"mine": template}}).to_string();
+    let values = r#"{"odd": "a\ufffe\uffff\u007f"}"#;
+    let documents = Documents {
+        inject_config: Some(Document { source: "the ConfigMap", text: &config }),
+        values: Some(Document { source: "the values", text: values }),
+        ..Documents::default()
+    };
+    let settings = Settings::parse(&documents, Process::default()).unwrap();
+    let mut pod = pod(&json!({"inject.istio.io/templates": "mine", "odd": odd, odd: "1"}));
+    pod["spec"]["containers"][0]["args"] = json!([odd]);
+    let injected = injected(&settings, &pod);
+    let annotations = &injected["metadata"]["annotations"];
+    assert_eq!((&annotations["own"], &annotations["values"]), (&json!(odd), &json!(odd)));
+    let whole: Value = serde_json::from_str(annotations["whole"].as_str().unwrap()).unwrap();
+    assert_eq!(whole, pod["metadata"]["annotations"]);
+    assert_eq!(injected["spec"]["containers"][0]["args"], json!([odd]));
+}
+
+#[test]
+fn istios_list_of_containers_grows_in_place() {
+    // Copied for each container, it would take 40 million units.
+    let template = "{{- $containers := list }}\n\
+        {{- range $index, $container := .Spec.Containers }}{{ if not (eq $container.Name \"istio-proxy\") }}\
+        {{ $containers = append $containers $container.Name }}{{ end }}{{- end }}\n\
+        metadata:\n  annotations:\n    last: {{ index $containers (sub (len $containers) 1) | quote }}\n    \
+        number: {{ len $containers | quote }}";
+    let config = json!({"templates": {"mine": template}}).to_string();
+    let settings = settings(&config, true);
+    let mut pod = pod(&json!({"inject.istio.io/templates": "mine"}));
+    let containers = (0..1_000).map(|number| json!({"name": format!("c{number}")}));
+    pod["spec"]["containers"] = containers.collect();
+    let pod = Budget::new(15_000_000).enter(|| injected(&settings, &pod));
+    let annotations = &pod["metadata"]["annotations"];
+    assert_eq!((&annotations["last"], &annotations["number"]), (&json!("c999"), &json!("1000")));
 }
 
 #[test]

@@ -38,10 +38,15 @@ pub(super) fn pieces(template: &str) -> impl Iterator<Item = Piece<'_>> {
             b'`' => rest[1..].find('`').map_or(rest.len(), |end| end + 2),
             b'"' | b'\'' => quoted_length(rest),
             _ => {
-                let quote = rest.find(['"', '\'', '`']).unwrap_or(rest.len());
-                let end = rest.find(CLOSING).map_or(rest.len(), |end| end + CLOSING.len());
-                inside = quote < end;
-                return Some(Piece::Code(cut(&mut rest, quote.min(end))));
+                // A long template is looked at once.
+                let stop = (0..rest.len()).find(|at| {
+                    let rest = &rest.as_bytes()[*at..];
+                    matches!(rest[0], b'"' | b'\'' | b'`') || rest.starts_with(CLOSING.as_bytes())
+                });
+                let closes = stop.filter(|stop| rest[*stop..].starts_with(CLOSING));
+                inside = stop.is_some() && closes.is_none();
+                let end = closes.map(|at| at + CLOSING.len()).or(stop).unwrap_or(rest.len());
+                return Some(Piece::Code(cut(&mut rest, end)));
             }
         };
         let raw = rest.starts_with('`');

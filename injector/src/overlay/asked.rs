@@ -37,7 +37,7 @@ pub(super) enum Name {
 
 impl Asked {
     /// Those that follow a dot anywhere in the texts, as [`chains`](super::chains) writes them.
-    pub(super) fn by(texts: &[String]) -> Self {
+    pub(super) fn by(texts: &[&str]) -> Self {
         let names: HashSet<&str> = texts.iter().flat_map(|text| names(text)).collect();
         let any = |of: &[&str]| of.iter().any(|name| names.contains(name));
         Self {

@@ -44,16 +44,18 @@ pub(super) fn guarded(text: &str) -> Cow<'_, str> {
     if guarded == text { Cow::Borrowed(text) } else { Cow::Owned(guarded) }
 }
 
-/// The text without stand-ins, for a place where it cannot become structure: it comes out of
-/// [`plain`] as it is.
+/// The text for a place where it cannot become structure: with stand-ins only for what YAML cannot
+/// hold at all. It comes out of [`plain`] as it is.
 pub(super) fn escaped_only(text: &str) -> Cow<'_, str> {
-    if !has_stand_ins(text) {
+    // Each character that is changed begins with one of these.
+    if !text.bytes().any(|byte| byte < b' ' || [0x7F, 0xC2, 0xEF, 0xF3].contains(&byte)) {
         return Cow::Borrowed(text);
     }
     let mut written = String::with_capacity(text.len() + 8);
     for c in text.chars() {
         match escaped(c) {
             Some(escaped) => written.extend([ESCAPE, escaped]),
+            None if is_unprintable(c) && !"\t\n\r".contains(c) => written.push(stand_in(c)),
             None => written.push(c),
         }
     }
@@ -171,9 +173,14 @@ fn release_in(value: &mut Value) {
     }
 }
 
-/// Characters that mean something in YAML wherever they stand, or end a line.
+/// Characters that YAML cannot hold (its specification, section 5.1), and some that it can.
+pub(super) fn is_unprintable(c: char) -> bool {
+    c.is_control() || ['\u{fffe}', '\u{ffff}'].contains(&c)
+}
+
+/// Characters that mean something in YAML wherever they stand, end a line or cannot stand in it.
 fn always(c: char) -> bool {
-    c.is_control()
+    is_unprintable(c)
         || ['"', '\'', '\\', ',', '{', '}', '[', ']', '\u{2028}', '\u{2029}', '\u{feff}']
             .contains(&c)
 }
@@ -265,7 +272,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_guarded_is_one_scalar(text in "\\PC*|[a\u{F0022}\u{FFFFC}\u{FFFFD}\u{100022}]{0,5}|[-a\\n\\t :#'\"\\\\{}\\[\\]&*!|>%@`?,]{0,12}") {
+        fn what_is_guarded_is_one_scalar(text in "\\PC*|[a\u{F0022}\u{FFFFC}\u{FFFFD}\u{FFFFE}\u{100022}]{0,5}|[a\0\u{7f}\u{9f}\u{fdd0}\u{feff}\u{fffe}\u{ffff}\u{1fffe}\u{10ffff}]{0,5}|[-a\\n\\t :#'\"\\\\{}\\[\\]&*!|>%@`?,]{0,12}") {
             let line = guarded(&text);
             prop_assert_eq!(plain(&line), text.as_str());
             for document in [format!("a: \"{line}\"\nb: 1"), format!("a: '{line}'\nb: 1")] {

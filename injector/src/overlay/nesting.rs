@@ -1,5 +1,5 @@
-//! How deep the code of a template is nested: the engine's parser goes down one call of its own for
-//! each level, and a stack that is full ends the program.
+//! Limits on the code of a template: the engine's parser goes down one call of its own for each level
+//! of nesting, and a stack that is full ends the program; and it looks for a variable among all.
 
 use super::actions::{Piece, pieces};
 
@@ -10,6 +10,7 @@ pub(super) fn too_deep(template: &str) -> Option<((usize, usize), String)> {
     // How often each of the blocks that are open says `else if`.
     let mut blocks = vec![0_usize];
     let mut before = 0;
+    let mut variables = 0;
     for piece in pieces(template) {
         let (Piece::Text(text) | Piece::Code(text) | Piece::Quoted(text) | Piece::Raw(text)) =
             piece;
@@ -20,6 +21,13 @@ pub(super) fn too_deep(template: &str) -> Option<((usize, usize), String)> {
                 if blocks.last().is_some_and(|chain| *chain > MOST) {
                     let problem = format!("more than {MOST} times `else if` or `else with`");
                     return Some((place(template, before), problem));
+                }
+            }
+            for (at, _) in code.match_indices(":=") {
+                variables += 1;
+                if variables > MOST_VARIABLES {
+                    let problem = format!("more than {MOST_VARIABLES} variables are declared");
+                    return Some((place(template, before + at), problem));
                 }
             }
             for (at, byte) in code.bytes().enumerate() {
@@ -64,6 +72,8 @@ fn place(template: &str, at: usize) -> (usize, usize) {
 
 const MOST: usize = 100;
 
+const MOST_VARIABLES: usize = 1_000;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -77,6 +87,10 @@ mod tests {
         assert_eq!(found, Some((2, 4 + MOST)));
         let quoted = format!("{{{{ print \"{0}\" `{0}` }}}}", "(".repeat(MOST + 1));
         assert_eq!(too_deep(&quoted), None);
+        let declared = |many: usize| "{{ $x := 1 }}".repeat(many);
+        assert_eq!(too_deep(&declared(MOST_VARIABLES)), None);
+        let found = too_deep(&declared(MOST_VARIABLES + 1)).map(|(place, _)| place);
+        assert_eq!(found, Some((1, 13 * MOST_VARIABLES + 7)));
         let chain = |length: usize| {
             let others = "{{ else if 1 }}".repeat(length);
             format!("{{{{ if 1 }}}}{others}{{{{ end }}}}").repeat(3)

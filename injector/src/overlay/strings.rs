@@ -1,38 +1,39 @@
 //! Strings of a template, which the engine does not read as Go does: a backslash means something to it
 //! in raw ones, and not all that it means to Go in others.
 
-use std::borrow::Cow;
-
 use super::actions::{Piece, pieces};
+use super::rewriting::{Edits, Rewritten};
 
 /// The text with every string that holds a backslash written so that the engine reads what Go does;
 /// all else stays as it is. A string that Go refuses stays for the engine to refuse.
-pub(super) fn rewritten(text: &str) -> Cow<'_, str> {
-    if !text.contains('\\') {
-        return Cow::Borrowed(text);
-    }
-    let mut written = String::with_capacity(text.len() + 16);
+pub(super) fn rewritten(text: &str) -> Rewritten {
+    let mut edits = Edits::default();
+    let mut at = 0;
     for piece in pieces(text) {
-        match piece {
+        let (Piece::Text(string)
+        | Piece::Code(string)
+        | Piece::Quoted(string)
+        | Piece::Raw(string)) = piece;
+        let value = match piece {
             Piece::Raw(string) if string.contains('\\') => {
-                push(&string.trim_matches('`').replace('\r', ""), &mut written);
+                Some(string.trim_matches('`').replace('\r', ""))
             }
             Piece::Quoted(string) if string.starts_with('"') && string.contains('\\') => {
-                match value_of(string) {
-                    Some(value) => push(&value, &mut written),
-                    None => written.push_str(string),
-                }
+                value_of(string)
             }
-            Piece::Text(piece) | Piece::Code(piece) | Piece::Quoted(piece) | Piece::Raw(piece) => {
-                written.push_str(piece);
-            }
+            _ => None,
+        };
+        if let Some(value) = value {
+            edits.replace(at..at + string.len(), written(&value));
         }
+        at += string.len();
     }
-    Cow::Owned(written)
+    edits.apply(text)
 }
 
 /// Writes a string with the escapes that the engine reads in any string.
-fn push(value: &str, written: &mut String) {
+fn written(value: &str) -> String {
+    let mut written = String::with_capacity(value.len() + 4);
     written.push('"');
     for c in value.chars() {
         match c {
@@ -42,6 +43,7 @@ fn push(value: &str, written: &mut String) {
         }
     }
     written.push('"');
+    written
 }
 
 /// What Go reads in an interpreted string (Go's specification, "String literals"); `None` for what
@@ -106,7 +108,7 @@ mod tests {
             (r"{{ `\", r#"{{ "\\""#),
             ("{{ `\\a\nb` }}", r#"{{ "\\a\nb" }}"#),
         ] {
-            assert_eq!(rewritten(text), expected, "{text}");
+            assert_eq!(rewritten(text).text, expected, "{text}");
         }
     }
 
@@ -126,7 +128,7 @@ mod tests {
         {
             assert_eq!(value_of(string), None, "{string}");
             let action = format!("{{{{ {string} }}}}");
-            assert_eq!(rewritten(&action), action);
+            assert_eq!(rewritten(&action).text, action);
         }
     }
 }

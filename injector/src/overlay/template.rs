@@ -8,14 +8,17 @@ use gtmpl_ng::{Limits, ParseError, Template, Value as Datum};
 use serde_json::Value;
 
 use super::asked::Asked;
+use super::rewriting::Rewritten;
 use super::template_error::TemplateError;
-use super::{chains, datum, fit, functions, guard, nesting, strings, typed};
-use crate::yaml;
+use super::{
+    chains, datum, fit, functions, guard, metered, nesting, rendering, rewriting, strings, typed,
+};
+use crate::{budget, yaml};
 
 /// The templates of a configuration, parsed, with the values that they read.
 #[derive(Clone)]
 pub struct Templates {
-    parsed: Arc<BTreeMap<String, Template>>,
+    parsed: Arc<BTreeMap<String, (Template, Source)>>,
     asked: Arc<Asked>,
     values: Arc<Datum>,
 }
@@ -29,16 +32,18 @@ impl Templates {
                 return Err(TemplateError::at(name, text, place, &problem));
             }
         }
-        let written: Vec<_> =
-            texts.values().map(|text| chains::written(&strings::rewritten(text))).collect();
-        let parsed = texts.iter().zip(&written).map(|((name, text), written)| {
-            let parsed = parse(written);
-            let parsed = parsed.map_err(|error| TemplateError::of_parse(name, text, &error))?;
-            Ok((name.clone(), parsed))
+        let sources: Vec<_> = texts.values().map(|text| Source::of(text)).collect();
+        let fields: Vec<_> = sources.iter().map(|source| source.fields.as_str()).collect();
+        let asked = Asked::by(&fields);
+        let parsed = texts.iter().zip(sources).map(|((name, text), source)| {
+            let parsed = parse(&source.metered.text).map_err(|error| {
+                TemplateError::of_parse(name, text, &error, |place| source.place(place))
+            });
+            Ok((name.clone(), (parsed?, source)))
         });
         Ok(Self {
             parsed: Arc::new(parsed.collect::<Result<_, _>>()?),
-            asked: Arc::new(Asked::by(&written)),
+            asked: Arc::new(asked),
             values: Arc::new(datum::document(values)),
         })
     }
@@ -60,15 +65,18 @@ impl Templates {
 
     /// Renders a template and reads the YAML that comes out.
     ///
-    /// Limits hold for iterations, nesting and size; no clock is read.
+    /// Limits hold for iterations, nesting and size, and for all values that are made; no clock is
+    /// read.
     pub(super) fn render(&self, name: &str, data: Datum) -> Result<Value, TemplateError> {
         let failed = |problem: String| TemplateError::of_rendered(name, problem);
-        let Some(template) = self.parsed.get(name) else {
+        let Some((template, source)) = self.parsed.get(name) else {
             return Err(failed("there is no such template".to_owned()));
         };
-        let text = template
-            .render(&gtmpl_ng::Context::from(data))
-            .map_err(|error| TemplateError::of_render(name, &error))?;
+        let text = rendering::enter(|| template.render(&gtmpl_ng::Context::from(data)));
+        let text = text
+            .map_err(|error| TemplateError::of_render(name, &error, |place| source.place(place)))?;
+        budget::spend(text.len() * rendering::YAML)
+            .map_err(|exhausted| failed(exhausted.to_string()))?;
         if let Some(problem) = typed::problem(&text) {
             return Err(failed(problem));
         }
@@ -104,6 +112,31 @@ impl fmt::Debug for Templates {
     }
 }
 
+/// The text of a template on its way to the engine.
+struct Source {
+    strings: Rewritten,
+    /// With chains of fields as the data answers to them, byte for byte in the same places.
+    fields: String,
+    metered: Rewritten,
+    /// As it was written.
+    text: String,
+}
+
+impl Source {
+    fn of(text: &str) -> Self {
+        let strings = strings::rewritten(text);
+        let fields = chains::written(&strings.text);
+        let metered = metered::written(&fields);
+        Self { strings, fields, metered, text: text.to_owned() }
+    }
+
+    /// The line and column that its author finds a line and column of the engine's at.
+    fn place(&self, place: (usize, usize)) -> (usize, usize) {
+        let at = self.metered.origin(rewriting::byte_at(&self.metered.text, place));
+        rewriting::place_of(&self.text, self.strings.origin(at))
+    }
+}
+
 fn parse(text: &str) -> Result<Template, ParseError> {
     let mut template = Template::with_limits(limits());
     // A definition in it may have any name, also its own.
@@ -121,7 +154,7 @@ fn limits() -> Limits {
         .with_output_bytes(MOST_BYTES)
 }
 
-const MOST_BYTES: usize = 8 << 20;
+const MOST_BYTES: usize = 2 << 20;
 
 #[cfg(test)]
 mod tests {
@@ -233,10 +266,67 @@ mod tests {
             ("a: '{{ if and false (fail `x`) }}1{{ end }}-'", "-"),
             ("a: '{{ printf \"%s-%d-%v-%t\" `s` 1 .Values.list true }}'", "s-1-[1 2]-true"),
             ("{{- /* c */ -}} a: '{{- `x` -}} '", "x"),
+            ("a: '{{ with .Values.none }}1{{ else with .Values.a }}{{ .b }}{{ end }}'", "1"),
+            (
+                "a: '{{ with $x := 0 }}1{{ else with $y := 2 }}{{ $x }}{{ . }}{{ $y }}{{ end }}'",
+                "022",
+            ),
+            (
+                "a: '{{ with 0 }}1{{ else with .Values.null }}2{{ else }}{{ .Values.a.b }}x{{ end }}-'",
+                "1x-",
+            ),
+            (
+                "a: '{{ range .Values.list }}{{ with 0 }}{{ else with . }}{{ . }}{{ break }}{{ end }}{{ end }}'",
+                "1",
+            ),
+            ("a: '{{ with 1 }}{{ . }} {{- else with 2 -}} 3 {{- end -}} '", "1"),
         ] {
             let rendered = render(text).unwrap_or_else(|error| panic!("{text}: {error}"));
             assert_eq!(rendered["a"], expected, "{text}");
         }
+    }
+
+    #[test]
+    fn lists_are_values_also_where_they_grow_in_place() {
+        for (text, expected) in [
+            ("$x := list }}{{ $x = append $x 1 }}{{ $x = append $x 2 }}{{ $x", "[1 2]"),
+            ("$x := list }}{{ $x = append $x 1 }}{{ $y := $x }}{{ $x = append $x 2 }}{{ $y", "[1]"),
+            (
+                "$x := list 1 }}{{ $y := append $x 2 }}{{ $x = append $x 3 }}{{ $x }}{{ $y",
+                "[1 3][1 2]",
+            ),
+            ("$x := list }}{{ $x = append $x $x }}{{ $x = append $x (len $x) }}{{ $x", "[[] 1]"),
+            ("$x := .Values.list }}{{ $x = append $x 3 }}{{ $x }}{{ .Values.list", "[1 2 3][1 2]"),
+            (
+                "$x := list }}{{ range .Values.list }}{{ $x = append $x . }}{{ end }}{{ len $x }}{{ index $x 1",
+                "22",
+            ),
+            (
+                "$x := list }}{{ $x = append $x 1 }}{{ if 1 }}{{ $x := list 5 }}{{ $x = append $x 6 }}{{ $x }}{{ end }}{{ $x",
+                "[5 6][1]",
+            ),
+            (
+                "$x := list }}{{ $x = append $x 1 }}{{ range $x }}{{ $x = append $x . }}{{ end }}{{ join `,` $x",
+                "1,1",
+            ),
+            (
+                "$x := .Values.null }}{{ $x = mustPush $x 1 }}{{ with $x }}{{ . }}{{ end }}{{ if $x }}y{{ end",
+                "[1]y",
+            ),
+            (
+                "define `d` }}{{ $x := . }}{{ $x = append $x 2 }}{{ $x }}{{ end }}{{ $x := list 1 }}{{ $x = append $x 9 }}{{ template `d` $x }}{{ $x",
+                "[1 9 2][1 9]",
+            ),
+        ] {
+            let text = format!("{{{{- $none := 0 -}}}}a: '{{{{ {text} }}}}'");
+            let rendered = render(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
+            assert_eq!(rendered["a"], expected, "{text}");
+        }
+        let problem = render("{{ $x := 1 }}{{ $x = append $x 1 }}").unwrap_err().to_string();
+        assert_eq!(
+            problem,
+            "template \"t\", line 1, column 17: the number 1 where a list is expected"
+        );
     }
 
     #[test]
@@ -249,6 +339,10 @@ mod tests {
             "- {{ .Values.a.b }}",
             "a: {{ print (semver `1.2.3`) | b64enc }}",
             "a: {{ semver `1.2.3` | quote }}",
+            "{{ if .Values.a }}{{ print `\\a\nb` }}\n{{ if .Values }}{{ fail `here` }}{{ end }}{{ end }}",
+            "{{ if .Values.a }}{{ else with .Values }}{{ end }}",
+            "{{ with .Values.a }}{{ else with .Values }}{{ noSuch }}{{ end }}",
+            "a: {{ if .Values.a.b.c }}{{ end }}",
         ]
         .into_iter()
         .map(|text| render(text).unwrap_err().to_string())
@@ -261,6 +355,10 @@ mod tests {
         template "t": what it renders is not a mapping
         template "t", line 1, column 7: it prints a whole semver.Version: name one of its fields; range takes none
         template "t": it prints a whole semver.Version: name one of its fields; range takes none
+        template "t", line 3, column 20: here
+        template "t", line 1, column 27: unexpected with in else: "{{ if .Values.a }}{{ else with .Values }}{{ end }}"
+        template "t", line 1, column 47: function noSuch not defined: "{{ with .Values.a }}{{ else with .Values }}{{ noSuch }}{{ end }}"
+        template "t", line 1, column 10: a field is asked of what has none: nil, or a text, a number, true or false, or a list; ask with `if` or `with` first whether it is there
         "#);
     }
 
@@ -283,6 +381,103 @@ mod tests {
         assert!(errors[1].contains("more than 100 times `else if`"), "{}", errors[1]);
     }
 
+    /// Templates within all limits on steps and output, each of which took gigabytes or a minute.
+    const ATTACKS: [(&str, &str); 16] = [
+        ("indented", r#"{{ indent 1000000 (repeat 1000000 "\n") }}"#),
+        ("list", "{{ $x := list 1 }}{{ range 30 }}{{ $x = list $x $x }}{{ end }}"),
+        ("concat", "{{ $x := list 1 }}{{ range 30 }}{{ $x = concat $x $x }}{{ end }}"),
+        ("dict", "{{ $x := 1 }}{{ range 30 }}{{ $x = dict `a` $x `b` $x }}{{ end }}"),
+        (
+            "prints",
+            "{{ $x := repeat 500000 `x` }}{{ range 10000 }}{{ $y := print $x $x $x $x }}{{ end }}",
+        ),
+        ("characters", "{{ $x := splitList `` (repeat 1000000 `x`) }}"),
+        ("reads", "{{ $x := repeat 1000000 `x` }}{{ range 100000 }}{{ if $x }}{{ end }}{{ end }}"),
+        (
+            "conditions",
+            "{{ $x := until 20000 }}{{ range 100000 }}{{ if and $x $x }}{{ end }}{{ end }}",
+        ),
+        (
+            "calls",
+            "{{ define `t` }}{{ if lt (len .) 60 }}{{ template `t` (append . (repeat 100000 `x`)) }}\
+             {{ template `t` (append . 1) }}{{ end }}{{ end }}{{ template `t` (list) }}",
+        ),
+        (
+            "pattern",
+            "{{ range $i := until 9999 }}{{ $y := regexMatch (print `(\\w{9}){2}` $i) `a` }}{{ end }}",
+        ),
+        ("matches", "{{ $y := regexFindAll `x*y|x` (repeat 500000 `x`) -1 }}"),
+        ("set", "{{ $y := trimAll (print (repeat 1000000 `y`) `é`) (repeat 500000 `é`) }}"),
+        ("unique", "{{ $y := uniq (until 30000) }}"),
+        ("replaced", "{{ $y := replace `x` (repeat 100000 `y`) (repeat 10000 `x`) }}"),
+        ("document", "{{ $y := fromYaml (print `[` (repeat 500000 `a,`) `]`) }}"),
+        (
+            "merges",
+            "{{ $d := dict }}{{ range $i := until 20000 }}{{ $d = merge $d (dict (print $i) $i) }}{{ end }}",
+        ),
+    ];
+
+    #[test]
+    fn bytes_and_items_are_limited() {
+        let repeated = |code: &str| code.repeat(3_000);
+        let many = [
+            (
+                "steps",
+                format!(
+                    "{{{{ range 999 }}}}{{{{ range 999 }}}}{}{{{{ end }}}}{{{{ end }}}}",
+                    repeated("{{ if 1 }}{{ end }}")
+                ),
+            ),
+            (
+                "variables",
+                format!(
+                    "{{{{ $x := repeat 500000 `x` }}}}{{{{ $y := 0 }}}}{}",
+                    repeated("{{ $y = $x }}")
+                ),
+            ),
+            (
+                "arguments",
+                format!(
+                    "{{{{ $x := repeat 500000 `x` }}}}{{{{ len (list {}) }}}}",
+                    repeated(" $x")
+                ),
+            ),
+            ("widths", format!("{{{{ len (printf `{}` 1) }}}}", repeated("%100000d"))),
+            (
+                "indices",
+                format!("{{{{ len (printf `{}` (repeat 100000 `x`)) }}}}", repeated("%[1]s")),
+            ),
+        ];
+        let attacks = ATTACKS.iter().map(|(name, text)| (*name, (*text).to_owned()));
+        for (name, text) in attacks.chain(many) {
+            // A sixteenth of what a rendering may cost.
+            let problem = budget::Budget::new(4 << 20).enter(|| render(&text).unwrap_err());
+            let problem = problem.to_string();
+            assert!(
+                problem.starts_with("template \"t\", line 1, column ")
+                    && problem.ends_with(" allowed; this limit is fixed"),
+                "{name}: {problem}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_spent_budget_ends_a_rendering_with_its_place() {
+        let text = "a: 1\nb: {{ range 100 }}{{ if $.Values.a }}1{{ end }}{{ end }}";
+        let render = || render(text).map_err(|error| error.to_string());
+        let problem = budget::Budget::new(1_000).enter(render).unwrap_err();
+        assert!(
+            problem.starts_with("template \"t\", line 2, column ")
+                && problem
+                    .ends_with("more than the 1000 units of work allowed; this limit is fixed"),
+            "{problem}"
+        );
+        let cancelled = Arc::new(std::sync::atomic::AtomicBool::new(true));
+        let problem =
+            budget::Budget::new(9_999_999).cancelled_by(cancelled).enter(render).unwrap_err();
+        assert!(problem.ends_with(": the injection did not end in time"), "{problem}");
+    }
+
     #[test]
     fn limits_hold() {
         let errors: Vec<_> = [
@@ -290,6 +485,7 @@ mod tests {
             "{{ define `r` }}{{ template `r` . }}{{ end }}{{ template `r` . }}",
             "{{ $s := `x` }}{{ range 100 }}{{ $s = print $s $s }}{{ end }}",
             "{{ $l := list }}{{ range 1000 }}{{ $l = list $l }}{{ end }}",
+            "{{ range 1000 }}{{ $s := repeat 1000000 `x` }}{{ end }}",
         ]
         .into_iter()
         .map(|text| render(text).unwrap_err().to_string())
@@ -297,8 +493,9 @@ mod tests {
         insta::assert_snapshot!(errors.join("\n"), @r#"
         template "t", line 1, column 10: range over 1000000000 is more than the 100000 iterations allowed; this limit is fixed
         template "t", line 1, column 29: exceeded the maximum template nesting depth of 100; this limit is fixed
-        template "t", line 1, column 34: a function produced a value larger than the 8388608 allowed; this limit is fixed
+        template "t", line 1, column 34: a function produced a value larger than the 2097152 allowed; this limit is fixed
         template "t", line 1, column 36: a function produced a value nested deeper than the 128 levels allowed; this limit is fixed
+        template "t", line 1, column 20: the template makes more than the 67108864 bytes of values allowed; this limit is fixed
         "#);
     }
 }

@@ -20,9 +20,17 @@ pub struct TemplateError {
 }
 
 impl TemplateError {
-    pub(super) fn of_parse(name: &str, text: &str, error: &ParseError) -> Self {
+    /// An error of the engine's parser, whose places are brought back to those of the text.
+    pub(super) fn of_parse(
+        name: &str,
+        text: &str,
+        error: &ParseError,
+        of_text: impl FnOnce((usize, usize)) -> (usize, usize),
+    ) -> Self {
         let (place, problem) = match error {
-            ParseError::WithContext(at, problem) => (Some((at.line, at.col)), problem.clone()),
+            ParseError::WithContext(at, problem) => {
+                (Some(of_text((at.line, at.col))), problem.clone())
+            }
             other => (None, other.to_string()),
         };
         let problem = of_function(&problem).unwrap_or(problem);
@@ -42,9 +50,17 @@ impl TemplateError {
         Self { name: name.to_owned(), place: Some(place), problem }
     }
 
-    pub(super) fn of_render(name: &str, error: &ExecError) -> Self {
+    /// An error of a rendering, whose places are brought back to those of the text.
+    pub(super) fn of_render(
+        name: &str,
+        error: &ExecError,
+        of_text: impl FnOnce((usize, usize)) -> (usize, usize),
+    ) -> Self {
         let (place, problem) = match error.as_structured() {
-            Some(error) => (Some((error.context.line, error.context.col)), error.message.clone()),
+            Some(error) => {
+                let place = of_text((error.context.line, error.context.col));
+                (Some(place), error.message.clone())
+            }
             None => (None, error.to_string()),
         };
         Self { name: name.to_owned(), place, problem: told(&guard::plain(&problem)) }
@@ -90,7 +106,11 @@ fn told(problem: &str) -> String {
         return format!("there is no item {item}");
     }
     let is_limit = problem.contains(" allowed") || problem.contains("maximum");
-    if is_limit { format!("{problem}; this limit is fixed") } else { problem.to_owned() }
+    if is_limit && !problem.ends_with("is fixed") {
+        format!("{problem}; this limit is fixed")
+    } else {
+        problem.to_owned()
+    }
 }
 
 fn of_field(field: &str, of: Option<&'static Type>) -> String {

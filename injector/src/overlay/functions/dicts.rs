@@ -10,9 +10,10 @@ use gtmpl_ng::Value as Datum;
 use super::arguments::{
     at_least, entry, exactly, is_empty, is_nothing, mapping, member, printed, sorted, strings, text,
 };
-use super::{Outcome, Table, error};
+use super::{Outcome, Table, error, table};
+use crate::overlay::rendering::charge_for;
 
-pub(super) const TABLE: Table = &[
+pub(super) const TABLE: Table = table![
     ("dict", |a| Ok(dict(a))),
     ("dig", dig),
     ("get", get),
@@ -78,6 +79,8 @@ fn values(arguments: &[Datum]) -> Outcome {
 fn pick(arguments: &[Datum]) -> Outcome {
     let ([dict], keys) = at_least("pick", arguments)?;
     let dict = mapping(dict)?;
+    // A key that is not there is looked for among all.
+    charge_for(keys.len(), dict.len())?;
     let picked = keys.iter().filter_map(|key| entry(dict, &printed(key)));
     Ok(Datum::Map(picked.map(|(name, value)| (name.clone(), value.clone())).collect()))
 }
@@ -131,6 +134,7 @@ pub(super) fn omit(arguments: &[Datum]) -> Outcome {
             Datum::Array(keys) => keys.as_slice(),
             key => std::slice::from_ref(key),
         };
+        charge_for(keys.len(), dict.len())?;
         for key in keys {
             if let Some(name) = entry(&dict, &printed(key)).map(|(name, _)| name.clone()) {
                 dict.remove(&name);

@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use ring::digest::{Algorithm, SHA1_FOR_LEGACY_USE_ONLY, SHA256, SHA512, digest};
 
 use super::arguments::{exactly, text};
-use super::{Outcome, Table, on_plain};
+use super::{Outcome, Table, on_plain, table};
 
-pub(super) const TABLE: Table = &[
+pub(super) const TABLE: Table = table![
     ("adler32sum", |a| {
         on_plain(a, |a| Ok(adler32(text(&exactly::<1>("adler32sum", a)?[0])?).to_string().into()))
     }),

@@ -3,10 +3,10 @@
 use gtmpl_ng::{NumberKind, Value as Datum};
 
 use super::arguments::exactly;
-use super::{Outcome, Table};
+use super::{Outcome, Table, table};
 use crate::go_duration::{self, HOUR, MINUTE, SECOND};
 
-pub(super) const TABLE: Table = &[
+pub(super) const TABLE: Table = table![
     ("duration", |a| {
         let [seconds] = exactly("duration", a)?;
         let seconds = match seconds {

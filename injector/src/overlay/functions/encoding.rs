@@ -10,12 +10,13 @@ use gtmpl_ng::Value as Datum;
 use serde_json::Value;
 
 use super::arguments::{exactly, printed, text};
-use super::{Outcome, Table, error, on_plain};
+use super::{Outcome, Table, error, on_plain, table};
 use crate::overlay::marshalled::Marshalled;
+use crate::overlay::rendering::{ITEM, MAPPING, YAML, charge, charge_for, weight};
 use crate::overlay::{datum, guard};
 use crate::yaml;
 
-pub(super) const TABLE: Table = &[
+pub(super) const TABLE: Table = table![
     ("b32dec", |a| on_plain(a, b32dec)),
     ("b32enc", |a| {
         on_plain(a, |a| Ok(BASE32.encode(text(&exactly::<1>("b32enc", a)?[0])?.as_bytes()).into()))
@@ -66,13 +67,24 @@ pub(super) fn sound(json: &str) -> String {
 /// What a text of JSON says, guarded.
 pub(super) fn parsed(json: &Datum) -> Result<Datum, gtmpl_ng::FuncError> {
     let json = guard::plain(text(json)?);
+    charge_for_document(&json, 1)?;
     let value: Value = serde_json::from_str(&json).map_err(|problem| error(problem.to_string()))?;
     Ok(datum::guarded(&value))
+}
+
+/// Charges for the values of a document of JSON or YAML, each of which begins behind one of these
+/// characters, and for each byte so many units.
+fn charge_for_document(text: &str, of_byte: usize) -> Result<(), gtmpl_ng::FuncError> {
+    let values = text.bytes().filter(|byte| b",:[{-\n".contains(byte)).count();
+    charge_for(values, ITEM)?;
+    charge_for(text.bytes().filter(|byte| b"{:".contains(byte)).count(), MAPPING / 2)?;
+    charge_for(text.len(), of_byte)
 }
 
 /// YAML with sorted keys and a line break at the end.
 pub(super) fn to_yaml(arguments: &[Datum]) -> Outcome {
     let [value] = exactly("toYaml", arguments)?;
+    charge(weight(value))?;
     let value = serde_json::to_value(Marshalled::of(value));
     let value = value.map_err(|problem| error(format!("toYaml: {problem}")))?;
     let text = yaml::to_string(&value);
@@ -87,7 +99,9 @@ fn from_json(name: &str, arguments: &[Datum]) -> Outcome {
 
 fn from_yaml(arguments: &[Datum]) -> Outcome {
     let [document] = exactly("fromYaml", arguments)?;
-    let document = yaml::parse(&guard::plain(text(document)?));
+    let document = guard::plain(text(document)?);
+    charge_for_document(&document, YAML)?;
+    let document = yaml::parse(&document);
     Ok(datum::guarded(&document.map_err(|problem| error(format!("fromYaml: {problem}")))?))
 }
 

@@ -4,15 +4,14 @@ use std::collections::HashMap;
 
 use gtmpl_ng::Value as Datum;
 
-use super::arguments::{
-    count, exactly, is_empty, is_nothing, list, mapping, member, printed, text,
-};
+use super::arguments::{exactly, is_empty, is_nothing, list, mapping, member, printed, text};
 use super::encoding::{json_text, parsed, sound, to_yaml};
-use super::{Outcome, Table, dicts, error, on_plain};
+use super::text::indented;
+use super::{Outcome, Table, dicts, error, on_plain, table};
 use crate::overlay::datum::{self, JSON, OTEL, hidden};
 use crate::overlay::{guard, init_container, metadata, otel};
 
-pub(super) const TABLE: Table = &[
+pub(super) const TABLE: Table = table![
     ("annotation", annotation),
     ("appendMultusNetwork", |a| on_plain(a, append_multus_network)),
     ("applicationPorts", |a| ports("applicationPorts", a, true)),
@@ -116,8 +115,7 @@ fn format_duration(arguments: &[Datum]) -> Outcome {
 /// Every line but the first.
 fn indent(arguments: &[Datum]) -> Outcome {
     let [spaces, subject] = exactly("indent", arguments)?;
-    let padding = format!("\n{}", " ".repeat(count("indent", spaces)?));
-    Ok(text(subject)?.replace('\n', &padding).into())
+    indented("indent", spaces, text(subject)?)
 }
 
 fn is_set(arguments: &[Datum]) -> Outcome {

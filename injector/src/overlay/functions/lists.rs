@@ -3,9 +3,10 @@
 use gtmpl_ng::Value as Datum;
 
 use super::arguments::{at_least, count, exactly, is_empty, list};
-use super::{Outcome, Table, error, on_plain};
+use super::{Outcome, Table, error, on_plain, table};
+use crate::overlay::rendering::{ITEM, charge_for, weight};
 
-pub(super) const TABLE: Table = &[
+pub(super) const TABLE: Table = table![
     ("append", append),
     ("chunk", chunk),
     ("compact", compact),
@@ -117,8 +118,10 @@ fn slice(arguments: &[Datum]) -> Outcome {
 }
 
 fn uniq(arguments: &[Datum]) -> Outcome {
+    let items = items("uniq", arguments)?;
+    charge_for(items.len(), comparison(arguments) / 2)?;
     let mut seen: Vec<Datum> = Vec::new();
-    for item in items("uniq", arguments)? {
+    for item in items {
         if !seen.contains(item) {
             seen.push(item.clone());
         }
@@ -126,8 +129,14 @@ fn uniq(arguments: &[Datum]) -> Outcome {
     Ok(Datum::Array(seen))
 }
 
+/// The units of comparing values with one other.
+fn comparison(values: &[Datum]) -> usize {
+    values.iter().map(weight).sum::<usize>() / ITEM
+}
+
 fn without(arguments: &[Datum]) -> Outcome {
     let ([items], omitted) = at_least("without", arguments)?;
+    charge_for(omitted.len(), comparison(&arguments[..1]))?;
     let items = list(items)?.iter();
     Ok(Datum::Array(items.filter(|item| !omitted.contains(item)).cloned().collect()))
 }

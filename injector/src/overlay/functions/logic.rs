@@ -3,10 +3,10 @@
 use gtmpl_ng::{NumberKind, Value as Datum, funcs};
 
 use super::arguments::{at_least, exactly, fraction, is_empty, member, text};
-use super::{Outcome, Table, error, on_plain};
+use super::{Outcome, Table, error, on_plain, table};
 use crate::overlay::{guard, typed};
 
-pub(super) const TABLE: Table = &[
+pub(super) const TABLE: Table = table![
     ("all", |a| Ok(a.iter().all(|datum| !is_empty(datum)).into())),
     ("any", |a| Ok(a.iter().any(|datum| !is_empty(datum)).into())),
     ("coalesce", |a| Ok(coalesce(a))),

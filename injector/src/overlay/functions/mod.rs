@@ -4,6 +4,7 @@
 //! One table a file, of name and function. Istio's stand over sprig's of the same name.
 
 mod arguments;
+mod builtins;
 mod dicts;
 mod digests;
 mod durations;
@@ -11,6 +12,7 @@ mod encoding;
 mod istio;
 mod lists;
 mod logic;
+mod metering;
 mod numbers;
 mod patterns;
 mod text;
@@ -19,6 +21,7 @@ mod words;
 
 use gtmpl_ng::{Func, FuncError, Template, Value as Datum};
 
+pub(super) use self::patterns::Pattern;
 use super::guard;
 
 /// Makes all functions known to a template.
@@ -26,6 +29,7 @@ pub(super) fn add_to(template: &mut Template) {
     for table in TABLES {
         template.add_funcs(table);
     }
+    template.add_funcs(metering::TABLE);
 }
 
 /// The names of all functions but Go's own.
@@ -43,6 +47,14 @@ type Outcome = Result<Datum, FuncError>;
 
 /// The entries of a table.
 type Table = &'static [(&'static str, Func)];
+
+/// A table of functions that charge for what they are given and what they give.
+macro_rules! table {
+    ($(($name:expr, $function:expr)),* $(,)?) => {
+        &[$(($name, |arguments| super::metering::charged(arguments, $function))),*]
+    };
+}
+use table;
 
 /// Calls a function with the text as the pod has it, and guards what comes out of it.
 ///
@@ -142,7 +154,8 @@ const LEFT_OUT: [(&[&str], &str); 6] = [
 ];
 
 /// Later ones stand over earlier ones.
-const TABLES: [Table; 12] = [
+const TABLES: [Table; 13] = [
+    builtins::TABLE,
     logic::TABLE,
     text::TABLE,
     numbers::TABLE,
@@ -168,8 +181,12 @@ mod tests {
             page.split("## Functions").nth(1).unwrap().split("Left out").next().unwrap();
         let mut template = Template::default();
         add_to(&mut template);
-        let known: std::collections::BTreeSet<_> =
-            template.funcs.keys().map(String::as_str).collect();
+        let known: std::collections::BTreeSet<_> = template
+            .funcs
+            .keys()
+            .map(String::as_str)
+            .filter(|name| !name.starts_with('_'))
+            .collect();
         let named = functions.split('`').skip(1).step_by(2).collect();
         assert_eq!(known, named);
     }

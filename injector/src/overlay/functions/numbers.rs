@@ -3,9 +3,10 @@
 use gtmpl_ng::{Number, Value as Datum};
 
 use super::arguments::{at_least, count, exactly, fraction, printed, whole};
-use super::{Outcome, Table, error};
+use super::{Outcome, Table, error, table};
+use crate::overlay::rendering::{ITEM, charge_for};
 
-pub(super) const TABLE: Table = &[
+pub(super) const TABLE: Table = table![
     ("add", |a| Ok(a.iter().map(whole).fold(0, i64::wrapping_add).into())),
     ("add1", |a| Ok(whole(&exactly::<1>("add1", a)?[0]).wrapping_add(1).into())),
     ("add1f", |a| Ok(float(fraction(&exactly::<1>("add1f", a)?[0]) + 1.0))),
@@ -87,7 +88,7 @@ fn steps(name: &str, start: i64, end: i64, step: i64) -> Result<Vec<Datum>, gtmp
         return Ok(Vec::new());
     }
     let many = end.abs_diff(start) / step.unsigned_abs();
-    count(name, &Datum::from(many))?;
+    charge_for(count(name, &Datum::from(many))?, ITEM)?;
     let mut items = Vec::new();
     let mut number = start;
     while (step > 0 && number < end) || (step < 0 && number > end) {

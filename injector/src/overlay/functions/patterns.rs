@@ -2,12 +2,13 @@
 //! names of a few Unicode classes.
 
 use gtmpl_ng::{FuncError, Value as Datum};
-use regex::{NoExpand, Regex, RegexBuilder};
+use regex::{Match, NoExpand, Regex, RegexBuilder};
 
 use super::arguments::{exactly, strings, text, whole};
-use super::{Outcome, Table, error, on_plain};
+use super::{Outcome, Table, error, on_plain, table};
+use crate::overlay::rendering::{self, ITEM, charge, charge_for};
 
-pub(super) const TABLE: Table = &[
+pub(super) const TABLE: Table = table![
     ("mustRegexFind", |a| on_plain(a, find)),
     ("mustRegexFindAll", |a| on_plain(a, find_all)),
     ("mustRegexMatch", |a| on_plain(a, is_match)),
@@ -23,9 +24,46 @@ pub(super) const TABLE: Table = &[
     ("regexSplit", |a| on_plain(a, split)),
 ];
 
-fn pattern(datum: &Datum) -> Result<Regex, FuncError> {
-    let built = RegexBuilder::new(text(datum)?).size_limit(MOST_MEMORY).build();
-    built.map_err(|problem| error(problem.to_string()))
+/// A compiled expression.
+#[derive(Clone)]
+pub(in crate::overlay) struct Pattern {
+    regex: Regex,
+    /// The units of matching a byte, in the worst case those of each part of the expression.
+    of_byte: usize,
+}
+
+impl Pattern {
+    fn new(datum: &Datum) -> Result<Self, FuncError> {
+        let expression = text(datum)?;
+        rendering::pattern(expression, || Self::compile(expression))
+    }
+
+    /// Compiles an expression. How much memory it takes is known only by trying.
+    fn compile(expression: &str) -> Result<Self, FuncError> {
+        charge(COMPILATION)?;
+        charge_for(expression.len(), PARSED)?;
+        let mut size = LEAST_MEMORY;
+        loop {
+            charge(size)?;
+            match RegexBuilder::new(expression).size_limit(size).build() {
+                Ok(regex) => return Ok(Self { regex, of_byte: size / LEAST_MEMORY }),
+                Err(regex::Error::CompiledTooBig(_)) if size < MOST_MEMORY => size *= 4,
+                Err(problem) => return Err(error(problem.to_string())),
+            }
+        }
+    }
+
+    /// The first matches, as many as are asked for. Each may be looked for through all that follows.
+    fn matches<'a>(&self, subject: &'a str, most: usize) -> Result<Vec<Match<'a>>, FuncError> {
+        charge_for(subject.len(), self.of_byte)?;
+        let mut matches = Vec::new();
+        for found in self.regex.find_iter(subject).take(most) {
+            charge_for((subject.len() - found.end()) / 4, self.of_byte)?;
+            charge(ITEM)?;
+            matches.push(found);
+        }
+        Ok(matches)
+    }
 }
 
 /// How many matches: fewer than none means all.
@@ -35,35 +73,44 @@ fn most(datum: &Datum) -> usize {
 
 fn is_match(arguments: &[Datum]) -> Outcome {
     let [regex, subject] = exactly("regexMatch", arguments)?;
-    Ok(pattern(regex)?.is_match(text(subject)?).into())
+    Ok((!Pattern::new(regex)?.matches(text(subject)?, 1)?.is_empty()).into())
 }
 
 fn find(arguments: &[Datum]) -> Outcome {
     let [regex, subject] = exactly("regexFind", arguments)?;
-    Ok(pattern(regex)?.find(text(subject)?).map_or("", |found| found.as_str()).into())
+    let found = Pattern::new(regex)?.matches(text(subject)?, 1)?;
+    Ok(found.first().map_or("", Match::as_str).into())
 }
 
 fn find_all(arguments: &[Datum]) -> Outcome {
     let [regex, subject, number] = exactly("regexFindAll", arguments)?;
-    let regex = pattern(regex)?;
-    Ok(strings(regex.find_iter(text(subject)?).take(most(number)).map(|found| found.as_str())))
+    let matches = Pattern::new(regex)?.matches(text(subject)?, most(number))?;
+    Ok(strings(matches.iter().map(Match::as_str)))
 }
 
 fn replace_all(arguments: &[Datum]) -> Outcome {
     let [regex, subject, replacement] = exactly("regexReplaceAll", arguments)?;
-    let replaced = pattern(regex)?.replace_all(text(subject)?, text(replacement)?).into_owned();
-    Ok(replaced.into())
+    let (pattern, subject, replacement) =
+        (Pattern::new(regex)?, text(subject)?, text(replacement)?);
+    charge_for(pattern.matches(subject, usize::MAX)?.len(), replacement.len())?;
+    // What it takes over of each match.
+    charge_for(replacement.matches('$').count(), subject.len())?;
+    Ok(pattern.regex.replace_all(subject, replacement).into_owned().into())
 }
 
 fn replace_all_literal(arguments: &[Datum]) -> Outcome {
     let [regex, subject, replacement] = exactly("regexReplaceAllLiteral", arguments)?;
-    let replacement = NoExpand(text(replacement)?);
-    Ok(pattern(regex)?.replace_all(text(subject)?, replacement).into_owned().into())
+    let (pattern, subject, replacement) =
+        (Pattern::new(regex)?, text(subject)?, text(replacement)?);
+    charge_for(pattern.matches(subject, usize::MAX)?.len(), replacement.len())?;
+    Ok(pattern.regex.replace_all(subject, NoExpand(replacement)).into_owned().into())
 }
 
 fn split(arguments: &[Datum]) -> Outcome {
     let [regex, subject, number] = exactly("regexSplit", arguments)?;
-    Ok(strings(pattern(regex)?.splitn(text(subject)?, most(number))))
+    let (pattern, subject, most) = (Pattern::new(regex)?, text(subject)?, most(number));
+    pattern.matches(subject, most)?;
+    Ok(strings(pattern.regex.splitn(subject, most)))
 }
 
 fn quote_meta(arguments: &[Datum]) -> Outcome {
@@ -78,7 +125,12 @@ fn quote_meta(arguments: &[Datum]) -> Outcome {
     Ok(quoted.into())
 }
 
-/// Bytes of one compiled expression.
+/// Units of compiling any expression, and of parsing a byte of it.
+const COMPILATION: usize = 64 << 10;
+const PARSED: usize = 256;
+
+/// Bytes of one compiled expression, of the smallest and of the largest.
+const LEAST_MEMORY: usize = 4 << 10;
 const MOST_MEMORY: usize = 1 << 20;
 
 #[cfg(test)]

@@ -6,10 +6,11 @@ use gtmpl_ng::Value as Datum;
 
 use super::arguments::{at_least, count, exactly, is_nothing, list, printed, strings, text, whole};
 use super::words::{lower, upper};
-use super::{Outcome, Table, error, on_plain};
-use crate::overlay::typed;
+use super::{Outcome, Table, error, on_plain, table};
+use crate::overlay::rendering::{ITEM, charge_for};
+use crate::overlay::{guard, typed};
 
-pub(super) const TABLE: Table = &[
+pub(super) const TABLE: Table = table![
     ("abbrev", |a| on_plain(a, abbrev)),
     ("abbrevboth", |a| on_plain(a, abbrev_both)),
     ("cat", |a| Ok(cat(a))),
@@ -111,14 +112,21 @@ fn join(arguments: &[Datum]) -> Outcome {
         Datum::Nil | Datum::NoValue => Vec::new(),
         one => vec![printed(one)],
     };
-    Ok(items.join(text(separator)?).into())
+    let separator = text(separator)?;
+    charge_for(items.len(), separator.len())?;
+    Ok(items.join(separator).into())
 }
 
 fn nindent(arguments: &[Datum]) -> Outcome {
     let [spaces, subject] = exactly("nindent", arguments)?;
-    let padding = " ".repeat(count("nindent", spaces)?);
-    let subject = text(subject)?;
-    Ok(format!("\n{padding}{}", subject.replace('\n', &format!("\n{padding}"))).into())
+    indented("nindent", spaces, &format!("\n{}", text(subject)?))
+}
+
+/// Every line but the first, behind so many spaces.
+pub(super) fn indented(name: &str, spaces: &Datum, subject: &str) -> Outcome {
+    let spaces = count(name, spaces)?;
+    charge_for(subject.matches('\n').count(), spaces)?;
+    Ok(subject.replace('\n', &format!("\n{}", " ".repeat(spaces))).into())
 }
 
 fn plural(arguments: &[Datum]) -> Outcome {
@@ -144,7 +152,7 @@ fn quoted(subject: &str) -> String {
             '\n' => quoted.push_str("\\n"),
             '\r' => quoted.push_str("\\r"),
             '\t' => quoted.push_str("\\t"),
-            c if c.is_control() => {
+            c if guard::is_unprintable(c) => {
                 let _ = write!(quoted, "\\u{:04x}", u32::from(c));
             }
             c => quoted.push(c),
@@ -162,12 +170,15 @@ fn repeat(arguments: &[Datum]) -> Outcome {
     let [times, subject] = exactly("repeat", arguments)?;
     let (times, subject) = (count("repeat", times)?, text(subject)?);
     count("repeat", &Datum::from(times.saturating_mul(subject.len())))?;
+    charge_for(times, subject.len())?;
     Ok(subject.repeat(times).into())
 }
 
 fn replace(arguments: &[Datum]) -> Outcome {
     let [old, new, subject] = exactly("replace", arguments)?;
-    Ok(text(subject)?.replace(text(old)?, text(new)?).into())
+    let (old, new, subject) = (text(old)?, text(new)?, text(subject)?);
+    charge_for(subject.matches(old).count(), new.len())?;
+    Ok(subject.replace(old, new).into())
 }
 
 fn sort_alpha(arguments: &[Datum]) -> Outcome {
@@ -180,24 +191,29 @@ fn sort_alpha(arguments: &[Datum]) -> Outcome {
 
 fn split(arguments: &[Datum]) -> Outcome {
     let [separator, subject] = exactly("split", arguments)?;
-    Ok(numbered(pieces(text(separator)?, text(subject)?, usize::MAX)))
+    Ok(numbered(pieces(text(separator)?, text(subject)?, usize::MAX)?))
 }
 
 fn split_list(arguments: &[Datum]) -> Outcome {
     let [separator, subject] = exactly("splitList", arguments)?;
-    Ok(strings(pieces(text(separator)?, text(subject)?, usize::MAX)))
+    Ok(strings(pieces(text(separator)?, text(subject)?, usize::MAX)?))
 }
 
 fn splitn(arguments: &[Datum]) -> Outcome {
     let [separator, most, subject] = exactly("splitn", arguments)?;
     let most = usize::try_from(whole(most)).unwrap_or(usize::MAX);
-    Ok(numbered(pieces(text(separator)?, text(subject)?, most)))
+    Ok(numbered(pieces(text(separator)?, text(subject)?, most)?))
 }
 
 /// The pieces of a text; without separator its characters.
-fn pieces<'a>(separator: &str, subject: &'a str, most: usize) -> Vec<&'a str> {
+fn pieces<'a>(
+    separator: &str,
+    subject: &'a str,
+    most: usize,
+) -> Result<Vec<&'a str>, gtmpl_ng::FuncError> {
+    charge_for(subject.matches(separator).count().min(most), ITEM)?;
     if !separator.is_empty() {
-        return subject.splitn(most, separator).collect();
+        return Ok(subject.splitn(most, separator).collect());
     }
     let mut pieces = Vec::new();
     let mut rest = subject;
@@ -207,7 +223,7 @@ fn pieces<'a>(separator: &str, subject: &'a str, most: usize) -> Vec<&'a str> {
         pieces.push(piece);
         rest = after;
     }
-    pieces
+    Ok(pieces)
 }
 
 fn numbered(pieces: Vec<&str>) -> Datum {
@@ -258,8 +274,10 @@ fn untitle(subject: &str) -> String {
 
 fn trim_all(arguments: &[Datum]) -> Outcome {
     let [set, subject] = exactly("trimAll", arguments)?;
-    let set = text(set)?;
-    Ok(text(subject)?.trim_matches(|c| set.contains(c)).into())
+    let (set, subject) = (text(set)?, text(subject)?);
+    // Each character is looked for in the set.
+    charge_for(subject.len(), set.len() / 16)?;
+    Ok(subject.trim_matches(|c| set.contains(c)).into())
 }
 
 fn trunc(arguments: &[Datum]) -> Outcome {

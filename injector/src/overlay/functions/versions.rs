@@ -7,16 +7,19 @@ use gtmpl_ng::{FuncError, Value as Datum};
 use regex::{Captures, Regex};
 
 use super::arguments::{exactly, text};
-use super::{Outcome, Table, error, on_plain};
+use super::{Outcome, Table, error, on_plain, table};
 use crate::go_types::SEMVER;
 use crate::overlay::go_values::typed;
+use crate::overlay::rendering::charge_for;
 
-pub(super) const TABLE: Table = &[
+pub(super) const TABLE: Table = table![
     ("semver", |a| on_plain(a, semver)),
     ("semverCompare", |a| {
         on_plain(a, |a| {
             let [constraint, version] = exactly("semverCompare", a)?;
-            Ok(fulfils(&Version::parse(text(version)?)?, text(constraint)?)?.into())
+            let constraint = text(constraint)?;
+            charge_for(constraint.len(), BYTE)?;
+            Ok(fulfils(&Version::parse(text(version)?)?, constraint)?.into())
         })
     }),
 ];
@@ -52,6 +55,7 @@ impl Version {
         static FORM: LazyLock<Option<Regex>> = LazyLock::new(|| {
             Regex::new(&format!(r"^v?([0-9]+)(\.[0-9]+)?(\.[0-9]+)?{SUFFIXES}$")).ok()
         });
+        charge_for(version.len(), BYTE)?;
         let wrong = || error(format!("{version:?} is not a semantic version such as 1.2.3"));
         let parts = FORM.as_ref().and_then(|form| form.captures(version)).ok_or_else(wrong)?;
         let number = |place| match group(&parts, place).trim_start_matches('.') {
@@ -195,6 +199,9 @@ fn group<'a>(found: &'a Captures<'_>, place: usize) -> &'a str {
 fn is_digits(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_digit())
 }
+
+/// Units of matching a byte against the patterns.
+const BYTE: usize = 32;
 
 /// The pre-release and the metadata of a version.
 const SUFFIXES: &str =

@@ -5,9 +5,10 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use super::arguments::{exactly, text, whole};
-use super::{Outcome, Table, on_plain};
+use super::{Outcome, Table, on_plain, table};
+use crate::overlay::rendering::charge_for;
 
-pub(super) const TABLE: Table = &[
+pub(super) const TABLE: Table = table![
     ("camelcase", |a| on_plain(a, |a| joined("camelcase", a, camel_case))),
     ("kebabcase", |a| on_plain(a, |a| joined("kebabcase", a, |text| lower_case(text, '-')))),
     ("snakecase", |a| on_plain(a, |a| joined("snakecase", a, |text| lower_case(text, '_')))),
@@ -21,14 +22,20 @@ pub(super) const TABLE: Table = &[
         on_plain(a, |a| {
             let [width, separator, subject] = exactly("wrapWith", a)?;
             let separator = Some(text(separator)?).filter(|separator| !separator.is_empty());
-            Ok(wrapped(text(subject)?, whole(width), separator.unwrap_or("\n"), true).into())
+            let (width, subject) = (whole(width), text(subject)?);
+            let lines = subject.len() / usize::try_from(width).unwrap_or_default().max(1);
+            charge_for(lines, separator.map_or(1, str::len))?;
+            Ok(wrapped(subject, width, separator.unwrap_or("\n"), true).into())
         })
     }),
 ];
 
 fn joined(name: &str, arguments: &[gtmpl_ng::Value], with: fn(&str) -> String) -> Outcome {
     let [subject] = exactly(name, arguments)?;
-    Ok(with(text(subject)?).into())
+    let subject = text(subject)?;
+    // The class of each character is looked up.
+    charge_for(subject.len(), 8)?;
+    Ok(with(subject).into())
 }
 
 /// Every word with a capital; connectors in front stay, and of several in a row all but the last.
