@@ -96,9 +96,10 @@ impl KubeInject {
             self.of_files(&given, asker.namespace, streams)
         }
         .map_err(Failure::of)?;
-        let mut injected = String::with_capacity(text.len() * 3);
+        let mut injected = Vec::new();
         let mut errors = Vec::new();
-        let documents = manifest::Document::split(&text);
+        let documents = manifest::Document::split(&text).into_iter();
+        let documents: Vec<_> = documents.flat_map(manifest::Document::parts).collect();
         let outcomes = in_order(&documents, |document| {
             let mut messages = Vec::new();
             let text = injected_document(&means, document, &mut messages);
@@ -109,7 +110,7 @@ impl KubeInject {
                 streams.say(&message);
             }
             match outcome {
-                Ok(text) => injected.push_str(&text),
+                Ok(text) => injected.push(text),
                 Err(failed) => errors.extend(failed.into_iter().map(|error| {
                     let number = document.number;
                     error.context(format!("{file}: document {number}"))
@@ -121,7 +122,7 @@ impl KubeInject {
         }
         match &self.output {
             Some(path) if path != Path::new(STANDARD) => output::write_file(path, &injected),
-            _ => output::write(streams.output, &injected),
+            _ => output::write_parts(streams.output, &injected),
         }
         .map_err(Failure::of)
     }

@@ -36,16 +36,29 @@ pub(super) fn find(document: &Value) -> Vec<PodTemplate> {
     found
 }
 
+/// The same of a sequence of objects.
+pub(super) fn find_in_items(items: &Value) -> Vec<PodTemplate> {
+    let mut found = Vec::new();
+    look_at_items(items, &mut Vec::new(), &mut found);
+    found
+}
+
+fn look_at_items(items: &Value, place: &mut Vec<String>, found: &mut Vec<PodTemplate>) {
+    let items = items.as_array().map_or(&[][..], Vec::as_slice);
+    for (index, item) in items.iter().enumerate() {
+        place.push(index.to_string());
+        look(item, place, found);
+        place.pop();
+    }
+}
+
 fn look(value: &Value, place: &mut Vec<String>, found: &mut Vec<PodTemplate>) {
     let text = |pointer: &str| value.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let (api_version, kind) = (text("/apiVersion"), text("/kind"));
     if (api_version, kind) == ("v1", LIST) {
-        let items = value.get("items").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-        for (index, item) in items.iter().enumerate() {
-            place.extend(["items".to_owned(), index.to_string()]);
-            look(item, place, found);
-            place.truncate(place.len() - 2);
-        }
+        place.push("items".to_owned());
+        look_at_items(&value["items"], place, found);
+        place.pop();
         return;
     }
     let known = KINDS.iter().find(|known| (known.api_version, known.kind) == (api_version, kind));
@@ -73,7 +86,8 @@ struct Known {
     template: &'static [&'static str],
 }
 
-const LIST: &str = "List";
+/// The kind whose items are objects.
+pub(super) const LIST: &str = "List";
 const TEMPLATE: &[&str] = &["spec", "template"];
 
 /// The kinds that Istio's `kube-inject` knows, in their current API versions.

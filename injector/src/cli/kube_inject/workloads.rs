@@ -100,8 +100,9 @@ fn injected_template(
 
 /// The namespaces of the workloads of a file, as far as it can be read.
 pub(super) fn namespaces(text: &str, default: &str) -> BTreeSet<String> {
-    let documents = manifest::Document::split(text);
-    let manifests = documents.iter().filter_map(|document| Manifest::read(document).ok());
+    let documents = manifest::Document::split(text).into_iter();
+    let parts = documents.flat_map(manifest::Document::parts);
+    let manifests = parts.filter_map(|part| Manifest::read(&part).ok());
     let of_manifest = |manifest: Manifest<'_>| {
         let templates = manifest.pods().iter();
         let name = |template| namespace_of(manifest.pod(template), template, default).to_owned();
