@@ -14,6 +14,14 @@ pub enum InjectError {
     /// One or more annotations of the pod are wrong.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     Annotations(Vec<AnnotationError>),
+    /// A field of the pod that injection reads or extends has another type than Kubernetes gives it.
+    #[error("pod: {problem}")]
+    Form {
+        /// The keys that lead to it.
+        path: Vec<String>,
+        /// The field and what it has to be.
+        problem: String,
+    },
     /// An overlay and the pod do not go together.
     #[error("template {template:?}: {problem}")]
     Merge {
@@ -44,7 +52,7 @@ impl InjectError {
             Self::Merge { .. } | Self::Own(_) => "merge_failed",
             Self::Overlay(OverlayError::NotFound { .. }) => "unknown_template",
             Self::Overlay(_) => "template_failed",
-            Self::Pod(_) => "bad_pod",
+            Self::Form { .. } | Self::Pod(_) => "bad_pod",
             Self::ProxyUser(reason) => reason.word(),
         }
     }

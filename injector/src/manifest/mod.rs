@@ -9,6 +9,7 @@ mod apply;
 mod comments;
 mod documents;
 mod edit;
+mod left_alone;
 mod list;
 mod pod_template;
 mod render;
@@ -21,6 +22,7 @@ use serde_json::Value;
 pub use documents::Document;
 use documents::Role;
 use edit::Edited;
+pub use left_alone::{LeftAlone, Surprise};
 pub use pod_template::PodTemplate;
 use render::Style;
 use source::Source;
@@ -97,6 +99,15 @@ impl<'a> Manifest<'a> {
     /// A pod template's value.
     pub fn pod(&self, template: &PodTemplate) -> &Value {
         at(&self.value, &template.place).unwrap_or(&Value::Null)
+    }
+
+    /// The line of the document, from 1, at which a field of a pod template stands, by the keys that
+    /// lead to it; `None` for no key, and for one that an alias stands for.
+    pub fn line_of(&self, template: &PodTemplate, path: &[String]) -> Option<usize> {
+        let (last, path) = path.split_last()?;
+        let mut path = template.place.iter().chain(path);
+        let parent = path.try_fold(self.root.as_ref()?, |node, key| Some(&node.item(key)?.value))?;
+        Some(self.source.place(parent.item(last)?.start).0)
     }
 
     /// The text with these edits.

@@ -243,6 +243,7 @@ fn code(error: &InjectError) -> u16 {
     match error {
         InjectError::Annotations(_)
         | InjectError::Own(_)
+        | InjectError::Form { .. }
         | InjectError::Pod(_)
         | InjectError::ProxyUser(_)
         | InjectError::Overlay(OverlayError::NotFound { asker: Asker::Annotation, .. }) => 400,
