@@ -321,7 +321,9 @@ fn kinds_of_old_groups_and_openshifts_old_form_are_injected() {
             "CronJob" => format!("{{jobTemplate: {{spec: {{template: {{{template}}}}}}}}}"),
             _ => format!("{{template: {{{template}}}}}"),
         };
-        let text = format!("apiVersion: {api_version}\nkind: {kind}\nmetadata: {{name: web}}\nspec: {spec}\n");
+        let text = format!(
+            "apiVersion: {api_version}\nkind: {kind}\nmetadata: {{name: web}}\nspec: {spec}\n"
+        );
         let ran = run(&["kube-inject", "-f", "-"], &text);
         assert_eq!((ran.code, ran.told()), (0, ""), "{api_version} {kind}");
         assert!(ran.output.contains("istio-proxy"), "{api_version} {kind}: {}", ran.output);
@@ -357,9 +359,14 @@ fn every_fault_is_named_with_its_own_line() {
     let list = format!("apiVersion: v1\nitems:\n{}{}kind: List\n", item(POD), item(&unknown));
     let form = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\n  labels:\n    a: b\n    \
                 port: 80\nspec: {}\n";
-    let told = [format!("{POD}---\n# one\n\n{pod}"), list, form.to_owned(), pod.replace("a: b\n", "a: b\n    a: c\n")]
-        .map(|text| session(&["kube-inject", "-f", "-"], &text))
-        .concat();
+    let told = [
+        format!("{POD}---\n# one\n\n{pod}"),
+        list,
+        form.to_owned(),
+        pod.replace("a: b\n", "a: b\n    a: c\n"),
+    ]
+    .map(|text| session(&["kube-inject", "-f", "-"], &text))
+    .concat();
     insta::assert_snapshot!("lines_of_faults", told);
 }
 

@@ -22,10 +22,7 @@ pub(super) fn write(stream: &mut dyn Write, text: &str) -> anyhow::Result<()> {
 }
 
 /// The same of a text in parts.
-pub(super) fn write_parts(
-    stream: &mut dyn Write,
-    parts: &[impl AsRef<str>],
-) -> anyhow::Result<()> {
+pub(super) fn write_parts(stream: &mut dyn Write, parts: &[impl AsRef<str>]) -> anyhow::Result<()> {
     match write_each(BufWriter::new(stream), parts) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         result => result.context("standard output"),
@@ -73,7 +70,9 @@ fn temporary(directory: &Path) -> std::io::Result<NamedTempFile> {
         cause = made.as_ref().err().and_then(std::io::Error::raw_os_error);
         made
     });
-    made.map_err(|error| cause.map_or_else(|| error.kind().into(), std::io::Error::from_raw_os_error))
+    made.map_err(|error| {
+        cause.map_or_else(|| error.kind().into(), std::io::Error::from_raw_os_error)
+    })
 }
 
 fn keep_owner(file: &File, existing: &Metadata) -> std::io::Result<()> {

@@ -186,7 +186,9 @@ impl<'a> View<'a> {
                     None => index.to_string(),
                 };
                 let items = inner.items.iter().enumerate();
-                items.map(|(index, item)| (key(index, &item.key), Self::Text(&item.value))).collect()
+                items
+                    .map(|(index, item)| (key(index, &item.key), Self::Text(&item.value)))
+                    .collect()
             }
             Self::Value(Value::Array(items)) => {
                 let items = items.iter().enumerate();
@@ -197,5 +199,46 @@ impl<'a> View<'a> {
             }
             Self::Text(_) | Self::Value(_) => Vec::new(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Document;
+    use super::*;
+
+    fn left_alone(text: &str) -> Vec<(String, Option<(usize, &'static str)>)> {
+        let documents = Document::split(text).into_iter().flat_map(Document::parts);
+        let found = documents.flat_map(|part| {
+            let found = Manifest::read(&part).unwrap().left_alone();
+            found.into_iter().map(move |object| {
+                let of =
+                    |surprise: Surprise| (part.line + surprise.line - 1, surprise.reason.word());
+                (object.kind, object.surprise.map(of))
+            })
+        });
+        found.collect()
+    }
+
+    #[test]
+    fn a_list_with_anchors_and_one_without_say_the_same() {
+        let list = "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Service}\n\
+                    - {apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {}}\n- 5\n\
+                    -\n  apiVersion: a/v1\n  kind: Custom\n  a: [{b: {spec: {containers: []}}}]\n";
+        let expected = [
+            ("Service".to_owned(), None),
+            (String::new(), Some((6, "no_object"))),
+            ("Custom".to_owned(), Some((8, "unknown_kind"))),
+        ];
+        assert_eq!(left_alone(list), expected);
+        assert_eq!(left_alone(&list.replace("name: a", "name: &a a")), expected);
+        let merged = "kind: Pod\n<<: {apiVersion: v1}\nspec: {}\n";
+        assert_eq!(left_alone(merged), []);
+    }
+
+    #[test]
+    fn comments_and_other_kinds_are_no_surprise() {
+        let text = "# nothing\n---\n---\nkind: ConfigMap\ndata: {spec: 'containers: []'}\n";
+        assert_eq!(left_alone(text), [("ConfigMap".to_owned(), None)]);
     }
 }

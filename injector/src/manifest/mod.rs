@@ -106,7 +106,8 @@ impl<'a> Manifest<'a> {
     pub fn line_of(&self, template: &PodTemplate, path: &[String]) -> Option<usize> {
         let (last, path) = path.split_last()?;
         let mut path = template.place.iter().chain(path);
-        let parent = path.try_fold(self.root.as_ref()?, |node, key| Some(&node.item(key)?.value))?;
+        let parent =
+            path.try_fold(self.root.as_ref()?, |node, key| Some(&node.item(key)?.value))?;
         Some(self.source.place(parent.item(last)?.start).0)
     }
 

@@ -64,10 +64,7 @@ mod tests {
     #[test]
     fn counts_are_shown_with_the_most_frequent_first() {
         let mut tally = Tally::default();
-        assert_eq!(
-            tally.to_string(),
-            "0 injected, 0 skipped, 0 left alone because of their kind"
-        );
+        assert_eq!(tally.to_string(), "0 injected, 0 skipped, 0 left alone because of their kind");
         let kinds = (0..10).map(|n| (format!("Kind{n}"), n));
         tally.add(Tally {
             injected: 2,
