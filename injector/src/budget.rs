@@ -19,6 +19,14 @@ pub struct Budget {
     cancelled: Option<Arc<AtomicBool>>,
 }
 
+impl Default for Budget {
+    /// The work that one injection may cause: a hundred times as much as that of a pod with
+    /// thousands of variables.
+    fn default() -> Self {
+        Self::new(UNITS)
+    }
+}
+
 impl Budget {
     /// A budget of some units.
     pub fn new(units: u64) -> Self {
@@ -59,6 +67,12 @@ pub fn spend(units: usize) -> Result<(), Exhausted> {
     })
 }
 
+/// Does the work on the budget in force or, where there is none, on a whole one.
+pub fn within<T>(work: impl FnOnce() -> T) -> T {
+    let is_in_force = CURRENT.with_borrow(Option::is_some);
+    if is_in_force { work() } else { Budget::default().enter(work) }
+}
+
 /// A budget that does not allow the next piece of work.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Exhausted {
@@ -72,6 +86,8 @@ pub enum Exhausted {
         limit: u64,
     },
 }
+
+const UNITS: u64 = 256 << 20;
 
 /// Puts the budget back that was in force before, also after a panic.
 struct Restore(Option<Budget>);

@@ -22,6 +22,7 @@ mod go_types;
 pub mod inject;
 mod inject_error;
 pub mod injected;
+mod limits;
 pub mod manifest;
 pub mod merge;
 mod moved_proxy;

@@ -1,11 +1,12 @@
 //! Answers to the API server's calls.
 
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{Request, State};
+use axum::extract::{ConnectInfo, Request, State};
 use axum::http::header::{ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, LOCATION};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::middleware::{self, Next};
@@ -26,6 +27,7 @@ use super::reload::Configuration;
 use super::review::{self, ReviewError};
 use super::surroundings::{Known, Surroundings};
 use super::traces::Traces;
+use super::work::Work;
 
 /// The webhook's routes: `/inject` and everything below it.
 pub fn router(webhook: Webhook) -> Router {
@@ -114,6 +116,9 @@ impl Webhook {
         start: Instant,
     ) -> Result<(Verdict, Vec<u8>), Refusal> {
         let (head, body) = request.into_parts();
+        let client =
+            head.extensions.get().map(|ConnectInfo(client): &ConnectInfo<SocketAddr>| client);
+        let address = client.map_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED), SocketAddr::ip);
         if head.method != Method::POST {
             return Err(Refusal::Method);
         }
@@ -131,23 +136,27 @@ impl Webhook {
             return Err(Refusal::TooManyValues);
         }
         // A large body waits for its turn first: in its place it would keep others from theirs.
-        let Ok(_turn) = timeout_at(deadline, self.large.turn(body.len())).await else {
+        let Ok(turn) = timeout_at(deadline, self.large.turn(address, &body)).await else {
             return Err(Refusal::Busy);
         };
-        let Ok(place) = timeout_at(deadline, self.places.acquire()).await else {
+        let Ok(_place) = timeout_at(deadline, self.places.acquire()).await else {
             return Err(Refusal::Busy);
         };
-        let review = review::parse(&body).map_err(Refusal::Review)?;
         let settings = self.configuration.current().ok_or(Refusal::Unconfigured)?;
+        let work = Work::new(turn, deadline);
+        let review = work.run(move || review::parse(&body)).await?.map_err(Refusal::Review)?;
         let known = match &review.request {
             Some(request) => self.surroundings.of(request, deadline).await,
             None => Known::default(),
         };
-        let mut verdict = self.admission.decide(&settings, known.facts(), review, &path_env);
-        drop(place);
-        let body = verdict.response.to_json().map_err(Refusal::Answer)?;
-        verdict.bytes = body.len();
-        Ok((verdict, body))
+        let admission = self.admission;
+        let answer = move || {
+            let mut verdict = admission.decide(&settings, known.facts(), review, &path_env);
+            let body = verdict.response.to_json().map_err(Refusal::Answer)?;
+            verdict.bytes = body.len();
+            Ok((verdict, body))
+        };
+        work.run(answer).await?
     }
 
     /// Reads a body to its end, as far as there is room for what has come of it.
@@ -198,7 +207,7 @@ async fn discard(body: Body, limit: usize) {
 /// A call that is not answered with a review. The API server takes it as a failure of the call,
 /// for which the webhook's `failurePolicy` decides.
 #[derive(Debug, thiserror::Error)]
-enum Refusal {
+pub(super) enum Refusal {
     #[error("want POST")]
     Method,
     #[error("{0}")]
@@ -217,6 +226,8 @@ enum Refusal {
     Slow,
     #[error("too many calls at a time")]
     Busy,
+    #[error("the pod takes longer to inject than the call may take")]
+    Late,
     #[error("no configuration is loaded yet")]
     Unconfigured,
     #[error("{0}")]
@@ -234,7 +245,7 @@ impl Refusal {
             Self::TooLarge { .. } | Self::TooManyValues => StatusCode::PAYLOAD_TOO_LARGE,
             Self::ContentType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::Answer(_) => StatusCode::INTERNAL_SERVER_ERROR,
-            Self::Busy | Self::Unconfigured => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Busy | Self::Late | Self::Unconfigured => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
 
@@ -250,6 +261,7 @@ impl Refusal {
             Self::Body => "body_broken",
             Self::Slow => "body_too_slow",
             Self::Busy => "busy",
+            Self::Late => "too_late",
             Self::Unconfigured => "no_configuration",
             Self::Review(_) => "bad_review",
             Self::Answer(_) => "internal",

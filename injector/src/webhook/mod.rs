@@ -72,8 +72,10 @@ pub mod stage;
 pub mod surroundings;
 #[cfg_attr(not(feature = "opentelemetry"), path = "no_traces.rs")]
 pub mod traces;
+mod turns;
 mod upkeep_metrics;
 mod watch_state;
+mod work;
 
 /// Serves until SIGTERM or SIGINT, and until what was in flight then is answered.
 ///
