@@ -93,7 +93,7 @@ fn in_a_list(text: &str, indent: &str, before: &str) -> String {
         let Some(first) = lines.find(|line| !line.is_empty() && !line.starts_with('#')) else {
             continue;
         };
-        list.push_str(&format!("{before}{indent}- {first}\n"));
+        list.extend([before, indent, "- ", first, "\n"]);
         list.extend(lines.map(|line| format!("{indent}  {line}\n")));
     }
     format!("{list}kind: List\nmetadata:\n    resourceVersion: \"\"\n")

@@ -17,8 +17,11 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 /// Forms of the same workloads.
-const FORMS: [(&str, fn(usize) -> String); 3] =
+const FORMS: [(&str, Form); 3] =
     [("documents", documents), ("YAML list", yaml_list), ("JSON list", json_list)];
+
+/// The text of so many pods.
+type Form = fn(usize) -> String;
 
 #[test]
 fn a_list_allocates_as_much_as_documents() {
@@ -73,12 +76,13 @@ fn peak(file: &Path) -> usize {
 }
 
 fn documents(count: usize) -> String {
-    (0..count).map(|n| format!("---\n{}", pod(n, ""))).collect()
+    let documents: Vec<_> = (0..count).map(|n| pod(n, "")).collect();
+    documents.join("---\n")
 }
 
 fn yaml_list(count: usize) -> String {
-    let items = (0..count).map(|n| format!("- {}", pod(n, "  ").trim_start()));
-    format!("apiVersion: v1\nitems:\n{}kind: List\n", items.collect::<String>())
+    let items: Vec<_> = (0..count).map(|n| pod(n, "  ").trim_start().to_owned()).collect();
+    format!("apiVersion: v1\nitems:\n- {}kind: List\n", items.join("- "))
 }
 
 fn json_list(count: usize) -> String {

@@ -16,7 +16,7 @@ use super::source::Source;
 use super::tree::{self, Builder, Kind, Node, Placed};
 use crate::yaml;
 
-impl<'a> Document<'a> {
+impl Document<'_> {
     /// The document in parts that can be edited one by one: the items of a `List` and the texts
     /// around them, or itself. The texts of the parts, one after the other, are its text.
     pub fn parts(self) -> Vec<Self> {
@@ -138,18 +138,18 @@ fn read_items<'a, I: Iterator<Item = Placed<'a>>>(
 
 /// Whether an event means the same without what stands before it.
 fn is_context_free((event, ..): &Placed<'_>) -> bool {
-    match event {
+    matches!(
+        event,
         Event::Scalar(_, _, 0, None)
-        | Event::SequenceStart(_, 0, None)
-        | Event::MappingStart(_, 0, None)
-        | Event::DocumentStart(_, None)
-        | Event::DocumentEnd
-        | Event::MappingEnd
-        | Event::SequenceEnd
-        | Event::StreamEnd
-        | Event::StreamStart => true,
-        _ => false,
-    }
+            | Event::SequenceStart(_, 0, None)
+            | Event::MappingStart(_, 0, None)
+            | Event::DocumentStart(_, None)
+            | Event::DocumentEnd
+            | Event::MappingEnd
+            | Event::SequenceEnd
+            | Event::StreamEnd
+            | Event::StreamStart
+    )
 }
 
 /// Whether a document without its items is a `List`.

@@ -32,8 +32,10 @@ impl fmt::Display for Tally {
         let skipped = self.skipped.iter().map(|(word, count)| (*word, *count));
         write_counts(f, "skipped", skipped.collect())?;
         f.write_str(", ")?;
-        let named = |kind| if kind == "" { "without a kind" } else { kind };
-        let alone = self.left_alone.iter().map(|(kind, count)| (named(kind.as_str()), *count));
+        let alone = self.left_alone.iter().map(|(kind, count)| match kind.as_str() {
+            "" => ("without a kind", *count),
+            kind => (kind, *count),
+        });
         write_counts(f, "left alone because of their kind", alone.collect())
     }
 }
