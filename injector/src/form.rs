@@ -9,32 +9,36 @@ use crate::settings::excerpt;
 
 /// A pod is an object with a `spec`; what injection reads and extends has its Kubernetes type.
 pub(crate) fn check(pod: &Value) -> Result<(), InjectError> {
-    let wrong =
-        |what: &str, allowed: &str| Err(InjectError::Pod(format!("{what} is not {allowed}")));
+    let wrong = |path: &[&str], allowed: &str| {
+        let problem = format!("{} is not {allowed}", path.join("."));
+        Err(InjectError::Form { path: path.iter().map(|&key| key.to_owned()).collect(), problem })
+    };
     if !pod["spec"].is_object() {
-        return wrong("spec", "an object");
+        return wrong(&["spec"], "an object");
     }
-    for (place, value) in [
-        ("metadata", &pod["metadata"]),
-        ("metadata.labels", &pod["metadata"]["labels"]),
-        ("metadata.annotations", &pod["metadata"]["annotations"]),
+    for (path, value) in [
+        (&["metadata"][..], &pod["metadata"]),
+        (&["metadata", "labels"], &pod["metadata"]["labels"]),
+        (&["metadata", "annotations"], &pod["metadata"]["annotations"]),
     ] {
         if !value.is_object() && !value.is_null() {
-            return wrong(place, "an object");
+            return wrong(path, "an object");
         }
     }
     for place in ["labels", "annotations"] {
         let entries = pod["metadata"][place].as_object().into_iter().flatten();
         if let Some((key, _)) = entries.into_iter().find(|(_, value)| !value.is_string()) {
-            let key = excerpt::of(key);
-            return wrong(&format!("metadata.{place}[{key:?}]"), "a string");
+            return Err(InjectError::Form {
+                path: vec!["metadata".to_owned(), place.to_owned(), key.clone()],
+                problem: format!("metadata.{place}[{:?}] is not a string", excerpt::of(key)),
+            });
         }
     }
     for list in ["containers", "initContainers", "volumes", "imagePullSecrets"] {
         let value = &pod["spec"][list];
         let objects = value.as_array().map(|items| items.iter().all(Value::is_object));
         if !value.is_null() && objects != Some(true) {
-            return wrong(&format!("spec.{list}"), "a list of objects");
+            return wrong(&["spec", list], "a list of objects");
         }
     }
     Ok(())

@@ -18,6 +18,14 @@ pub enum InjectError {
     /// The work for the pod exceeds its budget.
     #[error("pod: {0}")]
     Exhausted(#[from] Exhausted),
+    /// A field of the pod that injection reads or extends has another type than Kubernetes gives it.
+    #[error("pod: {problem}")]
+    Form {
+        /// The keys that lead to it.
+        path: Vec<String>,
+        /// The field and what it has to be.
+        problem: String,
+    },
     /// An overlay and the pod do not go together.
     #[error("template {template:?}: {problem}")]
     Merge {
@@ -52,7 +60,7 @@ impl InjectError {
             Self::Merge { .. } | Self::Own(_) => "merge_failed",
             Self::Overlay(OverlayError::NotFound { .. }) => "unknown_template",
             Self::Overlay(_) => "template_failed",
-            Self::Pod(_) => "bad_pod",
+            Self::Form { .. } | Self::Pod(_) => "bad_pod",
             Self::ProxyUser(reason) => reason.word(),
             Self::TooLarge(_) => "pod_too_large",
         }

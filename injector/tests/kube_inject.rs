@@ -68,7 +68,7 @@ fn injecting_twice_is_injecting_once() {
     for file in manifests() {
         let once = injected(&file);
         let twice = run(&["kube-inject", "-f", "-"], &once);
-        assert_eq!((twice.code, twice.messages.as_str()), (0, ""), "{}", file.display());
+        assert_eq!(twice.code, 0, "{}", file.display());
         assert_eq!(twice.output, once, "{}", file.display());
     }
 }
@@ -108,7 +108,7 @@ spec:
         assert_eq!(ran.output.contains(comment), kept, "{comment}: {}", ran.output);
     }
     let classic = run(&["kube-inject", "-f", "-", "--enable-native-sidecars", "false"], text);
-    assert!(classic.messages.is_empty() && classic.output.contains("# moves too"));
+    assert!(classic.told().is_empty() && classic.output.contains("# moves too"));
 }
 
 #[test]
@@ -139,7 +139,12 @@ spec: {containers: []}
         lines[2],
         "===> Skipping injection because Pod \"out\" has sidecar injection disabled"
     );
-    assert_eq!(lines.len(), 4);
+    assert_eq!(
+        lines[4],
+        "standard input: 0 injected, 2 skipped (1 host_network, 1 opted_out_by_label), 0 left alone because \
+         of their kind"
+    );
+    assert_eq!(lines.len(), 5);
 }
 
 #[test]
@@ -166,7 +171,7 @@ spec:
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 2);
     let errors: Vec<_> = ran.messages.lines().collect();
     assert_eq!(errors.len(), 2, "{errors:?}");
-    for (error, place) in errors.iter().zip(["document 2: line 7", "document 3: line 17"]) {
+    for (error, place) in errors.iter().zip(["document 2: line 13", "document 3: line 23"]) {
         let start = format!("error: {}: {place}: Deployment \"ns/bad\": ", input.display());
         assert!(error.starts_with(&start), "{error}");
         assert!(error.contains("includeOutboundIPRanges") && error.contains("\"bad\""), "{error}");
@@ -183,11 +188,11 @@ fn what_is_not_yaml_is_named_with_its_place() {
         ran.messages
     };
     insta::assert_snapshot!(
-        message("a: b\n---\n# c\na: [b\nc: d\n"),
+        message("kind: B\n---\n# c\na: [b\nc: d\n"),
         @"error: standard input: document 2: line 5, column 2: illegal placement of ':' indicator"
     );
     insta::assert_snapshot!(
-        message("a: b\n---\na:\n\tb: c\n"),
+        message("kind: B\n---\na:\n\tb: c\n"),
         @"error: standard input: document 2: line 4, column 2: tabs disallowed within this context (block indentation)"
     );
     insta::assert_snapshot!(
@@ -195,7 +200,7 @@ fn what_is_not_yaml_is_named_with_its_place() {
         @"error: standard input: document 1: line 4, column 1: duplicate mapping key: metadata"
     );
     insta::assert_snapshot!(
-        message("a: b\n---\n# c\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: x}\n"),
+        message("kind: B\n---\n# c\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: x}\n"),
         @r#"error: standard input: document 2: line 4: Deployment "x": spec.template is not an object, but has to be the pod template"#
     );
 }
@@ -235,8 +240,10 @@ fn a_cluster_that_cannot_be_had_is_named_with_its_flag_and_nothing_is_written() 
     let kubeconfig = "{current-context: here, contexts: [{name: here, context: {cluster: c}}], \
                       clusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}]}";
     fs::write(&file, kubeconfig).unwrap();
-    let unreachable =
-        format!("error: --kubeconfig {}: mutatingwebhookconfigurations: ", path(&file));
+    let unreachable = format!(
+        "error: --kubeconfig {}, server http://127.0.0.1:1/: mutatingwebhookconfigurations: ",
+        path(&file)
+    );
     for (args, expected) in [
         (&["-c", path(&file)][..], unreachable.as_str()),
         (&["-c", "/nowhere/config"], "error: --kubeconfig /nowhere/config: "),
@@ -266,8 +273,121 @@ fn flags_of_istio_with_no_effect_are_taken() {
         "-f",
         "-",
     ];
-    let ran = run(&args, "a: b\n");
-    assert_eq!((ran.code, ran.output.as_str(), ran.messages.as_str()), (0, "a: b\n", ""));
+    let ran = run(&args, "kind: Service\n");
+    assert_eq!((ran.code, ran.output.as_str(), ran.told()), (0, "kind: Service\n", ""));
+}
+
+#[test]
+fn a_cluster_of_the_environment_is_not_asked_and_that_is_said() {
+    let environment = [("KUBECONFIG", "/nowhere")];
+    let ran = run_with(&["kube-inject", "-f", "-"], POD, &environment);
+    assert_eq!(ran.output, run(&["kube-inject", "-f", "-"], POD).output);
+    insta::assert_snapshot!(ran.messages, @r"
+    using config: built in; values: built in; mesh: built in; hint: KUBECONFIG is set, but the configuration of its cluster counts only with --context or --kubeconfig
+    standard input: 1 injected, 0 skipped, 0 left alone because of their kind
+    ");
+}
+
+#[test]
+fn built_in_images_are_those_of_the_installation() {
+    let manifests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../manifests/base");
+    let file = |name: &str| manifests.join(name).to_str().unwrap().to_owned();
+    let installed = [
+        ("--injectConfigFile", file("inject_config.yaml")),
+        ("--valuesFile", file("values.yaml")),
+        ("--meshConfigFile", file("mesh.yaml")),
+    ];
+    let installed = installed.iter().flat_map(|(flag, file)| [*flag, file]);
+    let args: Vec<_> = ["kube-inject", "-f", "-"].into_iter().chain(installed).collect();
+    let (by_files, built_in) = (run(&args, POD), run(&args[..3], POD));
+    assert_eq!((by_files.code, by_files.output), (0, built_in.output.clone()));
+    for image in ["istio/proxyv2:1.28.0", "outrigger/istio-init:0.1.0"] {
+        assert!(built_in.output.contains(&format!("image: {image}\n")), "{image}");
+    }
+}
+
+#[test]
+fn kinds_of_old_groups_and_openshifts_old_form_are_injected() {
+    let template = "spec: {containers: [{name: app, image: app}]}";
+    for (api_version, kind) in [
+        ("v1", "DeploymentConfig"),
+        ("apps.openshift.io/v1", "DeploymentConfig"),
+        ("extensions/v1beta1", "Deployment"),
+        ("extensions/v1beta1", "DaemonSet"),
+        ("extensions/v1beta1", "ReplicaSet"),
+        ("batch/v1beta1", "CronJob"),
+    ] {
+        let spec = match kind {
+            "CronJob" => format!("{{jobTemplate: {{spec: {{template: {{{template}}}}}}}}}"),
+            _ => format!("{{template: {{{template}}}}}"),
+        };
+        let text = format!(
+            "apiVersion: {api_version}\nkind: {kind}\nmetadata: {{name: web}}\nspec: {spec}\n"
+        );
+        let ran = run(&["kube-inject", "-f", "-"], &text);
+        assert_eq!((ran.code, ran.told()), (0, ""), "{api_version} {kind}");
+        assert!(ran.output.contains("istio-proxy"), "{api_version} {kind}: {}", ran.output);
+    }
+}
+
+#[test]
+fn what_is_not_injected_is_counted_and_warned_of() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("shop.yaml");
+    fs::write(&file, SHOP).unwrap();
+    let output = directory.path().join("out.yaml");
+    let told = [
+        &["kube-inject", "-f", path(&file)][..],
+        &["kube-inject", "-f", path(&file), "--strict", "-o", path(&output)],
+    ]
+    .map(|args| session(args, ""))
+    .concat();
+    assert!(!output.exists());
+    insta::assert_snapshot!("not_injected", told.replace(path(directory.path()), "FOLDER"));
+    let strict = run(&["kube-inject", "-f", "-", "--strict"], POD);
+    assert_eq!((strict.code, strict.told()), (0, ""));
+}
+
+#[test]
+fn every_fault_is_named_with_its_own_line() {
+    let pod = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\n  annotations:\n    \
+               a: b\n    sidecar.istio.io/proxyCPU: much\n    \
+               proxy.istio.io/config: '{concurrency: x}'\nspec: {containers: []}\n";
+    let unknown = pod.replace("sidecar.istio.io/proxyCPU: much", "inject.istio.io/templates: mine");
+    let unknown = unknown.replace("concurrency: x", "concurrency: 1");
+    let item = |pod: &str| format!("- {}\n", pod.trim_end().replace('\n', "\n  "));
+    let list = format!("apiVersion: v1\nitems:\n{}{}kind: List\n", item(POD), item(&unknown));
+    let form = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\n  labels:\n    a: b\n    \
+                port: 80\nspec: {}\n";
+    let told = [
+        format!("{POD}---\n# one\n\n{pod}"),
+        list,
+        form.to_owned(),
+        pod.replace("a: b\n", "a: b\n    a: c\n"),
+    ]
+    .map(|text| session(&["kube-inject", "-f", "-"], &text))
+    .concat();
+    insta::assert_snapshot!("lines_of_faults", told);
+}
+
+#[test]
+fn tips_name_no_hidden_flags() {
+    let told = [
+        &["kube-inject", "-f", "-", "--log-as-json"][..],
+        &["kube-inject", "-f", "-", "--xds-adress", "x"],
+        &["kube-inject", "-f", "-", "--webhookConfg", "x"],
+        &["kube-inject", "-f", "-", "--valuesfile", "x"],
+    ]
+    .map(|args| session(args, ""))
+    .concat();
+    insta::assert_snapshot!("tips", told);
+}
+
+#[test]
+fn an_output_that_cannot_be_written_is_named_and_nothing_else() {
+    let ran = run(&["kube-inject", "-f", "-", "-o", "/nowhere/out.yaml"], POD);
+    let expected = "error: --output /nowhere/out.yaml: No such file or directory (os error 2)\n";
+    assert_eq!((ran.code, ran.messages.as_str()), (1, expected));
 }
 
 #[test]
@@ -276,7 +396,7 @@ fn writes_over_its_own_input() {
     let file = directory.path().join("pod.yaml");
     fs::write(&file, POD).unwrap();
     let ran = run(&["kube-inject", "-f", path(&file), "--output", path(&file)], "");
-    assert_eq!((ran.code, ran.output.as_str(), ran.messages.as_str()), (0, "", ""));
+    assert_eq!((ran.code, ran.output.as_str(), ran.told()), (0, "", ""));
     assert_eq!(read(&file), run(&["kube-inject", "-f", "-", "-o", "-"], POD).output);
 }
 
@@ -329,8 +449,18 @@ fn a_reader_that_goes_away_is_no_failure() {
 
 #[test]
 fn says_what_it_is() {
-    let version = run(&["version"], "");
-    assert_eq!(version.output, format!("client version: {}\n", env!("CARGO_PKG_VERSION")));
+    let told: String = [
+        &["version"][..],
+        &["version", "--short", "--remote=false"],
+        &["version", "--short=false"],
+        &["version", "-o", "json"],
+        &["version", "--short=false", "-o", "yaml"],
+        &["version", "--remote"],
+        &["--version"],
+    ]
+    .map(|args| session(args, ""))
+    .concat();
+    insta::assert_snapshot!("version", told);
     let help = run(&["kube-inject", "--help"], "");
     assert_eq!((help.code, help.messages.as_str()), (0, ""));
     assert!(help.output.contains("--valuesFile"));
@@ -340,6 +470,26 @@ struct Ran {
     code: i32,
     output: String,
     messages: String,
+}
+
+impl Ran {
+    /// The messages before the summary.
+    fn told(&self) -> &str {
+        let messages = self.messages.strip_suffix('\n').unwrap_or_default();
+        let (told, summary) = match messages.rfind('\n') {
+            Some(at) => messages.split_at(at + 1),
+            None => ("", messages),
+        };
+        assert!(summary.ends_with(" left alone because of their kind") || summary.ends_with(')'));
+        told
+    }
+}
+
+/// A command as a terminal shows it; the injected text is not shown.
+fn session(args: &[&str], input: &str) -> String {
+    let ran = run(args, input);
+    let shown = if args.contains(&"kube-inject") { "" } else { &ran.output };
+    format!("$ istioctl {}\n{shown}{}exit {}\n\n", args.join(" "), ran.messages, ran.code)
 }
 
 fn run(args: &[&str], input: &str) -> Ran {
@@ -363,8 +513,6 @@ fn istioctl(args: &[&str], environment: &[(&str, &str)]) -> Command {
     command
         .args(args)
         .env_clear()
-        // A cluster that does not answer: nobody may ask it.
-        .env("KUBECONFIG", "/nowhere")
         .envs(environment.iter().copied())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -374,7 +522,9 @@ fn istioctl(args: &[&str], environment: &[(&str, &str)]) -> Command {
 
 fn injected(file: &Path) -> String {
     let ran = run(&["kube-inject", "-f", path(file)], "");
-    assert_eq!((ran.code, ran.messages.as_str()), (0, ""), "{}", file.display());
+    assert_eq!(ran.code, 0, "{}", file.display());
+    // Of a document that is no Kubernetes object.
+    assert!(ran.told().lines().all(|line| line.contains("(no_kind)")), "{}", ran.messages);
     ran.output
 }
 
@@ -409,6 +559,48 @@ fn path(path: &Path) -> &str {
 fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap()
 }
+
+const SHOP: &str = "\
+apiVersion: v1
+kind: Pod
+metadata: {name: web, namespace: shop}
+spec: {containers: [{name: app, image: app}]}
+---
+apiVersion: argoproj.io/v1alpha1
+kind: Rollout
+metadata: {name: canary, namespace: shop}
+spec: {template: {spec: {containers: [{name: app, image: app}]}}}
+---
+apiVersion: apps/v1
+kind: deployment
+metadata: {name: small}
+spec: {template: {spec: {containers: []}}}
+---
+# A pod, hardly.
+kind: Pod
+metadata: {name: bare}
+spec: {containers: []}
+---
+- apiVersion: v1
+---
+a: b
+---
+apiVersion: v1
+kind: List
+items:
+- apiVersion: apps/v1beta2
+  kind: Deployment
+  metadata: {name: old}
+  spec: {template: {spec: {containers: []}}}
+- apiVersion: v1
+  kind: Service
+- apiVersion: v1
+  kind: Service
+- apiVersion: v1
+  kind: Pod
+  metadata: {name: node}
+  spec: {hostNetwork: true, containers: []}
+";
 
 const POD: &str = "\
 apiVersion: v1

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
+use std::path::{Path, PathBuf};
 
 use injector::manifest::{Document, Edit, Manifest};
 use injector::yaml;
@@ -24,10 +25,94 @@ fn edits_keep_what_they_do_not_touch() {
     });
 }
 
+#[test]
+fn items_of_a_list_come_out_as_those_of_the_whole_list() {
+    for path in files() {
+        let text = fs::read_to_string(&path).unwrap();
+        let mut lists = vec![text.clone()];
+        for (indent, dash) in [("", ""), ("", "# of the list\n"), ("  ", ""), ("    ", "\n")] {
+            lists.push(in_a_list(&text, indent, dash));
+        }
+        for list in lists {
+            let documents = Document::split(&list);
+            let parts: Vec<_> = documents.iter().copied().flat_map(Document::parts).collect();
+            assert_eq!(parts.iter().map(|part| part.text).collect::<String>(), list);
+            let whole = yaml::parse_file(&list).is_ok().then(|| edited_each(documents));
+            if let Some(whole) = whole {
+                assert_eq!(edited_each(parts), whole, "{}: {list}", path.display());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_list_is_edited_item_by_item() {
+    let pod = |name: &str| format!("{{apiVersion: v1, kind: Pod, metadata: {{name: {name}}}}}");
+    let parts = |text: &str| {
+        let documents = Document::split(text).into_iter();
+        let parts = documents.flat_map(Document::parts);
+        parts.map(|part| (part.line, part.text.to_owned())).collect::<Vec<_>>()
+    };
+    let (a, b) = (pod("a"), pod("b"));
+    let head = "---\napiVersion: v1\nkind: List\nitems: # these\n";
+    let block = format!("{head}- # one\n  {a}\n\n# below\n- {b}\nmetadata: {{}}\n");
+    let expected = [
+        (1, head.to_owned()),
+        (5, format!("- # one\n  {a}\n\n# below\n")),
+        (9, format!("- {b}\n")),
+        (10, "metadata: {}\n".to_owned()),
+    ];
+    assert_eq!(parts(&block), expected);
+    let flow = format!("{{apiVersion: v1, items: [\n {a},\n {b}], kind: List}}");
+    let expected = [
+        (1, "{apiVersion: v1, items: [\n".to_owned()),
+        (2, format!(" {a}")),
+        (2, ",\n".to_owned()),
+        (3, format!(" {b}")),
+        (3, "], kind: List}".to_owned()),
+    ];
+    assert_eq!(parts(&flow), expected);
+    for whole in [
+        block.replace("kind: List", "kind: Lists"),
+        block.replace("apiVersion: v1\nkind", "apiVersion: v2\nkind"),
+        block.replace("metadata: {}", "metadata: &anchor {}"),
+        block.replace("metadata: {}", "kind: List"),
+        block.replace("metadata: {}", "metadata: ]"),
+        format!("{head}[]"),
+    ] {
+        assert_eq!(parts(&whole), [(1, whole.clone())], "{whole}");
+    }
+}
+
+/// The documents of a file as the items of a `List`.
+fn in_a_list(text: &str, indent: &str, before: &str) -> String {
+    let mut list = "apiVersion: v1\nitems:\n".to_owned();
+    for document in Document::split(text) {
+        let lines = document.text.lines().filter(|line| !line.starts_with("---"));
+        let mut lines = lines.map(|line| line.trim_start_matches('\u{feff}'));
+        let Some(first) = lines.find(|line| !line.is_empty() && !line.starts_with('#')) else {
+            continue;
+        };
+        list.extend([before, indent, "- ", first, "\n"]);
+        list.extend(lines.map(|line| format!("{indent}  {line}\n")));
+    }
+    format!("{list}kind: List\nmetadata:\n    resourceVersion: \"\"\n")
+}
+
+fn files() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/kube-inject/edits");
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries.filter(|path| path.is_file()).collect()
+}
+
 /// The text after an edit of every pod template, checked against the patched values.
 fn edited(text: &str) -> String {
+    edited_each(Document::split(text))
+}
+
+fn edited_each(documents: Vec<Document<'_>>) -> String {
     let mut edited = String::new();
-    for document in Document::split(text) {
+    for document in documents {
         let manifest = Manifest::read(&document).unwrap();
         let pods: Vec<_> = manifest
             .pods()

@@ -139,7 +139,8 @@ fn a_pod_is_stale_by_revision_image_and_containers() {
     assert_eq!(Standing::of(&before.injectors(), &labels, &running), Standing::Current);
 
     for (values, expected) in [
-        ("global: {tag: 9.9.9}", &["istio-init", "istio-proxy"][..]),
+        ("global: {tag: 9.9.9, proxy_init: {image: init}}", &["istio-init", "istio-proxy"][..]),
+        ("global: {tag: 9.9.9}", &["istio-proxy"]),
         ("global: {proxy: {image: registry.example/proxy:2}}", &["istio-proxy"]),
     ] {
         let now = World::new(&[("default", values)]);
@@ -198,7 +199,8 @@ fn a_users_own_image_of_the_proxy_is_not_stale() {
     let proxy = json!({"name": "istio-proxy", "image": "mine:1"});
     own["spec"]["containers"].as_array_mut().unwrap().push(proxy);
     let running = injected(&world.known["default"].settings, &own);
-    let newer = World::new(&[("default", "global: {tag: 9.9.9, proxy: {image: other}}")]);
+    let newer =
+        World::new(&[("default", "global: {proxy: {image: other}, proxy_init: {image: other}}")]);
     assert_eq!(Standing::of(&world.injectors(), &labels, &running), Standing::Current);
     let Standing::Stale(reasons) = Standing::of(&newer.injectors(), &labels, &running) else {
         panic!("istio-init is not stale");

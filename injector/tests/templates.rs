@@ -347,7 +347,7 @@ fn the_data_has_gos_names() {
         pod["metadata"]["annotations"]["y"],
         "web app:1 A=b80falsecart web Pod web REDIRECT REDIRECT \
          15020 shop istiod.istio-system.svc:15012 \
-         cluster.local latest 1337 true passthrough"
+         cluster.local 1.28.0 1337 true passthrough"
     );
 }
 

@@ -8,7 +8,7 @@ use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
-use super::cluster::Asker;
+use super::cluster::{Asker, Cluster};
 use super::output::Form;
 use super::table::table;
 use super::{Failure, Streams, cluster, output};
@@ -40,15 +40,8 @@ pub(super) struct CheckInject {
 impl CheckInject {
     pub(super) fn run(&self, asker: Asker<'_>, streams: &mut Streams<'_>) -> Result<(), Failure> {
         let given = self.given(asker.namespace).map_err(Failure::Usage)?;
-        let explained = cluster::ask(asker.flags, async |client| {
-            let (namespace, pod) = given.read(&client).await?;
-            let labels = namespaces::labels_of(client.clone(), &namespace).await;
-            let labels = labels.with_context(|| format!("namespace {namespace}"))?;
-            let configurations = cluster::configurations(&client, streams).await?;
-            let known =
-                cluster::injectors(&client, asker.control_plane, &configurations, streams).await;
-            let injectors = Injectors { configurations: &configurations, known: &known };
-            Ok((explain(&injectors, &labels, &pod), pod))
+        let explained = cluster::ask(asker.flags, async |Cluster { client, name }| {
+            explained(&given, client, asker, streams).await.context(name)
         });
         let (explanations, pod) = explained.map_err(Failure::of)?;
         let text = match self.output {
@@ -79,6 +72,22 @@ impl CheckInject {
         }
         Ok(Given::Object { kind, name: name.to_owned(), namespace: namespace.to_owned() })
     }
+}
+
+/// What every webhook makes of the pod, and the pod.
+async fn explained(
+    given: &Given,
+    client: Client,
+    asker: Asker<'_>,
+    streams: &mut Streams<'_>,
+) -> anyhow::Result<(Vec<Explanation>, Value)> {
+    let (namespace, pod) = given.read(&client).await?;
+    let labels = namespaces::labels_of(client.clone(), &namespace).await;
+    let labels = labels.with_context(|| format!("namespace {namespace}"))?;
+    let configurations = cluster::configurations(&client, streams).await?;
+    let known = cluster::injectors(&client, asker.control_plane, &configurations, streams).await;
+    let injectors = Injectors { configurations: &configurations, known: &known };
+    Ok((explain(&injectors, &labels, &pod), pod))
 }
 
 /// What stands beside the table.

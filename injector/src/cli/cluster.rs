@@ -30,19 +30,33 @@ pub(super) struct Asker<'a> {
     pub(super) control_plane: &'a str,
 }
 
+/// A cluster that is asked.
+pub(super) struct Cluster {
+    pub(super) client: Client,
+    /// Its flags and the URL of its API server, for messages.
+    pub(super) name: String,
+}
+
 /// Runs what a command asks of a cluster, to its end.
 pub(super) fn ask<T>(
     flags: &ClusterFlags,
-    asks: impl AsyncFnOnce(Client) -> anyhow::Result<T>,
+    asks: impl AsyncFnOnce(Cluster) -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
     // The one provider there is; that somebody has installed it before is as good.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.context("starting the runtime")?.block_on(async {
         let config = config(flags).await?;
-        let client = Client::try_from(config).context("making a client for the cluster")?;
-        asks(client).await
+        let name = format!("{}, server {}", flags.words(), config.cluster_url);
+        let client = Client::try_from(config);
+        let client = client.context("making a client for the cluster").context(name.clone())?;
+        asks(Cluster { client, name }).await
     })
+}
+
+/// Whether the environment names a kubeconfig.
+pub(super) fn is_named_by_environment() -> bool {
+    std::env::var_os("KUBECONFIG").is_some_and(|path| !path.is_empty())
 }
 
 async fn config(flags: &ClusterFlags) -> anyhow::Result<Config> {

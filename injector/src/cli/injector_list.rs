@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use clap::Args;
+use kube::Client;
 use serde_json::{Value, json};
 
-use super::cluster::Asker;
+use super::cluster::{Asker, Cluster};
 use super::output::Form;
 use super::table::table;
 use super::{Failure, Streams, cluster, output};
@@ -19,7 +20,8 @@ use crate::report::inventory::{Count, Finding, InjectorRow, Inventory, Namespace
 ///
 /// A pod needs a restart that runs without a sidecar although a webhook selects it and the injector
 /// would inject it, or whose sidecar would come out otherwise today: by another revision, with
-/// another image or other containers.
+/// another image or other containers. With --namespace, the namespace and the pods are those of it
+/// alone.
 #[derive(Debug, Args)]
 pub(super) struct InjectorList {
     /// The form of the output
@@ -29,19 +31,8 @@ pub(super) struct InjectorList {
 
 impl InjectorList {
     pub(super) fn run(&self, asker: Asker<'_>, streams: &mut Streams<'_>) -> Result<(), Failure> {
-        let listed = cluster::ask(asker.flags, async |client| {
-            let configurations = cluster::configurations(&client, streams).await?;
-            let known =
-                cluster::injectors(&client, asker.control_plane, &configurations, streams).await;
-            let namespaces = namespaces::labels(client.clone()).await;
-            let namespaces = namespaces.context("listing namespaces")?;
-            let injectors = Injectors { configurations: &configurations, known: &known };
-            let mut inventory = Inventory::new(injectors, &namespaces);
-            let read = pods::each(client, PAGE, |pod| inventory.add(&pod)).await;
-            read.context("listing pods")?;
-            let (rows, injectors) =
-                (inventory.namespaces(asker.control_plane), inventory.injectors());
-            Ok(Listed { namespaces: rows, injectors, findings: inventory.findings() })
+        let listed = cluster::ask(asker.flags, async |Cluster { client, name }| {
+            self.list(client, asker, streams).await.context(name)
         });
         let listed = listed.map_err(Failure::of)?;
         let text = match self.output {
@@ -49,6 +40,31 @@ impl InjectorList {
             Form::Json => format!("{:#}\n", listed.json()),
         };
         output::write(streams.output, &text).map_err(Failure::of)
+    }
+
+    async fn list(
+        &self,
+        client: Client,
+        asker: Asker<'_>,
+        streams: &mut Streams<'_>,
+    ) -> anyhow::Result<Listed> {
+        let configurations = cluster::configurations(&client, streams).await?;
+        let known =
+            cluster::injectors(&client, asker.control_plane, &configurations, streams).await;
+        let namespaces = namespaces::labels(client.clone()).await;
+        let namespaces = namespaces.context("listing namespaces")?;
+        let only = Some(asker.namespace).filter(|name| !name.is_empty());
+        if let Some(name) = only {
+            ensure!(namespaces.contains_key(name), "--namespace {name}: no such namespace");
+        }
+        let injectors = Injectors { configurations: &configurations, known: &known };
+        let mut inventory = Inventory::new(injectors, &namespaces);
+        let read = pods::each(client, only, PAGE, |pod| inventory.add(&pod)).await;
+        read.context("listing pods")?;
+        let (mut rows, injectors) =
+            (inventory.namespaces(asker.control_plane), inventory.injectors());
+        rows.retain(|row| only.is_none_or(|name| row.namespace == name));
+        Ok(Listed { namespaces: rows, injectors, findings: inventory.findings() })
     }
 }
 

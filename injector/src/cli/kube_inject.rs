@@ -4,6 +4,7 @@ mod documents;
 mod means;
 mod operator_file;
 mod surroundings;
+mod tally;
 mod webhook;
 mod workloads;
 
@@ -12,10 +13,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 use clap::Args;
-use kube::Client;
 use webhook_certs::cause::with_causes;
 
-use super::cluster::Asker;
+use super::cluster::{Asker, Cluster};
 use super::{Failure, Streams, cluster, output};
 use crate::decision::Rules;
 use crate::manifest;
@@ -27,8 +27,9 @@ use crate::webhook::reload::{Text, Texts};
 use documents::DocumentFlags;
 use means::Means;
 use surroundings::{Questions, Surroundings};
+use tally::Tally;
 use webhook::Webhook;
-use workloads::{in_order, injected_document, namespaces};
+use workloads::{Injected, in_order, namespaces};
 
 /// Add the sidecar to the workloads of a file
 ///
@@ -37,7 +38,11 @@ use workloads::{in_order, injected_document, namespaces};
 /// stays YAML, JSON stays JSON. Injecting twice gives the same as injecting once.
 ///
 /// Known are Deployment, DaemonSet, ReplicaSet, StatefulSet (apps/v1), Job, CronJob (batch/v1), Pod,
-/// ReplicationController, List (v1) and DeploymentConfig (apps.openshift.io/v1).
+/// ReplicationController, List (v1) and DeploymentConfig (apps.openshift.io/v1 and v1); of old API
+/// versions, Deployment, DaemonSet, ReplicaSet (extensions/v1beta1) and CronJob (batch/v1beta1).
+///
+/// A summary on standard error counts what was injected, what was skipped and why, and what was left
+/// alone because of its kind.
 ///
 /// No cluster is asked unless one is named: by --kubeconfig, --context, --injectConfigMapName or
 /// --meshConfigMapName. Then pods come out as that cluster's injector would have them: by its
@@ -82,6 +87,11 @@ pub(super) struct KubeInject {
     /// The platform; `openshift` leaves the users of a pod to it
     #[arg(long, env = "PLATFORM", default_value = "", hide_default_value = true)]
     platform: String,
+    /// Fail where an object is left alone although it looks like a workload: one of an unknown kind
+    /// that holds a pod template, a kind in the wrong case, a workload without apiVersion, and a
+    /// document that is no object
+    #[arg(long)]
+    strict: bool,
 }
 
 impl KubeInject {
@@ -90,30 +100,39 @@ impl KubeInject {
         let given = self.documents.read().map_err(Failure::of)?;
         let names_cluster = asker.flags.is_given() || self.documents.name_config_maps();
         let (means, (file, text)) = if names_cluster {
-            let means = async |client: Client| self.of_cluster(client, given, asker, streams).await;
+            let means = async |asked: Cluster| self.of_cluster(asked, given, asker, streams).await;
             cluster::ask(asker.flags, means)
         } else {
+            if cluster::is_named_by_environment() && !given.are_complete() {
+                streams.say(&format!("using {}; {NO_CLUSTER}", given.sources()));
+            }
             self.of_files(&given, asker.namespace, streams)
         }
         .map_err(Failure::of)?;
-        let mut injected = String::with_capacity(text.len() * 3);
+        let mut injected = Vec::new();
         let mut errors = Vec::new();
-        let documents = manifest::Document::split(&text);
-        let outcomes = in_order(&documents, |document| {
-            let mut messages = Vec::new();
-            let text = injected_document(&means, document, &mut messages);
-            (messages, text)
-        });
-        for (document, (messages, outcome)) in documents.iter().zip(outcomes) {
-            for message in messages {
+        let mut tally = Tally::default();
+        let documents = manifest::Document::split(&text).into_iter();
+        let documents: Vec<_> = documents.flat_map(manifest::Document::parts).collect();
+        let outcomes = in_order(&documents, |document| Injected::of(&means, document));
+        for (document, outcome) in documents.iter().zip(outcomes) {
+            let place = || format!("{file}: document {}", document.number);
+            for message in outcome.messages {
                 streams.say(&message);
             }
-            match outcome {
-                Ok(text) => injected.push_str(&text),
-                Err(failed) => errors.extend(failed.into_iter().map(|error| {
-                    let number = document.number;
-                    error.context(format!("{file}: document {number}"))
-                })),
+            for surprise in outcome.surprises.into_iter().map(|error| error.context(place())) {
+                if self.strict {
+                    errors.push(surprise);
+                } else {
+                    streams.say(&format!("warning: {surprise:#}"));
+                }
+            }
+            tally.add(outcome.tally);
+            match outcome.text {
+                Ok(text) => injected.push(text),
+                Err(failed) => {
+                    errors.extend(failed.into_iter().map(|error| error.context(place())));
+                }
             }
         }
         if !errors.is_empty() {
@@ -121,9 +140,11 @@ impl KubeInject {
         }
         match &self.output {
             Some(path) if path != Path::new(STANDARD) => output::write_file(path, &injected),
-            _ => output::write(streams.output, &injected),
+            _ => output::write_parts(streams.output, &injected),
         }
-        .map_err(Failure::of)
+        .map_err(Failure::of)?;
+        streams.say(&format!("{file}: {tally}"));
+        Ok(())
     }
 
     /// By files and built-in defaults, and the file with its name for messages.
@@ -142,12 +163,12 @@ impl KubeInject {
     /// By what a cluster's injector is configured by and told.
     async fn of_cluster(
         &self,
-        client: Client,
+        Cluster { client, name: cluster }: Cluster,
         given: Texts,
         asker: Asker<'_>,
         streams: &mut Streams<'_>,
     ) -> anyhow::Result<(Means, (String, String))> {
-        let words = || asker.flags.words();
+        let words = || cluster.clone();
         // A file's templates are put in by this command's own rules, a cluster's by its injector's.
         let rules = if given.inject_config.is_some() { Rules::Manual } else { Rules::Admission };
         let webhook = Webhook::of_cluster(&client, asker.control_plane, &self.revision, streams);
@@ -245,6 +266,8 @@ fn unread(error: &ReadError, webhook: &Webhook) -> anyhow::Error {
     anyhow!("{}{by_tag}{WHERE_ELSE}", with_causes(error))
 }
 
+const NO_CLUSTER: &str = "hint: KUBECONFIG is set, but the configuration of its cluster counts \
+only with --context or --kubeconfig";
 /// Standard input or output.
 const STANDARD: &str = "-";
 const WHERE_ELSE: &str = "\n  hint: --istioNamespace names the control plane's namespace, \

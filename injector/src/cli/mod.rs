@@ -8,6 +8,8 @@ mod istio_flags;
 mod kube_inject;
 mod output;
 mod table;
+mod tips;
+mod version;
 
 use std::ffi::OsString;
 use std::io::{Read, Write};
@@ -19,6 +21,7 @@ use cluster::Asker;
 use experimental::Experimental;
 use istio_flags::{ClusterFlags, ControlPlaneFlags, LogFlags};
 use kube_inject::KubeInject;
+use version::Version;
 
 /// Runs a command line.
 ///
@@ -27,7 +30,7 @@ use kube_inject::KubeInject;
 pub fn run(args: impl IntoIterator<Item = OsString>, streams: &mut Streams<'_>) -> ExitCode {
     let result = match Cli::try_parse_from(args) {
         Ok(cli) => cli.run(streams),
-        Err(usage) if usage.use_stderr() => Err(Failure::Usage(usage.render().to_string())),
+        Err(usage) if usage.use_stderr() => Err(Failure::Usage(tips::without_hidden_flags(usage))),
         Err(help) => output::write(streams.output, &help.render().to_string()).map_err(Failure::of),
     };
     match result {
@@ -56,7 +59,7 @@ pub struct Streams<'a> {
 }
 
 impl Streams<'_> {
-    /// Writes a message. One that cannot be written has nobody left to tell.
+    /// Writes a message; one that cannot be written is dropped.
     fn say(&mut self, message: &str) {
         let _ = writeln!(self.messages, "{message}");
     }
@@ -64,7 +67,7 @@ impl Streams<'_> {
 
 /// Adds Istio's sidecar to Kubernetes manifests, and says how the pods of a cluster stand to it.
 #[derive(Debug, Parser)]
-#[command(name = "istioctl", version, arg_required_else_help = true)]
+#[command(name = "istioctl", version = VERSION, arg_required_else_help = true)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -88,8 +91,7 @@ enum Command {
     KubeInject(Box<KubeInject>),
     #[command(visible_alias = "x", alias = "exp")]
     Experimental(Experimental),
-    /// Print this program's version
-    Version,
+    Version(Version),
 }
 
 impl Cli {
@@ -103,11 +105,7 @@ impl Cli {
         match &self.command {
             Command::KubeInject(command) => command.run(asker, streams),
             Command::Experimental(command) => command.run(asker, streams),
-            Command::Version => {
-                self.cluster.refuse().map_err(Failure::Usage)?;
-                let version = format!("client version: {}\n", env!("CARGO_PKG_VERSION"));
-                output::write(streams.output, &version).map_err(Failure::of)
-            }
+            Command::Version(command) => command.run(&self.cluster, streams),
         }
     }
 }
@@ -126,3 +124,6 @@ impl Failure {
         Self::Errors(vec![error])
     }
 }
+
+/// The version, as every output of it shows it.
+const VERSION: &str = concat!("Outrigger ", env!("CARGO_PKG_VERSION"));

@@ -10,13 +10,18 @@ use super::pages::in_pages;
 
 /// Hands every pod that has not ended and is not on its way out to `take`: its metadata and spec.
 ///
-/// Needs list on pods in the whole cluster. `page` is how many of them are in memory at a time.
+/// Needs list on pods, in one namespace or else in the whole cluster. `page` is how many of them are in memory at a time.
 pub async fn each(
     client: Client,
+    namespace: Option<&str>,
     page: u32,
     mut take: impl FnMut(Value),
 ) -> Result<(), ClusterError> {
-    let api: Api<Object<Value, NotUsed>> = Api::all_with(client, &ApiResource::erase::<Pod>(&()));
+    let resource = ApiResource::erase::<Pod>(&());
+    let api: Api<Object<Value, NotUsed>> = match namespace {
+        Some(namespace) => Api::namespaced_with(client, namespace, &resource),
+        None => Api::all_with(client, &resource),
+    };
     let parameters = ListParams::default().fields(NOT_ENDED).limit(page);
     in_pages(&api, parameters, |pod| {
         let Object { mut metadata, spec, .. } = pod;

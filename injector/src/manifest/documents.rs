@@ -1,5 +1,7 @@
 //! A file as its documents.
 
+use super::render::Style;
+
 /// One document of a file, with the separator before it.
 ///
 /// The texts of all documents, one after the other, are the text of the file.
@@ -12,6 +14,19 @@ pub struct Document<'a> {
     pub number: usize,
     /// The line of the file at which its text starts, from 1.
     pub line: usize,
+    /// What of a document it is.
+    pub(super) role: Role,
+}
+
+/// What of a document a text is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Role {
+    /// What stands before, between and after the items of a `List`.
+    BesideItems,
+    /// An item of a `List` in this style.
+    Item(Style),
+    /// All of it.
+    Whole,
 }
 
 impl<'a> Document<'a> {
@@ -25,7 +40,8 @@ impl<'a> Document<'a> {
         let mut finish = |part: &Part, end: usize| {
             number += usize::from(part.state == State::Content);
             if part.start < end {
-                documents.push(Self { text: &text[part.start..end], number, line: part.line });
+                let (text, role) = (&text[part.start..end], Role::Whole);
+                documents.push(Self { text, number, line: part.line, role });
             }
         };
         for (line_number, line) in (1..).zip(text.split_inclusive('\n')) {

@@ -9,6 +9,8 @@ mod apply;
 mod comments;
 mod documents;
 mod edit;
+mod left_alone;
+mod list;
 mod pod_template;
 mod render;
 mod source;
@@ -18,7 +20,9 @@ use json_patch::Patch;
 use serde_json::Value;
 
 pub use documents::Document;
+use documents::Role;
 use edit::Edited;
+pub use left_alone::{LeftAlone, Surprise};
 pub use pod_template::PodTemplate;
 use render::Style;
 use source::Source;
@@ -34,6 +38,7 @@ pub struct Manifest<'a> {
     value: Value,
     /// Whether its text holds no anchors, tags and the like.
     ordinary: bool,
+    role: Role,
     pods: Vec<PodTemplate>,
 }
 
@@ -77,7 +82,7 @@ impl<'a> Manifest<'a> {
     /// Reads a document. One that holds no workload of a known kind has no pod templates, and of
     /// such a document no more is asked than that it is YAML.
     pub fn read(document: &Document<'a>) -> Result<Self, ManifestError> {
-        Self::read_text(document.text, document.line).map_err(|error| match error {
+        Self::read_text(document).map_err(|error| match error {
             ManifestError::Read(mut error) if error.line > 0 => {
                 error.line += document.line - 1;
                 error.into()
@@ -94,6 +99,16 @@ impl<'a> Manifest<'a> {
     /// A pod template's value.
     pub fn pod(&self, template: &PodTemplate) -> &Value {
         at(&self.value, &template.place).unwrap_or(&Value::Null)
+    }
+
+    /// The line of the document, from 1, at which a field of a pod template stands, by the keys that
+    /// lead to it; `None` for no key, and for one that an alias stands for.
+    pub fn line_of(&self, template: &PodTemplate, path: &[String]) -> Option<usize> {
+        let (last, path) = path.split_last()?;
+        let mut path = template.place.iter().chain(path);
+        let parent =
+            path.try_fold(self.root.as_ref()?, |node, key| Some(&node.item(key)?.value))?;
+        Some(self.source.place(parent.item(last)?.start).0)
     }
 
     /// The text with these edits.
@@ -121,20 +136,28 @@ impl<'a> Manifest<'a> {
         })
     }
 
-    fn read_text(text: &'a str, line: usize) -> Result<Self, ManifestError> {
+    fn read_text(document: &Document<'a>) -> Result<Self, ManifestError> {
+        let &Document { text, line, role, .. } = document;
         let source = Source::new(text);
+        let (value, pods) = (Value::Null, Vec::new());
+        let mut manifest = Self { source, root: None, value, ordinary: false, role, pods };
+        if role == Role::BesideItems {
+            return Ok(manifest);
+        }
         let events = tree::events(&source)?;
-        let root = Node::build(&source, &events)?;
-        let mut manifest =
-            Self { source, root: None, value: Value::Null, ordinary: false, pods: Vec::new() };
-        let Some(root) = root else {
+        let Some(root) = Node::build(&source, &events)? else {
             return Ok(manifest);
         };
-        if may_hold_pods(&root) {
+        // Behind its dash, an item is the only one of a sequence.
+        let dash = matches!(role, Role::Item(_)).then(|| root.item("0")).flatten();
+        if may_hold_pods(dash.map_or(&root, |item| &item.value)) {
             let ordinary = yaml::of_events(events.into_iter().map(|(event, ..)| event));
             manifest.ordinary = ordinary.is_some();
             manifest.value = ordinary.map_or_else(|| yaml::parse_file(text), Ok)?;
-            manifest.pods = pod_template::find(&manifest.value);
+            manifest.pods = match dash {
+                Some(_) => pod_template::find_in_items(&manifest.value),
+                None => pod_template::find(&manifest.value),
+            };
             // Aliases aside, they come in the order of the text: no line is counted twice.
             let (mut line, mut counted) = (line, 0);
             for pod in &mut manifest.pods {
@@ -165,7 +188,10 @@ impl<'a> Manifest<'a> {
         let Some(mut root) = self.root.clone() else {
             return Err(ManifestError::Edit("the document is empty".to_owned()));
         };
-        let style = Style::of(&self.source, &root);
+        let style = match self.role {
+            Role::Item(style) => style,
+            Role::BesideItems | Role::Whole => Style::of(&self.source, &root),
+        };
         change(&mut root);
         let problem = |error: YamlError| ManifestError::Edit(error.to_string());
         let Edited { text, certain } =

@@ -29,6 +29,20 @@ pub(super) fn is_known(kind: &str) -> bool {
     KINDS.iter().any(|known| known.kind == kind) || kind == LIST
 }
 
+/// Whether objects of a kind hold a pod that is injected.
+pub(super) fn is_injected(api_version: &str, kind: &str) -> bool {
+    KINDS.iter().any(|known| (known.api_version, known.kind) == (api_version, kind))
+}
+
+/// The kind that a word means but for its letter case, with its API versions.
+pub(super) fn meant(word: &str) -> Option<(&'static str, Vec<&'static str>)> {
+    let list = Known { api_version: "v1", kind: LIST, template: &[] };
+    let known: Vec<_> =
+        KINDS.iter().chain([&list]).filter(|known| known.kind.eq_ignore_ascii_case(word)).collect();
+    let kind = known.first()?.kind;
+    Some((kind, known.iter().map(|known| known.api_version).collect()))
+}
+
 /// Finds where every pod template of a document is, or has to be.
 pub(super) fn find(document: &Value) -> Vec<PodTemplate> {
     let mut found = Vec::new();
@@ -36,16 +50,29 @@ pub(super) fn find(document: &Value) -> Vec<PodTemplate> {
     found
 }
 
+/// The same of a sequence of objects.
+pub(super) fn find_in_items(items: &Value) -> Vec<PodTemplate> {
+    let mut found = Vec::new();
+    look_at_items(items, &mut Vec::new(), &mut found);
+    found
+}
+
+fn look_at_items(items: &Value, place: &mut Vec<String>, found: &mut Vec<PodTemplate>) {
+    let items = items.as_array().map_or(&[][..], Vec::as_slice);
+    for (index, item) in items.iter().enumerate() {
+        place.push(index.to_string());
+        look(item, place, found);
+        place.pop();
+    }
+}
+
 fn look(value: &Value, place: &mut Vec<String>, found: &mut Vec<PodTemplate>) {
     let text = |pointer: &str| value.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let (api_version, kind) = (text("/apiVersion"), text("/kind"));
     if (api_version, kind) == ("v1", LIST) {
-        let items = value.get("items").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-        for (index, item) in items.iter().enumerate() {
-            place.extend(["items".to_owned(), index.to_string()]);
-            look(item, place, found);
-            place.truncate(place.len() - 2);
-        }
+        place.push("items".to_owned());
+        look_at_items(&value["items"], place, found);
+        place.pop();
         return;
     }
     let known = KINDS.iter().find(|known| (known.api_version, known.kind) == (api_version, kind));
@@ -73,22 +100,25 @@ struct Known {
     template: &'static [&'static str],
 }
 
-const LIST: &str = "List";
+/// The kind whose items are objects.
+pub(super) const LIST: &str = "List";
 const TEMPLATE: &[&str] = &["spec", "template"];
+const CRON_TEMPLATE: &[&str] = &["spec", "jobTemplate", "spec", "template"];
 
-/// The kinds that Istio's `kube-inject` knows, in their current API versions.
+/// The kinds that Istio's `kube-inject` knows.
 const KINDS: &[Known] = &[
     Known { api_version: "apps.openshift.io/v1", kind: "DeploymentConfig", template: TEMPLATE },
     Known { api_version: "apps/v1", kind: "DaemonSet", template: TEMPLATE },
     Known { api_version: "apps/v1", kind: "Deployment", template: TEMPLATE },
     Known { api_version: "apps/v1", kind: "ReplicaSet", template: TEMPLATE },
     Known { api_version: "apps/v1", kind: "StatefulSet", template: TEMPLATE },
-    Known {
-        api_version: "batch/v1",
-        kind: "CronJob",
-        template: &["spec", "jobTemplate", "spec", "template"],
-    },
+    Known { api_version: "batch/v1", kind: "CronJob", template: CRON_TEMPLATE },
     Known { api_version: "batch/v1", kind: "Job", template: TEMPLATE },
+    Known { api_version: "batch/v1beta1", kind: "CronJob", template: CRON_TEMPLATE },
+    Known { api_version: "extensions/v1beta1", kind: "DaemonSet", template: TEMPLATE },
+    Known { api_version: "extensions/v1beta1", kind: "Deployment", template: TEMPLATE },
+    Known { api_version: "extensions/v1beta1", kind: "ReplicaSet", template: TEMPLATE },
+    Known { api_version: "v1", kind: "DeploymentConfig", template: TEMPLATE },
     Known { api_version: "v1", kind: "Pod", template: &[] },
     Known { api_version: "v1", kind: "ReplicationController", template: TEMPLATE },
 ];

@@ -8,7 +8,7 @@ use super::tree::{Item, Kind, Node, Slot};
 use crate::yaml::{self, YamlError};
 
 /// How a document indents its block collections.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Style {
     /// How much further a mapping is indented than the mapping it is in.
     pub(super) step: usize,
@@ -19,10 +19,9 @@ pub(super) struct Style {
 impl Style {
     /// Reads it off a document.
     pub(super) fn of(source: &Source<'_>, root: &Node) -> Self {
-        let mut style = Seen { step: None, dash: None };
-        style.look(source, root);
-        let step = style.step.unwrap_or(2);
-        Self { step, dash: style.dash.unwrap_or(0) }
+        let mut seen = SeenStyle::default();
+        seen.look(source, root);
+        seen.style()
     }
 
     /// What follows `key:` for a value, its further lines indented relative to the key.
@@ -242,13 +241,21 @@ impl Formatter for Spaced {
     }
 }
 
-struct Seen {
+/// The first indentations of a document, which its [`Style`] is read off.
+#[derive(Debug, Default)]
+pub(super) struct SeenStyle {
     step: Option<usize>,
     dash: Option<usize>,
 }
 
-impl Seen {
-    fn look(&mut self, source: &Source<'_>, node: &Node) {
+impl SeenStyle {
+    /// The style, as far as anything was seen of it.
+    pub(super) fn style(&self) -> Style {
+        Style { step: self.step.unwrap_or(2), dash: self.dash.unwrap_or(0) }
+    }
+
+    /// Looks at a node and what is in it.
+    pub(super) fn look(&mut self, source: &Source<'_>, node: &Node) {
         let Kind::Collection(outer) = &node.kind else {
             return;
         };
@@ -261,21 +268,33 @@ impl Seen {
                 return;
             }
             let item = &outer.items[at];
-            if let Kind::Collection(inner) = &item.value.kind
-                && let Some(first) = inner.items.first()
-                && outer.map
-                && !inner.flow
-            {
-                let (near, far) = (source.column(item.start), source.column(first.start));
-                let further = far.checked_sub(near);
-                if inner.map {
-                    self.step = self.step.or(further.filter(|&step| step > 0));
-                } else {
-                    self.dash = self.dash.or(further);
-                }
+            if outer.map {
+                self.look_at_entry(source, item.start, &item.value);
+            } else {
+                self.look(source, &item.value);
             }
-            self.look(source, &item.value);
         }
+    }
+
+    /// Looks at the value of a key in block style that starts at `key`, and what is in it.
+    pub(super) fn look_at_entry(&mut self, source: &Source<'_>, key: usize, value: &Node) {
+        if let Kind::Collection(inner) = &value.kind
+            && let Some(first) = inner.items.first()
+            && !inner.flow
+        {
+            if inner.map {
+                let further = source.column(first.start).checked_sub(source.column(key));
+                self.step = self.step.or(further.filter(|&step| step > 0));
+            } else {
+                self.look_at_dash(source, key, first.start);
+            }
+        }
+        self.look(source, value);
+    }
+
+    /// Looks at the first dash below a key.
+    pub(super) fn look_at_dash(&mut self, source: &Source<'_>, key: usize, dash: usize) {
+        self.dash = self.dash.or(source.column(dash).checked_sub(source.column(key)));
     }
 }
 

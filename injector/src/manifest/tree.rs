@@ -1,5 +1,8 @@
 //! A document as a tree of nodes that know their place in the text.
 
+use std::borrow::Borrow;
+use std::iter::Peekable;
+
 use granit_parser::{Event, Parser, ScalarStyle, StructureStyle};
 
 use super::source::Source;
@@ -10,18 +13,27 @@ pub(super) type Placed<'a> = (Event<'a>, usize, usize);
 
 /// Parses a text to its events, comments excluded.
 pub(super) fn events<'a>(source: &Source<'a>) -> Result<Vec<Placed<'a>>, YamlError> {
-    let options = granit_parser::options! { emit_comments: false };
     let mut events = Vec::with_capacity(source.text.len() / BYTES_AN_EVENT);
-    for next in Parser::new_from_str_with_options(source.text, options) {
+    for event in each_event(source) {
+        events.push(event?);
+    }
+    Ok(events)
+}
+
+/// The events one by one, comments excluded.
+pub(super) fn each_event<'a>(
+    source: &Source<'a>,
+) -> impl Iterator<Item = Result<Placed<'a>, YamlError>> {
+    let options = granit_parser::options! { emit_comments: false };
+    Parser::new_from_str_with_options(source.text, options).map(|next| {
         let (event, span) = next.map_err(|error| YamlError {
             line: error.marker().line(),
             column: error.marker().col() + 1,
             problem: error.info().clone(),
         })?;
         let range = span.byte_range().unwrap_or_default();
-        events.push((event, range.start, range.end));
-    }
-    Ok(events)
+        Ok((event, range.start, range.end))
+    })
 }
 
 /// A node of a document.
@@ -99,10 +111,10 @@ impl Node {
         source: &Source<'_>,
         events: &[Placed<'_>],
     ) -> Result<Option<Self>, YamlError> {
-        let mut builder = Builder { source, events, depth: 0 };
+        let mut builder = Builder::new(source, events.iter());
         while let Some((event, start, end)) = builder.next() {
             if let Event::DocumentStart(explicit, _) = event {
-                let from = if *explicit { end } else { start };
+                let from = if *explicit { *end } else { *start };
                 return builder.node(from).map(|node| node.filter(|node| !node.is_nothing()));
             }
         }
@@ -142,25 +154,40 @@ impl Item {
     }
 }
 
-struct Builder<'a> {
-    source: &'a Source<'a>,
+/// Builds nodes from events.
+pub(super) struct Builder<'s, 'a, I: Iterator> {
+    source: &'s Source<'a>,
     /// Those to come.
-    events: &'a [Placed<'a>],
+    events: Peekable<I>,
     depth: usize,
 }
 
-impl<'a> Builder<'a> {
-    fn next(&mut self) -> Option<(&'a Event<'a>, usize, usize)> {
-        let ((event, start, end), rest) = self.events.split_first()?;
-        self.events = rest;
-        Some((event, *start, *end))
+impl<'s, 'a, I> Builder<'s, 'a, I>
+where
+    I: Iterator,
+    I::Item: Borrow<Placed<'a>>,
+{
+    /// Starts at the first of the events.
+    pub(super) fn new(source: &'s Source<'a>, events: I) -> Self {
+        Self { source, events: events.peekable(), depth: 0 }
+    }
+
+    /// The next event.
+    pub(super) fn next(&mut self) -> Option<I::Item> {
+        self.events.next()
+    }
+
+    /// The next event, which stays the next one.
+    pub(super) fn peek(&mut self) -> Option<&Placed<'a>> {
+        self.events.peek().map(Borrow::borrow)
     }
 
     /// The next node, whose text lies after `from`; `None` where a collection ends.
     fn node(&mut self, from: usize) -> Result<Option<Node>, YamlError> {
-        let Some((event, start, end)) = self.next() else {
+        let Some(next) = self.next() else {
             return Ok(None);
         };
+        let &(ref event, start, end) = next.borrow();
         let place = |anchor: usize, tagged: bool| {
             if anchor != 0 || tagged { self.source.skip_trivia(from) } else { start }
         };
@@ -252,20 +279,20 @@ impl<'a> Builder<'a> {
     }
 
     /// The node that must be there.
-    fn child(&mut self, from: usize) -> Result<Node, YamlError> {
+    pub(super) fn child(&mut self, from: usize) -> Result<Node, YamlError> {
         self.node(from)?.ok_or_else(|| self.unsupported(from))
     }
 
     /// The offset after the end of the collection, if it ends here.
-    fn closing(&mut self) -> Option<usize> {
-        let (Event::SequenceEnd | Event::MappingEnd, _, end) = self.events.first()? else {
+    pub(super) fn closing(&mut self) -> Option<usize> {
+        let &(Event::SequenceEnd | Event::MappingEnd, _, end) = self.peek()? else {
             return None;
         };
         self.next();
-        Some(*end)
+        Some(end)
     }
 
-    fn expect(&self, byte: u8, position: usize) -> Result<usize, YamlError> {
+    pub(super) fn expect(&self, byte: u8, position: usize) -> Result<usize, YamlError> {
         let found = self.source.skip_trivia(position);
         if self.source.byte(found) == Some(byte) { Ok(found) } else { Err(self.unsupported(found)) }
     }
@@ -276,7 +303,7 @@ impl<'a> Builder<'a> {
     ) -> Result<Node, YamlError> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
-            let place = self.events.first().map_or(0, |(_, start, _)| *start);
+            let place = self.peek().map_or(0, |(_, start, _)| *start);
             return Err(self.error(place, format!("nested more than {MAX_DEPTH} deep")));
         }
         let node = read(self)?;

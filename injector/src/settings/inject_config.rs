@@ -6,6 +6,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::known_keys;
+use super::kubernetes_object;
 use super::near;
 use super::notice::{self, Oddity};
 use super::selector::LabelSelector;
@@ -41,7 +42,11 @@ impl InjectConfig {
     /// Reads the document, as Istio reads it: a mapping with any of the document's keys is a
     /// configuration; anything else is the text of the template `sidecar`.
     pub fn parse(text: &str) -> Result<Self, String> {
-        match notice::read(text) {
+        let read = notice::read(text);
+        if let Ok((document, _)) = &read {
+            kubernetes_object::refuse(document, "config")?;
+        }
+        match read {
             Ok((Value::Object(document), repeated))
                 if KEYS.iter().any(|key| document.contains_key(*key)) =>
             {

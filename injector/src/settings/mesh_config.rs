@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::known_keys;
+use super::kubernetes_object;
 use super::notice::{self, Oddity};
 use super::proto_json::whole;
 use super::proxy_config::ProxyConfig;
@@ -41,6 +42,7 @@ impl MeshConfig {
     /// Reads the `mesh` document of the ConfigMap `istio`, YAML or JSON.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (document, repeated) = notice::read(text).map_err(|error| error.to_string())?;
+        kubernetes_object::refuse(&document, "mesh")?;
         let document: Map<_, _> = match document {
             // Protobuf's own names (`root_namespace`) are read as well.
             Value::Object(document) => {

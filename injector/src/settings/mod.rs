@@ -6,6 +6,7 @@ pub mod annotations;
 pub mod excerpt;
 pub mod inject_config;
 mod known_keys;
+mod kubernetes_object;
 pub mod mesh_config;
 pub mod near;
 pub mod notice;

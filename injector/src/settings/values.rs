@@ -9,14 +9,14 @@ use super::notice::{self, Oddity};
 use super::outrigger::{self, Outrigger};
 use super::typed::typed;
 use super::unknown_keys::unknown_keys;
-use super::{annotations, known_keys};
+use super::{annotations, known_keys, kubernetes_object};
 use crate::absent::or_default;
 use crate::yaml;
 
 /// The Helm values that shape pods. Names are those of Istio's chart.
 ///
 /// A key that the document leaves out has the value of [`Values::default`], which is Istio's
-/// chart default; a key that is `null` is empty. Keys that are not known are accepted.
+/// chart default with the images that `manifests/base` names too; a key that is `null` is empty. Keys that are not known are accepted.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 pub struct Values {
     /// `gateways`.
@@ -50,6 +50,7 @@ impl Values {
     pub fn parse(text: &str) -> Result<Self, String> {
         let defaults = yaml::parse(DEFAULTS).map_err(|error| error.to_string())?;
         let (document, repeated) = notice::read(text).map_err(|error| error.to_string())?;
+        kubernetes_object::refuse(&document, "values")?;
         let document = match document {
             document @ (Value::Object(_) | Value::Null) => document,
             other => return Err(format!("a mapping is expected, not {other}")),
@@ -336,16 +337,25 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_is_istios_default() {
+    fn what_is_left_out_is_the_default() {
         let values = Values::parse(
             "global: {tag: 1.28, proxy: {statusPort: 0, resources: {limits: {cpu: 1}}}}",
         )
         .unwrap();
         assert_eq!(&*values.global.tag, "1.28");
-        assert_eq!(&*values.global.hub, "registry.istio.io/testing");
+        assert_eq!(&*values.global.hub, "istio");
         assert_eq!(&*values.global.proxy.status_port, "0");
         assert_eq!(values.global.proxy.resources, json!({"limits": {"cpu": 1}}));
         assert!(values.sidecar_injector_webhook.rewrite_app_http_probe.on());
+    }
+
+    #[test]
+    fn the_default_images_are_pinned_and_the_init_image_is_our_own() {
+        let global = Values::default().global;
+        let proxy = format!("{}/{}:{}", &*global.hub, &*global.proxy.image, &*global.tag);
+        assert_eq!(proxy, "istio/proxyv2:1.28.0");
+        let init = concat!("outrigger/istio-init:", env!("CARGO_PKG_VERSION"));
+        assert_eq!(&*global.proxy_init.image, init);
     }
 
     #[test]

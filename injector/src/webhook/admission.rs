@@ -248,6 +248,7 @@ fn code(error: &InjectError) -> u16 {
         InjectError::Annotations(_)
         | InjectError::Exhausted(_)
         | InjectError::Own(_)
+        | InjectError::Form { .. }
         | InjectError::Pod(_)
         | InjectError::ProxyUser(_)
         | InjectError::TooLarge(_)

@@ -111,7 +111,7 @@ fn the_users_own_arguments_replace_the_proxys() {
     let injected = Stage::default().pod(&pod_of(&json!({}), &own));
     let proxy = container(&injected, "istio-proxy");
     assert_eq!(proxy["args"], json!(["proxy", "sidecar", "--mine"]));
-    assert_eq!(proxy["image"], "registry.istio.io/testing/proxyv2:latest");
+    assert_eq!(proxy["image"], "istio/proxyv2:1.28.0");
     assert_eq!(variable(&injected, "A"), Some("b"));
     assert!(injected["metadata"]["annotations"]["proxy.istio.io/overrides"].is_string());
 }

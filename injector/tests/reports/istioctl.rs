@@ -22,6 +22,17 @@ pub(crate) fn lists_what_needs_a_restart(server: &ApiServers) {
     shop.pod("shop", "agent", &json!({"spec": {"hostNetwork": true}}));
     insta::assert_snapshot!("list", shop.told(&["x", "injector", "list"]));
 
+    // The namespace alone, and the injectors all the same.
+    let told = shop.told(&["x", "injector", "list", "-n", "billing"]);
+    assert!(told.contains("billing    MISSING/gone") && !told.contains("early"), "{told}");
+    assert!(told.contains("hooks-list") && !told.contains("\nquiet"), "{told}");
+    let (code, output, messages) = shop.istioctl(&["x", "injector", "list", "-n", "gone"]);
+    assert_eq!((code, output.as_str()), (Some(1), ""));
+    let messages = Shop::shown(&messages, server.admin_kubeconfig().to_str().unwrap());
+    let expected =
+        "error: --kubeconfig FILE, server https://SERVER/: --namespace gone: no such namespace\n";
+    assert_eq!(messages, expected);
+
     // What was current is stale by another configuration, with the pod's own image as the other.
     shop.configure("global: {hub: registry.example, tag: 9.9.9}");
     insta::assert_snapshot!("list_of_stale", shop.told(&["experimental", "injector", "list"]));
@@ -72,6 +83,7 @@ pub(crate) fn says_why(server: &ApiServers) {
     ] {
         let (code, output, messages) = shop.istioctl(&[&["x", "check-inject"], args].concat());
         let code = code.unwrap();
+        let messages = Shop::shown(&messages, server.admin_kubeconfig().to_str().unwrap());
         let args = args.join(" ");
         writeln!(told, "$ check-inject {args}\n{output}{messages}exit {code}\n").unwrap();
     }

@@ -163,7 +163,8 @@ pub(crate) fn finds_the_configuration(server: &ApiServers) {
     let found = |flags: &[&str]| {
         let native = ["--enable-native-sidecars", "true"];
         let (code, output, messages) = shop.kube_inject(&[&native, flags].concat(), &manifest);
-        assert_eq!((code, messages.as_str()), (Some(0), ""), "{flags:?}");
+        let summary = "standard input: 1 injected, 0 skipped, 0 left alone because of their kind\n";
+        assert_eq!((code, messages.as_str()), (Some(0), summary), "{flags:?}");
         let pod = yaml::parse(&output).unwrap();
         let proxy = &pod["spec"]["initContainers"][1];
         let image = proxy["image"].as_str().unwrap();
@@ -199,7 +200,7 @@ pub(crate) fn finds_the_configuration(server: &ApiServers) {
     ] {
         let (code, output, messages) = shop.kube_inject(flags, &manifest);
         assert_eq!((code, output.as_str()), (Some(1), ""), "{flags:?}");
-        let messages = messages.replace(kubeconfig.to_str().unwrap(), "FILE");
+        let messages = Shop::shown(&messages, kubeconfig.to_str().unwrap());
         writeln!(told, "$ kube-inject {}\n{messages}", flags.join(" ")).unwrap();
     }
     shop.stage.delete(&hooks);
@@ -215,7 +216,7 @@ pub(crate) fn without_rights_warns_and_goes_on(server: &ApiServers) {
     let run = |flags: &[&str]| {
         let own = ["kube-inject", "-f", "-", "-c", kubeconfig, "-i", &shop.stage.namespace];
         let (code, output, messages) = istioctl(&[&own, flags].concat(), &pod().to_string());
-        (code, output, messages.replace(kubeconfig, "FILE"))
+        (code, output, Shop::shown(&messages, kubeconfig))
     };
     let (code, output, messages) = run(&[]);
     assert_eq!((code, output.as_str()), (Some(1), ""));

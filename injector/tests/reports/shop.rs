@@ -132,6 +132,12 @@ impl<'a> Shop<'a> {
         istioctl(&[&flags, args].concat(), "")
     }
 
+    /// Messages without what is another in each run.
+    pub(crate) fn shown(messages: &str, kubeconfig: &str) -> String {
+        let url = regex::Regex::new("https://[^/ ]+/").unwrap();
+        url.replace_all(&messages.replace(kubeconfig, "FILE"), "https://SERVER/").into_owned()
+    }
+
     /// `istioctl kube-inject` for a text.
     pub(crate) fn kube_inject(&self, args: &[&str], input: &str) -> (Option<i32>, String, String) {
         let kubeconfig = self.server.admin_kubeconfig();

@@ -3,12 +3,13 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::process::Command;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::certificate::issue;
-use crate::client::{Client, plain_get};
+use crate::client::{Client, patched, plain_get};
 use crate::program::{Program, command, until};
 
 #[test]
@@ -81,6 +82,34 @@ fn a_default_template_that_is_none_is_told_and_no_fault_of_the_pods() {
 }
 
 #[test]
+fn without_files_a_pod_comes_out_as_by_kube_inject() {
+    let program = Program::start(&["--enable-native-sidecars", "true"]);
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "shop"},
+        "spec": {"containers": [{"name": "app", "image": "app", "ports": [{"containerPort": 80}]}]},
+    });
+    let request = json!({"uid": "u", "namespace": "shop", "object": pod});
+    let by_webhook = patched(&pod, &program.connect().review("/inject", &request));
+
+    let directory = TempDir::new().unwrap();
+    let file = directory.path().join("pod.json");
+    fs::write(&file, pod.to_string()).unwrap();
+    let mut istioctl = Command::new(env!("CARGO_BIN_EXE_istioctl"));
+    let output = istioctl.args(["kube-inject", "-f"]).arg(file).env_clear().output().unwrap();
+    let by_hand: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(by_webhook, by_hand);
+    let containers = by_hand["spec"]["initContainers"].as_array().unwrap();
+    let images: Vec<_> = containers.iter().map(|one| (&one["name"], &one["image"])).collect();
+    assert_eq!(
+        images,
+        [
+            (&json!("istio-init"), &json!("outrigger/istio-init:0.1.0")),
+            (&json!("istio-proxy"), &json!("istio/proxyv2:1.28.0")),
+        ]
+    );
+}
+
+#[test]
 fn a_mounted_config_map_is_taken_as_a_whole() {
     let directory = TempDir::new().unwrap();
     let mount = directory.path().to_owned();
@@ -123,8 +152,12 @@ fn a_bad_file_at_the_start_ends_the_program() {
     let lost = lost.to_str().unwrap();
     let current =
         format!("--kubeconfig {lost}: its current-context `gone` is none of its contexts");
-    let table: [(&[&str], &str); 6] = [
+    let map = directory.path().join("map.yaml");
+    fs::write(&map, "apiVersion: v1\nkind: ConfigMap\ndata: {values: '{}'}\n").unwrap();
+    let whole = format!("{}: this is a ConfigMap: give its `.data.values`", map.display());
+    let table: [(&[&str], &str); 7] = [
         (&["--injectConfigFile", config], config),
+        (&["--valuesFile", map.to_str().unwrap()], &whole),
         (&["--valuesFile", missing], "--valuesFile"),
         (&["--tlsCertFile", missing, "--tlsKeyFile", missing], "--tlsCertFile"),
         (&["--tlsCertFile", missing], "--tlsKeyFile"),

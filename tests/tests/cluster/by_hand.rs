@@ -4,7 +4,7 @@ use anyhow::Result;
 use e2e::programs::repository;
 
 use crate::difference::differences;
-use crate::istioctl::{INSTALLATION, KubeInject};
+use crate::istioctl::KubeInject;
 use crate::stage::{Stage, manifest};
 
 pub(crate) fn by_hand_equals_automatic(stage: &Stage) -> Result<()> {
@@ -14,9 +14,8 @@ pub(crate) fn by_hand_equals_automatic(stage: &Stage) -> Result<()> {
     automatic.wait_until_available("web")?;
 
     let by_hand = cluster.namespace("by-hand", &[])?;
-    // The built-in settings name Istio's images: these are those of the installation.
     let web = repository().join("manifests/examples/web.yaml");
-    by_hand.apply(&KubeInject::new(web).flags(INSTALLATION).run()?)?;
+    by_hand.apply(&KubeInject::new(web).run()?)?;
     by_hand.wait_until_available("web")?;
 
     let (by_hand_pod, automatic_pod) = (by_hand.pod("app=web")?, automatic.pod("app=web")?);

@@ -52,7 +52,7 @@ impl KubeInject {
     }
 }
 
-/// The settings of the installation, as files; the built-in ones name Istio's images.
+/// The settings of the installation, as files.
 pub(crate) const INSTALLATION: [(&str, &str); 3] = [
     ("--injectConfigFile", "manifests/base/inject_config.yaml"),
     ("--valuesFile", "manifests/base/values.yaml"),

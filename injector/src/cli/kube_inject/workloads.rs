@@ -9,9 +9,13 @@ use anyhow::anyhow;
 use serde_json::Value;
 
 use super::means::Means;
-use crate::inject::{Injection, Outcome, Target, inject};
-use crate::manifest::{self, Manifest, PodTemplate};
+use super::tally::Tally;
+use crate::inject::{InjectError, Injection, Outcome, Target, inject};
+use crate::manifest::{self, LeftAlone, Manifest, PodTemplate, Surprise};
+use crate::overlay::OverlayError;
 use crate::reason::Reason;
+use crate::requested::Asker;
+use crate::settings::annotations::{AnnotationError, key};
 
 /// Works on the items with all cores, in runs of neighbours; the results are in their order.
 pub(super) fn in_order<'a, T: Sync, R: Send>(
@@ -33,53 +37,102 @@ pub(super) fn in_order<'a, T: Sync, R: Send>(
     })
 }
 
-/// A document's text after injection, or why there is none.
-pub(super) fn injected_document(
-    means: &Means,
-    document: &manifest::Document<'_>,
-    messages: &mut Vec<String>,
-) -> Result<String, Vec<anyhow::Error>> {
-    let manifest = Manifest::read(document).map_err(|error| vec![error.into()])?;
-    let mut injections: Vec<(&PodTemplate, Box<Injection>, json_patch::Patch)> = Vec::new();
-    let mut errors = Vec::new();
-    for template in manifest.pods() {
-        let title = Title(template);
-        match injected_template(means, &manifest, template) {
-            Ok(Outcome::Injected(injection)) => {
-                messages.extend(warnings(&title, &injection.warnings));
-                let patch = injection.patch().owned();
-                injections.push((template, injection, patch));
+/// A document after injection.
+pub(super) struct Injected {
+    /// Its text, or why there is none.
+    pub(super) text: Result<String, Vec<anyhow::Error>>,
+    /// What the user should know.
+    pub(super) messages: Vec<String>,
+    /// Objects that are left alone although their author may have expected something else.
+    pub(super) surprises: Vec<anyhow::Error>,
+    pub(super) tally: Tally,
+}
+
+impl Injected {
+    /// Injects the workloads of a document.
+    pub(super) fn of(means: &Means, document: &manifest::Document<'_>) -> Self {
+        let (text, messages) = (Ok(String::new()), Vec::new());
+        let (surprises, tally) = (Vec::new(), Tally::default());
+        let mut this = Self { text, messages, surprises, tally };
+        match Manifest::read(document) {
+            Ok(manifest) => {
+                for object in manifest.left_alone() {
+                    this.leave_alone(object, document);
+                }
+                this.text = this.inject(means, document, &manifest);
             }
-            Ok(Outcome::Skipped { reason, advice }) => {
-                messages.push(skipped(&title, &reason));
-                messages.extend(warnings(&title, &advice));
-            }
-            Err(error) => errors.push(error.context(format!("line {}: {title}", template.line))),
+            Err(error) => this.text = Err(vec![error.into()]),
         }
+        this
     }
-    if !errors.is_empty() {
-        return Err(errors);
+
+    fn leave_alone(&mut self, object: LeftAlone, document: &manifest::Document<'_>) {
+        let LeftAlone { kind, surprise } = object;
+        *self.tally.left_alone.entry(kind).or_default() += 1;
+        self.surprises.extend(surprise.map(|Surprise { line, title, reason }| {
+            let place = format!("line {}", document.line + line - 1);
+            let place = if title.is_empty() { place } else { format!("{place}: {title}") };
+            anyhow!("{reason}").context(place)
+        }));
     }
-    let edits: Vec<_> = injections
-        .iter()
-        .map(|(template, injection, patch)| manifest::Edit { template, patch, pod: &injection.pod })
-        .collect();
-    for edit in &edits {
-        let lost = manifest.comments_lost(edit).into_iter();
-        let lines: Vec<_> = lost.map(|line| (document.line + line - 1).to_string()).collect();
-        let title = Title(edit.template);
-        messages.extend((!lines.is_empty()).then(|| comments_lost(&title, &lines)));
+
+    fn inject(
+        &mut self,
+        means: &Means,
+        document: &manifest::Document<'_>,
+        manifest: &Manifest<'_>,
+    ) -> Result<String, Vec<anyhow::Error>> {
+        let mut injections: Vec<(&PodTemplate, Box<Injection>, json_patch::Patch)> = Vec::new();
+        let mut errors = Vec::new();
+        for template in manifest.pods() {
+            let title = Title(template);
+            match injected_template(means, manifest, template) {
+                Ok(Outcome::Injected(injection)) => {
+                    self.tally.injected += 1;
+                    self.messages.extend(warnings(&title, &injection.warnings));
+                    let patch = injection.patch().owned();
+                    injections.push((template, injection, patch));
+                }
+                Ok(Outcome::Skipped { reason, advice }) => {
+                    *self.tally.skipped.entry(reason.word()).or_default() += 1;
+                    self.messages.push(skipped(&title, &reason));
+                    self.messages.extend(warnings(&title, &advice));
+                }
+                Err(error) => errors.extend(faults(error).into_iter().map(|(path, error)| {
+                    let line = manifest.line_of(template, &path);
+                    let line = line.map_or(template.line, |line| document.line + line - 1);
+                    error.context(format!("line {line}: {title}"))
+                })),
+            }
+        }
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        let edits: Vec<_> = injections
+            .iter()
+            .map(|(template, injection, patch)| manifest::Edit {
+                template,
+                patch,
+                pod: &injection.pod,
+            })
+            .collect();
+        for edit in &edits {
+            let lost = manifest.comments_lost(edit).into_iter();
+            let lines: Vec<_> = lost.map(|line| (document.line + line - 1).to_string()).collect();
+            let title = Title(edit.template);
+            self.messages.extend((!lines.is_empty()).then(|| comments_lost(&title, &lines)));
+        }
+        manifest
+            .edit(&edits)
+            .map_err(|error| vec![anyhow!(error).context(format!("line {}", document.line))])
     }
-    manifest
-        .edit(&edits)
-        .map_err(|error| vec![anyhow!(error).context(format!("line {}", document.line))])
 }
 
 fn injected_template(
     means: &Means,
     manifest: &Manifest<'_>,
     template: &PodTemplate,
-) -> anyhow::Result<Outcome> {
+) -> Result<Outcome, InjectError> {
     let pod = manifest.pod(template);
     let namespace = namespace_of(pod, template, &means.namespace);
     let mut workload = template.workload.clone();
@@ -95,13 +148,30 @@ fn injected_template(
         path_env: &means.path_env,
         rules: means.rules,
     };
-    Ok(inject(&means.settings, target)?)
+    inject(&means.settings, target)
+}
+
+/// The faults that an error is about, each with the keys that lead to it in the pod template.
+fn faults(error: InjectError) -> Vec<(Vec<String>, anyhow::Error)> {
+    let annotation = |key: &str| ["metadata", "annotations", key].map(str::to_owned).to_vec();
+    match error {
+        InjectError::Annotations(errors) => {
+            let fault = |error: AnnotationError| (annotation(&error.key), error.into());
+            errors.into_iter().map(fault).collect()
+        }
+        InjectError::Overlay(OverlayError::NotFound { asker: Asker::Annotation, .. }) => {
+            vec![(annotation(key::TEMPLATES), error.into())]
+        }
+        InjectError::Form { ref path, .. } => vec![(path.clone(), error.into())],
+        other => vec![(Vec::new(), other.into())],
+    }
 }
 
 /// The namespaces of the workloads of a file, as far as it can be read.
 pub(super) fn namespaces(text: &str, default: &str) -> BTreeSet<String> {
-    let documents = manifest::Document::split(text);
-    let manifests = documents.iter().filter_map(|document| Manifest::read(document).ok());
+    let documents = manifest::Document::split(text).into_iter();
+    let parts = documents.flat_map(manifest::Document::parts);
+    let manifests = parts.filter_map(|part| Manifest::read(&part).ok());
     let of_manifest = |manifest: Manifest<'_>| {
         let templates = manifest.pods().iter();
         let name = |template| namespace_of(manifest.pod(template), template, default).to_owned();

@@ -119,7 +119,9 @@ impl<'a> Editor<'a> {
         // Insertions go before a deletion that starts there. The sort is stable: of insertions at
         // one place, those of inner collections come first.
         self.edits.sort_by_key(|edit| (edit.range.start, edit.range.end));
-        let mut text = String::new();
+        let removed: usize = self.edits.iter().map(|edit| edit.range.len()).sum();
+        let added: usize = self.edits.iter().map(|edit| edit.text.len()).sum();
+        let mut text = String::with_capacity((range.len() + added).saturating_sub(removed));
         let mut position = range.start;
         for edit in &self.edits {
             if edit.range.start < position || edit.range.end > range.end {

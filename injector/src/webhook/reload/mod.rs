@@ -117,7 +117,13 @@ impl Texts {
         }
     }
 
-    fn sources(&self) -> String {
+    /// Whether every document is given.
+    pub(crate) fn are_complete(&self) -> bool {
+        self.inject_config.is_some() && self.values.is_some() && self.mesh_config.is_some()
+    }
+
+    /// Where each document comes from.
+    pub(crate) fn sources(&self) -> String {
         let named = [&self.inject_config, &self.values, &self.mesh_config]
             .map(|text| text.as_ref().map_or("built in", |text| &text.source));
         format!("config: {}; values: {}; mesh: {}", named[0], named[1], named[2])

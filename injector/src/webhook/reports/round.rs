@@ -47,7 +47,7 @@ pub(super) async fn round(
             tally.add(&pod, standing);
         }
     };
-    pods::each(client.clone(), PAGE, count).await.map_err(failed("list pods"))?;
+    pods::each(client.clone(), None, PAGE, count).await.map_err(failed("list pods"))?;
     Ok(tally)
 }
 

@@ -1,0 +1,244 @@
+//! Objects of a document that injection leaves alone because of their kind.
+
+use serde_json::Value;
+
+use super::Manifest;
+use super::documents::Role;
+use super::pod_template::{self, LIST};
+use super::tree::{Kind, Node};
+use crate::reason::Reason;
+
+/// An object that holds no pod template that could be injected.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct LeftAlone {
+    /// Its kind; empty for none.
+    pub kind: String,
+    /// Why its author may have expected an injection.
+    pub surprise: Option<Surprise>,
+}
+
+/// Why the author of an object that is left alone may have expected something else.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Surprise {
+    /// The line of the document at which the object starts, from 1.
+    pub line: usize,
+    /// `Kind "namespace/name"`, as far as the object has them; empty for no object.
+    pub title: String,
+    /// The reason.
+    pub reason: Reason,
+}
+
+impl Manifest<'_> {
+    /// The objects of the document that are no workloads of a known kind.
+    pub fn left_alone(&self) -> Vec<LeftAlone> {
+        let Some(root) = &self.root else { return Vec::new() };
+        let mut found = Vec::new();
+        let view = if self.value.is_null() { View::Text(root) } else { View::Value(&self.value) };
+        let mut place = Vec::new();
+        match self.role {
+            Role::Item(_) if view.is_list() => self.look_at_items(view, &mut place, &mut found),
+            _ => self.look_at(view, &mut place, &mut found),
+        }
+        found
+    }
+
+    fn look_at_items(&self, items: View<'_>, place: &mut Vec<String>, found: &mut Vec<LeftAlone>) {
+        for (key, item) in items.members() {
+            place.push(key);
+            self.look_at(item, place, found);
+            place.pop();
+        }
+    }
+
+    fn look_at(&self, object: View<'_>, place: &mut Vec<String>, found: &mut Vec<LeftAlone>) {
+        let text = |key: &str| object.get(key).and_then(View::text).unwrap_or_default();
+        let (api_version, kind) = (text("apiVersion"), text("kind"));
+        if (api_version, kind) == ("v1", LIST) {
+            if let Some(items) = object.get("items") {
+                place.push("items".to_owned());
+                self.look_at_items(items, place, found);
+                place.pop();
+            }
+            return;
+        }
+        if pod_template::is_injected(api_version, kind) {
+            return;
+        }
+        let surprise = surprise(object, api_version, kind).map(|reason| Surprise {
+            line: self.line_of_object(place),
+            title: title(object, kind),
+            reason,
+        });
+        found.push(LeftAlone { kind: kind.to_owned(), surprise });
+    }
+
+    fn line_of_object(&self, place: &[String]) -> usize {
+        self.root.as_ref().map_or(1, |root| self.source.place(super::start_of(root, place)).0)
+    }
+}
+
+fn surprise(object: View<'_>, api_version: &str, kind: &str) -> Option<Reason> {
+    if !object.is_map() {
+        let message = "it is no Kubernetes object, but a list or a scalar";
+        return Some(Reason::new("no_object", message));
+    }
+    if kind.is_empty() {
+        let reason = Reason::new("no_kind", "it has no kind, so that it is no Kubernetes object");
+        return Some(reason.with_hint("write its apiVersion and kind"));
+    }
+    let meant = pod_template::meant(kind);
+    if let Some((known, _)) = meant.as_ref().filter(|(known, _)| *known != kind) {
+        let message = format!("the kind {kind} is not known, and nothing in it is injected");
+        return Some(Reason::new("kind_case", message).with_hint(format!("write kind: {known}")));
+    }
+    if let Some((_, versions)) = meant.as_ref().filter(|_| api_version.is_empty()) {
+        let message = "it has no apiVersion, so that nothing in it is injected";
+        let hint = format!("write apiVersion: {}", versions.join(" or "));
+        return Some(Reason::new("no_api_version", message).with_hint(hint));
+    }
+    let template = pod_template_in(object)?;
+    let message =
+        format!("{template} is a pod template, but the kind {kind} of {api_version} is not known");
+    let reason = Reason::new("unknown_kind", message);
+    Some(match meant {
+        Some((_, versions)) => {
+            reason.with_hint(format!("known is apiVersion: {}", versions.join(" or ")))
+        }
+        None => reason.with_hint("the webhook injects the pods that are made of it"),
+    })
+}
+
+/// The path of the first mapping that has a `spec` with a list `containers`.
+fn pod_template_in(object: View<'_>) -> Option<String> {
+    fn find(object: View<'_>, path: &mut Vec<String>) -> bool {
+        let spec = object.get("spec");
+        let containers = spec.and_then(|spec| spec.get("containers"));
+        if containers.is_some_and(View::is_list) {
+            return true;
+        }
+        object.members().into_iter().any(|(key, member)| {
+            path.push(key);
+            let found = find(member, path);
+            if !found {
+                path.pop();
+            }
+            found
+        })
+    }
+    let mut path = Vec::new();
+    find(object, &mut path).then(|| if path.is_empty() { "it".to_owned() } else { path.join(".") })
+}
+
+fn title(object: View<'_>, kind: &str) -> String {
+    let metadata = object.get("metadata");
+    let text = |key: &str| metadata.and_then(|metadata| metadata.get(key)).and_then(View::text);
+    match (text("namespace"), text("name").unwrap_or_default()) {
+        _ if !object.is_map() => String::new(),
+        (None | Some(""), "") => kind.to_owned(),
+        (None | Some(""), name) => format!("{kind} \"{name}\"").trim_start().to_owned(),
+        (Some(namespace), name) => format!("{kind} \"{namespace}/{name}\"").trim_start().to_owned(),
+    }
+}
+
+/// A part of a document: as a value where it was read to its end, and else as its text has it.
+#[derive(Clone, Copy)]
+enum View<'a> {
+    Text(&'a Node),
+    Value(&'a Value),
+}
+
+impl<'a> View<'a> {
+    fn get(self, key: &str) -> Option<Self> {
+        match self {
+            Self::Text(node) => Some(Self::Text(&node.entry(key)?.value)),
+            Self::Value(value) => value.as_object()?.get(key).map(Self::Value),
+        }
+    }
+
+    fn text(self) -> Option<&'a str> {
+        match self {
+            Self::Text(Node { kind: Kind::Scalar(text), .. }) => Some(text),
+            Self::Text(_) => None,
+            Self::Value(value) => value.as_str(),
+        }
+    }
+
+    fn is_map(self) -> bool {
+        match self {
+            Self::Text(node) => matches!(&node.kind, Kind::Collection(inner) if inner.map),
+            Self::Value(value) => value.is_object(),
+        }
+    }
+
+    fn is_list(self) -> bool {
+        match self {
+            Self::Text(node) => matches!(&node.kind, Kind::Collection(inner) if !inner.map),
+            Self::Value(value) => value.is_array(),
+        }
+    }
+
+    /// What is in it, by key or index.
+    fn members(self) -> Vec<(String, Self)> {
+        match self {
+            Self::Text(Node { kind: Kind::Collection(inner), .. }) => {
+                let key = |index: usize, key: &Option<String>| match key {
+                    Some(key) => key.clone(),
+                    None => index.to_string(),
+                };
+                let items = inner.items.iter().enumerate();
+                items
+                    .map(|(index, item)| (key(index, &item.key), Self::Text(&item.value)))
+                    .collect()
+            }
+            Self::Value(Value::Array(items)) => {
+                let items = items.iter().enumerate();
+                items.map(|(index, item)| (index.to_string(), Self::Value(item))).collect()
+            }
+            Self::Value(Value::Object(members)) => {
+                members.iter().map(|(key, member)| (key.clone(), Self::Value(member))).collect()
+            }
+            Self::Text(_) | Self::Value(_) => Vec::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Document;
+    use super::*;
+
+    fn left_alone(text: &str) -> Vec<(String, Option<(usize, &'static str)>)> {
+        let documents = Document::split(text).into_iter().flat_map(Document::parts);
+        let found = documents.flat_map(|part| {
+            let found = Manifest::read(&part).unwrap().left_alone();
+            found.into_iter().map(move |object| {
+                let of =
+                    |surprise: Surprise| (part.line + surprise.line - 1, surprise.reason.word());
+                (object.kind, object.surprise.map(of))
+            })
+        });
+        found.collect()
+    }
+
+    #[test]
+    fn a_list_with_anchors_and_one_without_say_the_same() {
+        let list = "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Service}\n\
+                    - {apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {}}\n- 5\n\
+                    -\n  apiVersion: a/v1\n  kind: Custom\n  a: [{b: {spec: {containers: []}}}]\n";
+        let expected = [
+            ("Service".to_owned(), None),
+            (String::new(), Some((6, "no_object"))),
+            ("Custom".to_owned(), Some((8, "unknown_kind"))),
+        ];
+        assert_eq!(left_alone(list), expected);
+        assert_eq!(left_alone(&list.replace("name: a", "name: &a a")), expected);
+        let merged = "kind: Pod\n<<: {apiVersion: v1}\nspec: {}\n";
+        assert_eq!(left_alone(merged), []);
+    }
+
+    #[test]
+    fn comments_and_other_kinds_are_no_surprise() {
+        let text = "# nothing\n---\n---\nkind: ConfigMap\ndata: {spec: 'containers: []'}\n";
+        assert_eq!(left_alone(text), [("ConfigMap".to_owned(), None)]);
+    }
+}
