@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use jiff::Timestamp;
 use rustls::ServerConfig;
+use webhook_certs::followed;
 use webhook_certs::serving::client_authority::{
     ClientAuthority, ClientAuthorityError, ClientNames,
 };
@@ -31,7 +33,8 @@ impl ClientFile {
     /// Follows the file, as [`webhook_certs::files::CertificateFiles::follow`] does: what is made
     /// of each content other than `loaded` is what the next connection is negotiated by.
     ///
-    /// What cannot be used is reported once, and leaves the present CAs in their place.
+    /// What cannot be used is reported once, and leaves the present CAs in their place; so does a
+    /// file without a CA that is valid now, as long as one of the present ones is.
     pub async fn follow(
         self,
         loaded: Vec<u8>,
@@ -39,23 +42,22 @@ impl ClientFile {
         tls: Arc<ArcSwap<ServerConfig>>,
         negotiated_by: impl Fn(ClientAuthority) -> Arc<ServerConfig>,
     ) -> Infallible {
-        let mut seen = Ok(loaded);
-        loop {
-            tokio::time::sleep(every).await;
-            let found = self.read().map_err(|error| error.to_string());
-            if found == seen {
-                continue;
+        let mut present = self.parse(&loaded).ok();
+        let read = || self.read().map_err(|error| error.to_string());
+        let offer = |content: &Vec<u8>| {
+            let authority = self.parse(content).map_err(|error| error.to_string())?;
+            let now = Timestamp::now();
+            let is_needed = present.as_ref().is_some_and(|present| present.is_valid_at(now));
+            if is_needed && !authority.is_valid_at(now) {
+                return Err(ClientFileError::NotValid { path: self.path.clone() }.to_string());
             }
-            let parse = |pem: &Vec<u8>| self.parse(pem).map_err(|error| error.to_string());
-            match found.as_ref().map_err(Clone::clone).and_then(parse) {
-                Ok(authority) => {
-                    tracing::info!(file = %self.path.display(), "the CAs of clients are replaced");
-                    tls.store(negotiated_by(authority));
-                }
-                Err(error) => tracing::warn!("{error}; the last good CAs of clients stay"),
-            }
-            seen = found;
-        }
+            tracing::info!(file = %self.path.display(), "the CAs of clients are replaced");
+            tls.store(negotiated_by(authority.clone()));
+            present = Some(authority);
+            Ok(())
+        };
+        let kept = "the last good CAs of clients stay";
+        followed::follow(every, Some(loaded), kept, read, offer).await
     }
 
     fn read(&self) -> Result<Vec<u8>, ClientFileError> {
@@ -87,6 +89,12 @@ pub enum ClientFileError {
         path: PathBuf,
         /// What is wrong with it.
         source: ClientAuthorityError,
+    },
+    /// No client could be of them.
+    #[error("--client-ca-file {}: no CA in it is valid now", path.display())]
+    NotValid {
+        /// The file.
+        path: PathBuf,
     },
 }
 
