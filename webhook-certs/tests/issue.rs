@@ -12,7 +12,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use e2e::tracer::{self, End, Victims};
 use rustix::fs::{CWD, Mode, mkfifoat};
-use tempfile::TempDir;
 use webhook_certs::authority::Authority;
 use webhook_certs::bundle::Bundle;
 use webhook_certs::files::{CertificateFiles, FilesError};

@@ -110,8 +110,14 @@ mod tests {
     use super::*;
 
     fn authority() -> String {
+        authority_of(2026, 4096)
+    }
+
+    fn authority_of(from: i32, until: i32) -> String {
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.not_before = rcgen::date_time_ymd(from, 1, 1);
+        params.not_after = rcgen::date_time_ymd(until, 1, 1);
         params.self_signed(&KeyPair::generate().unwrap()).unwrap().pem()
     }
 
@@ -147,6 +153,41 @@ mod tests {
             in_time = tokio::time::timeout(Duration::from_secs(30), until_replaced) => {
                 in_time.unwrap();
             }
+        }
+    }
+
+    #[tokio::test]
+    async fn valid_cas_outlast_a_file_whose_cas_are_not_valid() {
+        let directory = TempDir::new().unwrap();
+        let path = directory.path().join("ca.pem");
+        std::fs::write(&path, authority()).unwrap();
+        let names = ClientNames::new(vec!["client".to_owned()]).unwrap();
+        let file = ClientFile { path: path.clone(), names };
+        let (_, loaded) = file.load().unwrap();
+        let tls = Arc::new(ArcSwap::new(config()));
+        let replaced = AtomicBool::new(false);
+        let every = Duration::from_millis(1);
+        let following = file.follow(loaded, every, Arc::clone(&tls), |_| {
+            replaced.store(true, Ordering::Relaxed);
+            config()
+        });
+        let story = async {
+            for (from, until) in [(2020, 2021), (4090, 4096)] {
+                std::fs::write(&path, authority_of(from, until)).unwrap();
+                // Many looks at it.
+                for _ in 0..50 {
+                    assert!(!replaced.load(Ordering::Relaxed), "{from} to {until}");
+                    tokio::time::sleep(every).await;
+                }
+            }
+            std::fs::write(&path, authority_of(2020, 2021) + &authority()).unwrap();
+            while !replaced.load(Ordering::Relaxed) {
+                tokio::time::sleep(every).await;
+            }
+        };
+        tokio::select! {
+            never = following => match never {},
+            in_time = tokio::time::timeout(Duration::from_secs(30), story) => in_time.unwrap(),
         }
     }
 }

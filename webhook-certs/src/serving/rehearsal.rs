@@ -6,6 +6,7 @@ use std::sync::Arc;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::ring::default_provider;
 use rustls::crypto::{verify_tls12_signature, verify_tls13_signature};
+use rustls::server::danger::ClientCertVerifier;
 use rustls::{
     CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, Error, ServerConfig,
     ServerConnection, SignatureScheme,
@@ -23,6 +24,7 @@ use crate::server_names::ServerNames;
 ///
 /// TLS 1.3 is always offered, so what else may be negotiated makes no difference.
 pub fn of_certificate(identity: &Identity) -> Result<(), RehearsalError> {
+    fits(identity.chain().iter().map(|one| one.len()))?;
     let certificate = ServingCertificate::new();
     certificate.set(identity.clone());
     handshake(&restricted_server_config(certificate, &TlsParameters::default(), None))
@@ -30,6 +32,7 @@ pub fn of_certificate(identity: &Identity) -> Result<(), RehearsalError> {
 
 /// Tries a handshake up to the client's certificate, which there is none of.
 pub fn of_clients(clients: &ClientAuthority) -> Result<(), RehearsalError> {
+    fits(clients.root_hint_subjects().iter().map(|name| name.as_ref().len()))?;
     let certificate = ServingCertificate::new();
     certificate.set(made_up()?);
     let parameters = TlsParameters::default();
@@ -42,6 +45,12 @@ pub fn of_clients(clients: &ClientAuthority) -> Result<(), RehearsalError> {
 /// Why a handshake in memory failed.
 #[derive(Debug, thiserror::Error)]
 pub enum RehearsalError {
+    /// A side could not even write it.
+    #[error("it would have to hold {bytes} bytes, and there is room for {}", ROOM)]
+    TooLong {
+        /// The length of all certificates, or names of CAs.
+        bytes: usize,
+    },
     /// The client broke it off.
     #[error("the client says: {0}")]
     Client(#[source] Error),
@@ -54,6 +63,13 @@ pub enum RehearsalError {
     /// There is no certificate to try with.
     #[error(transparent)]
     Certificate(#[from] AuthorityError),
+}
+
+/// Rustls cuts off a length that does not fit into its field, and panics in builds with assertions.
+fn fits(lengths: impl Iterator<Item = usize>) -> Result<(), RehearsalError> {
+    // Each begins with its own length, in two or three bytes.
+    let bytes = lengths.map(|length| length + 3).sum();
+    if bytes > ROOM { Err(RehearsalError::TooLong { bytes }) } else { Ok(()) }
 }
 
 fn handshake(server: &Arc<ServerConfig>) -> Result<(), RehearsalError> {
@@ -158,3 +174,6 @@ impl ServerCertVerifier for AnyCertificate {
         default_provider().signature_verification_algorithms.supported_schemes()
     }
 }
+
+/// The most that clients take as one message of a handshake; a list of names has no longer length.
+const ROOM: usize = 0xffff;
