@@ -1,4 +1,5 @@
 //! Runs a program under ptrace(2), stop by stop, and kills it where a test says.
+#![expect(clippy::expect_used, reason = "a test may stop where it stands")]
 
 use std::collections::BTreeMap;
 use std::io::{Read, Seek, Write};
@@ -38,7 +39,7 @@ pub enum End {
 }
 
 /// A program that is told when to die.
-pub struct Traced {
+struct Traced {
     program: Pid,
     /// The process that each thread belongs to.
     processes: BTreeMap<Pid, Pid>,

@@ -19,6 +19,9 @@ use webhook_certs::server_names::ServerNames;
 use webhook_certs::serving::Identity;
 use webhook_certs::signing;
 
+/// Puts something at a path; the other one is of a file that shall stay as it is.
+type Plant = fn(&Path, &Path);
+
 const FILES: [&str; 4] = ["ca.crt", "ca.key", "tls.crt", "tls.key"];
 const OTHER_USER: u32 = 65_432;
 /// Syncing files costs nothing there.
@@ -61,7 +64,6 @@ fn planted_files_get_no_key_and_lead_nowhere() {
     let directory = tempfile::tempdir().unwrap();
     let victim = directory.path().join("victim");
     fs::write(&victim, "kept").unwrap();
-    type Plant = fn(&Path, &Path);
     let plants: [Plant; 4] = [
         |at, victim| symlink(victim, at).unwrap(),
         |at, victim| fs::hard_link(victim, at).unwrap(),

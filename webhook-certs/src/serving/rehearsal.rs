@@ -80,23 +80,23 @@ fn handshake(server: &Arc<ServerConfig>) -> Result<(), RehearsalError> {
     while client.is_handshaking() || server.is_handshaking() {
         let mut request = Vec::new();
         while client.wants_write() {
-            client.write_tls(&mut request).map_err(in_memory)?;
+            client.write_tls(&mut request).map_err(|error| in_memory(&error))?;
         }
         let mut rest = request.as_slice();
         while !rest.is_empty() {
-            server.read_tls(&mut rest).map_err(in_memory)?;
+            server.read_tls(&mut rest).map_err(|error| in_memory(&error))?;
             server.process_new_packets().map_err(RehearsalError::Server)?;
         }
         let mut answer = Vec::new();
         while server.wants_write() {
-            server.write_tls(&mut answer).map_err(in_memory)?;
+            server.write_tls(&mut answer).map_err(|error| in_memory(&error))?;
         }
         if request.is_empty() && answer.is_empty() {
             return Err(RehearsalError::Unfinished);
         }
         let mut rest = answer.as_slice();
         while !rest.is_empty() {
-            client.read_tls(&mut rest).map_err(in_memory)?;
+            client.read_tls(&mut rest).map_err(|error| in_memory(&error))?;
             client.process_new_packets().map_err(RehearsalError::Client)?;
         }
     }
@@ -104,7 +104,7 @@ fn handshake(server: &Arc<ServerConfig>) -> Result<(), RehearsalError> {
 }
 
 /// A side has no room for what the other one sends.
-fn in_memory(error: io::Error) -> RehearsalError {
+fn in_memory(error: &io::Error) -> RehearsalError {
     RehearsalError::Client(Error::General(error.to_string()))
 }
 
