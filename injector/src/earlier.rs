@@ -1,14 +1,18 @@
 //! What an earlier injection left in a pod.
 
 use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::absent::or_default;
+use crate::go_types;
+use crate::overlay::fit::{self, Place};
 use crate::overlay::{POD_PORTS, PROXY, SPAN_ATTRIBUTES};
 use crate::postprocess::{CONTAINERS, INIT_CONTAINERS, find, find_proxy, prometheus};
 use crate::quantity;
+use crate::settings::annotation_json;
 use crate::settings::annotations::key;
 
 /// What the annotation `sidecar.istio.io/status` of a pod says.
@@ -23,7 +27,10 @@ pub struct Earlier {
 impl Earlier {
     /// Reads the annotation; `None` where the pod has none, or none that can be read.
     pub fn of_pod(pod: &Value) -> Option<Self> {
-        serde_json::from_str(pod["metadata"]["annotations"][STATUS].as_str()?).ok()
+        let text = pod["metadata"]["annotations"][STATUS].as_str()?;
+        let mut status = serde_json::from_str(text).ok()?;
+        go_types::spell_members(&["initContainers", "containers", "revision"], &mut status);
+        serde_json::from_value(Value::Object(status)).ok()
     }
 
     /// The revision that injected the pod; empty where the annotation does not say.
@@ -42,13 +49,17 @@ impl Earlier {
     /// pod as the overlays were made for it.
     pub fn name_left_ones(&self, injected: &mut Value, pod: &Value, shown: &Value) {
         for list in [CONTAINERS, INIT_CONTAINERS] {
-            let has = |pod: &Value, name: &str| {
-                [CONTAINERS, INIT_CONTAINERS].iter().any(|list| find(pod, list, name).is_some())
-            };
-            let names = if list == CONTAINERS { &self.containers } else { &self.init_containers };
-            let left = names.iter().flatten().filter(|name| find(pod, list, name).is_some());
+            let present: HashSet<_> = container_names(pod, list).collect();
+            let named: HashSet<_> = [&*injected, shown]
+                .into_iter()
+                .flat_map(|pod| {
+                    [CONTAINERS, INIT_CONTAINERS].map(|list| container_names(pod, list))
+                })
+                .flatten()
+                .collect();
+            let left = self.names_of(list).iter().map(String::as_str);
             let left: Vec<_> =
-                left.filter(|name| !has(injected, name) && !has(shown, name)).collect();
+                left.filter(|name| present.contains(name) && !named.contains(name)).collect();
             if left.is_empty() {
                 continue;
             }
@@ -62,9 +73,20 @@ impl Earlier {
 
     /// Whether a container of this name was injected into this list.
     pub fn injected(&self, list: &str, name: &str) -> bool {
-        let names = if list == CONTAINERS { &self.containers } else { &self.init_containers };
-        names.iter().flatten().any(|injected| injected == name)
+        self.names_of(list).iter().any(|injected| injected == name)
     }
+
+    /// The names of the containers that were injected into this list.
+    fn names_of(&self, list: &str) -> &[String] {
+        let names = if list == CONTAINERS { &self.containers } else { &self.init_containers };
+        names.as_deref().unwrap_or_default()
+    }
+}
+
+/// The names of the containers in a list of a pod.
+fn container_names<'a>(pod: &'a Value, list: &str) -> impl Iterator<Item = &'a str> + use<'a> {
+    let containers = pod["spec"][list].as_array().into_iter().flatten();
+    containers.filter_map(|container| container["name"].as_str())
 }
 
 /// The pod as overlays are made for it: without the containers and annotations that an earlier
@@ -94,17 +116,19 @@ pub fn without<'a>(pod: &'a Value, earlier: Option<&Earlier>, status_port: u16) 
         let Some(containers) = pod["spec"][list].as_array() else {
             continue;
         };
+        let injected: HashSet<_> = earlier.names_of(list).iter().map(String::as_str).collect();
         // What the user wrote of a container stands where the container does.
         let kept = containers.iter().filter_map(|container| {
             let name = container["name"].as_str().unwrap_or_default();
-            if !earlier.injected(list, name) {
+            if !injected.contains(name) {
                 return Some(container.clone());
             }
             let written = own.iter().position(|own| own["name"] == name);
             written.map(|written| own.remove(written))
         });
         let mut kept = kept.collect::<Vec<_>>();
-        own.retain(|own| !kept.iter().any(|present| present["name"] == own["name"]));
+        let present: HashSet<_> = kept.iter().map(|container| container["name"].clone()).collect();
+        own.retain(|own| !present.contains(&own["name"]));
         kept.extend(own);
         if list == CONTAINERS && kept.is_empty() && proxies.is_empty() {
             // Some are the application's: Istio, which changes them in a pod that was injected
@@ -161,21 +185,37 @@ fn put_back(
     named: Option<&[Value]>,
     first: bool,
 ) {
-    let ports = |containers: &[Value]| containers.iter().flat_map(ports_of).collect::<Vec<_>>();
-    let own = ports_of(&proxy).collect::<Vec<_>>();
     let containers = pod["spec"][CONTAINERS].as_array().map(Vec::as_slice).unwrap_or_default();
     let recorded = containers.iter().position(|container| Some(&container["name"]) == next);
     let recorded = if first { Some(0) } else { recorded };
     let mut place = recorded.filter(|_| list == CONTAINERS);
-    if let Some(named) = named.filter(|_| !own.is_empty()) {
+    if let Some(named) = named.filter(|_| ports_of(&proxy).next().is_some()) {
+        let mut numbers = HashMap::new();
+        let mut numbered = |ports: &mut dyn Iterator<Item = Value>| -> Vec<usize> {
+            let mut number = |port| {
+                let next = numbers.len();
+                *numbers.entry(port).or_insert(next)
+            };
+            ports.map(&mut number).collect()
+        };
+        let own = numbered(&mut ports_of(&proxy));
+        let named = numbered(&mut named.iter().cloned());
+        let mut others = Vec::new();
+        // How many of them stand before each place.
+        let mut before = vec![0];
+        for container in containers {
+            others.extend(numbered(&mut ports_of(container)));
+            before.push(others.len());
+        }
         let mut places = recorded.into_iter().chain((0..=containers.len()).rev());
         place = places.find(|place| {
-            let (before, after) = containers.split_at(*place);
-            [ports(before), own.clone(), ports(after)].concat() == named
+            let (before, after) = others.split_at(before[*place]);
+            let rest = named.strip_prefix(before).and_then(|rest| rest.strip_prefix(&*own));
+            rest == Some(after)
         });
         if place.is_some() {
             list = CONTAINERS;
-        } else if ports(containers) == named {
+        } else if others == named {
             list = INIT_CONTAINERS;
         }
     }
@@ -243,14 +283,20 @@ impl Overrides {
     /// container.
     pub fn of_pod(pod: &Value) -> Self {
         let text = pod["metadata"]["annotations"][key::OVERRIDES].as_str();
-        let read = text.and_then(|text| serde_json::from_str(text).ok());
-        let mut overrides: Self = read.unwrap_or_default();
+        let mut overrides = text.and_then(Self::parse).unwrap_or_default();
         for list in [&mut overrides.containers, &mut overrides.init] {
-            list.retain(|container| {
+            list.retain_mut(|container| {
+                fit::spell(Place::Container, container);
                 container["name"].as_str().is_some_and(|name| !name.is_empty())
             });
         }
         overrides
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let mut members = serde_json::from_str(text).ok()?;
+        go_types::spell_members(&annotation_json::OVERRIDES, &mut members);
+        serde_json::from_value(Value::Object(members)).ok()
     }
 
     /// Whether there are none.

@@ -4,10 +4,12 @@ use serde_json::Value;
 
 use crate::advice;
 use crate::api_defaults;
+use crate::budget;
 use crate::change::{Change, Draft};
 use crate::decision::why_not;
 use crate::form;
 pub use crate::inject_error::InjectError;
+use crate::limits;
 use crate::merge::{merge, settle};
 use crate::moved_proxy;
 use crate::overrides;
@@ -29,8 +31,8 @@ pub fn inject(settings: &Settings, target: Target<'_>) -> Result<Outcome, Inject
     if let Some(reason) = why_not(settings, target.rules, &target.pod, target.namespace) {
         return Ok(Outcome::Skipped { reason, advice: advice::of_keys(&target.pod) });
     }
-    let plan = Plan::of(settings, &target)?;
-    let injection = carry_out(plan, target.pod)?;
+    limits::check(&target.pod)?;
+    let injection = budget::within(|| carry_out(Plan::of(settings, &target)?, target.pod))?;
     Ok(Outcome::Injected(Box::new(injection)))
 }
 
@@ -72,6 +74,7 @@ fn carry_out(plan: Plan<'_>, pod: Value) -> Result<Injection, InjectError> {
     let computed = if plan.reinjected { postprocess::computed_of(&pod) } else { Vec::new() };
     let mut draft = Draft::new(pod);
     for (template, mut overlay) in plan.overlays {
+        budget::spend(1)?;
         settle(&mut overlay, draft.value());
         if plan.reinjected {
             order::overlay_containers(&mut overlay, draft.value());

@@ -1,5 +1,6 @@
 //! Why a pod cannot be injected.
 
+use crate::budget::Exhausted;
 use crate::merge::MergeError;
 use crate::overlay::OverlayError;
 use crate::reason::Reason;
@@ -14,6 +15,9 @@ pub enum InjectError {
     /// One or more annotations of the pod are wrong.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     Annotations(Vec<AnnotationError>),
+    /// The work for the pod exceeds its budget.
+    #[error("pod: {0}")]
+    Exhausted(#[from] Exhausted),
     /// An overlay and the pod do not go together.
     #[error("template {template:?}: {problem}")]
     Merge {
@@ -31,6 +35,9 @@ pub enum InjectError {
     /// The pod itself has a form that cannot be injected.
     #[error("pod: {0}")]
     Pod(String),
+    /// The pod is larger than any that can run.
+    #[error("pod: {0}")]
+    TooLarge(String),
     /// A container runs as the proxy's user, and the settings refuse that.
     #[error("pod: {0}")]
     ProxyUser(Reason),
@@ -41,11 +48,13 @@ impl InjectError {
     pub fn word(&self) -> &'static str {
         match self {
             Self::Annotations(_) => "bad_annotation",
+            Self::Exhausted(_) => "too_expensive",
             Self::Merge { .. } | Self::Own(_) => "merge_failed",
             Self::Overlay(OverlayError::NotFound { .. }) => "unknown_template",
             Self::Overlay(_) => "template_failed",
             Self::Pod(_) => "bad_pod",
             Self::ProxyUser(reason) => reason.word(),
+            Self::TooLarge(_) => "pod_too_large",
         }
     }
 

@@ -8,6 +8,7 @@
 mod absent;
 pub mod advice;
 mod api_defaults;
+pub mod budget;
 pub mod change;
 pub mod cli;
 pub mod cluster;
@@ -21,6 +22,7 @@ mod go_types;
 pub mod inject;
 mod inject_error;
 pub mod injected;
+mod limits;
 pub mod manifest;
 pub mod merge;
 mod moved_proxy;

@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::change::{Change, Draft};
 use crate::earlier::{Overrides, as_recorded};
 use crate::give_way;
+use crate::limits;
 use crate::merge::merge_list;
 use crate::overlay::PROXY;
 use crate::postprocess::{CONTAINERS, INIT_CONTAINERS, find, find_proxy, in_container};
@@ -130,9 +131,7 @@ fn contested_env(own: &Value, overlaid: Option<&Value>) -> Option<Value> {
 /// Whether Kubernetes takes the record beside the pod's other annotations, and those that the
 /// injection still writes.
 fn has_room(pod: &Value, record: &str) -> bool {
-    let annotations = pod["metadata"]["annotations"].as_object().into_iter().flatten();
-    let sizes = annotations.map(|(key, value)| key.len() + value.as_str().map_or(0, str::len));
-    sizes.sum::<usize>() + record.len() <= ALL_ANNOTATIONS - TO_COME
+    limits::annotation_bytes(pod) + record.len() <= limits::ANNOTATION_BYTES - TO_COME
 }
 
 /// An environment but for the variables that are written later.
@@ -181,9 +180,6 @@ const NATIVE: &str = "Always";
 
 /// Variables that an environment has at least to be worth shortening.
 const LONG: usize = 100;
-
-/// Bytes that Kubernetes allows in the annotations of an object.
-const ALL_ANNOTATIONS: usize = 256 << 10;
 
 /// Bytes for the annotations that an injection writes after the record.
 const TO_COME: usize = 8 << 10;

@@ -7,8 +7,10 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value};
 
+use crate::overlay::fit::Place;
 use crate::postprocess::{CONTAINERS, INIT_CONTAINERS, annotation, find_proxy};
 use crate::reason::Reason;
+use crate::settings::annotation_json;
 use crate::settings::annotations::key;
 
 /// Leaves to the pod the sources of its own volumes, and of two volumes or mounts of an overlay
@@ -28,10 +30,15 @@ pub fn settle(overlay: &mut Value, pod: &Value) -> Vec<Reason> {
         return Vec::new();
     };
     keep_last(volumes, "name");
+    let places: HashMap<_, _> = volumes
+        .iter()
+        .enumerate()
+        .rev()
+        .map(|(index, volume)| (volume["name"].clone(), index))
+        .collect();
     let own = pod["spec"]["volumes"].as_array().into_iter().flatten();
     own.filter_map(|own| {
-        let same =
-            volumes.iter_mut().find(|volume| volume["name"] == own["name"])?.as_object_mut()?;
+        let same = volumes.get_mut(*places.get(&own["name"])?)?.as_object_mut()?;
         keep_the_default(own, same);
         if !has_another_source(own, same) {
             return None;
@@ -51,13 +58,16 @@ pub fn settle(overlay: &mut Value, pod: &Value) -> Vec<Reason> {
 /// the pod, unless somebody after us brings the volume.
 pub fn missing(pod: &Value) -> Option<Reason> {
     let value = annotation(pod, key::USER_VOLUME_MOUNT)?;
-    let asked = serde_json::from_str::<Map<String, Value>>(value).ok()?;
+    let asked = annotation_json::named_objects(Place::VolumeMount, value)?;
     let (list, index) = find_proxy(pod)?;
-    let mounts = pod["spec"][list][index]["volumeMounts"].as_array()?;
-    let volumes = pod["spec"]["volumes"].as_array();
-    let has = |name: &str| volumes.into_iter().flatten().any(|volume| volume["name"] == *name);
-    let mounted = |name: &&String| mounts.iter().any(|mount| mount["name"] == ***name);
-    let name = asked.keys().filter(mounted).find(|name| !has(name))?;
+    let names = |items: &'_ Value| -> HashSet<String> {
+        let names = items.as_array().into_iter().flatten().filter_map(|item| item["name"].as_str());
+        names.map(str::to_owned).collect()
+    };
+    let mounted = names(&pod["spec"][list][index]["volumeMounts"]);
+    let volumes = names(&pod["spec"]["volumes"]);
+    let mut asked = asked.iter().filter_map(|mount| mount["name"].as_str());
+    let name = asked.find(|name| mounted.contains(*name) && !volumes.contains(*name))?;
     let message = format!(
         "annotation {} of the pod names volume {name:?}, which neither the pod nor annotation {} has",
         key::USER_VOLUME_MOUNT,

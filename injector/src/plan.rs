@@ -5,11 +5,13 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use crate::advice;
+use crate::budget;
 use crate::decision::Rules;
 use crate::earlier::{self, Earlier};
 use crate::form;
 use crate::inject_error::InjectError;
 use crate::injected::outline;
+use crate::limits;
 use crate::merge::merge;
 use crate::moved_proxy;
 use crate::overlay::identity::Identity;
@@ -73,6 +75,7 @@ impl<'a> Plan<'a> {
         // Which ports can be scraped, the proxy's configuration decides.
         let entries = pod["metadata"]["annotations"].as_object().into_iter();
         errors.extend(entries.flat_map(|own| prometheus::problems(own, &settings.mesh)));
+        errors.extend(requested::too_many(annotations));
         if !errors.is_empty() {
             errors.extend(requested::problems(settings, annotations));
             return Err(InjectError::Annotations(errors));
@@ -132,6 +135,7 @@ impl<'a> Plan<'a> {
 /// Refuses containers that the annotation of overrides could not say again: a file may hold what
 /// no API server takes.
 fn recordable(written: &Written) -> Result<(), InjectError> {
+    written.own.iter().try_for_each(|own| limits::check_recorded(&own.fields))?;
     let misfit = written
         .own
         .iter()
@@ -157,6 +161,7 @@ fn overlays(
 ) -> Result<(Overlays, Vec<Reason>), InjectError> {
     let mut overlays = Vec::new();
     for template in requested::templates(&context.settings.inject, context.annotations) {
+        budget::spend(1)?;
         let overlay = overlay::make(&template, context).map_err(InjectError::Overlay)?;
         overlays.push((template, overlay));
     }

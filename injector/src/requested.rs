@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::limits;
 use crate::overlay;
 use crate::settings::annotations::{AnnotationError, Annotations, key};
 use crate::settings::inject_config::InjectConfig;
@@ -30,6 +31,16 @@ pub fn problems(settings: &Settings, annotations: Annotations<'_>) -> Option<Ann
         .find(|name| !overlay::exists(name, &settings.inject.templates))?;
     let problem = overlay::not_found(unknown, &settings.inject, annotations).to_string();
     Some(AnnotationError { key: key::TEMPLATES.into(), value: value.to_owned(), problem })
+}
+
+/// An error where the pod names more templates than an injection may apply.
+pub fn too_many(annotations: Annotations<'_>) -> Option<AnnotationError> {
+    let value = annotations.get(key::TEMPLATES)?;
+    (value.split(',').nth(limits::TEMPLATES).is_some()).then(|| AnnotationError {
+        key: key::TEMPLATES.into(),
+        value: value.to_owned(),
+        problem: format!("names more than {} templates", limits::TEMPLATES),
+    })
 }
 
 /// Who asks for an overlay.

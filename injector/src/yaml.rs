@@ -18,7 +18,7 @@ use serde_saphyr::options::AliasLimits;
 /// As kubectl does: `0644` is the number 420, `8080.0` is 8080, `yes` is true, merge keys are
 /// resolved, and an empty document is `null`. A repeated key is an error.
 ///
-/// Aliases stand for no more values than the text has bytes, or ten thousand.
+/// Aliases stand for ten thousand values at most, or one for every 16 bytes of the text.
 pub fn parse(text: &str) -> Result<Value, YamlError> {
     parse_with(text, aliases(text))
 }
@@ -195,7 +195,7 @@ fn budget() -> Option<serde_saphyr::Budget> {
 /// Ten lines could stand for a thousand million values otherwise.
 fn aliases(text: &str) -> AliasLimits {
     serde_saphyr::alias_limits! {
-        max_total_replayed_events: text.len().max(10_000),
+        max_total_replayed_events: (text.len() / 16).max(10_000),
     }
 }
 

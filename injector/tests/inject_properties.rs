@@ -334,6 +334,7 @@ fn entries() -> impl Strategy<Value = Value> {
         Just(("traffic.sidecar.istio.io/excludeInboundPorts".to_owned(), "9090, 80".to_owned())),
         Just(("prometheus.io/port".to_owned(), "8080".to_owned())),
         Just(("prometheus.io/scrape".to_owned(), "true".to_owned())),
+        Just(("prometheus.istio.io/scrape-targets".to_owned(), "8080:/m,9090".to_owned())),
         Just(("topology.istio.io/network".to_owned(), "n1".to_owned())),
         ("[a-z~/ü]{1,6}", ".{0,8}"),
     ];

@@ -1,8 +1,10 @@
 //! The Go types that Istio's templates see and that it reads their output into.
 
+mod decoding;
 mod istio;
 mod kubernetes;
 
+pub(crate) use self::decoding::{spell, spell_members};
 pub(crate) use self::istio::{MESH_CONFIG, PROXY_CONFIG};
 pub(crate) use self::kubernetes::{OBJECT_META, POD_SPEC};
 

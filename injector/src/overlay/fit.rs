@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use crate::go_types::{Kind, OBJECT_META, POD_SPEC, Type};
+use crate::go_types::{self, Kind, OBJECT_META, POD_SPEC, Type};
 use crate::quantity;
 
 /// The first value of a partial pod that its type does not take. Fields that no type has are not
@@ -15,7 +15,7 @@ pub(super) fn misfit(pod: &Value) -> Option<Misfit> {
         let path = vec![Step::Field("spec".to_owned())];
         return Some(Misfit { path, found: named(&Value::Null), expected: MAPPING });
     }
-    for (name, of) in [("metadata", &OBJECT_META), ("spec", &POD_SPEC)] {
+    for (name, of) in PARTS {
         let value = pod.get(name).unwrap_or(&Value::Null);
         if let Some(misfit) = of_kind(Kind::Struct(of), value) {
             return Some(misfit.within(Step::Field(name.to_owned())));
@@ -64,14 +64,26 @@ pub(crate) fn in_json(place: Place, value: &Value, name: &str) -> Option<String>
 
 /// Whether what stands in this place has a field of this name.
 pub(crate) fn is_field(place: Place, name: &str) -> bool {
-    matches!(place.item(), Some(Kind::Struct(of)) if of.field(name).is_some())
+    matches!(place.item(), Some(Kind::Struct(of)) if of.decoded(name).is_some())
 }
 
-/// A partial pod without the keys that are beside those of an object, as one that only holds an anchor:
-/// Istio loses them when it decodes the pod.
-pub(super) fn of_pod(mut pod: Value) -> Value {
+/// Gives the fields of a JSON value for this place their names in Kubernetes' API.
+pub(crate) fn spell(place: Place, value: &mut Value) {
+    if let Some(kind) = place.item() {
+        go_types::spell(kind, value);
+    }
+}
+
+/// A partial pod as Istio decodes it: its fields have their names in Kubernetes' API, and keys beside
+/// those of an object, as one that only holds an anchor, are lost.
+pub(super) fn decoded(mut pod: Value) -> Value {
     if let Some(members) = pod.as_object_mut() {
         members.retain(|key, _| OF_OBJECTS.contains(&key.as_str()) || is_directive(key));
+        for (name, of) in PARTS {
+            if let Some(part) = members.get_mut(name) {
+                go_types::spell(Kind::Struct(of), part);
+            }
+        }
     }
     pod
 }
@@ -157,10 +169,13 @@ fn of_kind(kind: Kind, value: &Value) -> Option<Misfit> {
 
 fn of_struct(of: &Type, value: &Value) -> Option<Misfit> {
     value.as_object().into_iter().flatten().find_map(|(name, value)| {
-        let misfit = of_kind(of.field(name)?.kind, value)?;
+        let misfit = of_kind(of.decoded(name)?.kind, value)?;
         Some(misfit.within(Step::Field(name.clone())))
     })
 }
+
+/// What of a pod Istio decodes.
+const PARTS: [(&str, &Type); 2] = [("metadata", &OBJECT_META), ("spec", &POD_SPEC)];
 
 const OF_OBJECTS: [&str; 5] = ["apiVersion", "kind", "metadata", "spec", "status"];
 

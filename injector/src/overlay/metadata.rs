@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 
 use super::init_container::excluded_inbound_ports;
 use super::{Context, object};
+use crate::go_types;
 use crate::settings::annotations::key;
 
 /// Of a sidecar.
@@ -126,9 +127,12 @@ pub(super) fn with_network(networks: &str, short: &str) -> String {
         let listed = networks.split(',').any(|network| network.trim() == short);
         return if listed { networks.to_owned() } else { format!("{networks}, {short}") };
     }
-    let Ok(Value::Array(list)) = serde_json::from_str(networks) else {
+    let Ok(mut list) = serde_json::from_str::<Vec<Value>>(networks) else {
         return networks.to_owned();
     };
+    for network in list.iter_mut().filter_map(Value::as_object_mut) {
+        go_types::spell_members(&["name", "namespace"], network);
+    }
     let (namespace, name) = match short.split_once('/') {
         Some((namespace, name)) => (Some(namespace), name),
         None => (None, short),
@@ -165,6 +169,10 @@ mod tests {
             (
                 r#"[{"name": "a"}]"#,
                 r#"[{"name": "a"}, {"name": "istio-cni", "namespace": "default"}]"#,
+            ),
+            (
+                r#"[{"Name": "istio-cni", "NAMESPACE": "default"}]"#,
+                r#"[{"Name": "istio-cni", "NAMESPACE": "default"}]"#,
             ),
             ("[broken]", "[broken]"),
         ] {

@@ -51,7 +51,7 @@ pub fn make(name: &str, context: &Context<'_>) -> Result<Value, OverlayError> {
     let templates = &context.settings.templates;
     if templates.contains(name) {
         let rendered = templates.render(name, data::of(context));
-        return rendered.map(fit::of_pod).map_err(OverlayError::Template);
+        return rendered.map(fit::decoded).map_err(OverlayError::Template);
     }
     match name {
         "gateway" => Ok(gateway::overlay(context)),

@@ -1,8 +1,10 @@
 //! The volumes of an injected pod and where its containers mount them, in Istio's order.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::Context;
+use super::fit::Place;
+use crate::settings::annotation_json;
 use crate::settings::annotations::key;
 
 /// Of a sidecar.
@@ -18,7 +20,7 @@ pub(super) fn of_sidecar(context: &Context<'_>) -> Vec<Value> {
     let crl = or(&values.pilot.crl_config_map_name, "istio-ca-crl");
     volumes.push(json!({"name": "istio-ca-crl", "configMap": {"name": crl, "optional": true}}));
     volumes.extend(certificates(context));
-    volumes.extend(of_annotation(context, key::USER_VOLUME));
+    volumes.extend(of_annotation(context, key::USER_VOLUME, Place::Volume));
     if lightstep_certificates(context).is_some() {
         let secret = json!({"optional": true, "secretName": "lightstep.cacert"});
         volumes.push(json!({"name": "lightstep-certs", "secret": secret}));
@@ -47,7 +49,7 @@ pub(super) fn of_grpc_agent(context: &Context<'_>) -> Vec<Value> {
     volumes.extend(always(context));
     volumes.extend(root_certificate(context));
     volumes.extend(certificates(context));
-    volumes.extend(of_annotation(context, key::USER_VOLUME));
+    volumes.extend(of_annotation(context, key::USER_VOLUME, Place::Volume));
     volumes
 }
 
@@ -64,7 +66,7 @@ pub(super) fn mounts_of_sidecar(context: &Context<'_>) -> Value {
         let folder = file.rfind('/').map_or("", |end| &file[..=end]);
         mounts.push(read_only("lightstep-certs", folder));
     }
-    mounts.extend(of_annotation(context, key::USER_VOLUME_MOUNT));
+    mounts.extend(of_annotation(context, key::USER_VOLUME_MOUNT, Place::VolumeMount));
     mounts.into()
 }
 
@@ -88,7 +90,7 @@ pub(super) fn mounts_of_grpc_agent(context: &Context<'_>) -> Value {
     mounts.push(mount("istio-data", DATA));
     mounts.push(mount("istio-xds", "/etc/istio/proxy"));
     mounts.extend(agent_mounts(context));
-    mounts.extend(of_annotation(context, key::USER_VOLUME_MOUNT));
+    mounts.extend(of_annotation(context, key::USER_VOLUME_MOUNT, Place::VolumeMount));
     mounts.into()
 }
 
@@ -208,19 +210,11 @@ fn root_certificate(context: &Context<'_>) -> Option<Value> {
     })
 }
 
-/// The objects of an annotation that maps names to objects, each with its name.
-fn of_annotation(context: &Context<'_>, key: &str) -> Vec<Value> {
-    // Validation has shown that it is an object.
-    let given = context.annotations.get(key).and_then(|given| serde_json::from_str(given).ok());
-    let given: Map<String, Value> = given.unwrap_or_default();
-    let objects = given.into_iter().map(|(name, object)| {
-        let mut members = Map::from_iter([("name".to_owned(), Value::String(name))]);
-        if let Value::Object(object) = object {
-            members.extend(object);
-        }
-        Value::Object(members)
-    });
-    objects.collect()
+/// The volumes or mounts of an annotation.
+fn of_annotation(context: &Context<'_>, key: &str, place: Place) -> Vec<Value> {
+    let given = context.annotations.get(key);
+    // Validation has shown that they can be read.
+    given.and_then(|given| annotation_json::named_objects(place, given)).unwrap_or_default()
 }
 
 fn on_gke(context: &Context<'_>) -> bool {

@@ -18,37 +18,53 @@ pub fn merge(
 ) -> Result<(), Vec<AnnotationError>> {
     let empty = Map::new();
     let annotations = draft.value()["metadata"]["annotations"].as_object().unwrap_or(&empty);
-    let Some(metrics) = Metrics::to_merge(annotations, mesh) else {
+    let Some(metrics) = Metrics::wanted(annotations, mesh) else {
         return Ok(());
     };
+    let told = reinjected && metrics.are_told(draft.value());
+    let status_port = mesh.default_config.status_port();
+    let of_labels = |names: &[&str]| -> Vec<String> {
+        let keys = annotations.keys().filter(|key| !WRITTEN.contains(&key.as_str()));
+        keys.filter(|key| names.iter().any(|name| is_label(key, name))).cloned().collect()
+    };
+    if metrics.is_merged(status_port) {
+        // A template has put the targets there again.
+        if told || (reinjected && metrics.targets.is_empty()) {
+            let obsolete = of_labels(&[TARGETS]);
+            remove(draft, &obsolete);
+        }
+        return Ok(());
+    }
     // A template may have brought some of them.
-    let problems = metrics.problems(mesh.default_config.status_port());
+    let problems = metrics.problems(status_port);
     if !problems.is_empty() {
         return Err(problems);
     }
-    let obsolete: Vec<String> =
-        annotations.keys().filter(|key| is_scrape_setting(key)).cloned().collect();
-    // A template has put the application's port there again, beside the path of the agent.
-    let told = reinjected && metrics.path == WRITTEN_PATH && tells_port(draft.value(), &metrics);
+    let obsolete = of_labels(&SETTINGS);
     let config = metrics.config().filter(|_| !told && find_proxy(draft.value()).is_some());
     if let Some(config) = config {
         put_env(draft, SCRAPE_CONFIG, &config);
     }
-    let annotations = ["metadata".into(), "annotations".into()];
-    for key in obsolete.iter().filter(|key| !WRITTEN.contains(&key.as_str())) {
-        draft.remove(&annotations, key);
-    }
-    let status_port = mesh.default_config.status_port().to_string();
+    remove(draft, &obsolete);
+    let status_port = status_port.to_string();
     for (key, value) in WRITTEN.into_iter().zip([&*status_port, WRITTEN_PATH, "true"]) {
         draft.set(&["metadata".into(), "annotations".into(), key.into()], value.into());
     }
     Ok(())
 }
 
+fn remove(draft: &mut Draft, keys: &[String]) {
+    for key in keys {
+        draft.remove(&["metadata".into(), "annotations".into()], key);
+    }
+}
+
 /// The annotations of a pod whose ports cannot be scraped, if its metrics are to be merged.
 pub fn problems(annotations: &Map<String, Value>, mesh: &MeshConfig) -> Vec<AnnotationError> {
-    let metrics = Metrics::to_merge(annotations, mesh);
-    metrics.map_or_else(Vec::new, |metrics| metrics.problems(mesh.default_config.status_port()))
+    let status_port = mesh.default_config.status_port();
+    let metrics = Metrics::wanted(annotations, mesh);
+    let metrics = metrics.filter(|metrics| !metrics.is_merged(status_port));
+    metrics.map_or_else(Vec::new, |metrics| metrics.problems(status_port))
 }
 
 /// Where annotations say that the application's metrics are.
@@ -57,27 +73,49 @@ struct Metrics<'a> {
     path: &'a str,
     port: Option<(&'a str, &'a str)>,
     targets: Vec<(String, String)>,
-    given_targets: &'a str,
+    given_targets: (&'a str, &'a str),
 }
 
 impl<'a> Metrics<'a> {
-    /// Nothing where they are not to be merged, or are already.
-    fn to_merge(annotations: &'a Map<String, Value>, mesh: &MeshConfig) -> Option<Self> {
+    /// `None` where they are not to be merged.
+    fn wanted(annotations: &'a Map<String, Value>, mesh: &MeshConfig) -> Option<Self> {
         let setting = |name: &str| find_setting(annotations, name);
         let text = |name: &str| setting(name).map_or("", |(_, value)| value);
         // A value that is no boolean says nothing.
         let scraped = setting(SCRAPE).is_none_or(|(_, value)| switch(value) != Some(false));
-        let given = |key: &str| annotations.get(key).and_then(Value::as_str);
-        let enabled = given(key::MERGE_METRICS).and_then(switch);
-        let status_port = mesh.default_config.status_port().to_string();
-        let merged = port(annotations) == Some(&*status_port);
-        if !scraped || !enabled.unwrap_or(mesh.enable_prometheus_merge) || merged {
+        let enabled = annotations.get(key::MERGE_METRICS).and_then(Value::as_str).and_then(switch);
+        if !scraped || !enabled.unwrap_or(mesh.enable_prometheus_merge) {
             return None;
         }
-        let given_targets = given(key::SCRAPE_TARGETS).unwrap_or_default();
-        let targets = parse_targets(given_targets).unwrap_or_default();
+        let given_targets = setting(TARGETS).unwrap_or_default();
+        let targets = parse_targets(given_targets.1).unwrap_or_default();
         let (scrape, path, port) = (text(SCRAPE), text(PATH), setting(PORT));
         Some(Self { scrape, path, port, targets, given_targets })
+    }
+
+    /// Whether the annotations point to the agent already.
+    fn is_merged(&self, status_port: u16) -> bool {
+        self.port.is_some_and(|(_, port)| port == status_port.to_string())
+    }
+
+    /// Whether a previous injection has told the agent of these metrics, if the pod has one.
+    fn are_told(&self, pod: &Value) -> bool {
+        let Some((list, index)) = find_proxy(pod) else { return true };
+        let config = find_env(pod, list, index, SCRAPE_CONFIG)
+            .and_then(|place| pod["spec"][list][index]["env"][place]["value"].as_str());
+        let told: Value =
+            config.and_then(|told| serde_json::from_str(told).ok()).unwrap_or_default();
+        if !self.targets.is_empty() {
+            return told["targets"] == self.targets();
+        }
+        // A template has put the application's port there again, beside the path of the agent.
+        let port = self.port.map(|(_, port)| port);
+        self.path == WRITTEN_PATH && told["port"].as_str() == port
+    }
+
+    fn targets(&self) -> Value {
+        let targets = self.targets.iter();
+        targets.map(|(port, path)| json!({"port": port, "path": path})).collect()
     }
 
     fn problems(&self, status_port: u16) -> Vec<AnnotationError> {
@@ -95,7 +133,8 @@ impl<'a> Metrics<'a> {
         let problems = ports.filter_map(|port| {
             Some(format!("holds port {port}, which {}", problem_of(port, status_port)?))
         });
-        let of_targets = |problem| error(key::SCRAPE_TARGETS, self.given_targets, problem);
+        let (key, given) = self.given_targets;
+        let of_targets = |problem| error(key, given, problem);
         problems.map(of_targets).collect()
     }
 
@@ -112,26 +151,11 @@ impl<'a> Metrics<'a> {
             [self.scrape, path, port].map(|text| Value::from(text).to_string());
         let mut config = format!("{{\"scrape\":{scrape},\"path\":{path},\"port\":{port}");
         if !self.targets.is_empty() {
-            let targets = self.targets.iter();
-            let targets: Vec<_> =
-                targets.map(|(port, path)| json!({"port": port, "path": path})).collect();
             config.push_str(",\"targets\":");
-            config.push_str(&Value::from(targets).to_string());
+            config.push_str(&self.targets().to_string());
         }
         Some(config + "}")
     }
-}
-
-/// Whether an earlier injection has told the agent of the application's port.
-fn tells_port(pod: &Value, metrics: &Metrics<'_>) -> bool {
-    let told = || {
-        let (list, index) = find_proxy(pod)?;
-        let place = find_env(pod, list, index, SCRAPE_CONFIG)?;
-        let config = pod["spec"][list][index]["env"][place]["value"].as_str()?;
-        serde_json::from_str::<Value>(config).ok()
-    };
-    let port = metrics.port.map(|(_, port)| port);
-    told().is_some_and(|told| told["port"].as_str() == port)
 }
 
 /// Says where the merged metrics are served over TLS, if the proxy is told to.
@@ -157,9 +181,9 @@ pub fn port(annotations: &Map<String, Value>) -> Option<&str> {
     find_setting(annotations, PORT).map(|(_, value)| value)
 }
 
-/// Whether an annotation tells Prometheus where to scrape, in any spelling.
+/// Whether an annotation tells where to scrape, in any spelling.
 pub fn is_scrape_setting(key: &str) -> bool {
-    [SCRAPE, PATH, PORT].iter().any(|name| is_label(key, name))
+    SETTINGS.iter().any(|name| is_label(key, name))
 }
 
 fn find_setting<'a>(annotations: &'a Map<String, Value>, name: &str) -> Option<(&'a str, &'a str)> {
@@ -217,6 +241,8 @@ const WRITTEN_PATH: &str = "/stats/prometheus";
 const SCRAPE: &str = "prometheus_io_scrape";
 const PATH: &str = "prometheus_io_path";
 const PORT: &str = "prometheus_io_port";
+const TARGETS: &str = "prometheus_istio_io_scrape_targets";
+const SETTINGS: [&str; 4] = [SCRAPE, PATH, PORT, TARGETS];
 const SECURE_PORT: &str = "prometheus_istio_io_secure_port";
 const WRITTEN: [&str; 3] = ["prometheus.io/port", "prometheus.io/path", "prometheus.io/scrape"];
 const RESERVED: [(u16, &str); 9] = [

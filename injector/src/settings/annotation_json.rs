@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 use webhook_certs::names;
 
 use super::proxy_config_rules;
+use crate::go_types;
 use crate::overlay::fit::{self, Place};
 
 /// What of a value is wrong.
@@ -14,62 +15,73 @@ pub(super) enum Fault {
     Because(String),
 }
 
-/// Volumes by name.
+/// The volumes or mounts of an annotation: a list of them, or an object of them by name. Each has a
+/// name, its own or else its key or index, and its fields have their names in Kubernetes' API.
+///
+/// `None` where the text is neither; `null` is an empty list.
+pub(crate) fn named_objects(place: Place, value: &str) -> Option<Vec<Value>> {
+    Some(keyed_objects(place, value)?.into_iter().map(|(_, object)| object).collect())
+}
+
+/// The same, each with its path in the annotation.
+fn keyed_objects(place: Place, value: &str) -> Option<Vec<(String, Value)>> {
+    let named = |path: String, name: String, mut object: Value| {
+        fit::spell(place, &mut object);
+        if let Some(object) = object.as_object_mut().filter(|object| !object.is_empty()) {
+            object.entry("name").or_insert(name.into());
+        }
+        (path, object)
+    };
+    Some(match serde_json::from_str(value).ok()? {
+        Value::Null => Vec::new(),
+        Value::Object(given) => {
+            given.into_iter().map(|(key, object)| named(key.clone(), key, object)).collect()
+        }
+        Value::Array(given) => {
+            let given = given.into_iter().enumerate();
+            given.map(|(at, object)| named(format!("[{at}]"), at.to_string(), object)).collect()
+        }
+        _ => return None,
+    })
+}
+
+/// Volumes.
 pub(super) fn volumes(value: &str) -> Option<Fault> {
-    named_objects(value, |volume| sources(volume).next().is_some(), Place::Volume).or_else(|| {
-        let given = serde_json::from_str::<Map<String, Value>>(value).ok()?;
-        given.iter().find_map(|(name, volume)| {
-            let known = |source: &&str| fit::is_field(Place::Volume, source);
-            let sources: Vec<_> = sources(volume.as_object()?).filter(known).collect();
-            let several = sources.len() > 1;
-            several.then(|| {
-                Fault::Because(format!("{name} has several sources: {}", sources.join(", ")))
+    objects(Place::Volume, value, |_| true).or_else(|| {
+        keyed_objects(Place::Volume, value)?.iter().find_map(|(path, volume)| {
+            let sources = volume.as_object()?.iter().filter(|(field, source)| {
+                *field != "name" && !source.is_null() && fit::is_field(Place::Volume, field)
+            });
+            let sources: Vec<_> = sources.map(|(field, _)| field.as_str()).collect();
+            (sources.len() > 1).then(|| {
+                Fault::Because(format!("{path} has several sources: {}", sources.join(", ")))
             })
         })
     })
 }
 
-/// Mounts by the name of their volume.
+/// Mounts, each of the volume that it names.
 pub(super) fn mounts(value: &str) -> Option<Fault> {
-    let has_path = |mount: &Map<String, Value>| {
-        let path = mount.get("mountPath").and_then(Value::as_str);
-        path.is_some_and(|path| !path.is_empty())
-    };
-    named_objects(value, has_path, Place::VolumeMount)
+    objects(Place::VolumeMount, value, |mount| {
+        mount["mountPath"].as_str().is_some_and(|path| !path.is_empty())
+    })
 }
 
-/// What a volume says beside its name.
-fn sources(volume: &Map<String, Value>) -> impl Iterator<Item = &str> {
-    let said = volume.iter().filter(|(key, value)| *key != "name" && !value.is_null());
-    said.map(|(key, _)| key.as_str())
-}
-
-/// Objects by names as Kubernetes takes them for volumes, of the types that it has for them; a name
-/// of its own stands over the key, and `null` is no object at all.
-fn named_objects(
-    value: &str,
-    good: impl Fn(&Map<String, Value>) -> bool,
-    place: Place,
-) -> Option<Fault> {
-    let Ok(given) = serde_json::from_str::<Option<Map<String, Value>>>(value) else {
+/// Objects with names as Kubernetes takes them for volumes, of the types that it has for them.
+fn objects(place: Place, value: &str, good: impl Fn(&Value) -> bool) -> Option<Fault> {
+    let Some(given) = keyed_objects(place, value) else {
         return Some(Fault::Whole);
     };
-    let given = given.unwrap_or_default();
-    let is_label = |name: &str| names::label(name).is_ok();
-    let named = |key: &str, object: &Map<String, Value>| match object.get("name") {
-        None => is_label(key),
-        Some(name) => name.as_str().is_some_and(is_label),
-    };
-    given.iter().find_map(|(name, object)| {
+    given.iter().find_map(|(path, object)| {
         if let Some(directive) = directive(object) {
-            let problem = format!("{name} has {directive}, which would tell the merge what to do");
+            let problem = format!("{path} has {directive}, which would tell the merge what to do");
             return Some(Fault::Because(problem));
         }
-        if let Some(misfit) = fit::in_json(place, object, name) {
+        if let Some(misfit) = fit::in_json(place, object, path) {
             return Some(Fault::Because(misfit));
         }
-        let good = object.as_object().is_some_and(|object| named(name, object) && good(object));
-        (!good).then(|| Fault::Item(format!("{name}: {object}")))
+        let named = object["name"].as_str().is_some_and(|name| names::label(name).is_ok());
+        (!named || !good(object)).then(|| Fault::Item(format!("{path}: {object}")))
     })
 }
 
@@ -101,8 +113,9 @@ pub(super) fn overrides(value: &str) -> Option<Fault> {
     let Ok(given) = serde_json::from_str::<Option<Map<String, Value>>>(value) else {
         return Some(Fault::Whole);
     };
-    let given = given.unwrap_or_default();
-    ["containers", "initContainers"].iter().find_map(|list| match given.get(*list) {
+    let mut given = given.unwrap_or_default();
+    go_types::spell_members(&OVERRIDES, &mut given);
+    OVERRIDES.iter().find_map(|list| match given.get(*list) {
         None | Some(Value::Null) => None,
         Some(Value::Array(containers)) if containers.iter().all(Value::is_object) => {
             let containers = containers.iter().enumerate();
@@ -115,3 +128,6 @@ pub(super) fn overrides(value: &str) -> Option<Fault> {
         Some(_) => Some(Fault::Whole),
     })
 }
+
+/// The fields of the annotation `proxy.istio.io/overrides`.
+pub(crate) const OVERRIDES: [&str; 2] = ["containers", "initContainers"];

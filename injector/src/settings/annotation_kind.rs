@@ -54,9 +54,9 @@ pub enum Kind {
     Templates,
     /// Any text.
     Text,
-    /// A JSON object of mounts by the name of their volume.
+    /// A JSON list of mounts, or an object of them by the name of their volume.
     VolumeMounts,
-    /// A JSON object of volumes by name.
+    /// A JSON list of volumes, or an object of them by name.
     Volumes,
 }
 
@@ -85,9 +85,13 @@ impl Kind {
             Self::Templates => "a list of at most 32 templates such as sidecar,mine",
             Self::Text => "text",
             Self::VolumeMounts => {
-                "a JSON object of volumes and their mounts such as {\"v\":{\"mountPath\":\"/v\"}}"
+                "a JSON list of mounts such as [{\"name\":\"v\",\"mountPath\":\"/v\"}], or an object \
+                 of volumes and their mounts"
             }
-            Self::Volumes => "a JSON object of names and volumes such as {\"v\":{\"emptyDir\":{}}}",
+            Self::Volumes => {
+                "a JSON list of volumes such as [{\"name\":\"v\",\"emptyDir\":{}}], or an object of \
+                 names and volumes"
+            }
         }
     }
 
@@ -249,12 +253,14 @@ fn proxy_config(value: &str) -> Result<(), String> {
         Err(error) => return Err(format!("is not {}: {error}", Kind::ProxyConfig.allowed())),
     };
     let mut config = ProxyConfig::default();
-    let applied = config.overlay(&layer);
-    let problem = applied.err().or_else(|| proxy_config_rules::problem(&config));
-    match problem {
-        None => Ok(()),
-        Some(problem) => Err(format!("is not {}: {problem}", Kind::ProxyConfig.allowed())),
+    let problems = match config.apply(&layer) {
+        Ok(()) => proxy_config_rules::problems(&config),
+        Err(problem) => vec![problem],
+    };
+    if problems.is_empty() {
+        return Ok(());
     }
+    Err(format!("is not {}: {}", Kind::ProxyConfig.allowed(), problems.join("; ")))
 }
 
 #[cfg(test)]
@@ -310,9 +316,27 @@ mod tests {
             ),
             (
                 Kind::Volumes,
-                &["{}", "null", r#"{"v":{"emptyDir":{}}}"#, r#"{"v":{"name":"w","emptyDir":{}}}"#],
                 &[
+                    "{}",
                     "[]",
+                    "null",
+                    r#"{"v":{"emptyDir":{}}}"#,
+                    r#"{"v":{"name":"w","emptyDir":{}}}"#,
+                    r#"[{"name":"v","emptyDir":{}}]"#,
+                    r#"[{"emptyDir":{}}]"#,
+                    // Kubernetes makes an emptyDir of a volume without a source.
+                    r#"[{"name":"v"}]"#,
+                    r#"{"v":{"emptyDir":null}}"#,
+                ],
+                &[
+                    "",
+                    "5",
+                    r#""v""#,
+                    "[{}]",
+                    "[null]",
+                    "[[]]",
+                    r#"["v"]"#,
+                    r#"[{"name":"V_","emptyDir":{}}]"#,
                     r#"{"v":5}"#,
                     r#"{"v":null}"#,
                     r#"{"v":{}}"#,
@@ -321,15 +345,27 @@ mod tests {
                     r#"{"v-":{"emptyDir":{}}}"#,
                     r#"{"v":{"name":"W_","emptyDir":{}}}"#,
                     r#"{"v":{"name":null,"emptyDir":{}}}"#,
-                    r#"{"v":{"name":"w"}}"#,
-                    r#"{"v":{"emptyDir":null}}"#,
                     r#"{"v":{"$patch":"delete"}}"#,
+                    r#"[{"name":"v","emptyDir":{},"HostPath":{"path":"/"}}]"#,
                 ],
             ),
             (
                 Kind::VolumeMounts,
-                &["{}", "null", r#"{"v":{"mountPath":"/v","readOnly":true}}"#],
-                &[r#"{"v":{}}"#, r#"{"v":{"mountPath":""}}"#, r#"{"v":{"mountPath":5}}"#],
+                &[
+                    "{}",
+                    "[]",
+                    "null",
+                    r#"{"v":{"mountPath":"/v","readOnly":true}}"#,
+                    r#"[{"name":"certs","mountPath":"/etc/certs","readonly":true}]"#,
+                    r#"[{"NAME":"v","mountpath":"/v"}]"#,
+                ],
+                &[
+                    r#"{"v":{}}"#,
+                    r#"{"v":{"mountPath":""}}"#,
+                    r#"{"v":{"mountPath":5}}"#,
+                    r#"[{"name":"v"}]"#,
+                    r#"[{"name":"v","mountPath":"/v","readonly":"true"}]"#,
+                ],
             ),
             (Kind::Tag, &["", "debug", "a_b.c-d"], &["a b", "a:b", "a/b", "debug ", "ü"]),
             (Kind::ConfigMap, &["c", "any thing"], &[""]),

@@ -176,9 +176,9 @@ keys! {
     BOOTSTRAP_OVERRIDE = "sidecar.istio.io/bootstrapOverride", Kind::ConfigMap, "",
         "a ConfigMap with a bootstrap that the proxy starts from";
     USER_VOLUME = "sidecar.istio.io/userVolume", Kind::Volumes, "",
-        "volumes to add to the pod: a JSON object of name and volume";
+        "volumes to add to the pod; the names of their fields are read whatever their case";
     USER_VOLUME_MOUNT = "sidecar.istio.io/userVolumeMount", Kind::VolumeMounts, "",
-        "mounts to add to the proxy: a JSON object of volume name and mount";
+        "mounts to add to the proxy; the names of their fields are read whatever their case";
     REWRITE_APP_PROBES = "sidecar.istio.io/rewriteAppHTTPProbers", Kind::Text, "sidecarInjectorWebhook.rewriteAppHTTPProbe",
         "`true` or `false`: whether the application's probes are answered through the agent";
     STATUS_PORT = "status.sidecar.istio.io/port", Kind::Port, "global.proxy.statusPort",

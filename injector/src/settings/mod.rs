@@ -1,6 +1,6 @@
 //! What injection is configured by, parsed once.
 
-mod annotation_json;
+pub(crate) mod annotation_json;
 pub mod annotation_kind;
 pub mod annotations;
 pub mod excerpt;

@@ -89,6 +89,10 @@ impl Admission {
                         response: response.with_warnings(&warnings),
                         bytes: 0,
                     },
+                    Err(error) if error.is_io() => {
+                        let message = format!("pod: {error}; API servers take no pod of that size");
+                        Verdict::denied(subject, uid, "pod_too_large", 400, message)
+                    }
                     Err(error) => Verdict::denied(subject, uid, "internal", 500, error.to_string()),
                 }
             }
@@ -242,9 +246,11 @@ fn namespace_unknown() -> Reason {
 fn code(error: &InjectError) -> u16 {
     match error {
         InjectError::Annotations(_)
+        | InjectError::Exhausted(_)
         | InjectError::Own(_)
         | InjectError::Pod(_)
         | InjectError::ProxyUser(_)
+        | InjectError::TooLarge(_)
         | InjectError::Overlay(OverlayError::NotFound { asker: Asker::Annotation, .. }) => 400,
         InjectError::Overlay(_) | InjectError::Merge { .. } => 500,
     }

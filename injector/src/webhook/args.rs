@@ -186,7 +186,8 @@ pub struct LimitArgs {
     #[arg(long = "max-connections", value_name = "NUMBER", default_value = "1024",
           value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub connections: u32,
-    /// Reviews answered at a time; further ones wait within their own time
+    /// Reviews answered at a time, and never more than there are cores; further ones wait within
+    /// their own time, in turns by address and namespace
     #[arg(long = "max-reviews", value_name = "NUMBER", default_value = "256",
           value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub reviews: u32,

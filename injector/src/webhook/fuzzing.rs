@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 use tokio::runtime::Builder;
-use tokio::sync::Semaphore;
 
 use super::admission::Admission;
 use super::connection::{self, Terms};
@@ -21,6 +20,7 @@ use super::reload::Configuration;
 use super::stage::Stage;
 use super::surroundings::Surroundings;
 use super::traces::Traces;
+use super::turns::Turns;
 
 /// All that a webhook with this configuration answers to these bytes and the end of the client.
 pub fn answers(configuration: Arc<Configuration>, bytes: &[u8]) -> io::Result<Vec<u8>> {
@@ -29,7 +29,7 @@ pub fn answers(configuration: Arc<Configuration>, bytes: &[u8]) -> io::Result<Ve
         surroundings: Surroundings::default(),
         admission: Admission::new(crate::inject::inject),
         metrics: Arc::new(Metrics::new()),
-        places: Semaphore::new(1),
+        turns: Turns::new(1),
         large: LargeBodies::new(1 << 20),
         body_limit: 1 << 20,
         time_limit: Duration::from_secs(10),

@@ -1,11 +1,12 @@
 //! Answers to the API server's calls.
 
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{Request, State};
+use axum::extract::{ConnectInfo, Request, State};
 use axum::http::header::{ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, LOCATION};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::middleware::{self, Next};
@@ -13,19 +14,22 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Body as _;
-use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 use tower_http::catch_panic::CatchPanicLayer;
 
 use super::admission::{Admission, Verdict};
 use super::deadline::budget;
-use super::large::{LargeBodies, Room, holds_too_many_values};
+use super::large::{LargeBodies, Room, holds_too_many_values, is_expensive};
 use super::metrics::{CallResult, Metrics};
+use super::outline::Outline;
 use super::path::{self, PathError};
 use super::reload::Configuration;
 use super::review::{self, ReviewError};
-use super::surroundings::{Known, Surroundings};
+use super::surroundings::Surroundings;
 use super::traces::Traces;
+use super::turns::{Caller, Turns};
+use super::work;
+use crate::budget::Budget;
 
 /// The webhook's routes: `/inject` and everything below it.
 pub fn router(webhook: Webhook) -> Router {
@@ -71,10 +75,9 @@ pub struct Webhook {
     pub admission: Admission,
     /// What is counted.
     pub metrics: Arc<Metrics>,
-    /// As many calls are answered at a time; further ones wait within their own time. One that is
-    /// still being read has no place.
-    pub places: Semaphore,
-    /// What large bodies wait for besides.
+    /// The turns of reviews whose body has come; further ones wait within their own time.
+    pub turns: Arc<Turns>,
+    /// The room of large bodies, and their turns.
     pub large: LargeBodies,
     /// The largest body, in bytes.
     pub body_limit: usize,
@@ -114,6 +117,9 @@ impl Webhook {
         start: Instant,
     ) -> Result<(Verdict, Vec<u8>), Refusal> {
         let (head, body) = request.into_parts();
+        let client =
+            head.extensions.get().map(|ConnectInfo(client): &ConnectInfo<SocketAddr>| client);
+        let address = client.map_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED), SocketAddr::ip);
         if head.method != Method::POST {
             return Err(Refusal::Method);
         }
@@ -130,24 +136,27 @@ impl Webhook {
         if holds_too_many_values(&body) {
             return Err(Refusal::TooManyValues);
         }
-        // A large body waits for its turn first: in its place it would keep others from theirs.
-        let Ok(_turn) = timeout_at(deadline, self.large.turn(body.len())).await else {
-            return Err(Refusal::Busy);
-        };
-        let Ok(place) = timeout_at(deadline, self.places.acquire()).await else {
-            return Err(Refusal::Busy);
-        };
-        let review = review::parse(&body).map_err(Refusal::Review)?;
         let settings = self.configuration.current().ok_or(Refusal::Unconfigured)?;
-        let known = match &review.request {
-            Some(request) => self.surroundings.of(request, deadline).await,
-            None => Known::default(),
+        let outline = Outline::of_review(&body);
+        let known = self.surroundings.of(&outline, deadline).await;
+        let caller = Caller { address, namespace: outline.namespace };
+        let admission = self.admission;
+        let is_expensive = is_expensive(body.len());
+        let answer = move || {
+            let review = review::parse(&body).map_err(Refusal::Review)?;
+            let mut verdict = admission.decide(&settings, known.facts(), review, &path_env);
+            let answer = verdict.response.to_json().map_err(Refusal::Answer)?;
+            verdict.bytes = answer.len();
+            Ok((verdict, answer))
         };
-        let mut verdict = self.admission.decide(&settings, known.facts(), review, &path_env);
-        drop(place);
-        let body = verdict.response.to_json().map_err(Refusal::Answer)?;
-        verdict.bytes = body.len();
-        Ok((verdict, body))
+        if is_expensive {
+            let turn = timeout_at(deadline, self.large.turn(caller)).await;
+            return work::aside(turn.map_err(|_| Refusal::Busy)?, deadline, answer).await?;
+        }
+        // To hand it to another thread would take longer than to answer it.
+        let turn = timeout_at(deadline, self.turns.take(caller)).await;
+        let _turn = turn.map_err(|_| Refusal::Busy)?;
+        Budget::default().enter(answer)
     }
 
     /// Reads a body to its end, as far as there is room for what has come of it.
@@ -198,7 +207,7 @@ async fn discard(body: Body, limit: usize) {
 /// A call that is not answered with a review. The API server takes it as a failure of the call,
 /// for which the webhook's `failurePolicy` decides.
 #[derive(Debug, thiserror::Error)]
-enum Refusal {
+pub(super) enum Refusal {
     #[error("want POST")]
     Method,
     #[error("{0}")]
@@ -217,6 +226,8 @@ enum Refusal {
     Slow,
     #[error("too many calls at a time")]
     Busy,
+    #[error("the pod takes longer to inject than the call may take")]
+    Late,
     #[error("no configuration is loaded yet")]
     Unconfigured,
     #[error("{0}")]
@@ -234,7 +245,7 @@ impl Refusal {
             Self::TooLarge { .. } | Self::TooManyValues => StatusCode::PAYLOAD_TOO_LARGE,
             Self::ContentType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::Answer(_) => StatusCode::INTERNAL_SERVER_ERROR,
-            Self::Busy | Self::Unconfigured => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Busy | Self::Late | Self::Unconfigured => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
 
@@ -250,6 +261,7 @@ impl Refusal {
             Self::Body => "body_broken",
             Self::Slow => "body_too_slow",
             Self::Busy => "busy",
+            Self::Late => "too_late",
             Self::Unconfigured => "no_configuration",
             Self::Review(_) => "bad_review",
             Self::Answer(_) => "internal",

@@ -3,14 +3,18 @@
 //! A pod that the API server sends is some kilobytes long. A call of megabytes costs memory while it
 //! is read, and many times as much once it is parsed: what whoever creates pods, or reaches the
 //! port, could use to have the injector killed. So large bodies share room of their own while they
-//! are read, take turns in being answered, and may hold so many values. Calls of usual size wait for
-//! none of it.
+//! are read, take turns in being answered ([`Turns`]), and may hold so many values. Calls of usual
+//! size wait for none of it.
 //!
 //! Room is taken as bytes come, since a length costs nothing to announce. Bodies that hold a part of
 //! it and wait for more could wait for each other for ever; so as much as the longest body needs is
 //! kept apart, for one at a time, which has enough to come to its end.
 
+use std::sync::Arc;
+
 use tokio::sync::{Mutex, MutexGuard, Semaphore, SemaphorePermit};
+
+use super::turns::{Caller, Turn, Turns};
 
 /// The room and the turns of large bodies.
 #[derive(Debug)]
@@ -19,7 +23,7 @@ pub struct LargeBodies {
     shared: Semaphore,
     /// What is kept apart.
     last: Mutex<()>,
-    turns: Mutex<()>,
+    turns: Arc<Turns>,
 }
 
 impl LargeBodies {
@@ -27,7 +31,7 @@ impl LargeBodies {
     pub fn new(limit: usize) -> Self {
         let shared = limit.div_ceil(STEP).saturating_mul(LARGEST_AT_A_TIME - 1);
         let shared = Semaphore::new(shared.min(Semaphore::MAX_PERMITS));
-        Self { shared, last: Mutex::default(), turns: Mutex::default() }
+        Self { shared, last: Mutex::default(), turns: Turns::new(1) }
     }
 
     /// The room of a body of which nothing has come yet: enough for a small one.
@@ -35,10 +39,15 @@ impl LargeBodies {
         Room { bodies: self, length: SMALL, shared: None, last: None }
     }
 
-    /// Waits until no other large body is being answered; a small one does not wait.
-    pub(super) async fn turn(&self, length: usize) -> Option<MutexGuard<'_, ()>> {
-        if length <= SMALL { None } else { Some(self.turns.lock().await) }
+    /// Waits until it is the caller's turn to have a large body answered.
+    pub(super) async fn turn(&self, caller: Caller) -> Turn {
+        self.turns.take(caller).await
     }
+}
+
+/// Whether a review of this length may take long.
+pub(super) fn is_expensive(length: usize) -> bool {
+    length > LIGHT
 }
 
 /// The room that one body takes, which is free again when this is dropped.
@@ -94,16 +103,18 @@ pub(super) fn holds_too_many_values(json: &[u8]) -> bool {
 
 /// Bytes up to which a body is none of these.
 const SMALL: usize = 64 << 10;
+/// Bytes up to which a review is answered at once: none of that length takes long.
+const LIGHT: usize = 16 << 10;
 /// Bytes by which room grows.
 const STEP: usize = 64 << 10;
 /// Bodies of the greatest length for which there is room.
 const LARGEST_AT_A_TIME: usize = 4;
 /// Bytes up to which values are not counted.
-const COUNTED: usize = 512 << 10;
+const COUNTED: usize = SMALL;
 /// Objects and lists of a document.
-const CONTAINERS: usize = 100_000;
+const CONTAINERS: usize = 40_000;
 /// What stands in them, but for the first of each.
-const VALUES: usize = 500_000;
+const VALUES: usize = 250_000;
 
 #[cfg(test)]
 mod tests {
@@ -115,10 +126,10 @@ mod tests {
     fn values_are_counted_and_not_what_strings_hold() {
         let list = |item: &str, count: usize| format!("[{}]", vec![item; count].join(","));
         for (json, expected) in [
-            (list("{\"a\":0}", 99_000), false),
-            (list("{\"a\":0}", 101_000), true),
-            (list("12", 499_000), false),
-            (list("12", 502_000), true),
+            (list("{\"a\":0}", 39_000), false),
+            (list("{\"a\":0}", 41_000), true),
+            (list("12", 249_000), false),
+            (list("12", 252_000), true),
             (format!("[\"{}\"]", "\\\"{,[".repeat(600_000)), false),
             (list("[]", 30_000), false),
         ] {
@@ -130,10 +141,8 @@ mod tests {
     async fn small_bodies_wait_for_no_large_one() {
         let bodies = LargeBodies::new(1 << 20);
         let _held = [filled(&bodies), filled(&bodies), filled(&bodies), filled(&bodies)];
-        let _turn = bodies.turn(1 << 20).await.unwrap();
-        assert!(bodies.room().holds(SMALL) && bodies.turn(SMALL).await.is_none());
+        assert!(bodies.room().holds(SMALL));
         assert!(bodies.room().grow().now_or_never().is_none());
-        assert!(bodies.turn(SMALL + 1).now_or_never().is_none());
     }
 
     #[test]

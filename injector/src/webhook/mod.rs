@@ -16,7 +16,7 @@ use arc_swap::ArcSwap;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use rustls::ServerConfig;
 use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use webhook_certs::cluster;
 use webhook_certs::kubeconfig;
@@ -42,6 +42,7 @@ use self::signals::Signals;
 use self::stage::Stage;
 use self::surroundings::Surroundings;
 use self::traces::Traces;
+use self::turns::Turns;
 
 pub mod admin;
 pub mod admission;
@@ -59,6 +60,7 @@ pub mod log;
 pub mod metrics;
 mod open_files;
 pub mod options;
+mod outline;
 pub mod path;
 mod places;
 pub mod readiness;
@@ -72,17 +74,18 @@ pub mod stage;
 pub mod surroundings;
 #[cfg_attr(not(feature = "opentelemetry"), path = "no_traces.rs")]
 pub mod traces;
+pub mod turns;
 mod upkeep_metrics;
 mod watch_state;
+mod work;
 
 /// Serves until SIGTERM or SIGINT, and until what was in flight then is answered.
 ///
 /// A second signal skips the delay in which reviews are still accepted.
 pub fn run(args: &Args) -> Result<(), RunError> {
     let log = Arc::new(Log::install(&args.log.levels, args.log.as_json));
-    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
     let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(cores.min(MAX_WORKERS))
+        .worker_threads(workers())
         .enable_all()
         .build()
         .map_err(RunError::Runtime)?;
@@ -90,6 +93,11 @@ pub fn run(args: &Args) -> Result<(), RunError> {
     // Whoever still has a share in the log ends first, so that its last lines are written.
     drop(runtime);
     served
+}
+
+/// The threads that serve.
+fn workers() -> usize {
+    std::thread::available_parallelism().map_or(1, NonZero::get).min(MAX_WORKERS)
 }
 
 async fn serve(args: &Args, log: &Arc<Log>) -> Result<(), RunError> {
@@ -147,7 +155,7 @@ async fn serve(args: &Args, log: &Arc<Log>) -> Result<(), RunError> {
         surroundings,
         admission: Admission::new(crate::inject::inject),
         metrics: Arc::clone(&metrics),
-        places: Semaphore::new(args.limits.reviews as usize),
+        turns: Turns::new(workers().min(args.limits.reviews as usize)),
         large: LargeBodies::new(args.limits.review_bytes as usize),
         body_limit: args.limits.review_bytes as usize,
         time_limit: args.limits.review,

@@ -124,12 +124,13 @@ impl Response {
     }
 
     /// Adds a JSON patch. An empty one is left out together with its type: the API server refuses
-    /// one without the other.
+    /// one without the other. A patch of more than 3 MiB is an error of writing: API servers take no
+    /// object of that size from a client, and etcd stores none.
     pub fn with_patch(mut self, patch: &Patch<'_>) -> Result<Self, serde_json::Error> {
         if !patch.is_empty() {
-            let mut json = Vec::with_capacity(PATCH_BYTES);
+            let mut json = Bounded(Vec::with_capacity(PATCH_BYTES));
             serde_json::to_writer(&mut json, patch)?;
-            self.patch = Some(Bytes(json));
+            self.patch = Some(Bytes(json.0));
             self.patch_type = Some("JSONPatch");
         }
         Ok(self)
@@ -140,7 +141,11 @@ impl Response {
     pub fn with_warnings(mut self, reasons: &[Reason]) -> Self {
         // A warning travels in an HTTP header, where control characters would void it.
         let line = |reason: &Reason| reason.to_string().replace(char::is_control, " ");
-        self.warnings.extend(reasons.iter().map(line));
+        let room = WARNINGS.saturating_sub(self.warnings.len());
+        self.warnings.extend(reasons.iter().take(room).map(line));
+        if let Some(more @ 1..) = reasons.len().checked_sub(room) {
+            self.warnings.push(format!("{more} more warnings are left out"));
+        }
         self
     }
 
@@ -230,6 +235,28 @@ impl Serialize for Bytes {
     }
 }
 
+/// A patch that is being written, up to the largest one.
+struct Bounded(Vec<u8>);
+
+impl io::Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.write_all(bytes).map(|()| bytes.len())
+    }
+
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if self.0.len() + bytes.len() > MOST_PATCH_BYTES {
+            let problem = format!("the patch has more than {MOST_PATCH_BYTES} bytes");
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, problem));
+        }
+        self.0.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// Writes bytes as Go does, in base64. Nothing of that is to be escaped, so nobody looks for it.
 struct Base64;
 
@@ -249,6 +276,11 @@ impl Formatter for Base64 {
 const API_VERSIONS: [&str; 2] = ["admission.k8s.io/v1", "admission.k8s.io/v1beta1"];
 const KIND: &str = "AdmissionReview";
 
+/// The bytes of an object that an API server takes at most (`MaxRequestBodyBytes`); no pod that
+/// can be stored gets a longer patch.
+const MOST_PATCH_BYTES: usize = 3 << 20;
+/// The warnings of one answer: API servers pass on 4 KiB of them.
+const WARNINGS: usize = 50;
 /// Room for the patch of most pods.
 const PATCH_BYTES: usize = 16 << 10;
 /// Room for an answer without its patch.

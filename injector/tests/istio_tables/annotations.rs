@@ -1,5 +1,7 @@
 //! Values of annotations that are refused, and others that are not.
 
+use injector::decision::Rules;
+use injector::inject::Outcome;
 use injector::settings::annotations::HONOURED;
 use serde_json::{Map, Value, json};
 
@@ -22,6 +24,117 @@ fn all_bad_values_of_a_pod_are_told_at_once() {
     let message = Stage::default().injection(&pod(&bad.clone().into())).unwrap_err().to_string();
     for (key, value) in bad {
         assert!(message.contains(&format!("{key}: {:?}", value.as_str().unwrap())), "{message}");
+    }
+}
+
+/// Istio's documented form, in a configuration's template as in the built-in one.
+#[test]
+fn volumes_and_mounts_are_lists_or_objects_of_any_case() {
+    let forms = [
+        (
+            r#"[{"name":"certs","secret":{"secretname":"c"}}]"#,
+            r#"[{"name":"certs","mountPath":"/etc/certs","readonly":true}]"#,
+        ),
+        (
+            r#"{"certs":{"Secret":{"secretName":"c"}}}"#,
+            r#"{"certs":{"mountpath":"/etc/certs","READONLY":true}}"#,
+        ),
+        (
+            r#"[{"name":"certs","secret":{"secretName":"c"}}]"#,
+            r#"[{"name":"certs","mountPath":"/etc/certs","readOnly":true}]"#,
+        ),
+    ];
+    let own = "spec:\n  containers:\n  - name: istio-proxy\n    image: p\n    volumeMounts:\n\
+        {{- range $index, $value := fromJSON (index .ObjectMeta.Annotations `sidecar.istio.io/userVolumeMount`) }}\n\
+        \u{20}   - name: \"{{ $index }}\"\n      {{ toYaml $value | indent 6 }}{{ end }}\n  volumes:\n\
+        {{- range $index, $value := fromJSON (index .ObjectMeta.Annotations `sidecar.istio.io/userVolume`) }}\n\
+        \u{20} - name: \"{{ $index }}\"\n    {{ toYaml $value | indent 4 }}{{ end }}\n";
+    let own = json!({"policy": "enabled", "templates": {"sidecar": own}}).to_string();
+    for config in ["policy: enabled", &own] {
+        for (volumes, mounts) in forms {
+            let annotations = json!({
+                "sidecar.istio.io/userVolume": volumes, "sidecar.istio.io/userVolumeMount": mounts,
+            });
+            let ran =
+                Stage::default().run(config, &json!({}), &pod(&annotations), Rules::Admission);
+            let Ok(Outcome::Injected(injection)) = ran else { panic!("{ran:?}") };
+            let spec = &injection.pod["spec"];
+            let has = |list: &Value, item: Value| list.as_array().unwrap().contains(&item);
+            let volume = json!({"name": "certs", "secret": {"secretName": "c"}});
+            assert!(has(&spec["volumes"], volume), "{spec:#}");
+            let lists = ["containers", "initContainers"].map(|list| spec[list].as_array());
+            let mut containers = lists.into_iter().flatten().flatten();
+            let proxy = containers.find(|container| container["name"] == "istio-proxy").unwrap();
+            let mount = json!({"name": "certs", "mountPath": "/etc/certs", "readOnly": true});
+            assert!(has(&proxy["volumeMounts"], mount), "{proxy:#}");
+        }
+    }
+}
+
+#[test]
+fn list_items_keep_their_order_and_may_share_a_volume() {
+    let mounts = r#"[{"name":"b","mountPath":"/z"},{"name":"a","mountPath":"/y","subpath":"s"},
+        {"name":"b","mountPath":"/x"}]"#;
+    let volumes = r#"[{"name":"b","emptyDir":{}},{"name":"a","configMap":{"name":"c"}}]"#;
+    let injected = Stage::default().pod(&pod(&json!({
+        "sidecar.istio.io/userVolume": volumes, "sidecar.istio.io/userVolumeMount": mounts,
+    })));
+    let lists = ["containers", "initContainers"].map(|list| injected["spec"][list].as_array());
+    let mut containers = lists.into_iter().flatten().flatten();
+    let proxy = containers.find(|container| container["name"] == "istio-proxy").unwrap();
+    let mounts = proxy["volumeMounts"].as_array().unwrap();
+    let expected = [
+        json!({"name": "b", "mountPath": "/z"}),
+        json!({"name": "a", "mountPath": "/y", "subPath": "s"}),
+        json!({"name": "b", "mountPath": "/x"}),
+    ];
+    assert_eq!(mounts[mounts.len() - 3..], expected);
+    let volumes = injected["spec"]["volumes"].as_array().unwrap();
+    let names = volumes.iter().map(|volume| volume["name"].as_str().unwrap());
+    let own: Vec<_> = names.filter(|name| ["a", "b"].contains(name)).collect();
+    assert_eq!(own, ["b", "a"]);
+}
+
+#[test]
+fn status_and_overrides_are_read_whatever_their_case() {
+    let (status, overrides) = ("sidecar.istio.io/status", "proxy.istio.io/overrides");
+    let own = json!({"name": "istio-proxy", "image": "auto", "args": ["proxy", "mine"],
+        "volumeMounts": [{"name": "a", "mountPath": "/a", "readOnly": true}]});
+    let mut with_own = pod(&json!({}));
+    with_own["spec"]["containers"].as_array_mut().unwrap().push(own);
+    for (pod, recorded) in [(with_own, true), (pod(&json!({})), false)] {
+        let first = Stage::default().pod(&pod);
+        let mut respelled = first.clone();
+        for key in [status, overrides] {
+            let annotation = &mut respelled["metadata"]["annotations"][key];
+            let Some(text) = annotation.as_str().map(str::to_owned) else { continue };
+            let names = ["initContainers", "containers", "name", "args", "mountPath", "readOnly"];
+            let given = names.iter().fold(text, |text, name| {
+                text.replace(&format!("{name:?}:"), &format!("{:?}:", name.to_uppercase()))
+            });
+            *annotation = given.into();
+        }
+        if !recorded {
+            respelled["metadata"]["annotations"].as_object_mut().unwrap().remove(overrides);
+        }
+        let second = Stage::default().injection(&respelled).unwrap().pod;
+        assert_eq!(second["spec"], first["spec"]);
+        let annotations = second["metadata"]["annotations"].as_object().unwrap();
+        assert_eq!(annotations.contains_key(overrides), recorded);
+    }
+}
+
+/// The message names the annotation, the field and the reason.
+#[test]
+fn each_wrong_field_of_the_proxy_config_is_named() {
+    let config = json!({"proxy.istio.io/config": "statusPort: 0\ntracing: {zipkin: {}}\n"});
+    for rules in [Rules::Admission, Rules::Manual] {
+        let error = Stage::default().run("policy: enabled", &json!({}), &pod(&config), rules);
+        let error = error.unwrap_err().to_string();
+        let expected = "annotation proxy.istio.io/config: \"statusPort: 0\\ntracing: {zipkin: {}}\\n\" is not a \
+            ProxyConfig as YAML or JSON: statusPort: 0 is not a port from 1 to 65535; \
+            tracing.zipkin.address: \"\" is not host:port (";
+        assert!(error.contains(expected), "{error}");
     }
 }
 
@@ -74,7 +187,7 @@ const BAD: &[(&str, &str)] = &[
     ("sidecar.istio.io/proxyMemory", "1GiB"),
     ("sidecar.istio.io/proxyCPULimit", ""),
     ("sidecar.istio.io/proxyMemoryLimit", "a"),
-    ("sidecar.istio.io/userVolume", "[]"),
+    ("sidecar.istio.io/userVolume", "[{}]"),
     ("sidecar.istio.io/userVolume", r#"{"v":{}}"#),
     ("sidecar.istio.io/userVolumeMount", r#"{"v":{"readOnly":true}}"#),
     ("sidecar.istio.io/bootstrapOverride", ""),
@@ -93,6 +206,16 @@ const BAD: &[(&str, &str)] = &[
     ("proxy.istio.io/config", "tracing: {zipkin: {address: zipkin}}"),
     ("proxy.istio.io/config", "statsdUdpAddress: 'host:port'"),
     ("proxy.istio.io/config", "interceptionMode: SIDEWAYS"),
+    ("proxy.istio.io/config", "discoveryAddress: ''"),
+    ("proxy.istio.io/config", "serviceCluster: ''"),
+    ("proxy.istio.io/config", "statusPort: 0"),
+    ("proxy.istio.io/config", "proxyAdminPort: 0"),
+    ("proxy.istio.io/config", "configPath: ''"),
+    ("proxy.istio.io/config", "binaryPath: ''"),
+    ("proxy.istio.io/config", "controlPlaneAuthPolicy: INHERIT"),
+    ("proxy.istio.io/config", "tracing: {zipkin: {}}"),
+    ("proxy.istio.io/config", "tracing: {tlsSettings: {mode: MUTUAL}}"),
+    ("proxy.istio.io/config", "privateKeyProvider: {cryptomb: {}}"),
 ];
 
 const GOOD: &[(&str, &str)] = &[
@@ -101,6 +224,8 @@ const GOOD: &[(&str, &str)] = &[
     ("prometheus.io/port", ""),
     ("sidecar.istio.io/userVolume", "null"),
     ("sidecar.istio.io/userVolumeMount", "null"),
+    ("sidecar.istio.io/userVolume", "[]"),
+    ("sidecar.istio.io/userVolume", r#"[{"name":"v"}]"#),
     ("sidecar.istio.io/userVolume", r#"{"v":{"name":"w","emptyDir":{}}}"#),
     ("sidecar.istio.io/proxyImage", "x y"),
     ("sidecar.istio.io/proxyCPU", "."),

@@ -35,6 +35,13 @@ fn prometheus_is_pointed_to_the_agent() {
             Some(json!({"scrape": "", "path": "/a", "port": "80", "targets": [
                 {"port": "80", "path": "/a"}, {"port": "81", "path": "/metrics"}]})),
         ),
+        (
+            json!({"prometheus-istio.io/scrape-targets": "80"}),
+            Some(merged),
+            Some(json!({"scrape": "", "path": "/metrics", "port": "80", "targets": [
+                {"port": "80", "path": "/metrics"}]})),
+        ),
+        (json!({"prometheus.istio.io/scrape-targets": "unreadable"}), Some(merged), None),
     ] {
         let injected = Stage::default().pod(&pod(&annotations));
         let found = &injected["metadata"]["annotations"];
@@ -44,7 +51,10 @@ fn prometheus_is_pointed_to_the_agent() {
                 (at("port"), at("path"), at("scrape")),
                 (Some(port), Some(path), Some(scrape))
             );
-            assert_eq!(found["prometheus-io/port"], Value::Null);
+            let left = found.as_object().unwrap().keys();
+            let left: Vec<_> =
+                left.filter(|key| key.contains("prometheus") && !key.contains("merge")).collect();
+            assert_eq!(left, ["prometheus.io/path", "prometheus.io/port", "prometheus.io/scrape"]);
         } else {
             for key in ["port", "path"] {
                 assert_eq!(found[format!("prometheus.io/{key}")], Value::Null, "{annotations}");
@@ -53,6 +63,44 @@ fn prometheus_is_pointed_to_the_agent() {
         let env = variable(&injected, "ISTIO_PROMETHEUS_ANNOTATIONS");
         let env = env.map(|text| serde_json::from_str::<Value>(text).unwrap());
         assert_eq!(env, told, "{annotations}");
+    }
+}
+
+#[test]
+fn targets_stay_where_metrics_are_not_merged() {
+    const TARGETS: &str = "prometheus.istio.io/scrape-targets";
+    for (key, value) in [
+        ("prometheus.io/scrape", "false"),
+        ("prometheus.istio.io/merge-metrics", "false"),
+        ("prometheus.io/port", "15020"),
+    ] {
+        let injected = Stage::default().pod(&pod(&json!({TARGETS: "80:/a", key: value})));
+        assert_eq!(injected["metadata"]["annotations"][TARGETS], "80:/a", "{key}");
+    }
+}
+
+/// A template may bring the targets, and then brings them to each injection.
+#[test]
+fn targets_of_a_template_are_merged_once() {
+    for targets in ["8080:/m,9090", "unreadable"] {
+        for (port, proxy) in [("", true), ("prometheus.io/port: '7070'", true), ("", false)] {
+            let proxy =
+                if proxy { "spec: {containers: [{name: istio-proxy, image: p}]}" } else { "" };
+            let template = format!(
+                "metadata:\n  annotations:\n    prometheus.istio.io/scrape-targets: '{targets}'\n    {port}\n{proxy}\n"
+            );
+            let config =
+                json!({"policy": "enabled", "templates": {"sidecar": template}}).to_string();
+            let injected = |pod: &Value| {
+                let ran = Stage::default().run(&config, &json!({}), pod, Rules::Admission);
+                let Ok(Outcome::Injected(injection)) = ran else { panic!("{ran:?}") };
+                injection.pod
+            };
+            let first = injected(&pod(&json!({})));
+            let left = &first["metadata"]["annotations"]["prometheus.istio.io/scrape-targets"];
+            assert_eq!(*left, Value::Null, "{template}");
+            assert_eq!(injected(&first), first, "{template}");
+        }
     }
 }
 

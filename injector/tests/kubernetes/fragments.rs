@@ -226,6 +226,7 @@ pub(crate) const OF_METADATA: &[(&str, &str)] = &[
     ("annotations", r#"{"team": ""}"#),
     ("annotations", r#"{"sidecar.istio.io/rewriteAppHTTPProbers": "false"}"#),
     ("annotations", r#"{"prometheus.io/port": "80"}"#),
+    ("annotations", r#"{"prometheus.istio.io/scrape-targets": "8080:/m,9090"}"#),
     ("finalizers", r#"["a.b/c"]"#),
 ];
 
@@ -237,9 +238,11 @@ pub(crate) const ANNOTATIONS: &[(&str, &str)] = &[
     ("sidecar.istio.io/interceptionMode", "TPROXY"),
     ("sidecar.istio.io/proxyCPULimit", "2000m"),
     ("sidecar.istio.io/userVolume", r#"{"u": {"configMap": {"name": "c"}}}"#),
+    ("sidecar.istio.io/userVolume", r#"[{"name": "u"}, {"name": "w", "EMPTYDIR": {}}]"#),
     ("status.sidecar.istio.io/port", "0"),
     ("status.sidecar.istio.io/port", "15022"),
     ("proxy.istio.io/config", "{holdApplicationUntilProxyStarts: true}"),
     ("proxy.istio.io/config", "{proxyMetadata: {A: b}}"),
     ("prometheus.io/port", "80"),
+    ("prometheus.istio.io/scrape-targets", "8080:/m,9090"),
 ];

@@ -7,6 +7,7 @@ mod again;
 mod fields;
 mod fragments;
 mod merged;
+mod mounts;
 mod refused;
 
 use std::process::ExitCode;
@@ -49,6 +50,10 @@ fn stories(kubernetes: &Arc<Kubernetes>) -> Vec<Trial> {
         story("what_comes_back_stays_as_it_is", again::what_comes_back_stays_as_it_is),
         story("every_field_is_accepted", fields::every_field_is_accepted),
         story("what_istio_gets_refused_is_accepted", refused::what_istio_gets_refused_is_accepted),
+        story(
+            "a_user_mount_is_read_only_in_any_case",
+            mounts::a_user_mount_is_read_only_in_any_case,
+        ),
     ]
 }
 

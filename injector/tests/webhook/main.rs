@@ -6,6 +6,7 @@ mod answers;
 mod certificate;
 mod client;
 mod configuration;
+mod costs;
 mod lifetime;
 mod limits;
 mod log;

@@ -21,8 +21,8 @@ use injector::webhook::metrics::Metrics;
 use injector::webhook::reload::{Configuration, Texts};
 use injector::webhook::surroundings::Surroundings;
 use injector::webhook::traces::Traces;
+use injector::webhook::turns::Turns;
 use serde_json::{Value, json};
-use tokio::sync::Semaphore;
 use tower::ServiceExt;
 
 use crate::client::review;
@@ -148,7 +148,7 @@ fn unconfigured(inject: Inject, places: usize) -> Webhook {
         surroundings: Surroundings::default(),
         admission: Admission::new(inject),
         metrics,
-        places: Semaphore::new(places),
+        turns: Turns::new(places),
         large: LargeBodies::new(1024),
         body_limit: 1024,
         time_limit: Duration::from_secs(9),

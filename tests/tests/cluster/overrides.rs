@@ -78,8 +78,15 @@ fn expect_own_proxy(shop: &Namespace<'_>, name: &str, list: &str) -> Result<()> 
 
 fn annotations() -> Value {
     let items = json!([{ "path": "name", "fieldRef": { "fieldPath": "metadata.name" } }]);
-    let volumes = json!({ "mine": { "downwardAPI": { "items": items } } });
-    let mounts = json!({ "mine": { "mountPath": "/etc/mine", "readOnly": true } });
+    // As Istio documents them, and with fields as Go reads them.
+    let volumes = json!([
+        { "name": "mine", "downwardapi": { "items": items } },
+        { "name": "fixed", "emptyDir": {} },
+    ]);
+    let mounts = json!([
+        { "name": "mine", "mountPath": "/etc/mine", "readOnly": true },
+        { "name": "fixed", "mountPath": "/etc/fixed", "readonly": true },
+    ]);
     json!({
         "proxy.istio.io/config": "concurrency: 1\nproxyMetadata:\n  MINE: \"yes\"\n",
         "sidecar.istio.io/proxyCPU": "11m",
@@ -103,6 +110,11 @@ fn expect_annotated(shop: &Namespace<'_>) -> Result<()> {
     });
     assert_eq!(proxy["resources"], resources);
     assert_eq!(in_proxy(shop, "annotated", &["cat", "/etc/mine/name"])?, "annotated");
+    let mounts = in_proxy(shop, "annotated", &["cat", "/proc/mounts"])?;
+    let fixed =
+        mounts.lines().find_map(|line| line.split_once(" /etc/fixed ")).map(|(_, line)| line);
+    let options = fixed.and_then(|line| line.split(' ').nth(1)).unwrap_or_default();
+    assert!(options.split(',').any(|option| option == "ro"), "{mounts}");
     let environment = in_proxy(shop, "annotated", &["env"])?;
     assert!(environment.lines().any(|line| line == "MINE=yes"), "{environment}");
     // The agent has moved, and draining finds it there.

@@ -6,7 +6,6 @@
 use std::sync::Arc;
 
 use kube::Client;
-use serde_json::Value;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -14,7 +13,7 @@ use self::followed::Followed;
 use self::namespaces::{Annotations, Namespaces};
 use self::proxy_configs::Resources;
 use super::metrics::Metrics;
-use super::review::Request;
+use super::outline::Outline;
 use crate::cluster_facts::ClusterFacts;
 use crate::native_sidecars::Kubelets;
 use crate::settings::proxy_configs::ProxyConfigs;
@@ -75,18 +74,18 @@ impl Surroundings {
         Self { kubelets, namespaces, proxy_configs: Some(proxy_configs) }
     }
 
-    /// What is known of the surroundings of a request's pod, by `deadline` at the latest.
-    pub(super) async fn of(&self, request: &Request, deadline: Instant) -> Known {
+    /// What is known of the surroundings of a review's pod, by `deadline` at the latest.
+    pub(super) async fn of(&self, review: &Outline<'_>, deadline: Instant) -> Known {
         let mut known = Known::default();
         if let Some(followed) = &self.proxy_configs {
             known.proxy_configs = Some(Arc::clone(&followed.latest(deadline).await.usable));
         }
         if let Some(followed) = &self.kubelets {
-            let node = request.object.pointer("/spec/nodeName").and_then(Value::as_str);
-            known.native_sidecars = Some(followed.latest(deadline).await.native_sidecars(node));
+            let kubelets = followed.latest(deadline).await;
+            known.native_sidecars = Some(kubelets.native_sidecars(review.node().as_deref()));
         }
         if let Some(namespaces) = &self.namespaces {
-            let annotations = namespaces.annotations(&request.namespace, deadline);
+            let annotations = namespaces.annotations(&review.namespace, deadline);
             known.namespace_annotations = annotations.await;
         }
         known

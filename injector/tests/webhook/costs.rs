@@ -1,0 +1,184 @@
+//! What one review may cost, and what it may cost the others.
+
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::{Value, json};
+
+use crate::client::{Client, JSON, review};
+use crate::program::{Program, until};
+
+#[test]
+fn annotations_above_kubernetes_limit_are_refused_unread() {
+    let program = Program::start(&[]);
+    for (key, value) in attacks(2 << 20) {
+        let body = expensive("shop", key, &value);
+        let answer = program.connect().ask("POST", "/inject", JSON, body.as_bytes()).review();
+        let message = answer["status"]["message"].as_str().unwrap();
+        assert!(message.contains("and Kubernetes allows 262144"), "{key}: {message}");
+    }
+    assert!(peak_mebibytes(&program) < 100, "{} MiB", peak_mebibytes(&program));
+}
+
+#[test]
+fn no_annotation_takes_the_memory_of_the_process() {
+    let program = Program::start(&["--review-timeout", "60s"]);
+    let (address, ca) = program.endpoint();
+    for (key, value) in &attacks(250 << 10) {
+        let body = expensive("shop", key, value);
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    let mut client = Client::connect(address, &ca).unwrap();
+                    client.ask("POST", "/inject", JSON, body.as_bytes());
+                });
+            }
+        });
+        let peak = peak_mebibytes(&program);
+        assert!(peak < 160, "{key}: {peak} MiB");
+    }
+}
+
+#[test]
+fn a_pods_own_lists_do_not_take_the_memory_either() {
+    let program = Program::start(&["--review-timeout", "60s"]);
+    let names = |count: usize| (0..count).map(|n| json!({"name": format!("n{n}")})).collect();
+    let with = |field: &str, count: usize| json!({"containers": [{"name": "app"}], field: Value::Array(names(count))});
+    let mounts = (0..13_000).map(|n| json!({"mountPath": format!("/{n}"), "name": "x"}));
+    let proxy = |field: &str, list: Value| json!({"containers": [{"name": "istio-proxy", "image": "auto", field: list}]});
+    for (what, spec, status) in [
+        ("containers", with("containers", 20_000), 200),
+        ("volumes", with("volumes", 20_000), 200),
+        ("objects", with("unknown", 50_000), 413),
+        ("numbers", json!({"unknown": vec![0; 300_000]}), 413),
+        ("env", proxy("env", Value::Array(names(39_000))), 200),
+        ("mounts", proxy("volumeMounts", mounts.collect()), 200),
+    ] {
+        let pod = json!({"metadata": {"name": "p"}, "spec": spec});
+        let body = review(&json!({"uid": "u", "namespace": "shop", "object": pod})).to_string();
+        let answer = program.connect().ask("POST", "/inject", JSON, body.as_bytes());
+        assert_eq!(answer.status, status, "{what}: {}", answer.body);
+        let peak = peak_mebibytes(&program);
+        assert!(peak < 160, "{what}: {peak} MiB");
+    }
+}
+
+#[test]
+fn expensive_pods_of_one_namespace_delay_no_other() {
+    let greedy = expensive("greedy", "proxy.istio.io/config", &list(20 << 10));
+    let honest = expensive("shop", "proxy.istio.io/config", &format!("# {}", "x".repeat(70 << 10)));
+    delays_no_other(8, &greedy, &honest);
+}
+
+#[test]
+fn small_pods_of_one_namespace_delay_no_other() {
+    let greedy = expensive("greedy", "proxy.istio.io/config", &list(15 << 10));
+    let honest = expensive("shop", "proxy.istio.io/config", "concurrency: 2");
+    delays_no_other(24, &greedy, &honest);
+}
+
+/// Sends an honest review, and then the smallest one, while many others wait for their turn.
+fn delays_no_other(others: u8, greedy: &str, honest: &str) {
+    let program = Program::start(&["--review-timeout", "60s"]);
+    let endpoint = &program.endpoint();
+    let ended = &AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..others {
+            scope.spawn(move || {
+                let (address, ca) = endpoint;
+                let mut client = Client::connect(*address, ca).unwrap();
+                client.ask("POST", "/inject", JSON, greedy.as_bytes());
+                ended.fetch_add(1, Ordering::SeqCst);
+            });
+        }
+        until("all are under way", || {
+            program.metric("sidecar_injection_requests_total") >= f64::from(others)
+        });
+        let mut client = program.connect();
+        let before = ended.load(Ordering::SeqCst);
+        let answer = client.ask("POST", "/inject", JSON, honest.as_bytes());
+        let waited_for = ended.load(Ordering::SeqCst) - before;
+        assert_eq!(answer.status, 200, "{}", answer.body);
+        // Those that had their turn already, and those whose answer was on its way.
+        let cores = std::thread::available_parallelism().unwrap().get();
+        assert!(waited_for <= 2 * cores, "{waited_for} others were answered first");
+        let small =
+            json!({"uid": "u", "namespace": "shop", "object": {"spec": {"containers": []}}});
+        client.review("/inject", &small);
+        let ended = ended.load(Ordering::SeqCst);
+        assert!(ended < usize::from(others), "a small review waited for all others");
+    });
+}
+
+#[test]
+fn an_answer_has_few_warnings() {
+    let program = Program::start(&[]);
+    let mut config = "proxyMetadata:\n".to_owned();
+    for n in 0..2000 {
+        let _ = writeln!(config, "  A{n}: 1");
+    }
+    let body = expensive("shop", "proxy.istio.io/config", &config);
+    let answer = program.connect().ask("POST", "/inject", JSON, body.as_bytes()).review();
+    let warnings = answer["warnings"].as_array().unwrap();
+    assert_eq!(warnings.len(), 51);
+    assert_eq!(warnings[50], "1950 more warnings are left out");
+}
+
+/// Values of annotations that are read, each of about so many bytes.
+fn attacks(bytes: usize) -> Vec<(&'static str, String)> {
+    let items = |item: &dyn Fn(usize) -> String| {
+        let mut list = String::with_capacity(bytes);
+        for n in 0.. {
+            if list.len() >= bytes {
+                break;
+            }
+            list += if list.is_empty() { "" } else { "," };
+            list += &item(n);
+        }
+        list
+    };
+    let overrides = |field: &str, item: &dyn Fn(usize) -> String| {
+        format!(r#"{{"containers":[{{"name":"istio-proxy","{field}":[{}]}}]}}"#, items(item))
+    };
+    vec![
+        ("proxy.istio.io/config", format!("proxyMetadata: {{{}}}", items(&|n| format!("A{n}: 1")))),
+        ("proxy.istio.io/config", {
+            let (members, uses) =
+                (items(&|n| format!("a{n}: 1")), items(&|_| "{<<: *x}".to_owned()));
+            format!(
+                "x: &x {{{}}}\ny: [{}]",
+                &members[..members.len() / 2],
+                &uses[..uses.len() / 2 / 9 * 9 - 1]
+            )
+        }),
+        (
+            "proxy.istio.io/overrides",
+            overrides("volumeMounts", &|n| format!(r#"{{"mountPath":"/{n}"}}"#)),
+        ),
+        (
+            "proxy.istio.io/overrides",
+            overrides("ports", &|n| format!(r#"{{"containerPort":{n}}}"#)),
+        ),
+        ("proxy.istio.io/overrides", overrides("env", &|n| format!(r#"{{"name":"a{n}"}}"#))),
+        ("prometheus.istio.io/scrape-targets", items(&|_| "80:/m".to_owned())),
+    ]
+}
+
+/// A flow sequence, which takes YAML's reader longer than anything else of its length.
+fn list(bytes: usize) -> String {
+    format!("x: [{}]", vec!["a"; bytes / 2].join(","))
+}
+
+/// The review of a pod with one annotation.
+fn expensive(namespace: &str, key: &str, value: &str) -> String {
+    let annotations = json!({key: value, "prometheus.io/scrape": "true"});
+    let pod = json!({"metadata": {"annotations": annotations}, "spec": {"containers": [{"name": "app"}]}});
+    review(&json!({"uid": "u", "namespace": namespace, "object": pod})).to_string()
+}
+
+/// The most memory that the program has had.
+fn peak_mebibytes(program: &Program) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", program.id())).unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    peak.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() / 1024
+}
