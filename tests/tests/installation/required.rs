@@ -76,8 +76,9 @@ fn what_else_editors_may(world: &World) -> Result<()> {
 fn ways_out() -> Vec<(&'static str, Value, &'static str)> {
     let forged = |mut pod: Value| {
         pod["metadata"]["annotations"]["sidecar.istio.io/status"] = STATUS.into();
+        let app = pod["spec"]["containers"][0].take();
         let proxy = json!({"name": "istio-proxy", "image": "app:1"});
-        pod["spec"]["containers"].as_array_mut().expect("containers").push(proxy);
+        pod["spec"]["containers"] = json!([app, proxy]);
         pod
     };
     let opted_out = annotated("sidecar.istio.io/inject", "false");
