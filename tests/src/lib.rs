@@ -33,6 +33,7 @@ mod remains;
 pub mod run_folder;
 pub mod signer;
 mod tool;
+pub mod tracer;
 pub mod wait;
 
 pub mod conntrack;

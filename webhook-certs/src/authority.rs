@@ -18,6 +18,7 @@ use time::OffsetDateTime;
 use zeroize::Zeroizing;
 
 use crate::bundle::{self, BundleError, TrustedCa};
+use crate::pem_error;
 use crate::server_names::ServerNames;
 
 /// A CA certificate together with its private key.
@@ -62,7 +63,7 @@ impl Authority {
         let der = bundle::first_certificate(certificate).map_err(AuthorityError::Certificate)?;
         let ca = TrustedCa::from_der(der).map_err(AuthorityError::Certificate)?;
         let key = PrivatePkcs8KeyDer::from_pem_slice(key)
-            .map_err(|error| AuthorityError::Key { reason: error.to_string() })?;
+            .map_err(|error| AuthorityError::Key { reason: pem_error::describe(&error) })?;
         let key = KeyPair::from_pkcs8_der_and_sign_algo(&key, &PKCS_ECDSA_P256_SHA256)
             .map_err(|error| AuthorityError::Key { reason: error.to_string() })?;
         if rcgen::PublicKeyData::subject_public_key_info(&key) != ca.public_key() {
@@ -235,6 +236,11 @@ impl Lifetime {
             not_before: second(now.saturating_sub(BACKDATED).unwrap_or(Timestamp::MIN)),
             not_after: second(now.saturating_add(duration).unwrap_or(Timestamp::MAX)),
         }
+    }
+
+    /// True if `now` lies in it.
+    pub fn contains(&self, now: Timestamp) -> bool {
+        self.not_before <= now && now <= self.not_after
     }
 
     /// The instant at which a certificate of this crate was made.

@@ -10,6 +10,8 @@ use rustls_pki_types::pem::PemObject;
 use x509_parser::prelude::{FromDer, X509Certificate};
 use zeroize::Zeroizing;
 
+use crate::pem_error;
+
 /// One CA certificate, with the parts by which trust is judged.
 ///
 /// Two certificates are equal when their DER is.
@@ -128,7 +130,7 @@ impl Bundle {
         let mut certificates = Vec::new();
         for der in CertificateDer::pem_slice_iter(pem) {
             let ca = TrustedCa::from_der(
-                der.map_err(|error| BundleError::Pem { reason: error.to_string() })?,
+                der.map_err(|error| BundleError::Pem { reason: pem_error::describe(&error) })?,
             )?;
             if !certificates.contains(&ca) {
                 certificates.push(ca);
@@ -245,7 +247,7 @@ pub enum BundleError {
 pub(crate) fn first_certificate(pem: &[u8]) -> Result<CertificateDer<'static>, BundleError> {
     match CertificateDer::pem_slice_iter(pem).next() {
         Some(Ok(der)) => Ok(der),
-        Some(Err(error)) => Err(BundleError::Pem { reason: error.to_string() }),
+        Some(Err(error)) => Err(BundleError::Pem { reason: pem_error::describe(&error) }),
         None => Err(BundleError::Empty),
     }
 }

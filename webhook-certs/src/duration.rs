@@ -7,7 +7,7 @@ use std::time::Duration;
 /// `s`, `ms`, `us`, `µs` or `ns`, one after the other; `0` needs no unit, and what is less than a
 /// nanosecond is cut off. One before now is an error here, as is more than Go can hold, 292 years.
 pub fn parse(text: &str) -> Result<Duration, DurationError> {
-    let wrong = || DurationError { value: text.to_owned() };
+    let wrong = || DurationError::Text { value: text.to_owned() };
     let mut rest = text.strip_prefix('+').unwrap_or(text);
     if rest == "0" {
         return Ok(Duration::ZERO);
@@ -15,16 +15,19 @@ pub fn parse(text: &str) -> Result<Duration, DurationError> {
     if rest.is_empty() {
         return Err(wrong());
     }
-    let mut total = 0_u64;
+    let mut total = 0_u128;
     while !rest.is_empty() {
         let (number, tail) = split_before(rest, |c| !is_of_number(c));
         let (unit, tail) = split_before(tail, is_of_number);
         let nanoseconds = UNITS.iter().find(|(name, _)| *name == unit).ok_or_else(wrong)?.1;
         let part = multiplied(number, nanoseconds).ok_or_else(wrong)?;
-        total = total.checked_add(part).filter(|&sum| sum <= MOST).ok_or_else(wrong)?;
+        total = total.saturating_add(part);
         rest = tail;
     }
-    Ok(Duration::from_nanos(total))
+    match u64::try_from(total) {
+        Ok(total) if total <= MOST => Ok(Duration::from_nanos(total)),
+        _ => Err(DurationError::TooLong { value: text.to_owned() }),
+    }
 }
 
 /// Parses a duration of more than nothing, for flags that have no use for `0`.
@@ -36,12 +39,21 @@ pub fn positive(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Text that is not a duration.
+/// Text that stands for no duration.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("{value:?} is not a duration such as 10s, 500ms or 1m30s; the longest unit is h")]
-pub struct DurationError {
-    /// The text as it was given.
-    pub value: String,
+pub enum DurationError {
+    /// It has another form.
+    #[error("{value:?} is not a duration such as 10s, 500ms or 1m30s; the longest unit is h")]
+    Text {
+        /// The text as it was given.
+        value: String,
+    },
+    /// It is more than Go can hold.
+    #[error("{value:?} is too long: want at most {}h, which is 292 years", MOST / UNITS[0].1)]
+    TooLong {
+        /// The text as it was given.
+        value: String,
+    },
 }
 
 fn split_before(text: &str, stop: impl Fn(char) -> bool) -> (&str, &str) {
@@ -52,19 +64,20 @@ fn is_of_number(c: char) -> bool {
     c.is_ascii_digit() || c == '.'
 }
 
-/// A decimal number of units, in whole nanoseconds.
-fn multiplied(number: &str, unit: u64) -> Option<u64> {
+/// A decimal number of units, in whole nanoseconds; what is too much for them is the most.
+fn multiplied(number: &str, unit: u64) -> Option<u128> {
     let (whole, decimals) = number.split_once('.').unwrap_or((number, ""));
     if whole.is_empty() && decimals.is_empty() || decimals.contains('.') {
         return None;
     }
     let decimals = &decimals[..decimals.len().min(DECIMALS)];
     let scale = 10_u128.pow(u32::try_from(decimals.len()).ok()?);
-    let read = |digits: &str| if digits.is_empty() { Some(0) } else { digits.parse().ok() };
-    let (whole, decimals): (u128, u128) = (read(whole)?, read(decimals)?);
+    // Digits alone stand in both, so nothing but their number can be wrong.
+    let read =
+        |digits: &str| if digits.is_empty() { 0 } else { digits.parse().unwrap_or(u128::MAX) };
+    let (whole, decimals) = (read(whole), read(decimals));
     let unit = u128::from(unit);
-    let nanoseconds = whole.checked_mul(unit)?.checked_add(decimals * unit / scale)?;
-    u64::try_from(nanoseconds).ok()
+    Some(whole.saturating_mul(unit).saturating_add(decimals * unit / scale))
 }
 
 const UNITS: [(&str, u64); 8] = [
@@ -131,11 +144,16 @@ mod tests {
             "PT5M",
             "5 minutes",
             "1S",
-            "9223372036854775808ns",
-            "9223372036854775807ns1ns",
-            &long,
+            "9999999h1d",
         ] {
-            assert!(parse(text).is_err(), "{text}");
+            assert!(matches!(parse(text), Err(DurationError::Text { .. })), "{text}");
+        }
+        for text in ["9999999h", "9223372036854775808ns", "9223372036854775807ns1ns", &long] {
+            let error = parse(text).unwrap_err().to_string();
+            assert!(
+                error.ends_with("is too long: want at most 2562047h, which is 292 years"),
+                "{error}"
+            );
         }
     }
 

@@ -6,8 +6,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use zeroize::Zeroizing;
 
+use crate::authority::Lifetime;
+use crate::followed;
 use crate::serving::{Identity, IdentityError, ServingCertificate};
 
 /// The two files that hold a certificate chain and its key.
@@ -29,36 +32,41 @@ impl CertificateFiles {
     ///
     /// The bytes are compared every `interval`, so a mounted Secret, a rename and a rewrite in
     /// place are all noticed. What cannot be used is reported once and leaves the present
-    /// certificate in its place.
+    /// certificate in its place; so does what is not valid now, as long as the present one is.
     pub async fn follow(
         &self,
         certificate: Arc<ServingCertificate>,
         interval: Duration,
     ) -> Infallible {
-        let mut seen = None;
-        loop {
-            let found = self.read().map_err(|error| error.to_string());
-            if seen.as_ref() != Some(&found) {
-                self.present(&found, &certificate);
-                seen = Some(found);
-            }
-            tokio::time::sleep(interval).await;
-        }
+        let read = || self.read().map_err(|error| error.to_string());
+        let offer = |pair: &PemPair| {
+            self.offer(pair, &certificate, Timestamp::now()).map_err(|error| error.to_string())
+        };
+        followed::follow(interval, None, "the last good certificate stays", read, offer).await
     }
 
-    fn present(&self, found: &Result<PemPair, String>, certificate: &ServingCertificate) {
-        let parsed = |pair: &PemPair| pair.parse(self).map_err(|error| error.to_string());
-        match found.as_ref().map_err(Clone::clone).and_then(parsed) {
-            Ok(identity) => {
-                tracing::info!(
-                    file = %self.certificate.display(),
-                    not_after = %identity.lifetime().not_after,
-                    "a certificate from files is served"
-                );
-                certificate.set(identity);
-            }
-            Err(error) => tracing::warn!("{error}; the last good certificate stays"),
+    fn offer(
+        &self,
+        pair: &PemPair,
+        certificate: &ServingCertificate,
+        now: Timestamp,
+    ) -> Result<(), FilesError> {
+        let identity = pair.parse(self)?;
+        let lifetime = identity.lifetime();
+        let file = self.certificate.display();
+        if lifetime.contains(now) {
+            tracing::info!(%file, not_after = %lifetime.not_after, "a certificate from files is served");
+        } else if certificate.is_valid_at(now) {
+            return Err(FilesError::NotValid { files: self.clone(), lifetime });
+        } else {
+            let Lifetime { not_before, not_after } = lifetime;
+            tracing::warn!(
+                %file, %not_before, %not_after,
+                "the certificate from files is not valid now; not ready until there is one that is"
+            );
         }
+        certificate.set(identity);
+        Ok(())
     }
 
     fn read(&self) -> Result<PemPair, FilesError> {
@@ -109,6 +117,19 @@ pub enum FilesError {
         files: CertificateFiles,
         /// What is wrong with them.
         source: IdentityError,
+    },
+    /// The certificate would be refused by every client.
+    #[error(
+        "not serving `{}`: it is valid from {} until {} alone",
+        files.certificate.display(),
+        lifetime.not_before,
+        lifetime.not_after
+    )]
+    NotValid {
+        /// Both files.
+        files: CertificateFiles,
+        /// When the certificate is valid.
+        lifetime: Lifetime,
     },
 }
 

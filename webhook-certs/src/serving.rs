@@ -12,14 +12,16 @@ use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
-use x509_parser::prelude::{FromDer, X509Certificate};
+use x509_parser::prelude::{FromDer, X509Certificate, X509Version};
 
 use self::client_authority::ClientAuthority;
 use self::tls_parameters::TlsParameters;
 use crate::authority::{Leaf, Lifetime};
+use crate::pem_error;
 
 pub mod client_authority;
 pub mod handshake_failure;
+pub mod rehearsal;
 pub mod tls_parameters;
 
 /// The place from which a TLS listener takes its certificate at each handshake.
@@ -65,9 +67,7 @@ impl ServingCertificate {
     pub fn is_valid_at(&self, now: Timestamp) -> bool {
         let ahead = SignedDuration::from_millis(self.clock_ahead.load(Ordering::Relaxed));
         let now = now.saturating_sub(ahead).unwrap_or(Timestamp::MAX);
-        self.current().is_some_and(|identity| {
-            identity.lifetime.not_before <= now && now <= identity.lifetime.not_after
-        })
+        self.current().is_some_and(|identity| identity.lifetime.contains(now))
     }
 
     /// The present certificate with its key.
@@ -104,14 +104,18 @@ impl Identity {
         Self::from_der(vec![leaf.certificate().clone()], leaf.key())
     }
 
-    /// Reads a chain, leaf first, and the leaf's key (PKCS#8, SEC 1 or PKCS#1) from PEM.
+    /// Reads a chain, leaf first, and the leaf's key (PKCS#8, SEC 1 or PKCS#1) from PEM, with which
+    /// a client comes to the end of a handshake.
     pub fn from_pem(chain: &[u8], key: &[u8]) -> Result<Self, IdentityError> {
         let chain = CertificateDer::pem_slice_iter(chain)
             .collect::<Result<Vec<_>, _>>()
-            .map_err(|error| IdentityError::Certificate { reason: error.to_string() })?;
+            .map_err(|error| IdentityError::Certificate { reason: pem_error::describe(&error) })?;
         let key = PrivateKeyDer::from_pem_slice(key)
-            .map_err(|error| IdentityError::Key { reason: error.to_string() })?;
-        Self::from_der(chain, key)
+            .map_err(|error| IdentityError::Key { reason: pem_error::describe(&error) })?;
+        let identity = Self::from_der(chain, key)?;
+        rehearsal::of_certificate(&identity)
+            .map_err(|error| IdentityError::Handshake { reason: error.to_string() })?;
+        Ok(identity)
     }
 
     fn from_der(
@@ -126,6 +130,9 @@ impl Identity {
             CertifiedKey::from_der(chain, key, &default_provider()).map_err(
                 |error| match error {
                     rustls::Error::InconsistentKeys(_) => IdentityError::Mismatch,
+                    rustls::Error::InvalidCertificate(error) => {
+                        IdentityError::Certificate { reason: error.to_string() }
+                    }
                     error => IdentityError::Key { reason: error.to_string() },
                 },
             )?;
@@ -143,6 +150,12 @@ impl Identity {
     }
 }
 
+impl fmt::Debug for Identity {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Identity(until {})", self.lifetime.not_after)
+    }
+}
+
 /// Why a certificate and a key cannot be served.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IdentityError {
@@ -151,6 +164,15 @@ pub enum IdentityError {
     Certificate {
         /// What the reader stumbled over.
         reason: String,
+    },
+    /// The leaf is of a version of X.509 without extensions.
+    #[error(
+        "the certificate is of version {version} of X.509; want version 3, with the name of the \
+         Service as a subject alternative name"
+    )]
+    Version {
+        /// The version.
+        version: u32,
     },
     /// The key cannot be read or used.
     #[error("not a usable private key in PEM: {reason}")]
@@ -161,6 +183,12 @@ pub enum IdentityError {
     /// Both are fine, but not of one pair.
     #[error("the private key does not belong to the certificate")]
     Mismatch,
+    /// No client would come to the end of a handshake.
+    #[error("a handshake with it fails: {reason}")]
+    Handshake {
+        /// The error of the side that broke it off.
+        reason: String,
+    },
 }
 
 /// Builds the TLS side of a webhook server that takes any client.
@@ -202,6 +230,10 @@ pub fn restricted_server_config(
 fn lifetime(leaf: &CertificateDer<'_>) -> Result<Lifetime, IdentityError> {
     let (_, parsed) = X509Certificate::from_der(leaf)
         .map_err(|error| IdentityError::Certificate { reason: error.to_string() })?;
+    // Verifiers take no other, since older ones have no subject alternative names.
+    if parsed.version() != X509Version::V3 {
+        return Err(IdentityError::Version { version: parsed.version().0.saturating_add(1) });
+    }
     let instant = |seconds| Timestamp::from_second(seconds).unwrap_or(Timestamp::MAX);
     Ok(Lifetime {
         not_before: instant(parsed.validity().not_before.timestamp()),

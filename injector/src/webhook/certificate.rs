@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use jiff::{SignedDuration, Timestamp};
 use webhook_certs::authority::{Authority, AuthorityError, Entropy, Lifetime};
+use webhook_certs::exclusive::replace_file;
 use webhook_certs::server_names::{ServerNames, ServerNamesError};
 use webhook_certs::serving::{Identity, IdentityError};
 
@@ -29,7 +30,7 @@ pub(super) fn in_memory(
         .map_err(InMemoryError::Issue)?;
     let leaf = authority.issue(&names, lifetime, entropy()?).map_err(InMemoryError::Issue)?;
     if let Some(path) = write_ca {
-        std::fs::write(&path, authority.certificate_pem())
+        replace_file(&path, CA_FILE, &[authority.certificate_pem()])
             .map_err(|source| InMemoryError::WriteCa { path, source })?;
     }
     Identity::from_leaf(&leaf).map_err(InMemoryError::Identity)
@@ -59,3 +60,5 @@ pub enum InMemoryError {
 
 /// Long enough for any process that runs without a cluster: it makes a new one at its start.
 const LIFETIME: SignedDuration = SignedDuration::from_hours(365 * 24);
+/// Mode of the CA's file, before the umask: it is no secret.
+const CA_FILE: u32 = 0o666;

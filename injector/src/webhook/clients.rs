@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use jiff::Timestamp;
 use rustls::ServerConfig;
+use webhook_certs::followed;
 use webhook_certs::serving::client_authority::{
     ClientAuthority, ClientAuthorityError, ClientNames,
 };
@@ -31,7 +33,8 @@ impl ClientFile {
     /// Follows the file, as [`webhook_certs::files::CertificateFiles::follow`] does: what is made
     /// of each content other than `loaded` is what the next connection is negotiated by.
     ///
-    /// What cannot be used is reported once, and leaves the present CAs in their place.
+    /// What cannot be used is reported once, and leaves the present CAs in their place; so does a
+    /// file without a CA that is valid now, as long as one of the present ones is.
     pub async fn follow(
         self,
         loaded: Vec<u8>,
@@ -39,23 +42,22 @@ impl ClientFile {
         tls: Arc<ArcSwap<ServerConfig>>,
         negotiated_by: impl Fn(ClientAuthority) -> Arc<ServerConfig>,
     ) -> Infallible {
-        let mut seen = Ok(loaded);
-        loop {
-            tokio::time::sleep(every).await;
-            let found = self.read().map_err(|error| error.to_string());
-            if found == seen {
-                continue;
+        let mut present = self.parse(&loaded).ok();
+        let read = || self.read().map_err(|error| error.to_string());
+        let offer = |content: &Vec<u8>| {
+            let authority = self.parse(content).map_err(|error| error.to_string())?;
+            let now = Timestamp::now();
+            let is_needed = present.as_ref().is_some_and(|present| present.is_valid_at(now));
+            if is_needed && !authority.is_valid_at(now) {
+                return Err(ClientFileError::NotValid { path: self.path.clone() }.to_string());
             }
-            let parse = |pem: &Vec<u8>| self.parse(pem).map_err(|error| error.to_string());
-            match found.as_ref().map_err(Clone::clone).and_then(parse) {
-                Ok(authority) => {
-                    tracing::info!(file = %self.path.display(), "the CAs of clients are replaced");
-                    tls.store(negotiated_by(authority));
-                }
-                Err(error) => tracing::warn!("{error}; the last good CAs of clients stay"),
-            }
-            seen = found;
-        }
+            tracing::info!(file = %self.path.display(), "the CAs of clients are replaced");
+            tls.store(negotiated_by(authority.clone()));
+            present = Some(authority);
+            Ok(())
+        };
+        let kept = "the last good CAs of clients stay";
+        followed::follow(every, Some(loaded), kept, read, offer).await
     }
 
     fn read(&self) -> Result<Vec<u8>, ClientFileError> {
@@ -88,6 +90,12 @@ pub enum ClientFileError {
         /// What is wrong with it.
         source: ClientAuthorityError,
     },
+    /// No client could be of them.
+    #[error("--client-ca-file {}: no CA in it is valid now", path.display())]
+    NotValid {
+        /// The file.
+        path: PathBuf,
+    },
 }
 
 #[cfg(test)]
@@ -102,8 +110,14 @@ mod tests {
     use super::*;
 
     fn authority() -> String {
+        authority_of(2026, 4096)
+    }
+
+    fn authority_of(from: i32, until: i32) -> String {
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.not_before = rcgen::date_time_ymd(from, 1, 1);
+        params.not_after = rcgen::date_time_ymd(until, 1, 1);
         params.self_signed(&KeyPair::generate().unwrap()).unwrap().pem()
     }
 
@@ -139,6 +153,41 @@ mod tests {
             in_time = tokio::time::timeout(Duration::from_secs(30), until_replaced) => {
                 in_time.unwrap();
             }
+        }
+    }
+
+    #[tokio::test]
+    async fn valid_cas_outlast_a_file_whose_cas_are_not_valid() {
+        let directory = TempDir::new().unwrap();
+        let path = directory.path().join("ca.pem");
+        std::fs::write(&path, authority()).unwrap();
+        let names = ClientNames::new(vec!["client".to_owned()]).unwrap();
+        let file = ClientFile { path: path.clone(), names };
+        let (_, loaded) = file.load().unwrap();
+        let tls = Arc::new(ArcSwap::new(config()));
+        let replaced = AtomicBool::new(false);
+        let every = Duration::from_millis(1);
+        let following = file.follow(loaded, every, Arc::clone(&tls), |_| {
+            replaced.store(true, Ordering::Relaxed);
+            config()
+        });
+        let story = async {
+            for (from, until) in [(2020, 2021), (4090, 4096)] {
+                std::fs::write(&path, authority_of(from, until)).unwrap();
+                // Many looks at it.
+                for _ in 0..50 {
+                    assert!(!replaced.load(Ordering::Relaxed), "{from} to {until}");
+                    tokio::time::sleep(every).await;
+                }
+            }
+            std::fs::write(&path, authority_of(2020, 2021) + &authority()).unwrap();
+            while !replaced.load(Ordering::Relaxed) {
+                tokio::time::sleep(every).await;
+            }
+        };
+        tokio::select! {
+            never = following => match never {},
+            in_time = tokio::time::timeout(Duration::from_secs(30), story) => in_time.unwrap(),
         }
     }
 }

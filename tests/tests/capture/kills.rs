@@ -7,9 +7,9 @@ use crate::iptables_rules::{VARIANTS, rules};
 use crate::pod::From::World;
 use crate::pod::{Pod, istio_init};
 use crate::settings::{SEARCH_PATH, Settings};
-use crate::tracer::{self, End, Victims};
 use e2e::sockets::Outcome;
 use e2e::sockets::Transport::{Tcp, Udp};
+use e2e::tracer::{self, End, Victims};
 
 #[test]
 fn a_first_run_is_killed_anywhere() {

@@ -12,7 +12,6 @@ mod places;
 mod pod;
 mod raw;
 mod settings;
-mod tracer;
 
 mod ask_explain;
 mod ask_installed;

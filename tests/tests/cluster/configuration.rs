@@ -12,7 +12,8 @@ use crate::stage::Stage;
 pub(crate) fn a_changed_config_map_counts_for_the_next_pod(stage: &Stage) -> Result<()> {
     let cluster = stage.cluster_with_injector()?;
     let system = cluster.existing_namespace("istio-system");
-    let injector = Injector { replicas: system.pods("app=sidecar-injector")?, system };
+    let injector =
+        Injector { replicas: system.pods("app.kubernetes.io/part-of=outrigger")?, system };
     let shop = cluster.namespace("configuration", &["istio-injection=enabled"])?;
     let before = injector.values()?;
     ensure!(before.contains(CPU), "the installation's values have no {CPU:?}");

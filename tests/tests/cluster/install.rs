@@ -7,7 +7,7 @@ use crate::stage::Stage;
 pub(crate) fn the_injector_becomes_ready_and_trusted(stage: &Stage) -> Result<()> {
     let cluster = stage.cluster_with_injector()?;
     let system = cluster.existing_namespace("istio-system");
-    let replicas = system.pods("app=sidecar-injector")?;
+    let replicas = system.pods("app.kubernetes.io/part-of=outrigger")?;
     assert_eq!(replicas.len(), 2, "replicas of the injector");
 
     // With failurePolicy Fail, a webhook that is not trusted lets no pod through.

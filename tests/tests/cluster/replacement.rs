@@ -44,4 +44,4 @@ fn expect_sidecars(shop: &Namespace<'_>, count: usize) -> Result<()> {
     Ok(())
 }
 
-const INJECTOR: &str = "app=sidecar-injector";
+const INJECTOR: &str = "app.kubernetes.io/part-of=outrigger";

@@ -15,6 +15,7 @@ mod migration;
 mod monitoring;
 mod mounted;
 mod pods;
+mod required;
 mod revisions;
 mod rights;
 mod starting;
@@ -79,6 +80,7 @@ fn trials(world: Option<&Arc<World>>) -> Vec<Trial> {
         token::it_keeps_no_config_map_that_it_creates
         rights::every_right_of_a_component_is_used_and_none_is_missing
         rights::without_a_right_of_a_component_the_rest_goes_on
+        required::namespaces_that_require_injection_have_no_pod_without_a_sidecar
         unreached::without_a_replica_pods_are_refused_until_the_webhook_is_taken_away
         anybody::a_call_of_anybody_changes_nothing_and_tells_no_secret
         monitoring::alerts_and_dashboard_ask_for_metrics_that_exist

@@ -29,6 +29,7 @@ fn uninstalled(world: &World, composition: Composition, has_secret: bool) -> Res
         world.make_namespace()?;
     }
     if composition.components.contains(&"istiod") {
+        world.kubectl().must_with_input(["create", "--filename", "-"], ISTIOS)?;
         for map in ["istio", "istio-sidecar-injector"] {
             let namespace = "--namespace=istio-system";
             let (config, values) =
@@ -44,7 +45,7 @@ fn uninstalled(world: &World, composition: Composition, has_secret: bool) -> Res
 
     let delete = ["delete", "--ignore-not-found", "--wait=false", "--filename", "-"];
     for kind in ["mutatingwebhookconfigurations", "validatingadmissionpolicybindings"] {
-        let label = "--selector=app=sidecar-injector";
+        let label = "--selector=app.kubernetes.io/part-of=outrigger";
         world.kubectl().must(["delete", kind, label])?;
     }
     world.kubectl().must_with_input(delete, &rendered)?;
@@ -69,5 +70,13 @@ fn uninstalled(world: &World, composition: Composition, has_secret: bool) -> Res
     })
 }
 
+/// What Istio's chart labels as an injector.
+const ISTIOS: &str = r"
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingWebhookConfiguration
+metadata:
+  name: istio-sidecar-injector
+  labels: {app: sidecar-injector, app.kubernetes.io/part-of: istio, istio.io/rev: default}
+";
 const CANARY: Composition =
     Composition { components: &["revision"], revision: Some("canary"), tags: &[] };

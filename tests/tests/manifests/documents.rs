@@ -104,7 +104,7 @@ const FEATURES: Composition = Composition {
     ],
     ..CANARY
 };
-const COMPOSITIONS: [Composition; 40] = [
+const COMPOSITIONS: [Composition; 42] = [
     BASE,
     AUTO,
     CANARY,
@@ -131,6 +131,7 @@ const COMPOSITIONS: [Composition; 40] = [
     Composition::of(&["openshift"]),
     Composition::of(&["prometheus"]),
     Composition::of(&["reports"]),
+    Composition::of(&["require-injection"]),
     Composition::of(&["trust-probe"]),
     Composition { tags: &["prod"], ..BASE },
     Composition { tags: &["prod"], ..Composition::of(&["files", "ha"]) },
@@ -144,6 +145,7 @@ const COMPOSITIONS: [Composition; 40] = [
     Composition { components: &["ha", "cert-manager", "cni", "revision"], ..CANARY },
     Composition { tags: &["prod"], ..FEATURES },
     Composition { components: &["ha", "revision", "csr"], tags: &["prod"], ..CANARY },
+    Composition { components: &["require-injection", "revision", "no-guard-policy"], ..CANARY },
     Composition {
         components: &[
             "ha",

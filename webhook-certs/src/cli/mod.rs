@@ -3,10 +3,8 @@
 mod cluster_args;
 mod state_report;
 
-use std::fs::{DirBuilder, OpenOptions, Permissions};
-use std::io::{ErrorKind, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::io::Write;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::str::FromStr;
 
@@ -18,6 +16,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tracing_subscriber::EnvFilter;
 use webhook_certs::authority::{Authority, Entropy, Lifetime};
+use webhook_certs::certificate_directory::{CertificateDirectory, PemFile};
 use webhook_certs::cluster::{self, Wish};
 use webhook_certs::parameter_args::duration;
 use webhook_certs::server_names::ServerNames;
@@ -138,6 +137,7 @@ struct IssueArgs {
     #[arg(long = "dns", value_name = "NAME", required = true)]
     names: Vec<String>,
     /// The directory for ca.crt, ca.key, tls.crt and tls.key; it is created where it is missing.
+    /// They are symbolic links into a directory of their own, and change all at once.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     /// How long the leaf is valid, and a CA that is made for it; no leaf outlives its CA.
@@ -217,43 +217,45 @@ fn exit_for_usage(message: &str) -> ! {
 fn issue(args: &IssueArgs) -> Result<ExitCode> {
     let names = ServerNames::parse(&args.names).context("--dns")?;
     let lifetime = Lifetime::starting(Timestamp::now(), args.lifetime);
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(&args.out)
+    let directory = CertificateDirectory::open(&args.out)
         .with_context(|| format!("--out: cannot create `{}`", args.out.display()))?;
-    let authority = match present_authority(args)? {
+    if let Some(others) = directory.other_writers().context("--out")? {
+        tracing::warn!(
+            "--out: {others} may write in `{}`, and exchange the CA in it for another; hint: take a \
+             directory that you alone may write in",
+            args.out.display()
+        );
+    }
+    let authority = match present_authority(args, &directory)? {
         Some(authority) => authority,
         None => Authority::create("webhook-certs", 1, lifetime, Entropy::draw()?)?,
     };
     let leaf = authority.issue(&names, lifetime, Entropy::draw()?)?;
-    let mut lines = Vec::new();
-    for (file, mode, text) in [
-        ("ca.crt", PUBLIC, authority.certificate_pem().as_str()),
-        ("ca.key", PRIVATE, authority.key_pem().as_str()),
-        ("tls.crt", PUBLIC, leaf.certificate_pem().as_str()),
-        ("tls.key", PRIVATE, leaf.key_pem().as_str()),
-    ] {
-        let path = args.out.join(file);
-        write(&path, mode, text)
-            .with_context(|| format!("--out: cannot write `{}`", path.display()))?;
-        lines.push(path.display().to_string());
-    }
-    print(&lines)?;
+    let (ca_key, key) = (authority.key_pem(), leaf.key_pem());
+    let (ca, certificate) = (authority.certificate_pem(), leaf.certificate_pem());
+    let files = [
+        PemFile { name: "ca.crt", is_private: false, text: &ca },
+        PemFile { name: "ca.key", is_private: true, text: &ca_key },
+        PemFile { name: "tls.crt", is_private: false, text: &certificate },
+        PemFile { name: "tls.key", is_private: true, text: &key },
+    ];
+    directory
+        .publish(&files)
+        .with_context(|| format!("--out: cannot write in `{}`", args.out.display()))?;
+    let paths = files.map(|file| directory.path_of(file.name).display().to_string());
+    print(&paths)?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// The CA that an earlier call has left, if it is to be used again.
-fn present_authority(args: &IssueArgs) -> Result<Option<Authority>> {
+fn present_authority(
+    args: &IssueArgs,
+    directory: &CertificateDirectory,
+) -> Result<Option<Authority>> {
     let read = |file: &str| {
-        let path = args.out.join(file);
-        match std::fs::read(&path) {
-            Ok(bytes) => Ok(Some(bytes)),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => {
-                Err(error).with_context(|| format!("--out: cannot read `{}`", path.display()))
-            }
-        }
+        directory
+            .read(file)
+            .with_context(|| format!("--out: cannot read `{}`", directory.path_of(file).display()))
     };
     if args.new_ca {
         return Ok(None);
@@ -291,17 +293,3 @@ fn print(lines: &[String]) -> Result<()> {
     }
     Ok(())
 }
-
-fn write(path: &Path, mode: u32, text: &str) -> std::io::Result<()> {
-    // Whoever reads meanwhile finds a whole file, and one that was there lends nobody its mode.
-    let mut new = path.as_os_str().to_owned();
-    new.push(".new");
-    let mut file =
-        OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(&new)?;
-    file.set_permissions(Permissions::from_mode(mode))?;
-    file.write_all(text.as_bytes())?;
-    std::fs::rename(new, path)
-}
-
-const PUBLIC: u32 = 0o644;
-const PRIVATE: u32 = 0o600;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::ring::default_provider;
 use rustls::server::WebPkiClientVerifier;
@@ -15,6 +16,10 @@ use rustls_pki_types::{CertificateDer, UnixTime};
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
+use super::{lifetime, rehearsal};
+use crate::authority::Lifetime;
+use crate::pem_error;
+
 /// The CAs of clients, and the names that a client may have.
 ///
 /// A CA alone would not do: that of a cluster has signed for every kubelet too.
@@ -22,15 +27,19 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 pub struct ClientAuthority {
     chains: Arc<dyn ClientCertVerifier>,
     names: ClientNames,
+    lifetimes: Vec<Lifetime>,
 }
 
 impl ClientAuthority {
-    /// Takes the CAs from PEM.
+    /// Takes the CAs from PEM; with them a handshake has to come as far as the client's certificate.
     pub fn from_pem(authorities: &[u8], names: ClientNames) -> Result<Self, ClientAuthorityError> {
         let unreadable = |reason: String| ClientAuthorityError { reason };
         let mut roots = RootCertStore::empty();
+        let mut lifetimes = Vec::new();
         for certificate in CertificateDer::pem_slice_iter(authorities) {
-            let certificate = certificate.map_err(|error| unreadable(error.to_string()))?;
+            let certificate =
+                certificate.map_err(|error| unreadable(pem_error::describe(&error)))?;
+            lifetimes.push(lifetime(&certificate).map_err(|error| unreadable(error.to_string()))?);
             roots.add(certificate).map_err(|error| unreadable(error.to_string()))?;
         }
         if roots.is_empty() {
@@ -40,7 +49,15 @@ impl ClientAuthority {
         let chains = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
             .build()
             .map_err(|error| unreadable(error.to_string()))?;
-        Ok(Self { chains, names })
+        let authority = Self { chains, names, lifetimes };
+        rehearsal::of_clients(&authority)
+            .map_err(|error| unreadable(format!("a handshake with them fails: {error}")))?;
+        Ok(authority)
+    }
+
+    /// True if at least one of the CAs is valid at `now`.
+    pub fn is_valid_at(&self, now: Timestamp) -> bool {
+        self.lifetimes.iter().any(|lifetime| lifetime.contains(now))
     }
 }
 

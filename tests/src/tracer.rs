@@ -1,4 +1,5 @@
 //! Runs a program under ptrace(2), stop by stop, and kills it where a test says.
+#![expect(clippy::expect_used, reason = "a test may stop where it stands")]
 
 use std::collections::BTreeMap;
 use std::io::{Read, Seek, Write};
@@ -12,7 +13,7 @@ use nix::unistd::Pid;
 
 /// Who is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Victims {
+pub enum Victims {
     /// The program; what it started goes on, and is waited for.
     Program,
     /// One of those that it started, whichever comes to the stop or to one after it.
@@ -23,15 +24,22 @@ pub(crate) enum Victims {
 
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum End {
+pub enum End {
     /// By itself, after so many stops.
-    Exited { code: i32, stops: usize, stderr: String },
+    Exited {
+        /// Its exit code.
+        code: i32,
+        /// How many stops there were.
+        stops: usize,
+        /// What it wrote to stderr.
+        stderr: String,
+    },
     /// It was killed.
     Killed,
 }
 
 /// A program that is told when to die.
-pub(crate) struct Traced {
+struct Traced {
     program: Pid,
     /// The process that each thread belongs to.
     processes: BTreeMap<Pid, Pid>,
@@ -45,7 +53,7 @@ pub(crate) struct Traced {
 /// begin or the end of a system call of the program or of one that it started.
 ///
 /// The thread that calls this must have no other children.
-pub(crate) fn run(command: &Command, death: Option<(usize, Victims)>) -> End {
+pub fn run(command: &Command, death: Option<(usize, Victims)>) -> End {
     // ptrace(2) stops a process that runs already: this one waits for a line until then.
     let mut gate = Command::new("/bin/sh");
     gate.args(["-c", "read line && exec \"$0\" \"$@\""]);

@@ -1,0 +1,151 @@
+//! Namespaces in which nobody gets a pod without a sidecar, by the component `require-injection`.
+
+use anyhow::{Context, Result, ensure};
+use e2e::manifests::Composition;
+use e2e::wait;
+use serde_json::{Value, json};
+
+use crate::injector::Injector;
+use crate::pods;
+use crate::world::{PATIENCE, World};
+
+/// Every way out that a user who may create pods has is tried, and every pod that keeps the rule.
+pub(crate) fn namespaces_that_require_injection_have_no_pod_without_a_sidecar(
+    world: &World,
+) -> Result<()> {
+    let rendered = world.render(Composition::of(&["require-injection"]))?;
+    world.kubectl().must_with_input(["apply", "--filename", "-"], &rendered)?;
+    let _injector = Injector::of_manifests(world, &rendered)?;
+    let client = pods::client(world)?;
+    for namespace in [REQUIRED, FREE] {
+        pods::namespace(world, namespace, "istio-injection=enabled")?;
+    }
+    world.kubectl().must(["label", "namespace", REQUIRED, "outrigger.io/injection=required"])?;
+    // What `edit` is made of; the controller that puts it together does not run here.
+    let role = "--clusterrole=system:aggregate-to-edit";
+    let bind = ["create", "rolebinding", "editors", role, "--user=editor"];
+    world.kubectl().must([&bind[..], &["--namespace", REQUIRED]].concat())?;
+    for namespace in [REQUIRED, FREE] {
+        world.runtime.block_on(pods::until_injected(&client, namespace))?;
+    }
+    wait::until("the policy is in force", PATIENCE, || {
+        let said = created(world, REQUIRED, &labelled("false"))?.err();
+        ensure!(said.as_ref().is_some_and(|said| said.contains(REFUSAL)), "{said:?}");
+        anyhow::Ok(())
+    })?;
+
+    for (what, pod, reason) in ways_out() {
+        let said = created(world, REQUIRED, &pod)?.err();
+        let said = said.with_context(|| format!("{what}: the pod was admitted"))?;
+        ensure!(said.contains(REFUSAL) && said.contains(reason), "{what}: {said}");
+        // They are what namespaces without the label allow.
+        let admitted = created(world, FREE, &pod)?;
+        ensure!(admitted.is_ok(), "{what}: refused elsewhere too: {admitted:?}");
+    }
+    for (what, pod) in [
+        ("a plain pod", pod(&json!({}), &json!({}))),
+        ("a pod that asks for it", labelled("true")),
+        ("a label that means nothing", labelled("no")),
+        ("a native sidecar", annotated("sidecar.istio.io/nativeSidecar", "true")),
+        // The injector is asked, and finds a record without a sidecar.
+        ("a forged record", annotated("sidecar.istio.io/status", STATUS)),
+        ("a gateway", annotated("inject.istio.io/templates", "gateway")),
+    ] {
+        let injected = created(world, REQUIRED, &pod)?;
+        let injected = injected.map_err(anyhow::Error::msg).with_context(|| what.to_owned())?;
+        ensure!(has_proxy(&injected), "{what}: {injected}");
+    }
+    what_else_editors_may(world)
+}
+
+/// A debugging container is added to a pod that is there; the label of the namespace stays.
+fn what_else_editors_may(world: &World) -> Result<()> {
+    let create = ["create", "--namespace", REQUIRED, "--as=editor", "--filename", "-"];
+    world.kubectl().must_with_input(create, &pod(&json!({}), &json!({})).to_string())?;
+    let debug = ["debug", "app", "--image=debug:1", "--container=debug"];
+    world.kubectl().must([&debug[..], &["--namespace", REQUIRED]].concat())?;
+    let ephemeral = "--output=jsonpath={.spec.ephemeralContainers[*].name}";
+    let found = world.kubectl().must(["get", "pod", "app", "--namespace", REQUIRED, ephemeral])?;
+    ensure!(found == "debug", "ephemeral containers: {found}");
+    let label = ["label", "namespace", REQUIRED, "outrigger.io/injection-", "--as=editor"];
+    let answer = world.kubectl().run(label)?;
+    ensure!(!answer.succeeded && answer.stderr.contains("Forbidden"), "{}", answer.stderr);
+    Ok(())
+}
+
+fn ways_out() -> Vec<(&'static str, Value, &'static str)> {
+    let forged = |mut pod: Value| {
+        pod["metadata"]["annotations"]["sidecar.istio.io/status"] = STATUS.into();
+        let app = pod["spec"]["containers"][0].take();
+        let proxy = json!({"name": "istio-proxy", "image": "app:1"});
+        pod["spec"]["containers"] = json!([app, proxy]);
+        pod
+    };
+    let opted_out = annotated("sidecar.istio.io/inject", "false");
+    let with = |spec: Value| pod(&json!({}), &spec);
+    vec![
+        ("the label", labelled("false"), "opts out"),
+        ("the annotation", opted_out.clone(), "opts out"),
+        ("the label with a forged sidecar", forged(labelled("false")), "opts out"),
+        ("the annotation with a forged sidecar", forged(opted_out), "opts out"),
+        ("the network of the node", with(json!({"hostNetwork": true})), "hostNetwork"),
+        (
+            "a forged mirror pod",
+            {
+                let mut pod = annotated("kubernetes.io/config.mirror", "x");
+                pod["spec"]["nodeName"] = "node".into();
+                pod
+            },
+            "without a sidecar",
+        ),
+    ]
+}
+
+/// The pod that the API server would create for an editor, or why it does not.
+fn created(world: &World, namespace: &str, pod: &Value) -> Result<Result<Value, String>> {
+    // The right to create pods elsewhere is none of an editor's.
+    let user = if namespace == REQUIRED { "editor" } else { "admin" };
+    let user = (user != "admin").then(|| format!("--as={user}"));
+    let args = ["create", "--dry-run=server", "--output=json", "--namespace", namespace];
+    let args = args.iter().map(ToString::to_string).chain(user);
+    let args = args.chain(["--filename".to_owned(), "-".to_owned()]);
+    let answer = world.kubectl().run_with_input(args.collect::<Vec<_>>(), &pod.to_string())?;
+    if answer.succeeded {
+        return Ok(Ok(serde_json::from_str(&answer.stdout)?));
+    }
+    Ok(Err(answer.stderr))
+}
+
+fn has_proxy(pod: &Value) -> bool {
+    let containers = ["containers", "initContainers"].map(|list| pod["spec"][list].as_array());
+    containers.into_iter().flatten().flatten().any(|one| one["name"] == "istio-proxy")
+}
+
+fn labelled(inject: &str) -> Value {
+    pod(&json!({"labels": {"sidecar.istio.io/inject": inject}}), &json!({}))
+}
+
+fn annotated(annotation: &str, value: &str) -> Value {
+    pod(&json!({"annotations": {annotation: value}}), &json!({}))
+}
+
+fn pod(metadata: &Value, spec: &Value) -> Value {
+    let mut pod = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": "app"},
+        // Else a pod may have no token.
+        "spec": {"serviceAccountName": "default",
+                 "containers": [{"name": "app", "image": "app:1"}]},
+    });
+    for (part, more) in [("metadata", metadata), ("spec", spec)] {
+        for (key, value) in more.as_object().into_iter().flatten() {
+            pod[part][key] = value.clone();
+        }
+    }
+    pod
+}
+
+const REQUIRED: &str = "istio-required";
+const FREE: &str = "istio-free";
+const REFUSAL: &str = "this namespace requires injection (outrigger.io/injection=required)";
+const STATUS: &str = r#"{"initContainers":null,"containers":["istio-proxy"],"volumes":null,"imagePullSecrets":null,"revision":"default"}"#;
