@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
+use std::time::Instant;
 
 use axum::Router;
 use axum::body::Bytes;
@@ -14,6 +15,7 @@ use axum::routing::{get, put};
 use jiff::Timestamp;
 use webhook_certs::serving::ServingCertificate;
 
+use super::liveness::Liveness;
 use super::log::{Levels, Log};
 use super::metrics::{self, Metrics};
 use super::readiness::Readiness;
@@ -32,11 +34,20 @@ pub fn readiness(readiness: Arc<Readiness>) -> Router {
     Router::new().route("/healthz/ready", ready.clone()).route("/ready", ready)
 }
 
-/// `/healthz/live`, which is 200 as long as the process answers at all, and `/metrics`.
-///
-/// These are for the plain port: there are no secrets in them.
+/// `/healthz/live`: 200 as long as the process answers at all, else 503.
+pub fn liveness(liveness: Arc<Liveness>) -> Router {
+    let live = get(async move || -> Response {
+        if liveness.is_alive(Instant::now()) {
+            return "live\n".into_response();
+        }
+        (StatusCode::SERVICE_UNAVAILABLE, "the webhook stands still\n").into_response()
+    });
+    Router::new().route("/healthz/live", live)
+}
+
+/// `/metrics`, which has no secrets in it.
 pub fn monitoring(metrics: Arc<Metrics>, certificate: Arc<ServingCertificate>) -> Router {
-    Router::new().route("/healthz/live", get(async || "live\n")).route(
+    Router::new().route(
         "/metrics",
         get(async move || ([(CONTENT_TYPE, METRICS)], metrics.encode(certificate.not_after()))),
     )

@@ -168,6 +168,10 @@ pub struct ServerArgs {
     #[arg(long = "adminAddr", value_name = "[ADDRESS]:PORT", default_value = ":15014",
           value_parser = listen_address)]
     pub admin: SocketAddr,
+    /// Where the kubelet's probes are answered as plain HTTP, besides --adminAddr: a port that no
+    /// other caller needs, so that a network policy can close it to pods
+    #[arg(long = "probeAddr", value_name = "[ADDRESS]:PORT", value_parser = listen_address)]
+    pub probe: Option<SocketAddr>,
     /// How long reviews are still accepted after SIGTERM, while the endpoint is taken away
     #[arg(long = "shutdown-delay", value_name = "DURATION", default_value = "10s",
           value_parser = duration::parse)]
@@ -182,7 +186,8 @@ pub struct ServerArgs {
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Limits")]
 pub struct LimitArgs {
-    /// Connections at a time; when there are more, the longest idle one is closed
+    /// Connections at a time; when there are more, the address that holds most of those that wait
+    /// for their client loses one
     #[arg(long = "max-connections", value_name = "NUMBER", default_value = "1024",
           value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub connections: u32,

@@ -1,8 +1,8 @@
 //! One connection: HTTP/1.1 with a time for each of its phases.
 //!
 //! hyper has one timer, which runs both while a connection is idle and while a head is being read,
-//! and none for an answer that nobody takes. The phases are told apart here by what passes through
-//! the stream.
+//! and none for an answer that the client does not take. The phases are told apart here by what
+//! passes through the stream.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -11,11 +11,12 @@ use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Bytes, Frame, Incoming, SizeHint};
 use hyper::header::{CONNECTION, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -23,11 +24,12 @@ use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 use tower::Service;
 
 use super::limits::Limits;
-use super::places::Place;
+use super::run_queue::RunQueue;
+use super::slots::{Slot, Source};
 use super::stage::{self, Stage};
 
 /// What a connection is served with.
@@ -35,7 +37,9 @@ pub(super) struct Terms<N> {
     pub(super) router: Router,
     pub(super) limits: Limits,
     pub(super) peer: SocketAddr,
-    pub(super) place: Arc<Place>,
+    pub(super) source: Source,
+    pub(super) slot: Arc<Slot>,
+    pub(super) queue: Arc<RunQueue>,
     pub(super) stages: watch::Receiver<Stage>,
     /// Asked at each answer: whether it is to be the connection's last.
     pub(super) is_last: N,
@@ -48,18 +52,25 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     N: Fn() -> bool + Clone + Send + 'static,
 {
-    let Terms { router, limits, peer, place, stages, is_last } = terms;
-    let pace = Arc::new(Pace::new(limits, Arc::clone(&place)));
+    let Terms { router, limits, peer, source, slot, queue, stages, is_last } = terms;
+    let pace = Arc::new(Pace::new(limits, Arc::clone(&slot)));
     let service = {
         let (pace, stages) = (Arc::clone(&pace), stages.clone());
         service_fn(move |request: Request<Incoming>| {
             pace.enter(Phase::Review);
-            let mut request = request.map(Body::new);
-            request.extensions_mut().insert(ConnectInfo(peer));
-            let answer = router.clone().call(request);
+            let mut router = router.clone();
             let (pace, stages, is_last) = (Arc::clone(&pace), stages.clone(), is_last.clone());
+            let queue = Arc::clone(&queue);
             async move {
-                let mut answer: Result<Response<Body>, Infallible> = answer.await;
+                // Until it has its turn, the connection may still be displaced: else requests that
+                // are sent without end would hold every slot.
+                let answering = async {
+                    let mut request = request.map(|body| Arriving::body(body, Arc::clone(&pace)));
+                    request.extensions_mut().insert(ConnectInfo(peer));
+                    router.call(request).await
+                };
+                let mut answer: Result<Response<Body>, Infallible> =
+                    queue.run(source, answering).await;
                 if let Ok(answer) = &mut answer
                     && (*stages.borrow() > Stage::Serving || is_last())
                 {
@@ -79,8 +90,8 @@ where
     let mut connection = pin!(connection);
     let mut end = pin!(async {
         tokio::select! {
-            () = stage::ended(stages) => {}
-            () = place.displaced() => {}
+            () = ended(stages, &slot) => false,
+            () = slot.displaced() => true,
         }
     });
     let mut is_ending = false;
@@ -89,11 +100,15 @@ where
         if let Poll::Ready(end) = connection.as_mut().poll(context) {
             return Poll::Ready(end.map_err(ConnectionError::Http));
         }
-        if !is_ending && end.as_mut().poll(context).is_ready() {
+        if !is_ending && let Poll::Ready(is_displaced) = end.as_mut().poll(context) {
             is_ending = true;
             connection.as_mut().graceful_shutdown();
             if let Poll::Ready(end) = connection.as_mut().poll(context) {
                 return Poll::Ready(end.map_err(ConnectionError::Http));
+            }
+            // A part of a request, or an answer that the client does not take.
+            if is_displaced && !slot.is_working() {
+                return Poll::Ready(Ok(()));
             }
         }
         // Only polling the connection changes its phase, so this sees every change.
@@ -104,6 +119,15 @@ where
         timer.as_mut().poll(context).map(|()| Err(ConnectionError::Expired(phase)))
     })
     .await
+}
+
+/// Completes when the connection has to end for the process's sake: one that was never used, which
+/// may have been opened just before, has a moment more for its request.
+pub(super) async fn ended(stages: watch::Receiver<Stage>, slot: &Slot) {
+    stage::ended(stages).await;
+    if !slot.was_answered() {
+        sleep(LAST_REQUEST).await;
+    }
 }
 
 /// Why a connection ended otherwise than by the client's wish.
@@ -143,17 +167,17 @@ impl Phase {
 /// The phase of a connection and when it has to be over.
 struct Pace {
     limits: Limits,
-    place: Arc<Place>,
+    slot: Arc<Slot>,
     now: Mutex<(Phase, Instant)>,
 }
 
 impl Pace {
-    fn new(limits: Limits, place: Arc<Place>) -> Self {
+    fn new(limits: Limits, slot: Arc<Slot>) -> Self {
         // Go's client dials ahead, and keeps a connection that it did not need after all among its
         // idle ones. Closed under its hands, that fails the next call: one on a connection that was
         // never used is not repeated.
         let now = Mutex::new((Phase::Idle, Instant::now() + limits.idle));
-        Self { limits, place, now }
+        Self { limits, slot, now }
     }
 
     fn now(&self) -> (Phase, Instant) {
@@ -168,10 +192,10 @@ impl Pace {
             Phase::Reply => self.limits.reply,
         };
         match phase {
-            Phase::Idle => self.place.wait(true),
-            // A request that was sent ahead has no head of its own to wait for.
-            Phase::Head | Phase::Review => self.place.work(),
-            Phase::Reply => {}
+            Phase::Idle => self.slot.answer(),
+            // A head that has only begun is no step.
+            Phase::Head => {}
+            Phase::Review | Phase::Reply => self.slot.step(),
         }
         *self.now.lock().unwrap_or_else(PoisonError::into_inner) = (phase, Instant::now() + time);
     }
@@ -181,6 +205,53 @@ impl Pace {
         if self.now().0 == from {
             self.enter(next);
         }
+    }
+}
+
+/// The body of a request, whose end tells the connection's slot that the client has done its part.
+struct Arriving {
+    body: Incoming,
+    pace: Arc<Pace>,
+}
+
+impl Arriving {
+    fn body(body: Incoming, pace: Arc<Pace>) -> Body {
+        let arriving = Self { body, pace };
+        if arriving.body.is_end_stream() {
+            arriving.end();
+        }
+        Body::new(arriving)
+    }
+
+    fn end(&self) {
+        // The rest of a body may also be discarded after the answer.
+        if self.pace.now().0 == Phase::Review {
+            self.pace.slot.work();
+        }
+    }
+}
+
+impl hyper::body::Body for Arriving {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let frame = Pin::new(&mut self.body).poll_frame(context);
+        if matches!(frame, Poll::Ready(None)) || self.body.is_end_stream() {
+            self.end();
+        }
+        frame
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }
 
@@ -242,3 +313,5 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Paced<S> {
 /// Also the limit of a request's head, of which one more piece of this size may arrive before it is
 /// looked at; a review's body is read piece by piece.
 const BUFFER: usize = 64 * 1024;
+/// Time of a connection that was never used for its first request, when the process ends.
+const LAST_REQUEST: Duration = Duration::from_secs(2);

@@ -12,6 +12,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 use webhook_certs::serving::handshake_failure::HandshakeFailure;
@@ -89,7 +90,7 @@ impl Metrics {
     pub(super) fn follow_log(&mut self, lost: Counter) {
         self.registry.register(
             "sidecar_injector_log_lines_lost",
-            "Log lines dropped since stderr did not take them in time",
+            "Log lines dropped since stderr did not take them, or not in time",
             lost,
         );
     }
@@ -206,6 +207,11 @@ impl Metrics {
     fn register(&mut self) {
         let Self { registry, .. } = self;
         registry.register(
+            "sidecar_injector_build",
+            "Version of the program",
+            Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]),
+        );
+        registry.register(
             "sidecar_injection_requests",
             "Calls of the webhook",
             self.requests.clone(),
@@ -257,7 +263,7 @@ impl Metrics {
         );
         registry.register(
             "sidecar_injector_displaced_connections",
-            "Idle connections closed to make room for new ones when all places were taken",
+            "Connections that waited for their client, closed for new ones when all slots were taken",
             self.displaced_connections.clone(),
         );
         registry.register(

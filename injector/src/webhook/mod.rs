@@ -3,21 +3,23 @@
 //! [`run`] is the whole server. What it is made of: [`server`] and `connection` accept and bound
 //! connections, [`handler`] reads calls, [`review`] and [`admission`] answer them by
 //! [`crate::inject`], [`reload`] keeps the settings current, [`surroundings`] what
-//! the cluster says of pods, [`admin`] tells of all that, [`reports`] of the cluster's pods.
+//! the cluster says of pods, [`admin`] tells of all that, [`reports`] of the cluster's pods. `slots`
+//! and `run_queue` share connections and CPU among callers.
 
-use std::io::ErrorKind;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::num::NonZero;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
+use axum::Router;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use rustls::ServerConfig;
 use tokio::net::TcpListener;
+use tokio::runtime::Handle;
 use tokio::sync::watch;
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 use webhook_certs::cluster;
 use webhook_certs::kubeconfig;
 use webhook_certs::serving::client_authority::ClientAuthority;
@@ -30,6 +32,7 @@ use self::args::Args;
 use self::clients::ClientFile;
 use self::large::LargeBodies;
 use self::limits::Limits;
+use self::liveness::Liveness;
 use self::log::Log;
 use self::metrics::Metrics;
 use self::options::{CertificateSource, ClusterAccess, ConfigurationSource, Options};
@@ -56,20 +59,23 @@ pub mod fuzzing;
 pub mod handler;
 pub mod large;
 pub mod limits;
+pub mod liveness;
 pub mod log;
 pub mod metrics;
 mod open_files;
 pub mod options;
 mod outline;
+mod own_thread;
 pub mod path;
-mod places;
 pub mod readiness;
 pub mod reload;
 pub mod reports;
 pub mod review;
 pub mod run_error;
+mod run_queue;
 pub mod server;
 mod signals;
+mod slots;
 pub mod stage;
 pub mod surroundings;
 #[cfg_attr(not(feature = "opentelemetry"), path = "no_traces.rs")]
@@ -86,6 +92,9 @@ pub fn run(args: &Args) -> Result<(), RunError> {
     let log = Arc::new(Log::install(&args.log.levels, args.log.as_json));
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(workers())
+        // A handshake computes for long: by default, 61 of them come between two looks at sockets.
+        .event_interval(EVENT_INTERVAL)
+        .global_queue_interval(EVENT_INTERVAL)
         .enable_all()
         .build()
         .map_err(RunError::Runtime)?;
@@ -106,8 +115,9 @@ async fn serve(args: &Args, log: &Arc<Log>) -> Result<(), RunError> {
     let files = open_files::allow_all();
     let load = |file: ClientFile| file.load().map(|loaded| (file, loaded));
     let clients = options.clients.clone().map(load).transpose().map_err(RunError::ClientFile)?;
-    let (https, https_at) = bind("--httpsAddr", args.server.https).await?;
-    let (admin, admin_at) = bind("--adminAddr", args.server.admin).await?;
+    let (https, https_at) = Bound::new("--httpsAddr", args.server.https)?;
+    let (admin, admin_at) = Bound::new("--adminAddr", args.server.admin)?;
+    let probe = args.server.probe.map(|address| Bound::new("--probeAddr", address)).transpose()?;
 
     let mut metrics = Metrics::new();
     metrics.follow_log(log.lost());
@@ -123,17 +133,19 @@ async fn serve(args: &Args, log: &Arc<Log>) -> Result<(), RunError> {
     let certificate = ServingCertificate::new();
     let readiness = Arc::new(Readiness::new(Arc::clone(&certificate), Arc::clone(&configuration)));
 
-    let (admin_stage, admin_stages) = Stage::channel();
-    let admin = Server {
-        listener: admin,
-        tls: None,
-        router: admin::readiness(Arc::clone(&readiness))
-            .merge(admin::monitoring(Arc::clone(&metrics), Arc::clone(&certificate)))
-            .merge(admin::logging(Arc::clone(log))),
-        limits: Limits { connections: ADMIN_CONNECTIONS, ..Limits::default() },
-        metrics: None,
-    };
-    let admin = tokio::spawn(admin.run(admin_stages, Duration::ZERO));
+    let liveness = Liveness::new(Instant::now());
+    tokio::spawn(Arc::clone(&liveness).keep());
+    let (plain_stage, plain_stages) = Stage::channel();
+    let health = admin::readiness(Arc::clone(&readiness)).merge(admin::liveness(liveness));
+    let mut plain = Vec::new();
+    let probe_at = probe.map(|(probe, at)| {
+        plain.push(probe.serve_plain(health.clone(), plain_stages.clone()));
+        at
+    });
+    let routes = health
+        .merge(admin::monitoring(Arc::clone(&metrics), Arc::clone(&certificate)))
+        .merge(admin::logging(Arc::clone(log)));
+    plain.push(admin.serve_plain(routes, plain_stages));
 
     let mut upkeep = JoinSet::new();
     configure(args, options.configuration, &configuration, &mut upkeep).await?;
@@ -163,8 +175,10 @@ async fn serve(args: &Args, log: &Arc<Log>) -> Result<(), RunError> {
     };
     let tls = negotiate(args, options.tls, clients, certificate, &mut upkeep);
     let (stage, stages) = Stage::channel();
+    let Bound { thread, listener } = https;
     let https = Server {
-        listener: https,
+        listener,
+        runtime: Handle::current(),
         tls: Some(tls),
         router: handler::redirect_unclean(
             handler::router(webhook).merge(admin::readiness(Arc::clone(&readiness))),
@@ -175,9 +189,11 @@ async fn serve(args: &Args, log: &Arc<Log>) -> Result<(), RunError> {
         },
         metrics: Some(metrics),
     };
-    let https = tokio::spawn(https.run(stages, args.server.shutdown_grace));
+    let https = thread.spawn(https.run(stages, args.server.shutdown_grace));
     readiness.set_bound();
-    tracing::info!(https = %https_at, admin = %admin_at, "listening");
+    let probe_at = probe_at.map(tracing::field::display);
+    let version = env!("CARGO_PKG_VERSION");
+    tracing::info!(version, https = %https_at, admin = %admin_at, probe = probe_at, "listening");
 
     tokio::select! {
         name = signals.next() => tracing::info!(signal = name, "shutting down"),
@@ -193,12 +209,43 @@ async fn serve(args: &Args, log: &Arc<Log>) -> Result<(), RunError> {
     }
     stage.send_replace(Stage::Ended);
     let _ = https.await;
-    admin_stage.send_replace(Stage::Ended);
-    let _ = admin.await;
+    plain_stage.send_replace(Stage::Ended);
+    for server in plain {
+        let _ = server.await;
+    }
     // It blocks, and the runtime is what sends the last spans.
     let _ = tokio::task::spawn_blocking(move || traces.end()).await;
     tracing::info!("done");
     Ok(())
+}
+
+/// A listener with a thread of its own, so that no load delays the next connection.
+struct Bound {
+    thread: Handle,
+    listener: TcpListener,
+}
+
+impl Bound {
+    /// Binds, and returns the address besides, whose port may have been chosen by the system.
+    fn new(flag: &'static str, address: SocketAddr) -> Result<(Self, SocketAddr), RunError> {
+        let failed = |source| RunError::Bind { flag, address, source };
+        let thread = own_thread::start(flag.trim_matches('-')).map_err(RunError::Runtime)?;
+        let listener = {
+            let _own = thread.enter();
+            server::bind(address).map_err(failed)?
+        };
+        let at = listener.local_addr().map_err(failed)?;
+        Ok((Self { thread, listener }, at))
+    }
+
+    /// Serves plain HTTP, on this thread alone.
+    fn serve_plain(self, router: Router, stages: watch::Receiver<Stage>) -> JoinHandle<()> {
+        let Self { thread, listener } = self;
+        let limits = Limits { connections: PLAIN_CONNECTIONS, ..Limits::default() };
+        let runtime = thread.clone();
+        let server = Server { listener, runtime, tls: None, router, limits, metrics: None };
+        thread.spawn(server.run(stages, Duration::ZERO))
+    }
 }
 
 /// Loads the configuration, where it can be loaded at once, and keeps it current.
@@ -296,32 +343,16 @@ async fn connect(access: ClusterAccess) -> Result<kube::Client, RunError> {
     kube::Client::try_from(config).map_err(|error| RunError::Client(Box::new(error)))
 }
 
-/// Binds, and tells the address, whose port may have been chosen by the system.
-async fn bind(
-    flag: &'static str,
-    address: SocketAddr,
-) -> Result<(TcpListener, SocketAddr), RunError> {
-    let failed = |source| RunError::Bind { flag, address, source };
-    let is_all = address.ip().is_unspecified() && address.is_ipv6();
-    let listener = match TcpListener::bind(address).await {
-        // `:PORT` means all addresses; a host without IPv6 has those of IPv4.
-        Err(error) if is_all && error.kind() != ErrorKind::AddrInUse => {
-            TcpListener::bind((Ipv4Addr::UNSPECIFIED, address.port())).await
-        }
-        bound => bound,
-    };
-    let listener = listener.map_err(failed)?;
-    let at = listener.local_addr().map_err(failed)?;
-    Ok((listener, at))
-}
-
 /// A pod with a service account has both; the variable alone is also set by `enableServiceLinks`.
 fn runs_in_pod() -> bool {
     std::env::var_os("KUBERNETES_SERVICE_HOST").is_some() && Path::new(TOKEN).exists()
 }
 
 const TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
-const ADMIN_CONNECTIONS: usize = 64;
+const PLAIN_CONNECTIONS: usize = 64;
 
 /// A review takes microseconds; a node's full number of cores would only cost memory.
 const MAX_WORKERS: usize = 8;
+
+/// Polls of tasks between two looks at sockets, and at connections that were just accepted.
+const EVENT_INTERVAL: u32 = 8;

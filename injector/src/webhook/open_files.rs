@@ -6,6 +6,8 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use super::slots::closing;
+
 /// Raises the limit to the highest that is allowed, as Go's runtime does, and returns what it
 /// is then; `None` for no limit.
 pub(super) fn allow_all() -> Option<u64> {
@@ -32,9 +34,10 @@ pub(super) fn connections(wanted: usize, files: Option<u64>) -> usize {
     wanted.min(most)
 }
 
-/// Connections to the listener for the node, and those to the API server, files that are read,
-/// and what the runtime has.
-const OWN: usize = super::ADMIN_CONNECTIONS + 64;
+/// Connections to the plain listeners and those that are being closed on each listener, connections
+/// to the API server, files that are read, and what the runtimes have.
+const OWN: usize =
+    2 * (super::PLAIN_CONNECTIONS + closing(super::PLAIN_CONNECTIONS)) + closing(usize::MAX) + 64;
 
 #[cfg(test)]
 mod tests {

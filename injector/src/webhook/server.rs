@@ -1,28 +1,54 @@
 //! The accept loop: connections within their limits, and their end.
 
-use std::net::SocketAddr;
+use std::io::{self, ErrorKind};
+use std::net::{self, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use axum::Router;
 use rustls::ServerConfig;
-use tokio::net::{TcpListener, TcpStream};
+use rustls::server::Acceptor;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
-use tokio_rustls::TlsAcceptor;
+use tokio_rustls::LazyConfigAcceptor;
 use webhook_certs::serving::handshake_failure::HandshakeFailure;
 
 use super::connection::{self, ConnectionError, Terms};
 use super::limits::Limits;
 use super::metrics::{Metrics, TIMEOUT};
-use super::places::{Place, Places};
+use super::run_queue::{RunQueue, let_others_run};
+use super::slots::{Slot, Slots, Source};
 use super::stage::{self, Stage};
+
+/// Binds a listener to an address, whose port may be chosen by the system.
+///
+/// The listener belongs to the current runtime.
+pub(super) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    let bind = |address: SocketAddr| {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        socket.listen(BACKLOG)
+    };
+    let is_all = address.ip().is_unspecified() && address.is_ipv6();
+    match bind(address) {
+        // `:PORT` means all addresses; a host without IPv6 has those of IPv4.
+        Err(error) if is_all && error.kind() != ErrorKind::AddrInUse => {
+            bind((Ipv4Addr::UNSPECIFIED, address.port()).into())
+        }
+        bound => bound,
+    }
+}
 
 /// A listener with what it serves.
 pub struct Server {
     /// Bound already, so that readiness can be told before the first connection.
     pub listener: TcpListener,
+    /// Where connections are served, which need not be where they are accepted.
+    pub runtime: Handle,
     /// What the next connection is negotiated by; `None` serves plain HTTP. Connections that were
     /// negotiated by another one end with their next answer.
     pub tls: Option<Arc<ArcSwap<ServerConfig>>>,
@@ -38,24 +64,16 @@ impl Server {
     /// Serves until the last stage; then no connection is accepted any more, idle ones are
     /// closed, and requests in flight are answered with `Connection: close`, for `grace` at most.
     pub async fn run(self, stages: watch::Receiver<Stage>, grace: Duration) {
-        let Self { listener, tls, router, limits, metrics } = self;
-        let places = Places::new(limits.connections);
-        let mut end = std::pin::pin!(stage::ended(stages.clone()));
-        let displaced = || {
-            if let Some(metrics) = &metrics {
-                metrics.displaced();
-            }
-        };
-        loop {
-            let accepting = async {
-                let accepted = accept(&listener).await;
-                (accepted, places.take(displaced).await)
+        let Self { listener, runtime, tls, router, limits, metrics } = self;
+        let slots = Slots::new(limits.connections);
+        let queue = RunQueue::new(runtime.metrics().num_workers());
+        let serve = async |stream: TcpStream, peer: SocketAddr| {
+            let displaced = || {
+                if let Some(metrics) = &metrics {
+                    metrics.displaced();
+                }
             };
-            let ((stream, peer), place) = tokio::select! {
-                biased;
-                () = &mut end => break,
-                accepted = accepting => accepted,
-            };
+            let slot = slots.take(Source::from(peer.ip()), displaced).await;
             let connection = Connection {
                 peer,
                 tls: tls.clone(),
@@ -63,12 +81,36 @@ impl Server {
                 limits,
                 metrics: metrics.clone(),
                 stages: stages.clone(),
-                place: Arc::new(place),
+                slot: Arc::new(slot),
+                queue: Arc::clone(&queue),
             };
-            tokio::spawn(connection.serve(stream));
+            match stream.into_std() {
+                Ok(stream) => drop(runtime.spawn(connection.serve(stream))),
+                Err(error) => tracing::debug!(%peer, %error, "connection broke"),
+            }
+        };
+        let accepting = async {
+            loop {
+                let (stream, peer) = accept(&listener).await;
+                serve(stream, peer).await;
+                // Else, where it is served by this thread, many more could be accepted, and displace
+                // it, before its first turn.
+                let_others_run().await;
+            }
+        };
+        tokio::select! {
+            biased;
+            () = stage::ended(stages.clone()) => {}
+            () = accepting => {}
         }
-        drop(listener);
-        if timeout(grace, places.all_free()).await.is_err() {
+        let ending = async {
+            // The kernel has connected them already, so their clients wait for an answer.
+            for (stream, peer) in waiting(listener) {
+                serve(stream, peer).await;
+            }
+            slots.all_free().await;
+        };
+        if timeout(grace, ending).await.is_err() {
             tracing::warn!("connections were still busy at the end of the grace period");
         }
     }
@@ -78,14 +120,26 @@ async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
     loop {
         match listener.accept().await {
             Ok(accepted) => return accepted,
-            // A connection that broke before it was accepted, or no file descriptor is free;
-            // neither is cured by trying again at once.
+            // The client has gone away meanwhile.
+            Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
+            // No file descriptor is free, which is not cured by trying again at once.
             Err(error) => {
                 tracing::warn!(%error, "accept failed");
                 sleep(ACCEPT_PAUSE).await;
             }
         }
     }
+}
+
+/// Closes the listener, and returns the connections that were still to be accepted.
+fn waiting(listener: TcpListener) -> Vec<(TcpStream, SocketAddr)> {
+    let Ok(listener) = listener.into_std() else { return Vec::new() };
+    let accepted = std::iter::from_fn(|| listener.accept().ok());
+    let opened = accepted.filter_map(|(stream, peer)| {
+        stream.set_nonblocking(true).ok()?;
+        Some((TcpStream::from_std(stream).ok()?, peer))
+    });
+    opened.take(BACKLOG as usize).collect()
 }
 
 struct Connection {
@@ -95,45 +149,58 @@ struct Connection {
     limits: Limits,
     metrics: Option<Arc<Metrics>>,
     stages: watch::Receiver<Stage>,
-    place: Arc<Place>,
+    slot: Arc<Slot>,
+    queue: Arc<RunQueue>,
 }
 
 impl Connection {
-    async fn serve(self, stream: TcpStream) {
-        let Self { peer, tls, router, limits, metrics, stages, place } = self;
+    async fn serve(self, stream: net::TcpStream) {
+        let Self { peer, tls, router, limits, metrics, stages, slot, queue } = self;
         let metrics = metrics.as_deref();
         let _counted = metrics.map(Counted::new);
         // Answers are small and wanted at once.
-        if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%peer, %error, "TCP_NODELAY is not set");
-        }
+        let stream = match stream.set_nodelay(true).and_then(|()| TcpStream::from_std(stream)) {
+            Ok(stream) => stream,
+            Err(error) => return tracing::debug!(%peer, %error, "connection broke"),
+        };
+        let source = Source::from(peer.ip());
         let config = tls.as_ref().map(|tls| tls.load_full());
         let is_last = {
             let config = config.clone();
             move || match (&tls, &config) {
                 (Some(current), Some(own)) => !Arc::ptr_eq(&*current.load(), own),
-                _ => false,
+                // Probes and scrapes are seldom; more requests on one connection are a flood.
+                _ => true,
             }
         };
         let terms = Terms {
             router,
             limits,
             peer,
-            place: Arc::clone(&place),
+            source,
+            slot: Arc::clone(&slot),
+            queue: Arc::clone(&queue),
             stages: stages.clone(),
             is_last,
         };
         let served = match config {
             None => connection::serve(stream, terms).await,
             Some(config) => {
-                let shaking = timeout(limits.handshake, TlsAcceptor::from(config).accept(stream));
+                let shaking = timeout(limits.handshake, async {
+                    let hello = LazyConfigAcceptor::new(Acceptor::default(), stream).await?;
+                    slot.step();
+                    queue.run(source, hello.into_stream(config)).await
+                });
                 let shaken = tokio::select! {
                     shaken = shaking => shaken,
-                    () = place.displaced() => return tracing::debug!(%peer, "made room"),
-                    () = stage::ended(stages) => return,
+                    () = slot.displaced() => return tracing::debug!(%peer, "made room"),
+                    () = connection::ended(stages, &slot) => return,
                 };
                 match shaken {
-                    Ok(Ok(stream)) => connection::serve(stream, terms).await,
+                    Ok(Ok(stream)) => {
+                        slot.step();
+                        connection::serve(stream, terms).await
+                    }
                     Ok(Err(error)) => {
                         let cause = HandshakeFailure::of(&error).word();
                         tracing::debug!(%peer, %error, cause, "TLS handshake failed");
@@ -178,3 +245,6 @@ impl Drop for Counted<'_> {
 }
 
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// Connections that the kernel keeps until they are accepted, where `net.core.somaxconn` allows as
+/// many. When it is full, further clients try again after a second.
+const BACKLOG: u32 = 4096;

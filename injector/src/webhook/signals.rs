@@ -1,13 +1,18 @@
-//! The signals that ask a server to end.
+//! Signals that end the server, and those that change nothing.
 
 use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// SIGTERM, which the kubelet sends, and SIGINT, which a terminal does.
+/// SIGTERM, which the kubelet sends, SIGINT and SIGQUIT, which a terminal does, and others that would
+/// end the process by default.
 pub(super) struct Signals {
     terminate: Signal,
     interrupt: Signal,
+    quit: Signal,
+    hangup: Signal,
+    user1: Signal,
+    user2: Signal,
 }
 
 impl Signals {
@@ -16,14 +21,26 @@ impl Signals {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
+            quit: signal(SignalKind::quit())?,
+            hangup: signal(SignalKind::hangup())?,
+            user1: signal(SignalKind::user_defined1())?,
+            user2: signal(SignalKind::user_defined2())?,
         })
     }
 
-    /// Waits for the next one and names it.
+    /// Waits for the next signal to end and returns its name. Signals that other programs reload or
+    /// dump by are logged: files and `ConfigMap`s are followed without.
     pub(super) async fn next(&mut self) -> &'static str {
-        tokio::select! {
-            _ = self.terminate.recv() => "SIGTERM",
-            _ = self.interrupt.recv() => "SIGINT",
+        loop {
+            let ignored = tokio::select! {
+                _ = self.terminate.recv() => return "SIGTERM",
+                _ = self.interrupt.recv() => return "SIGINT",
+                _ = self.quit.recv() => return "SIGQUIT",
+                _ = self.hangup.recv() => "SIGHUP",
+                _ = self.user1.recv() => "SIGUSR1",
+                _ = self.user2.recv() => "SIGUSR2",
+            };
+            tracing::info!(signal = ignored, "signal ignored");
         }
     }
 }

@@ -178,6 +178,21 @@ fn blames_the_pod_for_its_own_proxy_container() {
 }
 
 #[test]
+fn probe_port_answers_probes_alone() {
+    let program = Program::start(&["--probeAddr", "127.0.0.1:0"]);
+    for (path, status) in [
+        ("/healthz/ready", 200),
+        ("/ready", 200),
+        ("/healthz/live", 200),
+        ("/metrics", 404),
+        ("/logging", 404),
+        ("/inject", 404),
+    ] {
+        assert_eq!(plain_get(program.probe.unwrap(), path).status, status, "{path}");
+    }
+}
+
+#[test]
 fn tells_of_itself_on_the_plain_port() {
     let program = Program::start(&[]);
     for path in ["/healthz/ready", "/ready", "/healthz/live"] {

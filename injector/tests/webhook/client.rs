@@ -1,10 +1,11 @@
 //! A client that can misbehave: bytes over TLS, and answers read by hand.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::Arc;
 
 use base64::Engine;
+use rustix::net::{self, AddressFamily, SocketType, bind, socket};
 use rustls::client::WantsClientCert;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -31,9 +32,14 @@ impl Client {
     /// Connects and shakes hands. With TLS 1.3, whether the server takes the client's certificate
     /// is only known by what it answers.
     pub(crate) fn connect_by(address: SocketAddr, config: Arc<ClientConfig>) -> io::Result<Self> {
-        let name = ServerName::IpAddress(address.ip().into());
+        Self::connect_over(tcp(address)?, config)
+    }
+
+    /// Shakes hands over an open connection.
+    pub(crate) fn connect_over(stream: TcpStream, config: Arc<ClientConfig>) -> io::Result<Self> {
+        let name = ServerName::IpAddress(stream.peer_addr()?.ip().into());
         let connection = ClientConnection::new(config, name).unwrap();
-        let mut stream = StreamOwned::new(connection, tcp(address)?);
+        let mut stream = StreamOwned::new(connection, stream);
         while stream.conn.is_handshaking() {
             stream.conn.complete_io(&mut stream.sock)?;
         }
@@ -45,6 +51,11 @@ impl Client {
         let connection = &self.stream.conn;
         let suite = connection.negotiated_cipher_suite().unwrap().suite();
         (connection.protocol_version().unwrap(), suite, connection.handshake_kind().unwrap())
+    }
+
+    /// The connection without its TLS, of which no more is sent.
+    pub(crate) fn into_tcp(self) -> TcpStream {
+        self.stream.sock
     }
 
     /// Asks whether the server is ready, and returns the status, if there is an answer.
@@ -178,14 +189,35 @@ pub(crate) fn plain(address: SocketAddr, method: &str, path: &str, body: &str) -
 
 /// A request over an open connection, which it is the last of.
 pub(crate) fn plain_over(stream: &mut TcpStream, method: &str, path: &str, body: &str) -> Answer {
+    try_plain_over(stream, method, path, body).unwrap()
+}
+
+/// As [`plain_over`], where there may be no answer.
+pub(crate) fn try_plain_over(
+    stream: &mut TcpStream,
+    method: &str,
+    path: &str,
+    body: &str,
+) -> io::Result<Answer> {
     let head = format!("{method} {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n");
-    write!(stream, "{head}Content-Length: {}\r\n\r\n{body}", body.len()).unwrap();
-    read_answer(stream).unwrap()
+    write!(stream, "{head}Content-Length: {}\r\n\r\n{body}", body.len())?;
+    read_answer(stream)
 }
 
 /// A TCP connection that gives up rather than hang a test.
 pub(crate) fn tcp(address: SocketAddr) -> io::Result<TcpStream> {
-    let stream = TcpStream::connect(address)?;
+    patient(TcpStream::connect(address)?)
+}
+
+/// As [`tcp`], from a loopback address of the caller's choice.
+pub(crate) fn tcp_from(source: Ipv4Addr, address: SocketAddr) -> io::Result<TcpStream> {
+    let socket = socket(AddressFamily::INET, SocketType::STREAM, None)?;
+    bind(&socket, &SocketAddr::from((source, 0)))?;
+    net::connect(&socket, &address)?;
+    patient(TcpStream::from(socket))
+}
+
+fn patient(stream: TcpStream) -> io::Result<TcpStream> {
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     Ok(stream)

@@ -10,7 +10,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use crate::certificate::issue;
-use crate::client::{Client, JSON, plain_get, review};
+use crate::client::{Client, JSON, plain_get, review, tcp, trusting};
 use crate::program::{Program, command, until};
 
 #[test]
@@ -149,6 +149,46 @@ fn answers_what_is_in_flight_and_closes() {
     assert_eq!((answer.status, answer.header("connection")), (200, Some("close")));
     assert_eq!(answer.review()["allowed"], true);
     assert!(busy.is_closed());
+    assert_eq!(program.exit().code(), Some(0));
+}
+
+#[test]
+fn answers_a_connection_that_was_opened_at_the_very_end() {
+    let mut program = Program::start(&["--shutdown-delay", "0s"]);
+    let (https, ca) = program.endpoint();
+    // One that is accepted before the signal, and one that the kernel alone knows by then.
+    let accepted = tcp(https).unwrap();
+    program.metric_becomes("sidecar_injector_connections", 1.0);
+    program.signal(Signal::STOP);
+    let waiting = tcp(https).unwrap();
+    program.signal(Signal::TERM);
+    program.signal(Signal::CONT);
+    program.log("shutting down");
+    let config = Arc::new(trusting(&ca, rustls::DEFAULT_VERSIONS).with_no_client_auth());
+    let skipped = json!({"uid": "u", "operation": "UPDATE", "object": {}});
+    let body = review(&skipped).to_string();
+    for stream in [accepted, waiting] {
+        let mut client = Client::connect_over(stream, Arc::clone(&config)).unwrap();
+        let answer = client.ask("POST", "/inject", JSON, body.as_bytes());
+        assert_eq!(answer.header("connection"), Some("close"));
+        assert_eq!(answer.review()["allowed"], true);
+    }
+    assert_eq!(program.exit().code(), Some(0));
+}
+
+#[test]
+fn signals_for_other_programs_change_nothing() {
+    let mut program = Program::start(&["--shutdown-delay", "0s"]);
+    let mut client = program.connect();
+    for (signal, name) in
+        [(Signal::HUP, "SIGHUP"), (Signal::USR1, "SIGUSR1"), (Signal::USR2, "SIGUSR2")]
+    {
+        program.signal(signal);
+        assert_eq!(program.log("signal ignored")["signal"], name);
+        assert_eq!(client.try_ready().unwrap(), 200);
+    }
+    program.signal(Signal::QUIT);
+    assert_eq!(program.log("shutting down")["signal"], "SIGQUIT");
     assert_eq!(program.exit().code(), Some(0));
 }
 

@@ -3,13 +3,15 @@
 use std::io::Read;
 use std::net::TcpStream;
 use std::process::Command;
-use std::sync::mpsc::channel;
+use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::client::{Client, JSON, is_end, review, tcp};
-use crate::program::{self, PATIENCE, Program};
+use crate::client::{Client, JSON, is_end, review, tcp, trusting, try_plain_over};
+use crate::flood::{Flood, Opening};
+use crate::program::{self, Program};
 
 #[test]
 fn ends_a_slow_handshake() {
@@ -130,27 +132,75 @@ fn large_bodies_that_come_at_once_are_all_answered() {
 
 #[test]
 fn accepts_no_more_connections_than_allowed() {
-    let program = Program::start(&["--max-connections", "2"]);
-    let mut first = busy(&program);
-    let second = busy(&program);
-    let (sender, third) = channel();
-    let (address, ca) = (program.https, std::fs::read(program.path("ca.pem")).unwrap());
-    let waiting = std::thread::spawn(move || {
-        let client = Client::connect(address, &ca);
-        let _ = sender.send(());
-        client.unwrap().ask("GET", "/ready", "", b"").status
-    });
-    for _ in 0..3 {
-        program.metric_becomes("sidecar_injector_connections", 2.0);
+    let program = Program::start(&["--max-connections", "2", "--review-timeout", "1h"]);
+    // Half a body is nothing that others have to wait for.
+    let (mut first, mut second) = (busy(&program), busy(&program));
+    assert_eq!(program.connect().try_ready().unwrap(), 200);
+    assert!(first.is_closed());
+    second.send(b"}");
+    assert_eq!(second.answer().status, 400);
+    program.metric_becomes("sidecar_injector_displaced_connections_total", 1.0);
+}
+
+#[test]
+fn probes_are_answered_while_plain_ports_are_flooded() {
+    let program = Program::start(&["--probeAddr", "127.0.0.1:0"]);
+    let probe = program.probe.unwrap();
+    for address in [probe, program.admin] {
+        let silent = Flood::start(address, 1, 200, Opening::Plain(b""));
+        let heads =
+            Flood::start(address, 50, 200, Opening::Plain(b"GET /healthz/live HTTP/1.1\r\n"));
+        silent.until_dropped();
+        heads.until_dropped();
+        for round in 0..30 {
+            for path in ["/healthz/live", "/healthz/ready"] {
+                let mut stream = tcp(address).unwrap();
+                // As long as the kubelet waits by our manifests.
+                stream.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+                let answer = try_plain_over(&mut stream, "GET", path, "").unwrap();
+                assert_eq!(answer.status, 200, "{address} {path} {round}");
+            }
+        }
     }
-    assert!(third.try_recv().is_err());
-    drop(second);
-    third.recv_timeout(PATIENCE).unwrap();
-    assert_eq!(waiting.join().unwrap(), 200);
-    // Nobody who was busy had to make room.
-    first.send(b"}");
-    assert_eq!(first.answer().status, 400);
-    assert!(program.metric("sidecar_injector_displaced_connections_total").abs() < f64::EPSILON);
+}
+
+#[test]
+fn floods_of_one_address_keep_no_other_out() {
+    floods(1);
+}
+
+#[test]
+fn floods_of_many_addresses_keep_no_other_out() {
+    floods(50);
+}
+
+/// Calls on new and on kept connections, while others that do nothing useful are opened without end.
+fn floods(sources: u8) {
+    let program = Program::start(&["--max-connections", "128", "--review-timeout", "1h"]);
+    let (https, ca) = program.endpoint();
+    let config = Arc::new(trusting(&ca, rustls::DEFAULT_VERSIONS).with_no_client_auth());
+    let mut kept: Vec<_> = (0..14).map(|_| program.connect()).collect();
+    for client in &mut kept {
+        assert_eq!(client.try_ready().unwrap(), 200);
+    }
+    let head = b"POST /inject HTTP/1.1\r\nHost: t\r\nContent-Type: application/json\r\n";
+    let body = b"POST /inject HTTP/1.1\r\nHost: t\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{";
+    let skipped = skipped(0);
+    for opening in [
+        Opening::Plain(b""),
+        // The beginning of a handshake.
+        Opening::Plain(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"),
+        Opening::Tls(Arc::clone(&config), b""),
+        Opening::Tls(Arc::clone(&config), head),
+        Opening::Tls(Arc::clone(&config), body),
+    ] {
+        let flood = Flood::start(https, sources, 200, opening);
+        flood.until_dropped();
+        for client in &mut kept {
+            assert_eq!(program.connect().review("/inject", &skipped)["allowed"], true);
+            assert_eq!(client.review("/inject", &skipped)["allowed"], true);
+        }
+    }
 }
 
 #[test]
@@ -187,7 +237,7 @@ fn whoever_fills_every_place_without_a_handshake_keeps_nobody_out() {
 #[test]
 fn idle_connections_do_not_take_every_file_that_may_be_open() {
     // What service managers and container runtimes give: more may be had, or may not.
-    for (soft, hard, places) in [(256, 4096, 400), (256, 256, 256 - 128)] {
+    for (soft, hard, slots) in [(256, 4096, 400), (512, 512, 512 - 288)] {
         let directory = TempDir::new().unwrap();
         let program = program::command();
         let mut command = Command::new("prlimit");
@@ -201,7 +251,7 @@ fn idle_connections_do_not_take_every_file_that_may_be_open() {
         let flags = [&flags[..], &["--handshake-timeout", "1h"]].concat();
         let program = Program::spawn_by(command, directory, &flags);
         let silent: Vec<_> = (0..400).map(|_| tcp(program.https).unwrap()).collect();
-        program.metric_becomes("sidecar_injector_connections", f64::from(places));
+        program.metric_becomes("sidecar_injector_connections", f64::from(slots));
         assert_eq!(program.connect().try_ready().unwrap(), 200);
         assert_eq!(program.count("accept failed"), 0);
         drop(silent);

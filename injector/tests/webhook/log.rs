@@ -1,15 +1,16 @@
 //! The log is talk: whether somebody listens changes nothing, and how much it says can be changed.
 
+use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::process::Stdio;
 
-use rustix::net::{self, AddressFamily, SocketType, bind, socket};
+use e2e::port::free_port;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::client::{Answer, Client, plain, plain_get, plain_over};
+use crate::client::{Answer, Client, plain, plain_get, plain_over, tcp, tcp_from};
 use crate::program::{Program, command, until};
 
 #[test]
@@ -58,6 +59,27 @@ fn goes_on_when_its_log_is_full() {
         assert!(asked < 50_000, "no line was lost");
     }
     // Nor does its end wait.
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    until("the program ends", || child.try_wait().unwrap().is_some());
+}
+
+#[test]
+fn lines_lost_to_a_full_disk_are_counted() {
+    let port = || SocketAddr::from((Ipv4Addr::LOCALHOST, free_port().unwrap()));
+    let (https, admin) = (port(), port());
+    let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let mut child = command()
+        .args(["--httpsAddr", &https.to_string(), "--adminAddr", &admin.to_string()])
+        .args(["--shutdown-delay", "0s"])
+        .stderr(full)
+        .spawn()
+        .unwrap();
+    until("it listens", || tcp(admin).is_ok());
+    until("a line is counted", || {
+        let page = plain_get(admin, "/metrics").body;
+        let name = "sidecar_injector_log_lines_lost_total ";
+        page.lines().any(|line| line.strip_prefix(name).is_some_and(|count| count != "0"))
+    });
     kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
     until("the program ends", || child.try_wait().unwrap().is_some());
 }
@@ -126,20 +148,13 @@ fn only_whoever_is_in_the_pod_changes_the_log() {
     for (method, path, status) in
         [("GET", "/logging", 403), ("PUT", "/logging", 403), ("GET", "/healthz/ready", 200)]
     {
-        let mut stream = from_address(Ipv4Addr::new(127, 0, 0, 6), program.admin.port());
+        let here = SocketAddr::from((Ipv4Addr::LOCALHOST, program.admin.port()));
+        let mut stream = tcp_from(Ipv4Addr::new(127, 0, 0, 6), here).unwrap();
         let answer = plain_over(&mut stream, method, path, "all:debug");
         assert_eq!(answer.status, status, "{method} {path}");
     }
     // Nor is it on the webhook's own port.
     assert_eq!(program.connect().ask("PUT", "/logging", "", b"all:debug").status, 404);
-}
-
-/// A connection to the loopback address that comes from `source`.
-fn from_address(source: Ipv4Addr, port: u16) -> TcpStream {
-    let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
-    bind(&socket, &SocketAddr::from((source, 0))).unwrap();
-    net::connect(&socket, &SocketAddr::from((Ipv4Addr::LOCALHOST, port))).unwrap();
-    TcpStream::from(socket)
 }
 
 fn set_levels(admin: SocketAddr, levels: &str) -> Answer {

@@ -7,6 +7,7 @@ mod certificate;
 mod client;
 mod configuration;
 mod costs;
+mod flood;
 mod lifetime;
 mod limits;
 mod log;

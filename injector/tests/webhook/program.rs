@@ -23,6 +23,8 @@ pub(crate) struct Program {
     directory: TempDir,
     pub(crate) https: SocketAddr,
     pub(crate) admin: SocketAddr,
+    /// Where it answers probes, if `--probeAddr` says so.
+    pub(crate) probe: Option<SocketAddr>,
 }
 
 impl Program {
@@ -76,10 +78,12 @@ impl Program {
             directory,
             https: nowhere,
             admin: nowhere,
+            probe: None,
         };
         let listening = program.log("listening");
         let address = |key: &str| listening[key].as_str().unwrap().parse().unwrap();
         (program.https, program.admin) = (address("https"), address("admin"));
+        program.probe = listening.get("probe").map(|_| address("probe"));
         program
     }
 

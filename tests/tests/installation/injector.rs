@@ -88,6 +88,8 @@ impl Injector {
             "--shutdown-delay=1s".to_owned(),
         ];
         let folder = world.servers.folder();
+        // A pod has its ports to itself; here, several injectors share an address.
+        let flags = flags.iter().filter(|flag| !flag.starts_with("--probeAddr="));
         let flags = own.iter().chain(flags);
         let process = Process::start(folder, service, &world.injector, flags)?;
         Ok(Self { process, admin })

@@ -126,6 +126,7 @@ fn objects_come_in_the_order_a_cluster_needs_them() {
             "PodDisruptionBudget",
             "ValidatingAdmissionPolicy",
             "ValidatingAdmissionPolicyBinding",
+            "NetworkPolicy",
             "MutatingWebhookConfiguration",
         ]
     );

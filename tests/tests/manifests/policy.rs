@@ -63,8 +63,13 @@ fn the_injector_runs_with_nothing_it_does_not_need() {
             [&container.startup_probe, &container.readiness_probe, &container.liveness_probe];
         for probe in probes {
             let http = probe.as_ref().unwrap().http_get.as_ref().unwrap();
-            assert_eq!(http.port, IntOrString::String("http-monitoring".to_owned()));
+            assert_eq!(http.port, IntOrString::String("http-probe".to_owned()));
             assert_eq!(http.scheme, None, "probes stay off the TLS port");
+            let ports = container.ports.iter().flatten();
+            let port = ports.filter(|port| port.name.as_deref() == Some("http-probe"));
+            let flag = |port: i32| format!("--probeAddr=:{port}");
+            let flags: Vec<_> = port.map(|port| flag(port.container_port)).collect();
+            assert!(container.args.iter().flatten().any(|arg| flags.contains(arg)), "{what}");
         }
     }
 }

@@ -57,18 +57,28 @@ fn ports_are_the_same_everywhere() {
                 assert_eq!(port.target_port, Some(IntOrString::Int(ports[&port.name.unwrap()])));
             }
         }
-        for policy in rendering.all::<NetworkPolicy>("NetworkPolicy") {
-            let rules = policy.spec.unwrap().ingress.unwrap();
-            let open: BTreeSet<i32> = rules
+        let policy: NetworkPolicy = rendering.one("NetworkPolicy");
+        let spec = policy.spec.unwrap();
+        let restricts = |way: &str| spec.policy_types.iter().flatten().any(|one| one == way);
+        assert!(restricts("Ingress"));
+        assert_eq!(restricts("Egress"), rendering.has("network-policy"));
+        let mut closed = ports.clone();
+        for rule in spec.ingress.unwrap() {
+            let is_for_all = rule.from.is_none();
+            let open: BTreeSet<i32> = rule
+                .ports
+                .unwrap()
                 .into_iter()
-                .flat_map(|rule| rule.ports.unwrap())
                 .map(|port| match port.port.unwrap() {
                     IntOrString::Int(port) => port,
                     IntOrString::String(name) => ports[&name],
                 })
                 .collect();
-            assert_eq!(open, ports.values().copied().collect());
+            assert_eq!(is_for_all, open == BTreeSet::from([ports["https-webhook"]]));
+            closed.retain(|_, port| !open.contains(port));
         }
+        // The kubelet's, which asks from the node.
+        assert_eq!(closed.into_keys().collect::<Vec<_>>(), ["http-probe"]);
         for monitor in rendering.all::<Custom<ServiceMonitorSpec>>("ServiceMonitor") {
             let services = rendering.all::<Service>("Service").into_iter();
             let mut selected = services.filter(|service| {

@@ -1,11 +1,11 @@
 //! Lines on their way to a stream that may not take them.
 //!
-//! Whoever reads a container's log may stop for a while: a pipe that is full, a disk that hangs.
-//! Whoever writes into it then waits, and a webhook that waits fails admissions. So the lines go
-//! through a queue, and a thread of its own waits. When the queue is full, lines are lost and
-//! counted.
+//! The reader of a container's log may stop for a while: a pipe that is full, a disk that hangs.
+//! A write into it then waits, and a webhook that waits fails admissions. So the lines go through a
+//! queue, and a thread of its own waits. Lines are lost and counted when the queue is full, and when
+//! the stream takes no more, as a full disk.
 
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Write};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
@@ -28,13 +28,15 @@ impl Lines {
         let (end, ended) = sync_channel(1);
         let waiting = Arc::<AtomicUsize>::default();
         let taken = Arc::clone(&waiting);
+        let lost = Counter::default();
+        let dropped = lost.clone();
         let writing = move || {
-            write(&queue, &taken, stream);
+            write(&queue, &taken, &dropped, stream);
             let _ = end.send(());
         };
         // Without a thread the queue has no other end, which counts as lost.
         let _ = std::thread::Builder::new().name("log".to_owned()).spawn(writing);
-        let writer = LineWriter { sender, waiting, lost: Counter::default() };
+        let writer = LineWriter { sender, waiting, lost };
         Self { writer, ended: Mutex::new(ended) }
     }
 
@@ -98,7 +100,7 @@ impl<'a> MakeWriter<'a> for LineWriter {
 }
 
 /// Writes until the end is told, and as much at once as has come meanwhile.
-fn write(queue: &Receiver<Entry>, waiting: &AtomicUsize, mut stream: impl Write) {
+fn write(queue: &Receiver<Entry>, waiting: &AtomicUsize, lost: &Counter, mut stream: impl Write) {
     let mut text = Vec::new();
     while let Ok(Entry::Line(first)) = queue.recv() {
         text.extend(first);
@@ -115,14 +117,28 @@ fn write(queue: &Receiver<Entry>, waiting: &AtomicUsize, mut stream: impl Write)
                 Err(_) => break,
             }
         }
-        // What a closed stream does not take is lost, as is everything after it.
         waiting.fetch_sub(text.len(), Ordering::Relaxed);
-        let _ = stream.write_all(&text).and_then(|()| stream.flush());
+        lost.inc_by(write_text(&text, &mut stream));
         if is_end {
             return;
         }
         text.clear();
     }
+}
+
+/// Writes lines, and returns how many of them the stream did not take as a whole.
+fn write_text(text: &[u8], stream: &mut impl Write) -> u64 {
+    let mut rest = text;
+    while !rest.is_empty() {
+        match stream.write(rest) {
+            Ok(0) => break,
+            Ok(length) => rest = rest.get(length..).unwrap_or_default(),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(_) => break,
+        }
+    }
+    let _ = stream.flush();
+    rest.split_inclusive(|byte| *byte == b'\n').count() as u64
 }
 
 /// Some seconds of a webhook under load.
