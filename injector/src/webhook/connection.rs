@@ -37,9 +37,8 @@ pub(super) struct Terms<N> {
     pub(super) router: Router,
     pub(super) limits: Limits,
     pub(super) peer: SocketAddr,
-    pub(super) source: Source,
     pub(super) slot: Arc<Slot>,
-    pub(super) queue: Arc<RunQueue>,
+    pub(super) queue: RunQueue,
     pub(super) stages: watch::Receiver<Stage>,
     /// Asked at each answer: whether it is to be the connection's last.
     pub(super) is_last: N,
@@ -52,7 +51,8 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     N: Fn() -> bool + Clone + Send + 'static,
 {
-    let Terms { router, limits, peer, source, slot, queue, stages, is_last } = terms;
+    let Terms { router, limits, peer, slot, queue, stages, is_last } = terms;
+    let source = Source::from(peer.ip());
     let pace = Arc::new(Pace::new(limits, Arc::clone(&slot)));
     let service = {
         let (pace, stages) = (Arc::clone(&pace), stages.clone());
@@ -60,7 +60,7 @@ where
             pace.enter(Phase::Review);
             let mut router = router.clone();
             let (pace, stages, is_last) = (Arc::clone(&pace), stages.clone(), is_last.clone());
-            let queue = Arc::clone(&queue);
+            let queue = queue.clone();
             async move {
                 // Until it has its turn, the connection may still be displaced: else requests that
                 // are sent without end would hold every slot.
@@ -312,6 +312,6 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Paced<S> {
 
 /// Also the limit of a request's head, of which one more piece of this size may arrive before it is
 /// looked at; a review's body is read piece by piece.
-const BUFFER: usize = 64 * 1024;
+const BUFFER: usize = 32 * 1024;
 /// Time of a connection that was never used for its first request, when the process ends.
 const LAST_REQUEST: Duration = Duration::from_secs(2);

@@ -15,8 +15,9 @@ use super::handler::{self, Webhook};
 use super::large::LargeBodies;
 use super::limits::Limits;
 use super::metrics::Metrics;
-use super::places::Places;
 use super::reload::Configuration;
+use super::run_queue::RunQueue;
+use super::slots::Slots;
 use super::stage::Stage;
 use super::surroundings::Surroundings;
 use super::traces::Traces;
@@ -41,11 +42,13 @@ pub fn answers(configuration: Arc<Configuration>, bytes: &[u8]) -> io::Result<Ve
         client.write_all(bytes).await?;
         client.shutdown().await?;
         let (_stage, stages) = Stage::channel();
+        let peer = SocketAddr::from(([192, 0, 2, 1], 1));
         let terms = Terms {
             router,
             limits: Limits::default(),
-            peer: SocketAddr::from(([192, 0, 2, 1], 1)),
-            place: Arc::new(Places::new(1).take(|| {}).await),
+            peer,
+            slot: Arc::new(Slots::new(1).take(peer.ip().into(), || {}).await),
+            queue: RunQueue::new(1),
             stages,
             is_last: || false,
         };

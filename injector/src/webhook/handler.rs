@@ -139,7 +139,7 @@ impl Webhook {
         let settings = self.configuration.current().ok_or(Refusal::Unconfigured)?;
         let outline = Outline::of_review(&body);
         let known = self.surroundings.of(&outline, deadline).await;
-        let caller = Caller { address, namespace: outline.namespace };
+        let caller = Caller { source: address.into(), namespace: outline.namespace };
         let admission = self.admission;
         let is_expensive = is_expensive(body.len());
         let answer = move || {

@@ -47,7 +47,7 @@ impl LargeBodies {
 
 /// Whether a review of this length may take long.
 pub(super) fn is_expensive(length: usize) -> bool {
-    length > LIGHT
+    length > SMALL
 }
 
 /// The room that one body takes, which is free again when this is dropped.
@@ -101,16 +101,15 @@ pub(super) fn holds_too_many_values(json: &[u8]) -> bool {
     containers > CONTAINERS || values > VALUES
 }
 
-/// Bytes up to which a body is none of these.
-const SMALL: usize = 64 << 10;
-/// Bytes up to which a review is answered at once: none of that length takes long.
-const LIGHT: usize = 16 << 10;
+/// Bytes up to which a body is none of these: it costs little while it is read, and is answered at
+/// once.
+const SMALL: usize = 16 << 10;
 /// Bytes by which room grows.
 const STEP: usize = 64 << 10;
 /// Bodies of the greatest length for which there is room.
 const LARGEST_AT_A_TIME: usize = 4;
 /// Bytes up to which values are not counted.
-const COUNTED: usize = SMALL;
+const COUNTED: usize = 64 << 10;
 /// Objects and lists of a document.
 const CONTAINERS: usize = 40_000;
 /// What stands in them, but for the first of each.

@@ -82,7 +82,7 @@ impl Server {
                 metrics: metrics.clone(),
                 stages: stages.clone(),
                 slot: Arc::new(slot),
-                queue: Arc::clone(&queue),
+                queue: queue.clone(),
             };
             match stream.into_std() {
                 Ok(stream) => drop(runtime.spawn(connection.serve(stream))),
@@ -150,7 +150,7 @@ struct Connection {
     metrics: Option<Arc<Metrics>>,
     stages: watch::Receiver<Stage>,
     slot: Arc<Slot>,
-    queue: Arc<RunQueue>,
+    queue: RunQueue,
 }
 
 impl Connection {
@@ -177,9 +177,8 @@ impl Connection {
             router,
             limits,
             peer,
-            source,
             slot: Arc::clone(&slot),
-            queue: Arc::clone(&queue),
+            queue: queue.clone(),
             stages: stages.clone(),
             is_last,
         };

@@ -1,68 +1,64 @@
-//! Turns of reviews, shared fairly between callers.
+//! Turns of computing, shared fairly between callers.
 //!
-//! As many reviews are computed at a time as there are turns; where more wait, a caller with many
-//! of them must not delay the others.
+//! As many are computed at a time as there are turns; where more wait, a caller with many of them
+//! must not delay the others.
 //!
 //! API servers send the reviews of all users over few connections, so an address alone does not
 //! tell a user who posts expensive pods from the others; the namespace does. A caller that reaches
-//! the port by itself may write any namespace into its reviews, but has one address. So the next
-//! turn goes to the address that has waited longest since its last turn, and within the address to
-//! the namespace for which the same holds.
+//! the port by itself may write any namespace into its reviews, but has one address. So sources
+//! have turns in rotation, and within a source its namespaces.
 
-use std::collections::HashMap;
-use std::net::IpAddr;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
-/// The origin of a review.
+use super::slots::Source;
+
+/// The origin of a review or a handshake.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Caller {
     /// The address of the client.
-    pub(super) address: IpAddr,
-    /// The namespace of the request.
+    pub(super) source: Source,
+    /// The namespace of the request; empty where it is not known yet.
     pub(super) namespace: String,
 }
 
-/// The turns of one kind of reviews, and the callers that wait for one.
+/// The turns of one kind of computing, and the callers that wait for one.
 #[derive(Debug)]
 pub struct Turns {
-    queue: Mutex<Queue>,
+    state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
-struct Queue {
+struct State {
     free: usize,
-    /// In order of arrival.
-    waiting: Vec<Waiting>,
-    /// The number of turns so far.
-    turns: u64,
-    /// The last turn of each address, and of each of its namespaces, as long as one of them waits.
-    last: HashMap<(IpAddr, Option<String>), u64>,
-}
-
-#[derive(Debug)]
-struct Waiting {
-    caller: Caller,
-    ready: oneshot::Sender<Turn>,
+    waiting: RoundRobin<Source, RoundRobin<String, VecDeque<oneshot::Sender<Turn>>>>,
 }
 
 impl Turns {
     /// So many turns at a time.
     pub fn new(count: usize) -> Arc<Self> {
-        Arc::new(Self { queue: Mutex::new(Queue { free: count, ..Queue::default() }) })
+        Arc::new(Self { state: Mutex::new(State { free: count, ..State::default() }) })
+    }
+
+    /// A turn that nobody has to wait for, if there is one.
+    pub(super) fn take_free(self: &Arc<Self>) -> Option<Turn> {
+        let mut state = self.state();
+        state.free = state.free.checked_sub(1)?;
+        Some(Turn(Some(Arc::clone(self))))
     }
 
     /// Waits for the caller's turn, which ends when the result is dropped.
     pub(super) async fn take(self: &Arc<Self>, caller: Caller) -> Turn {
         let turn = {
-            let mut queue = self.queue();
-            if queue.free > 0 {
-                queue.free -= 1;
+            let mut state = self.state();
+            if let Some(free) = state.free.checked_sub(1) {
+                state.free = free;
                 return Turn(Some(Arc::clone(self)));
             }
             let (ready, turn) = oneshot::channel();
-            queue.waiting.push(Waiting { caller, ready });
+            state.waiting.queue(caller.source).queue(caller.namespace).push_back(ready);
             turn
         };
         match turn.await {
@@ -72,80 +68,110 @@ impl Turns {
         }
     }
 
-    /// Gives a turn that has ended to the next caller that still waits.
-    fn pass_on(self: &Arc<Self>) {
-        let mut queue = self.queue();
-        while let Some(next) = queue.next() {
-            match next.send(Turn(Some(Arc::clone(self)))) {
-                Ok(()) => return,
-                // The caller has left. The queue is locked, so its turn must not be passed on.
-                Err(unwanted) => unwanted.forget(),
-            }
-        }
-        queue.free += 1;
-    }
-
-    fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Queue {
-    /// Takes out the caller whose turn it is.
-    fn next(&mut self) -> Option<oneshot::Sender<Turn>> {
-        let last =
-            |caller: &Caller, namespace| self.last.get(&(caller.address, namespace)).copied();
-        let since =
-            |caller: &Caller| (last(caller, None), last(caller, Some(caller.namespace.clone())));
-        let callers = self.waiting.iter().map(|waiting| since(&waiting.caller)).enumerate();
-        let (index, _) = callers.min_by_key(|(_, since)| *since)?;
-        let Waiting { caller, ready } = self.waiting.remove(index);
-        self.turns += 1;
-        self.last.insert((caller.address, None), self.turns);
-        self.last.insert((caller.address, Some(caller.namespace)), self.turns);
-        let waiting = &self.waiting;
-        self.last.retain(|(address, namespace), _| {
-            waiting.iter().any(|Waiting { caller, .. }| {
-                caller.address == *address
-                    && namespace.as_ref().is_none_or(|namespace| caller.namespace == *namespace)
-            })
-        });
-        Some(ready)
-    }
-}
-
-/// The turn of one review.
+/// The turn of one caller.
 #[derive(Debug)]
 pub(super) struct Turn(Option<Arc<Turns>>);
 
-impl Turn {
-    fn forget(mut self) {
-        self.0 = None;
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let Some(turns) = self.0.take() else { return };
+        let next = {
+            let mut state = turns.state();
+            let next = std::iter::from_fn(|| state.waiting.pop()).find(|next| !next.is_closed());
+            state.free += usize::from(next.is_none());
+            next
+        };
+        if let Some(next) = next {
+            // A caller that leaves just now does not take it: dropped, the turn goes on.
+            drop(next.send(Self(Some(turns))));
+        }
     }
 }
 
-impl Drop for Turn {
-    fn drop(&mut self) {
-        if let Some(turns) = self.0.take() {
-            turns.pass_on();
+/// Queues that are served in rotation, one item each.
+#[derive(Debug)]
+struct RoundRobin<K, Q> {
+    queues: BTreeMap<K, Q>,
+    /// The keys of the queues, the next one first.
+    rotation: VecDeque<K>,
+}
+
+/// Anything that waits in some order.
+trait Queue {
+    type Item;
+    fn pop(&mut self) -> Option<Self::Item>;
+    fn is_empty(&self) -> bool;
+}
+
+impl<T> Queue for VecDeque<T> {
+    type Item = T;
+
+    fn pop(&mut self) -> Option<T> {
+        self.pop_front()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.is_empty()
+    }
+}
+
+impl<K, Q> Default for RoundRobin<K, Q> {
+    fn default() -> Self {
+        Self { queues: BTreeMap::new(), rotation: VecDeque::new() }
+    }
+}
+
+impl<K: Clone + Ord, Q: Default> RoundRobin<K, Q> {
+    /// The queue of a key, to which the caller adds an item.
+    fn queue(&mut self, key: K) -> &mut Q {
+        if !self.queues.contains_key(&key) {
+            self.rotation.push_back(key.clone());
         }
+        self.queues.entry(key).or_default()
+    }
+}
+
+impl<K: Clone + Ord, Q: Queue> Queue for RoundRobin<K, Q> {
+    type Item = Q::Item;
+
+    fn pop(&mut self) -> Option<Q::Item> {
+        let key = self.rotation.pop_front()?;
+        let queue = self.queues.get_mut(&key)?;
+        let item = queue.pop();
+        if queue.is_empty() {
+            self.queues.remove(&key);
+        } else {
+            self.rotation.push_back(key);
+        }
+        item
+    }
+
+    fn is_empty(&self) -> bool {
+        self.rotation.is_empty()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::net::Ipv4Addr;
+    use std::net::IpAddr;
 
     use futures::FutureExt;
     use futures::future::BoxFuture;
 
     use super::*;
 
+    fn caller(address: u8, namespace: &str) -> Caller {
+        let source = Source::from(IpAddr::from([10, 0, 0, address]));
+        Caller { source, namespace: namespace.to_owned() }
+    }
+
     fn take(turns: &Arc<Turns>, address: u8, namespace: &str) -> BoxFuture<'static, Turn> {
-        let caller = Caller {
-            address: Ipv4Addr::new(10, 0, 0, address).into(),
-            namespace: namespace.to_owned(),
-        };
+        let caller = caller(address, namespace);
         let turns = Arc::clone(turns);
         let mut turn = async move { turns.take(caller).await }.boxed();
         assert!((&mut turn).now_or_never().is_none(), "the turn is taken");
@@ -170,9 +196,7 @@ mod tests {
     }
 
     fn first(turns: &Arc<Turns>, address: u8, namespace: &str) -> Turn {
-        let address = Ipv4Addr::new(10, 0, 0, address).into();
-        let caller = Caller { address, namespace: namespace.to_owned() };
-        turns.take(caller).now_or_never().expect("no turn is taken")
+        turns.take(caller(address, namespace)).now_or_never().expect("no turn is taken")
     }
 
     #[test]
@@ -208,13 +232,13 @@ mod tests {
         let turns = Turns::new(1);
         let present = first(&turns, 1, "a");
         drop(take(&turns, 1, "b"));
-        let mut granted = take(&turns, 1, "c");
+        let granted = take(&turns, 1, "c");
         let mut last = take(&turns, 1, "d");
         drop(present);
         // It left between its turn and its next step.
         assert!((&mut last).now_or_never().is_none());
-        assert!((&mut granted).now_or_never().is_some());
         drop(granted);
         assert!(last.now_or_never().is_some());
+        assert!(turns.take_free().is_some());
     }
 }

@@ -62,8 +62,10 @@ mod tests {
     #[tokio::test]
     async fn computing_ends_with_its_deadline_and_its_caller() {
         let turns = Turns::new(1);
-        let caller =
-            || turns::Caller { address: IpAddr::from([10, 0, 0, 1]), namespace: "shop".to_owned() };
+        let caller = || turns::Caller {
+            source: IpAddr::from([10, 0, 0, 1]).into(),
+            namespace: "shop".to_owned(),
+        };
         let late = aside(turns.take(caller()).await, Instant::now(), endless).await;
         assert!(matches!(late, Err(Refusal::Late)));
         // It is the next one's turn because the computing has ended.
