@@ -1,9 +1,9 @@
 //! `probe`, and the validation that Istio's `--run-validation` asks for.
 
 use std::fs;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use super::{Failure, print, surroundings};
+use super::{Failure, host_evidence, print, surroundings};
 use crate::args::{Args, go_duration};
 use crate::backend;
 use crate::command::{Output, Request};
@@ -13,13 +13,18 @@ use crate::json::Json;
 use crate::log;
 use crate::owner::{Gid, Uid};
 use crate::plan::{Plan, Protocol};
-use crate::probe::{Place, Seen, try_flows};
+use crate::probe::{Flow, Place, Seen, try_flows, try_inbound};
 use crate::render::table::aligned;
 use crate::route::Routes;
 
 /// Tries the installed rules, and prints what was seen of each flow.
 pub(super) fn probe(request: &Request, plan: &Plan) -> Result<(), Failure> {
-    let seen = seen(&request.args, plan)?;
+    let (place, deadline) = place(&request.args)?;
+    let mut seen = try_flows(plan, &place, deadline)?;
+    match inbound(&request.args, plan, &place, deadline) {
+        Ok(inbound) => seen.extend(inbound),
+        Err(why) => log::info(&format!("inbound connections were not tried from outside: {why}")),
+    }
     if request.output == Output::Json {
         print(&Json::List(seen.iter().map(object).collect()).pretty())?;
     } else {
@@ -30,7 +35,8 @@ pub(super) fn probe(request: &Request, plan: &Plan) -> Result<(), Failure> {
 
 /// Tries the installed rules, and says no more than whether they hold.
 pub(super) fn validate(args: &Args, plan: &Plan) -> Result<(), Failure> {
-    let seen = seen(args, plan)?;
+    let (place, deadline) = place(args)?;
+    let seen = try_flows(plan, &place, deadline)?;
     let wrong: Vec<Seen> = seen.iter().filter(|seen| !seen.is_as_expected()).cloned().collect();
     if !wrong.is_empty() {
         log::info(text(&wrong).trim_end());
@@ -47,7 +53,22 @@ fn summary(seen: &[Seen]) -> String {
     format!("{right} flows match the plan, {wrong} do not, {untried} not tried\n")
 }
 
-fn seen(args: &Args, plan: &Plan) -> Result<Vec<Seen>, Failure> {
+/// Tries inbound connections from outside. In a node's network namespace, another interface could
+/// be taken for a pod's.
+fn inbound(
+    args: &Args,
+    plan: &Plan,
+    place: &Place,
+    deadline: Instant,
+) -> Result<Vec<Seen>, String> {
+    if !args.is_on(Flag::AllowHostNetwork) && !host_evidence()?.signs(&[]).is_empty() {
+        return Err("this is a node's network namespace".to_owned());
+    }
+    try_inbound(plan, place, deadline).map_err(|error| error.to_string())
+}
+
+/// What the machine contributes, and the end of the probe.
+fn place(args: &Args) -> Result<(Place, Instant), Failure> {
     let limit = go_duration(&args.flag(Flag::ProbeTimeout).text).unwrap_or(USUAL_LIMIT);
     let list = |file| fs::read_to_string(file).unwrap_or_default();
     let place = Place {
@@ -59,7 +80,7 @@ fn seen(args: &Args, plan: &Plan) -> Result<Vec<Seen>, Failure> {
         patience: PATIENCE.min(limit),
         installed: installed(),
     };
-    Ok(try_flows(plan, &place, limit)?)
+    Ok((place, Instant::now() + limit))
 }
 
 /// The installed rules. A process without the capability cannot read them, and rules of others are
@@ -85,10 +106,12 @@ fn judge(seen: &[Seen]) -> Result<(), Failure> {
 
 fn sentence(seen: &Seen) -> String {
     let Seen { flow, outcome } = seen;
-    let Owner { uid, gid } = flow.owner;
-    let by = word(flow.protocol);
-    let target = flow.target;
-    format!("{by} of uid {uid} gid {gid} to {target} came to {outcome}, not to {}", flow.expected)
+    let (by, target, expected) = (word(flow.protocol), flow.target, &flow.expected);
+    let origin = match flow.owner {
+        Some(Owner { uid, gid }) => format!("of uid {uid} gid {gid}"),
+        None => "from outside".to_owned(),
+    };
+    format!("{by} {origin} to {target} came to {outcome}, not to {expected}")
 }
 
 fn text(seen: &[Seen]) -> String {
@@ -100,11 +123,10 @@ fn text(seen: &[Seen]) -> String {
             (true, true) => "ok",
             (true, false) => "WRONG",
         };
-        let Owner { uid, gid } = flow.owner;
         let source = flow.source.map_or_else(String::new, |source| source.to_string());
         [
             mark.to_owned(),
-            format!("{} of {uid}:{gid}", word(flow.protocol)),
+            format!("{} {}", word(flow.protocol), origin(flow)),
             source,
             flow.target.to_string(),
             flow.expected.to_string(),
@@ -114,12 +136,22 @@ fn text(seen: &[Seen]) -> String {
     aligned(&std::iter::once(titles).chain(rows).collect::<Vec<_>>())
 }
 
+fn origin(flow: &Flow) -> String {
+    match flow.owner {
+        Some(Owner { uid, gid }) => format!("of {uid}:{gid}"),
+        None => "from outside".to_owned(),
+    }
+}
+
 fn object(seen: &Seen) -> Json {
     let flow = &seen.flow;
+    let id = |of: fn(Owner) -> u32| {
+        flow.owner.map_or(Json::Null, |owner| Json::Number(of(owner).into()))
+    };
     Json::Object(vec![
         ("protocol", Json::text(word(flow.protocol))),
-        ("uid", Json::Number(flow.owner.uid.get().into())),
-        ("gid", Json::Number(flow.owner.gid.get().into())),
+        ("uid", id(|owner| owner.uid.get())),
+        ("gid", id(|owner| owner.gid.get())),
         ("from", flow.source.map_or(Json::Null, Json::text)),
         ("to", Json::text(flow.target)),
         ("expected", Json::text(&flow.expected)),

@@ -66,26 +66,44 @@ pub(super) fn address(payload: &[u8]) -> Option<IpAddr> {
     }
 }
 
-fn request(kind: u16, flags: u16) -> Result<Result<(), Errno>, KernelError> {
-    let socket = Socket::route()?;
-    let mut messages = Messages::default();
-    let mut fixed = [0; ADDRESS_MESSAGE_LENGTH];
-    fixed[0] = FAMILY_V6;
-    fixed[1] = 128;
-    fixed[2] = NO_DUPLICATE_DETECTION;
-    fixed[4..].copy_from_slice(&LOOPBACK_INDEX.to_ne_bytes());
-    messages.push(Header { kind, flags: flags | ACK, sequence: 1 }, &fixed, |attributes| {
-        attributes.bytes(LOCAL, &PASSTHROUGH_V6.octets());
-        attributes.bytes(ADDRESS, &PASSTHROUGH_V6.octets());
-    });
-    Ok(send(&socket, messages.as_bytes()))
+/// Adds an address to an interface in the network namespace of `socket`.
+pub(super) fn add(
+    socket: &Socket,
+    interface: u32,
+    address: IpAddr,
+    prefix_length: u8,
+) -> Result<(), Errno> {
+    change(socket, NEW_ADDRESS, CREATE | EXCLUSIVE, interface, address, prefix_length)
 }
 
-fn send(socket: &Socket, request: &[u8]) -> Result<(), Errno> {
-    socket.send(request)?;
-    let mut buffer = vec![0; RECEIVE_BUFFER];
-    let answer = received(socket.receive(&mut buffer)?).find(|message| message.kind == ERROR);
-    answer.map_or(Err(Errno::BADMSG), |message| outcome(message.payload))
+fn request(kind: u16, flags: u16) -> Result<Result<(), Errno>, KernelError> {
+    let socket = Socket::route()?;
+    Ok(change(&socket, kind, flags, LOOPBACK_INDEX, PASSTHROUGH_V6.into(), 128))
+}
+
+fn change(
+    socket: &Socket,
+    kind: u16,
+    flags: u16,
+    interface: u32,
+    address: IpAddr,
+    prefix_length: u8,
+) -> Result<(), Errno> {
+    let (family, bytes) = match address {
+        IpAddr::V4(v4) => (FAMILY_V4, v4.octets().to_vec()),
+        IpAddr::V6(v6) => (FAMILY_V6, v6.octets().to_vec()),
+    };
+    let mut messages = Messages::default();
+    let mut fixed = [0; ADDRESS_MESSAGE_LENGTH];
+    fixed[0] = family;
+    fixed[1] = prefix_length;
+    fixed[2] = NO_DUPLICATE_DETECTION;
+    fixed[4..].copy_from_slice(&interface.to_ne_bytes());
+    messages.push(Header { kind, flags: flags | ACK, sequence: 1 }, &fixed, |attributes| {
+        attributes.bytes(LOCAL, &bytes);
+        attributes.bytes(ADDRESS, &bytes);
+    });
+    socket.change(messages.as_bytes())
 }
 
 /// `RTM_NEWADDR`.
@@ -98,12 +116,14 @@ const GET_ADDRESS: u16 = 22;
 const ADDRESS: u16 = 1;
 /// `IFA_LOCAL`: the interface's own address.
 const LOCAL: u16 = 2;
+/// `AF_INET`.
+const FAMILY_V4: u8 = 2;
 /// `AF_INET6`.
 const FAMILY_V6: u8 = 10;
 /// `struct ifaddrmsg`: family, prefix length, flags, scope, and the interface in four bytes.
 const ADDRESS_MESSAGE_LENGTH: usize = 8;
 /// `IFA_F_NODAD`: usable at once. Otherwise it would be so a moment later, although nobody else
-/// can have an address of this loopback.
+/// can have an address of this loopback, or of a pair that this process made.
 const NO_DUPLICATE_DETECTION: u8 = 0x02;
 /// The loopback interface is the first of every network namespace.
 const LOOPBACK_INDEX: u32 = 1;

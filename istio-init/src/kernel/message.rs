@@ -80,6 +80,19 @@ impl Attributes<'_> {
         self.with_length(kind | NESTED, |bytes| fill(&mut Attributes(bytes)));
     }
 
+    /// An attribute of a fixed part and attributes.
+    pub(super) fn nested_after(
+        &mut self,
+        kind: u16,
+        fixed: &[u8],
+        fill: impl FnOnce(&mut Attributes),
+    ) {
+        self.with_length(kind | NESTED, |bytes| {
+            bytes.extend(fixed);
+            fill(&mut Attributes(bytes));
+        });
+    }
+
     fn with_length(&mut self, kind: u16, fill: impl FnOnce(&mut Vec<u8>)) {
         let start = self.0.len();
         self.0.extend([0; 2]);

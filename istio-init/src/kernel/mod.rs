@@ -19,6 +19,7 @@ pub mod iptables;
 mod lock;
 mod message;
 mod nf_tables;
+mod outside;
 mod patience;
 mod privileges;
 mod readback;
@@ -36,6 +37,7 @@ pub use cause::Cause;
 pub use holder::Holders;
 pub use host::host_evidence;
 pub use lock::Lock;
+pub use outside::Outside;
 pub use readback::{has_leftovers, has_own_tables, observe, with_surroundings as observe_with};
 
 use crate::config::PASSTHROUGH_V6;
@@ -71,6 +73,14 @@ pub enum KernelError {
     #[error("the kernel refuses `{step}`: {}{}", .cause.errno, routing_hint(.cause))]
     Routing {
         /// The part, as ip(8) would have it.
+        step: String,
+        /// The kernel's reason.
+        cause: Cause,
+    },
+    /// A network namespace outside the pod's cannot be created or linked.
+    #[error("the kernel refuses `{step}`: {}{}", .cause.errno, outside_hint(.cause))]
+    Outside {
+        /// The refused call, or the refused command of ip(8).
         step: String,
         /// The kernel's reason.
         cause: Cause,
@@ -283,6 +293,10 @@ fn commit<'a>(
         }
     }
     Err(KernelError::Overtaken)
+}
+
+fn outside_hint(cause: &Cause) -> &'static str {
+    if cause.errno == Errno::PERM { "; it takes CAP_SYS_ADMIN and CAP_NET_ADMIN" } else { "" }
 }
 
 fn routing_hint(cause: &Cause) -> String {

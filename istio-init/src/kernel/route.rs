@@ -275,7 +275,7 @@ fn request(
             });
         }
     }
-    match send(socket, messages.as_bytes()) {
+    match socket.change(messages.as_bytes()) {
         Ok(()) => Ok(true),
         Err(Errno::EXIST | Errno::NOENT | Errno::SRCH) => Ok(false),
         Err(errno) => {
@@ -284,13 +284,6 @@ fn request(
             Err(KernelError::Routing { step, cause: errno.into() })
         }
     }
-}
-
-fn send(socket: &Socket, request: &[u8]) -> Result<(), Errno> {
-    socket.send(request)?;
-    let mut buffer = vec![0; RECEIVE_BUFFER];
-    let answer = received(socket.receive(&mut buffer)?).find(|message| message.kind == ERROR);
-    answer.map_or(Err(Errno::BADMSG), |message| outcome(message.payload))
 }
 
 // RTM_….

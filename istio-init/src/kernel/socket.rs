@@ -5,11 +5,12 @@ use std::os::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{
-    AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, bind, netlink, recv,
-    send, socket_with, sockopt,
+    AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, bind, netdevice,
+    netlink, recv, send, socket_with, sockopt,
 };
 
 use super::KernelError;
+use super::message::{ERROR, outcome, received};
 
 /// A netlink socket of this process.
 #[derive(Debug)]
@@ -56,6 +57,19 @@ impl Socket {
                 .or_else(|_| sockopt::set_socket_send_buffer_size(&self.0, size));
         }
         send(&self.0, messages, SendFlags::empty()).map(drop)
+    }
+
+    /// Sends one change, and returns the kernel's answer to it.
+    pub(super) fn change(&self, message: &[u8]) -> Result<(), Errno> {
+        self.send(message)?;
+        let mut buffer = vec![0; RECEIVE_BUFFER];
+        let answer = received(self.receive(&mut buffer)?).find(|message| message.kind == ERROR);
+        answer.map_or(Err(Errno::BADMSG), |message| outcome(message.payload))
+    }
+
+    /// The index of an interface in this socket's network namespace.
+    pub(super) fn index_of(&self, link: &str) -> Result<u32, Errno> {
+        netdevice::name_to_index(&self.0, link)
     }
 
     /// The next messages that the kernel has for this socket; `AGAIN` when there are none.

@@ -4,6 +4,7 @@
 //! asked for. What is expected of a flow is what [`explain`] says. No flow leaves the node: what
 //! is sent outwards lives for one hop.
 
+mod inbound;
 mod sockets;
 
 use std::fmt;
@@ -19,13 +20,13 @@ use crate::plan::{Field, Plan, Protocol, Verdict};
 use crate::port::Port;
 use crate::route::Routes;
 
-pub use sockets::{ProbeError, try_flows};
+pub use sockets::{ProbeError, try_flows, try_inbound};
 
 /// One try to reach somebody, and what is expected of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flow {
-    /// Who tries.
-    pub owner: Owner,
+    /// Who tries; `None` for a connection from outside the pod.
+    pub owner: Option<Owner>,
     /// By what.
     pub protocol: Protocol,
     /// The address it is tried from, where it matters.
@@ -96,7 +97,7 @@ pub fn flows(plan: &Plan, place: &Place) -> Vec<Flow> {
         for (protocol, source, target) in targets(plan, place) {
             let expected = expected(plan, place, owner, protocol, source, target);
             flows.extend(expected.map(|expected| Flow {
-                owner,
+                owner: Some(owner),
                 protocol,
                 source,
                 target,

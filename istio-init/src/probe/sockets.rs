@@ -11,8 +11,9 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, listen,
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 use thiserror::Error;
 
-use super::{Flow, Outcome, Place, Seen, flows, listening_ports};
+use super::{Flow, Outcome, Place, Seen, flows, inbound, listening_ports};
 use crate::explain::Owner;
+use crate::kernel::{KernelError, Outside};
 use crate::plan::{Plan, Protocol};
 
 /// What keeps a probe from being made.
@@ -29,33 +30,79 @@ pub enum ProbeError {
         /// The kernel's reason.
         errno: Errno,
     },
+    /// There is no link to a network namespace outside the pod's.
+    #[error(transparent)]
+    Link(#[from] KernelError),
+    /// Every interface name is named by a rule.
+    #[error("rules name every interface")]
+    LinkName,
+    /// The rules deliver connections by TPROXY.
+    #[error("TPROXY delivers to transparent sockets alone, which the probe cannot open")]
+    Tproxy,
 }
 
-/// Tries all flows of a plan, those that fare otherwise than expected again and again while there
-/// is time: who installs the rules may not be done yet.
-pub fn try_flows(plan: &Plan, place: &Place, limit: Duration) -> Result<Vec<Seen>, ProbeError> {
-    let deadline = Instant::now() + limit;
+/// Tries all flows of a plan that begin in the pod.
+pub fn try_flows(plan: &Plan, place: &Place, deadline: Instant) -> Result<Vec<Seen>, ProbeError> {
     let listeners = Listeners::open(plan, place)?;
     let place = Place { application_port: listeners.application_port, ..place.clone() };
-    let mut seen = listeners.observe(&flows(plan, &place), &place);
+    Ok(listeners.settle(&flows(plan, &place), &place, deadline))
+}
+
+/// Tries inbound connections of a plan, from a network namespace outside the pod's.
+pub fn try_inbound(plan: &Plan, place: &Place, deadline: Instant) -> Result<Vec<Seen>, ProbeError> {
+    if inbound::has_tproxy(plan, place) {
+        return Err(ProbeError::Tproxy);
+    }
+    let link = inbound::link_name(plan, place).ok_or(ProbeError::LinkName)?;
+    let outside = create_outside(&link, deadline)?;
+    let mut listeners = Listeners::default();
+    let (mut flows, mut untried) = (Vec::new(), Vec::new());
+    for network in inbound::networks(&place.addresses) {
+        if let Err(error) = outside.add_addresses(network.pod, network.peer, network.prefix_length)
+        {
+            // IPv6 can be disabled for new interfaces.
+            let flow = inbound::flow(plan, &link, network, 80, false);
+            untried.push(Seen { flow, outcome: Outcome::Untried(error.to_string()) });
+            continue;
+        }
+        let mut taken = Vec::new();
+        for port in listening_ports(plan) {
+            taken.push(listeners.listen(SocketAddr::new(network.pod, port.get()))?);
+        }
+        let application = listeners.listen(SocketAddr::new(network.pod, 0))?;
+        taken.push(application);
+        for port in inbound::named_ports(plan, place).into_iter().chain([application]) {
+            // A port of the pod's own programs has their listener and cannot have the probe's.
+            let has_listener = taken.contains(&port)
+                || listeners.listen(SocketAddr::new(network.pod, port)).is_ok();
+            flows.push(inbound::flow(plan, &link, network, port, has_listener));
+        }
+    }
+    listeners.outside = Some(outside);
+    untried.extend(listeners.settle(&flows, place, deadline));
+    Ok(untried)
+}
+
+/// Creates the link. A probe that was killed a moment ago may have left one of this name, which the
+/// kernel is about to delete.
+fn create_outside(link: &str, deadline: Instant) -> Result<Outside, KernelError> {
     loop {
-        let is_right = seen.iter().all(Seen::is_as_expected);
-        if is_right || Instant::now() + place.patience >= deadline {
-            return Ok(seen);
+        match Outside::create(link) {
+            Err(KernelError::Outside { cause, .. })
+                if cause.errno == Errno::EXIST && Instant::now() < deadline => {}
+            outside => return outside,
         }
         thread::sleep(BETWEEN_TRIES);
-        let wrong: Vec<usize> = (0..seen.len()).filter(|i| !seen[*i].is_as_expected()).collect();
-        let again: Vec<Flow> = wrong.iter().map(|index| seen[*index].flow.clone()).collect();
-        for (index, once_more) in wrong.into_iter().zip(listeners.observe(&again, &place)) {
-            seen[index] = once_more;
-        }
     }
 }
 
+#[derive(Default)]
 struct Listeners {
     tcp: Vec<(u16, TcpListener)>,
     udp: Vec<(u16, UdpSocket)>,
     application_port: u16,
+    /// Where flows from outside begin.
+    outside: Option<Outside>,
 }
 
 /// A flow under way.
@@ -68,7 +115,7 @@ struct Attempt {
 
 impl Listeners {
     fn open(plan: &Plan, place: &Place) -> Result<Self, ProbeError> {
-        let mut listeners = Self { tcp: Vec::new(), udp: Vec::new(), application_port: 0 };
+        let mut listeners = Self::default();
         let has_v6 = place.addresses.iter().any(IpAddr::is_ipv6);
         let loopbacks =
             [Some(IpAddr::from(Ipv4Addr::LOCALHOST)), has_v6.then_some(Ipv6Addr::LOCALHOST.into())];
@@ -83,24 +130,42 @@ impl Listeners {
             has_v6.then_some(Ipv6Addr::UNSPECIFIED.into()),
         ];
         for ip in any.into_iter().flatten() {
-            listeners.listen(SocketAddr::new(ip, listeners.application_port))?;
-            let last = listeners.tcp.last().and_then(|(_, socket)| socket.local_addr().ok());
-            listeners.application_port = last.map_or(0, |address| address.port());
-            if let Some((port, _)) = listeners.tcp.last_mut() {
-                *port = listeners.application_port;
-            }
+            let address = SocketAddr::new(ip, listeners.application_port);
+            listeners.application_port = listeners.listen(address)?;
         }
         Ok(listeners)
     }
 
-    fn listen(&mut self, address: SocketAddr) -> Result<(), ProbeError> {
+    /// Listens on an address. Returns the port, which the kernel chooses for port 0.
+    fn listen(&mut self, address: SocketAddr) -> Result<u16, ProbeError> {
         let refused = |errno| ProbeError::Listen { address, errno };
         let tcp = bound(address, SocketType::STREAM).map_err(refused)?;
         listen(&tcp, BACKLOG).map_err(refused)?;
         let udp = bound(address, SocketType::DGRAM).map_err(refused)?;
-        self.tcp.push((address.port(), tcp.into()));
-        self.udp.push((address.port(), udp.into()));
-        Ok(())
+        let tcp = TcpListener::from(tcp);
+        let port = tcp.local_addr().map_or(address.port(), |address| address.port());
+        self.tcp.push((port, tcp));
+        self.udp.push((port, udp.into()));
+        Ok(port)
+    }
+
+    /// Tries flows, those that fare otherwise than expected again and again while there is time:
+    /// who installs the rules may not be done yet.
+    fn settle(&self, flows: &[Flow], place: &Place, deadline: Instant) -> Vec<Seen> {
+        let mut seen = self.observe(flows, place);
+        loop {
+            let is_right = seen.iter().all(Seen::is_as_expected);
+            if is_right || Instant::now() + place.patience >= deadline {
+                return seen;
+            }
+            thread::sleep(BETWEEN_TRIES);
+            let wrong: Vec<usize> =
+                (0..seen.len()).filter(|i| !seen[*i].is_as_expected()).collect();
+            let again: Vec<Flow> = wrong.iter().map(|index| seen[*index].flow.clone()).collect();
+            for (index, once_more) in wrong.into_iter().zip(self.observe(&again, place)) {
+                seen[index] = once_more;
+            }
+        }
     }
 
     /// Carries out flows side by side, and waits for what becomes of them.
@@ -108,7 +173,7 @@ impl Listeners {
         let deadline = Instant::now() + place.patience;
         let mut attempts = Vec::new();
         for series in flows.chunk_by(|one, next| one.owner == next.owner) {
-            attempts.extend(begin(series, place.owner));
+            attempts.extend(self.begin(series, place.owner));
         }
         loop {
             self.take_arrivals(&mut attempts);
@@ -123,6 +188,28 @@ impl Listeners {
             }
             thread::sleep(BETWEEN_LOOKS);
         }
+    }
+
+    /// Begins flows of one owner. Another owner than this process, or another network namespace,
+    /// takes a thread of its own.
+    fn begin(&self, flows: &[Flow], own: Owner) -> Vec<Attempt> {
+        let owner = flows.first().and_then(|flow| flow.owner);
+        if owner == Some(own) {
+            return begin_all(flows, &Ok(()));
+        }
+        let become_other = || match (owner, &self.outside) {
+            (Some(owner), _) => become_owner(owner),
+            (None, Some(outside)) => outside.enter().map_err(|error| error.to_string()),
+            (None, None) => Err("there is no link to another network namespace".to_owned()),
+        };
+        let begin = || begin_all(flows, &become_other());
+        let joined = thread::scope(|scope| {
+            let thread = thread::Builder::new().spawn_scoped(scope, begin);
+            thread.map(|thread| thread.join().unwrap_or_default())
+        });
+        joined.unwrap_or_else(|error| {
+            begin_all(flows, &Err(format!("no thread can be made: {error}")))
+        })
     }
 
     fn take_arrivals(&self, attempts: &mut [Attempt]) {
@@ -176,21 +263,6 @@ fn arrive(
             _ => Outcome::Port(port),
         });
     }
-}
-
-/// Begins flows of one owner. Another owner than this process takes a thread that acts as this
-/// owner.
-fn begin(flows: &[Flow], own: Owner) -> Vec<Attempt> {
-    let owner = flows.first().map_or(own, |flow| flow.owner);
-    if owner == own {
-        return begin_all(flows, &Ok(()));
-    }
-    let as_owner = || begin_all(flows, &become_owner(owner));
-    let joined = thread::scope(|scope| {
-        let thread = thread::Builder::new().spawn_scoped(scope, as_owner);
-        thread.map(|thread| thread.join().unwrap_or_default())
-    });
-    joined.unwrap_or_else(|error| begin_all(flows, &Err(format!("no thread can be made: {error}"))))
 }
 
 fn begin_all(flows: &[Flow], is_owner: &Result<(), String>) -> Vec<Attempt> {

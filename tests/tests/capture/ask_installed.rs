@@ -1,10 +1,13 @@
 //! What `verify`, `plan --from-kernel` and `probe` say of rules that are installed.
 
 use std::fs::{self, Permissions};
+use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 use e2e::netns::{self, Namespace, Owner};
+use e2e::wait::until;
 
 use crate::pod::{Pod, istio_init};
 use crate::settings::{SEARCH_PATH, Settings};
@@ -116,6 +119,99 @@ fn a_probe_finds_a_half_of_ipv4_that_is_left_out() {
         let report = succeed(&pod, &["probe"], &flags(installed));
         assert!(report.contains(" flows match the plan, 0 do not, "), "{report}");
     }
+}
+
+#[test]
+fn probe_tells_who_accepts_connections_from_outside() {
+    let pod = namespace();
+    let flags = "-i * -b * -d 15090 -c net1,a+ --dual-stack";
+    succeed(&pod, &[], flags);
+    let before = links(&pod);
+    // A program of the pod's own accepts on an excluded port; the probe cannot listen there.
+    let answer = pod.run(|| {
+        let _own = TcpListener::bind("0.0.0.0:15008").expect("a free port");
+        ask(&pod, &["probe", "-o", "json"], flags)
+    });
+    let answer = answer.expect("a thread");
+    assert!(answer.status.success(), "{}", text(&answer));
+    let seen: Vec<serde_json::Value> = serde_json::from_slice(&answer.stdout).expect("JSON");
+    let seen: Vec<String> = seen
+        .iter()
+        .filter(|flow| flow["uid"].is_null())
+        .map(|flow| {
+            let to = flow["to"].as_str().expect("an address");
+            let port =
+                to.rsplit(':').next().filter(|port| port.starts_with("15")).unwrap_or("other");
+            let [from, seen] = ["from", "seen"].map(|key| flow[key].as_str().unwrap_or_default());
+            format!("{from} to {port}: {seen}")
+        })
+        .collect();
+    insta::assert_snapshot!(seen.join("\n"), @r"
+    198.51.100.254 to 15008: elsewhere
+    198.51.100.254 to 15090: port 15090 of this pod
+    198.51.100.254 to other: port 15006 of this pod
+    2001:db8:ffff:ffff::2 to 15008: port 15008 of this pod
+    2001:db8:ffff:ffff::2 to 15090: port 15090 of this pod
+    2001:db8:ffff:ffff::2 to other: port 15006 of this pod
+    ");
+    assert_eq!(links(&pod), before);
+}
+
+#[test]
+fn probe_fails_where_a_port_bypasses_the_proxy_from_outside() {
+    let pod = namespace();
+    let flags = |more: &str| format!("-i * --probe-timeout 400ms {more}");
+    for (installed, asked, port) in
+        [("-b * -d 15090", "-b *", ":15090 "), ("-b 80", "-b *", ".253:")]
+    {
+        succeed(&pod, &[], &flags(installed));
+        let disproved = ask(&pod, &["probe"], &flags(asked));
+        assert_eq!(disproved.status.code(), Some(126), "{installed}: {}", text(&disproved));
+        let shown = text(&disproved);
+        let is_wrong =
+            |line: &str| line.starts_with("WRONG  tcp from outside") && line.contains(port);
+        assert!(shown.lines().any(is_wrong), "{installed}: {shown}");
+        let report = succeed(&pod, &["probe"], &flags(installed));
+        assert!(report.contains("ok  tcp from outside"), "{report}");
+    }
+}
+
+/// The kernel removes the pair with its namespace, a moment after the process.
+#[test]
+fn killed_probe_leaves_no_interface() {
+    let pod = namespace();
+    succeed(&pod, &[], "-i * -b * -d 15090");
+    let before = links(&pod);
+    // It tries again as long as the excluded port bypasses the proxy.
+    let flags = "probe --backend nftables -i * -b * --probe-timeout 1m";
+    let mut command = istio_init();
+    command.args(flags.split(' '));
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut probe = pod.run(move || command.spawn().expect("istio-init")).expect("a thread");
+    let is = |state: &str, is_reached: &dyn Fn(&str) -> bool| {
+        let reached = || {
+            let links = links(&pod);
+            if is_reached(&links) { Ok(()) } else { Err(links) }
+        };
+        until(state, Duration::from_secs(60), reached)
+    };
+    let linked = is("the pair has an address", &|links| links.contains("198.51.100.253"));
+    probe.kill().and_then(|()| probe.wait()).expect("an end");
+    linked.expect("a pair");
+    is("the pair is gone", &|links| links == before).expect("no pair");
+}
+
+#[test]
+fn probe_without_cap_sys_admin_tries_flows_of_the_pod_alone() {
+    let pod = namespace();
+    succeed(&pod, &[], "-i * -b *");
+    let mut command = Command::new("setpriv");
+    command.args(["--bounding-set=-sys_admin", "--inh-caps=-sys_admin", "--"]);
+    command.arg(istio_init().get_program()).args("probe --backend nftables -i * -b *".split(' '));
+    let probe = pod.run(move || command.output().expect("setpriv")).expect("a thread");
+    assert!(probe.status.success(), "{}", text(&probe));
+    assert!(!String::from_utf8_lossy(&probe.stdout).contains("outside"), "{}", text(&probe));
+    insta::assert_snapshot!(String::from_utf8_lossy(&probe.stderr), @"inbound connections were not tried from outside: the kernel refuses `unshare(CLONE_NEWNET)`: Operation not permitted (os error 1); it takes CAP_SYS_ADMIN and CAP_NET_ADMIN");
 }
 
 #[test]
@@ -299,6 +395,15 @@ fn namespace() -> Namespace {
          route add default via fd77::1")
         .expect("a link");
     pod
+}
+
+/// Interfaces, addresses and routes.
+fn links(pod: &Namespace) -> String {
+    let list = |words: &str| {
+        let mut ip = Command::new("ip");
+        pod.output(ip.args(words.split(' ')), "").expect(words)
+    };
+    ["-o link", "-o address", "route show table all", "-6 route show table all"].map(list).concat()
 }
 
 fn ask(pod: &Namespace, words: &[&str], flags: &str) -> Output {
