@@ -1,7 +1,7 @@
 //! Temporary network namespace outside the pod's, linked to it by a veth pair (kernel
 //! `include/uapi/linux/veth.h`).
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::thread;
@@ -56,7 +56,9 @@ impl Outside {
     ) -> Result<(), KernelError> {
         let add = |socket: &Socket, ip| {
             let index = socket.index_of(&self.link);
-            let added = index.and_then(|i| address::add(socket, i, ip, prefix_length));
+            let added = index
+                .and_then(|i| address::add(socket, i, ip, prefix_length))
+                .and_then(|()| await_local_route(ip));
             added.map_err(|errno| refused(&format!("ip address add {ip} dev {}", self.link), errno))
         };
         add(&self.pod, of_pod)?;
@@ -144,6 +146,21 @@ fn await_running(sockets: &[&Socket], link: &str) -> Result<(), Errno> {
     for _ in 0..LOOKS {
         let running: Result<Vec<bool>, Errno> = sockets.iter().map(&mut is_running).collect();
         if running?.into_iter().all(|is_running| is_running) {
+            return Ok(());
+        }
+        thread::sleep(BETWEEN_LOOKS);
+    }
+    Err(Errno::TIMEDOUT)
+}
+
+/// Waits until this thread's network namespace delivers to an address: the kernel adds the local
+/// route of IPv6 some time after the address.
+fn await_local_route(address: IpAddr) -> Result<(), Errno> {
+    let IpAddr::V6(v6) = address else { return Ok(()) };
+    let route = format!("{:032x} 80 ", v6.to_bits());
+    for _ in 0..LOOKS {
+        let routes = fs::read_to_string("/proc/thread-self/net/ipv6_route").unwrap_or_default();
+        if routes.lines().any(|line| line.starts_with(&route)) {
             return Ok(());
         }
         thread::sleep(BETWEEN_LOOKS);

@@ -67,7 +67,7 @@ pub(super) fn named_ports(plan: &Plan, place: &Place) -> Vec<u16> {
     let mut ports: Vec<u16> = conditions(plan, place, is_inbound)
         .flat_map(|condition| match &condition.field {
             Field::DestinationPort(Protocol::Tcp, named) => {
-                named.values().iter().take(MOST_OF_A_RULE).flat_map(edges).collect()
+                named.values().iter().take(MOST_OF_A_RULE).copied().flat_map(edges).collect()
             }
             _ => Vec::new(),
         })
@@ -105,7 +105,7 @@ pub(super) fn flow(
     Flow { owner: None, protocol: Protocol::Tcp, source, target, expected }
 }
 
-fn edges(range: &PortRange) -> [u16; 2] {
+fn edges(range: PortRange) -> [u16; 2] {
     [range.first(), range.last()]
 }
 

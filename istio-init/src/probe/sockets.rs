@@ -251,13 +251,16 @@ fn arrive(
     port: u16,
     original: Option<SocketAddr>,
 ) {
-    let is_its = |attempt: &&mut Attempt| {
+    let is_its = |attempt: &Attempt| {
         let same_port = |(_, own): &(OwnedFd, SocketAddr)| {
             own.port() == client.port() && own.is_ipv4() == client.is_ipv4()
         };
         attempt.flow.protocol == protocol && attempt.client.as_ref().is_ok_and(same_port)
     };
-    if let Some(attempt) = attempts.iter_mut().find(is_its) {
+    // Connections to different targets may share a port of the client.
+    let is_exact = |attempt: &Attempt| is_its(attempt) && Some(attempt.flow.target) == original;
+    let index = attempts.iter().position(is_exact).or_else(|| attempts.iter().position(is_its));
+    if let Some(attempt) = index.map(|index| &mut attempts[index]) {
         attempt.arrived = Some(match original {
             Some(original) if original != attempt.flow.target => Outcome::Mistaken(port, original),
             _ => Outcome::Port(port),
