@@ -164,7 +164,7 @@ fn apply(backend: Backend, plan: &Plan) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What tells a node's network namespace from a pod's.
+/// Signs that tell a node's network namespace from a pod's.
 fn host_evidence() -> Result<HostEvidence, String> {
     let first_line = |error: KernelError| {
         let text = error.to_string();
@@ -173,7 +173,7 @@ fn host_evidence() -> Result<HostEvidence, String> {
     kernel::host_evidence().map_err(first_line)
 }
 
-/// What the flags ask for, and what is to install it. A command that changes nothing needs no
+/// The configuration that the flags ask for, and the backend to install it. A command that changes nothing needs no
 /// evidence of the host.
 fn planned(args: &Args, host: Result<HostEvidence, String>) -> Result<(Plan, Wish), Failure> {
     let surroundings = Surroundings { host, ..surroundings()? };

@@ -2,7 +2,7 @@
 
 use crate::interface::InterfaceName;
 
-/// What a network namespace has that can tell a node's from a pod's.
+/// Properties of a network namespace that can tell a node's from a pod's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostEvidence {
     /// Network interfaces.

@@ -29,9 +29,9 @@ pub enum End {
     Exited {
         /// Its exit code.
         code: i32,
-        /// How many stops there were.
+        /// Number of stops.
         stops: usize,
-        /// What it wrote to stderr.
+        /// Its output on stderr.
         stderr: String,
     },
     /// It was killed.

@@ -135,7 +135,7 @@ impl CertificateDirectory {
 
     /// Removes a generation, or a link that an earlier call did not come to rename.
     ///
-    /// Errors count for nothing: it is in nobody's way, and the next call tries again.
+    /// Errors count for nothing: it harms no caller, and the next call tries again.
     fn remove(&self, left: &str, files: &[PemFile<'_>]) {
         if !left.starts_with(PREFIX) || self.directory.remove_file(left).is_ok() {
             return;

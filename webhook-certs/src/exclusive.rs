@@ -83,7 +83,7 @@ fn resolved(path: &Path) -> io::Result<PathBuf> {
 /// Permissions of a new file.
 #[derive(Clone, Copy)]
 pub(crate) enum FileMode {
-    /// Those that the umask leaves.
+    /// Permissions that the umask leaves.
     BeforeUmask(u32),
     /// Those, whatever the umask.
     Exactly(u32),
@@ -243,7 +243,7 @@ impl Directory {
     }
 }
 
-/// A name that nobody can foresee.
+/// A random name.
 pub(crate) fn random_name(prefix: &str) -> io::Result<String> {
     let mut random = [0; 8];
     default_provider()

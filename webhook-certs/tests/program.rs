@@ -68,11 +68,16 @@ fn a_kubeconfig_that_leads_nowhere_is_named_and_each_cause_said_once() {
         "users": [{"name": "u", "user": {"token": "t"}}]}"#;
     fs::write(&file, kubeconfig).unwrap();
     let missing = directory.path().join("missing");
-    for (file, cause) in [(&file, "Connection refused"), (&missing, "No such file or directory")] {
+    let server = "error: server https://127.0.0.1:1/: ";
+    for (file, cause, start) in [
+        (&file, "Connection refused", server),
+        (&missing, "No such file or directory", "error: --kubeconfig "),
+    ] {
         let output = webhook_certs(&["status", "--kubeconfig", file.to_str().unwrap()]);
         assert_eq!(output.status.code(), Some(1));
         let said = said(&output);
         assert_eq!(said.matches(cause).count(), 1, "{said}");
+        assert!(said.starts_with(start), "{said}");
         assert!(output.stdout.is_empty());
     }
     let mut program = Command::new(env!("CARGO_BIN_EXE_webhook-certs"));

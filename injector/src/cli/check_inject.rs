@@ -74,7 +74,7 @@ impl CheckInject {
     }
 }
 
-/// What every webhook makes of the pod, and the pod.
+/// The pod, and the decision of every webhook on it.
 async fn explained(
     given: &Given,
     client: Client,

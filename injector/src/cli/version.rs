@@ -18,7 +18,7 @@ pub(super) struct Version {
     /// The form of the output, for programs
     #[arg(short, long, value_enum)]
     output: Option<Form>,
-    /// Of Istio's: `false` asks no control plane, as this command does anyway
+    /// Istio's flag: `false` asks no control plane, as this command does anyway
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
         action = clap::ArgAction::Set, hide_possible_values = true)]
     remote: Option<bool>,

@@ -16,7 +16,7 @@ impl Type {
 /// Gives the fields of a JSON value their names in Kubernetes' API, which knows no others: of
 /// `readonly` makes `readOnly`. Members that are no fields stay as they are.
 ///
-/// Of two spellings of one field the later in the order of bytes counts: the order in which Istio's
+/// The later in the order of bytes of two spellings of one field counts: the order in which Istio's
 /// templates write an object.
 pub(crate) fn spell(kind: Kind, value: &mut Value) {
     match (kind, value) {

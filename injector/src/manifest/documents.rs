@@ -14,14 +14,14 @@ pub struct Document<'a> {
     pub number: usize,
     /// The line of the file at which its text starts, from 1.
     pub line: usize,
-    /// What of a document it is.
+    /// The part of a document that it is.
     pub(super) role: Role,
 }
 
-/// What of a document a text is.
+/// The part of a document that a text is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Role {
-    /// What stands before, between and after the items of a `List`.
+    /// Text before, between and after the items of a `List`.
     BesideItems,
     /// An item of a `List` in this style.
     Item(Style),

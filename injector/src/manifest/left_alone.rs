@@ -13,11 +13,11 @@ use crate::reason::Reason;
 pub struct LeftAlone {
     /// Its kind; empty for none.
     pub kind: String,
-    /// Why its author may have expected an injection.
+    /// The reason for which its author may have expected an injection.
     pub surprise: Option<Surprise>,
 }
 
-/// Why the author of an object that is left alone may have expected something else.
+/// Reasons for which the author of an object that is left alone may have expected an injection.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Surprise {
     /// The line of the document at which the object starts, from 1.
@@ -177,7 +177,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// What is in it, by key or index.
+    /// The values in it, by key or index.
     fn members(self) -> Vec<(String, Self)> {
         match self {
             Self::Text(Node { kind: Kind::Collection(inner), .. }) => {

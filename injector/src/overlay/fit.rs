@@ -174,7 +174,7 @@ fn of_struct(of: &Type, value: &Value) -> Option<Misfit> {
     })
 }
 
-/// What of a pod Istio decodes.
+/// The fields of a pod that Istio decodes.
 const PARTS: [(&str, &Type); 2] = [("metadata", &OBJECT_META), ("spec", &POD_SPEC)];
 
 const OF_OBJECTS: [&str; 5] = ["apiVersion", "kind", "metadata", "spec", "status"];

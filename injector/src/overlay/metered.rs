@@ -58,11 +58,11 @@ fn appended<'a>(action: &[Token<'a>]) -> Option<&'a str> {
     .then_some(variable.text)
 }
 
-/// What is written in a template, as far as it has been read.
+/// The template as far as it has been read.
 struct Metering<'a> {
     edits: Edits,
     appended: HashSet<&'a str>,
-    /// How many variables are declared, among which the engine looks for each that is read.
+    /// Number of declared variables, among which the engine looks for each that is read.
     variables: usize,
     blocks: Vec<Block<'a>>,
 }
@@ -70,12 +70,12 @@ struct Metering<'a> {
 /// A block that is open.
 struct Block<'a> {
     keyword: &'a str,
-    /// Where its body begins, and what ends the action that opens it.
+    /// Offset of its body, and the delimiter that ends the action which opens it.
     body: usize,
     close: &'a str,
     /// The bytes of code in it.
     code: usize,
-    /// How often it says `else with`, each of which is a block of its own to the engine.
+    /// Number of `else with` in it, each of which is a block of its own to the engine.
     with_else: usize,
 }
 

@@ -11,7 +11,7 @@ use gtmpl_ng::{FuncError, Value as Datum};
 use super::functions::Pattern;
 use crate::budget;
 
-/// What one rendering has done.
+/// Costs and state of one rendering.
 #[derive(Default)]
 struct Rendering {
     cost: usize,

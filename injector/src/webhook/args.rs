@@ -168,7 +168,7 @@ pub struct ServerArgs {
     #[arg(long = "adminAddr", value_name = "[ADDRESS]:PORT", default_value = ":15014",
           value_parser = listen_address)]
     pub admin: SocketAddr,
-    /// Where the kubelet's probes are answered as plain HTTP, besides --adminAddr: a port that no
+    /// Address of the kubelet's probes as plain HTTP, besides --adminAddr: a port that no
     /// other caller needs, so that a network policy can close it to pods
     #[arg(long = "probeAddr", value_name = "[ADDRESS]:PORT", value_parser = listen_address)]
     pub probe: Option<SocketAddr>,

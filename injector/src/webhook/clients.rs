@@ -33,7 +33,7 @@ impl ClientFile {
     /// Follows the file, as [`webhook_certs::files::CertificateFiles::follow`] does: what is made
     /// of each content other than `loaded` is what the next connection is negotiated by.
     ///
-    /// What cannot be used is reported once, and leaves the present CAs in their place; so does a
+    /// A file that cannot be used is reported once, and leaves the present CAs in their place; so does a
     /// file without a CA that is valid now, as long as one of the present ones is.
     pub async fn follow(
         self,

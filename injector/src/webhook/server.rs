@@ -47,7 +47,7 @@ pub(super) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
 pub struct Server {
     /// Bound already, so that readiness can be told before the first connection.
     pub listener: TcpListener,
-    /// Where connections are served, which need not be where they are accepted.
+    /// Runtime that serves connections, which need not be the one that accepts them.
     pub runtime: Handle,
     /// What the next connection is negotiated by; `None` serves plain HTTP. Connections that were
     /// negotiated by another one end with their next answer.

@@ -42,7 +42,7 @@ impl Turns {
         Arc::new(Self { state: Mutex::new(State { free: count, ..State::default() }) })
     }
 
-    /// A turn that nobody has to wait for, if there is one.
+    /// Takes a turn that is free, if there is one.
     pub(super) fn take_free(self: &Arc<Self>) -> Option<Turn> {
         let mut state = self.state();
         state.free = state.free.checked_sub(1)?;
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_caller_that_left_keeps_nobody_waiting() {
+    fn a_caller_that_left_delays_no_other() {
         let turns = Turns::new(1);
         let present = first(&turns, 1, "a");
         drop(take(&turns, 1, "b"));

@@ -102,12 +102,18 @@ impl Stage {
         inject(&settings, target)
     }
 
-    /// The chart's configuration and values.
+    /// The chart's configuration and values, with the images that are built in here.
     fn of_the_chart(&self) -> Option<(String, Value)> {
         let folder = PathBuf::from(std::env::var_os("ISTIO_CASES")?).join("defaults");
         let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap();
-        let values = serde_json::from_str(&read("values.json")).unwrap();
-        Some((read("inject_config.yaml"), over(values, &self.values)))
+        let values: Value = serde_json::from_str(&read("values.json")).unwrap();
+        let built_in = include_str!("../../src/settings/defaults/values.yaml");
+        let global = &injector::yaml::parse(built_in).unwrap()["global"];
+        let images = json!({"global": {
+            "hub": global["hub"], "tag": global["tag"], "proxy_init": global["proxy_init"],
+        }});
+        let values = over(over(values, &images), &self.values);
+        Some((read("inject_config.yaml"), values))
     }
 }
 

@@ -66,7 +66,7 @@ pub(crate) fn gives_what_the_webhook_gives(server: &ApiServers) {
         ("with an alias", annotated("inject.istio.io/templates", "both")),
         ("for an old node", json!({"spec": {"nodeName": "old"}})),
         ("for a new node", json!({"spec": {"nodeName": "new"}})),
-        ("with zeros", annotated(PROXY_CONFIG, "{proxyAdminPort: 0, concurrency: 0}")),
+        ("with zeros", annotated(PROXY_CONFIG, "{concurrency: 0, terminationDrainDuration: 0s}")),
         ("with a port", annotated(PROXY_CONFIG, "{statusPort: 15025}")),
         ("of the node's network", json!({"spec": {"hostNetwork": true}})),
     ] {

@@ -1,4 +1,4 @@
-//! What one review may cost, and what it may cost the others.
+//! Costs of one review, and the delay that it may cause to others.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicUsize, Ordering};

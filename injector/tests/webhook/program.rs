@@ -23,7 +23,7 @@ pub(crate) struct Program {
     directory: TempDir,
     pub(crate) https: SocketAddr,
     pub(crate) admin: SocketAddr,
-    /// Where it answers probes, if `--probeAddr` says so.
+    /// Address of the probes, if `--probeAddr` names one.
     pub(crate) probe: Option<SocketAddr>,
 }
 

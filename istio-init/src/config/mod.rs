@@ -143,7 +143,7 @@ pub struct Surroundings {
     pub accounts: Accounts,
     /// The text of `/etc/resolv.conf`, or why there is none.
     pub resolv_conf: Result<String, String>,
-    /// What tells a node's network namespace from a pod's, or why that cannot be told.
+    /// Signs that tell a node's network namespace from a pod's, or the reason why there are none.
     pub host: Result<HostEvidence, String>,
 }
 

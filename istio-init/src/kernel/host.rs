@@ -47,7 +47,7 @@ fn is_first() -> bool {
     .is_first()
 }
 
-/// What /proc shows of the network namespace, as far as it is readable.
+/// Returns what /proc shows of the network namespace, as far as it is readable.
 #[derive(Clone, Default)]
 struct Place {
     own: Option<PathBuf>,

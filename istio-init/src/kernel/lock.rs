@@ -34,7 +34,7 @@ impl Lock {
     /// Waits for the runs before this one, but not longer than [`PATIENCE`]. `report` learns once
     /// which processes are waited for.
     ///
-    /// Where the kernel has no packet log, nothing is waited for. A process without the
+    /// A kernel without a packet log makes no run wait. A process without the
     /// capability takes no lock: each change that it asks for is rejected.
     pub fn take(report: impl FnOnce(&Holders)) -> Result<Self, KernelError> {
         let socket = match Socket::netfilter_for_children() {

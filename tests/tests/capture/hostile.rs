@@ -171,7 +171,7 @@ fn shown(value: &str) -> String {
     }
 }
 
-/// What a reader of a log can take in.
+/// Length that a reader of a log can take in.
 const MOST_SAID: usize = 4096;
 /// Switches, and what is accepted without a meaning, are read in one way each.
 const FEWER: usize = 8;

@@ -1,4 +1,4 @@
-//! Namespaces in which nobody gets a pod without a sidecar, by the component `require-injection`.
+//! Namespaces in which no pod runs without a sidecar, by the component `require-injection`.
 
 use anyhow::{Context, Result, ensure};
 use e2e::manifests::Composition;

@@ -70,7 +70,7 @@ fn uninstalled(world: &World, composition: Composition, has_secret: bool) -> Res
     })
 }
 
-/// What Istio's chart labels as an injector.
+/// A webhook configuration labelled as Istio's chart labels its injector.
 const ISTIOS: &str = r"
 apiVersion: admissionregistration.k8s.io/v1
 kind: MutatingWebhookConfiguration

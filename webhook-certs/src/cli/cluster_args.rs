@@ -81,7 +81,8 @@ impl ClusterArgs {
         Options::of_revision(name, &self.revision)
     }
 
-    pub(super) async fn client(&self) -> Result<Client> {
+    /// A client, and the URL of its API server for messages.
+    pub(super) async fn client(&self) -> Result<(Client, String)> {
         let options =
             KubeConfigOptions { context: self.context.clone(), ..KubeConfigOptions::default() };
         let mut config = match &self.kubeconfig {
@@ -107,7 +108,10 @@ impl ClusterArgs {
         };
         // The upkeep has its own, shorter patience.
         config.default_retry = false;
-        Client::try_from(config).context("cannot make a client of the cluster's configuration")
+        let server = format!("server {}", config.cluster_url);
+        let client = Client::try_from(config);
+        let client = client.context("cannot make a client of the cluster's configuration")?;
+        Ok((client, server))
     }
 }
 

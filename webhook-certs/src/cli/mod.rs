@@ -159,13 +159,13 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
 
 async fn serve(args: ClusterArgs) -> Result<ExitCode> {
     let options = options(&args);
-    let client = args.client().await?;
+    let (client, server) = args.client().await?;
     let mut terminated = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
     let (status, _) = watch::channel(Status::default());
     tokio::select! {
         failed = cluster::maintain(client, options, ServingCertificate::new(), status) => {
             let Err(error) = failed;
-            Err(error).context("cannot keep up certificates")
+            Err(error).context(server).context("cannot keep up certificates")
         }
         _ = terminated.recv() => Ok(ExitCode::SUCCESS),
         _ = tokio::signal::ctrl_c() => Ok(ExitCode::SUCCESS),
@@ -174,7 +174,8 @@ async fn serve(args: ClusterArgs) -> Result<ExitCode> {
 
 async fn status(args: StatusArgs) -> Result<ExitCode> {
     let options = options_of_own_ca(&args.cluster);
-    let seen = cluster::observe(args.cluster.client().await?, &options).await?;
+    let (client, server) = args.cluster.client().await?;
+    let seen = cluster::observe(client, &options).await.context(server)?;
     let report = StateReport::of(&seen, &options, seen.now(Timestamp::now()))?;
     print(&match args.output {
         OutputFormat::Table => report.to_table(),
@@ -186,7 +187,8 @@ async fn status(args: StatusArgs) -> Result<ExitCode> {
 async fn rotate(args: RotateArgs) -> Result<ExitCode> {
     let options = options_of_own_ca(&args.cluster);
     let wish = args.revoke.map_or(Wish::Rotation, |revoked| Wish::Revocation(revoked.number()));
-    let (ca, revocation) = cluster::rotate(args.cluster.client().await?, &options, wish).await?;
+    let (client, server) = args.cluster.client().await?;
+    let (ca, revocation) = cluster::rotate(client, &options, wish).await.context(server)?;
     let what = revocation.map_or_else(
         || format!("{} is to be replaced", ca.name()),
         |revocation| revocation.to_string(),

@@ -42,7 +42,7 @@ pub fn of_clients(clients: &ClientAuthority) -> Result<(), RehearsalError> {
     }
 }
 
-/// Why a handshake in memory failed.
+/// Reason for which a handshake in memory failed.
 #[derive(Debug, thiserror::Error)]
 pub enum RehearsalError {
     /// A side could not even write it.

@@ -41,7 +41,7 @@ pub(super) fn in_order<'a, T: Sync, R: Send>(
 pub(super) struct Injected {
     /// Its text, or why there is none.
     pub(super) text: Result<String, Vec<anyhow::Error>>,
-    /// What the user should know.
+    /// Warnings for the user.
     pub(super) messages: Vec<String>,
     /// Objects that are left alone although their author may have expected something else.
     pub(super) surprises: Vec<anyhow::Error>,

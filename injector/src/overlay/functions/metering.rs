@@ -18,7 +18,7 @@ pub(super) fn charged(arguments: &[Datum], function: Func) -> Outcome {
     Ok(result)
 }
 
-/// What it is given, or the list that this stands for.
+/// Returns its argument, or the list for which that stands.
 fn read(arguments: &[Datum]) -> Outcome {
     let [datum] = exactly(READ, arguments)?;
     let copied = |list: &mut Vec<Datum>| {

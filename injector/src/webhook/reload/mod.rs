@@ -122,7 +122,7 @@ impl Texts {
         self.inject_config.is_some() && self.values.is_some() && self.mesh_config.is_some()
     }
 
-    /// Where each document comes from.
+    /// Origin of each document.
     pub(crate) fn sources(&self) -> String {
         let named = [&self.inject_config, &self.values, &self.mesh_config]
             .map(|text| text.as_ref().map_or("built in", |text| &text.source));

@@ -74,7 +74,7 @@ impl Surroundings {
         Self { kubelets, namespaces, proxy_configs: Some(proxy_configs) }
     }
 
-    /// What is known of the surroundings of a review's pod, by `deadline` at the latest.
+    /// Returns the facts of the cluster on a review's pod, by `deadline` at the latest.
     pub(super) async fn of(&self, review: &Outline<'_>, deadline: Instant) -> Known {
         let mut known = Known::default();
         if let Some(followed) = &self.proxy_configs {

@@ -75,7 +75,7 @@ pub enum IptablesError {
     HalfDone {
         /// The family of the rules.
         family: Family,
-        /// What failed then.
+        /// The failure.
         rest: Box<IptablesError>,
     },
     /// A program starts, and its libraries or its interpreter are missing.
