@@ -85,7 +85,7 @@ fn resolved(path: &Path) -> io::Result<PathBuf> {
 pub(crate) enum FileMode {
     /// Permissions that the umask leaves.
     BeforeUmask(u32),
-    /// Those, whatever the umask.
+    /// Exactly these permissions, whatever the umask.
     Exactly(u32),
 }
 

@@ -67,7 +67,7 @@ fn inbound(
     try_inbound(plan, place, deadline).map_err(|error| error.to_string())
 }
 
-/// What the machine contributes, and the end of the probe.
+/// Facts of the machine, and the end of the probe.
 fn place(args: &Args) -> Result<(Place, Instant), Failure> {
     let limit = go_duration(&args.flag(Flag::ProbeTimeout).text).unwrap_or(USUAL_LIMIT);
     let list = |file| fs::read_to_string(file).unwrap_or_default();

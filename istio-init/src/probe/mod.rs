@@ -25,7 +25,7 @@ pub use sockets::{ProbeError, try_flows, try_inbound};
 /// One try to reach somebody, and what is expected of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flow {
-    /// Who tries; `None` for a connection from outside the pod.
+    /// Owner of the connection; `None` for a connection from outside the pod.
     pub owner: Option<Owner>,
     /// By what.
     pub protocol: Protocol,

@@ -101,7 +101,7 @@ struct Listeners {
     tcp: Vec<(u16, TcpListener)>,
     udp: Vec<(u16, UdpSocket)>,
     application_port: u16,
-    /// Where flows from outside begin.
+    /// Origin of flows from outside.
     outside: Option<Outside>,
 }
 
