@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::change::{Change, ListChange};
 use crate::merge::{is_omitted, key_of};
+use crate::port_identity::PortIdentity;
 use crate::quantity;
 
 /// Leaves the defaults in a pod that an injection would take out of it: the API server writes them
@@ -176,12 +177,8 @@ fn put_back_items<'a>(
 /// Whether two texts of variables name the same ports, but for what the API server wrote into the
 /// ports after the earlier one was made of them.
 fn tell_the_same_ports(text: &str, before: &str) -> bool {
-    let ports = |text: &str| serde_json::from_str::<Vec<Map<_, _>>>(text).ok();
-    let Some((mut ports, mut before)) = ports(text).zip(ports(before)) else { return false };
-    for port in ports.iter_mut().chain(&mut before) {
-        port.entry("protocol").or_insert_with(|| "TCP".into());
-    }
-    ports == before
+    let ports = PortIdentity::parse_list(text);
+    ports.is_some() && ports == PortIdentity::parse_list(before)
 }
 
 fn limits_of(members: &Map<String, Value>, place: Place<'_>) -> Value {
