@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::change::{Change, ListChange};
 use crate::merge::{is_omitted, key_of};
+use crate::port_identity::PortIdentity;
 use crate::quantity;
 
 /// Restores the defaults that an injection would remove from a pod. Otherwise the API server would
@@ -176,12 +177,8 @@ fn put_back_items<'a>(
 /// True if two values of environment variables list the same ports. Ignores the `protocol` that the
 /// API server may have added to the ports after one of them was written.
 fn tell_the_same_ports(text: &str, before: &str) -> bool {
-    let ports = |text: &str| serde_json::from_str::<Vec<Map<_, _>>>(text).ok();
-    let Some((mut ports, mut before)) = ports(text).zip(ports(before)) else { return false };
-    for port in ports.iter_mut().chain(&mut before) {
-        port.entry("protocol").or_insert_with(|| "TCP".into());
-    }
-    ports == before
+    let ports = PortIdentity::parse_list(text);
+    ports.is_some() && ports == PortIdentity::parse_list(before)
 }
 
 fn limits_of(members: &Map<String, Value>, place: Place<'_>) -> Value {

@@ -10,6 +10,7 @@ use crate::absent::or_default;
 use crate::go_types;
 use crate::overlay::fit::{self, Place};
 use crate::overlay::{POD_PORTS, PROXY, SPAN_ATTRIBUTES};
+use crate::port_identity::PortIdentity;
 use crate::postprocess::{CONTAINERS, INIT_CONTAINERS, find, find_proxy, prometheus};
 use crate::quantity;
 use crate::settings::annotation_json;
@@ -183,7 +184,7 @@ fn put_back(
     proxy: Value,
     mut list: &'static str,
     next: Option<&Value>,
-    named: Option<&[Value]>,
+    named: Option<&[PortIdentity]>,
     first: bool,
 ) {
     let containers = pod["spec"][CONTAINERS].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -192,7 +193,7 @@ fn put_back(
     let mut place = recorded.filter(|_| list == CONTAINERS);
     if let Some(named) = named.filter(|_| ports_of(&proxy).next().is_some()) {
         let mut numbers = HashMap::new();
-        let mut numbered = |ports: &mut dyn Iterator<Item = Value>| -> Vec<usize> {
+        let mut numbered = |ports: &mut dyn Iterator<Item = PortIdentity>| -> Vec<usize> {
             let mut number = |port| {
                 let next = numbers.len();
                 *numbers.entry(port).or_insert(next)
@@ -237,30 +238,20 @@ fn was_first(pod: &Value) -> bool {
 }
 
 /// Returns the application's ports as a previous injection passed them to the proxy.
-fn named_ports(pod: &Value) -> Option<Vec<Value>> {
+fn named_ports(pod: &Value) -> Option<Vec<PortIdentity>> {
     let (list, index) = find_proxy(pod)?;
     ports_told(&pod["spec"][list][index])
 }
 
-fn ports_told(proxy: &Value) -> Option<Vec<Value>> {
+fn ports_told(proxy: &Value) -> Option<Vec<PortIdentity>> {
     let env = proxy["env"].as_array()?;
     let ports = env.iter().find(|variable| variable["name"] == POD_PORTS)?;
-    let ports = serde_json::from_str::<Value>(ports["value"].as_str()?).ok()?;
-    Some(self::ports(&ports).collect())
+    PortIdentity::parse_list(ports["value"].as_str()?)
 }
 
-fn ports_of(container: &Value) -> impl Iterator<Item = Value> {
-    ports(&container["ports"])
-}
-
-/// Returns the identifying fields of ports. An absent protocol counts as TCP, the API server's
-/// default.
-fn ports(ports: &Value) -> impl Iterator<Item = Value> {
-    let ports = ports.as_array().into_iter().flatten();
-    ports.map(|port| {
-        let protocol = port["protocol"].as_str().unwrap_or("TCP");
-        json!([port["name"], port["containerPort"], protocol, port["hostPort"], port["hostIP"]])
-    })
+fn ports_of(container: &Value) -> impl Iterator<Item = PortIdentity> {
+    let ports = container["ports"].as_array().into_iter().flatten();
+    ports.map(PortIdentity::from_port)
 }
 
 /// User-supplied containers that take precedence over injected ones, as recorded in the annotation
