@@ -135,13 +135,13 @@ pub fn same(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// Suffixes of powers of 1024, from the 0th.
+/// Suffixes of powers of 1024, beginning with 1024^0.
 const BINARY: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 
 /// Suffixes of powers of 1000, from nano to exa.
 const DECIMAL: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
 
-/// Powers of ten of the first and the last decimal suffix: 10^-9 and 10^18.
+/// Exponents of the first and the last decimal suffix: 10^-9 and 10^18.
 const NANO: i32 = 9;
 const EXA: i32 = 18;
 
