@@ -1,4 +1,4 @@
-//! Where injected content comes from: overlays, which the merge puts over the pod.
+//! Overlays: partial pods with the injected content, merged into the pod.
 
 mod actions;
 mod asked;
@@ -50,7 +50,7 @@ use crate::settings::values::Values;
 use crate::settings::{excerpt, near};
 use crate::workload::Workload;
 
-/// Makes the overlay of one name: a template that the configuration defines, or the built-in one.
+/// Returns the overlay of this name: a template of the configuration, or else a built-in one.
 pub fn make(name: &str, context: &Context<'_>) -> Result<Value, OverlayError> {
     let templates = &context.settings.templates;
     if templates.contains(name) {
@@ -66,12 +66,12 @@ pub fn make(name: &str, context: &Context<'_>) -> Result<Value, OverlayError> {
     }
 }
 
-/// Whether there is an overlay of this name, beside the configuration's templates.
+/// True if there is a template or a built-in overlay of this name.
 pub fn exists(name: &str, templates: &BTreeMap<String, String>) -> bool {
     templates.contains_key(name) || BUILT_IN.contains(&name)
 }
 
-/// The names of all overlays, in their order.
+/// Returns the names of all overlays, sorted.
 pub fn names(templates: &BTreeMap<String, String>) -> Vec<&str> {
     let mut names: Vec<_> = templates.keys().map(String::as_str).collect();
     names.extend(BUILT_IN.iter().filter(|name| !templates.contains_key(**name)));
@@ -79,7 +79,7 @@ pub fn names(templates: &BTreeMap<String, String>) -> Vec<&str> {
     names
 }
 
-/// The error for a name that no overlay has.
+/// Returns the error for an unknown overlay.
 pub fn not_found(name: &str, config: &InjectConfig, annotations: Annotations<'_>) -> OverlayError {
     let have = names(&config.templates);
     let asker = Asker::of(name, config, annotations);
@@ -89,47 +89,47 @@ pub fn not_found(name: &str, config: &InjectConfig, annotations: Annotations<'_>
     OverlayError::NotFound { name, have: have.join(", "), near, asker }
 }
 
-/// An overlay that cannot be made.
+/// Error in the creation of an overlay.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum OverlayError {
-    /// There is none of this name.
+    /// No overlay has this name.
     #[error("requested template {name:?} not found; have {have} (asked for by {asker}){near}")]
     NotFound {
-        /// The name that was asked for.
+        /// The requested name.
         name: String,
-        /// The names there are.
+        /// The known names.
         have: String,
-        /// What was probably meant, as the end of a sentence; empty where nothing is near.
+        /// "Did you mean" suggestion as the end of a sentence; empty without a similar name.
         near: String,
-        /// Who asked for it.
+        /// Source of the request.
         asker: Asker,
     },
-    /// The configuration's template of this name fails for this pod.
+    /// The configuration's template fails for this pod.
     #[error(transparent)]
     Template(TemplateError),
 }
 
-/// All that an overlay is made from: one pod, and what applies to it.
+/// Input of an overlay: one pod and the settings that apply to it.
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a> {
-    /// The settings.
+    /// Settings of the injector.
     pub settings: &'a Settings,
-    /// The pod, without what an earlier injection put into it.
+    /// The pod, without the parts from a previous injection.
     pub pod: &'a Value,
-    /// Its annotations, valid.
+    /// The pod's annotations, validated.
     pub annotations: Annotations<'a>,
-    /// The namespace of the request, for a pod that does not name its own; empty for a workload in
-    /// a file.
+    /// The namespace of the admission request, for a pod that does not name its own; empty for a
+    /// workload in a file.
     pub namespace: &'a str,
-    /// The workload it belongs to.
+    /// The workload that owns the pod.
     pub workload: &'a Workload,
-    /// The proxy's configuration, all layers on top of each other.
+    /// The proxy's configuration, merged from all layers.
     pub proxy_config: &'a ProxyConfig,
-    /// The user and group that the proxy runs as.
+    /// The user and group of the proxy.
     pub identity: Identity,
-    /// Whether the proxy becomes a native sidecar (KEP-753).
+    /// True if the proxy is injected as a native sidecar (KEP-753).
     pub native_sidecar: bool,
-    /// Whether it does where a pod does not say.
+    /// True if native sidecars are the default, for a pod that does not choose.
     pub native_sidecars: bool,
 }
 
@@ -138,12 +138,12 @@ impl<'a> Context<'a> {
         &self.settings.values
     }
 
-    /// A label of the pod, unless it is empty.
+    /// Returns a label of the pod, unless it is empty.
     fn label(&self, key: &str) -> Option<&'a str> {
         self.pod["metadata"]["labels"][key].as_str().filter(|value| !value.is_empty())
     }
 
-    /// How inbound connections are captured: `REDIRECT`, `TPROXY` or `NONE`.
+    /// Returns the capture mode for inbound connections: `REDIRECT`, `TPROXY` or `NONE`.
     pub fn interception_mode(&self) -> &'a str {
         self.annotations.or(key::INTERCEPTION_MODE, self.proxy_config.interception_mode())
     }
@@ -152,21 +152,20 @@ impl<'a> Context<'a> {
         self.interception_mode() == "TPROXY"
     }
 
-    /// Where the agent answers probes, as text; `0` for nowhere.
+    /// Returns the agent's port for probes as text; `0` for none.
     fn status_port(&self) -> &'a str {
         self.annotations.or(key::STATUS_PORT, &self.values().global.proxy.status_port).trim()
     }
 
-    /// The names of the application's containers, in order.
+    /// Returns the names of the application's containers, in order.
     fn application_containers(&self) -> impl Iterator<Item = &'a str> {
         let containers = self.pod["spec"]["containers"].as_array().into_iter().flatten();
         let names = containers.map(|container| container["name"].as_str().unwrap_or_default());
         names.filter(|name| *name != PROXY)
     }
 
-    /// Requests and limits of the injected containers: the annotations' if there are any of them,
-    /// else those of the values. Null where there are none at all, so that those of an earlier
-    /// injection do not stay.
+    /// Returns requests and limits of the injected containers: from annotations if the pod has any,
+    /// else from the values. Null if both are empty, to remove those of a previous injection.
     fn resources(&self) -> Value {
         let given = |requirement: &str, cpu: &str, memory: &str| {
             let entries =
@@ -188,7 +187,7 @@ impl<'a> Context<'a> {
         without_nulls_and_empty(default).unwrap_or_else(|| Value::Object(serde_json::Map::new()))
     }
 
-    /// What every overlay with an agent adds to the pod's own fields.
+    /// Returns the pod fields that every overlay with an agent adds.
     fn spec(&self, volumes: Vec<Value>) -> Value {
         let mut spec = object([("volumes", volumes.into())]);
         let secrets = &self.values().global.image_pull_secrets;
@@ -205,7 +204,7 @@ impl<'a> Context<'a> {
     }
 }
 
-/// An object of members that are moved into it; `json!` copies what it is given.
+/// Builds an object from members by moving them; `json!` would copy them.
 fn object<const N: usize>(members: [(&str, Value); N]) -> Value {
     let mut object = serde_json::Map::new();
     for (key, value) in members {
@@ -214,18 +213,18 @@ fn object<const N: usize>(members: [(&str, Value); N]) -> Value {
     Value::Object(object)
 }
 
-/// The name of the proxy's container.
+/// Name of the proxy's container.
 pub const PROXY: &str = "istio-proxy";
 
-/// The proxy's variable that names the ports of all containers, in their order.
+/// Environment variable of the proxy with the ports of all containers, in their order.
 pub const POD_PORTS: &str = "ISTIO_META_POD_PORTS";
 
-/// The proxy's variable that tells whose its spans are.
+/// Environment variable of the proxy with the resource attributes of its spans.
 pub const SPAN_ATTRIBUTES: &str = "OTEL_RESOURCE_ATTRIBUTES";
 
 const BUILT_IN: [&str; 4] = ["gateway", "grpc-agent", "grpc-simple", "sidecar"];
 
-/// The value without its nulls, and without what is empty then.
+/// Removes nulls, and then empty objects and lists; `None` if nothing remains.
 fn without_nulls_and_empty(value: &Value) -> Option<Value> {
     match value {
         Value::Null => None,
@@ -244,7 +243,7 @@ fn without_nulls_and_empty(value: &Value) -> Option<Value> {
     }
 }
 
-/// A number where the text is one, so that a probe gets a number.
+/// Returns a number if the text is one, as probes require numbers.
 fn number(text: &str) -> Value {
     text.trim().parse::<u64>().map_or_else(|_| Value::from(text), Value::from)
 }

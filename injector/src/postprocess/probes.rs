@@ -13,6 +13,7 @@ use crate::reason::Reason;
 use crate::settings::Settings;
 use crate::settings::annotation_kind::switch;
 use crate::settings::annotations::key;
+use crate::short_json;
 
 /// Redirects the application's HTTP, TCP and gRPC probes, and its HTTP and TCP lifecycle handlers,
 /// to the agent, and passes their original targets to the agent.
@@ -91,7 +92,7 @@ fn tell_agent(draft: &mut Draft, mut probers: BTreeMap<String, String>, reinject
     if let Some(place) = find_env(pod, list, index, PROBERS).filter(|_| reinjected) {
         let earlier = pod["spec"][list][index]["env"][place]["value"].as_str().unwrap_or_default();
         let earlier: BTreeMap<String, Box<RawValue>> =
-            serde_json::from_str(earlier).unwrap_or_default();
+            short_json::parse(earlier).unwrap_or_default();
         probers.extend(earlier.into_iter().map(|(path, prober)| (path, prober.get().to_owned())));
     }
     put_env(draft, PROBERS, &to_json(&probers));

@@ -7,6 +7,7 @@ use crate::change::Draft;
 use crate::settings::annotation_kind::switch;
 use crate::settings::annotations::{AnnotationError, key};
 use crate::settings::mesh_config::MeshConfig;
+use crate::short_json;
 
 /// Points Prometheus to the agent, and passes the location of the application's metrics to the
 /// agent.
@@ -107,8 +108,7 @@ impl<'a> Metrics<'a> {
         let Some((list, index)) = find_proxy(pod) else { return true };
         let config = find_env(pod, list, index, SCRAPE_CONFIG)
             .and_then(|place| pod["spec"][list][index]["env"][place]["value"].as_str());
-        let told: Value =
-            config.and_then(|told| serde_json::from_str(told).ok()).unwrap_or_default();
+        let told: Value = config.and_then(short_json::parse).unwrap_or_default();
         if !self.targets.is_empty() {
             return told["targets"] == self.targets();
         }

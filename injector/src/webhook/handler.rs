@@ -144,6 +144,7 @@ impl Webhook {
         let is_expensive = is_expensive(body.len());
         let answer = move || {
             let review = review::parse(&body).map_err(Refusal::Review)?;
+            drop(body);
             let mut verdict = admission.decide(&settings, known.facts(), review, &path_env);
             let answer = verdict.response.to_json().map_err(Refusal::Answer)?;
             verdict.bytes = answer.len();
@@ -151,7 +152,13 @@ impl Webhook {
         };
         if is_expensive {
             let turn = timeout_at(deadline, self.large.turn(caller)).await;
-            return work::aside(turn.map_err(|_| Refusal::Busy)?, deadline, answer).await?;
+            return work::aside(
+                self.large.thread(),
+                turn.map_err(|_| Refusal::Busy)?,
+                deadline,
+                answer,
+            )
+            .await?;
         }
         // To hand it to another thread would take longer than to answer it.
         let turn = timeout_at(deadline, self.turns.take(caller)).await;

@@ -10,10 +10,13 @@
 //! it and wait for more could wait for each other for ever; so as much as the longest body needs is
 //! kept apart, for one at a time, which has enough to come to its end.
 
+use std::io;
 use std::sync::Arc;
 
+use tokio::runtime::Handle;
 use tokio::sync::{Mutex, MutexGuard, Semaphore, SemaphorePermit};
 
+use super::own_thread;
 use super::turns::{Caller, Turn, Turns};
 
 /// The room and the turns of large bodies.
@@ -24,19 +27,28 @@ pub struct LargeBodies {
     /// What is kept apart.
     last: Mutex<()>,
     turns: Arc<Turns>,
+    /// One thread, since each thread's allocator keeps the memory of its largest review.
+    thread: Handle,
 }
 
 impl LargeBodies {
-    /// Room for some bodies of `limit` bytes at a time, or for many that are shorter.
-    pub fn new(limit: usize) -> Self {
+    /// Room for some bodies of `limit` bytes at a time, or for many that are shorter. Starts the
+    /// thread that answers them.
+    pub fn new(limit: usize) -> io::Result<Self> {
         let shared = limit.div_ceil(STEP).saturating_mul(LARGEST_AT_A_TIME - 1);
         let shared = Semaphore::new(shared.min(Semaphore::MAX_PERMITS));
-        Self { shared, last: Mutex::default(), turns: Turns::new(1) }
+        let thread = own_thread::start("large-reviews")?;
+        Ok(Self { shared, last: Mutex::default(), turns: Turns::new(1), thread })
     }
 
     /// The room of a body of which nothing has come yet: enough for a small one.
     pub(super) fn room(&self) -> Room<'_> {
         Room { bodies: self, length: SMALL, shared: None, last: None }
+    }
+
+    /// The thread that computes the answers to large bodies, and serves nothing else.
+    pub(super) fn thread(&self) -> &Handle {
+        &self.thread
     }
 
     /// Waits until it is the caller's turn to have a large body answered.
@@ -111,9 +123,9 @@ const LARGEST_AT_A_TIME: usize = 4;
 /// Bytes up to which values are not counted.
 const COUNTED: usize = 64 << 10;
 /// Objects and lists of a document.
-const CONTAINERS: usize = 40_000;
+const CONTAINERS: usize = 20_000;
 /// What stands in them, but for the first of each.
-const VALUES: usize = 250_000;
+const VALUES: usize = 100_000;
 
 #[cfg(test)]
 mod tests {
@@ -125,12 +137,12 @@ mod tests {
     fn values_are_counted_and_not_what_strings_hold() {
         let list = |item: &str, count: usize| format!("[{}]", vec![item; count].join(","));
         for (json, expected) in [
-            (list("{\"a\":0}", 39_000), false),
-            (list("{\"a\":0}", 41_000), true),
-            (list("12", 249_000), false),
-            (list("12", 252_000), true),
+            (list("{\"a\":0}", 19_000), false),
+            (list("{\"a\":0}", 21_000), true),
+            (list("12", 99_000), false),
+            (list("12", 102_000), true),
             (format!("[\"{}\"]", "\\\"{,[".repeat(600_000)), false),
-            (list("[]", 30_000), false),
+            (list("[]", 15_000), false),
         ] {
             assert_eq!(holds_too_many_values(json.as_bytes()), expected, "{} bytes", json.len());
         }
@@ -138,7 +150,7 @@ mod tests {
 
     #[tokio::test]
     async fn small_bodies_wait_for_no_large_one() {
-        let bodies = LargeBodies::new(1 << 20);
+        let bodies = LargeBodies::new(1 << 20).unwrap();
         let _held = [filled(&bodies), filled(&bodies), filled(&bodies), filled(&bodies)];
         assert!(bodies.room().holds(SMALL));
         assert!(bodies.room().grow().now_or_never().is_none());
@@ -146,7 +158,7 @@ mod tests {
 
     #[test]
     fn a_body_takes_room_for_what_has_come_of_it() {
-        let bodies = LargeBodies::new(1 << 20);
+        let bodies = LargeBodies::new(1 << 20).unwrap();
         let mut begun: Vec<_> = (0..40).map(|_| bodies.room()).collect();
         for room in &mut begun {
             room.grow().now_or_never().unwrap();
@@ -158,7 +170,7 @@ mod tests {
 
     #[test]
     fn bodies_that_grow_together_all_come_to_their_end() {
-        let bodies = LargeBodies::new(1 << 20);
+        let bodies = LargeBodies::new(1 << 20).unwrap();
         let mut growing: Vec<_> = (0..12).map(|_| bodies.room()).collect();
         let mut largest = 0;
         // Whatever waits is asked again in the next round.

@@ -168,7 +168,7 @@ async fn serve(args: &Args, log: &Arc<Log>) -> Result<(), RunError> {
         admission: Admission::new(crate::inject::inject),
         metrics: Arc::clone(&metrics),
         turns: Turns::new(workers().min(args.limits.reviews as usize)),
-        large: LargeBodies::new(args.limits.review_bytes as usize),
+        large: LargeBodies::new(args.limits.review_bytes as usize).map_err(RunError::Runtime)?,
         body_limit: args.limits.review_bytes as usize,
         time_limit: args.limits.review,
         traces: traces.clone(),

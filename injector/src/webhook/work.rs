@@ -3,23 +3,25 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tokio::task;
+use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout_at};
 
 use super::handler::Refusal;
 use super::turns::Turn;
 use crate::budget::Budget;
 
-/// Computes the answer to an expensive review, off the threads that serve. The computing ends when
-/// the deadline has passed or the caller has gone, and the turn ends with the computing.
+/// Computes the answer to an expensive review, on a thread that serves nothing else. The
+/// computing ends when the deadline has passed or the caller has gone, and the turn ends with the
+/// computing.
 pub(super) async fn aside<T: Send + 'static>(
+    thread: &Handle,
     turn: Turn,
     deadline: Instant,
     compute: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Refusal> {
     let caller = Caller(Arc::default());
     let budget = Budget::default().cancelled_by(Arc::clone(&caller.0));
-    let computing = task::spawn_blocking(move || {
+    let computing = thread.spawn(async move {
         let _turn = turn;
         budget.enter(compute)
     });
@@ -48,6 +50,7 @@ mod tests {
     use std::net::IpAddr;
     use std::time::Duration;
 
+    use super::super::own_thread;
     use super::super::turns::{self, Turns};
     use super::*;
     use crate::budget;
@@ -61,17 +64,19 @@ mod tests {
 
     #[tokio::test]
     async fn computing_ends_with_its_deadline_and_its_caller() {
+        let thread = own_thread::start("large-reviews").unwrap();
         let turns = Turns::new(1);
         let caller = || turns::Caller {
             source: IpAddr::from([10, 0, 0, 1]).into(),
             namespace: "shop".to_owned(),
         };
-        let late = aside(turns.take(caller()).await, Instant::now(), endless).await;
+        let late = aside(&thread, turns.take(caller()).await, Instant::now(), endless).await;
         assert!(matches!(late, Err(Refusal::Late)));
         // It is the next one's turn because the computing has ended.
         let turn = turns.take(caller()).await;
         let deadline = Instant::now() + Duration::from_secs(3600);
-        let abandoned = tokio::spawn(async move { aside(turn, deadline, endless).await.is_ok() });
+        let abandoned =
+            tokio::spawn(async move { aside(&thread, turn, deadline, endless).await.is_ok() });
         tokio::task::yield_now().await;
         abandoned.abort();
         let _ = turns.take(caller()).await;

@@ -149,7 +149,7 @@ fn unconfigured(inject: Inject, places: usize) -> Webhook {
         admission: Admission::new(inject),
         metrics,
         turns: Turns::new(places),
-        large: LargeBodies::new(1024),
+        large: LargeBodies::new(1024).unwrap(),
         body_limit: 1024,
         time_limit: Duration::from_secs(9),
         traces: Traces::default(),
