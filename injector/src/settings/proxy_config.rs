@@ -34,7 +34,7 @@ impl ProxyConfig {
         self.put(layer, Zero::Omitted)
     }
 
-    /// As [`overlay`](Self::overlay), but zero values count. Istio parses the mesh's
+    /// Applies a layer as [`overlay`](Self::overlay), but zero values count. Istio parses the mesh's
     /// `defaultConfig` like this, and `kube-inject` a pod's annotation.
     pub fn apply(&mut self, layer: &Value) -> Result<(), String> {
         self.put(layer, Zero::Counts)

@@ -109,7 +109,7 @@ pub(crate) fn it_does_not_become_another_accounts(world: &World) -> Result<()> {
     Ok(())
 }
 
-/// The trust probe needs permission to create ConfigMaps of any name. The guard policy allows only
+/// The trust probe needs permission to create a ConfigMap of any name. The guard policy allows only
 /// dry runs.
 pub(crate) fn it_keeps_no_config_map_that_it_creates(world: &World) -> Result<()> {
     let mut number = 0;
