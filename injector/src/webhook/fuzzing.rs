@@ -1,5 +1,5 @@
-//! A connection without a socket, for the fuzz target of HTTP; the module that serves one is
-//! private.
+//! Connection without a socket, for the fuzz target of HTTP. It stands here because the module that
+//! serves connections is private.
 
 use std::io;
 use std::net::SocketAddr;
@@ -23,7 +23,8 @@ use super::surroundings::Surroundings;
 use super::traces::Traces;
 use super::turns::Turns;
 
-/// All that a webhook with this configuration answers to these bytes and the end of the client.
+/// Returns everything that a webhook with this configuration sends in response to `bytes`, after
+/// which the client closes its side.
 pub fn answers(configuration: Arc<Configuration>, bytes: &[u8]) -> io::Result<Vec<u8>> {
     let webhook = Webhook {
         configuration,
@@ -52,7 +53,7 @@ pub fn answers(configuration: Arc<Configuration>, bytes: &[u8]) -> io::Result<Ve
             stages,
             is_last: || false,
         };
-        // However the connection ends, the answers are what counts.
+        // Only the responses matter, not the result of the connection.
         let _ = connection::serve(server, terms).await;
         let mut answers = Vec::new();
         client.read_to_end(&mut answers).await?;

@@ -1,4 +1,4 @@
-//! The computing for one review, on the right thread and for no longer than its caller waits.
+//! Computing of an expensive review, on another thread and no longer than its caller waits.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,14 +29,14 @@ pub(super) async fn aside<T: Send + 'static>(
         Ok(Ok(result)) => Ok(result),
         Ok(Err(failed)) => match failed.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
-            // The runtime ends.
+            // The runtime is shutting down.
             Err(_) => Err(Refusal::Busy),
         },
         Err(_) => Err(Refusal::Late),
     }
 }
 
-/// A caller that waits; dropped, it cancels the computing.
+/// Waiting caller; dropping it cancels the computing.
 struct Caller(Arc<AtomicBool>);
 
 impl Drop for Caller {
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
     use crate::budget;
 
-    /// Ends with its budget alone.
+    /// Ends only with its budget.
     fn endless() {
         while budget::spend(0).is_ok() {
             std::thread::yield_now();
@@ -72,7 +72,7 @@ mod tests {
         };
         let late = aside(&thread, turns.take(caller()).await, Instant::now(), endless).await;
         assert!(matches!(late, Err(Refusal::Late)));
-        // It is the next one's turn because the computing has ended.
+        // The turn is free because the computing has ended.
         let turn = turns.take(caller()).await;
         let deadline = Instant::now() + Duration::from_secs(3600);
         let abandoned =
