@@ -34,8 +34,8 @@ impl ProxyConfig {
         self.put(layer, Zero::Omitted)
     }
 
-    /// Applies a layer as [`overlay`](Self::overlay), but zero values count. Istio parses the mesh's
-    /// `defaultConfig` like this, and `kube-inject` a pod's annotation.
+    /// Applies a layer as [`overlay`](Self::overlay), but zero values count. Istio parses the
+    /// mesh's `defaultConfig` like this, and `kube-inject` a pod's annotation.
     pub fn apply(&mut self, layer: &Value) -> Result<(), String> {
         self.put(layer, Zero::Counts)
     }
