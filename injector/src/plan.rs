@@ -1,4 +1,4 @@
-//! What is to be put into a pod.
+//! Plan of an injection: the overlays and everything else computed before the pod is changed.
 
 use std::borrow::Cow;
 
@@ -32,37 +32,37 @@ use crate::workload::Workload;
 use crate::written::{From, Written};
 use crate::yaml;
 
-/// Overlays by their names, in the order in which they go over a pod.
+/// Overlays with their names, in merge order.
 type Overlays = Vec<(String, Value)>;
 
-/// All that injection takes from the pod as the user wrote it. It stands by itself, so that the
-/// pod can then be changed without a copy of it.
+/// All input that injection takes from the unchanged pod. It borrows nothing from the pod, which
+/// can then be changed without a copy.
 #[derive(Debug)]
 pub(crate) struct Plan<'a> {
-    /// The settings that count for this pod.
+    /// The effective settings for this pod.
     pub(crate) settings: Cow<'a, Settings>,
-    /// What goes over the pod.
+    /// The overlays to merge.
     pub(crate) overlays: Overlays,
-    /// What the overlays put in, by name.
+    /// Names of everything that the overlays add.
     pub(crate) injected: Value,
-    /// The user's own containers of injected names.
+    /// User-supplied fields of injected containers.
     pub(crate) written: Written,
-    /// The proxy's environment from the webhook's path.
+    /// Environment of the proxy from the webhook's path.
     pub(crate) variables: Variables,
-    /// Whether the application waits for the proxy.
+    /// True if the application waits for the proxy.
     pub(crate) hold_application: bool,
-    /// Whether inbound connections are captured by TPROXY.
+    /// True if TPROXY captures inbound connections.
     pub(crate) tproxy: bool,
-    /// Whether the pod was injected before.
+    /// True if the pod was injected before.
     pub(crate) reinjected: bool,
-    /// What the user should know of labels, annotations and volumes.
+    /// Warnings about labels, annotations and volumes.
     pub(crate) advice: Vec<Reason>,
-    /// What he should know of the proxy's configuration.
+    /// Warnings about the proxy's configuration.
     pub(crate) config_advice: Vec<Reason>,
 }
 
 impl<'a> Plan<'a> {
-    /// Makes the overlays of a pod and collects the rest.
+    /// Builds the overlays of a pod and collects the rest of the plan.
     pub(crate) fn of(settings: &'a Settings, target: &Target<'_>) -> Result<Self, InjectError> {
         let pod = &target.pod;
         let (annotations, mut errors) = valid(settings, pod);
@@ -72,7 +72,7 @@ impl<'a> Plan<'a> {
         let own = (target.rules == Rules::Manual).then_some(&proxy_config);
         let effective = settings.with_proxy_config(own);
         let settings = &*effective;
-        // Which ports can be scraped, the proxy's configuration decides.
+        // The proxy's configuration decides which ports can be scraped.
         let entries = pod["metadata"]["annotations"].as_object().into_iter();
         errors.extend(entries.flat_map(|own| prometheus::problems(own, &settings.mesh)));
         errors.extend(requested::too_many(annotations));
@@ -105,7 +105,7 @@ impl<'a> Plan<'a> {
         }
         form::check_names(pod, &injected, earlier.is_some())?;
         let mut advice = advice::of_pod(pod, annotations);
-        // An earlier injection has told it, and its own volumes look the same.
+        // The previous injection reported it, and its own volumes look like the user's.
         advice.extend(own_volumes.into_iter().filter(|_| earlier.is_none()));
         let openshift = settings.process.openshift;
         let revision = settings.process.revision_name();
@@ -132,8 +132,8 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// Refuses containers that the annotation of overrides could not say again: a file may hold what
-/// no API server takes.
+/// Rejects containers that cannot be recorded in the annotation of overrides. A file may hold
+/// values that no API server accepts.
 fn recordable(written: &Written) -> Result<(), InjectError> {
     written.own.iter().try_for_each(|own| limits::check_recorded(&own.fields))?;
     let misfit = written
@@ -144,16 +144,16 @@ fn recordable(written: &Written) -> Result<(), InjectError> {
     misfit.map_or(Ok(()), |misfit| Err(InjectError::Pod(format!("container {misfit}"))))
 }
 
-/// The pod's annotations, and what is wrong with them by themselves.
+/// Returns the pod's annotations and their validation errors.
 fn valid<'a>(settings: &Settings, pod: &'a Value) -> (Annotations<'a>, Vec<AnnotationError>) {
     let (annotations, mut errors) = Annotations::of_pod(pod);
-    // Nothing else reads it.
+    // Only the Datadog tracer reads this annotation.
     let datadog = &*settings.values.global.proxy.tracer == "datadog";
     errors.retain(|error| datadog || error.key != key::DATADOG_ENV);
     (annotations, errors)
 }
 
-/// All overlays of the pod as they go over it, and what there is to say of the pod's own volumes.
+/// Returns the overlays of the pod in merge order, and warnings about the pod's own volumes.
 fn overlays(
     context: &Context<'_>,
     pod: &Value,
@@ -175,7 +175,7 @@ fn overlays(
     Ok((overlays, told))
 }
 
-/// What the overlays put in, all together.
+/// Returns the names of everything that the overlays add.
 fn injected(overlays: &[(String, Value)]) -> Result<Value, InjectError> {
     let mut injected = Value::Object(serde_json::Map::new());
     for (template, overlay) in overlays {
@@ -185,9 +185,8 @@ fn injected(overlays: &[(String, Value)]) -> Result<Value, InjectError> {
     Ok(injected)
 }
 
-/// Overlays that speak of the proxy speak of one container. Where one makes it a native sidecar, what
-/// the others say of it goes there; else what they say of it as an init container goes to the
-/// containers, where those that make it have it.
+/// Moves the proxy of all overlays into one list, if any overlay has it in `containers`. The list
+/// is `initContainers` if an overlay makes the proxy a native sidecar, else `containers`.
 fn unite_proxy(overlays: &mut [(String, Value)]) {
     let is_native = |overlay: &Value| {
         let proxy = postprocess::find(overlay, INIT_CONTAINERS, PROXY);
@@ -206,7 +205,7 @@ fn unite_proxy(overlays: &mut [(String, Value)]) {
     }
 }
 
-/// Moves a proxy from the one list of containers to the other.
+/// Moves a proxy from one list of containers to the other.
 fn move_proxy(overlay: &mut Value, from: &str, to: &str) {
     let Some(index) = postprocess::find(overlay, from, PROXY) else { return };
     let Some(containers) = overlay["spec"][from].as_array_mut() else { return };
@@ -217,8 +216,8 @@ fn move_proxy(overlay: &mut Value, from: &str, to: &str) {
     }
 }
 
-/// All layers of the pod's proxy configuration on top of each other, and what there is to say of
-/// its own, which can be read.
+/// Returns the proxy configuration with all of the pod's layers, and warnings about the pod's own
+/// layer. The layer is valid YAML.
 fn proxy_config(
     settings: &Settings,
     target: &Target<'_>,
@@ -246,7 +245,7 @@ fn proxy_config(
     (config, advice)
 }
 
-/// Entries of the pod's own `proxyMetadata` that YAML takes for numbers or switches.
+/// Warns about entries of the pod's `proxyMetadata` that YAML parses as numbers or booleans.
 fn no_text(layer: &Value, config: &ProxyConfig) -> Vec<Reason> {
     let names = ["proxyMetadata", "proxy_metadata"].into_iter();
     let entries = names.filter_map(|name| layer.get(name)?.as_object()).flatten();
@@ -264,14 +263,14 @@ fn no_text(layer: &Value, config: &ProxyConfig) -> Vec<Reason> {
     .collect()
 }
 
-/// The usual user and group, or what `OpenShift` allows in the namespace.
+/// Returns the default user and group, or on `OpenShift` those of the namespace.
 fn identity(settings: &Settings, target: &Target<'_>) -> Identity {
     let annotations = target.cluster.namespace_annotations;
     let annotations = annotations.filter(|_| settings.process.openshift);
     annotations.map(Identity::of_namespace).unwrap_or_default()
 }
 
-/// The pod's own word, else the cluster's or the process's.
+/// Returns the pod's choice, or else the default of cluster or process.
 fn native_sidecar(default: bool, annotations: Annotations<'_>) -> bool {
     match annotations.or(key::NATIVE_SIDECAR, "") {
         "" => default,

@@ -1,4 +1,4 @@
-//! Fields that tell the ports of a container apart.
+//! Identity of a container port.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -18,7 +18,7 @@ pub(crate) struct PortIdentity {
 }
 
 impl PortIdentity {
-    /// Identifies one entry of a container's `ports`.
+    /// Returns the identity of one entry of a container's `ports`.
     pub(crate) fn from_port(port: &Value) -> Self {
         Self {
             name: port["name"].clone(),
@@ -30,8 +30,8 @@ impl PortIdentity {
         .with_default_protocol()
     }
 
-    /// Parses the ports that an injection wrote into the proxy's `ISTIO_META_POD_PORTS`; `None` if
-    /// the text is no list of ports, or longer than an injection writes.
+    /// Parses the ports in the proxy's `ISTIO_META_POD_PORTS`. `None` if the text is not a list of
+    /// ports, or longer than injection writes.
     pub(crate) fn parse_list(text: &str) -> Option<Vec<Self>> {
         let ports: Vec<Self> = short_json::parse(text)?;
         Some(ports.into_iter().map(Self::with_default_protocol).collect())

@@ -1,4 +1,4 @@
-//! Which overlays a pod gets.
+//! Selection of the templates for a pod.
 
 use std::fmt;
 
@@ -8,8 +8,8 @@ use crate::settings::annotations::{AnnotationError, Annotations, key};
 use crate::settings::inject_config::InjectConfig;
 use crate::settings::{Settings, excerpt};
 
-/// The names of the overlays: those that the pod asks for, or else the configuration's default
-/// ones, aliases resolved.
+/// Returns the names of the overlays: those of the pod's annotation, or else the configuration's
+/// default templates. Aliases are resolved.
 pub fn templates(config: &InjectConfig, annotations: Annotations<'_>) -> Vec<String> {
     let names: Vec<String> = match annotations.get(key::TEMPLATES) {
         Some(names) => names.split(',').map(|name| name.trim().to_owned()).collect(),
@@ -22,7 +22,8 @@ pub fn templates(config: &InjectConfig, annotations: Annotations<'_>) -> Vec<Str
     resolved.collect()
 }
 
-/// What is wrong with the names that a pod asks for, as far as the pod is to blame.
+/// Returns the error for an unknown template in the pod's annotation. Unknown names in the
+/// configuration are not the pod's errors.
 pub fn problems(settings: &Settings, annotations: Annotations<'_>) -> Option<AnnotationError> {
     let value = annotations.get(key::TEMPLATES)?;
     let names = value.split(',').map(str::trim);
@@ -33,7 +34,7 @@ pub fn problems(settings: &Settings, annotations: Annotations<'_>) -> Option<Ann
     Some(AnnotationError { key: key::TEMPLATES.into(), value: value.to_owned(), problem })
 }
 
-/// An error where the pod names more templates than an injection may apply.
+/// Returns an error if the pod names more templates than an injection may apply.
 pub fn too_many(annotations: Annotations<'_>) -> Option<AnnotationError> {
     let value = annotations.get(key::TEMPLATES)?;
     (value.split(',').nth(limits::TEMPLATES).is_some()).then(|| AnnotationError {
@@ -43,19 +44,19 @@ pub fn too_many(annotations: Annotations<'_>) -> Option<AnnotationError> {
     })
 }
 
-/// Who asks for an overlay.
+/// Origin of a request for an overlay.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Asker {
-    /// The pod, by its annotation.
+    /// The pod's annotation.
     Annotation,
-    /// The configuration, for pods that do not say.
+    /// The configuration's default templates, for a pod without the annotation.
     DefaultTemplates,
-    /// The configuration, by what it has the pod's or its own name stand for.
+    /// An alias of the configuration, named by the annotation or the default templates.
     Alias(String),
 }
 
 impl Asker {
-    /// Of the overlay of this name.
+    /// Returns the origin of the request for the overlay of this name.
     pub fn of(overlay: &str, config: &InjectConfig, annotations: Annotations<'_>) -> Self {
         let named = annotations.get(key::TEMPLATES);
         let names: Vec<_> = match named {

@@ -1,4 +1,4 @@
-//! Requests and limits of injected containers, where settings or annotations go beyond Istio's.
+//! Requests and limits of injected containers, for settings and annotations beyond Istio's.
 
 use std::collections::BTreeSet;
 
@@ -11,8 +11,8 @@ use crate::reason::Reason;
 use crate::settings::annotations::key;
 use crate::settings::outrigger::{CpuLimits, PodResources};
 
-/// Gives the init container of an overlay its own resources, and leaves out of the others what the
-/// settings leave out.
+/// Sets the resources of an overlay's init container, and omits the default resources that the
+/// settings exclude.
 pub fn adjust(overlay: &mut Value, context: &Context<'_>) {
     let settings = &context.settings.values.outrigger;
     let given = |keys: &[&str]| keys.iter().any(|key| context.annotations.get(key).is_some());
@@ -26,7 +26,7 @@ pub fn adjust(overlay: &mut Value, context: &Context<'_>) {
         ]);
     let own = own_of_init(context);
     for list in [INIT_CONTAINERS, CONTAINERS] {
-        // Looked up without indexing, which would give an overlay without a spec one that is null.
+        // Indexing would insert a null `spec` into an overlay without one.
         let containers = overlay.get_mut("spec").and_then(|spec| spec.get_mut(list));
         let containers = containers.and_then(Value::as_array_mut);
         for container in containers.into_iter().flatten() {
@@ -49,8 +49,8 @@ pub fn adjust(overlay: &mut Value, context: &Context<'_>) {
     }
 }
 
-/// What the pod's own resources have no room for, which Kubernetes will say only once the pod is
-/// refused.
+/// Warns about containers that exceed the pod-level resources. Kubernetes reports it only when it
+/// rejects the pod.
 pub fn beyond_pod(pod: &Value) -> Vec<Reason> {
     let Some(whole) = of_pod(pod) else {
         return Vec::new();
@@ -102,7 +102,8 @@ fn of_pod(pod: &Value) -> Option<&Value> {
     given.as_object().filter(|given| !given.is_empty()).map(|_| given)
 }
 
-/// The pod's annotations for its init container if there are any, else the setting.
+/// Returns the init container's resources: the pod's annotations if there are any, else the
+/// setting.
 fn own_of_init(context: &Context<'_>) -> Option<Value> {
     let given = |kind: &str, cpu: &str, memory: &str| {
         let entries = [("cpu", cpu), ("memory", memory)];

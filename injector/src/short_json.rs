@@ -1,8 +1,8 @@
-//! JSON that a pod's variables and annotations hold.
+//! JSON in a pod's variables and annotations.
 //!
-//! The values in a body are counted before it is parsed, but text inside of a string counts as one
-//! value. So JSON text of a pod is parsed up to a length only: no injection writes more, since it
-//! comes from annotations and ports.
+//! The values of a body are counted before it is parsed, but JSON text inside a string counts as
+//! one value. Therefore such text is parsed only up to a limit. Injection never writes more,
+//! because the text comes from annotations and ports.
 
 use serde::Deserialize;
 

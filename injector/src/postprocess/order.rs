@@ -9,12 +9,12 @@ use super::{
 use crate::change::{Draft, Step};
 use crate::overlay::PROXY;
 
-/// Brings the containers into Istio's order.
+/// Orders the containers as Istio does.
 ///
-/// A proxy among the containers stands first if the application waits for it, else last. A native
-/// sidecar and what prepares it stand before all other init containers; without one, capture
-/// begins after them, so that they still reach the network. `injected` names what is not the pod's
-/// own.
+/// A proxy in `containers` is first if the application waits for it, else last. A native sidecar
+/// and the init containers that prepare it precede all other init containers. Without a native
+/// sidecar the capture starts after the others, so that they still reach the network. `injected`
+/// has the names of the containers that are not the pod's own.
 pub fn containers(draft: &mut Draft, injected: &Value, hold_application: bool) {
     let proxy: (&[&str], &[&str]) =
         if hold_application { (&[PROXY], &[]) } else { (&[], &[PROXY]) };
@@ -24,16 +24,17 @@ pub fn containers(draft: &mut Draft, injected: &Value, hold_application: bool) {
     if find(draft.value(), INIT_CONTAINERS, PROXY).is_some() {
         arrange(draft, &init, &[INIT, VALIDATION, PROXY, CORE_DUMP], &[]);
     } else if is_injected(INIT) && is_injected(VALIDATION) {
-        // One is of an earlier injection, with other settings; there is nothing to validate before.
+        // One of them is from a previous injection with other settings; validating first is
+        // useless.
         arrange(draft, &init, &[], &[INIT, VALIDATION, CORE_DUMP]);
     } else {
         arrange(draft, &init, &[VALIDATION], &[INIT, CORE_DUMP]);
     }
 }
 
-/// Brings the containers of an overlay into the order that those of them have which the pod has
-/// already: Kubernetes' merge puts what stands before one of them in the pod before all that the
-/// overlay has after it, and a proxy, which the overlay may have first, comes last in the pod.
+/// Orders the containers of an overlay that the pod already has in the pod's order. Kubernetes'
+/// merge would otherwise move containers: items before a shared one in the pod come before all
+/// items after it in the overlay. The proxy may be first in the overlay and last in the pod.
 pub fn overlay_containers(overlay: &mut Value, pod: &Value) {
     for list in [CONTAINERS, INIT_CONTAINERS] {
         let lists = overlay.get_mut("spec").and_then(|spec| spec.get_mut(list));
@@ -55,17 +56,17 @@ pub fn overlay_containers(overlay: &mut Value, pod: &Value) {
     }
 }
 
-/// Puts the variables that come after the merge last, always in one order, so that a second
-/// injection finds them where it puts them.
+/// Moves the variables that are written after the merge to the end, in a fixed order, so that
+/// reinjection finds them in place.
 pub fn proxy_env(draft: &mut Draft, variables: &Variables) {
     let Some((list, index)) = find_proxy(draft.value()) else { return };
     let last: Vec<_> = variables.iter().map(|(name, _)| name.as_str()).chain(COMPUTED).collect();
     arrange(draft, &in_container(list, index, ["env".into()]), &[], &last);
 }
 
-/// Gives an overlay the variables that come last, each once and in that place: a merge keeps what
-/// the user has before them, the second time as the first. What is found out of the application
-/// stands where the pod's proxy has it already.
+/// Adds to an overlay the variables that come last, each once and at the end. The merge then keeps
+/// user-supplied variables before them, in reinjection too. Variables that describe the application
+/// are left to the pod's proxy if it has them.
 pub fn overlay_env(overlay: &mut Value, variables: &Variables, pod: &Value) {
     let Some((list, index)) = find_proxy(overlay) else { return };
     let env = overlay["spec"][list][index].get_mut("env").and_then(Value::as_array_mut);
@@ -81,7 +82,8 @@ pub fn overlay_env(overlay: &mut Value, variables: &Variables, pod: &Value) {
     env.extend(variables.map(|(name, value)| variable(name, value)));
 }
 
-/// Puts the named items first and last, in the order of the names; the others stay between.
+/// Moves the named items to the start and the end, in the order of the names. The others stay
+/// between.
 fn arrange(draft: &mut Draft, path: &[Step<'_>], first: &[&str], last: &[&str]) {
     let Some(items) = draft.at(path).and_then(Value::as_array) else { return };
     let rank = |index: &usize| {

@@ -1,4 +1,4 @@
-//! What came out of an injection, injected again: Istio's own outcomes, and ours.
+//! Reinjection of injected pods: of Istio's results and of ours.
 
 use std::fs;
 use std::path::Path;
@@ -34,7 +34,7 @@ fn istios_pods_and_ours_stay_as_they_are() {
     assert!(stayed > 0 || Case::all().is_none(), "no case ran");
 }
 
-/// Native sidecars are turned on or off between two injections: the next one has nothing to do.
+/// Native sidecars are turned on or off between two injections. A third injection changes nothing.
 #[test]
 fn a_pod_of_the_other_mode_changes_once() {
     for (case, overlays) in runs() {
@@ -84,7 +84,7 @@ fn injected(settings: &Settings, case: &Case, review: &Review, pod: &Value) -> I
     }
 }
 
-/// Cases whose outcome by Istio a further injection changes, and why.
+/// Cases of which reinjection changes Istio's result, with the reason.
 const CHANGED: [(&str, &str); 2] = [
     ("cronjob", "the pod template has no status annotation; Istio puts it on the Job"),
     ("sidecar-spire", "of the two proxies that Istio leaves there is one afterwards"),

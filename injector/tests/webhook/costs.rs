@@ -104,7 +104,7 @@ fn small_pods_of_one_namespace_delay_no_other() {
 fn delays_no_other(others: u8, greedy: &str, honest: &str) {
     let program = Program::start(&["--review-timeout", "60s"]);
     let connect = || {
-        // While reviews keep every core busy, a handshake may take longer than it is given.
+        // While reviews occupy every core, a handshake may exceed its timeout.
         let mut client = program.connect();
         client.try_ready().unwrap();
         client
@@ -125,7 +125,7 @@ fn delays_no_other(others: u8, greedy: &str, honest: &str) {
         let answer = client.ask("POST", "/inject", JSON, honest.as_bytes());
         let waited_for = ended.load(Ordering::SeqCst) - before;
         assert_eq!(answer.status, 200, "{}", answer.body);
-        // Besides those that had their turn already, a busy machine may show some late.
+        // Some had their turn already, and a busy machine may report some late.
         let few = usize::from(others) / 2;
         assert!(waited_for <= few, "{waited_for} others were answered first");
         let small =
@@ -150,7 +150,7 @@ fn an_answer_has_few_warnings() {
     assert_eq!(warnings[50], "1950 more warnings are left out");
 }
 
-/// Values of annotations that are read, each of about so many bytes.
+/// Returns values of parsed annotations, each of about this number of bytes.
 fn attacks(bytes: usize) -> Vec<(&'static str, String)> {
     let items = |item: &dyn Fn(usize) -> String| {
         let mut list = String::with_capacity(bytes);
@@ -190,19 +190,19 @@ fn attacks(bytes: usize) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// A flow sequence, which takes YAML's reader longer than anything else of its length.
+/// Returns a flow sequence, the most expensive text of its length for the YAML parser.
 fn list(bytes: usize) -> String {
     format!("x: [{}]", vec!["a"; bytes / 2].join(","))
 }
 
-/// The review of a pod with one annotation.
+/// Returns the review of a pod with one annotation.
 fn expensive(namespace: &str, key: &str, value: &str) -> String {
     let annotations = json!({key: value, "prometheus.io/scrape": "true"});
     let pod = json!({"metadata": {"annotations": annotations}, "spec": {"containers": [{"name": "app"}]}});
     review(&json!({"uid": "u", "namespace": namespace, "object": pod})).to_string()
 }
 
-/// The most memory that the program has had.
+/// Returns the peak memory of the program.
 fn peak_mebibytes(program: &Program) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", program.id())).unwrap();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();

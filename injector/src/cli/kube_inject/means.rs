@@ -1,23 +1,23 @@
-//! By what the workloads of a file are injected.
+//! Settings and cluster state for injecting a file.
 
 use super::surroundings::Surroundings;
 use crate::decision::Rules;
 use crate::settings::Settings;
 
-/// By what workloads are injected.
+/// Settings and cluster state for injecting workloads.
 #[derive(Debug)]
 pub(super) struct Means {
     pub(super) settings: Settings,
     pub(super) rules: Rules,
-    /// The namespace of workloads that name none; empty where it is not known.
+    /// The namespace of workloads that name none; empty if unknown.
     pub(super) namespace: String,
-    /// What the path of a cluster's webhook says of the proxy's environment.
+    /// Environment of the proxy from the path of a cluster's webhook.
     pub(super) path_env: Vec<(String, String)>,
     pub(super) surroundings: Surroundings,
 }
 
 impl Means {
-    /// By settings alone: nothing is known of a cluster.
+    /// Returns the input of an injection without a cluster.
     pub(super) fn of_files(settings: Settings, namespace: &str) -> Self {
         Self {
             settings,
