@@ -1,7 +1,7 @@
 //! Files through `istioctl kube-inject`.
 
-use injector::cli::{Streams, run};
 use injector::manifest::{Document, Manifest};
+use istioctl::{Streams, run};
 
 /// The text of a file.
 pub fn manifest(data: &[u8]) {

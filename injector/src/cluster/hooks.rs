@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::error::ClusterError;
 use super::pages::in_pages;
-use crate::report::hook::{HookConfiguration, HookError};
+use crate::kubernetes::webhook_configuration::{HookConfiguration, HookError};
 
 /// Every webhook configuration that asks injectors, by name, and those that cannot be read. Needs
 /// list on mutating webhook configurations.

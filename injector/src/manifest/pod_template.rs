@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::workload::Workload;
+use crate::kubernetes::workload::Workload;
 
 /// A pod template of a document, or the pod that it is.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -5,7 +5,7 @@ use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
 
 use super::source::Source;
 use super::tree::{Item, Kind, Node, Slot};
-use crate::yaml::{self, YamlError};
+use documents::yaml::{self, YamlError};
 
 /// How a document indents its block collections.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -6,7 +6,7 @@ use std::iter::Peekable;
 use granit_parser::{Event, Parser, ScalarStyle, StructureStyle};
 
 use super::source::Source;
-use crate::yaml::YamlError;
+use documents::yaml::YamlError;
 
 /// An event of the parser, and the offsets at which its text starts and ends.
 pub(super) type Placed<'a> = (Event<'a>, usize, usize);

@@ -1,6 +1,6 @@
 //! The images of the injected containers.
 
-use super::Context;
+use super::context::Context;
 use crate::settings::annotations::key;
 
 /// The proxy's image.

@@ -5,7 +5,6 @@
 //! [`explanation`], [`inventory`] and [`tally`] put that together for people and for metrics.
 
 pub mod explanation;
-pub mod hook;
 pub mod inspection;
 pub mod inventory;
 pub mod standing;

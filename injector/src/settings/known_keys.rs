@@ -1,7 +1,6 @@
 //! The keys of Istio's documents: those that are read here, and those that others read.
 
-use super::unknown_keys::Shape::{self, Any, Keys, List, Message};
-use crate::go_types::MESH_CONFIG;
+use documents::unknown_keys::Shape::{self, Any, Keys, List};
 
 /// The `config` document.
 pub(super) const INJECT_CONFIG: Shape = Keys(&[
@@ -253,6 +252,3 @@ const PILOT: Shape = Keys(&[
     ("volumeMounts", Any),
     ("volumes", Any),
 ]);
-
-/// The `mesh` document.
-pub(super) const MESH: Shape = Message(&MESH_CONFIG);

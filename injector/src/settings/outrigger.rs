@@ -3,8 +3,8 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::near;
-use crate::absent::or_default;
+use documents::nulls::or_default;
+use documents::suggest;
 
 /// What users ask for beyond Istio. Istio passes over the key; without it everything is as Istio
 /// has it.
@@ -82,7 +82,7 @@ pub enum ProxyUser {
 /// Tells of a key that is not known and near one that is; any other is told of when it is read.
 pub(super) fn check_keys(given: &Map<String, Value>) -> Result<(), String> {
     let unknown = given.keys().filter(|key| !KEYS.contains(&key.as_str()));
-    let mut near = unknown.filter_map(|key| Some((key, near::among(key, &KEYS)?)));
+    let mut near = unknown.filter_map(|key| Some((key, suggest::among(key, &KEYS)?)));
     match near.next() {
         Some((key, near)) => Err(format!("outrigger.{key}: unknown key; did you mean {near}?")),
         None => Ok(()),

@@ -1,7 +1,7 @@
 //! Values of annotations that are refused, and others that are not.
 
-use injector::decision::Rules;
 use injector::inject::Outcome;
+use injector::inject::policy::Rules;
 use injector::settings::annotations::HONOURED;
 use serde_json::{Map, Value, json};
 

@@ -1,7 +1,7 @@
 //! What is otherwise for a workload in a file than for a pod at admission.
 
-use injector::decision::Rules;
 use injector::inject::Outcome;
+use injector::inject::policy::Rules;
 use serde_json::{Value, json};
 
 use crate::stage::{Stage, pod_of, variable};

@@ -1,7 +1,7 @@
 //! The application's metrics beside the proxy's.
 
-use injector::decision::Rules;
 use injector::inject::Outcome;
+use injector::inject::policy::Rules;
 use serde_json::{Value, json};
 
 use crate::stage::{Stage, pod, variable};

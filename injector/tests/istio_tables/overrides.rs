@@ -1,7 +1,7 @@
 //! What a pod records of the containers that its user wrote, and pods with a proxy too many.
 
-use injector::decision::Rules;
 use injector::inject::Outcome;
+use injector::inject::policy::Rules;
 use serde_json::{Value, json};
 
 use crate::stage::{Stage, container, names, pod, pod_of, variable};

@@ -1,7 +1,7 @@
 //! Pods that are injected again after something has changed: the settings, or the pod.
 
-use injector::decision::Rules;
 use injector::inject::Outcome;
+use injector::inject::policy::Rules;
 use injector::settings::Process;
 use serde_json::{Value, json};
 

@@ -173,7 +173,7 @@ impl Drop for Program {
 
 /// The program, without anything of this environment that would change what it does.
 pub(crate) fn command() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sidecar-injector"));
+    let mut command = crate::sidecar_injector();
     for name in [
         "KUBERNETES_SERVICE_HOST",
         "POD_NAMESPACE",

@@ -140,7 +140,7 @@ impl World {
 
 /// Documents of a rendering.
 pub(crate) fn documents(rendered: &str) -> Result<Vec<Value>> {
-    rendered.split("\n---\n").map(|text| Ok(::injector::yaml::parse(text)?)).collect()
+    rendered.split("\n---\n").map(|text| Ok(documents::yaml::parse(text)?)).collect()
 }
 
 /// The one document of a kind and name.

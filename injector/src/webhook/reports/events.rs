@@ -15,8 +15,8 @@ use webhook_certs::cause::with_causes;
 
 use super::state::Telling;
 use crate::cluster::error::ClusterError;
-use crate::reason::Reason;
 use crate::report::tally::{Affected, Subject, Tally};
+use reason::Reason;
 
 /// What was written about, for as long as it holds.
 #[derive(Debug, Default)]

@@ -1,0 +1,91 @@
+//! The form of pods.
+
+use serde_json::Value;
+
+use crate::inject::error::InjectError;
+use crate::kubernetes::pod::PROXY;
+use crate::kubernetes::pod::{CONTAINERS, INIT_CONTAINERS};
+use documents::excerpt;
+
+/// A pod is an object with a `spec`; what injection reads and extends has its Kubernetes type.
+pub(crate) fn check(pod: &Value) -> Result<(), InjectError> {
+    let wrong = |path: &[&str], allowed: &str| {
+        let problem = format!("{} is not {allowed}", path.join("."));
+        Err(InjectError::Form { path: path.iter().map(|&key| key.to_owned()).collect(), problem })
+    };
+    if !pod["spec"].is_object() {
+        return wrong(&["spec"], "an object");
+    }
+    for (path, value) in [
+        (&["metadata"][..], &pod["metadata"]),
+        (&["metadata", "labels"], &pod["metadata"]["labels"]),
+        (&["metadata", "annotations"], &pod["metadata"]["annotations"]),
+    ] {
+        if !value.is_object() && !value.is_null() {
+            return wrong(path, "an object");
+        }
+    }
+    for place in ["labels", "annotations"] {
+        let entries = pod["metadata"][place].as_object().into_iter().flatten();
+        if let Some((key, _)) = entries.into_iter().find(|(_, value)| !value.is_string()) {
+            return Err(InjectError::Form {
+                path: vec!["metadata".to_owned(), place.to_owned(), key.clone()],
+                problem: format!("metadata.{place}[{:?}] is not a string", excerpt::of(key)),
+            });
+        }
+    }
+    for list in ["containers", "initContainers", "volumes", "imagePullSecrets"] {
+        let value = &pod["spec"][list];
+        let objects = value.as_array().map(|items| items.iter().all(Value::is_object));
+        if !value.is_null() && objects != Some(true) {
+            return wrong(&["spec", list], "a list of objects");
+        }
+    }
+    Ok(())
+}
+
+/// Names are unique over all lists of containers of a pod. An injected container of a name that the
+/// pod has in another list would make Kubernetes refuse the pod. The proxy goes where it is injected;
+/// but of two that the user wrote it is not known which one he means.
+pub(crate) fn check_names(
+    pod: &Value,
+    injected: &Value,
+    reinjected: bool,
+) -> Result<(), InjectError> {
+    let proxies = [CONTAINERS, INIT_CONTAINERS];
+    let proxies = proxies.iter().filter(|list| has(pod, list, &PROXY.into()));
+    if !reinjected && proxies.count() > 1 {
+        let both = format!("spec.{CONTAINERS} and spec.{INIT_CONTAINERS}");
+        let message = format!("container {PROXY:?} stands in {both}; take one of the two out");
+        return Err(InjectError::Pod(message));
+    }
+    for list in [CONTAINERS, INIT_CONTAINERS] {
+        for injected in injected["spec"][list].as_array().into_iter().flatten() {
+            let name = &injected["name"];
+            let other = if list == CONTAINERS { INIT_CONTAINERS } else { CONTAINERS };
+            let others = [other, EPHEMERAL_CONTAINERS];
+            let others = &others[usize::from(name == PROXY)..];
+            if let Some(taken) = others.iter().find(|other| has(pod, other, name)) {
+                let name = excerpt::of(name.as_str().unwrap_or_default());
+                let own = match list {
+                    INIT_CONTAINERS => {
+                        ", or write it there if its fields are to go over the injected one's"
+                    }
+                    _ => "",
+                };
+                return Err(InjectError::Pod(format!(
+                    "container {name:?} of spec.{taken} has the name of one that is injected into \
+                     spec.{list}; rename it{own}"
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn has(pod: &Value, list: &str, name: &Value) -> bool {
+    let containers = pod["spec"][list].as_array().into_iter().flatten();
+    containers.into_iter().any(|container| container["name"] == *name)
+}
+
+const EPHEMERAL_CONTAINERS: &str = "ephemeralContainers";

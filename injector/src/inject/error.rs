@@ -1,0 +1,91 @@
+//! Why a pod cannot be injected.
+
+use crate::budget::Exhausted;
+use crate::inject::reinject::user_containers::OwnError;
+use crate::kubernetes::merge::MergeError;
+use crate::overlay::error::Asker;
+use crate::overlay::error::OverlayError;
+use crate::settings::annotations::AnnotationError;
+use documents::excerpt;
+use reason::Reason;
+
+/// Why a pod cannot be injected. Its message names the annotation or setting at fault.
+#[derive(Debug, thiserror::Error)]
+pub enum InjectError {
+    /// One or more annotations of the pod are wrong.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    Annotations(Vec<AnnotationError>),
+    /// The work for the pod exceeds its budget.
+    #[error("pod: {0}")]
+    Exhausted(#[from] Exhausted),
+    /// A field of the pod that injection reads or extends has another type than Kubernetes gives it.
+    #[error("pod: {problem}")]
+    Form {
+        /// The keys that lead to it.
+        path: Vec<String>,
+        /// The field and what it has to be.
+        problem: String,
+    },
+    /// An overlay and the pod do not go together.
+    #[error("template {template:?}: {problem}")]
+    Merge {
+        /// The overlay's name.
+        template: String,
+        /// Why not.
+        problem: MergeError,
+    },
+    /// An overlay cannot be made.
+    #[error(transparent)]
+    Overlay(OverlayError),
+    /// What the pod says of an injected container does not go over it.
+    #[error(transparent)]
+    Own(OwnError),
+    /// The pod itself has a form that cannot be injected.
+    #[error("pod: {0}")]
+    Pod(String),
+    /// The pod is larger than any that can run.
+    #[error("pod: {0}")]
+    TooLarge(String),
+    /// A container runs as the proxy's user, and the settings refuse that.
+    #[error("pod: {0}")]
+    ProxyUser(Reason),
+}
+
+impl InjectError {
+    /// The word for logs and metrics, as [`Reason::word`].
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Annotations(_) => "bad_annotation",
+            Self::Exhausted(_) => "too_expensive",
+            Self::Merge { .. } | Self::Own(_) => "merge_failed",
+            Self::Overlay(OverlayError::NotFound { .. }) => "unknown_template",
+            Self::Overlay(_) => "template_failed",
+            Self::Form { .. } | Self::Pod(_) => "bad_pod",
+            Self::ProxyUser(reason) => reason.word(),
+            Self::TooLarge(_) => "pod_too_large",
+        }
+    }
+
+    /// The message without what the pod holds, which may be secret: for logs.
+    pub fn without_values(&self) -> String {
+        match self {
+            Self::Annotations(errors) => {
+                let keys: Vec<_> = errors.iter().map(|error| excerpt::of(&error.key)).collect();
+                format!("wrong annotations: {}", keys.join(", "))
+            }
+            Self::Merge { template, .. } => {
+                format!("template {:?} and the pod do not go together", excerpt::of(template))
+            }
+            Self::Own(OwnError { name, .. }) => {
+                let name = excerpt::of(name);
+                format!(
+                    "the pod's own fields of {name:?} and the injected container do not go together"
+                )
+            }
+            Self::Overlay(OverlayError::NotFound { asker: Asker::Annotation, .. }) => {
+                format!("{} names no template of ours", Asker::Annotation)
+            }
+            other => excerpt::of(&other.to_string()).into_owned(),
+        }
+    }
+}

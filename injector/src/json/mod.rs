@@ -1,0 +1,4 @@
+//! Changes to JSON values, and RFC 6902 patches.
+
+pub mod change;
+pub mod patch;

@@ -1,0 +1,133 @@
+//! The fields of `ProxyConfig`.
+
+use serde_json::Value;
+
+use crate::proto_json;
+use go_types::{self, PROXY_CONFIG};
+
+/// One field.
+pub(crate) struct Field {
+    /// Its name in protobuf's JSON.
+    pub(crate) name: &'static str,
+    initial: Initial,
+}
+
+/// The field that a name of the user means: protobuf's own names (`status_port`) mean it too.
+pub(crate) fn field(name: &str) -> Option<&'static Field> {
+    let typed = PROXY_CONFIG.field(name)?;
+    FIELDS.iter().find(|field| field.name == typed.json)
+}
+
+impl Field {
+    /// A value of it in protobuf's own form; the error calls the field as the user did.
+    pub(crate) fn canonical(&self, called: &str, value: &Value) -> Result<Value, String> {
+        self.typed()
+            .map_or(Ok(Value::Null), |field| proto_json::canonical(field.kind, called, value))
+    }
+
+    /// Whether protobuf's JSON leaves the value out.
+    pub(crate) fn is_zero(&self, value: &Value) -> bool {
+        self.typed().is_some_and(|field| proto_json::is_omitted(field, value))
+    }
+
+    /// Whether `other` has no value where this field has one.
+    pub(crate) fn excludes(&self, other: &Self) -> bool {
+        let one_of = |field: &Self| field.typed().is_some_and(go_types::Field::is_one_of);
+        self.name != other.name && one_of(self) && one_of(other)
+    }
+
+    /// Whether a layer adds the members it has to those below, and does not replace them all.
+    pub(crate) fn unites(&self) -> bool {
+        ["proxyHeaders", "proxyMetadata"].contains(&self.name)
+    }
+
+    /// The value where nobody says anything.
+    pub(crate) fn initial(&self) -> Option<Value> {
+        match self.initial {
+            Initial::Unset => None,
+            Initial::Text(text) => Some(text.into()),
+            Initial::Number(number) => Some(number.into()),
+        }
+    }
+
+    fn typed(&self) -> Option<&'static go_types::Field> {
+        PROXY_CONFIG.field(self.name)
+    }
+}
+
+/// What a field is where nobody says anything.
+enum Initial {
+    Unset,
+    Text(&'static str),
+    Number(i32),
+}
+
+const fn of(name: &'static str) -> Field {
+    Field { name, initial: Initial::Unset }
+}
+
+const fn text(name: &'static str, initial: &'static str) -> Field {
+    Field { name, initial: Initial::Text(initial) }
+}
+
+const fn number(name: &'static str, initial: i32) -> Field {
+    Field { name, initial: Initial::Number(initial) }
+}
+
+/// The fields of `mesh.v1alpha1.ProxyConfig` in the order of their numbers.
+pub(crate) const FIELDS: &[Field] = &[
+    text("configPath", "./etc/istio/proxy"),
+    text("binaryPath", "/usr/local/bin/envoy"),
+    text("serviceCluster", "istio-proxy"),
+    text("drainDuration", "45s"),
+    text("discoveryAddress", "istiod.istio-system.svc:15012"),
+    of("discoveryRefreshDelay"),
+    of("zipkinAddress"),
+    of("statsdUdpAddress"),
+    number("proxyAdminPort", 15000),
+    of("availabilityZone"),
+    text("controlPlaneAuthPolicy", "MUTUAL_TLS"),
+    of("customConfigFile"),
+    number("statNameLength", 189),
+    of("concurrency"),
+    of("proxyBootstrapTemplatePath"),
+    of("interceptionMode"),
+    of("tracing"),
+    of("envoyMetricsServiceAddress"),
+    of("sds"),
+    of("envoyAccessLogService"),
+    of("envoyMetricsService"),
+    of("proxyMetadata"),
+    number("statusPort", 15020),
+    of("extraStatTags"),
+    of("gatewayTopology"),
+    text("terminationDrainDuration", "5s"),
+    of("meshId"),
+    of("readinessProbe"),
+    of("proxyStatsMatcher"),
+    of("holdApplicationUntilProxyStarts"),
+    of("caCertificatesPem"),
+    of("tracingServiceName"),
+    of("image"),
+    of("privateKeyProvider"),
+    of("runtimeValues"),
+    of("proxyHeaders"),
+    of("fileFlushInterval"),
+    of("fileFlushMinSizeKb"),
+    of("statsCompression"),
+    of("connectionSettings"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fields_are_those_of_the_message() {
+        let mut named: Vec<_> = FIELDS.iter().map(|field| field.name).collect();
+        let mut typed: Vec<_> = PROXY_CONFIG.fields().map(|field| field.json).collect();
+        named.sort_unstable();
+        typed.sort_unstable();
+        assert_eq!(named, typed);
+    }
+}
