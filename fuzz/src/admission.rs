@@ -2,10 +2,10 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use injector::cluster_facts::ClusterFacts;
+use injector::inject::cluster_state::ClusterFacts;
 use injector::inject::inject;
-use injector::webhook::admission::Admission;
-use injector::webhook::review;
+use injector::webhook::admission::review;
+use injector::webhook::admission::verdict::Admission;
 use serde_json::Value;
 
 use crate::pods::settings;

@@ -1,8 +1,8 @@
 //! Configuration documents of injection.
 
+use documents::yaml;
 use injector::settings::proxy_configs::{Origin, ProxyConfigResource};
 use injector::settings::{Document, Documents, Process, Settings};
-use injector::yaml;
 use serde_json::json;
 
 use crate::pods;

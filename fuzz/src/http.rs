@@ -4,8 +4,8 @@ use std::sync::{Arc, LazyLock};
 
 use injector::settings::Process;
 use injector::webhook::fuzzing::answers;
-use injector::webhook::metrics::Metrics;
 use injector::webhook::reload::{Configuration, Texts};
+use injector::webhook::telemetry::metrics::Metrics;
 use serde_json::Value;
 
 /// Fuzzes all data that a client sends on one connection.

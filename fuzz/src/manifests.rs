@@ -1,7 +1,7 @@
 //! Files for `istioctl kube-inject`.
 
-use injector::cli::{Streams, run};
 use injector::manifest::{Document, Manifest};
+use istioctl::{Streams, run};
 
 /// Fuzzes the text of a file.
 pub fn manifest(data: &[u8]) {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use injector::inject::InjectError;
-use injector::overlay::template::Templates;
+use injector::template::Templates;
 use serde_json::{json, to_value};
 
 use crate::pods;

@@ -4,8 +4,8 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panic")]
 
 use injector::inject::{InjectError, Injection, Outcome, Target, inject};
-use injector::reason::Reason;
 use injector::settings::{Document, Documents, Process, Settings};
+use reason::Reason;
 use serde_json::{Value, json};
 
 #[test]

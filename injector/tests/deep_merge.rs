@@ -11,7 +11,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panic")]
 
-use injector::merge::merge;
+use injector::kubernetes::merge::merge;
 use k8s_openapi::DeepMerge;
 use k8s_openapi::api::core::v1::Pod;
 use proptest::prelude::*;

@@ -6,8 +6,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use documents::yaml;
 use injector::manifest::{Document, Edit, Manifest};
-use injector::yaml;
 use json_patch::{Patch, PatchOperation};
 use serde_json::{Value, json};
 

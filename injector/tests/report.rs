@@ -6,15 +6,15 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::Arc;
 
+use documents::yaml;
 use injector::inject::{Outcome, Target, inject};
+use injector::kubernetes::webhook_configuration::HookConfiguration;
 use injector::report::explanation::explain;
-use injector::report::hook::HookConfiguration;
 use injector::report::inspection::{Answer, Injector, Injectors};
 use injector::report::standing::Standing;
 use injector::report::tally::{Counts, OTHERS, Tally};
 use injector::settings::proxy_configs::{Origin, ProxyConfigResource, ProxyConfigs};
 use injector::settings::{Document, Documents, Process, Settings};
-use injector::yaml;
 use serde_json::{Value, json};
 
 #[test]
@@ -148,7 +148,7 @@ fn a_pod_is_stale_by_revision_image_and_containers() {
         let Standing::Stale(reasons) = Standing::of(&now.injectors(), &labels, &running) else {
             panic!("{values}: not stale");
         };
-        let words: Vec<_> = reasons.iter().map(injector::reason::Reason::word).collect();
+        let words: Vec<_> = reasons.iter().map(reason::Reason::word).collect();
         assert_eq!(words, vec!["image_changed"; expected.len()], "{reasons:?}");
         for (reason, container) in reasons.iter().zip(expected) {
             assert!(reason.message().contains(container), "{reason}");

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use injector::budget::Budget;
-use injector::cluster_facts::ClusterFacts;
+use injector::inject::cluster_state::ClusterFacts;
 use injector::inject::{InjectError, Outcome, Target, inject};
 use injector::settings::{Document, Documents, Process, Settings};
 use serde_json::{Value, json};

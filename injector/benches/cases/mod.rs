@@ -10,12 +10,12 @@ pub(crate) mod pods;
 use std::fs;
 use std::path::PathBuf;
 
-use injector::cluster_facts::ClusterFacts;
+use documents::yaml;
+use injector::inject::cluster_state::ClusterFacts;
 use injector::inject::{Outcome, Target, inject};
 use injector::settings::{Document, Documents, Process, Settings};
-use injector::webhook::admission::Admission;
-use injector::webhook::review;
-use injector::yaml;
+use injector::webhook::admission::review;
+use injector::webhook::admission::verdict::Admission;
 use serde_json::{Value, json};
 
 /// Source of the overlay.

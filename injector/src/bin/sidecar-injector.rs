@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use injector::webhook::{self, args::Args};
+use injector::webhook;
+use injector::webhook::config::args::Args;
 use mimalloc::MiMalloc;
 
 #[global_allocator]

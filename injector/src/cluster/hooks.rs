@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::error::ClusterError;
 use super::pages::in_pages;
-use crate::report::hook::{HookConfiguration, HookError};
+use crate::kubernetes::webhook_configuration::{HookConfiguration, HookError};
 
 /// Returns every webhook configuration that calls injectors, sorted by name, and the errors of the
 /// invalid ones. Needs list on mutating webhook configurations.

@@ -6,7 +6,7 @@ use kube::{Api, Client, ResourceExt};
 
 use super::error::ClusterError;
 use super::pages::in_pages;
-use crate::native_sidecars::{KubeletVersion, Kubelets};
+use crate::kubernetes::native_sidecars::{KubeletVersion, Kubelets};
 
 /// Consequence of unreadable nodes, in words.
 pub const WITHOUT: &str = "every node is taken to have native sidecars";

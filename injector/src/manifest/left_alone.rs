@@ -3,10 +3,10 @@
 use serde_json::Value;
 
 use super::Manifest;
-use super::documents::Role;
+use super::document::Role;
 use super::pod_template::{self, LIST};
 use super::tree::{Kind, Node};
-use crate::reason::Reason;
+use reason::Reason;
 
 /// An object without a pod template to inject.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -206,8 +206,8 @@ impl<'a> View<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Document;
     use super::*;
+    use crate::manifest::Document;
 
     fn left_alone(text: &str) -> Vec<(String, Option<(usize, &'static str)>)> {
         let documents = Document::split(text).into_iter().flat_map(Document::parts);

@@ -9,12 +9,12 @@ use std::ops::Range;
 use granit_parser::{Event, StructureStyle};
 use serde_json::Value;
 
-use super::documents::{Document, Role};
+use super::document::{Document, Role};
 use super::pod_template::LIST;
 use super::render::{SeenStyle, Style};
 use super::source::Source;
 use super::tree::{self, Builder, Kind, Node, Placed};
-use crate::yaml;
+use documents::yaml;
 
 impl Document<'_> {
     /// Splits the document into parts that can be edited one by one: the items of a `List` and the

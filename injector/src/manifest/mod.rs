@@ -7,7 +7,7 @@
 
 mod apply;
 mod comments;
-mod documents;
+mod document;
 mod edit;
 mod left_alone;
 mod list;
@@ -19,8 +19,8 @@ mod tree;
 use json_patch::Patch;
 use serde_json::Value;
 
-pub use documents::Document;
-use documents::Role;
+pub use document::Document;
+use document::Role;
 use edit::Edited;
 pub use left_alone::{LeftAlone, Surprise};
 pub use pod_template::PodTemplate;
@@ -28,7 +28,7 @@ use render::Style;
 use source::Source;
 use tree::{Kind, Node};
 
-use crate::yaml::{self, YamlError};
+use documents::yaml::{self, YamlError};
 
 /// A parsed document with its pod templates.
 #[derive(Debug)]

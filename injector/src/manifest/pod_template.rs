@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::workload::Workload;
+use crate::kubernetes::workload::Workload;
 
 /// A pod template or a pod of a document.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -5,7 +5,7 @@ use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
 
 use super::source::Source;
 use super::tree::{Item, Kind, Node, Slot};
-use crate::yaml::{self, YamlError};
+use documents::yaml::{self, YamlError};
 
 /// Indentation of block collections in a document.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

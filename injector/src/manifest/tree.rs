@@ -6,7 +6,7 @@ use std::iter::Peekable;
 use granit_parser::{Event, Parser, ScalarStyle, StructureStyle};
 
 use super::source::Source;
-use crate::yaml::YamlError;
+use documents::yaml::YamlError;
 
 /// An event of the parser with the start and end offsets of its text.
 pub(super) type Placed<'a> = (Event<'a>, usize, usize);

@@ -4,9 +4,9 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use super::hook::{Hook, HookConfiguration};
 use super::inspection::{Answer, Asked, Injectors};
-use crate::settings::selector::{LabelSelector, Requirement};
+use crate::kubernetes::label_selector::{LabelSelector, Requirement};
+use crate::kubernetes::webhook_configuration::{Hook, HookConfiguration};
 
 /// Decision of one webhook configuration on a pod, and its reason.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]

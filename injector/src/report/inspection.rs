@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::hook::{Hook, HookConfiguration};
-use crate::cluster_facts::ClusterFacts;
-use crate::earlier::{self, Earlier, STATUS};
+use crate::inject::cluster_state::ClusterFacts;
+use crate::inject::error::InjectError;
+use crate::inject::reinject::status::{self, Earlier, STATUS};
 use crate::inject::{Injection, Outcome, Target, inject};
-use crate::inject_error::InjectError;
-use crate::reason::Reason;
+use crate::kubernetes::webhook_configuration::{Hook, HookConfiguration};
 use crate::settings::Settings;
 use crate::settings::proxy_configs::ProxyConfigs;
+use reason::Reason;
 
 /// Webhook configurations and injectors of a cluster.
 #[derive(Clone, Copy, Debug)]
@@ -82,7 +82,7 @@ impl Injector {
     pub fn answer(&self, pod: &Value) -> Answer {
         let earlier = Earlier::of_pod(pod);
         let status_port = self.settings.mesh.default_config.status_port();
-        let pod = earlier::without(pod, earlier.as_ref(), status_port);
+        let pod = status::without(pod, earlier.as_ref(), status_port);
         let namespace = pod["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
         let cluster =
             ClusterFacts { proxy_configs: Some(&self.proxy_configs), ..ClusterFacts::default() };

@@ -5,14 +5,15 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::hook::HookConfiguration;
 use super::inspection::{Answer, Injectors};
 use super::standing::{Standing, image};
-use crate::decision::{INJECT, REVISION, is_ignored};
-use crate::earlier::Earlier;
-use crate::overlay::PROXY;
-use crate::reason::Reason;
-use crate::workload::Workload;
+use crate::inject::policy::is_ignored;
+use crate::inject::reinject::status::Earlier;
+use crate::istio::labels::{INJECT, REVISION};
+use crate::kubernetes::pod::PROXY;
+use crate::kubernetes::webhook_configuration::HookConfiguration;
+use crate::kubernetes::workload::Workload;
+use reason::Reason;
 
 /// Counts and findings of pods, added one after the other; no pod is kept.
 #[derive(Debug)]

@@ -6,7 +6,6 @@
 //! users and for metrics.
 
 pub mod explanation;
-pub mod hook;
 pub mod inspection;
 pub mod inventory;
 pub mod standing;

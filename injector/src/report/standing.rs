@@ -3,10 +3,10 @@
 use serde_json::Value;
 
 use super::inspection::{Answer, Asked, Injectors};
-use crate::earlier::Earlier;
 use crate::inject::Injection;
-use crate::postprocess::{CONTAINERS, INIT_CONTAINERS, find};
-use crate::reason::Reason;
+use crate::inject::reinject::status::Earlier;
+use crate::kubernetes::pod::{CONTAINERS, INIT_CONTAINERS, find};
+use reason::Reason;
 
 /// Result of comparing a running pod with a fresh injection.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::standing::Standing;
-use crate::reason::Reason;
-use crate::workload::Workload;
+use crate::kubernetes::workload::Workload;
+use reason::Reason;
 
 /// Counts of one round over all pods; no pod is kept.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]

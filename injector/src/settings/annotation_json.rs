@@ -3,9 +3,9 @@
 use serde_json::{Map, Value};
 use webhook_certs::names;
 
-use super::proxy_config_rules;
-use crate::go_types;
-use crate::overlay::fit::{self, Place};
+use crate::kubernetes::pod_schema::{self, Place};
+use go_types;
+use mesh::proxy_config_rules;
 
 /// Invalid part of an annotation value.
 pub(super) enum Fault {
@@ -27,7 +27,7 @@ pub(crate) fn named_objects(place: Place, value: &str) -> Option<Vec<Value>> {
 /// Returns the same objects as [`named_objects`], each with its path in the annotation.
 fn keyed_objects(place: Place, value: &str) -> Option<Vec<(String, Value)>> {
     let named = |path: String, name: String, mut object: Value| {
-        fit::spell(place, &mut object);
+        pod_schema::spell(place, &mut object);
         if let Some(object) = object.as_object_mut().filter(|object| !object.is_empty()) {
             object.entry("name").or_insert(name.into());
         }
@@ -51,7 +51,7 @@ pub(super) fn volumes(value: &str) -> Option<Fault> {
     objects(Place::Volume, value, |_| true).or_else(|| {
         keyed_objects(Place::Volume, value)?.iter().find_map(|(path, volume)| {
             let sources = volume.as_object()?.iter().filter(|(field, source)| {
-                *field != "name" && !source.is_null() && fit::is_field(Place::Volume, field)
+                *field != "name" && !source.is_null() && pod_schema::is_field(Place::Volume, field)
             });
             let sources: Vec<_> = sources.map(|(field, _)| field.as_str()).collect();
             (sources.len() > 1).then(|| {
@@ -79,7 +79,7 @@ fn objects(place: Place, value: &str, good: impl Fn(&Value) -> bool) -> Option<F
             let problem = format!("{path} has {directive}, which would tell the merge what to do");
             return Some(Fault::Because(problem));
         }
-        if let Some(misfit) = fit::in_json(place, object, path) {
+        if let Some(misfit) = pod_schema::in_json(place, object, path) {
             return Some(Fault::Because(misfit));
         }
         let named = object["name"].as_str().is_some_and(|name| names::label(name).is_ok());
@@ -123,7 +123,11 @@ pub(super) fn overrides(value: &str) -> Option<Fault> {
             let containers = containers.iter().enumerate();
             let mut misfits = containers.filter_map(|(place, container)| {
                 let name = container["name"].as_str().unwrap_or_default();
-                fit::in_json(Place::Container, container, &format!("{list}[{place}] ({name})"))
+                pod_schema::in_json(
+                    Place::Container,
+                    container,
+                    &format!("{list}[{place}] ({name})"),
+                )
             });
             misfits.next().map(Fault::Because)
         }

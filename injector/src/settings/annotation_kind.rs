@@ -5,9 +5,11 @@ use std::net::IpAddr;
 use serde_json::Value;
 
 use super::annotation_json::{self as json, Fault};
-use super::proxy_config::ProxyConfig;
-use super::{excerpt, near, proxy_config_rules};
-use crate::{quantity, yaml};
+use crate::kubernetes::quantity;
+use documents::yaml;
+use documents::{excerpt, suggest};
+use mesh::proxy_config::ProxyConfig;
+use mesh::proxy_config_rules;
 
 /// The type of an annotation's value. An empty value is valid where Istio allows it: in lists of
 /// addresses, ports and interfaces.
@@ -154,7 +156,7 @@ impl Kind {
         match fault {
             None => Ok(()),
             Some(Fault::Whole) => {
-                let near = near::among(value, self.words());
+                let near = suggest::among(value, self.words());
                 let hint = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
                 Err(format!("is not {}{hint}", self.allowed()))
             }

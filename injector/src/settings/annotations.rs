@@ -7,8 +7,8 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value};
 
 use super::annotation_kind::Kind;
-use super::excerpt;
-use super::notice::Oddity;
+use documents::excerpt;
+use documents::notice::Oddity;
 
 /// A pod's annotations. Every supported one is valid.
 #[derive(Clone, Copy, Debug, Default)]

@@ -5,15 +5,16 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
+use super::annotations::{Annotations, key};
 use super::known_keys;
-use super::kubernetes_object;
-use super::near;
-use super::notice::{self, Oddity};
-use super::selector::LabelSelector;
-use super::typed::typed;
-use super::unknown_keys::unknown_keys;
-use crate::absent::without_nulls;
-use crate::overlay;
+use crate::kubernetes::label_selector::LabelSelector;
+use crate::settings::template_names;
+use documents::kubernetes_object;
+use documents::notice::{self, Oddity};
+use documents::nulls::without_nulls;
+use documents::suggest;
+use documents::typed::typed;
+use documents::unknown_keys::unknown_keys;
 
 /// Injection policy, selectors and custom templates.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
@@ -92,7 +93,7 @@ impl InjectConfig {
     fn without_effect(&self) -> Vec<Oddity> {
         let mut oddities = Vec::new();
         if let Policy::Unknown(word) = &self.policy {
-            let near = near::among(word, &["enabled", "disabled"]);
+            let near = suggest::among(word, &["enabled", "disabled"]);
             let hint = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
             let problem =
                 format!("{word:?} is not enabled or disabled, so that no pod is injected{hint}");
@@ -110,7 +111,7 @@ impl InjectConfig {
             }
         }
         for (index, name) in self.default_templates.iter().enumerate() {
-            if !self.aliases.contains_key(name) && !overlay::exists(name, &self.templates) {
+            if !self.aliases.contains_key(name) && !template_names::exists(name, &self.templates) {
                 let effect = "every pod that names no other is refused";
                 oddities.push((format!("defaultTemplates[{index}]"), self.missing(name, effect)));
             }
@@ -121,7 +122,7 @@ impl InjectConfig {
                 oddities.push((format!("aliases.{alias}"), problem.to_owned()));
             }
             for (index, name) in names.iter().enumerate() {
-                if !overlay::exists(name, &self.templates) {
+                if !template_names::exists(name, &self.templates) {
                     let effect = "every pod that asks for the alias is refused";
                     oddities
                         .push((format!("aliases.{alias}[{index}]"), self.missing(name, effect)));
@@ -133,8 +134,8 @@ impl InjectConfig {
 
     /// Returns the message about a name for which no template exists.
     fn missing(&self, name: &str, effect: &str) -> String {
-        let have = overlay::names(&self.templates);
-        let near = near::among(name, &have);
+        let have = template_names::names(&self.templates);
+        let near = suggest::among(name, &have);
         let hint = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
         format!("{name:?} is no template, so that {effect}; have {}{hint}", have.join(", "))
     }
@@ -193,6 +194,20 @@ const KEYS: [&str; 8] = [
 ];
 
 const SIDECAR: &str = "sidecar";
+
+/// The names of the overlays: those that the pod asks for, or else the configuration's default
+/// ones, aliases resolved.
+pub fn templates(config: &InjectConfig, annotations: Annotations<'_>) -> Vec<String> {
+    let names: Vec<String> = match annotations.get(key::TEMPLATES) {
+        Some(names) => names.split(',').map(|name| name.trim().to_owned()).collect(),
+        None => config.default_templates().to_vec(),
+    };
+    let resolved = names.into_iter().flat_map(|name| match config.aliases.get(&name) {
+        Some(names) => names.clone(),
+        None => vec![name],
+    });
+    resolved.collect()
+}
 
 #[cfg(test)]
 mod tests {

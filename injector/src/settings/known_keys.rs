@@ -1,7 +1,6 @@
 //! Keys of Istio's documents, including the keys that only other programs read.
 
-use super::unknown_keys::Shape::{self, Any, Keys, List, Message};
-use crate::go_types::MESH_CONFIG;
+use documents::unknown_keys::Shape::{self, Any, Keys, List};
 
 /// The `config` document.
 pub(super) const INJECT_CONFIG: Shape = Keys(&[
@@ -254,6 +253,3 @@ const PILOT: Shape = Keys(&[
     ("volumeMounts", Any),
     ("volumes", Any),
 ]);
-
-/// The `mesh` document.
-pub(super) const MESH: Shape = Message(&MESH_CONFIG);

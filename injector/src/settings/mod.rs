@@ -3,33 +3,22 @@
 pub(crate) mod annotation_json;
 pub mod annotation_kind;
 pub mod annotations;
-pub mod excerpt;
 pub mod inject_config;
-mod known_keys;
-mod kubernetes_object;
-pub mod mesh_config;
-pub mod near;
-pub mod notice;
+pub(crate) mod known_keys;
 pub mod outrigger;
-mod proto_json;
-pub mod proxy_config;
-mod proxy_config_rules;
 pub mod proxy_configs;
-mod proxy_field;
-pub mod selector;
-mod typed;
-mod unknown_keys;
+pub mod template_names;
 pub mod values;
 
 use std::borrow::Cow;
 
+use documents::notice::{Notice, Oddity};
 use inject_config::InjectConfig;
-use mesh_config::MeshConfig;
-use notice::{Notice, Oddity};
-use proxy_config::ProxyConfig;
+use mesh::mesh_config::MeshConfig;
+use mesh::proxy_config::ProxyConfig;
 use values::Values;
 
-use crate::overlay::template::Templates;
+use crate::template::Templates;
 
 /// All settings of injection.
 #[derive(Clone, Debug)]
@@ -165,10 +154,33 @@ const MESH_CONFIG: Document<'_> = Document {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::unknown_keys::nulls;
     use super::{Document, Documents, Process, Settings, Values, known_keys};
-    use crate::absent::without_nulls;
     use crate::inject::{Outcome, Target, inject};
+    use documents::nulls::without_nulls;
+    use documents::unknown_keys::{Shape, message_of};
+
+    /// Documents of a shape each of which has one key alone, and that is null.
+    fn nulls(shape: Shape) -> Vec<Value> {
+        let within: Vec<Value> = match shape {
+            Shape::Any => Vec::new(),
+            Shape::Keys(keys) => {
+                let parts = keys.iter().flat_map(|(key, shape)| {
+                    nulls(*shape).into_iter().map(move |part| serde_json::json!({ *key: part }))
+                });
+                parts.collect()
+            }
+            Shape::List(shape) => nulls(*shape).into_iter().map(|null| vec![null].into()).collect(),
+            Shape::Message(of) => {
+                let parts = of.fields().flat_map(|field| {
+                    let nulls = message_of(field.kind)
+                        .map_or_else(|| vec![Value::Null], |of| nulls(Shape::Message(of)));
+                    nulls.into_iter().map(|part| serde_json::json!({ field.json: part }))
+                });
+                parts.collect()
+            }
+        };
+        within.into_iter().chain([Value::Null]).collect()
+    }
 
     /// Returns a pod injected with the built-in documents, except that `document` replaces `name`.
     fn injected(name: &str, document: &Value) -> Value {
@@ -212,7 +224,10 @@ mod tests {
 
     #[test]
     fn any_key_may_be_null() {
-        for (name, shape) in [("mesh", known_keys::MESH), ("config", known_keys::INJECT_CONFIG)] {
+        for (name, shape) in [
+            ("mesh", Shape::Message(&go_types::MESH_CONFIG)),
+            ("config", known_keys::INJECT_CONFIG),
+        ] {
             for null in nulls(shape).into_iter().filter(|null| name == "mesh" || !null.is_null()) {
                 let mut absent = without_nulls(null.clone());
                 if name == "config" {

@@ -3,8 +3,8 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::near;
-use crate::absent::or_default;
+use documents::nulls::or_default;
+use documents::suggest;
 
 /// Settings beyond Istio's. Istio ignores the key. Without it everything is as in Istio.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
@@ -82,7 +82,7 @@ pub enum ProxyUser {
 /// are rejected when the document is deserialised.
 pub(super) fn check_keys(given: &Map<String, Value>) -> Result<(), String> {
     let unknown = given.keys().filter(|key| !KEYS.contains(&key.as_str()));
-    let mut near = unknown.filter_map(|key| Some((key, near::among(key, &KEYS)?)));
+    let mut near = unknown.filter_map(|key| Some((key, suggest::among(key, &KEYS)?)));
     match near.next() {
         Some((key, near)) => Err(format!("outrigger.{key}: unknown key; did you mean {near}?")),
         None => Ok(()),

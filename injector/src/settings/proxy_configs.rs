@@ -6,9 +6,9 @@ use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use super::annotations::key;
-use super::mesh_config::MeshConfig;
-use super::proxy_config::ProxyConfig;
-use crate::reason::Reason;
+use mesh::mesh_config::MeshConfig;
+use mesh::proxy_config::ProxyConfig;
+use reason::Reason;
 
 /// One `ProxyConfig` resource of `networking.istio.io`.
 #[derive(Clone, Debug, PartialEq)]

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use super::notice::{self, Oddity};
 use super::outrigger::{self, Outrigger};
-use super::typed::typed;
-use super::unknown_keys::unknown_keys;
-use super::{annotations, known_keys, kubernetes_object};
-use crate::absent::or_default;
-use crate::yaml;
+use super::{annotations, known_keys};
+use documents::kubernetes_object;
+use documents::notice::{self, Oddity};
+use documents::nulls::or_default;
+use documents::typed::typed;
+use documents::unknown_keys::unknown_keys;
+use documents::yaml;
 
 /// The Helm values that shape pods. Names are those of Istio's chart.
 ///

@@ -8,6 +8,19 @@
 //! - [`reload`] keeps the settings up to date, and [`surroundings`] the cluster snapshot.
 //! - [`admin`] serves health, metrics and log levels. [`reports`] reports on the cluster's pods.
 
+pub mod admin;
+pub mod admission;
+pub mod cluster_state;
+pub mod config;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
+pub mod reload;
+pub mod reports;
+pub mod run_error;
+pub mod server;
+pub mod telemetry;
+pub mod tls;
+
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZero;
 use std::path::Path;
@@ -29,63 +42,25 @@ use webhook_certs::serving::tls_parameters::TlsParameters;
 use webhook_certs::serving::{self, ServingCertificate};
 use webhook_certs::status::Status;
 
-use self::admission::Admission;
-use self::args::Args;
-use self::clients::ClientFile;
-use self::large::LargeBodies;
-use self::limits::Limits;
-use self::liveness::Liveness;
-use self::log::Log;
-use self::metrics::Metrics;
-use self::options::{CertificateSource, ClusterAccess, ConfigurationSource, Options};
-use self::readiness::Readiness;
+use self::admin::liveness::Liveness;
+use self::admin::readiness::Readiness;
+use self::admission::verdict::Admission;
+use self::cluster_state::Surroundings;
+use self::config::args::Args;
+use self::config::options::{CertificateSource, ClusterAccess, ConfigurationSource, Options};
 use self::reload::Configuration;
 use self::reports::Reports;
 use self::run_error::RunError;
 use self::server::Server;
-use self::signals::Signals;
-use self::stage::Stage;
-use self::surroundings::Surroundings;
-use self::traces::Traces;
-use self::turns::Turns;
-
-pub mod admin;
-pub mod admission;
-pub mod args;
-mod certificate;
-pub mod clients;
-mod connection;
-pub mod deadline;
-#[cfg(feature = "fuzzing")]
-pub mod fuzzing;
-pub mod handler;
-pub mod large;
-pub mod limits;
-pub mod liveness;
-pub mod log;
-pub mod metrics;
-mod open_files;
-pub mod options;
-mod outline;
-mod own_thread;
-pub mod path;
-pub mod readiness;
-pub mod reload;
-pub mod reports;
-pub mod review;
-pub mod run_error;
-mod run_queue;
-pub mod server;
-mod signals;
-mod slots;
-pub mod stage;
-pub mod surroundings;
-#[cfg_attr(not(feature = "opentelemetry"), path = "no_traces.rs")]
-pub mod traces;
-pub mod turns;
-mod upkeep_metrics;
-mod watch_state;
-mod work;
+use self::server::body_memory::LargeBodies;
+use self::server::limits::Limits;
+use self::server::shutdown::Stage;
+use self::server::signals::Signals;
+use self::server::turns::Turns;
+use self::telemetry::log::Log;
+use self::telemetry::metrics::Metrics;
+use self::telemetry::traces::Traces;
+use self::tls::client_ca::ClientFile;
 
 /// Serves until SIGTERM, SIGINT or SIGQUIT, and then until the requests in flight are answered.
 ///
@@ -115,7 +90,7 @@ fn workers() -> usize {
 async fn serve(args: &Args, log: &Arc<Log>) -> Result<(), RunError> {
     let mut signals = Signals::new().map_err(RunError::Signals)?;
     let options = Options::new(args, runs_in_pod()).map_err(RunError::Options)?;
-    let files = open_files::allow_all();
+    let files = server::file_limit::allow_all();
     let load = |file: ClientFile| file.load().map(|loaded| (file, loaded));
     let clients = options.clients.clone().map(load).transpose().map_err(RunError::ClientFile)?;
     let (https, https_at) = Bound::new("--httpsAddr", args.server.https)?;
@@ -129,10 +104,12 @@ async fn serve(args: &Args, log: &Arc<Log>) -> Result<(), RunError> {
         metrics.follow(upkeep_status);
     }
     let reports = Reports::new(args, &options, &mut metrics).map_err(RunError::Reports)?;
-    let traces = Traces::from_environment(options::process(args).revision_name(), &mut metrics);
+    let traces =
+        Traces::from_environment(config::options::process(args).revision_name(), &mut metrics);
     let traces = traces.map_err(RunError::Traces)?;
     let metrics = Arc::new(metrics);
-    let configuration = Arc::new(Configuration::new(options::process(args), Arc::clone(&metrics)));
+    let configuration =
+        Arc::new(Configuration::new(config::options::process(args), Arc::clone(&metrics)));
     let certificate = ServingCertificate::new();
     let readiness = Arc::new(Readiness::new(Arc::clone(&certificate), Arc::clone(&configuration)));
 
@@ -165,7 +142,7 @@ async fn serve(args: &Args, log: &Arc<Log>) -> Result<(), RunError> {
     let listening = https_at.ip();
     certify(args, options.certificate, listening, &certificate, status, &mut upkeep).await?;
 
-    let webhook = handler::Webhook {
+    let webhook = admission::handler::Webhook {
         configuration,
         surroundings,
         admission: Admission::new(crate::inject::inject),
@@ -183,12 +160,12 @@ async fn serve(args: &Args, log: &Arc<Log>) -> Result<(), RunError> {
         listener,
         runtime: Handle::current(),
         tls: Some(tls),
-        router: handler::redirect_unclean(
-            handler::router(webhook).merge(admin::readiness(Arc::clone(&readiness))),
+        router: admission::handler::redirect_unclean(
+            admission::handler::router(webhook).merge(admin::readiness(Arc::clone(&readiness))),
         ),
         limits: Limits {
-            connections: open_files::connections(args.limits.connections as usize, files),
-            ..options::limits(args)
+            connections: server::file_limit::connections(args.limits.connections as usize, files),
+            ..config::options::limits(args)
         },
         metrics: Some(metrics),
     };
@@ -232,7 +209,8 @@ impl Bound {
     /// Binds the listener. Also returns its address, because the system may have chosen the port.
     fn new(flag: &'static str, address: SocketAddr) -> Result<(Self, SocketAddr), RunError> {
         let failed = |source| RunError::Bind { flag, address, source };
-        let thread = own_thread::start(flag.trim_matches('-')).map_err(RunError::Runtime)?;
+        let thread =
+            server::own_thread::start(flag.trim_matches('-')).map_err(RunError::Runtime)?;
         let listener = {
             let _own = thread.enter();
             server::bind(address).map_err(failed)?
@@ -244,7 +222,8 @@ impl Bound {
     /// Serves plain HTTP on this thread only.
     fn serve_plain(self, router: Router, stages: watch::Receiver<Stage>) -> JoinHandle<()> {
         let Self { thread, listener } = self;
-        let limits = Limits { connections: PLAIN_CONNECTIONS, ..Limits::default() };
+        let limits =
+            Limits { connections: server::file_limit::PLAIN_CONNECTIONS, ..Limits::default() };
         let runtime = thread.clone();
         let server = Server { listener, runtime, tls: None, router, limits, metrics: None };
         thread.spawn(server.run(stages, Duration::ZERO))
@@ -300,8 +279,8 @@ async fn certify(
             upkeep.spawn(async move { match files.follow(certificate, every).await {} });
         }
         CertificateSource::InMemory { names, write_ca } => {
-            let identity =
-                certificate::in_memory(listening, &names, write_ca).map_err(RunError::InMemory)?;
+            let identity = tls::certificate::in_memory(listening, &names, write_ca)
+                .map_err(RunError::InMemory)?;
             certificate.set(identity);
         }
     }
@@ -353,7 +332,6 @@ fn runs_in_pod() -> bool {
 }
 
 const TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
-const PLAIN_CONNECTIONS: usize = 64;
 
 /// Largest number of serving threads. A review takes microseconds; a thread for each core of a node
 /// would only cost memory.

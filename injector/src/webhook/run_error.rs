@@ -10,12 +10,12 @@ use webhook_certs::cluster::CertificateError;
 use webhook_certs::files::FilesError;
 use webhook_certs::kubeconfig::KubeconfigNameError;
 
-use super::certificate::InMemoryError;
-use super::clients::ClientFileError;
-use super::options::OptionsError;
+use super::config::options::OptionsError;
 use super::reload::files::FileError;
 use super::reports::ReportsError;
-use super::traces::TracesError;
+use super::telemetry::traces::TracesError;
+use super::tls::certificate::InMemoryError;
+use super::tls::client_ca::ClientFileError;
 use crate::settings::SettingsError;
 
 /// Error that prevents the start of the server, or ends it.

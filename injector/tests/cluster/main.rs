@@ -16,7 +16,7 @@ mod program;
 mod proxy_configs;
 mod stage;
 
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::sync::Arc;
 
 use anyhow::Result;
@@ -64,4 +64,9 @@ fn play(server: &ApiServers, name: &str, story: Story) -> Result<(), Failed> {
         Stage::set(server, &name.replace('_', "-")).map_err(|error| format!("{error:?}"))?;
     story(&stage);
     Ok(())
+}
+
+/// The built program.
+fn sidecar_injector() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_sidecar-injector"))
 }

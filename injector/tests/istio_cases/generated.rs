@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use injector::cluster_facts::ClusterFacts;
+use documents::yaml;
+use injector::inject::cluster_state::ClusterFacts;
 use injector::inject::{InjectError, Outcome, Target, inject};
 use injector::settings::{Document, Documents, Process, Settings};
-use injector::yaml;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed, TestRunner};
 use serde_json::{Value, json};

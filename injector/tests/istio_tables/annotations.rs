@@ -1,7 +1,7 @@
 //! Invalid and valid values of annotations.
 
-use injector::decision::Rules;
 use injector::inject::Outcome;
+use injector::inject::policy::Rules;
 use injector::settings::annotations::HONOURED;
 use serde_json::{Map, Value, json};
 

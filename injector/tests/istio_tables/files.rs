@@ -1,7 +1,7 @@
 //! Differences between a workload in a file and a pod at admission.
 
-use injector::decision::Rules;
 use injector::inject::Outcome;
+use injector::inject::policy::Rules;
 use serde_json::{Value, json};
 
 use crate::stage::{Stage, pod_of, variable};

@@ -1,7 +1,7 @@
 //! Merging of the application's metrics with the proxy's.
 
-use injector::decision::Rules;
 use injector::inject::Outcome;
+use injector::inject::policy::Rules;
 use serde_json::{Value, json};
 
 use crate::stage::{Stage, pod, variable};

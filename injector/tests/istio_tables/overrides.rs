@@ -1,7 +1,7 @@
 //! Records of user-supplied containers, and pods with two proxies.
 
-use injector::decision::Rules;
 use injector::inject::Outcome;
+use injector::inject::policy::Rules;
 use serde_json::{Value, json};
 
 use crate::stage::{Stage, container, names, pod, pod_of, variable};

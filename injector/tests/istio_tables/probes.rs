@@ -1,6 +1,6 @@
 //! Probes and lifecycle handlers of the application.
 
-use injector::reason::Reason;
+use reason::Reason;
 use serde_json::{Value, json};
 
 use crate::stage::{Stage, container, pod_of, variable};

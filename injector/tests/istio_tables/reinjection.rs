@@ -1,7 +1,7 @@
 //! Reinjection after a change of the settings or of the pod.
 
-use injector::decision::Rules;
 use injector::inject::Outcome;
+use injector::inject::policy::Rules;
 use injector::settings::Process;
 use serde_json::{Value, json};
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
-use injector::cluster_facts::ClusterFacts;
-use injector::decision::Rules;
+use injector::inject::cluster_state::ClusterFacts;
+use injector::inject::policy::Rules;
 use injector::inject::{InjectError, Injection, Outcome, Target, inject};
 use injector::settings::{Document, Documents, Process, Settings};
 use serde_json::{Value, json};
@@ -108,7 +108,7 @@ impl Stage {
         let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap();
         let values: Value = serde_json::from_str(&read("values.json")).unwrap();
         let built_in = include_str!("../../src/settings/defaults/values.yaml");
-        let global = &injector::yaml::parse(built_in).unwrap()["global"];
+        let global = &documents::yaml::parse(built_in).unwrap()["global"];
         let images = json!({"global": {
             "hub": global["hub"], "tag": global["tag"], "proxy_init": global["proxy_init"],
         }});

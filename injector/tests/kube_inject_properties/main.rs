@@ -8,8 +8,8 @@ mod layout;
 mod written;
 
 use changes::{Changes, step};
+use documents::yaml;
 use injector::manifest::{Document, Edit, Manifest};
-use injector::yaml;
 use json_patch::Patch;
 use layout::{layout, map};
 use proptest::prelude::*;

@@ -1,6 +1,6 @@
 //! Generated overlays, merged here and by a strategic merge patch of a Deployment.
 
-use injector::merge::merge;
+use injector::kubernetes::merge::merge;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Map, Value, json};

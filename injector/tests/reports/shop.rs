@@ -1,17 +1,14 @@
 //! Fixture: a cluster with an injector that the API server calls, and namespaces for pods.
 
-use std::io::Write;
-use std::process::{Command, Stdio};
-
+use documents::yaml;
 use e2e::api_servers::ApiServers;
-use injector::yaml;
 use serde_json::{Value, json};
 
 use crate::program::Program;
 use crate::stage::Stage;
 
 pub(crate) struct Shop<'a> {
-    server: &'a ApiServers,
+    pub(crate) server: &'a ApiServers,
     pub(crate) stage: Stage<'a>,
     hooks: String,
     pods: Vec<(String, String)>,
@@ -97,7 +94,7 @@ impl<'a> Shop<'a> {
                 "containers": [{"name": "app", "image": "app"}],
             },
         });
-        injector::merge::merge(&mut pod, more.clone()).unwrap();
+        injector::kubernetes::merge::merge(&mut pod, more.clone()).unwrap();
         self.kubectl(&["create", "-f", "-"], &pod.to_string());
         self.pods.push((namespace.to_owned(), name.to_owned()));
     }
@@ -116,42 +113,6 @@ impl<'a> Shop<'a> {
         let text = self.kubectl(&[&["get", "-o", "json"], args].concat(), "");
         serde_json::from_str(&text).unwrap()
     }
-
-    /// Runs `istioctl` as a user does. Returns its exit code, output and messages.
-    pub(crate) fn istioctl(&self, args: &[&str]) -> (Option<i32>, String, String) {
-        self.istioctl_of(&self.stage.namespace, args)
-    }
-
-    /// Runs `istioctl` as [`Self::istioctl`], with another control plane's namespace.
-    pub(crate) fn istioctl_of(
-        &self,
-        control_plane: &str,
-        args: &[&str],
-    ) -> (Option<i32>, String, String) {
-        let kubeconfig = self.server.admin_kubeconfig();
-        let flags = ["-c", kubeconfig.to_str().unwrap(), "--istioNamespace", control_plane];
-        istioctl(&[&flags, args].concat(), "")
-    }
-
-    /// Returns messages without the parts that differ in each run.
-    pub(crate) fn shown(messages: &str, kubeconfig: &str) -> String {
-        let url = regex::Regex::new("https://[^/ ]+/").unwrap();
-        url.replace_all(&messages.replace(kubeconfig, "FILE"), "https://SERVER/").into_owned()
-    }
-
-    /// Runs `istioctl kube-inject` on a text.
-    pub(crate) fn kube_inject(&self, args: &[&str], input: &str) -> (Option<i32>, String, String) {
-        let kubeconfig = self.server.admin_kubeconfig();
-        let flags = ["-c", kubeconfig.to_str().unwrap(), "-i", &self.stage.namespace];
-        istioctl(&[&flags, &["kube-inject", "-f", "-"][..], args].concat(), input)
-    }
-
-    /// Returns the output of an `istioctl` command without messages.
-    pub(crate) fn told(&self, args: &[&str]) -> String {
-        let (code, output, messages) = self.istioctl(args);
-        assert_eq!((code, messages.as_str()), (Some(0), ""), "{args:?}");
-        output
-    }
 }
 
 impl Drop for Shop<'_> {
@@ -168,23 +129,6 @@ impl Drop for Shop<'_> {
             let _ = kubectl.run(delete.iter().chain(&now));
         }
     }
-}
-
-/// Runs `istioctl`. Returns its exit code, output and messages.
-pub(crate) fn istioctl(args: &[&str], input: &str) -> (Option<i32>, String, String) {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_istioctl"))
-        .args(args)
-        .env_remove("KUBECONFIG")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    // A command that fails before it reads has closed its input.
-    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
-    let output = child.wait_with_output().unwrap();
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
 /// Returns the metadata of a pod of a Deployment.

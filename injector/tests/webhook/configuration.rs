@@ -82,34 +82,6 @@ fn a_default_template_that_is_none_is_told_and_no_fault_of_the_pods() {
 }
 
 #[test]
-fn without_files_a_pod_comes_out_as_by_kube_inject() {
-    let program = Program::start(&["--enable-native-sidecars", "true"]);
-    let pod = json!({
-        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "shop"},
-        "spec": {"containers": [{"name": "app", "image": "app", "ports": [{"containerPort": 80}]}]},
-    });
-    let request = json!({"uid": "u", "namespace": "shop", "object": pod});
-    let by_webhook = patched(&pod, &program.connect().review("/inject", &request));
-
-    let directory = TempDir::new().unwrap();
-    let file = directory.path().join("pod.json");
-    fs::write(&file, pod.to_string()).unwrap();
-    let mut istioctl = Command::new(env!("CARGO_BIN_EXE_istioctl"));
-    let output = istioctl.args(["kube-inject", "-f"]).arg(file).env_clear().output().unwrap();
-    let by_hand: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(by_webhook, by_hand);
-    let containers = by_hand["spec"]["initContainers"].as_array().unwrap();
-    let images: Vec<_> = containers.iter().map(|one| (&one["name"], &one["image"])).collect();
-    assert_eq!(
-        images,
-        [
-            (&json!("istio-init"), &json!("outrigger/istio-init:0.1.0")),
-            (&json!("istio-proxy"), &json!("istio/proxyv2:1.28.0")),
-        ]
-    );
-}
-
-#[test]
 fn a_mounted_config_map_is_taken_as_a_whole() {
     let directory = TempDir::new().unwrap();
     let mount = directory.path().to_owned();

@@ -18,3 +18,10 @@ mod router;
 mod tls;
 #[cfg(feature = "opentelemetry")]
 mod traces;
+
+use std::process::Command;
+
+/// The built program.
+fn sidecar_injector() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_sidecar-injector"))
+}

@@ -173,7 +173,7 @@ impl Drop for Program {
 /// Returns the command for the program, without environment variables that would change its
 /// behaviour.
 pub(crate) fn command() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sidecar-injector"));
+    let mut command = crate::sidecar_injector();
     for name in [
         "KUBERNETES_SERVICE_HOST",
         "POD_NAMESPACE",

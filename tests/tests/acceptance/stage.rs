@@ -124,7 +124,7 @@ impl<'a> Stage<'a> {
     /// Applies the webhook configuration, the last step of an installation.
     pub(crate) async fn configure(&self) -> Result<()> {
         let how = PatchParams::apply("kubectl").force();
-        let whole = Patch::Apply(::injector::yaml::parse(&self.world.webhook)?);
+        let whole = Patch::Apply(documents::yaml::parse(&self.world.webhook)?);
         self.configurations().patch(NAME, &how, &whole).await?;
         Ok(())
     }

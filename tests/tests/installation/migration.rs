@@ -162,7 +162,7 @@ async fn patch_bundles(client: &Client, authority: &[u8]) -> Result<()> {
 
 /// Returns a saved object without the fields that prevent its creation.
 fn without_server_fields(saved: &str) -> Result<String> {
-    let mut object = ::injector::yaml::parse(saved)?;
+    let mut object = documents::yaml::parse(saved)?;
     let Some(metadata) = object["metadata"].as_object_mut() else { bail!("there is no metadata") };
     for field in ["creationTimestamp", "generation", "managedFields", "resourceVersion", "uid"] {
         metadata.remove(field);

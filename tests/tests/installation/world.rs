@@ -140,7 +140,7 @@ impl World {
 
 /// Returns the documents of a rendering.
 pub(crate) fn documents(rendered: &str) -> Result<Vec<Value>> {
-    rendered.split("\n---\n").map(|text| Ok(::injector::yaml::parse(text)?)).collect()
+    rendered.split("\n---\n").map(|text| Ok(documents::yaml::parse(text)?)).collect()
 }
 
 /// Returns the only document with a kind and name.

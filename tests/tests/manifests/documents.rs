@@ -169,7 +169,7 @@ pub(crate) fn documents(file: &str) -> Vec<Value> {
 }
 
 fn split(text: &str) -> Vec<Value> {
-    text.split("\n---\n").map(|document| injector::yaml::parse(document).unwrap()).collect()
+    text.split("\n---\n").map(|document| documents::yaml::parse(document).unwrap()).collect()
 }
 
 /// Returns a document as its type serialises it, without unknown fields.

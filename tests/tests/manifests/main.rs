@@ -142,11 +142,11 @@ fn the_config_maps_say_what_is_built_in() {
     let installed = |map: &str, key: &str| {
         let map =
             maps.iter().find(|one| one["kind"] == "ConfigMap" && one["metadata"]["name"] == map);
-        injector::yaml::parse(map.unwrap()["data"][key].as_str().unwrap()).unwrap()
+        ::documents::yaml::parse(map.unwrap()["data"][key].as_str().unwrap()).unwrap()
     };
     let embedded = |file: &str| {
         let folder = repository().join("injector/src/settings/defaults");
-        injector::yaml::parse(&fs::read_to_string(folder.join(file)).unwrap()).unwrap()
+        ::documents::yaml::parse(&fs::read_to_string(folder.join(file)).unwrap()).unwrap()
     };
     let sidecar_injector = "istio-sidecar-injector";
     assert_eq!(installed(sidecar_injector, "config"), embedded("inject_config.yaml"));

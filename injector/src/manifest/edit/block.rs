@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
-use super::super::render::{hanging, is_block};
-use super::super::source::Source;
-use super::super::tree::{Collection, Item, Slot};
 use super::{Around, Editor, kept, slot_value, unsupported};
-use crate::yaml::YamlError;
+use crate::manifest::render::{hanging, is_block};
+use crate::manifest::source::Source;
+use crate::manifest::tree::{Collection, Item, Slot};
+use documents::yaml::YamlError;
 
 impl Editor<'_> {
     /// Edits the items of a block collection. `floor` is the end of the text before it.

@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use super::super::render::Layout;
-use super::super::tree::{Collection, Item, Node, Slot};
 use super::{Around, Editor, kept, slot_value};
-use crate::yaml::YamlError;
+use crate::manifest::render::Layout;
+use crate::manifest::tree::{Collection, Item, Node, Slot};
+use documents::yaml::YamlError;
 
 impl Editor<'_> {
     /// Edits the items of a flow collection.

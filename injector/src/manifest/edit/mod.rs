@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::render::{Layout, Style, hanging};
 use super::source::{BOM, Source};
 use super::tree::{Collection, Item, Kind, Node, Slot};
-use crate::yaml::YamlError;
+use documents::yaml::YamlError;
 
 /// An edited text.
 pub(super) struct Edited {

@@ -3,18 +3,18 @@
 //! [`files`] and [`config_maps`] watch its sources. Both pass complete sets of documents to
 //! [`Configuration::offer`], so that all documents change together.
 
+pub mod config_maps;
+pub mod files;
+
 use std::fmt::Display;
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
 use tokio::sync::watch;
 
-use super::metrics::Metrics;
-use crate::settings::notice::Notice;
+use super::telemetry::metrics::Metrics;
 use crate::settings::{Document, Documents, Process, Settings};
-
-pub mod config_maps;
-pub mod files;
+use documents::notice::Notice;
 
 /// Settings in use: the last valid ones.
 #[derive(Debug)]
@@ -118,12 +118,12 @@ impl Texts {
     }
 
     /// True if every document is given.
-    pub(crate) fn are_complete(&self) -> bool {
+    pub fn are_complete(&self) -> bool {
         self.inject_config.is_some() && self.values.is_some() && self.mesh_config.is_some()
     }
 
     /// Returns the origin of each document, for messages.
-    pub(crate) fn sources(&self) -> String {
+    pub fn sources(&self) -> String {
         let named = [&self.inject_config, &self.values, &self.mesh_config]
             .map(|text| text.as_ref().map_or("built in", |text| &text.source));
         format!("config: {}; values: {}; mesh: {}", named[0], named[1], named[2])

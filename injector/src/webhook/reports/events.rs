@@ -15,8 +15,8 @@ use webhook_certs::cause::with_causes;
 
 use super::state::Telling;
 use crate::cluster::error::ClusterError;
-use crate::reason::Reason;
 use crate::report::tally::{Affected, Subject, Tally};
+use reason::Reason;
 
 /// Attempts to write Events, kept as long as their state lasts.
 #[derive(Debug, Default)]

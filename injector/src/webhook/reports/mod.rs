@@ -4,6 +4,11 @@
 //! The reports run on a thread of their own with a client of their own, and no other task waits for
 //! them. Their errors are logged and counted, and do not affect injection. No pod is kept.
 
+mod events;
+mod metrics;
+mod round;
+mod state;
+
 use std::io;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -18,17 +23,11 @@ use webhook_certs::cause::with_causes;
 use self::events::Events;
 use self::round::round;
 use self::state::{Telling, Told};
-use super::args::Args;
-use super::metrics::Metrics;
-use super::options::{self, ClusterAccess, Options};
+use super::config::args::Args;
+use super::config::options::{self, ClusterAccess, Options};
 use super::reload::Configuration;
+use super::telemetry::metrics::Metrics;
 use crate::settings::Settings;
-
-pub mod args;
-mod events;
-mod metrics;
-mod round;
-mod state;
 
 /// Configured reports.
 #[derive(Debug)]
