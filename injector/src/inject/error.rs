@@ -1,7 +1,6 @@
 //! Why a pod cannot be injected.
 
 use crate::budget::Exhausted;
-use crate::inject::reinject::user_containers::OwnError;
 use crate::kubernetes::merge::MergeError;
 use crate::overlay::error::Asker;
 use crate::overlay::error::OverlayError;
@@ -88,4 +87,14 @@ impl InjectError {
             other => excerpt::of(&other.to_string()).into_owned(),
         }
     }
+}
+
+/// What the user wrote of a container has no meaning.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("{origin} {name}: {problem}")]
+pub struct OwnError {
+    /// The container's name.
+    pub name: String,
+    pub(crate) origin: &'static str,
+    pub(crate) problem: MergeError,
 }

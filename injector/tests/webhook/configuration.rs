@@ -3,9 +3,8 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::process::Command;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use tempfile::TempDir;
 
 use crate::certificate::issue;

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::inject::computed_env::has_computed;
 use crate::inject::prepare::path_env::Variables;
+use crate::inject::error::OwnError;
 use crate::inject::reinject::status::{Earlier, Overrides};
 use crate::kubernetes::merge::{MergeError, without_nulls_and_directives};
 use crate::kubernetes::pod::PROXY;
@@ -43,16 +44,6 @@ pub(crate) enum From {
     Pod,
     /// The pod, in which an earlier injection left it ([`crate::inject::reinject::relocate_proxy::keeps_its_own`]).
     Earlier,
-}
-
-/// What the user wrote of a container has no meaning.
-#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("{origin} {name}: {problem}")]
-pub struct OwnError {
-    /// The container's name.
-    pub name: String,
-    origin: &'static str,
-    problem: MergeError,
 }
 
 impl Own {

@@ -21,7 +21,6 @@ mod words;
 
 use gtmpl_ng::{Func, FuncError, Template, Value as Datum};
 
-pub(super) use self::patterns::Pattern;
 use super::escape;
 
 /// Makes all functions known to a template.
