@@ -1,9 +1,9 @@
 //! Keys of a document that nobody reads.
 
+use go_types::{Kind, Type};
 use serde_json::Value;
 
 use crate::suggest;
-use go_types::{Kind, Type};
 
 /// Which keys a part of a document has.
 #[derive(Clone, Copy)]

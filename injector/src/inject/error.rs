@@ -1,12 +1,12 @@
 //! Why a pod cannot be injected.
 
-use crate::budget::Exhausted;
-use crate::kubernetes::merge::MergeError;
-use crate::overlay::error::Asker;
-use crate::overlay::error::OverlayError;
-use crate::settings::annotations::AnnotationError;
 use documents::excerpt;
 use reason::Reason;
+
+use crate::budget::Exhausted;
+use crate::kubernetes::merge::MergeError;
+use crate::overlay::error::{Asker, OverlayError};
+use crate::settings::annotations::AnnotationError;
 
 /// Why a pod cannot be injected. Its message names the annotation or setting at fault.
 #[derive(Debug, thiserror::Error)]

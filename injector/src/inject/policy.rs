@@ -1,12 +1,12 @@
 //! Whether a pod is injected, and why not.
 
+use reason::Reason;
 use serde_json::Value;
 
 use crate::istio::labels::{INJECT, REVISION};
 use crate::settings::Settings;
 use crate::settings::inject_config::{InjectConfig, Policy};
 use crate::settings::outrigger::{Outrigger, PodRevision};
-use reason::Reason;
 
 /// Whether a pod is injected.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -2,10 +2,10 @@
 
 use std::fmt;
 
+use go_types::{self, Kind, OBJECT_META, POD_SPEC, Type};
 use serde_json::Value;
 
 use crate::kubernetes::quantity;
-use go_types::{self, Kind, OBJECT_META, POD_SPEC, Type};
 
 /// The first value of a partial pod that its type does not take. Fields that no type has are not
 /// looked at, nor the directives of a strategic merge.

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use documents::nulls::or_default;
 use hyper::Uri;
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::istio::labels::REVISION;
 use crate::kubernetes::label_selector::LabelSelector;
-use documents::nulls::or_default;
 
 /// A webhook configuration, as far as it asks injectors about new pods.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -1,11 +1,11 @@
 //! New values as text that fits the text around them.
 
+use documents::yaml::{self, YamlError};
 use serde_json::Value;
 use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
 
 use super::source::Source;
 use super::tree::{Item, Kind, Node, Slot};
-use documents::yaml::{self, YamlError};
 
 /// How a document indents its block collections.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

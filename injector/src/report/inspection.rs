@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use reason::Reason;
 use serde_json::Value;
 
 use crate::inject::cluster_state::ClusterFacts;
@@ -14,7 +15,6 @@ use crate::inject::{Injection, Outcome, Target, inject};
 use crate::kubernetes::webhook_configuration::{Hook, HookConfiguration};
 use crate::settings::Settings;
 use crate::settings::proxy_configs::ProxyConfigs;
-use reason::Reason;
 
 /// All that decides on injection in a cluster.
 #[derive(Clone, Copy, Debug)]

@@ -1,12 +1,12 @@
 //! How a pod stands to what injection would make of it today.
 
+use reason::Reason;
 use serde_json::Value;
 
 use super::inspection::{Answer, Asked, Injectors};
 use crate::inject::Injection;
 use crate::inject::reinject::status::Earlier;
 use crate::kubernetes::pod::{CONTAINERS, INIT_CONTAINERS, find};
-use reason::Reason;
 
 /// How a pod stands to what injection would make of it today.
 #[derive(Clone, Debug, Eq, PartialEq)]

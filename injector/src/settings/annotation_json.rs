@@ -1,11 +1,11 @@
 //! Values of annotations that are JSON objects.
 
+use go_types;
+use mesh::proxy_config_rules;
 use serde_json::{Map, Value};
 use webhook_certs::names;
 
 use crate::kubernetes::pod_schema::{self, Place};
-use go_types;
-use mesh::proxy_config_rules;
 
 /// What of a value is wrong.
 pub(super) enum Fault {

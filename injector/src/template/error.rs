@@ -2,13 +2,13 @@
 
 use std::fmt;
 
+use documents::{excerpt, suggest};
+use go_types::Type;
 use gtmpl_ng::{ExecError, ParseError};
 
 use super::values::methods::Call;
 use super::values::type_tag;
 use super::{escape, functions};
-use documents::{excerpt, suggest};
-use go_types::Type;
 
 /// A template that cannot be parsed or rendered.
 #[derive(Clone, Debug, Eq, PartialEq)]

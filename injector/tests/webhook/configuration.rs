@@ -8,7 +8,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use crate::certificate::issue;
-use crate::client::{Client, patched, plain_get};
+use crate::client::{Client, plain_get};
 use crate::program::{Program, command, until};
 
 #[test]

@@ -1,8 +1,9 @@
 //! By what the workloads of a file are injected.
 
-use super::cluster_state::Surroundings;
 use injector::inject::policy::Rules;
 use injector::settings::Settings;
+
+use super::cluster_state::Surroundings;
 
 /// By what workloads are injected.
 #[derive(Debug)]

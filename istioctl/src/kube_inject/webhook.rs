@@ -1,13 +1,13 @@
 //! What the webhook configurations of a cluster say of its injector.
 
 use anyhow::Context;
+use injector::cluster::hooks;
+use injector::istio::webhook_path;
+use injector::kubernetes::webhook_configuration::HookConfiguration;
 use kube::Client;
 
 use super::cluster_state::or_told;
 use crate::Streams;
-use injector::cluster::hooks;
-use injector::istio::webhook_path;
-use injector::kubernetes::webhook_configuration::HookConfiguration;
 
 /// How a cluster's injector is asked.
 #[derive(Debug, Default, Eq, PartialEq)]

@@ -1,21 +1,19 @@
 //! The workloads of a file: injected, or left alone, and what is told of each.
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::num::NonZero;
-use std::thread;
+use std::{fmt, thread};
 
 use anyhow::anyhow;
+use injector::inject::{InjectError, Injection, Outcome, Target, inject};
+use injector::manifest::{self, LeftAlone, Manifest, PodTemplate, Surprise};
+use injector::overlay::error::{Asker, OverlayError};
+use injector::settings::annotations::{AnnotationError, key};
+use reason::Reason;
 use serde_json::Value;
 
 use super::injection_source::Means;
 use super::tally::Tally;
-use injector::inject::{InjectError, Injection, Outcome, Target, inject};
-use injector::manifest::{self, LeftAlone, Manifest, PodTemplate, Surprise};
-use injector::overlay::error::Asker;
-use injector::overlay::error::OverlayError;
-use injector::settings::annotations::{AnnotationError, key};
-use reason::Reason;
 
 /// Works on the items with all cores, in runs of neighbours; the results are in their order.
 pub(super) fn in_order<'a, T: Sync, R: Send>(

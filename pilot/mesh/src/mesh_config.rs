@@ -1,13 +1,13 @@
 //! `MeshConfig`: what the whole mesh agrees on.
 
-use serde_json::{Map, Value};
-
-use crate::proto_json::whole;
-use crate::proxy_config::ProxyConfig;
 use documents::kubernetes_object;
 use documents::notice::{self, Oddity};
 use documents::unknown_keys::{Shape, unknown_keys};
 use go_types::{MESH_CONFIG, lower_camel_case};
+use serde_json::{Map, Value};
+
+use crate::proto_json::whole;
+use crate::proxy_config::ProxyConfig;
 
 /// The part of Istio's `MeshConfig` that shapes pods, with Istio's defaults where the document
 /// says nothing. Keys that are not known are accepted.

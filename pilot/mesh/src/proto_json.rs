@@ -1,10 +1,8 @@
 //! Values in protobuf's canonical JSON.
 
-use serde_json::{Map, Value, json};
-
 use documents::nulls::without_nulls;
-use go_types::duration;
-use go_types::{Field, Kind, Type};
+use go_types::{Field, Kind, Type, duration};
+use serde_json::{Map, Value, json};
 
 /// The value of a field in canonical form: durations in seconds, enumerations by name, names of
 /// fields in camel case, and messages without fields that are zero or that nobody knows.

@@ -1,13 +1,11 @@
 //! What TPROXY, DNS capture and what Istio does not have do to packets.
 
+use std::net::SocketAddr;
 use std::process::Command;
 
-use std::net::SocketAddr;
-
 use e2e::netns::Owner;
-use e2e::sockets::Outcome;
 use e2e::sockets::Transport::{Tcp, Udp};
-use e2e::sockets::reach_in_the_name_of;
+use e2e::sockets::{Outcome, reach_in_the_name_of};
 
 use crate::flags::{APP, PROXY, check, owned_by};
 use crate::pod::From::World;

@@ -1,6 +1,8 @@
 //! What a user should know of a pod's labels and annotations that does not stand in the way of its
 //! injection.
 
+use documents::{excerpt, suggest};
+use reason::Reason;
 use serde_json::{Map, Value};
 
 use crate::inject::policy;
@@ -8,8 +10,6 @@ use crate::istio::scrape_settings;
 use crate::kubernetes::quantity;
 use crate::settings::annotation_kind::switch;
 use crate::settings::annotations::{Annotations, HONOURED, key};
-use documents::{excerpt, suggest};
-use reason::Reason;
 
 /// Everything there is to say of a pod that is injected, in the order of the keys.
 pub fn of_pod(pod: &Value, annotations: Annotations<'_>) -> Vec<Reason> {

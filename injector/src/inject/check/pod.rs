@@ -1,11 +1,10 @@
 //! The form of pods.
 
+use documents::excerpt;
 use serde_json::Value;
 
 use crate::inject::error::InjectError;
-use crate::kubernetes::pod::PROXY;
-use crate::kubernetes::pod::{CONTAINERS, INIT_CONTAINERS};
-use documents::excerpt;
+use crate::kubernetes::pod::{CONTAINERS, INIT_CONTAINERS, PROXY};
 
 /// A pod is an object with a `spec`; what injection reads and extends has its Kubernetes type.
 pub(crate) fn check(pod: &Value) -> Result<(), InjectError> {

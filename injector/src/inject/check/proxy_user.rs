@@ -1,12 +1,11 @@
 //! Containers of the application that run as the proxy's user or group: capture takes what they
 //! send for the proxy's own, and leaves it alone.
 
+use reason::Reason;
 use serde_json::Value;
 
-use crate::kubernetes::pod::PROXY;
-use crate::kubernetes::pod::{CONTAINERS, INIT_CONTAINERS};
+use crate::kubernetes::pod::{CONTAINERS, INIT_CONTAINERS, PROXY};
 use crate::settings::outrigger::ProxyUser;
-use reason::Reason;
 
 /// What there is to say of a container that runs as the proxy's user, or, where the settings
 /// refuse it, the refusal.

@@ -2,21 +2,19 @@
 
 use std::collections::BTreeMap;
 
+use reason::Reason;
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::inject::computed_env::PROBERS;
-use crate::inject::computed_env::put_env;
+use crate::inject::computed_env::{PROBERS, put_env};
 use crate::json::change::{Draft, Step};
-use crate::kubernetes::pod::PROXY;
 use crate::kubernetes::pod::{
-    CONTAINERS, INIT_CONTAINERS, annotation, find_env, find_proxy, in_container,
+    CONTAINERS, INIT_CONTAINERS, PROXY, annotation, find_env, find_proxy, in_container,
 };
 use crate::settings::Settings;
 use crate::settings::annotation_kind::switch;
 use crate::settings::annotations::key;
-use reason::Reason;
 
 /// Turns the application's HTTP, TCP and gRPC probes, and its HTTP and TCP lifecycle handlers, to
 /// the agent, and tells the agent what to ask in their place.

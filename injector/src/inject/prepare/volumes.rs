@@ -5,10 +5,10 @@
 
 use std::collections::{HashMap, HashSet};
 
+use reason::Reason;
 use serde_json::{Map, Value};
 
 use crate::kubernetes::pod::{CONTAINERS, INIT_CONTAINERS};
-use reason::Reason;
 
 /// Leaves to the pod the sources of its own volumes, and of two volumes or mounts of an overlay
 /// the later: it is the one that an annotation asks for.

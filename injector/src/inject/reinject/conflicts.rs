@@ -1,10 +1,10 @@
 //! What of an injected container gives way to the user's own fields, where Kubernetes refuses the
 //! two beside each other.
 
+use reason::Reason;
 use serde_json::{Value, json};
 
 use crate::kubernetes::quantity;
-use reason::Reason;
 
 /// Marks for removal in `own`, which goes over the container, what of the container it does not go
 /// together with; says what of it the user may miss.

@@ -2,19 +2,18 @@
 
 use std::collections::{HashMap, HashSet};
 
+use reason::Reason;
 use serde_json::Value;
 
+use crate::inject::error::OwnError;
 use crate::inject::limits;
 use crate::inject::reinject::conflicts;
 use crate::inject::reinject::status::{Overrides, as_recorded};
 use crate::inject::reinject::user_containers::{From, Own, Written, named};
-use crate::inject::error::OwnError;
 use crate::json::change::{Change, Draft};
 use crate::kubernetes::merge::merge_list;
-use crate::kubernetes::pod::PROXY;
-use crate::kubernetes::pod::{CONTAINERS, INIT_CONTAINERS, find, find_proxy, in_container};
+use crate::kubernetes::pod::{CONTAINERS, INIT_CONTAINERS, PROXY, find, find_proxy, in_container};
 use crate::settings::annotations::key;
-use reason::Reason;
 
 /// Puts the user's own fields back over what the overlays made of his containers, and records
 /// them in the pod. Says where the fields are an earlier injection's, and what gives way to them.

@@ -7,8 +7,7 @@ use serde_json::{Value, json};
 use crate::inject::reinject::status::{Earlier, Overrides};
 use crate::json::change::{Change, Draft};
 use crate::kubernetes::merge::{MergeError, merge_list};
-use crate::kubernetes::pod::PROXY;
-use crate::kubernetes::pod::{CONTAINERS, INIT_CONTAINERS, find, find_proxy};
+use crate::kubernetes::pod::{CONTAINERS, INIT_CONTAINERS, PROXY, find, find_proxy};
 
 /// A proxy that stands in the one list of containers goes where the overlay has it, so that the pod
 /// does not end up with two. Where one stands there already, as in pods that Istio gave two

@@ -5,14 +5,12 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use crate::inject::computed_env::has_computed;
-use crate::inject::prepare::path_env::Variables;
 use crate::inject::error::OwnError;
+use crate::inject::prepare::path_env::Variables;
 use crate::inject::reinject::status::{Earlier, Overrides};
 use crate::kubernetes::merge::{MergeError, without_nulls_and_directives};
-use crate::kubernetes::pod::PROXY;
-use crate::kubernetes::pod::{CONTAINERS, INIT_CONTAINERS, find};
-use crate::kubernetes::quantity;
-use crate::kubernetes::zero_fields;
+use crate::kubernetes::pod::{CONTAINERS, INIT_CONTAINERS, PROXY, find};
+use crate::kubernetes::{quantity, zero_fields};
 
 /// The user's own fields of containers that overlays put in.
 #[derive(Debug, Default)]

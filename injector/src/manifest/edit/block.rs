@@ -1,12 +1,12 @@
 //! Edits of block collections: whole lines come and go, and comments with them.
 
+use documents::yaml::YamlError;
 use serde_json::Value;
 
 use super::{Around, Editor, kept, slot_value, unsupported};
 use crate::manifest::render::{hanging, is_block};
 use crate::manifest::source::Source;
 use crate::manifest::tree::{Collection, Item, Slot};
-use documents::yaml::YamlError;
 
 impl Editor<'_> {
     /// Edits the items of a block collection. `floor` is where the text before it ends.

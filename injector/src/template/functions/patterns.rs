@@ -6,7 +6,7 @@ use regex::{Match, NoExpand, RegexBuilder};
 
 use super::arguments::{exactly, strings, text, whole};
 use super::{Outcome, Table, error, on_plain, table};
-use crate::template::rendering::{self, Pattern, ITEM, charge, charge_for};
+use crate::template::rendering::{self, ITEM, Pattern, charge, charge_for};
 
 pub(super) const TABLE: Table = table![
     ("mustRegexFind", |a| on_plain(a, find)),

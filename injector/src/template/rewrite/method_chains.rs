@@ -5,9 +5,10 @@
 //! `String`; and a getter of what another field or getter gives, or a [method](methods), is one name
 //! with it, which the message or struct in front of them answers.
 
+use go_types;
+
 use super::actions::{Piece, pieces};
 use crate::template::values::methods;
-use go_types;
 
 /// The template as the engine gets it.
 pub(in crate::template) fn written(template: &str) -> String {

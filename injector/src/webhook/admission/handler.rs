@@ -19,9 +19,8 @@ use tower_http::catch_panic::CatchPanicLayer;
 
 use super::deadline::budget;
 use super::refusal::Refusal;
-use super::review;
 use super::verdict::{Admission, Verdict};
-use super::work;
+use super::{review, work};
 use crate::budget::Budget;
 use crate::istio::webhook_path;
 use crate::webhook::cluster_state::Surroundings;

@@ -1,10 +1,9 @@
 //! How batches of spans reach the collector.
 
-use std::fmt;
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use std::{fmt, io};
 
 use async_trait::async_trait;
 use http_body_util::{BodyExt, Full, Limited};
