@@ -1,9 +1,9 @@
 //! Unknown keys of a document.
 
+use go_types::{Kind, Type};
 use serde_json::Value;
 
 use crate::suggest;
-use go_types::{Kind, Type};
 
 /// Known keys of a part of a document.
 #[derive(Clone, Copy)]

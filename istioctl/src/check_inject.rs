@@ -4,6 +4,11 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, anyhow, bail};
 use clap::{ArgGroup, Args};
+use injector::cluster::error::ClusterError;
+use injector::cluster::namespaces;
+use injector::inject::reinject::status::Earlier;
+use injector::report::explanation::{Explanation, explain};
+use injector::report::inspection::Injectors;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client};
 use serde_json::{Value, json};
@@ -12,11 +17,6 @@ use crate::cluster::{Asker, Cluster};
 use crate::output::Form;
 use crate::table::table;
 use crate::{Failure, Streams, cluster, output};
-use injector::cluster::error::ClusterError;
-use injector::cluster::namespaces;
-use injector::inject::reinject::status::Earlier;
-use injector::report::explanation::{Explanation, explain};
-use injector::report::inspection::Injectors;
 
 /// Say which webhooks have a pod injected, and why the others do not
 ///

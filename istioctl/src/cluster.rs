@@ -5,6 +5,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
+use injector::cluster::{hooks, proxy_configs};
+use injector::kubernetes::webhook_configuration::HookConfiguration;
+use injector::report::inspection::Injector;
+use injector::settings::proxy_configs::ProxyConfigs;
+use injector::settings::{Process, Settings};
+use injector::webhook::reload::config_maps::ConfigMaps;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 use webhook_certs::cause::with_causes;
@@ -12,12 +18,6 @@ use webhook_certs::kubeconfig;
 
 use crate::Streams;
 use crate::istio_flags::{ClusterFlags, USUAL_KUBECONFIG};
-use injector::cluster::{hooks, proxy_configs};
-use injector::kubernetes::webhook_configuration::HookConfiguration;
-use injector::report::inspection::Injector;
-use injector::settings::proxy_configs::ProxyConfigs;
-use injector::settings::{Process, Settings};
-use injector::webhook::reload::config_maps::ConfigMaps;
 
 /// Flags that every command on a cluster needs.
 #[derive(Clone, Copy, Debug)]

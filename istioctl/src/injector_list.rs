@@ -5,6 +5,9 @@ use std::fmt::Write;
 
 use anyhow::{Context, ensure};
 use clap::Args;
+use injector::cluster::{namespaces, pods};
+use injector::report::inspection::Injectors;
+use injector::report::inventory::{Count, Finding, InjectorRow, Inventory, NamespaceRow};
 use kube::Client;
 use serde_json::{Value, json};
 
@@ -12,9 +15,6 @@ use crate::cluster::{Asker, Cluster};
 use crate::output::Form;
 use crate::table::table;
 use crate::{Failure, Streams, cluster, output};
-use injector::cluster::{namespaces, pods};
-use injector::report::inspection::Injectors;
-use injector::report::inventory::{Count, Finding, InjectorRow, Inventory, NamespaceRow};
 
 /// List namespaces, injectors, and pods that are not as injection would have them
 ///

@@ -1,12 +1,12 @@
 //! `istioctl version`.
 
 use clap::{Args, ValueEnum};
+use documents::yaml;
+use injector::settings::values::Values;
 use serde_json::json;
 
 use crate::istio_flags::ClusterFlags;
 use crate::{Failure, Streams, VERSION, output};
-use documents::yaml;
-use injector::settings::values::Values;
 
 /// Print this program's version
 #[derive(Debug, Args)]

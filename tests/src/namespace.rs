@@ -7,8 +7,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use crate::cluster::Cluster;
-use crate::http;
-use crate::wait;
+use crate::{http, wait};
 
 /// A namespace of the cluster, with the actions of a test.
 #[derive(Debug)]

@@ -2,11 +2,10 @@
 
 use anyhow::{Context, Result};
 use jiff::{SignedDuration, Timestamp, tz::TimeZone};
-use k8s_openapi::ByteString;
-use k8s_openapi::List;
 use k8s_openapi::api::certificates::v1::{
     CertificateSigningRequest, CertificateSigningRequestStatus,
 };
+use k8s_openapi::{ByteString, List};
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateSigningRequestParams, DnType, IsCa, Issuer,
     KeyPair, KeyUsagePurpose, date_time_ymd,

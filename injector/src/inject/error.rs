@@ -1,13 +1,12 @@
 //! Errors of injection.
 
-use crate::budget::Exhausted;
-use crate::inject::reinject::user_containers::OwnError;
-use crate::kubernetes::merge::MergeError;
-use crate::overlay::error::Asker;
-use crate::overlay::error::OverlayError;
-use crate::settings::annotations::AnnotationError;
 use documents::excerpt;
 use reason::Reason;
+
+use crate::budget::Exhausted;
+use crate::kubernetes::merge::MergeError;
+use crate::overlay::error::{Asker, OverlayError};
+use crate::settings::annotations::AnnotationError;
 
 /// The reason why a pod cannot be injected. The message names the invalid annotation or setting.
 #[derive(Debug, thiserror::Error)]
@@ -89,4 +88,14 @@ impl InjectError {
             other => excerpt::of(&other.to_string()).into_owned(),
         }
     }
+}
+
+/// What the user wrote of a container has no meaning.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("{origin} {name}: {problem}")]
+pub struct OwnError {
+    /// The container's name.
+    pub name: String,
+    pub(crate) origin: &'static str,
+    pub(crate) problem: MergeError,
 }

@@ -6,11 +6,11 @@
 
 use std::io;
 
+use documents::excerpt;
 use serde_json::Value;
 
 use crate::inject::error::InjectError;
 use crate::settings::annotations::key;
-use documents::excerpt;
 
 /// Kubernetes' limit on the annotations of an object in bytes, keys and values together
 /// (`TotalAnnotationSizeLimitB` in `k8s.io/apimachinery/pkg/api/validation`).

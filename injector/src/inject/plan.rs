@@ -5,9 +5,7 @@ use std::borrow::Cow;
 use reason::Reason;
 use serde_json::Value;
 
-use super::check;
 use super::error::InjectError;
-use super::limits;
 use super::policy::Rules;
 use super::postprocess::prometheus;
 use super::prepare::path_env::{self, Variables};
@@ -17,6 +15,7 @@ use super::reinject::relocate_proxy;
 use super::reinject::status::{self, Earlier};
 use super::reinject::user_containers::{From, Written};
 use super::request::Target;
+use super::{check, limits};
 use crate::istio::proxy_identity::Identity;
 use crate::kubernetes::pod_schema;
 use crate::kubernetes::workload::Workload;

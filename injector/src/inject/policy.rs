@@ -1,12 +1,12 @@
 //! Decision to inject a pod, or the reason to skip it.
 
+use reason::Reason;
 use serde_json::Value;
 
 use crate::istio::labels::{INJECT, REVISION};
 use crate::settings::Settings;
 use crate::settings::inject_config::{InjectConfig, Policy};
 use crate::settings::outrigger::{Outrigger, PodRevision};
-use reason::Reason;
 
 /// Result of the injection decision.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -2,10 +2,10 @@
 
 use std::fmt;
 
+use go_types::{self, Kind, OBJECT_META, POD_SPEC, Type};
 use serde_json::Value;
 
 use crate::kubernetes::quantity;
-use go_types::{self, Kind, OBJECT_META, POD_SPEC, Type};
 
 /// Returns the first value of a partial pod that does not fit its type. Ignores unknown fields and
 /// the directives of a strategic merge patch.

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use documents::nulls::or_default;
 use hyper::Uri;
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::istio::labels::REVISION;
 use crate::kubernetes::label_selector::LabelSelector;
-use documents::nulls::or_default;
 
 /// Webhook configuration, reduced to its calls of injectors for new pods.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -1,12 +1,12 @@
 //! Objects of a document that injection skips because of their kind.
 
+use reason::Reason;
 use serde_json::Value;
 
 use super::Manifest;
 use super::document::Role;
 use super::pod_template::{self, LIST};
 use super::tree::{Kind, Node};
-use reason::Reason;
 
 /// An object without a pod template to inject.
 #[derive(Clone, Debug, Eq, PartialEq)]

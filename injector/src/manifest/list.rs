@@ -6,6 +6,7 @@
 
 use std::ops::Range;
 
+use documents::yaml;
 use granit_parser::{Event, StructureStyle};
 use serde_json::Value;
 
@@ -14,7 +15,6 @@ use super::pod_template::LIST;
 use super::render::{SeenStyle, Style};
 use super::source::Source;
 use super::tree::{self, Builder, Kind, Node, Placed};
-use documents::yaml;
 
 impl Document<'_> {
     /// Splits the document into parts that can be edited one by one: the items of a `List` and the

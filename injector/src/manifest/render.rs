@@ -1,11 +1,11 @@
 //! Rendering of new values in the style of the text around them.
 
+use documents::yaml::{self, YamlError};
 use serde_json::Value;
 use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
 
 use super::source::Source;
 use super::tree::{Item, Kind, Node, Slot};
-use documents::yaml::{self, YamlError};
 
 /// Indentation of block collections in a document.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -3,10 +3,10 @@
 use std::borrow::Borrow;
 use std::iter::Peekable;
 
+use documents::yaml::YamlError;
 use granit_parser::{Event, Parser, ScalarStyle, StructureStyle};
 
 use super::source::Source;
-use documents::yaml::YamlError;
 
 /// An event of the parser with the start and end offsets of its text.
 pub(super) type Placed<'a> = (Event<'a>, usize, usize);

@@ -1,13 +1,14 @@
 //! Data that an overlay is made from.
 
+use mesh::proxy_config::ProxyConfig;
+use serde_json::Value;
+
 use crate::istio::proxy_identity::Identity;
 use crate::kubernetes::pod::PROXY;
 use crate::kubernetes::workload::Workload;
 use crate::settings::Settings;
 use crate::settings::annotations::{Annotations, key};
 use crate::settings::values::Values;
-use mesh::proxy_config::ProxyConfig;
-use serde_json::Value;
 
 /// All that an overlay is made from: one pod, and what applies to it.
 #[derive(Clone, Copy, Debug)]

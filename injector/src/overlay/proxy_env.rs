@@ -1,11 +1,11 @@
 //! Environment variables of an injected proxy, in Istio's order.
 
+use mesh::mesh_config::InboundTrafficPolicy;
 use serde_json::{Map, Value, json};
 
 use super::context::{Context, object};
 use crate::istio::{container_port, otel_attributes};
 use crate::settings::annotations::key;
-use mesh::mesh_config::InboundTrafficPolicy;
 
 /// Returns the environment of a sidecar.
 pub(super) fn of_sidecar(context: &Context<'_>) -> Vec<Value> {

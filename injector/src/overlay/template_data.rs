@@ -3,7 +3,12 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
+use go_types::{
+    MESH_CONFIG, NAMESPACED_NAME, OBJECT_META, POD_SPEC, PROXY_CONFIG, TEMPLATE_DATA, TYPE_META,
+    Type,
+};
 use gtmpl_ng::Value as Datum;
+use mesh::mesh_config::{InboundTrafficPolicy, MeshConfig};
 use serde_json::{Map, Value, json};
 
 use super::context::Context;
@@ -14,11 +19,6 @@ use crate::template::escape;
 use crate::template::values::json::{JSON, OTEL, document};
 use crate::template::values::used_fields::Asked;
 use crate::template::values::{self, of_struct};
-use go_types::{
-    MESH_CONFIG, NAMESPACED_NAME, OBJECT_META, POD_SPEC, PROXY_CONFIG, TEMPLATE_DATA, TYPE_META,
-    Type,
-};
-use mesh::mesh_config::{InboundTrafficPolicy, MeshConfig};
 
 /// Returns the data for one pod.
 ///
@@ -153,9 +153,10 @@ static MESH_DEFAULTS: LazyLock<Map<String, Value>> = LazyLock::new(|| {
 mod tests {
     use std::collections::BTreeMap;
 
+    use mesh::proxy_config::ProxyConfig;
+
     use super::*;
     use crate::template::Templates;
-    use mesh::proxy_config::ProxyConfig;
 
     /// Returns the result of an expression for a pod; `$c` is its container, `$v` its volume.
     fn shown(expression: &str) -> String {

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use reason::Reason;
 use serde_json::Value;
 
 use crate::inject::cluster_state::ClusterFacts;
@@ -13,7 +14,6 @@ use crate::inject::{Injection, Outcome, Target, inject};
 use crate::kubernetes::webhook_configuration::{Hook, HookConfiguration};
 use crate::settings::Settings;
 use crate::settings::proxy_configs::ProxyConfigs;
-use reason::Reason;
 
 /// Webhook configurations and injectors of a cluster.
 #[derive(Clone, Copy, Debug)]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use reason::Reason;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -13,7 +14,6 @@ use crate::istio::labels::{INJECT, REVISION};
 use crate::kubernetes::pod::PROXY;
 use crate::kubernetes::webhook_configuration::HookConfiguration;
 use crate::kubernetes::workload::Workload;
-use reason::Reason;
 
 /// Counts and findings of pods, added one after the other; no pod is kept.
 #[derive(Debug)]

@@ -1,12 +1,12 @@
 //! Comparison of a running pod with a fresh injection.
 
+use reason::Reason;
 use serde_json::Value;
 
 use super::inspection::{Answer, Asked, Injectors};
 use crate::inject::Injection;
 use crate::inject::reinject::status::Earlier;
 use crate::kubernetes::pod::{CONTAINERS, INIT_CONTAINERS, find};
-use reason::Reason;
 
 /// Result of comparing a running pod with a fresh injection.
 #[derive(Clone, Debug, Eq, PartialEq)]

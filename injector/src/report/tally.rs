@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use reason::Reason;
 use serde_json::Value;
 
 use super::standing::Standing;
 use crate::kubernetes::workload::Workload;
-use reason::Reason;
 
 /// Counts of one round over all pods; no pod is kept.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]

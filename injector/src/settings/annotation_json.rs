@@ -1,11 +1,11 @@
 //! Validation of annotation values that are JSON.
 
+use go_types;
+use mesh::proxy_config_rules;
 use serde_json::{Map, Value};
 use webhook_certs::names;
 
 use crate::kubernetes::pod_schema::{self, Place};
-use go_types;
-use mesh::proxy_config_rules;
 
 /// Invalid part of an annotation value.
 pub(super) enum Fault {

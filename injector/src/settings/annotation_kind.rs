@@ -2,14 +2,13 @@
 
 use std::net::IpAddr;
 
+use documents::{excerpt, suggest, yaml};
+use mesh::proxy_config::ProxyConfig;
+use mesh::proxy_config_rules;
 use serde_json::Value;
 
 use super::annotation_json::{self as json, Fault};
 use crate::kubernetes::quantity;
-use documents::yaml;
-use documents::{excerpt, suggest};
-use mesh::proxy_config::ProxyConfig;
-use mesh::proxy_config_rules;
 
 /// The type of an annotation's value. An empty value is valid where Istio allows it: in lists of
 /// addresses, ports and interfaces.

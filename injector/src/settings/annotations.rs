@@ -4,11 +4,11 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
+use documents::excerpt;
+use documents::notice::Oddity;
 use serde_json::{Map, Value};
 
 use super::annotation_kind::Kind;
-use documents::excerpt;
-use documents::notice::Oddity;
 
 /// A pod's annotations. Every supported one is valid.
 #[derive(Clone, Copy, Debug, Default)]

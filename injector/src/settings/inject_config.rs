@@ -2,6 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use documents::notice::{self, Oddity};
+use documents::nulls::without_nulls;
+use documents::typed::typed;
+use documents::unknown_keys::unknown_keys;
+use documents::{kubernetes_object, suggest};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
@@ -9,12 +14,6 @@ use super::annotations::{Annotations, key};
 use super::known_keys;
 use crate::kubernetes::label_selector::LabelSelector;
 use crate::settings::template_names;
-use documents::kubernetes_object;
-use documents::notice::{self, Oddity};
-use documents::nulls::without_nulls;
-use documents::suggest;
-use documents::typed::typed;
-use documents::unknown_keys::unknown_keys;
 
 /// Injection policy, selectors and custom templates.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]

@@ -152,12 +152,12 @@ const MESH_CONFIG: Document<'_> = Document {
 
 #[cfg(test)]
 mod tests {
+    use documents::nulls::without_nulls;
+    use documents::unknown_keys::{Shape, message_of};
     use serde_json::{Value, json};
 
     use super::{Document, Documents, Process, Settings, Values, known_keys};
     use crate::inject::{Outcome, Target, inject};
-    use documents::nulls::without_nulls;
-    use documents::unknown_keys::{Shape, message_of};
 
     /// Documents of a shape each of which has one key alone, and that is null.
     fn nulls(shape: Shape) -> Vec<Value> {

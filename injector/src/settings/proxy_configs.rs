@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use serde_json::{Map, Value};
-
-use super::annotations::key;
 use mesh::mesh_config::MeshConfig;
 use mesh::proxy_config::ProxyConfig;
 use reason::Reason;
+use serde_json::{Map, Value};
+
+use super::annotations::key;
 
 /// One `ProxyConfig` resource of `networking.istio.io`.
 #[derive(Clone, Debug, PartialEq)]

@@ -2,17 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use documents::notice::{self, Oddity};
+use documents::nulls::or_default;
+use documents::typed::typed;
+use documents::unknown_keys::unknown_keys;
+use documents::{kubernetes_object, yaml};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::outrigger::{self, Outrigger};
 use super::{annotations, known_keys};
-use documents::kubernetes_object;
-use documents::notice::{self, Oddity};
-use documents::nulls::or_default;
-use documents::typed::typed;
-use documents::unknown_keys::unknown_keys;
-use documents::yaml;
 
 /// The Helm values that shape pods. Names are those of Istio's chart.
 ///

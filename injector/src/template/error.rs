@@ -2,13 +2,13 @@
 
 use std::fmt;
 
+use documents::{excerpt, suggest};
+use go_types::Type;
 use gtmpl_ng::{ExecError, ParseError};
 
 use super::values::methods::Call;
 use super::values::type_tag;
 use super::{escape, functions};
-use documents::{excerpt, suggest};
-use go_types::Type;
 
 /// Error in the parsing or rendering of a template.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use documents::yaml;
 use gtmpl_ng::{Limits, ParseError, Template, Value as Datum};
 use serde_json::Value;
 
@@ -21,7 +22,6 @@ use self::values::used_fields::Asked;
 use self::values::{json, type_tag};
 use crate::budget;
 use crate::kubernetes::pod_schema;
-use documents::yaml;
 
 /// Parsed templates of a configuration, with the values document that they read.
 #[derive(Clone)]

@@ -8,10 +8,17 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 
 use gtmpl_ng::{FuncError, Value as Datum};
+use regex::Regex;
 
-use super::functions::Pattern;
 use crate::budget;
 
+/// A compiled expression.
+#[derive(Clone)]
+pub(in crate::template) struct Pattern {
+    pub(in crate::template) regex: Regex,
+    /// The units of matching a byte, in the worst case those of each part of the expression.
+    pub(in crate::template) of_byte: usize,
+}
 /// Cost and state of one rendering.
 #[derive(Default)]
 struct Rendering {

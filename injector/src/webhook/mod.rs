@@ -35,12 +35,11 @@ use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
-use webhook_certs::cluster;
-use webhook_certs::kubeconfig;
 use webhook_certs::serving::client_authority::ClientAuthority;
 use webhook_certs::serving::tls_parameters::TlsParameters;
 use webhook_certs::serving::{self, ServingCertificate};
 use webhook_certs::status::Status;
+use webhook_certs::{cluster, kubeconfig};
 
 use self::admin::liveness::Liveness;
 use self::admin::readiness::Readiness;

@@ -8,6 +8,7 @@
 )]
 
 mod again;
+#[allow(dead_code, reason = "the tests of istioctl use the rest of it")]
 mod case;
 mod choices;
 mod generated;

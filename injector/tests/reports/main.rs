@@ -11,6 +11,7 @@ mod events;
 #[path = "../webhook/program.rs"]
 #[allow(dead_code, reason = "the tests of the server use all of it")]
 mod program;
+#[allow(dead_code, reason = "the tests of istioctl use the rest of it")]
 mod shop;
 #[path = "../cluster/stage.rs"]
 #[allow(dead_code, reason = "the stories of the cluster use all of it")]

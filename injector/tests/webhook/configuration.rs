@@ -3,13 +3,12 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::process::Command;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use tempfile::TempDir;
 
 use crate::certificate::issue;
-use crate::client::{Client, patched, plain_get};
+use crate::client::{Client, plain_get};
 use crate::program::{Program, command, until};
 
 #[test]

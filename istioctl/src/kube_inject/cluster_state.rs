@@ -3,10 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::anyhow;
-use kube::Client;
-use serde_json::Value;
-
-use crate::Streams;
 use injector::cluster::error::ClusterError;
 use injector::cluster::{self, nodes};
 use injector::inject::cluster_state::ClusterFacts;
@@ -14,6 +10,10 @@ use injector::kubernetes::label_selector;
 use injector::kubernetes::native_sidecars::Kubelets;
 use injector::settings::Settings;
 use injector::settings::proxy_configs::ProxyConfigs;
+use kube::Client;
+use serde_json::Value;
+
+use crate::Streams;
 
 /// Parts of the snapshot to read.
 #[derive(Debug)]

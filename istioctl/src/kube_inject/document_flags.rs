@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use anyhow::anyhow;
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
-use webhook_certs::cause::with_causes;
-
-use super::operator_file;
 use injector::webhook::reload::Texts;
 use injector::webhook::reload::config_maps::{ConfigMaps, MESH, SIDECAR};
 use injector::webhook::reload::files::Files;
+use webhook_certs::cause::with_causes;
+
+use super::operator_file;
 
 /// Sources of the documents. A document that no flag names comes from the cluster if there is one,
 /// else it is built in.

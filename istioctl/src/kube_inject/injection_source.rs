@@ -1,9 +1,9 @@
 //! Settings and cluster state for injecting a file.
 
-use super::cluster_state::Surroundings;
 use injector::inject::policy::Rules;
 use injector::settings::Settings;
 
+use super::cluster_state::Surroundings;
 /// Settings and cluster state for injecting workloads.
 #[derive(Debug)]
 pub(super) struct Means {

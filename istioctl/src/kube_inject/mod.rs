@@ -13,20 +13,20 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 use clap::Args;
-use webhook_certs::cause::with_causes;
-
-use crate::cluster::{Asker, Cluster};
-use crate::{Failure, Streams, cluster, output};
-use cluster_state::{Questions, Surroundings};
-use document_flags::DocumentFlags;
 use documents::notice::Notice;
-use injection_source::Means;
 use injector::inject::policy::Rules;
 use injector::kubernetes::native_sidecars::NativeSidecars;
 use injector::manifest;
 use injector::settings::{Process, Settings};
 use injector::webhook::reload::config_maps::ReadError;
 use injector::webhook::reload::{Text, Texts};
+use webhook_certs::cause::with_causes;
+
+use crate::cluster::{Asker, Cluster};
+use crate::{Failure, Streams, cluster, output};
+use cluster_state::{Questions, Surroundings};
+use document_flags::DocumentFlags;
+use injection_source::Means;
 use tally::Tally;
 use webhook::Webhook;
 use workloads::{Injected, in_order, namespaces};

@@ -1,13 +1,13 @@
 //! Revision and path of a cluster's injector, from its webhook configurations.
 
 use anyhow::Context;
+use injector::cluster::hooks;
+use injector::istio::webhook_path;
+use injector::kubernetes::webhook_configuration::HookConfiguration;
 use kube::Client;
 
 use super::cluster_state::or_told;
 use crate::Streams;
-use injector::cluster::hooks;
-use injector::istio::webhook_path;
-use injector::kubernetes::webhook_configuration::HookConfiguration;
 
 /// Revision and path environment of a cluster's injector.
 #[derive(Debug, Default, Eq, PartialEq)]

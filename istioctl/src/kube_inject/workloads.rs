@@ -1,21 +1,19 @@
 //! Injection of the workloads of a file, with the messages about each.
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::num::NonZero;
-use std::thread;
+use std::{fmt, thread};
 
 use anyhow::anyhow;
+use injector::inject::{InjectError, Injection, Outcome, Target, inject};
+use injector::manifest::{self, LeftAlone, Manifest, PodTemplate, Surprise};
+use injector::overlay::error::{Asker, OverlayError};
+use injector::settings::annotations::{AnnotationError, key};
+use reason::Reason;
 use serde_json::Value;
 
 use super::injection_source::Means;
 use super::tally::Tally;
-use injector::inject::{InjectError, Injection, Outcome, Target, inject};
-use injector::manifest::{self, LeftAlone, Manifest, PodTemplate, Surprise};
-use injector::overlay::error::Asker;
-use injector::overlay::error::OverlayError;
-use injector::settings::annotations::{AnnotationError, key};
-use reason::Reason;
 
 /// Maps the items on all cores, in runs of neighbours. The results are in the order of the items.
 pub(super) fn in_order<'a, T: Sync, R: Send>(

@@ -1,13 +1,13 @@
 //! `MeshConfig`: the mesh-wide settings.
 
-use serde_json::{Map, Value};
-
-use crate::proto_json::whole;
-use crate::proxy_config::ProxyConfig;
 use documents::kubernetes_object;
 use documents::notice::{self, Oddity};
 use documents::unknown_keys::{Shape, unknown_keys};
 use go_types::{MESH_CONFIG, lower_camel_case};
+use serde_json::{Map, Value};
+
+use crate::proto_json::whole;
+use crate::proxy_config::ProxyConfig;
 
 /// The part of Istio's `MeshConfig` that shapes pods. An absent key has Istio's default. Unknown
 /// keys are accepted.

@@ -1,10 +1,8 @@
 //! Values in protobuf's canonical JSON.
 
-use serde_json::{Map, Value, json};
-
 use documents::nulls::without_nulls;
-use go_types::duration;
-use go_types::{Field, Kind, Type};
+use go_types::{Field, Kind, Type, duration};
+use serde_json::{Map, Value, json};
 
 /// Returns a field's value in canonical form: durations in seconds, enumerations by name, and field
 /// names in camel case. Messages lose unknown fields and fields with a zero value.

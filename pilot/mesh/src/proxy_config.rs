@@ -1,10 +1,10 @@
 //! `ProxyConfig`: the configuration of one proxy, and the overlay of its layers.
 
+use documents::unknown_keys::{Shape, UnknownKey, unknown_keys};
+use go_types::PROXY_CONFIG;
 use serde_json::{Map, Value};
 
 use crate::proxy_field::{FIELDS, Field, field};
-use documents::unknown_keys::{Shape, UnknownKey, unknown_keys};
-use go_types::PROXY_CONFIG;
 
 /// Istio's `ProxyConfig` as canonical protobuf JSON, field by field.
 ///

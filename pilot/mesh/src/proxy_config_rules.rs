@@ -2,10 +2,10 @@
 
 use std::net::IpAddr;
 
+use documents::excerpt;
 use serde_json::{Map, Value};
 
 use crate::proxy_config::ProxyConfig;
-use documents::excerpt;
 
 /// Returns the fields with which no proxy could start: each field, its value and the allowed values
 /// (Istio's `ValidateMeshConfigProxyConfig`).
@@ -190,8 +190,9 @@ const VARIABLE: &str = "the name of an environment variable (ASCII, without =)";
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use documents::yaml;
+
+    use super::*;
 
     fn problems_of(layer: &str) -> String {
         let mut config = ProxyConfig::default();

@@ -1,9 +1,9 @@
 //! Fields of `ProxyConfig`.
 
+use go_types::{self, PROXY_CONFIG};
 use serde_json::Value;
 
 use crate::proto_json;
-use go_types::{self, PROXY_CONFIG};
 
 /// One field of `ProxyConfig`.
 pub(crate) struct Field {

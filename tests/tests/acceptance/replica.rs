@@ -5,11 +5,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use e2e::http;
 use e2e::port::free_port;
 use e2e::process::Process;
 use e2e::run_folder::RunFolder;
-use e2e::wait;
+use e2e::{http, wait};
 use rustix::process::Signal;
 
 /// A replica with ports of its own.

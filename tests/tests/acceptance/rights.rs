@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use e2e::wait;
+use e2e::{calls, wait};
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, Role};
 use kube::Api;
 use kube::api::{DeleteParams, PostParams};
@@ -13,7 +13,6 @@ use webhook_certs::bundle::Bundle;
 use crate::access::until_allowed;
 use crate::load::Tally;
 use crate::stage::{INSTALL, NAMESPACE, SECRET, Stage, eventually};
-use e2e::calls;
 
 pub(crate) async fn every_right_is_used_and_none_is_missing(stage: &mut Stage<'_>) -> Result<()> {
     stage.install(2).await?;

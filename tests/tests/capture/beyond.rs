@@ -1,13 +1,11 @@
 //! Effects of TPROXY, DNS capture and settings beyond Istio's on packets.
 
+use std::net::SocketAddr;
 use std::process::Command;
 
-use std::net::SocketAddr;
-
 use e2e::netns::Owner;
-use e2e::sockets::Outcome;
 use e2e::sockets::Transport::{Tcp, Udp};
-use e2e::sockets::reach_in_the_name_of;
+use e2e::sockets::{Outcome, reach_in_the_name_of};
 
 use crate::flags::{APP, PROXY, check, owned_by};
 use crate::pod::From::World;

@@ -1,11 +1,10 @@
 //! Repeated runs, cleanups, and runs with few privileges.
 
-use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
+use std::{fs, thread};
 
 use istio_init::flag::Flag;
 use istio_init::kernel;

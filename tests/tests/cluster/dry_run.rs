@@ -4,10 +4,8 @@
 //! values.
 
 use std::collections::BTreeMap;
-use std::env;
-use std::fs;
 use std::path::{Path, PathBuf};
-use std::thread;
+use std::{env, fs, thread};
 
 use anyhow::{Context, Result, anyhow, ensure};
 use e2e::cluster::Cluster;

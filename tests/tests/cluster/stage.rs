@@ -1,11 +1,9 @@
 //! Fixture of all tests: the node, and the injector installed on it.
 
-use std::env;
-use std::fs;
-use std::io;
 use std::path::Path;
 use std::sync::OnceLock;
 use std::time::Duration;
+use std::{env, fs, io};
 
 use anyhow::{Context, Result, anyhow, bail};
 use e2e::cluster::Cluster;

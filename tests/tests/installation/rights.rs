@@ -4,10 +4,9 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use anyhow::{Context, Result, ensure};
-use e2e::calls;
 use e2e::manifests::Composition;
 use e2e::signer::Signer;
-use e2e::wait;
+use e2e::{calls, wait};
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 

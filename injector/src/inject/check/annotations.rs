@@ -1,5 +1,7 @@
 //! Warnings about labels and annotations of a pod that do not prevent its injection.
 
+use documents::{excerpt, suggest};
+use reason::Reason;
 use serde_json::{Map, Value};
 
 use crate::inject::policy;
@@ -7,8 +9,6 @@ use crate::istio::scrape_settings;
 use crate::kubernetes::quantity;
 use crate::settings::annotation_kind::switch;
 use crate::settings::annotations::{Annotations, HONOURED, key};
-use documents::{excerpt, suggest};
-use reason::Reason;
 
 /// Returns all warnings about an injected pod, in the order of the keys.
 pub fn of_pod(pod: &Value, annotations: Annotations<'_>) -> Vec<Reason> {

@@ -1,11 +1,10 @@
 //! Validation of pods before injection.
 
+use documents::excerpt;
 use serde_json::Value;
 
 use crate::inject::error::InjectError;
-use crate::kubernetes::pod::PROXY;
-use crate::kubernetes::pod::{CONTAINERS, INIT_CONTAINERS};
-use documents::excerpt;
+use crate::kubernetes::pod::{CONTAINERS, INIT_CONTAINERS, PROXY};
 
 /// Checks that a pod is an object with a `spec`, and that the fields used by injection have their
 /// Kubernetes types.

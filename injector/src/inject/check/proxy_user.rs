@@ -1,12 +1,11 @@
 //! Application containers that run as the proxy's user or group. The capture treats their traffic
 //! as the proxy's own and skips it.
 
+use reason::Reason;
 use serde_json::Value;
 
-use crate::kubernetes::pod::PROXY;
-use crate::kubernetes::pod::{CONTAINERS, INIT_CONTAINERS};
+use crate::kubernetes::pod::{CONTAINERS, INIT_CONTAINERS, PROXY};
 use crate::settings::outrigger::ProxyUser;
-use reason::Reason;
 
 /// Checks for a container that runs as the proxy's user. Returns a warning, or a denial if the
 /// settings require it.

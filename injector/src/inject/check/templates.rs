@@ -2,9 +2,8 @@
 
 use crate::inject::limits;
 use crate::overlay::error;
-use crate::settings::Settings;
 use crate::settings::annotations::{AnnotationError, Annotations, key};
-use crate::settings::template_names;
+use crate::settings::{Settings, template_names};
 
 /// What is wrong with the names that a pod asks for, as far as the pod is to blame.
 pub fn problems(settings: &Settings, annotations: Annotations<'_>) -> Option<AnnotationError> {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use reason::Reason;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -9,7 +10,6 @@ use crate::inject::prepare::path_env::NETWORK_LABEL;
 use crate::inject::reinject::status::STATUS;
 use crate::json::change::Draft;
 use crate::kubernetes::label_selector;
-use reason::Reason;
 
 /// Writes the network label, the status annotation and the annotations that every injected pod
 /// gets. Warns about a network name that is not a valid label value.

@@ -5,8 +5,7 @@ use serde_json::Value;
 use crate::inject::computed_env::COMPUTED;
 use crate::inject::prepare::path_env::Variables;
 use crate::json::change::{Draft, Step};
-use crate::kubernetes::pod::PROXY;
-use crate::kubernetes::pod::{CONTAINERS, INIT_CONTAINERS, find, find_proxy, in_container};
+use crate::kubernetes::pod::{CONTAINERS, INIT_CONTAINERS, PROXY, find, find_proxy, in_container};
 
 /// Orders the containers as Istio does.
 ///

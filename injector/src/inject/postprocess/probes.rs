@@ -2,22 +2,20 @@
 
 use std::collections::BTreeMap;
 
+use reason::Reason;
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::inject::computed_env::PROBERS;
-use crate::inject::computed_env::put_env;
+use crate::inject::computed_env::{PROBERS, put_env};
 use crate::json::change::{Draft, Step};
 use crate::json::short;
-use crate::kubernetes::pod::PROXY;
 use crate::kubernetes::pod::{
-    CONTAINERS, INIT_CONTAINERS, annotation, find_env, find_proxy, in_container,
+    CONTAINERS, INIT_CONTAINERS, PROXY, annotation, find_env, find_proxy, in_container,
 };
 use crate::settings::Settings;
 use crate::settings::annotation_kind::switch;
 use crate::settings::annotations::key;
-use reason::Reason;
 
 /// Redirects the application's HTTP, TCP and gRPC probes, and its HTTP and TCP lifecycle handlers,
 /// to the agent, and passes their original targets to the agent.

@@ -1,9 +1,9 @@
 //! Metrics: the agent serves the application's beside the proxy's own.
 
+use mesh::mesh_config::MeshConfig;
 use serde_json::{Map, Value, json};
 
-use crate::inject::computed_env::SCRAPE_CONFIG;
-use crate::inject::computed_env::put_env;
+use crate::inject::computed_env::{SCRAPE_CONFIG, put_env};
 use crate::istio::scrape_settings::{
     PATH, PORT, SCRAPE, SETTINGS, TARGETS, find_setting, is_label, parse_targets,
 };
@@ -12,7 +12,6 @@ use crate::json::short;
 use crate::kubernetes::pod::{find_env, find_proxy};
 use crate::settings::annotation_kind::switch;
 use crate::settings::annotations::{AnnotationError, key};
-use mesh::mesh_config::MeshConfig;
 
 /// Points Prometheus to the agent, and passes the location of the application's metrics to the
 /// agent.

@@ -12,13 +12,12 @@ use serde_json::Value;
 
 use self::outline::outline;
 use self::path_env::Variables;
-use crate::budget;
 use crate::inject::error::InjectError;
 use crate::kubernetes::merge::merge;
 use crate::kubernetes::pod::{CONTAINERS, INIT_CONTAINERS, PROXY, find};
-use crate::overlay;
 use crate::overlay::context::Context;
 use crate::settings::inject_config;
+use crate::{budget, overlay};
 
 /// Overlays by their names, in the order in which they go over a pod.
 pub(crate) type Overlays = Vec<(String, Value)>;

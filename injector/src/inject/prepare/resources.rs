@@ -2,8 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::kubernetes::pod::PROXY;
-use crate::kubernetes::pod::{CONTAINERS, INIT_CONTAINERS};
+use crate::kubernetes::pod::{CONTAINERS, INIT_CONTAINERS, PROXY};
 use crate::overlay::context::Context;
 use crate::settings::annotations::key;
 use crate::settings::outrigger::{CpuLimits, PodResources};

@@ -5,10 +5,10 @@
 
 use std::collections::{HashMap, HashSet};
 
+use reason::Reason;
 use serde_json::{Map, Value};
 
 use crate::kubernetes::pod::{CONTAINERS, INIT_CONTAINERS};
-use reason::Reason;
 
 /// Keeps the sources of the pod's own volumes. Of two volumes or mounts of an overlay with the same
 /// key, keeps the later one, which is the one from an annotation.

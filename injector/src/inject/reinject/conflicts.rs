@@ -1,10 +1,10 @@
 //! Conflict resolution between user-supplied fields and an injected container. Kubernetes rejects a
 //! container with both.
 
+use reason::Reason;
 use serde_json::{Value, json};
 
 use crate::kubernetes::quantity;
-use reason::Reason;
 
 /// Marks the conflicting fields of the injected `container` for removal in `own`, the user-supplied
 /// fields that are merged over it. Returns warnings about the removed fields.

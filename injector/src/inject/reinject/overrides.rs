@@ -2,18 +2,18 @@
 
 use std::collections::{HashMap, HashSet};
 
+use reason::Reason;
 use serde_json::Value;
 
+use crate::inject::error::OwnError;
 use crate::inject::limits;
 use crate::inject::reinject::conflicts;
 use crate::inject::reinject::status::{Overrides, as_recorded};
-use crate::inject::reinject::user_containers::{From, Own, OwnError, Written, named};
+use crate::inject::reinject::user_containers::{From, Own, Written, named};
 use crate::json::change::{Change, Draft};
 use crate::kubernetes::merge::merge_list;
-use crate::kubernetes::pod::PROXY;
-use crate::kubernetes::pod::{CONTAINERS, INIT_CONTAINERS, find, find_proxy, in_container};
+use crate::kubernetes::pod::{CONTAINERS, INIT_CONTAINERS, PROXY, find, find_proxy, in_container};
 use crate::settings::annotations::key;
-use reason::Reason;
 
 /// Merges the user-supplied fields over the containers of the overlays, and records them in the
 /// pod. Returns warnings about fields of a previous injection and about resolved conflicts.

@@ -7,8 +7,7 @@ use serde_json::{Value, json};
 use crate::inject::reinject::status::{Earlier, Overrides};
 use crate::json::change::{Change, Draft};
 use crate::kubernetes::merge::{MergeError, merge_list};
-use crate::kubernetes::pod::PROXY;
-use crate::kubernetes::pod::{CONTAINERS, INIT_CONTAINERS, find, find_proxy};
+use crate::kubernetes::pod::{CONTAINERS, INIT_CONTAINERS, PROXY, find, find_proxy};
 
 /// Moves the pod's proxy to the list that the overlay uses, so that the pod does not end up with
 /// two. If that list has a proxy already, the two are merged. Istio gives some pods two

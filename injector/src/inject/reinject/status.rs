@@ -3,20 +3,19 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
+use documents::nulls::or_default;
+use go_types;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::istio::scrape_settings;
-use crate::kubernetes::pod::PROXY;
-use crate::kubernetes::pod::{CONTAINERS, INIT_CONTAINERS, find, find_proxy};
+use crate::kubernetes::pod::{CONTAINERS, INIT_CONTAINERS, PROXY, find, find_proxy};
 use crate::kubernetes::pod_schema::{self, Place};
 use crate::kubernetes::port_identity::PortIdentity;
 use crate::kubernetes::quantity;
 use crate::overlay::proxy_env::{POD_PORTS, SPAN_ATTRIBUTES};
 use crate::settings::annotation_json;
 use crate::settings::annotations::key;
-use documents::nulls::or_default;
-use go_types;
 
 /// Content of a pod's annotation `sidecar.istio.io/status`.
 #[derive(Clone, Debug, Default, Deserialize)]

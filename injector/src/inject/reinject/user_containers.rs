@@ -5,13 +5,12 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use crate::inject::computed_env::has_computed;
+use crate::inject::error::OwnError;
 use crate::inject::prepare::path_env::Variables;
 use crate::inject::reinject::status::{Earlier, Overrides};
 use crate::kubernetes::merge::{MergeError, without_nulls_and_directives};
-use crate::kubernetes::pod::PROXY;
-use crate::kubernetes::pod::{CONTAINERS, INIT_CONTAINERS, find};
-use crate::kubernetes::quantity;
-use crate::kubernetes::zero_fields;
+use crate::kubernetes::pod::{CONTAINERS, INIT_CONTAINERS, PROXY, find};
+use crate::kubernetes::{quantity, zero_fields};
 
 /// User-supplied fields of the containers that overlays add.
 #[derive(Debug, Default)]
@@ -43,16 +42,6 @@ pub(crate) enum From {
     Pod,
     /// The pod, in which an earlier injection left it ([`crate::inject::reinject::relocate_proxy::keeps_its_own`]).
     Earlier,
-}
-
-/// Invalid user-supplied fields of an injected container.
-#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("{origin} {name}: {problem}")]
-pub struct OwnError {
-    /// The container's name.
-    pub name: String,
-    origin: &'static str,
-    problem: MergeError,
 }
 
 impl Own {

@@ -1,12 +1,12 @@
 //! Edits of block collections: whole lines are added and removed, with their comments.
 
+use documents::yaml::YamlError;
 use serde_json::Value;
 
 use super::{Around, Editor, kept, slot_value, unsupported};
 use crate::manifest::render::{hanging, is_block};
 use crate::manifest::source::Source;
 use crate::manifest::tree::{Collection, Item, Slot};
-use documents::yaml::YamlError;
 
 impl Editor<'_> {
     /// Edits the items of a block collection. `floor` is the end of the text before it.

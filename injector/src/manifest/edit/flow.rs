@@ -1,11 +1,11 @@
 //! Edits of flow collections (in brackets): items are added and removed with their commas.
 
+use documents::yaml::YamlError;
 use serde_json::Value;
 
 use super::{Around, Editor, kept, slot_value};
 use crate::manifest::render::Layout;
 use crate::manifest::tree::{Collection, Item, Node, Slot};
-use documents::yaml::YamlError;
 
 impl Editor<'_> {
     /// Edits the items of a flow collection.

@@ -5,12 +5,12 @@ mod flow;
 
 use std::ops::Range;
 
+use documents::yaml::YamlError;
 use serde_json::Value;
 
 use super::render::{Layout, Style, hanging};
 use super::source::{BOM, Source};
 use super::tree::{Collection, Item, Kind, Node, Slot};
-use documents::yaml::YamlError;
 
 /// An edited text.
 pub(super) struct Edited {

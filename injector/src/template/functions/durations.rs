@@ -1,10 +1,10 @@
 //! sprig's functions on durations.
 
+use go_types::duration::{self, HOUR, MINUTE, SECOND};
 use gtmpl_ng::{NumberKind, Value as Datum};
 
 use super::arguments::exactly;
 use super::{Outcome, Table, table};
-use go_types::duration::{self, HOUR, MINUTE, SECOND};
 
 pub(super) const TABLE: Table = table![
     ("duration", |a| {

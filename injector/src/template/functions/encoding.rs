@@ -6,6 +6,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use data_encoding::BASE32;
+use documents::yaml;
 use gtmpl_ng::Value as Datum;
 use serde_json::Value;
 
@@ -15,7 +16,6 @@ use crate::template::escape;
 use crate::template::rendering::{ITEM, MAPPING, YAML, charge, charge_for, weight};
 use crate::template::values::json;
 use crate::template::values::marshal::Marshalled;
-use documents::yaml;
 
 pub(super) const TABLE: Table = table![
     ("b32dec", |a| on_plain(a, b32dec)),

@@ -8,9 +8,7 @@ use super::arguments::{exactly, is_empty, is_nothing, list, mapping, member, pri
 use super::encoding::{json_text, parsed, sound, to_yaml};
 use super::text::indented;
 use super::{Outcome, Table, dicts, error, on_plain, table};
-use crate::istio::capture_ports;
-use crate::istio::multus;
-use crate::istio::otel_attributes;
+use crate::istio::{capture_ports, multus, otel_attributes};
 use crate::template::escape;
 use crate::template::values::json::{self, JSON, OTEL, hidden};
 

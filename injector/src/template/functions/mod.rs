@@ -22,7 +22,6 @@ mod words;
 
 use gtmpl_ng::{Func, FuncError, Template, Value as Datum};
 
-pub(super) use self::patterns::Pattern;
 use super::escape;
 
 /// Adds all functions to a template.

@@ -2,11 +2,11 @@
 //! for the names of a few Unicode classes.
 
 use gtmpl_ng::{FuncError, Value as Datum};
-use regex::{Match, NoExpand, Regex, RegexBuilder};
+use regex::{Match, NoExpand, RegexBuilder};
 
 use super::arguments::{exactly, strings, text, whole};
 use super::{Outcome, Table, error, on_plain, table};
-use crate::template::rendering::{self, ITEM, charge, charge_for};
+use crate::template::rendering::{self, ITEM, Pattern, charge, charge_for};
 
 pub(super) const TABLE: Table = table![
     ("mustRegexFind", |a| on_plain(a, find)),
@@ -23,14 +23,6 @@ pub(super) const TABLE: Table = table![
     ("regexReplaceAllLiteral", |a| on_plain(a, replace_all_literal)),
     ("regexSplit", |a| on_plain(a, split)),
 ];
-
-/// A compiled expression.
-#[derive(Clone)]
-pub(in crate::template) struct Pattern {
-    regex: Regex,
-    /// Units for matching a byte; in the worst case, each part of the expression visits it.
-    of_byte: usize,
-}
 
 impl Pattern {
     fn new(datum: &Datum) -> Result<Self, FuncError> {

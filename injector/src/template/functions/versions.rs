@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 use std::sync::LazyLock;
 
+use go_types::SEMVER;
 use gtmpl_ng::{FuncError, Value as Datum};
 use regex::{Captures, Regex};
 
@@ -10,7 +11,6 @@ use super::arguments::{exactly, text};
 use super::{Outcome, Table, error, on_plain, table};
 use crate::template::rendering::charge_for;
 use crate::template::values::typed;
-use go_types::SEMVER;
 
 pub(super) const TABLE: Table = table![
     ("semver", |a| on_plain(a, semver)),

@@ -5,9 +5,10 @@
 //! field's or another getter's result, or a [method](methods), is joined with the names before it
 //! into one name. The message or struct in front resolves that name.
 
+use go_types;
+
 use super::actions::{Piece, pieces};
 use crate::template::values::methods;
-use go_types;
 
 /// Returns the template as the engine gets it.
 pub(in crate::template) fn written(template: &str) -> String {

@@ -3,17 +3,14 @@
 
 use std::collections::HashMap;
 
+use go_types::{DURATION, Field, INT_OR_STRING, Kind, RESOURCE_LIST, Type};
 use gtmpl_ng::Value as Datum;
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 use serde_json::Value;
 
-use super::field_names;
-use super::is_zero;
 use super::json::{HIDDEN, LIST, json};
-use super::type_tag;
-use crate::template::escape;
-use crate::template::values;
-use go_types::{DURATION, Field, INT_OR_STRING, Kind, RESOURCE_LIST, Type};
+use super::{field_names, is_zero, type_tag};
+use crate::template::{escape, values};
 
 /// A template value, or Go's zero value of its type.
 pub(crate) struct Marshalled<'a> {

@@ -4,12 +4,12 @@
 //! underscores between them, as [`chains`](crate::template::rewrite::method_chains) writes it, and the struct in front of them
 //! answers to it.
 
+use go_types::{Field, Kind, Type};
 use gtmpl_ng::Value as Datum;
 use serde_json::{Map, Value};
 
 use super::json::guarded;
 use crate::kubernetes::quantity;
-use go_types::{Field, Kind, Type};
 
 /// A method call on a field, or on the result of another method.
 pub(crate) struct Call {
@@ -111,8 +111,9 @@ const TIMES: [&str; 3] = ["CreationTimestamp", "DeletionTimestamp", "GetDeletion
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use go_types;
+
+    use super::*;
 
     #[test]
     fn the_fields_are_those_of_the_types() {

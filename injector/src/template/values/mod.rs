@@ -14,6 +14,7 @@ pub(crate) mod used_fields;
 
 use std::collections::{BTreeMap, HashMap};
 
+use go_types::{DURATION, Field, INT_OR_STRING, Kind, RESOURCE_LIST, Type};
 use gtmpl_ng::{Number, NumberKind, Value as Datum};
 use serde_json::{Map, Value};
 
@@ -22,7 +23,6 @@ use self::methods::RESOURCES;
 use self::used_fields::{Asked, Name};
 use super::escape;
 use crate::kubernetes::quantity;
-use go_types::{DURATION, Field, INT_OR_STRING, Kind, RESOURCE_LIST, Type};
 
 /// Returns a struct with these fields, given as JSON. Absent fields get Go's zero value.
 pub(crate) fn of_struct(of: &Type, members: Option<&Map<String, Value>>, asked: &Asked) -> Datum {

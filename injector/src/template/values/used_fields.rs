@@ -2,9 +2,10 @@
 
 use std::collections::HashSet;
 
+use go_types::{self, Field, Type};
+
 use super::methods::{self, Call};
 use crate::template::escape;
-use go_types::{self, Field, Type};
 
 /// Fields and getters that templates name.
 ///

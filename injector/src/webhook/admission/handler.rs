@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{ConnectInfo, Request, State};
-use axum::http::header::{ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, LOCATION};
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, LOCATION};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
@@ -18,13 +18,13 @@ use tokio::time::{Instant, timeout_at};
 use tower_http::catch_panic::CatchPanicLayer;
 
 use super::deadline::budget;
-use super::outline::Outline;
-use super::review::{self, ReviewError};
+use super::refusal::Refusal;
 use super::verdict::{Admission, Verdict};
-use super::work;
+use super::{review, work};
 use crate::budget::Budget;
-use crate::istio::webhook_path::{self, PathError};
+use crate::istio::webhook_path;
 use crate::webhook::cluster_state::Surroundings;
+use crate::webhook::cluster_state::outline::Outline;
 use crate::webhook::reload::Configuration;
 use crate::webhook::server::body_memory::{LargeBodies, Room, holds_too_many_values, is_expensive};
 use crate::webhook::server::turns::{Caller, Turns};
@@ -209,85 +209,6 @@ async fn discard(body: Body, limit: usize) {
     let mut rest = std::pin::pin!(rest);
     let discarding = async { while let Some(Ok(_)) = rest.frame().await {} };
     let _ = timeout_at(Instant::now() + DISCARD, discarding).await;
-}
-
-/// Error response without a review. The API server counts the call as failed, and applies the
-/// webhook's `failurePolicy`.
-#[derive(Debug, thiserror::Error)]
-pub(in crate::webhook) enum Refusal {
-    #[error("want POST")]
-    Method,
-    #[error("{0}")]
-    Path(PathError),
-    #[error("no body found")]
-    Empty,
-    #[error("invalid Content-Type, want application/json")]
-    ContentType,
-    #[error("the body is larger than {limit} bytes")]
-    TooLarge { limit: usize },
-    #[error("the body holds more values than any pod")]
-    TooManyValues,
-    #[error("the body cannot be read to its end")]
-    Body,
-    #[error("the body did not arrive in time")]
-    Slow,
-    #[error("too many calls at a time")]
-    Busy,
-    #[error("the pod takes longer to inject than the call may take")]
-    Late,
-    #[error("no configuration is loaded yet")]
-    Unconfigured,
-    #[error("{0}")]
-    Review(ReviewError),
-    #[error("the answer cannot be written: {0}")]
-    Answer(serde_json::Error),
-}
-
-impl Refusal {
-    fn status(&self) -> StatusCode {
-        match self {
-            Self::Path(_) | Self::Empty | Self::Body | Self::Review(_) => StatusCode::BAD_REQUEST,
-            Self::Method => StatusCode::METHOD_NOT_ALLOWED,
-            Self::Slow => StatusCode::REQUEST_TIMEOUT,
-            Self::TooLarge { .. } | Self::TooManyValues => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::ContentType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            Self::Answer(_) => StatusCode::INTERNAL_SERVER_ERROR,
-            Self::Busy | Self::Late | Self::Unconfigured => StatusCode::SERVICE_UNAVAILABLE,
-        }
-    }
-
-    /// Returns the reason in logs and labels.
-    fn word(&self) -> &'static str {
-        match self {
-            Self::Method => "bad_method",
-            Self::Path(_) => "bad_path",
-            Self::Empty => "no_body",
-            Self::ContentType => "bad_content_type",
-            Self::TooLarge { .. } => "body_too_large",
-            Self::TooManyValues => "too_many_values",
-            Self::Body => "body_broken",
-            Self::Slow => "body_too_slow",
-            Self::Busy => "busy",
-            Self::Late => "too_late",
-            Self::Unconfigured => "no_configuration",
-            Self::Review(_) => "bad_review",
-            Self::Answer(_) => "internal",
-        }
-    }
-}
-
-impl IntoResponse for Refusal {
-    fn into_response(self) -> Response {
-        let mut response = (self.status(), format!("{self}\n")).into_response();
-        if matches!(self, Self::Method) {
-            response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
-        }
-        if matches!(self, Self::TooLarge { .. } | Self::Body | Self::Slow) {
-            // The rest of the body would be read as the next request.
-            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-        }
-        response
-    }
 }
 
 /// True if the content type is `application/json`, with or without parameters.

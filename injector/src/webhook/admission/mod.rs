@@ -2,7 +2,7 @@
 
 pub mod deadline;
 pub mod handler;
-pub(crate) mod outline;
+mod refusal;
 pub mod review;
 pub mod verdict;
 mod work;

@@ -7,6 +7,9 @@ use std::marker::PhantomData;
 use std::{fmt, io};
 
 use base64_simd::STANDARD;
+use documents::excerpt;
+use documents::nulls::or_default;
+use reason::Reason;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{DeserializeOwned, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -14,9 +17,6 @@ use serde_json::Value;
 use serde_json::ser::Formatter;
 
 use crate::json::patch::Patch;
-use documents::excerpt;
-use documents::nulls::or_default;
-use reason::Reason;
 
 /// Parses a review. Anything after the document is an error, as is an unknown version.
 pub fn parse(body: &[u8]) -> Result<Review, ReviewError> {

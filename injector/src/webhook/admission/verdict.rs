@@ -2,19 +2,18 @@
 
 use std::time::Duration;
 
+use documents::excerpt;
+use reason::Reason;
 use serde_json::Value;
 
 use super::review::{Request, Response, Review};
 use crate::inject::cluster_state::ClusterFacts;
 use crate::inject::policy::Rules;
 use crate::inject::{InjectError, Outcome, Target};
-use crate::overlay::error::Asker;
-use crate::overlay::error::OverlayError;
+use crate::overlay::error::{Asker, OverlayError};
 use crate::settings::Settings;
 use crate::webhook::telemetry::metrics::CallResult;
 use crate::webhook::telemetry::subject::Subject;
-use documents::excerpt;
-use reason::Reason;
 
 /// Admission decisions by an injection function.
 #[derive(Clone, Copy, Debug)]

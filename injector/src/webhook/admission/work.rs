@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout_at};
 
-use super::handler::Refusal;
+use super::refusal::Refusal;
 use crate::budget::Budget;
 use crate::webhook::server::turns::Turn;
 

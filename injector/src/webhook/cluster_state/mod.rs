@@ -5,6 +5,7 @@
 
 mod namespaces;
 mod nodes;
+pub(crate) mod outline;
 mod proxy_configs;
 mod store;
 mod watched;
@@ -16,9 +17,9 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use self::namespaces::{Annotations, Namespaces};
+use self::outline::Outline;
 use self::proxy_configs::Resources;
 use self::watched::Followed;
-use super::admission::outline::Outline;
 use super::telemetry::metrics::Metrics;
 use crate::inject::cluster_state::ClusterFacts;
 use crate::kubernetes::native_sidecars::Kubelets;

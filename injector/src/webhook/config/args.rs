@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Parser};
-use webhook_certs::duration;
-use webhook_certs::names;
 use webhook_certs::parameter_args::ParameterArgs;
 use webhook_certs::serving::tls_parameters::MinimumVersion;
+use webhook_certs::{duration, names};
 
 use super::report_args::ReportArgs;
 use crate::kubernetes::native_sidecars::NativeSidecars;

@@ -10,11 +10,11 @@ use std::fmt::Display;
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
+use documents::notice::Notice;
 use tokio::sync::watch;
 
 use super::telemetry::metrics::Metrics;
 use crate::settings::{Document, Documents, Process, Settings};
-use documents::notice::Notice;
 
 /// Settings in use: the last valid ones.
 #[derive(Debug)]

@@ -10,13 +10,13 @@ use jiff::Timestamp;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, PostParams};
 use kube::core::Status;
 use kube::{Api, Client};
+use reason::Reason;
 use serde_json::{Value, json};
 use webhook_certs::cause::with_causes;
 
 use super::state::Telling;
 use crate::cluster::error::ClusterError;
 use crate::report::tally::{Affected, Subject, Tally};
-use reason::Reason;
 
 /// Attempts to write Events, kept as long as their state lasts.
 #[derive(Debug, Default)]

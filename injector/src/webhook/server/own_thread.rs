@@ -1,7 +1,6 @@
 //! Threads with a runtime of their own.
 
-use std::io;
-use std::thread;
+use std::{io, thread};
 
 use tokio::runtime::{Builder, Handle};
 

@@ -1,10 +1,9 @@
 //! Export of spans to the collector, in batches.
 
-use std::fmt;
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use std::{fmt, io};
 
 use async_trait::async_trait;
 use http_body_util::{BodyExt, Full, Limited};
