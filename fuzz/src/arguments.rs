@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::net::IpAddr;
 
 use istio_init::args::{Args, Environment};
-use istio_init::config::{Config, Surroundings};
+use istio_init::config::{Config, PodEnvironment};
 use istio_init::plan::plan;
 
 use crate::plans;
@@ -15,7 +15,7 @@ pub fn arguments(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let mut words = vec![OsString::from("istio-init")];
     let mut environment = Environment::new();
-    let mut surroundings = Surroundings::default();
+    let mut surroundings = PodEnvironment::default();
     for line in text.lines().take(MOST_LINES) {
         let line = line.replace("\\n", "\n").replace("\\0", "\0");
         match line.split_once(' ') {

@@ -1,10 +1,10 @@
 //! What `iptables -S` prints.
 
-use istio_init::family::Family;
-use istio_init::kernel::iptables::fuzzing::{compared, observed, removal};
-use istio_init::observed::{Found, Observed};
+use istio_init::backend::iptables::fuzzing::{compared, observed, removal};
 use istio_init::plan::{Plan, Rule, Table};
 use istio_init::render::iptables::{families, is_our_chain, sections, table_name};
+use istio_init::types::family::Family;
+use istio_init::verify::observed::{Observed, ObservedRule};
 
 use crate::plans;
 
@@ -61,7 +61,7 @@ fn nothing_of_others_goes(listed: &str, removal: &str) {
 fn planned(listings: &[(Family, Table, String)]) -> Option<Plan> {
     let (tables, _) = observed(listings);
     for rule in tables.iter().flat_map(|table| &table.chains).flat_map(|chain| &chain.rules) {
-        if let Found::Foreign(text) = rule {
+        if let ObservedRule::Foreign(text) = rule {
             let _ = compared(text);
         }
     }

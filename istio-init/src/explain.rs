@@ -5,12 +5,12 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use crate::family::Family;
-use crate::owner::{Gid, Uid};
-use crate::plan::{
-    Chain, ConnectionState, Field, Hook, Match, Plan, Protocol, Rule, Table, Verdict,
-};
-use crate::port::Port;
+use crate::plan::{Chain, ConnectionState, Field, Hook, Match, Plan, Rule, Table, Verdict};
+use crate::types::direction::Direction;
+use crate::types::family::Family;
+use crate::types::owner::{Gid, Uid};
+use crate::types::port::Port;
+use crate::types::protocol::Protocol;
 
 /// The first packet of a connection, as the kernel sees it when the pod sends or receives it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,15 +31,6 @@ pub struct Packet {
     pub mark: u32,
 }
 
-/// Whether the pod sends or receives a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    /// It comes from elsewhere.
-    In,
-    /// It comes from a program in the pod.
-    Out,
-}
-
 /// Who owns a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owner {
@@ -53,7 +44,7 @@ pub struct Owner {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explanation {
     /// The rules that the packet came by, in that order.
-    pub steps: Vec<Step>,
+    pub steps: Vec<RuleCheck>,
     /// The rule that decided, as an index of the plan's rules; `None` when none wanted the packet.
     pub decided_by: Option<usize>,
     /// What becomes of it.
@@ -62,7 +53,7 @@ pub struct Explanation {
 
 /// A rule that a packet came by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct RuleCheck {
     /// The rule, as an index of the plan's rules.
     pub rule: usize,
     /// The first of the rule's conditions that did not hold, as an index of its matches; `None`
@@ -94,7 +85,7 @@ pub fn explain(plan: &Plan, packet: &Packet) -> Explanation {
         decided_by: None,
         fate: Fate::Direct,
         is_given: false,
-        view: View::of(packet),
+        view: View::new(packet),
     };
     match packet.direction {
         Direction::In => walk.hook(Hook::Prerouting, &IN_ORDER),
@@ -117,7 +108,7 @@ pub fn explain(plan: &Plan, packet: &Packet) -> Explanation {
 /// A packet's walk past the rules.
 struct Walk<'a> {
     plan: &'a Plan,
-    steps: Vec<Step>,
+    steps: Vec<RuleCheck>,
     decided_by: Option<usize>,
     fate: Fate,
     /// Whether TPROXY chose its socket.
@@ -166,7 +157,7 @@ impl Walk<'_> {
         let of_chain = |(_, rule): &(usize, &_)| is_in(rule, table, chain);
         for (index, rule) in plan.rules.iter().enumerate().filter(of_chain) {
             let failed = rule.matches.iter().position(|condition| !self.view.meets(condition));
-            self.steps.push(Step { rule: index, failed });
+            self.steps.push(RuleCheck { rule: index, failed });
             if failed.is_some() {
                 continue;
             }
@@ -217,7 +208,7 @@ impl Walk<'_> {
 }
 
 impl<'a> View<'a> {
-    fn of(packet: &'a Packet) -> Self {
+    fn new(packet: &'a Packet) -> Self {
         let interface = packet.interface.as_str();
         let is_out = packet.direction == Direction::Out;
         Self {
@@ -273,7 +264,7 @@ impl<'a> View<'a> {
     }
 
     fn family(&self) -> Family {
-        Family::of(self.destination.ip())
+        Family::from_address(self.destination.ip())
     }
 
     /// The destination becomes this machine: loopback for what it sends, the arriving interface's

@@ -9,11 +9,13 @@
 use std::ffi::OsString;
 
 use istio_init::args::Environment;
-use istio_init::command::{Command, NAMES, Output, Request, grammar};
-use istio_init::config::{Config, Surroundings};
-use istio_init::explain::{Direction, Owner, Packet, explain};
-use istio_init::plan::{Plan, Protocol, plan};
+use istio_init::args::command::{NAMES, Output, Request, Subcommand, grammar};
+use istio_init::config::{Config, PodEnvironment};
+use istio_init::explain::{Owner, Packet, explain};
+use istio_init::plan::{Plan, plan};
 use istio_init::render::{explanation, json, table};
+use istio_init::types::direction::Direction;
+use istio_init::types::protocol::Protocol;
 use serde_json::Value;
 
 #[test]
@@ -67,10 +69,13 @@ fn the_short_flag_of_the_output_is_that_of_ports_too() {
         assert_eq!(request(&format!("istio-init {line}")).output, Output::Json, "{line}");
     }
     let both = request("istio-init istio-iptables plan -o 80,443 -o nft -i * --from-kernel");
-    assert_eq!((both.output, both.command, both.from_kernel), (Output::Nft, Command::Plan, true));
-    let flag = istio_init::flag::Flag::LocalOutboundPortsExclude;
+    assert_eq!(
+        (both.output, both.command, both.from_kernel),
+        (Output::Nft, Subcommand::Plan, true)
+    );
+    let flag = istio_init::args::flags::Flag::LocalOutboundPortsExclude;
     assert_eq!(both.args.flag(flag).text, "80,443");
-    assert_eq!(request("istio-init -o 80").command, Command::Install);
+    assert_eq!(request("istio-init -o 80").command, Subcommand::Install);
 }
 
 #[test]
@@ -89,7 +94,7 @@ fn planned(flags: &str) -> Plan {
     let words = ["istio-init"].into_iter().chain(flags.split(' ')).map(OsString::from);
     let request = Request::parse(words, &Environment::new()).expect(flags);
     let addresses = vec!["10.0.0.5".parse().unwrap(), "fd00::5".parse().unwrap()];
-    let surroundings = Surroundings { addresses, ..Surroundings::default() };
+    let surroundings = PodEnvironment { addresses, ..PodEnvironment::default() };
     plan(&Config::read(&request.args, &surroundings).expect(flags).0)
 }
 

@@ -16,8 +16,8 @@ use std::fs;
 use std::path::Path;
 
 use istio_init::args::{Args, Environment};
-use istio_init::config::{Config, Invalid, Surroundings};
-use istio_init::host::Link;
+use istio_init::config::host_evidence::Link;
+use istio_init::config::{Config, InvalidConfig, PodEnvironment};
 use istio_init::plan::plan;
 use istio_init::render::{iptables, nft};
 
@@ -48,11 +48,11 @@ fn refusals() {
     });
 }
 
-fn read(case: &Path) -> Result<(Config, Vec<String>), Invalid> {
+fn read(case: &Path) -> Result<(Config, Vec<String>), InvalidConfig> {
     let text = fs::read_to_string(case).unwrap();
     let mut words = vec![OsString::from("istio-init")];
     let mut environment = Environment::new();
-    let mut surroundings = Surroundings::default();
+    let mut surroundings = PodEnvironment::default();
     for line in text.lines() {
         let (key, value) = line.split_once(' ').unwrap_or((line, ""));
         match key {

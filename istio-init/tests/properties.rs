@@ -9,12 +9,12 @@
 use std::ffi::OsString;
 use std::net::IpAddr;
 
+use istio_init::args::env::Variable;
+use istio_init::args::flags::{FLAGS, FlagKind, Support};
 use istio_init::args::{Args, Environment};
-use istio_init::config::{Config, Surroundings};
-use istio_init::flag::{FLAGS, Kind, Support};
+use istio_init::config::{Config, PodEnvironment};
 use istio_init::plan::{Chain, Plan, Verdict, plan};
 use istio_init::render::nft;
-use istio_init::variable::Variable;
 use proptest::prelude::*;
 
 proptest! {
@@ -26,7 +26,7 @@ proptest! {
         variables in prop::collection::vec(prop::option::of(value()), Variable::ALL.len()),
         addresses in prop::collection::vec(any::<IpAddr>(), 0..3),
     ) {
-        let built = |kind, support| kind == Kind::Text && support == Support::Built;
+        let built = |kind, support| kind == FlagKind::Text && support == Support::Built;
         let flags = FLAGS.iter().zip(values).filter(|(spec, _)| built(spec.kind, spec.support));
         let words = flags.map(|(spec, value)| OsString::from(format!("--{}={value}", spec.long)));
         let words = std::iter::once(OsString::from("istio-init")).chain(words);
@@ -36,7 +36,7 @@ proptest! {
             .filter_map(|(variable, value)| Some((variable.name().to_owned(), value?)))
             .collect();
         let args = Args::parse(words, &environment).expect("flags of the table");
-        let surroundings = Surroundings { addresses, ..Surroundings::default() };
+        let surroundings = PodEnvironment { addresses, ..PodEnvironment::default() };
         match Config::read(&args, &surroundings) {
             Ok((config, _)) => check(&plan(&config)),
             Err(invalid) => prop_assert!(!invalid.0.is_empty()),
@@ -67,7 +67,7 @@ proptest! {
         ];
         let args = Args::parse(words.map(OsString::from), &Environment::new()).expect("flags");
         let addresses = vec!["10.0.0.5".parse().unwrap(), "fd00::5".parse().unwrap()];
-        let surroundings = Surroundings { addresses, ..Surroundings::default() };
+        let surroundings = PodEnvironment { addresses, ..PodEnvironment::default() };
         let (config, _) = Config::read(&args, &surroundings).expect("valid values");
         prop_assert_eq!(config.ipv6, dual_stack);
         check(&plan(&config));

@@ -1,28 +1,28 @@
 //! What flags, environment and pod mean together. Every check is here, once.
 
 mod families;
-mod host;
+pub mod host_evidence;
+mod ineffective;
 mod list;
 mod name_servers;
 mod reader;
 mod users;
-mod without_effect;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use thiserror::Error;
 
 use crate::args::Args;
-use crate::cidr::Cidr;
-use crate::complaint::Complaint;
-use crate::family::Family;
-use crate::flag::Flag;
-use crate::host::HostEvidence;
-use crate::interface::InterfaceName;
-use crate::mark::{Mark, RoutingTable};
-use crate::owner::{Accounts, Gid, Uid, UidRange};
-use crate::port::{Port, PortRange};
-use crate::protocol::Protocol;
+use crate::args::flags::Flag;
+use crate::config::host_evidence::HostEvidence;
+use crate::types::cidr::Cidr;
+use crate::types::family::Family;
+use crate::types::input_error::InputError;
+use crate::types::interface::InterfaceName;
+use crate::types::mark::{Mark, RoutingTable};
+use crate::types::owner::{Accounts, Gid, Uid, UidRange};
+use crate::types::port::{Port, PortRange};
+use crate::types::protocol::Protocol;
 
 /// What is to be captured. Every value has been checked; no combination is contradictory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -136,7 +136,7 @@ pub enum OwnerGroups {
 
 /// What the pod contributes: its addresses and its accounts.
 #[derive(Clone, Debug)]
-pub struct Surroundings {
+pub struct PodEnvironment {
     /// All addresses of all interfaces, in the kernel's order.
     pub addresses: Vec<IpAddr>,
     /// Users and groups of the image.
@@ -147,7 +147,7 @@ pub struct Surroundings {
     pub host: Result<HostEvidence, String>,
 }
 
-impl Default for Surroundings {
+impl Default for PodEnvironment {
     /// A pod without addresses, accounts and name servers.
     fn default() -> Self {
         Self {
@@ -161,12 +161,15 @@ impl Default for Surroundings {
 
 /// Values that cannot be used: all of them, not only the first.
 #[derive(Debug, PartialEq, Eq, Error)]
-#[error("{}", .0.iter().map(Complaint::to_string).collect::<Vec<_>>().join("\n"))]
-pub struct Invalid(pub Vec<Complaint>);
+#[error("{}", .0.iter().map(InputError::to_string).collect::<Vec<_>>().join("\n"))]
+pub struct InvalidConfig(pub Vec<InputError>);
 
 impl Config {
     /// Reads a configuration, and what the user should know although it is valid.
-    pub fn read(args: &Args, surroundings: &Surroundings) -> Result<(Self, Vec<String>), Invalid> {
+    pub fn read(
+        args: &Args,
+        surroundings: &PodEnvironment,
+    ) -> Result<(Self, Vec<String>), InvalidConfig> {
         reader::read(args, surroundings)
     }
 

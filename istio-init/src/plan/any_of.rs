@@ -3,9 +3,9 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use crate::cidr::Cidr;
-use crate::owner::{Gid, UidRange};
-use crate::port::PortRange;
+use crate::types::cidr::Cidr;
+use crate::types::owner::{Gid, UidRange};
+use crate::types::port::PortRange;
 
 /// One value or several, in the order in which the user gave them; never none.
 ///

@@ -6,11 +6,11 @@
 
 use super::rule::{Chain, Field, Match, Origin, Rule, Table, Verdict, Zone};
 use super::{AnyOf, captured_families, per_family};
-use crate::cidr::Cidr;
+use crate::args::flags::Flag;
 use crate::config::{Config, NameServers};
-use crate::flag::Flag;
-use crate::port::{Port, PortRange};
-use crate::protocol::Protocol;
+use crate::types::cidr::Cidr;
+use crate::types::port::{Port, PortRange};
+use crate::types::protocol::Protocol;
 
 /// The port that name servers listen on.
 pub(super) const SERVER_PORT: u16 = 53;
@@ -68,7 +68,7 @@ pub(super) fn tracking_rules(config: &Config, rules: &mut Vec<Rule>) {
     }
 }
 
-/// The matches of each rule that concerns the servers, and whose wish it is.
+/// The matches of each rule that concerns the servers, and whose choice it is.
 fn to_servers(config: &Config, side: impl Fn(AnyOf<Cidr>) -> Field) -> Vec<(Vec<Match>, Origin)> {
     match &config.dns {
         None => Vec::new(),

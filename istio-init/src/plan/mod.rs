@@ -6,24 +6,22 @@
 mod any_of;
 mod dns;
 mod inbound;
-mod local_delivery;
 mod outbound;
 mod rule;
 mod tproxy;
+mod tproxy_routing;
 
 pub use any_of::{AnyOf, Span};
-pub use local_delivery::LocalDelivery;
 pub use rule::{
     Base, Chain, ConnectionState, Field, Hook, Match, Origin, Rule, Table, Verdict, Zone,
 };
+pub use tproxy_routing::TproxyRouting;
 
-pub use crate::protocol::Protocol;
-
-use crate::cidr::Cidr;
+use crate::args::flags::Flag;
 use crate::config::{Config, Outbound};
-use crate::family::Family;
-use crate::flag::Flag;
-use crate::interface::InterfaceName;
+use crate::types::cidr::Cidr;
+use crate::types::family::Family;
+use crate::types::interface::InterfaceName;
 
 /// The rules of a configuration. Rules of one chain apply in their order here; the first whose
 /// matches all hold decides.
@@ -35,7 +33,7 @@ pub struct Plan {
     /// the application.
     pub passthrough_address: bool,
     /// How packets with a mark are routed, where rules set one for that.
-    pub local_delivery: Option<LocalDelivery>,
+    pub tproxy_routing: Option<TproxyRouting>,
 }
 
 impl Plan {
@@ -67,7 +65,7 @@ pub fn plan(config: &Config) -> Plan {
     rules.extend(invalid_packets(config));
     tproxy::rules(config, &mut rules);
     dns::tracking_rules(config, &mut rules);
-    Plan { rules, passthrough_address: config.ipv6, local_delivery: tproxy::local_delivery(config) }
+    Plan { rules, passthrough_address: config.ipv6, tproxy_routing: tproxy::tproxy_routing(config) }
 }
 
 /// What arrives at these interfaces comes from inside the pod (from a virtual machine, say): it is

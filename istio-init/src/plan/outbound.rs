@@ -5,12 +5,12 @@ use std::net::IpAddr;
 use super::inbound::tcp_to;
 use super::rule::{Chain, Field, Match, Origin, Rule, Table, Verdict};
 use super::{AnyOf, captured_families, dns, per_family};
+use crate::args::env::Variable;
+use crate::args::flags::Flag;
 use crate::config::{Config, Outbound, OwnerGroups};
-use crate::flag::Flag;
-use crate::interface::InterfaceName;
-use crate::port::PortRange;
-use crate::protocol::Protocol;
-use crate::variable::Variable;
+use crate::types::interface::InterfaceName;
+use crate::types::port::PortRange;
+use crate::types::protocol::Protocol;
 
 /// Adds the rules for connections from this pod. The order is the meaning: what comes first wins.
 pub(super) fn rules(config: &Config, rules: &mut Vec<Rule>) {

@@ -3,17 +3,17 @@
 use std::fmt;
 
 use super::any_of::AnyOf;
-use crate::cidr::Cidr;
-use crate::family::Family;
-use crate::flag::{FLAGS, Flag};
-use crate::interface::InterfaceName;
-use crate::mark::Mark;
-use crate::owner::{Gid, UidRange};
-use crate::port::{Port, PortRange};
-use crate::protocol::Protocol;
-use crate::variable::Variable;
+use crate::args::env::Variable;
+use crate::args::flags::{FLAGS, Flag};
+use crate::types::cidr::Cidr;
+use crate::types::family::Family;
+use crate::types::interface::InterfaceName;
+use crate::types::mark::Mark;
+use crate::types::owner::{Gid, UidRange};
+use crate::types::port::{Port, PortRange};
+use crate::types::protocol::Protocol;
 
-/// A rule: where it stands, what it matches, what it does, and whose wish it is.
+/// A rule: where it stands, what it matches, what it does, and whose choice it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
     /// The table it is in.

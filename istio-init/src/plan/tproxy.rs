@@ -6,11 +6,11 @@
 
 use super::inbound::{tcp, tcp_to};
 use super::rule::{Chain, ConnectionState, Field, Match, Origin, Rule, Table, Verdict};
-use super::{AnyOf, LocalDelivery, captured_families};
+use super::{AnyOf, TproxyRouting, captured_families};
+use crate::args::flags::Flag;
 use crate::config::{Config, Inbound, Interception};
-use crate::flag::Flag;
-use crate::interface::InterfaceName;
-use crate::mark::Mark;
+use crate::types::interface::InterfaceName;
+use crate::types::mark::Mark;
 
 /// Whether there is anything to capture in this way.
 pub(super) fn is_wanted(config: &Config) -> bool {
@@ -18,12 +18,12 @@ pub(super) fn is_wanted(config: &Config) -> bool {
 }
 
 /// How marked packets are routed.
-pub(super) fn local_delivery(config: &Config) -> Option<LocalDelivery> {
+pub(super) fn tproxy_routing(config: &Config) -> Option<TproxyRouting> {
     let Interception::Tproxy { mark, table } = config.interception else {
         return None;
     };
     let families = config.families().to_vec();
-    is_wanted(config).then_some(LocalDelivery { mark, table, families })
+    is_wanted(config).then_some(TproxyRouting { mark, table, families })
 }
 
 /// Adds the rules.

@@ -11,14 +11,16 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-use crate::cidr::Cidr;
 use crate::config::{PASSTHROUGH_V4, PASSTHROUGH_V6};
-use crate::explain::{Direction, Fate, Owner, Packet, explain};
-use crate::family::Family;
-use crate::owner::{Gid, Uid, UidRange};
-use crate::plan::{Field, Plan, Protocol, Verdict};
-use crate::port::Port;
-use crate::route::Routes;
+use crate::explain::{Fate, Owner, Packet, explain};
+use crate::plan::{Field, Plan, Verdict};
+use crate::types::cidr::Cidr;
+use crate::types::direction::Direction;
+use crate::types::family::Family;
+use crate::types::owner::{Gid, Uid, UidRange};
+use crate::types::port::Port;
+use crate::types::protocol::Protocol;
+use crate::types::routes::Routes;
 
 pub use sockets::{ProbeError, try_flows, try_inbound};
 
@@ -34,34 +36,34 @@ pub struct Flow {
     /// Whom.
     pub target: SocketAddr,
     /// What should become of it.
-    pub expected: Outcome,
+    pub expected: FlowOutcome,
 }
 
 /// What becomes of a flow.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum FlowOutcome {
     /// It reaches this port of the pod.
     Port(u16),
     /// It reaches no port of the pod that listens for the probe.
     Elsewhere,
     /// It reaches the port, but for another destination than the flow's.
-    Mistaken(u16, SocketAddr),
+    WrongDestination(u16, SocketAddr),
     /// It could not be tried; why.
-    Untried(String),
+    NotTried(String),
 }
 
-/// A flow and what was seen of it.
+/// A flow and what was results of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Seen {
+pub struct FlowResult {
     /// The flow.
     pub flow: Flow,
     /// What became of it.
-    pub outcome: Outcome,
+    pub outcome: FlowOutcome,
 }
 
 /// What the machine contributes to a probe.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct ProbeSettings {
     /// Addresses of this namespace.
     pub addresses: Vec<IpAddr>,
     /// Its routes.
@@ -73,12 +75,12 @@ pub struct Place {
     /// A port that no rule knows, on which the probe stands for an application.
     pub application_port: u16,
     /// How long to wait for what is expected.
-    pub patience: Duration,
+    pub timeout: Duration,
     /// The installed rules, where they can be read: flows are tried at their edges too.
     pub installed: Option<Plan>,
 }
 
-impl Seen {
+impl FlowResult {
     /// Whether it fared as expected, or could not be tried.
     pub fn is_as_expected(&self) -> bool {
         self.outcome == self.flow.expected || !self.is_tried()
@@ -86,16 +88,16 @@ impl Seen {
 
     /// Whether it could be tried.
     pub fn is_tried(&self) -> bool {
-        !matches!(self.outcome, Outcome::Untried(_))
+        !matches!(self.outcome, FlowOutcome::NotTried(_))
     }
 }
 
 /// The flows that show whether a plan is in force.
-pub fn flows(plan: &Plan, place: &Place) -> Vec<Flow> {
+pub fn flows(plan: &Plan, settings: &ProbeSettings) -> Vec<Flow> {
     let mut flows = Vec::new();
-    for owner in owners(plan, place.owner) {
-        for (protocol, source, target) in targets(plan, place) {
-            let expected = expected(plan, place, owner, protocol, source, target);
+    for owner in owners(plan, settings.owner) {
+        for (protocol, source, target) in targets(plan, settings) {
+            let expected = expected(plan, settings, owner, protocol, source, target);
             flows.extend(expected.map(|expected| Flow {
                 owner: Some(owner),
                 protocol,
@@ -153,10 +155,10 @@ fn owners(plan: &Plan, own: Owner) -> Vec<Owner> {
 type Target = (Protocol, Option<IpAddr>, SocketAddr);
 
 /// Somebody outside, everybody whom a rule names, and the pod itself.
-fn targets(plan: &Plan, place: &Place) -> Vec<Target> {
+fn targets(plan: &Plan, settings: &ProbeSettings) -> Vec<Target> {
     let mut addresses: Vec<IpAddr> = OUTSIDE.to_vec();
     let mut ports = vec![(Protocol::Tcp, 80)];
-    let both = [Some(plan), place.installed.as_ref()];
+    let both = [Some(plan), settings.installed.as_ref()];
     let rules = both.into_iter().flatten().flat_map(|plan| &plan.rules);
     for condition in rules.flat_map(|rule| &rule.matches) {
         match &condition.field {
@@ -187,21 +189,21 @@ fn targets(plan: &Plan, place: &Place) -> Vec<Target> {
         let outside = OUTSIDE.iter().map(|address| SocketAddr::new(*address, port));
         targets.extend(outside.map(|target| (protocol, None, target)));
     }
-    let application = place.application_port;
+    let application = settings.application_port;
     let tcp = |source, ip, port| (Protocol::Tcp, source, SocketAddr::new(ip, port));
     let loopbacks = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
     // A link-local address is one of a link, which nobody names here.
-    let own = place.addresses.iter().copied().filter(|address| match address {
+    let own = settings.addresses.iter().copied().filter(|address| match address {
         IpAddr::V4(v4) => !v4.is_link_local(),
         IpAddr::V6(v6) => !v6.is_unicast_link_local(),
     });
     for ip in own.chain(loopbacks) {
         targets.push(tcp(None, ip, application));
-        targets.push(tcp(Some(passthrough(Family::of(ip))), ip, application));
+        targets.push(tcp(Some(passthrough(Family::from_address(ip))), ip, application));
     }
     // The one flow of Istio's validation.
-    targets.push(tcp(Some(loopbacks[0]), passthrough(Family::V4), place.probe_port));
-    targets.push(tcp(Some(loopbacks[1]), passthrough(Family::V6), place.probe_port));
+    targets.push(tcp(Some(loopbacks[0]), passthrough(Family::V4), settings.probe_port));
+    targets.push(tcp(Some(loopbacks[1]), passthrough(Family::V6), settings.probe_port));
     let mut different = Vec::new();
     for target in targets {
         if !different.contains(&target) {
@@ -214,20 +216,20 @@ fn targets(plan: &Plan, place: &Place) -> Vec<Target> {
 /// What a flow should come to; `None` where it cannot even begin.
 fn expected(
     plan: &Plan,
-    place: &Place,
+    settings: &ProbeSettings,
     owner: Owner,
     protocol: Protocol,
     source: Option<IpAddr>,
     target: SocketAddr,
-) -> Option<Outcome> {
-    let is_here = target.ip().is_loopback() || place.addresses.contains(&target.ip());
-    let is_possible = |ip: IpAddr| ip.is_loopback() || place.addresses.contains(&ip);
+) -> Option<FlowOutcome> {
+    let is_here = target.ip().is_loopback() || settings.addresses.contains(&target.ip());
+    let is_possible = |ip: IpAddr| ip.is_loopback() || settings.addresses.contains(&ip);
     if source.is_some_and(|ip| !is_possible(ip))
         || target.ip() == IpAddr::from(PASSTHROUGH_V6) && !is_here
     {
         return None;
     }
-    let interface = if is_here { "lo" } else { place.routes.interface(target.ip())? };
+    let interface = if is_here { "lo" } else { settings.routes.interface(target.ip())? };
     let packet = Packet {
         direction: Direction::Out,
         protocol,
@@ -238,11 +240,11 @@ fn expected(
         mark: 0,
     };
     Some(match explain(plan, &packet).fate {
-        Fate::Captured(port) => Outcome::Port(port.get()),
-        Fate::Direct if is_here && target.port() == place.application_port => {
-            Outcome::Port(target.port())
+        Fate::Captured(port) => FlowOutcome::Port(port.get()),
+        Fate::Direct if is_here && target.port() == settings.application_port => {
+            FlowOutcome::Port(target.port())
         }
-        Fate::Direct | Fate::Dropped => Outcome::Elsewhere,
+        Fate::Direct | Fate::Dropped => FlowOutcome::Elsewhere,
     })
 }
 
@@ -286,15 +288,15 @@ fn gid(number: u32) -> Option<Gid> {
     number.to_string().parse().ok()
 }
 
-impl fmt::Display for Outcome {
+impl fmt::Display for FlowOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Port(port) => write!(f, "port {port} of this pod"),
             Self::Elsewhere => f.write_str("elsewhere"),
-            Self::Mistaken(port, original) => {
+            Self::WrongDestination(port, original) => {
                 write!(f, "port {port} of this pod, for {original}")
             }
-            Self::Untried(why) => write!(f, "not tried: {why}"),
+            Self::NotTried(why) => write!(f, "not tried: {why}"),
         }
     }
 }

@@ -1,11 +1,15 @@
 //! A packet's way through a plan, in words and as JSON.
 
-use super::json::{self, table_name};
-use super::nft::{self, condition_text};
+use super::json;
+use super::json::table_name;
+use super::nft;
+use super::nft::condition_text;
 use super::table::{aligned, conditions};
-use crate::explain::{Direction, Explanation, Fate, Packet};
+use crate::explain::{Explanation, Fate, Packet};
 use crate::json::Json;
-use crate::plan::{Plan, Protocol};
+use crate::plan::Plan;
+use crate::types::direction::Direction;
+use crate::types::protocol::Protocol;
 
 /// The way in words: the packet, a line for each rule it came by, and the verdict.
 pub fn text(plan: &Plan, packet: &Packet, explanation: &Explanation) -> String {

@@ -8,12 +8,13 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use crate::family::Family;
-use crate::interface::InterfaceName;
 use crate::plan::{
-    AnyOf, Chain, ConnectionState, Field, Match, Origin, Plan, Protocol, Rule, Table, Verdict,
+    AnyOf, Chain, ConnectionState, Field, Match, Origin, Plan, Rule, Table, Verdict,
 };
-use crate::port::PortRange;
+use crate::types::family::Family;
+use crate::types::interface::InterfaceName;
+use crate::types::port::PortRange;
+use crate::types::protocol::Protocol;
 
 /// What one table is to have in one family.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,9 +2,9 @@
 
 use crate::json::Json;
 use crate::plan::{
-    AnyOf, ConnectionState, Field, LocalDelivery, Match, Origin, Plan, Protocol, Rule, Table,
-    Verdict,
+    AnyOf, ConnectionState, Field, Match, Origin, Plan, Rule, Table, TproxyRouting, Verdict,
 };
+use crate::types::protocol::Protocol;
 
 /// The plan as one object.
 pub fn plan(plan: &Plan) -> Json {
@@ -13,7 +13,7 @@ pub fn plan(plan: &Plan) -> Json {
         ("version", Json::Number(1)),
         ("rules", Json::List(rules.collect())),
         ("passthroughAddress", Json::Bool(plan.passthrough_address)),
-        ("localDelivery", plan.local_delivery.as_ref().map_or(Json::Null, local_delivery)),
+        ("localDelivery", plan.tproxy_routing.as_ref().map_or(Json::Null, tproxy_routing)),
     ])
 }
 
@@ -79,8 +79,8 @@ fn condition(condition: &Match) -> Json {
 }
 
 fn verdict(verdict: Verdict) -> Json {
-    let mark = |mark: crate::mark::Mark| ("mark", Json::Number(mark.get().into()));
-    let port = |port: crate::port::Port| ("port", Json::Number(port.get().into()));
+    let mark = |mark: crate::types::mark::Mark| ("mark", Json::Number(mark.get().into()));
+    let port = |port: crate::types::port::Port| ("port", Json::Number(port.get().into()));
     let (kind, members) = match verdict {
         Verdict::Return => ("return", Vec::new()),
         Verdict::Jump(chain) => ("jump", vec![("chain", Json::text(chain.name()))]),
@@ -98,11 +98,11 @@ fn verdict(verdict: Verdict) -> Json {
     Json::Object(object)
 }
 
-fn local_delivery(delivery: &LocalDelivery) -> Json {
+fn tproxy_routing(delivery: &TproxyRouting) -> Json {
     Json::Object(vec![
         ("mark", Json::Number(delivery.mark.get().into())),
         ("routingTable", Json::Number(delivery.table.get().into())),
-        ("priority", Json::Number(LocalDelivery::PRIORITY.into())),
+        ("priority", Json::Number(TproxyRouting::PRIORITY.into())),
         ("families", Json::List(delivery.families.iter().map(Json::text).collect())),
     ])
 }

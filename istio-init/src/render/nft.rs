@@ -2,13 +2,13 @@
 
 use std::fmt::Write as _;
 
-use crate::cidr::Cidr;
-use crate::family::Family;
-use crate::interface::InterfaceName;
 use crate::plan::{
-    AnyOf, Chain, ConnectionState, Field, Hook, LocalDelivery, Match, Plan, Rule, Span, Table,
+    AnyOf, Chain, ConnectionState, Field, Hook, Match, Plan, Rule, Span, Table, TproxyRouting,
     Verdict,
 };
+use crate::types::cidr::Cidr;
+use crate::types::family::Family;
+use crate::types::interface::InterfaceName;
 
 /// The script that replaces whatever an earlier run installed by the plan, in one transaction.
 pub fn script(plan: &Plan) -> String {
@@ -21,7 +21,7 @@ pub fn script(plan: &Plan) -> String {
     if plan.passthrough_address {
         lines.push("# besides: ip -6 address add ::6/128 dev lo nodad".to_owned());
     }
-    lines.extend(plan.local_delivery.iter().flat_map(local_delivery));
+    lines.extend(plan.tproxy_routing.iter().flat_map(tproxy_routing));
     joined(lines)
 }
 
@@ -57,9 +57,9 @@ fn add_chain(table: Table, chain: Chain) -> String {
 }
 
 /// nft cannot route; `ip` says the same.
-fn local_delivery(delivery: &LocalDelivery) -> Vec<String> {
-    let LocalDelivery { mark, table, families } = delivery;
-    let (priority, protocol) = (LocalDelivery::PRIORITY, LocalDelivery::PROTOCOL);
+fn tproxy_routing(delivery: &TproxyRouting) -> Vec<String> {
+    let TproxyRouting { mark, table, families } = delivery;
+    let (priority, protocol) = (TproxyRouting::PRIORITY, TproxyRouting::PROTOCOL);
     let commands = |family: &Family| {
         let family = match family {
             Family::V4 => "-4",

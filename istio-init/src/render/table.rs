@@ -2,7 +2,7 @@
 
 use super::json::table_name;
 use super::nft;
-use crate::plan::{LocalDelivery, Plan, Rule};
+use crate::plan::{Plan, Rule, TproxyRouting};
 
 /// The table, with a line of titles.
 pub fn plan(plan: &Plan) -> String {
@@ -13,7 +13,7 @@ pub fn plan(plan: &Plan) -> String {
     if plan.passthrough_address {
         text.push_str("address ::6/128 on lo\n");
     }
-    if let Some(LocalDelivery { mark, table, families }) = &plan.local_delivery {
+    if let Some(TproxyRouting { mark, table, families }) = &plan.tproxy_routing {
         for family in families {
             let line =
                 format!("{family} packets with mark {mark}: to this pod, by table {table}\n");

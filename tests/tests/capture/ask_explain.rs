@@ -6,9 +6,11 @@ use std::net::{IpAddr, SocketAddr};
 use e2e::netns::Owner;
 use e2e::sockets::{Outcome, Transport};
 use istio_init::args::{Args, Environment};
-use istio_init::config::{Config, Surroundings};
-use istio_init::explain::{Direction, Explanation, Fate, Owner as Sender, Packet, explain};
-use istio_init::plan::{Plan, Protocol, plan};
+use istio_init::config::{Config, PodEnvironment};
+use istio_init::explain::{Explanation, Fate, Owner as Sender, Packet, explain};
+use istio_init::plan::{Plan, plan};
+use istio_init::types::direction::Direction;
+use istio_init::types::protocol::Protocol;
 
 use crate::dice::Dice;
 use crate::places::{FROM_LOOPBACK, LOOPBACKS, OUTSIDE, OWN};
@@ -137,7 +139,7 @@ pub(crate) fn planned(settings: &Settings) -> Plan {
     let addresses = OWN.iter().map(|text| address(text)).collect();
     let lines = settings.name_servers().unwrap_or_default().iter();
     let resolv_conf = Ok(lines.flat_map(|server| ["nameserver ", *server, "\n"]).collect());
-    let surroundings = Surroundings { addresses, resolv_conf, ..Surroundings::default() };
+    let surroundings = PodEnvironment { addresses, resolv_conf, ..PodEnvironment::default() };
     plan(&Config::read(&args, &surroundings).expect("valid settings").0)
 }
 

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::process::Output;
 
-use istio_init::complaint::Shown;
-use istio_init::flag::{FLAGS, Kind, Spec, Support};
-use istio_init::kernel;
+use istio_init::args::flags::{FLAGS, FlagKind, FlagSpec, Support};
+use istio_init::backend::nftables;
+use istio_init::types::input_error::Escaped;
 
 use crate::pod::{Pod, istio_init};
 
@@ -48,17 +48,17 @@ fn a_value_that_makes_no_sense_is_named_and_nothing_is_installed() {
 /// What the flags and variables that take a text accept of all the values.
 fn try_all() -> BTreeMap<String, Vec<String>> {
     let mut accepted: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    let mut before = kernel::observe().expect("the rules");
+    let mut before = nftables::observe().expect("the rules");
     for (index, value) in values().into_iter().enumerate() {
         for spec in FLAGS {
-            let has_meaning = spec.kind == Kind::Text && spec.support == Support::Built;
+            let has_meaning = spec.kind == FlagKind::Text && spec.support == Support::Built;
             if !has_meaning && index % FEWER != 0 {
                 continue;
             }
             let flag = format!("--{}", spec.long);
             for name in std::iter::once(&*flag).chain(spec.variables.iter().copied()) {
                 let output = run(name, &value);
-                let after = kernel::observe().expect("the rules");
+                let after = nftables::observe().expect("the rules");
                 if output.status.success() {
                     if has_meaning {
                         accepted.entry(name.to_owned()).or_default().push(shown(&value));
@@ -90,9 +90,9 @@ fn run(name: &str, value: &str) -> Output {
 }
 
 /// One line for each complaint, which names who said it, and what.
-fn check_refusal(spec: &Spec, name: &str, value: &str, output: &Output) {
+fn check_refusal(spec: &FlagSpec, name: &str, value: &str, output: &Output) {
     let stderr = String::from_utf8_lossy(&output.stderr);
-    let is_usage = name.starts_with("--") && spec.kind != Kind::Text;
+    let is_usage = name.starts_with("--") && spec.kind != FlagKind::Text;
     let code = if is_usage { 2 } else { 1 };
     assert_eq!(output.status.code(), Some(code), "{name} {value:?}: {stderr}");
     assert!(output.stdout.is_empty(), "{name} {value:?}");
@@ -100,7 +100,7 @@ fn check_refusal(spec: &Spec, name: &str, value: &str, output: &Output) {
     if is_usage {
         // The flag is a part of the word that is cut.
         let start: String = value.chars().take(50).collect();
-        let is_named = stderr.contains(name) && stderr.contains(&Shown(&start).to_string());
+        let is_named = stderr.contains(name) && stderr.contains(&Escaped(&start).to_string());
         assert!(is_named && stderr.starts_with("error: "), "{name} {value:?}: {stderr}");
         let is_clean = stderr.chars().all(|c| !c.is_control() || c == '\n');
         assert!(is_clean, "{name} {value:?} comes out as it is: {stderr:?}");
@@ -113,10 +113,10 @@ fn check_refusal(spec: &Spec, name: &str, value: &str, output: &Output) {
 }
 
 /// What the environment has of switches, numbers and durations is ignored aloud.
-fn check_warning(spec: &Spec, name: &str, value: &str, output: &Output) {
+fn check_warning(spec: &FlagSpec, name: &str, value: &str, output: &Output) {
     let stderr = String::from_utf8_lossy(&output.stderr);
-    let is_understood = value == "0" || (spec.kind == Kind::Number && value == "+80");
-    if spec.kind != Kind::Text && !name.starts_with("--") && !is_understood {
+    let is_understood = value == "0" || (spec.kind == FlagKind::Number && value == "+80");
+    if spec.kind != FlagKind::Text && !name.starts_with("--") && !is_understood {
         let named = |line: &str| line.contains(name) && names_value(line, value);
         assert!(stderr.lines().any(named), "{name} {value:?} is ignored silently:\n{stderr}");
     }
@@ -126,7 +126,7 @@ fn check_warning(spec: &Spec, name: &str, value: &str, output: &Output) {
 /// The value, or of a list the element that is wrong.
 fn names_value(line: &str, value: &str) -> bool {
     let mut elements = std::iter::once(value).chain(value.split([',', ';']));
-    elements.any(|element| line.contains(&Shown(element).to_string()))
+    elements.any(|element| line.contains(&Escaped(element).to_string()))
 }
 
 /// Whoever chooses a value does not choose what the log says.

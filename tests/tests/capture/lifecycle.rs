@@ -7,8 +7,8 @@ use std::process::{Command, Output};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use istio_init::flag::Flag;
-use istio_init::kernel;
+use istio_init::args::flags::Flag;
+use istio_init::backend::nftables;
 use istio_init::plan::{Chain, Origin, Plan, Rule, Table, Verdict};
 use tempfile::TempDir;
 
@@ -179,7 +179,7 @@ fn a_refusal_by_the_kernel_names_the_rule_and_its_flag() {
     };
     let plan =
         Plan { rules: vec![back_to_the_kernel], passthrough_address: false, local_delivery: None };
-    let refusal = pod.namespace.run(|| kernel::apply(&plan).unwrap_err().to_string()).unwrap();
+    let refusal = pod.namespace.run(|| nftables::apply(&plan).unwrap_err().to_string()).unwrap();
     insta::assert_snapshot!(refusal, @r#"
     the kernel refuses `add rule inet istio-proxy-nat istio-inbound counter jump output comment "--istio-inbound-ports"` (from --istio-inbound-ports); no rule was changed: Operation not supported (os error 95)
     hint: the kernel lacks nf_tables with NAT for the inet family (Linux 5.2 or later)

@@ -1,0 +1,125 @@
+//! Errors of the kernel's interfaces.
+
+use rustix::io::Errno;
+use thiserror::Error;
+
+use super::errno_hint::Cause;
+use super::lock_holders::LockHolders;
+use super::nf_tables;
+
+/// What the kernel, or the way to it, refused.
+#[derive(Debug, Error)]
+pub enum KernelError {
+    /// There is no netlink socket of this kind.
+    #[error("cannot open a netlink socket for {protocol}: {}{}", .cause.errno, .cause.hint_of_socket())]
+    Socket {
+        /// What the socket is for.
+        protocol: &'static str,
+        /// The kernel's reason.
+        cause: Cause,
+    },
+    /// The addresses cannot be listed.
+    #[error("cannot list the addresses of this network namespace: {0}")]
+    ListAddresses(Cause),
+    /// The interfaces cannot be listed.
+    #[error("cannot list the interfaces of this network namespace: {0}")]
+    ListInterfaces(Cause),
+    /// The chains cannot be listed.
+    #[error("cannot list the chains of this network namespace: {0}")]
+    ListChains(Cause),
+    /// Policy rules cannot be listed.
+    #[error("cannot list the policy rules of this network namespace: {0}")]
+    ListRouting(Cause),
+    /// A policy rule or a route cannot be added or removed.
+    #[error("the kernel refuses `{step}`: {}{}", .cause.errno, routing_hint(.cause))]
+    Routing {
+        /// The part, as ip(8) would have it.
+        step: String,
+        /// The kernel's reason.
+        cause: Cause,
+    },
+    /// A network namespace outside the pod's cannot be created or linked.
+    #[error("the kernel refuses `{step}`: {}{}", .cause.errno, outside_hint(.cause))]
+    Outside {
+        /// The refused call, or the refused command of ip(8).
+        step: String,
+        /// The kernel's reason.
+        cause: Cause,
+    },
+    /// The proxy's IPv6 source address cannot be added.
+    #[error("cannot add ::6/128 to lo: {0}")]
+    AddAddress(Cause),
+    /// The proxy's IPv6 source address cannot be removed.
+    #[error("cannot remove ::6/128 from lo: {0}")]
+    RemoveAddress(Cause),
+    /// What an earlier run installed cannot be looked up.
+    #[error("cannot look up the rules of an earlier run in nf_tables: {}{}", .0.errno, .0.hint_of_rules())]
+    ListRules(Cause),
+    /// A run before this one has not ended.
+    #[error(
+        "another run changes the rules of this network namespace, and has not ended for {seconds} \
+         seconds: {holders}\n\
+         hint: end it, or run this again later"
+    )]
+    Busy {
+        /// Processes that hold the lock.
+        holders: LockHolders,
+        /// Time that it was waited for.
+        seconds: u64,
+    },
+    /// The lock cannot be taken, and no other process has it.
+    #[error("cannot take the lock of this network namespace: {0}")]
+    Lock(Cause),
+    /// Somebody else changes the rules of this namespace all the time.
+    #[error("the rules of this network namespace were changed by others again and again")]
+    Overtaken,
+    /// The rules as a whole cannot be sent.
+    #[error("cannot send the rules to the kernel: {}{}", .0.errno, .0.hint_of_rules())]
+    Send(Cause),
+    /// The kernel answered nothing that makes sense.
+    #[error("the kernel did not answer the rules: {}{}", .0.errno, .0.hint_of_rules())]
+    Answer(Cause),
+    /// One part of the rules is refused, and with it all.
+    #[error("the kernel refuses `{step}`{origin}; no rule was changed: {}{hint}", .cause.errno)]
+    Refused {
+        /// The part, as nft would have it.
+        step: String,
+        /// The setting that asks for it, where there is one.
+        origin: String,
+        /// The kernel's reason.
+        cause: Cause,
+        /// What to do.
+        hint: String,
+    },
+}
+
+impl KernelError {
+    /// Whether the kernel has no `nf_tables`, so that nothing can be installed there.
+    pub fn is_no_nf_tables(&self) -> bool {
+        match self {
+            Self::Socket { cause, .. } if cause.errno == Errno::AFNOSUPPORT => true,
+            Self::Socket { cause, .. } | Self::ListRules(cause) => {
+                nf_tables::is_no_nf_tables(cause.errno)
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether this process may not do what it is asked for.
+    pub fn is_no_permission(&self) -> bool {
+        matches!(self, Self::ListRules(cause) if cause.errno == Errno::PERM)
+    }
+}
+
+fn outside_hint(cause: &Cause) -> &'static str {
+    if cause.errno == Errno::PERM { "; it takes CAP_SYS_ADMIN and CAP_NET_ADMIN" } else { "" }
+}
+
+fn routing_hint(cause: &Cause) -> String {
+    match cause.errno {
+        Errno::OPNOTSUPP | Errno::AFNOSUPPORT => {
+            "\nhint: TPROXY needs a kernel with policy routing; or use REDIRECT".to_owned()
+        }
+        _ => cause.hint(),
+    }
+}

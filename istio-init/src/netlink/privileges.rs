@@ -1,0 +1,85 @@
+//! What this process may do, as the kernel tells in `/proc/self/status` (see proc(5)).
+
+use std::fs;
+
+/// What this process may do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Privileges {
+    effective: u64,
+    bounding: u64,
+    /// Whether a seccomp filter is in force.
+    pub is_filtered: bool,
+}
+
+/// Whether a process holds a capability.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CapabilityState {
+    /// It does.
+    Effective,
+    /// Its container may have it, but this user does not.
+    Allowed,
+    /// It cannot.
+    Missing,
+}
+
+/// A capability.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Capability {
+    /// `CAP_NET_ADMIN`.
+    NetAdmin,
+    /// `CAP_NET_RAW`.
+    NetRaw,
+}
+
+impl Privileges {
+    /// Those of this process; none where the kernel does not tell.
+    pub fn current() -> Self {
+        fs::read_to_string("/proc/self/status").map(|text| Self::parse(&text)).unwrap_or_default()
+    }
+
+    /// Reads the text of such a file.
+    pub fn parse(status: &str) -> Self {
+        let value = |key: &str| {
+            let mut values = status.lines().filter_map(|line| line.strip_prefix(key));
+            values.next().map(str::trim)
+        };
+        let set = |key| value(key).and_then(|text| u64::from_str_radix(text, 16).ok()).unwrap_or(0);
+        Self {
+            effective: set("CapEff:"),
+            bounding: set("CapBnd:"),
+            is_filtered: value("Seccomp:") == Some("2"),
+        }
+    }
+
+    /// Whether it holds the capability.
+    pub fn holds(&self, capability: Capability) -> CapabilityState {
+        let bit = 1
+            << match capability {
+                Capability::NetAdmin => 12,
+                Capability::NetRaw => 13,
+            };
+        match (self.effective & bit != 0, self.bounding & bit != 0) {
+            (true, _) => CapabilityState::Effective,
+            (false, true) => CapabilityState::Allowed,
+            (false, false) => CapabilityState::Missing,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn capabilities_and_filters_are_told_apart() {
+        let status = "Name:\tistio-init\nUid:\t1337\t1337\t1337\t1337\nCapEff:\t0000000000001000\n\
+                      CapBnd:\t0000000000003000\nSeccomp:\t2\nSeccomp_filters:\t1\n";
+        let privileges = Privileges::parse(status);
+        assert_eq!(privileges.holds(Capability::NetAdmin), CapabilityState::Effective);
+        assert_eq!(privileges.holds(Capability::NetRaw), CapabilityState::Allowed);
+        assert!(privileges.is_filtered);
+        for nothing in ["", "CapEff:", "CapEff:\tx\n", "Seccomp:\t0\n"] {
+            assert_eq!(Privileges::parse(nothing), Privileges::default());
+        }
+    }
+}
