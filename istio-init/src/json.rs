@@ -7,7 +7,7 @@ use std::fmt::{self, Write as _};
 /// A JSON value. The members of an object keep their order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Json {
-    /// Nothing.
+    /// `null`.
     Null,
     /// True or false.
     Bool(bool),

@@ -1,4 +1,4 @@
-//! What the program is asked to do: to install, or to answer a question about rules.
+//! Command line: the subcommand, its flags, and the flags of a run.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -13,27 +13,27 @@ use crate::types::input_error::Escaped;
 use crate::types::owner::{Gid, Uid};
 use crate::types::protocol::Protocol;
 
-/// What the program is asked to do, and the flags that say for which rules.
+/// Parsed command line: a subcommand, and the flags that define the rules it is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// What is to be done.
+    /// The subcommand.
     pub command: Subcommand,
     /// Flags and variables of a run.
     pub args: Args,
-    /// Whether the rules that are installed are asked, and not those that the flags ask for.
+    /// True if the command reads the installed rules instead of those that the flags define.
     pub from_kernel: bool,
     /// The form of the answer.
     pub output: Output,
 }
 
-/// What is to be done.
+/// Subcommand.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subcommand {
-    /// Install the rules, unless a flag says otherwise.
+    /// No subcommand: install the rules, unless a flag prevents it.
     Install,
     /// Print the rules.
     Plan,
-    /// Tell what becomes of a packet.
+    /// Explain the path of a packet through the rules.
     Explain(PacketQuery),
     /// Compare what is installed with what is planned.
     Verify,
@@ -43,16 +43,16 @@ pub enum Subcommand {
     Cleanup,
 }
 
-/// A packet that somebody asks about; what is left out, the machine or a custom says.
+/// Packet to explain. Unset fields are filled from the machine or with defaults.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PacketQuery {
-    /// Whether the pod sends or receives it.
+    /// Direction, from the pod's point of view.
     pub direction: Direction,
     /// The transport protocol.
     pub protocol: Protocol,
-    /// Where it comes from.
+    /// Source address and port.
     pub from: Option<SocketAddr>,
-    /// Where it is going.
+    /// Destination address and port.
     pub to: SocketAddr,
     /// The interface it leaves by or arrives at.
     pub interface: Option<String>,
@@ -108,7 +108,7 @@ impl Request {
         if words.get(1).is_some_and(|word| word == args::SUBCOMMAND) {
             words.remove(1);
         }
-        // `help`, alone or before a subcommand, is `--help` behind it.
+        // `help`, with or without a subcommand, means `--help`.
         if words.get(1).is_some_and(|word| word == "help") {
             words.remove(1);
             words.truncate(2);
@@ -151,7 +151,7 @@ fn is_no_flag(word: &OsString) -> bool {
     !text.starts_with('-') && text != "clean"
 }
 
-/// The error of a first word that is no subcommand, with the one that may have been meant.
+/// Returns the error for an unknown subcommand, with a suggestion.
 fn no_such_command(word: &OsString) -> clap::Error {
     let commands = args::command().subcommand_required(true).subcommands(NAMES.map(Grammar::new));
     let line = [OsString::from("istio-init"), word.clone()];
@@ -276,7 +276,7 @@ fn one<T: Clone + Send + Sync + 'static>(matches: &ArgMatches, id: &str) -> Opti
     matches.try_get_one::<T>(id).ok().flatten().cloned()
 }
 
-/// An address and a port; the port 0 where none is given.
+/// Parses an address with an optional port; the default is port 0.
 fn address(text: &str) -> Result<SocketAddr, &'static str> {
     let alone = || text.parse().map(|address| SocketAddr::new(address, 0));
     text.parse().or_else(|_| alone()).map_err(|_| "expected 10.0.0.1:80 or [fd00::1]:80")

@@ -7,7 +7,7 @@ use std::fmt;
 pub enum Variable {
     /// Groups whose outbound traffic is captured; `*` for all.
     OwnerGroups,
-    /// Groups whose outbound traffic is left alone.
+    /// Groups whose outbound traffic is not captured.
     OwnerGroupsExclude,
     /// The IPv4 range that is this pod's loopback.
     LoopbackCidr,
@@ -33,7 +33,7 @@ impl Variable {
         Self::DisableRedirectionOnLocalLoopback,
     ];
 
-    /// Its name in the environment.
+    /// Name of the environment variable.
     pub fn name(self) -> &'static str {
         match self {
             Self::OwnerGroups => "ISTIO_OUTBOUND_OWNER_GROUPS",
@@ -46,7 +46,7 @@ impl Variable {
         }
     }
 
-    /// Its value when the environment does not have it.
+    /// Value used if the variable is unset.
     pub fn default(self) -> &'static str {
         match self {
             Self::OwnerGroups => "*",

@@ -1,7 +1,7 @@
-//! The flags of Istio's `istio-iptables`, and our own, as one table.
+//! Table of all flags: those of Istio's `istio-iptables`, and this program's own.
 //!
-//! Everything else that knows a flag (parsing, environment, error messages, the origin of a rule)
-//! names it by [`Flag`] and looks its facts up here.
+//! Parsing, environment variables, error messages and the origin of a rule refer to a flag by
+//! [`Flag`] and look up its facts here.
 
 use std::fmt;
 
@@ -23,27 +23,27 @@ pub enum Flag {
     InboundInterceptionMode,
     /// Inbound ports to capture.
     InboundPorts,
-    /// Inbound ports to leave alone when all others are captured.
+    /// Inbound ports that are not captured if all others are.
     LocalExcludePorts,
-    /// Interfaces that are left alone.
+    /// Interfaces that bypass capture.
     ExcludeInterfaces,
     /// Destination ranges to capture.
     ServiceCidr,
-    /// Destination ranges to leave alone.
+    /// Destination ranges that are not captured.
     ServiceExcludeCidr,
     /// Destination ports to capture whatever the address.
     OutboundPorts,
-    /// Destination ports to leave alone.
+    /// Destination ports that are not captured.
     LocalOutboundPortsExclude,
     /// Look for IPv6 addresses behind the first one.
     DualStack,
-    /// Print the plan, change nothing.
+    /// Print the plan and change nothing.
     DryRun,
     /// Remove what an earlier run installed.
     CleanupOnly,
     /// Istio: replace rules that differ. Here every run does.
     Reconcile,
-    /// Istio: apply although the rules match, which changes nothing.
+    /// Istio: apply although the rules match. Has no effect.
     ForceApply,
     /// Use nftables.
     NativeNftables,
@@ -71,9 +71,9 @@ pub enum Flag {
     NetworkNamespace,
     /// Run as part of a CNI plugin.
     CniMode,
-    /// Which iptables to run.
+    /// Variant of iptables to run.
     ForceIptablesBinary,
-    /// By which means rules are installed. Not in Istio.
+    /// Backend that installs the rules. Not in Istio.
     Backend,
     /// Istio's log levels.
     LogOutputLevel,
@@ -87,7 +87,7 @@ pub enum Flag {
     LogStacktraceLevel,
     /// Verbosity of Kubernetes' client library in Istio.
     Vklog,
-    /// Users whose outbound traffic is left alone, perhaps to some ports only.
+    /// Users whose outbound traffic is not captured, optionally only to some ports.
     ExcludeOutboundForUids,
     /// Address families to capture.
     IpFamilies,
@@ -95,7 +95,7 @@ pub enum Flag {
     AllowHostNetwork,
 }
 
-/// What a flag is called, where else its value may come from, and what becomes of it.
+/// Names of a flag, its environment variables, its default and its support.
 #[derive(Clone, Copy, Debug)]
 pub struct FlagSpec {
     /// The flag this row describes.
@@ -106,22 +106,22 @@ pub struct FlagSpec {
     pub short: Option<char>,
     /// Environment variables, weakest first; the command line is stronger than all of them.
     pub variables: &'static [&'static str],
-    /// The value when nobody gives one.
+    /// Value used if neither a flag nor a variable sets one.
     pub default: &'static str,
-    /// How its text is read.
+    /// Syntax of the value.
     pub kind: FlagKind,
-    /// What this program does with it.
+    /// Support by this program.
     pub support: Support,
     /// One line for `--help`.
     pub help: &'static str,
 }
 
-/// How the text of a flag is read.
+/// Syntax of a flag's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlagKind {
     /// Any text; its meaning is checked with the configuration.
     Text,
-    /// Go's `strconv.ParseBool`; the flag alone means true.
+    /// Go's `strconv.ParseBool`; a flag without value means true.
     Bool,
     /// A 16-bit number.
     Number,
@@ -129,10 +129,10 @@ pub enum FlagKind {
     Duration,
 }
 
-/// What this program does with a flag.
+/// Support of a flag by this program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Support {
-    /// It means what it means in Istio.
+    /// Same meaning as in Istio.
     Built,
     /// Accepted; this program behaves so with or without it.
     Implied,

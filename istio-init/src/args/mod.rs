@@ -1,7 +1,7 @@
-//! Flags and environment, as typed.
+//! Unparsed values of flags and environment variables.
 //!
 //! Precedence is Istio's: command line, then a flag's additional variable, then the variable
-//! derived from its name, then the default. Nothing here knows what a value means.
+//! derived from its name, then the default.
 
 pub mod command;
 pub mod env;
@@ -21,40 +21,40 @@ use crate::types::input_error::Escaped;
 /// The environment of a process, as a value.
 pub type Environment = BTreeMap<String, String>;
 
-/// What the user said: a text for every flag and variable, with where it was said.
+/// Unparsed value of each flag and variable, with its source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Args {
     flags: BTreeMap<Flag, RawValue>,
     variables: BTreeMap<Variable, String>,
-    /// Values that were ignored, as Istio ignores them, and that the user should know of.
+    /// Warnings about invalid environment variables, which are ignored as in Istio.
     pub ignored: Vec<String>,
 }
 
-/// A text and where it comes from.
+/// Unparsed value and its source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RawValue {
     /// The text, unchanged.
     pub text: String,
-    /// Who said so.
+    /// Flag, variable or default that gave the text.
     pub source: Source,
 }
 
-/// Where a text comes from.
+/// Source of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// The command line.
     Flag(Flag),
     /// An environment variable.
     Variable(&'static str),
-    /// Nobody gave one.
+    /// Default of the flag.
     Default(Flag),
 }
 
 impl Args {
-    /// Reads a command line, with the program's name first, and an environment.
+    /// Parses a command line, which starts with the program's name, and an environment.
     ///
-    /// A first argument `istio-iptables` is skipped: in Istio this program is a subcommand of
-    /// another, and injected containers name it.
+    /// Skips a first argument `istio-iptables`: injected containers pass it, since in Istio this
+    /// program is a subcommand.
     pub fn parse(
         command_line: impl IntoIterator<Item = OsString>,
         environment: &Environment,
@@ -72,7 +72,7 @@ impl Args {
         Ok(Self::from_matches(&command().try_get_matches_from(words)?, environment))
     }
 
-    /// Reads what [`command`]'s flags were matched with, others beside them or not.
+    /// Reads the flags of [`command`] from matches, which may contain other flags.
     pub(crate) fn from_matches(matches: &ArgMatches, environment: &Environment) -> Self {
         let mut ignored = Vec::new();
         let flags = FLAGS
@@ -103,7 +103,7 @@ impl Args {
         go_bool(&self.flag(flag).text) == Some(true)
     }
 
-    /// The text of a variable: `None` when the environment does not have it.
+    /// Returns the value of a variable; `None` if it is unset.
     pub fn variable(&self, variable: Variable) -> Option<&str> {
         self.variables.get(&variable).map(String::as_str)
     }
@@ -118,7 +118,7 @@ impl fmt::Display for Source {
     }
 }
 
-/// The command line's grammar, from which `--help` comes too.
+/// Returns the grammar of the command line, including its help.
 pub fn command() -> Command {
     let command = Command::new("istio-init")
         .version(env!("CARGO_PKG_VERSION"))
@@ -203,19 +203,19 @@ fn go_bool(text: &str) -> Option<bool> {
     }
 }
 
-/// Whether Go's `time.ParseDuration` would take the text.
+/// True if Go's `time.ParseDuration` accepts the text.
 fn is_go_duration(text: &str) -> bool {
     nanoseconds(text).is_some()
 }
 
-/// Reads a duration as Go's `time.ParseDuration` does; one before now is none.
+/// Parses a duration as Go's `time.ParseDuration` does; a negative one is zero.
 pub(crate) fn go_duration(text: &str) -> Option<Duration> {
     let nanoseconds = nanoseconds(text)?;
     let is_negative = text.starts_with('-');
     Some(if is_negative { Duration::ZERO } else { Duration::from_nanos(nanoseconds) })
 }
 
-/// What is behind the sign, in nanoseconds, as many as a number can hold.
+/// Parses a duration without its sign in nanoseconds; saturates.
 fn nanoseconds(text: &str) -> Option<u64> {
     let mut rest = text.strip_prefix(['+', '-']).unwrap_or(text);
     if rest == "0" {

@@ -1,4 +1,4 @@
-//! By which means rules are installed: nftables over netlink, or the program iptables.
+//! Backends that install rules: nftables over netlink, or iptables programs.
 
 pub mod iptables;
 pub mod nftables;
@@ -21,65 +21,65 @@ use crate::verify::Comparison;
 use crate::verify::observed::{NotAPlan, Observed};
 use iptables::IptablesError;
 
-/// What the user wants rules to be installed by.
+/// Backend requested by the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BackendChoice {
-    /// By iptables where one works, else by nftables.
+    /// iptables if one works, else nftables.
     Auto,
-    /// By iptables, and by this variant when one is named.
+    /// iptables, of this variant if one is named.
     Iptables(Option<Variant>),
-    /// By nftables.
+    /// nftables.
     Nftables,
 }
 
-/// What rules are installed by.
+/// Backend that installs rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backend {
-    /// By these programs.
+    /// These programs.
     Iptables(IptablesBinaries),
-    /// By this process.
+    /// This process, over netlink.
     Nftables,
 }
 
-/// By which means rules were installed.
+/// Backend that has installed rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Installer {
-    /// By nftables.
+    /// nftables.
     Nftables,
-    /// By this variant of iptables.
+    /// This variant of iptables.
     Iptables(Variant),
 }
 
-/// What stands in the way of rules, or of their removal.
+/// Error while installing, listing or removing rules.
 #[derive(Debug, Error)]
 pub enum BackendError {
-    /// The kernel refuses.
+    /// The kernel returns an error.
     #[error(transparent)]
     Kernel(#[from] KernelError),
-    /// iptables refuses, or cannot.
+    /// iptables fails or is missing.
     #[error(transparent)]
     Iptables(#[from] IptablesError),
-    /// What is installed is no plan.
+    /// The installed rules are not a plan.
     #[error(transparent)]
     NotAPlan(#[from] NotAPlan),
-    /// Rules are there that only an iptables could list, and there is none.
+    /// Rules exist that only an iptables can list, and PATH has none.
     #[error(
         "rules are installed by iptables-{0}, and PATH has no iptables-{0} to list them\n\
          hint: ask in an image that has it"
     )]
     NoLister(Variant),
-    /// Nobody asked for either, and neither works.
+    /// No backend was requested, and neither works.
     #[error("{nftables}\nbesides, {iptables}")]
     Neither {
-        /// What nftables says.
+        /// Error of nftables.
         nftables: Box<BackendError>,
-        /// What iptables says.
+        /// Error of iptables.
         iptables: IptablesError,
     },
 }
 
 impl BackendChoice {
-    /// What the flags say, and what the user should know although it is valid.
+    /// Parses the flags. Also returns warnings.
     pub fn from_args(args: &Args) -> Result<(Self, Vec<String>), Vec<InputError>> {
         let variant = args.flag(Flag::ForceIptablesBinary);
         let forced = match &*variant.text {
@@ -89,7 +89,7 @@ impl BackendChoice {
         let backend = args.flag(Flag::Backend);
         let is_native = args.is_on(Flag::NativeNftables);
         let choice = match &*backend.text {
-            // As in Istio, the one flag makes the other mean nothing.
+            // As in Istio, --native-nftables overrides --force-iptables-binary.
             "" | "auto" if is_native => Ok(Self::Nftables),
             "nftables" => Ok(Self::Nftables),
             "" | "auto" => Ok(match forced {
@@ -125,8 +125,8 @@ impl BackendChoice {
         }
     }
 
-    /// What is to be compared with a plan: where nobody asked for a backend, what is installed is
-    /// compared, whatever installed it.
+    /// Returns the backend to verify: the requested one, or with `auto` the one that installed the
+    /// rules.
     pub fn choose_among(self, installers: &[Installer]) -> Result<Backend, BackendError> {
         match (self, installers) {
             (Self::Auto, [only]) => only.backend(),
@@ -134,7 +134,7 @@ impl BackendChoice {
         }
     }
 
-    /// What the machine has of it.
+    /// Returns the requested backend, or with `auto` one that works on this machine.
     pub fn choose(self) -> Result<Backend, IptablesError> {
         match self {
             Self::Nftables => Ok(Backend::Nftables),
@@ -146,11 +146,11 @@ impl BackendChoice {
         }
     }
 
-    /// The plan in the form of the backend that a run would take: a script for nft, or text for
-    /// `iptables-restore`.
+    /// Returns the plan in the form of the backend that a run would choose: an nft script, or input
+    /// for `iptables-restore`.
     pub fn script(self, plan: &Plan) -> Result<String, IptablesError> {
         let by_iptables = match self {
-            // The image that runs the text may be another.
+            // The text may be run in another image.
             Self::Iptables(_) => true,
             Self::Auto | Self::Nftables => matches!(self.choose()?, Backend::Iptables(_)),
         };
@@ -159,12 +159,12 @@ impl BackendChoice {
 }
 
 impl Backend {
-    /// Replaces what an earlier run installed, by any backend, by the plan. Returns the backend
-    /// that has installed it, and warnings.
+    /// Replaces the rules of earlier runs, by whichever backend, with the plan. Returns the backend
+    /// that installed it, and warnings.
     ///
-    /// What another backend installed goes after the plan is in force, so connections are captured
-    /// at any moment. Where nobody asked for iptables and it does not work, nftables takes its
-    /// place, with a warning.
+    /// Rules of other backends are removed after the plan is installed, so traffic is captured at
+    /// any moment. If iptables was not requested and fails, nftables is used instead, with a
+    /// warning.
     pub fn apply(self, plan: &Plan, _: &Lock) -> Result<(Self, Vec<String>), BackendError> {
         self.replace(plan)
     }
@@ -205,7 +205,7 @@ impl Backend {
         }
     }
 
-    /// What its rules are installed by.
+    /// Returns the installer of this backend's rules.
     pub fn installer(self) -> Installer {
         match self {
             Self::Nftables => Installer::Nftables,
@@ -213,7 +213,7 @@ impl Backend {
         }
     }
 
-    /// What is installed by it against the plan, with addresses and routes.
+    /// Compares the rules, addresses and routes that this backend installed with the plan.
     pub fn compare(self, plan: &Plan) -> Result<Comparison, BackendError> {
         let binaries = match self {
             Self::Nftables => return Ok(verify::compare(plan, &nftables::observe()?)),
@@ -229,7 +229,7 @@ impl Backend {
 }
 
 impl Installer {
-    /// What would install rules in the same way.
+    /// Returns the backend that installs rules in the same way.
     fn backend(self) -> Result<Backend, BackendError> {
         match self {
             Self::Nftables => Ok(Backend::Nftables),
@@ -242,8 +242,7 @@ impl Installer {
     }
 }
 
-/// By which means the rules are installed that are there: none, one, or several at once; and
-/// warnings.
+/// Returns the backends that have rules installed, and warnings.
 pub fn installers() -> Result<(Vec<Installer>, Vec<String>), BackendError> {
     let mut installers = Vec::new();
     installers.extend(nftables::has_tables()?.then_some(Installer::Nftables));
@@ -254,11 +253,11 @@ pub fn installers() -> Result<(Vec<Installer>, Vec<String>), BackendError> {
     Ok((installers, warnings))
 }
 
-/// What is installed, whatever installed it, and warnings.
+/// Returns the installed rules of any backend, and warnings.
 pub fn observe() -> Result<(Observed, Vec<String>), BackendError> {
     let (installers, mut warnings) = installers()?;
     let [installer] = &*installers else {
-        // Without rules, what is beside them says nothing.
+        // Without rules, address and routes are of no use.
         let names = installers.iter().map(ToString::to_string).collect::<Vec<_>>();
         let none = names.is_empty();
         let nothing = (Observed::default(), warnings);
@@ -276,15 +275,15 @@ pub fn observe() -> Result<(Observed, Vec<String>), BackendError> {
     Ok((observed, warnings))
 }
 
-/// True if nftables may take the place of these programs after they failed. Rules that
-/// iptables-legacy has installed only that program can remove, and it cannot be started; those of
-/// iptables-nft go by netlink.
+/// True if nftables may replace these programs after they failed. Rules of iptables-legacy can only
+/// be removed by that program, which cannot be started; those of iptables-nft are removed over
+/// netlink.
 fn may_replace(binaries: IptablesBinaries, error: &IptablesError) -> bool {
     let is_stuck = matches!(error, IptablesError::HalfDone { .. });
     binaries.allows_fallback && !(is_stuck && binaries.variant == Variant::Legacy)
 }
 
-/// The first line of the error: its hint is for those who want iptables.
+/// Returns the first line of the error. Its hint is for users who need iptables.
 fn replaced(error: &IptablesError) -> String {
     let error = error.to_string();
     let reason = error.lines().next().unwrap_or_default();
@@ -306,18 +305,18 @@ fn apply_by(binaries: IptablesBinaries, plan: &Plan) -> Result<Vec<String>, Back
     Ok(warnings)
 }
 
-/// Removes what earlier runs installed by any backend, whatever their settings were; returns
-/// warnings. It fails where an iptables that is there cannot tell what is left.
+/// Removes the rules of earlier runs by any backend and with any settings. Returns warnings. Fails
+/// if an existing iptables cannot list its rules.
 pub fn clean_up(_: &Lock) -> Result<Vec<String>, BackendError> {
     nftables::remove_all_tables()?;
     prerequisites::remove()?;
     Ok(iptables::remove_all_legacy()?)
 }
 
-/// What [`clean_up`] would do now, as commands of nft and ip and texts for `iptables-restore`, and
-/// warnings. Changes nothing.
+/// Returns the commands that [`clean_up`] is equivalent to, and warnings: commands for nft and ip,
+/// and input for `iptables-restore`.
 ///
-/// Where iptables-legacy has no rules, nft takes the whole: the rest is in comments.
+/// Without rules of iptables-legacy, nft accepts the whole text: the rest is comments.
 pub fn removal_script() -> Result<(String, Vec<String>), BackendError> {
     let by_nft = nftables::removal_commands()?;
     let by_ip = prerequisites::removal_commands()?;

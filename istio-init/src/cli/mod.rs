@@ -1,4 +1,4 @@
-//! The program around the library: reads the machine, does what it is told, says what happened.
+//! The program: reads the machine, runs the command, reports the result.
 
 mod probe;
 mod queries;
@@ -29,9 +29,8 @@ use crate::types::input_error::InputError;
 use crate::types::owner::Accounts;
 use crate::verify::observed::NotAPlan;
 
-/// Runs the program: 0 when it did what it was told, 1 when it refused or failed, 2 when the
-/// command line made no sense, 3 when `verify` finds a difference, 126 when a probe does. A
-/// refusal has changed nothing.
+/// Runs the program. Exit codes: 0 success, 1 failure, 2 usage error, 3 difference found by
+/// `verify`, 126 failed probe. Invalid input changes nothing.
 pub fn main(
     command_line: impl IntoIterator<Item = OsString>,
     environment: impl IntoIterator<Item = (OsString, OsString)>,
@@ -43,7 +42,7 @@ pub fn main(
     match run(command_line, &environment) {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Usage(usage)) => {
-            // Help is an "error" of clap's too; it chooses the stream and knows the code.
+            // clap reports help as an error, with the right stream and exit code.
             let _ = usage.print();
             ExitCode::from(u8::try_from(usage.exit_code()).unwrap_or(2))
         }
@@ -105,7 +104,7 @@ impl Failure {
         }
     }
 
-    /// What went wrong, one text for each thing.
+    /// Returns one message per error.
     fn errors(&self) -> Vec<String> {
         match self {
             Self::Invalid(InvalidConfig(errors)) => {
@@ -151,14 +150,14 @@ fn run(
     if args.is_on(Flag::RunValidation) { probe::validate(args, &plan) } else { Ok(()) }
 }
 
-/// Takes the lock of this network namespace, and says for whom it waits.
+/// Takes the lock of this network namespace; logs the runs it waits for.
 fn lock() -> Result<Lock, KernelError> {
     Lock::take(|holders| {
         log::info(&format!("waiting for another run in this network namespace: {holders}"));
     })
 }
 
-/// Installs the plan, and says what is in force then.
+/// Installs the plan and logs the result.
 fn apply(backend: Backend, plan: &Plan) -> Result<(), Failure> {
     let (backend, warnings) = backend.apply(plan, &lock()?)?;
     log_warnings(&warnings);
@@ -168,7 +167,7 @@ fn apply(backend: Backend, plan: &Plan) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Signs that tell a node's network namespace from a pod's.
+/// Returns evidence that this is a node's network namespace.
 fn host_evidence() -> Result<HostEvidence, String> {
     let first_line = |error: KernelError| {
         let text = error.to_string();
@@ -177,8 +176,8 @@ fn host_evidence() -> Result<HostEvidence, String> {
     host_namespace::host_evidence().map_err(first_line)
 }
 
-/// The configuration that the flags ask for, and the backend to install it. A command that changes nothing needs no
-/// evidence of the host.
+/// Plans the rules that the flags define and chooses a backend. Commands that change nothing need
+/// no evidence.
 fn planned(
     args: &Args,
     host: Result<HostEvidence, String>,
@@ -212,7 +211,7 @@ fn surroundings() -> Result<PodEnvironment, Failure> {
     Ok(PodEnvironment { addresses, accounts, resolv_conf, ..PodEnvironment::default() })
 }
 
-/// The file's text; empty where there is no such file, as in an image without accounts.
+/// Returns the file's content; empty if it does not exist, as in an image without accounts.
 fn read(file: &'static str) -> Result<String, Failure> {
     match fs::read(file) {
         Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
@@ -231,8 +230,8 @@ fn log_warnings(warnings: &[String]) {
     }
 }
 
-/// Kubernetes shows this file's text as the reason why the container ended. Anywhere else there
-/// is no such file, and none is made.
+/// Writes the first error to the file that Kubernetes shows as the container's termination message.
+/// Elsewhere the file does not exist and is not created.
 fn write_termination_message(errors: &[String]) {
     let Some(first) = errors.first() else { return };
     // One line, which is what `kubectl` has room for; stderr has the rest.
@@ -241,7 +240,7 @@ fn write_termination_message(errors: &[String]) {
         0 => String::new(),
         more => format!(" (and {more} more)"),
     };
-    // The same text is on stderr; a second way that is closed is no failure of its own.
+    // The same text is on stderr, so an error here is ignored.
     let _ = OpenOptions::new()
         .write(true)
         .open(TERMINATION_MESSAGE)
@@ -252,7 +251,7 @@ fn lossy(text: &OsStr) -> String {
     text.to_string_lossy().into_owned()
 }
 
-/// The exit code of rules that do not do as planned: Istio's repair controller knows it.
+/// Exit code of a failed probe, known to Istio's repair controller.
 const DISPROVED: u8 = 126;
 /// The exit code of a difference.
 const DRIFT: u8 = 3;

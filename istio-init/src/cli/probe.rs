@@ -1,4 +1,4 @@
-//! `probe`, and the validation that Istio's `--run-validation` asks for.
+//! `probe`, and Istio's `--run-validation`.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -34,7 +34,7 @@ pub(super) fn probe(request: &Request, plan: &Plan) -> Result<(), Failure> {
     judge(&results)
 }
 
-/// Tries the installed rules, and says no more than whether they hold.
+/// Tries the installed rules and reports only whether they work.
 pub(super) fn validate(args: &Args, plan: &Plan) -> Result<(), Failure> {
     let (settings, deadline) = settings(args)?;
     let results = try_flows(plan, &settings, deadline)?;
@@ -55,8 +55,8 @@ fn summary(results: &[FlowResult]) -> String {
     format!("{right} flows match the plan, {wrong} do not, {untried} not tried\n")
 }
 
-/// Tries inbound connections from outside. In a node's network namespace, another interface could
-/// be taken for a pod's.
+/// Tries inbound connections from outside, but not on a node, where the interface could be taken
+/// for a pod's.
 fn inbound(
     args: &Args,
     plan: &Plan,
@@ -85,8 +85,7 @@ fn settings(args: &Args) -> Result<(ProbeSettings, Instant), Failure> {
     Ok((settings, Instant::now() + limit))
 }
 
-/// The installed rules. A process without the capability cannot read them, and rules of others are
-/// no plan.
+/// Returns the installed rules; `None` without permission, or if they are not a plan.
 fn installed() -> Option<Plan> {
     let (observed, _) = backend::observe().ok()?;
     observed.plan().ok()
@@ -171,7 +170,7 @@ fn word(protocol: Protocol) -> &'static str {
     }
 }
 
-/// What is redirected arrives within microseconds.
+/// Redirected packets arrive within microseconds.
 const TIMEOUT: Duration = Duration::from_millis(300);
 /// Istio's.
 const USUAL_LIMIT: Duration = Duration::from_secs(5);

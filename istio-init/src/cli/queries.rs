@@ -1,4 +1,4 @@
-//! What the subcommands answer.
+//! Subcommands about rules: `plan`, `explain`, `verify`.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -35,12 +35,12 @@ pub(super) fn answer(request: &Request) -> Result<(), Failure> {
         }
         Subcommand::Verify => verify(request),
         Subcommand::Probe => probe::probe(request, &requested_plan(request)?),
-        // These ask nothing.
+        // These subcommands are handled by the caller.
         Subcommand::Install | Subcommand::Cleanup => Ok(()),
     }
 }
 
-/// The rules that are asked: the installed ones, or those that the flags ask for.
+/// Returns the rules a command is about: the installed ones, or those of the flags.
 pub(super) fn requested_plan(request: &Request) -> Result<Plan, Failure> {
     if request.from_kernel {
         log_warnings(&request.args.ignored);
@@ -60,7 +60,7 @@ fn text_of(plan: &Plan, output: Output) -> String {
     }
 }
 
-/// What a question leaves out is what is usual.
+/// Completes a packet with defaults.
 fn packet(question: &PacketQuery) -> Result<Packet, Failure> {
     let PacketQuery { direction, protocol, from, to, interface, uid, gid, mark } = question;
     let interface = match interface {
@@ -83,7 +83,7 @@ fn packet(question: &PacketQuery) -> Result<Packet, Failure> {
     })
 }
 
-/// What is sent takes its route; what arrives is thought to come by the first link of a pod.
+/// Returns the interface of the route for outbound packets, and eth0 for inbound ones.
 fn usual_interface(direction: Direction, to: IpAddr) -> String {
     let list = |file| fs::read_to_string(file).unwrap_or_default();
     let routes = || Routes { v4: list("/proc/net/route"), v6: list("/proc/net/ipv6_route") };
@@ -92,7 +92,7 @@ fn usual_interface(direction: Direction, to: IpAddr) -> String {
     taken.unwrap_or_else(|| "eth0".to_owned())
 }
 
-/// Whether the address is one of this namespace's own.
+/// True if the address belongs to this network namespace.
 fn is_here(address: IpAddr) -> Result<bool, Failure> {
     Ok(address.is_loopback() || surroundings()?.addresses.contains(&address))
 }
@@ -107,7 +107,7 @@ fn verify(request: &Request) -> Result<(), Failure> {
     let planned_for = backend.installer();
     let others = || installers.iter().filter(|other| **other != planned_for);
     let other_names = others().map(ToString::to_string).collect::<Vec<_>>().join(" and by ");
-    // Against the rules of another backend, all of these would be missing.
+    // Compared with rules of another backend, all would be missing.
     let comparison = if installers.contains(&planned_for) || other_names.is_empty() {
         backend.compare(&plan)?
     } else {

@@ -1,4 +1,4 @@
-//! Which address families are captured.
+//! Captured address families.
 
 use std::net::IpAddr;
 
@@ -7,7 +7,7 @@ use crate::args::Args;
 use crate::args::flags::Flag;
 use crate::types::input_error::{InputError, ValueError};
 
-/// Whether IPv4 is captured, and whether IPv6 is.
+/// Returns whether IPv4 and IPv6 are captured.
 pub(super) fn read(args: &Args, addresses: &[IpAddr]) -> Result<(bool, bool), InputError> {
     let typed = args.flag(Flag::IpFamilies);
     match typed.text.as_str() {
@@ -23,7 +23,7 @@ pub(super) fn read(args: &Args, addresses: &[IpAddr]) -> Result<(bool, bool), In
     }
 }
 
-/// As in Istio, the first usable address decides, or any with dual stack.
+/// As in Istio, the first usable address decides, or any address if dual stack is on.
 fn detects_ipv6(args: &Args, addresses: &[IpAddr]) -> Result<bool, InputError> {
     let mut usable = addresses.iter().copied().filter(|address| is_usable(*address));
     match usable.next() {
@@ -39,14 +39,14 @@ fn detects_ipv6(args: &Args, addresses: &[IpAddr]) -> Result<bool, InputError> {
     }
 }
 
-/// Whether the pod could be reached at the address, as Istio judges it.
+/// True if the pod is reachable at the address, by Istio's rules.
 fn is_usable(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => {
             let is_link_local_multicast = v4.octets()[..3] == [224, 0, 0];
             !(v4.is_loopback() || v4.is_link_local() || is_link_local_multicast)
         }
-        // The last one is ours, from an earlier run.
+        // The last one was added by an earlier run.
         IpAddr::V6(v6) => {
             let is_link_local_multicast = v6.segments()[0] & 0xff0f == 0xff02;
             !(v6.is_loopback()

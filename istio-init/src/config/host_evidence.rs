@@ -4,7 +4,7 @@ use crate::args::flags::Flag;
 use crate::types::input_error::{InputError, ValueError};
 use crate::types::interface::InterfaceName;
 
-/// Properties of a network namespace that can tell a node's from a pod's.
+/// Properties that distinguish a node's network namespace from a pod's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostEvidence {
     /// Network interfaces.
@@ -18,22 +18,22 @@ pub struct HostEvidence {
 /// A network interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Link {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Its type, such as `bridge`; empty for a physical one.
+    /// Type, such as `bridge`; empty for a physical interface.
     pub kind: String,
-    /// True if it is a port of another interface, such as a bridge.
+    /// True if the interface is a port of another one, such as a bridge.
     pub is_port: bool,
-    /// True if its other end is in another network namespace.
+    /// True if the peer is in another network namespace.
     pub leads_elsewhere: bool,
 }
 
 impl HostEvidence {
-    /// Returns the signs of a node, or nothing where they are too few.
+    /// Returns the signs of a node; empty if there are too few.
     ///
-    /// The machine's first network namespace is one by itself. Otherwise it takes two signs that
-    /// no single cause explains: a pod with several networks has interfaces called `veth…`, a
-    /// virtual machine in a pod has a bridge. Interfaces that the user named are none.
+    /// The machine's first network namespace is sufficient. Otherwise two independent signs are
+    /// needed: a pod with several networks has interfaces named `veth…`, a virtual machine in a pod
+    /// has a bridge. Interfaces that the user named are ignored.
     pub fn signs(&self, named: &[InterfaceName]) -> Vec<String> {
         let is_named = |link: &&Link| named.iter().any(|name| name.matches(&link.name));
         let links: Vec<&Link> = self.links.iter().filter(|link| !is_named(link)).collect();
@@ -42,7 +42,7 @@ impl HostEvidence {
             link.map(|link| format!("interface {}", link.name))
         };
         let (network, peer) = (interface(is_of_a_network), interface(is_peer));
-        // A bridge whose ports are called so is the same sign once more.
+        // A bridge with such ports is the same sign again.
         let bridge = if network.is_none() && peer.is_none() { bridge(&links) } else { None };
         let rules =
             [self.rules(&["kube-proxy"], &["KUBE-"]), self.rules(NETWORK_TABLES, NETWORK_CHAINS)];

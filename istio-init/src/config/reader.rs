@@ -16,7 +16,7 @@ use crate::types::input_error::{Escaped, InputError, ValueError};
 use crate::types::interface::InterfaceName;
 use crate::types::owner::{Accounts, Gid, Uid};
 
-/// Reads a configuration, and what the user should know although it is valid.
+/// Validates a configuration. Also returns warnings.
 pub(super) fn read(
     args: &Args,
     surroundings: &PodEnvironment,
@@ -83,7 +83,7 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// A dry run says that the run would be rejected.
+    /// Reports a node's network namespace; in a dry run as a warning.
     fn reject_the_host(&mut self, host: Result<&HostEvidence, &String>, named: &[InterfaceName]) {
         let error = host_evidence::node_error(host, named);
         match error.filter(|_| !self.args.is_on(Flag::AllowHostNetwork)) {
@@ -118,12 +118,12 @@ impl<'a> Reader<'a> {
         }
         match (mark, table) {
             (Some(mark), Some(table)) => Interception::Tproxy { mark, table },
-            // The error about the other is on its way.
+            // The error about the other flag is reported already.
             _ => Interception::Redirect,
         }
     }
 
-    /// A value whose flag once took none: then what follows the flag is taken for it.
+    /// Parses a number. `once` is a hint for a flag that had no value in older versions.
     fn number<T: FromStr<Err = ValueError>>(&mut self, flag: Flag, once: &str) -> Option<T> {
         let typed = self.args.flag(flag);
         let with_history = |error: ValueError| {
@@ -203,7 +203,7 @@ impl<'a> Reader<'a> {
         };
         let gids = self.args.flag(Flag::ProxyGid);
         let gids = if gids.text.is_empty() {
-            // Numbers of users stand for groups here, as they do in Istio.
+            // As in Istio, user numbers are used as group numbers.
             uids.iter().filter_map(|uid| uid.to_string().parse().ok()).collect()
         } else {
             self.each(gids.source, &gids.text, |text| accounts.group(text.trim()))
@@ -219,8 +219,8 @@ impl<'a> Reader<'a> {
         (uids, gids)
     }
 
-    /// As in Istio, a user that the image does not have stands for 1337. A name that was given
-    /// says something else, so this deserves a warning.
+    /// As in Istio, a user unknown to the image stands for 1337. If the user was named explicitly,
+    /// warns.
     fn envoy_user(&mut self, accounts: &Accounts) -> Uid {
         let variable = Variable::EnvoyUser;
         accounts.named_user(self.variable(variable)).unwrap_or_else(|| {

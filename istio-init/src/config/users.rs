@@ -1,4 +1,4 @@
-//! Users whose outbound traffic is left alone: `[[protocols:]ports:]uids`.
+//! Users whose outbound traffic is not captured: `[[protocols:]ports:]uids`.
 
 use super::ExcludedUsers;
 use super::list::split;
@@ -6,7 +6,7 @@ use crate::types::input_error::ValueError;
 use crate::types::owner::{Accounts, UidRange};
 use crate::types::protocol::Protocol;
 
-/// Reads one element, such as `1000-1999`, `22,8000-9000:0` or `tcp:*:1000`.
+/// Parses one element, such as `1000-1999`, `22,8000-9000:0` or `tcp:*:1000`.
 pub(super) fn read(text: &str, accounts: &Accounts) -> Result<ExcludedUsers, ValueError> {
     let parts: Vec<&str> = text.split(':').collect();
     let (protocols, ports, users) = match *parts {

@@ -39,7 +39,7 @@ pub(crate) fn add_passthrough() -> Result<bool, KernelError> {
 /// Removes it, if it is there.
 pub(crate) fn remove_passthrough() -> Result<(), KernelError> {
     match request(DELETE_ADDRESS, 0)? {
-        // The last four: no such address, or no IPv6 at all.
+        // The last four: no such address, or no IPv6.
         Ok(()) | Err(Errno::ADDRNOTAVAIL | Errno::AFNOSUPPORT | Errno::OPNOTSUPP | Errno::NXIO) => {
             Ok(())
         }
@@ -113,8 +113,8 @@ const FAMILY_V4: u8 = 2;
 const FAMILY_V6: u8 = 10;
 /// `struct ifaddrmsg`: family, prefix length, flags, scope, and the interface in four bytes.
 const ADDRESS_MESSAGE_LENGTH: usize = 8;
-/// `IFA_F_NODAD`: usable at once. Otherwise it would be so a moment later, although nobody else
-/// can have an address of this loopback, or of a pair that this process made.
+/// `IFA_F_NODAD`: skips duplicate address detection, which would delay the address. Loopback and a
+/// private veth pair cannot have duplicates.
 const NO_DUPLICATE_DETECTION: u8 = 0x02;
 /// The loopback interface is the first of every network namespace.
 const LOOPBACK_INDEX: u32 = 1;

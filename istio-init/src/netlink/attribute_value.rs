@@ -17,7 +17,7 @@ pub(crate) fn text(bytes: &[u8]) -> Option<&str> {
     std::str::from_utf8(bytes.strip_suffix(&[0])?).ok()
 }
 
-/// Each of the elements, read in the same way.
+/// Parses each element.
 pub(crate) fn several<T>(
     elements: &[Element],
     read: impl Fn(&Element) -> Option<T>,
@@ -41,7 +41,7 @@ pub(crate) fn interface(bytes: &[u8]) -> Option<InterfaceName> {
     parsed(format!("{name}{}", if end.is_none() { "+" } else { "" }))
 }
 
-/// From one port to another.
+/// Parses a range of ports.
 pub(crate) fn ports((first, last): &Element) -> Option<PortRange> {
     let port = |bytes: &[u8]| Some(u16::from_be_bytes(bytes.try_into().ok()?));
     parsed(format!("{}-{}", port(first)?, port(last)?))
@@ -60,7 +60,7 @@ pub(crate) fn address(bytes: &[u8]) -> Option<IpAddr> {
     }
 }
 
-/// What its own type reads.
+/// Parses text by the type's own parser.
 pub(crate) fn parsed<T: FromStr>(text: impl AsRef<str>) -> Option<T> {
     text.as_ref().parse().ok()
 }

@@ -1,4 +1,4 @@
-//! Why the kernel refuses, in words, and what to do about it.
+//! Errors of the kernel with hints about their cause and remedy.
 
 use std::fmt;
 
@@ -21,7 +21,7 @@ impl Cause {
         Self { errno, privileges }
     }
 
-    /// What to do; empty where nothing is known. Begins with a line of its own.
+    /// Returns a hint on a new line; empty if there is none.
     pub fn hint(&self) -> String {
         let hint = match self.errno {
             Errno::PERM | Errno::NOSYS => lacking(self.privileges),
@@ -34,7 +34,7 @@ impl Cause {
         format!("\nhint: {hint}")
     }
 
-    /// The same, where rules are concerned.
+    /// Returns a hint for an error about rules.
     pub fn hint_of_rules(&self) -> String {
         let hint = match self.errno {
             errno if is_no_nf_tables(errno) => NO_NF_TABLES,
@@ -46,7 +46,7 @@ impl Cause {
         format!("\nhint: {hint}")
     }
 
-    /// What to do where a socket cannot be opened, for which no capability is needed.
+    /// Returns a hint for a socket that cannot be opened. Opening needs no capability.
     pub fn hint_of_socket(&self) -> &'static str {
         match self.errno {
             Errno::PERM | Errno::ACCESS | Errno::NOSYS => {
@@ -79,7 +79,7 @@ impl fmt::Display for Cause {
     }
 }
 
-/// What stands in the way of a process to which something is not permitted.
+/// Returns the missing privilege.
 pub(crate) fn lacking(privileges: Privileges) -> &'static str {
     match (privileges.holds(Capability::NetAdmin), privileges.is_filtered) {
         (CapabilityState::Missing, _) => {

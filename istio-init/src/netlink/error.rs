@@ -7,13 +7,13 @@ use super::errno_hint::Cause;
 use super::lock_holders::LockHolders;
 use super::nf_tables;
 
-/// What the kernel, or the way to it, refused.
+/// Error of the kernel's interfaces.
 #[derive(Debug, Error)]
 pub enum KernelError {
     /// There is no netlink socket of this kind.
     #[error("cannot open a netlink socket for {protocol}: {}{}", .cause.errno, .cause.hint_of_socket())]
     Socket {
-        /// What the socket is for.
+        /// Interface of the socket.
         protocol: &'static str,
         /// The kernel's reason.
         cause: Cause,
@@ -41,7 +41,7 @@ pub enum KernelError {
     /// A network namespace outside the pod's cannot be created or linked.
     #[error("the kernel refuses `{step}`: {}{}", .cause.errno, outside_hint(.cause))]
     Outside {
-        /// The refused call, or the refused command of ip(8).
+        /// Failed system call or equivalent ip(8) command.
         step: String,
         /// The kernel's reason.
         cause: Cause,
@@ -52,7 +52,7 @@ pub enum KernelError {
     /// The proxy's IPv6 source address cannot be removed.
     #[error("cannot remove ::6/128 from lo: {0}")]
     RemoveAddress(Cause),
-    /// What an earlier run installed cannot be looked up.
+    /// The rules of an earlier run cannot be listed.
     #[error("cannot look up the rules of an earlier run in nf_tables: {}{}", .0.errno, .0.hint_of_rules())]
     ListRules(Cause),
     /// A run before this one has not ended.
@@ -67,34 +67,34 @@ pub enum KernelError {
         /// Time that it was waited for.
         seconds: u64,
     },
-    /// The lock cannot be taken, and no other process has it.
+    /// The lock cannot be taken although it is free.
     #[error("cannot take the lock of this network namespace: {0}")]
     Lock(Cause),
-    /// Somebody else changes the rules of this namespace all the time.
+    /// Other processes keep changing the rules of the network namespace.
     #[error("the rules of this network namespace were changed by others again and again")]
     Overtaken,
     /// The rules as a whole cannot be sent.
     #[error("cannot send the rules to the kernel: {}{}", .0.errno, .0.hint_of_rules())]
     Send(Cause),
-    /// The kernel answered nothing that makes sense.
+    /// The kernel's answer is invalid.
     #[error("the kernel did not answer the rules: {}{}", .0.errno, .0.hint_of_rules())]
     Answer(Cause),
-    /// One part of the rules is refused, and with it all.
+    /// The kernel rejects a step and thereby the whole transaction.
     #[error("the kernel refuses `{step}`{origin}; no rule was changed: {}{hint}", .cause.errno)]
     Refused {
         /// The part, as nft would have it.
         step: String,
-        /// The setting that asks for it, where there is one.
+        /// The setting that the step comes from, if any.
         origin: String,
         /// The kernel's reason.
         cause: Cause,
-        /// What to do.
+        /// Remedy.
         hint: String,
     },
 }
 
 impl KernelError {
-    /// Whether the kernel has no `nf_tables`, so that nothing can be installed there.
+    /// True if the kernel has no `nf_tables`.
     pub fn is_no_nf_tables(&self) -> bool {
         match self {
             Self::Socket { cause, .. } if cause.errno == Errno::AFNOSUPPORT => true,
@@ -105,7 +105,7 @@ impl KernelError {
         }
     }
 
-    /// Whether this process may not do what it is asked for.
+    /// True if this process lacks permission.
     pub fn is_no_permission(&self) -> bool {
         matches!(self, Self::ListRules(cause) if cause.errno == Errno::PERM)
     }

@@ -1,5 +1,5 @@
-//! Reads what tells a node's network namespace from a pod's: its links (kernel
-//! `include/uapi/linux/if_link.h`), its chains, and whether it is the machine's first.
+//! Evidence of a node's network namespace: links (kernel `include/uapi/linux/if_link.h`), chains,
+//! and identity with the machine's first network namespace.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,8 +22,8 @@ pub fn host_evidence() -> Result<HostEvidence, KernelError> {
     Ok(HostEvidence { links, chains: chains()?, is_first: is_first() })
 }
 
-/// A process that may not ask for chains may not change them either; the change says so. A kernel
-/// without `nf_tables` has none.
+/// Lists chains. Returns none if this process lacks permission, since it cannot change rules
+/// either, or if the kernel has no `nf_tables`.
 fn chains() -> Result<Vec<(String, String)>, KernelError> {
     let socket = match Socket::netfilter() {
         Err(KernelError::Socket { cause, .. }) if cause.errno == Errno::PERM => {
@@ -111,8 +111,8 @@ fn text(bytes: &[u8]) -> String {
 const FIRST_NETWORKS: [&str; 2] = ["net:[4026531833]", "net:[4026531840]"];
 /// `PROC_PID_INIT_INO` of the kernel's `include/linux/proc_ns.h` (since 3.8).
 const FIRST_PROCESSES: &str = "pid:[4026531836]";
-/// A setting of the whole machine, which the kernel shows in the first network namespace alone
-/// (`net/core/sysctl_net_core.c`). It tells where the number of the first namespace is not fixed.
+/// Machine-wide setting that the kernel shows in the first network namespace only
+/// (`net/core/sysctl_net_core.c`). Needed where the first namespace has no fixed number.
 const MACHINE_SETTING: &str = "/proc/sys/net/core/dev_weight";
 
 /// `RTM_GETLINK`.

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::types::input_error::Escaped;
 
-/// Processes that hold the lock; none where /proc shows none of them.
+/// Processes that hold the lock; empty if /proc shows none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LockHolders(Vec<Process>);
 
@@ -34,7 +34,7 @@ fn port_of_group(log: &str, group: u16) -> Option<String> {
     })
 }
 
-/// The columns are the socket's address, protocol and port, and others; the last is its inode.
+/// Finds the inode, which is the last column; the first are address, protocol and port.
 fn inode_of_port(sockets: &str, port: &str) -> Option<String> {
     sockets.lines().find_map(|line| {
         let words: Vec<&str> = line.split_ascii_whitespace().collect();

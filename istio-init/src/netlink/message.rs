@@ -8,7 +8,7 @@ pub(crate) struct Messages {
     bytes: Vec<u8>,
 }
 
-/// What a message is called and how it is to be handled.
+/// Header of a message.
 #[derive(Clone, Copy)]
 pub(crate) struct Header {
     /// The message's type.
@@ -123,7 +123,7 @@ pub(crate) fn received(mut bytes: &[u8]) -> impl Iterator<Item = Received<'_>> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Attribute<'a> {
     pub kind: u16,
-    /// Whether it is marked as made of attributes. The kernel does not mark all that are.
+    /// True if the nested flag is set. The kernel does not set it on all nested attributes.
     pub is_nested: bool,
     pub value: &'a [u8],
 }
@@ -144,7 +144,7 @@ pub(crate) fn attribute(bytes: &[u8], kind: u16) -> Option<&[u8]> {
     attributes(bytes).find(|attribute| attribute.kind == kind).map(|attribute| attribute.value)
 }
 
-/// What an error message says: `Ok` for a mere acknowledgement.
+/// Parses the payload of an error message: `Ok` for an acknowledgement.
 pub(crate) fn outcome(error: &[u8]) -> Result<(), Errno> {
     let bytes = error.get(..4).and_then(|bytes| <[u8; 4]>::try_from(bytes).ok());
     match bytes.map(i32::from_ne_bytes) {

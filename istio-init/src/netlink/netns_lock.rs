@@ -1,14 +1,14 @@
 //! Lock of a network namespace: one run at a time changes its rules.
 //!
-//! The rules of nftables are one transaction. An iptables program is told what to do from what was
-//! listed before. When its parent is killed, it goes on, and what the next run has listed by then
-//! is no longer true. So a run that changes rules holds a lock, and so does every program that it
-//! starts, until the last of them has ended.
+//! An nftables run is one transaction. An iptables program gets its input from an earlier listing
+//! and continues when its parent is killed, so the listing of the next run can become stale.
+//! Therefore a run that changes rules holds a lock, together with the programs that it starts,
+//! until the last of them has ended.
 //!
-//! The lock is a group of the kernel's packet log (`nfnetlink_log`) to which no rule sends packets.
-//! A group belongs to one socket at a time, and only `CAP_NET_ADMIN` over the network namespace
-//! can take it: a process that may not change the rules cannot keep others from changing them. A
-//! file could be locked by any process that may read it.
+//! The lock is a group of the kernel's packet log (`nfnetlink_log`) that no rule logs to. A group
+//! belongs to one socket, and only `CAP_NET_ADMIN` over the network namespace can take it, so a
+//! process that cannot change rules cannot block others. A file could be locked by any process with
+//! read access.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -24,19 +24,19 @@ use super::nf_tables::{FIXED_LENGTH, GET_GENERATION, is_no_nf_tables, message_ty
 use super::socket::Socket;
 use super::timeout::TIMEOUT;
 
-/// The right to change the rules of this network namespace, for as long as it is kept.
+/// Permission to change the rules of this network namespace, until dropped.
 #[derive(Debug)]
 pub struct Lock {
-    /// None where the kernel has no packet log, or this process may not take the lock.
+    /// `None` if the kernel has no packet log, or this process cannot take the lock.
     _socket: Option<Socket>,
 }
 
 impl Lock {
-    /// Waits for the runs before this one, but not longer than [`TIMEOUT`]. `report` learns once
-    /// which processes are waited for.
+    /// Waits for earlier runs, at most [`TIMEOUT`]. Calls `report` once with the processes that
+    /// hold the lock.
     ///
-    /// A kernel without a packet log makes no run wait. A process without the
-    /// capability takes no lock: each change that it asks for is rejected.
+    /// Without a packet log, no run waits. A process without the capability takes no lock: the
+    /// kernel rejects its changes.
     pub fn take(report: impl FnOnce(&LockHolders)) -> Result<Self, KernelError> {
         let socket = match Socket::netfilter_for_children() {
             Err(error) if error.is_no_nf_tables() => return Ok(Self { _socket: None }),
@@ -61,13 +61,13 @@ impl Lock {
     }
 }
 
-/// Takes the lock. False if another process has it, or if this process may not have it; both are
-/// `EPERM`.
+/// Takes the lock. Returns false if another process has it or this process lacks the capability;
+/// both are `EPERM`.
 fn is_taken(socket: &Socket) -> Result<bool, KernelError> {
     match bind_group(socket) {
         Ok(()) => Ok(true),
         Err(Errno::PERM) => Ok(false),
-        // There is no such log.
+        // The kernel has no packet log.
         Err(errno) if is_no_nf_tables(errno) => Ok(true),
         Err(errno) => Err(KernelError::Lock(Cause::from(errno))),
     }
@@ -90,8 +90,8 @@ fn bind_group(socket: &Socket) -> Result<(), Errno> {
     socket.change(messages.as_bytes())
 }
 
-/// The group that stands for the lock. Its number is that of the proxy's inbound port, as is the
-/// priority of the policy rules.
+/// Group that serves as the lock. Its number is the proxy's inbound port, like the priority of the
+/// policy rules.
 const GROUP: u16 = 15_006;
 /// `NFNL_SUBSYS_ULOG << 8 | NFULNL_MSG_CONFIG` (kernel
 /// `include/uapi/linux/netfilter/nfnetlink_log.h`).

@@ -8,8 +8,8 @@ pub(crate) const fn message_type(kind: u16) -> u16 {
     NF_TABLES << 8 | kind
 }
 
-/// Whether an error says that the kernel has no `nf_tables`: the first is that of a single
-/// message, the second of a batch, the last of a kernel without netfilter's sockets.
+/// True if the error means that the kernel has no `nf_tables`: for a single message, for a batch,
+/// and for a kernel without netfilter sockets.
 pub(crate) fn is_no_nf_tables(errno: Errno) -> bool {
     matches!(errno, Errno::INVAL | Errno::OPNOTSUPP | Errno::PROTONOSUPPORT)
 }
@@ -18,7 +18,7 @@ pub(crate) fn is_no_nf_tables(errno: Errno) -> bool {
 pub(crate) const FIXED_LENGTH: usize = 4;
 /// `struct nfgenmsg`: family `NFPROTO_INET`, version, resource.
 pub(crate) const INET: [u8; FIXED_LENGTH] = [1, 0, 0, 0];
-/// The same of a batch: no family, and the subsystem as resource.
+/// `struct nfgenmsg` of a batch: no family, and the subsystem as resource.
 pub(crate) const BATCH: [u8; FIXED_LENGTH] = [0, 0, 0, 10];
 
 // NFNL_MSG_BATCH_… and NFNL_BATCH_….

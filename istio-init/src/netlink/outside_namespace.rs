@@ -47,7 +47,7 @@ impl OutsideNamespace {
         on_thread(in_namespace)?
     }
 
-    /// Gives each end of the pair an address of the same network.
+    /// Adds an address of the same network to each end of the pair.
     pub fn add_addresses(
         &self,
         of_pod: IpAddr,
@@ -81,9 +81,9 @@ impl OutsideNamespace {
 }
 
 impl Drop for OutsideNamespace {
-    /// Deletes the pair at once: the kernel takes its time with a namespace.
+    /// Deletes the pair at once: the kernel deletes the namespace some time later.
     fn drop(&mut self) {
-        // If that fails, it goes with its namespace.
+        // If this fails, the kernel deletes the pair with the namespace.
         let _ = self.change(DELETE_LINK, 0);
     }
 }
@@ -108,8 +108,8 @@ fn on_thread<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, KernelError>
     })
 }
 
-/// Adds a pair with one end in the namespace of `socket`, the other in that of this process. An end
-/// can be set up only once the pair is whole, so the other is still down.
+/// Adds a pair with one end in the namespace of `socket`, the other in that of this process. The
+/// second end is still down, since an end can be set up only after both exist.
 fn add_pair(socket: &Socket, link: &str) -> Result<(), Errno> {
     let process = rustix::process::getpid().as_raw_nonzero().get();
     let mut messages = Messages::default();
@@ -188,8 +188,8 @@ const GET_LINK: u16 = 18;
 const DELETE_LINK: u16 = 17;
 /// `RTM_SETLINK`.
 const SET_LINK: u16 = 19;
-/// `IFF_UP`, and `IFF_NOARP`: the kernel takes the interface's own hardware address for the peer's,
-/// without asking. A new address answers such questions only some time after it is added.
+/// `IFF_UP`, and `IFF_NOARP`, which avoids neighbour discovery: a new address answers it only after
+/// a delay.
 const UP: u32 = 0x1 | 0x80;
 /// The hardware address of both ends, a locally administered one.
 const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];

@@ -1,24 +1,24 @@
-//! What this process may do, as the kernel tells in `/proc/self/status` (see proc(5)).
+//! Privileges of this process, from `/proc/self/status` (see proc(5)).
 
 use std::fs;
 
-/// What this process may do.
+/// Privileges of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Privileges {
     effective: u64,
     bounding: u64,
-    /// Whether a seccomp filter is in force.
+    /// True if a seccomp filter is active.
     pub is_filtered: bool,
 }
 
-/// Whether a process holds a capability.
+/// State of a capability of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CapabilityState {
-    /// It does.
+    /// Effective.
     Effective,
-    /// Its container may have it, but this user does not.
+    /// Allowed for the container, but not effective for this user.
     Allowed,
-    /// It cannot.
+    /// Not allowed for the container.
     Missing,
 }
 
@@ -32,12 +32,12 @@ pub enum Capability {
 }
 
 impl Privileges {
-    /// Those of this process; none where the kernel does not tell.
+    /// Returns the privileges of this process; none if /proc is not readable.
     pub fn current() -> Self {
         fs::read_to_string("/proc/self/status").map(|text| Self::parse(&text)).unwrap_or_default()
     }
 
-    /// Reads the text of such a file.
+    /// Parses a status file.
     pub fn parse(status: &str) -> Self {
         let value = |key: &str| {
             let mut values = status.lines().filter_map(|line| line.strip_prefix(key));
@@ -51,7 +51,7 @@ impl Privileges {
         }
     }
 
-    /// Whether it holds the capability.
+    /// Returns the state of the capability.
     pub fn holds(&self, capability: Capability) -> CapabilityState {
         let bit = 1
             << match capability {

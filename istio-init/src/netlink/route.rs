@@ -1,4 +1,4 @@
-//! Policy rules and routes by which marked packets come to this pod's own sockets, over rtnetlink
+//! Policy rules and routes that deliver marked packets to this pod's sockets, over rtnetlink
 //! (kernel `include/uapi/linux/fib_rules.h` and `rtnetlink.h`).
 
 use rustix::io::Errno;
@@ -10,7 +10,7 @@ use super::socket::Socket;
 use crate::plan::TproxyRouting;
 use crate::types::family::Family;
 
-/// A policy rule of ours.
+/// Policy rule of this program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PolicyRule {
     family: Family,
@@ -28,8 +28,8 @@ impl Added {
         let socket = Socket::route()?;
         let installed = policy_rules(&socket)?;
         for rule in planned(Some(delivery)) {
-            // The rule first, and in a removal last: by it a later run knows what a killed one
-            // left. While its table is empty, packets pass on to the next rule.
+            // The rule is added first and removed last, so a later run finds what a killed one
+            // left. While its table is empty, packets continue with the next rule.
             if !installed.contains(&rule) {
                 self.add_part(&socket, Part::Rule, NEW_RULE, rule)?;
             }
@@ -84,7 +84,7 @@ pub(crate) fn remove_all_but(delivery: Option<&TproxyRouting>) -> Result<(), Ker
     Ok(())
 }
 
-/// What [`remove_all_but`] nothing would do, as commands of ip(8).
+/// Returns the ip(8) commands that removing everything is equivalent to.
 pub(crate) fn removal_commands() -> Result<Vec<String>, KernelError> {
     let socket = Socket::route()?;
     let rules = policy_rules(&socket)?;
@@ -99,8 +99,7 @@ pub(crate) fn removal_commands() -> Result<Vec<String>, KernelError> {
     Ok(all)
 }
 
-/// What an earlier run added: each mark and table for which there is a policy rule of ours, in the
-/// families that have the route too; and in those that do not.
+/// Returns mark and table of each own policy rule: those with a route, and those without.
 pub(crate) fn tproxy_routings() -> Result<[Vec<TproxyRouting>; 2], KernelError> {
     let socket = Socket::route()?;
     let rules = policy_rules(&socket)?;
@@ -130,7 +129,7 @@ fn routes(socket: &Socket) -> Result<Vec<(Family, u32)>, Errno> {
     Ok(listed.iter().filter_map(|payload| local_route(payload)).collect())
 }
 
-/// The family and the table of a message's route, if it is ours.
+/// Parses an own route: family and table.
 pub(crate) fn local_route(payload: &[u8]) -> Option<(Family, u32)> {
     let family = match payload.first() {
         Some(&FAMILY_V4) => Family::V4,
@@ -159,7 +158,7 @@ fn policy_rules(socket: &Socket) -> Result<Vec<PolicyRule>, KernelError> {
     Ok(listed.iter().filter_map(|payload| policy_rule(payload)).collect())
 }
 
-/// The policy rule of a message, if it is ours.
+/// Parses an own policy rule.
 pub(crate) fn policy_rule(payload: &[u8]) -> Option<PolicyRule> {
     let values = payload.get(FIXED_LENGTH..)?;
     let number = |kind| {
@@ -176,7 +175,7 @@ pub(crate) fn policy_rule(payload: &[u8]) -> Option<PolicyRule> {
     is_ours.then_some(PolicyRule { family, mark: number(MARK)?, table: number(TABLE)? })
 }
 
-/// What a policy rule and its route are for whoever reads an error.
+/// Object of a change, for error messages.
 #[derive(Clone, Copy)]
 enum Part {
     Rule,
@@ -184,7 +183,7 @@ enum Part {
 }
 
 impl Part {
-    /// Its addition or removal as a command of ip(8).
+    /// Returns the ip(8) command.
     fn command(self, verb: &str, rule: PolicyRule) -> String {
         let PolicyRule { family, mark, table } = rule;
         let version = match family {
@@ -205,8 +204,8 @@ impl Part {
     }
 }
 
-/// Asks for one change. Returns false if nothing was to be changed: what is to be added is there,
-/// or what is to be removed is not.
+/// Requests one change. Returns false if the object to add exists already, or the object to remove
+/// does not.
 fn request(
     socket: &Socket,
     part: Part,

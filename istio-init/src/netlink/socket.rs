@@ -22,7 +22,7 @@ impl Socket {
         Self::open(netlink::NETFILTER, "nf_tables", SocketFlags::CLOEXEC)
     }
 
-    /// The same, kept open by the programs that this process starts.
+    /// Opens a netfilter socket that programs started by this process inherit.
     pub(crate) fn netfilter_for_children() -> Result<Self, KernelError> {
         Self::open(netlink::NETFILTER, "nf_tables", SocketFlags::empty())
     }
@@ -50,8 +50,8 @@ impl Socket {
     /// Sends messages as one unit. The kernel has handled them when this returns.
     pub(crate) fn send(&self, messages: &[u8]) -> Result<(), Errno> {
         if messages.len() > USUAL_SEND_BUFFER {
-            // A unit must fit into the buffer, with what the kernel adds. Who may change rules may
-            // also go beyond net.core.wmem_max, but for another user's namespaces.
+            // A transaction must fit into the buffer, with overhead. CAP_NET_ADMIN allows exceeding
+            // net.core.wmem_max, but not from another user namespace.
             let size = messages.len().saturating_mul(2);
             let _ = sockopt::set_socket_send_buffer_size_force(&self.0, size)
                 .or_else(|_| sockopt::set_socket_send_buffer_size(&self.0, size));
@@ -72,7 +72,7 @@ impl Socket {
         netdevice::name_to_index(&self.0, link)
     }
 
-    /// The next messages that the kernel has for this socket; `AGAIN` when there are none.
+    /// Receives the next messages; `AGAIN` if there are none.
     pub(crate) fn receive<'a>(&self, buffer: &'a mut [u8]) -> Result<&'a [u8], Errno> {
         loop {
             match recv(&self.0, &mut *buffer, RecvFlags::DONTWAIT) {

@@ -12,7 +12,7 @@ pub(crate) fn begin<T: Send + 'static>(
 ) -> io::Result<Receiver<T>> {
     let (sender, receiver) = mpsc::channel();
     thread::Builder::new().spawn(move || {
-        // Nobody listens after the deadline.
+        // There is no receiver after the deadline.
         let _ = sender.send(work());
     })?;
     Ok(receiver)

@@ -1,7 +1,7 @@
-//! A configuration's rules, as data.
+//! Rules of a configuration, as data.
 //!
-//! [`plan`] is the only place that knows which rules a configuration needs, and why. Whoever
-//! installs, prints or explains rules takes the [`Plan`].
+//! [`plan`] alone decides which rules a configuration needs. Backends, renderers and explanations
+//! take the [`Plan`].
 
 mod any_of;
 mod dns;
@@ -29,10 +29,10 @@ use crate::types::interface::InterfaceName;
 pub struct Plan {
     /// All rules.
     pub rules: Vec<Rule>,
-    /// Whether the loopback interface needs the address `::6`, the proxy's IPv6 source towards
-    /// the application.
+    /// True if the loopback interface needs the address `::6`, the proxy's IPv6 source towards the
+    /// application.
     pub passthrough_address: bool,
-    /// How packets with a mark are routed, where rules set one for that.
+    /// Routing of packets that TPROXY rules mark.
     pub tproxy_routing: Option<TproxyRouting>,
 }
 
@@ -68,8 +68,8 @@ pub fn plan(config: &Config) -> Plan {
     Plan { rules, passthrough_address: config.ipv6, tproxy_routing: tproxy::tproxy_routing(config) }
 }
 
-/// What arrives at these interfaces comes from inside the pod (from a virtual machine, say): it is
-/// captured as what the pod sends, and never as what comes to it.
+/// Traffic that arrives on these interfaces comes from inside the pod, for example from a virtual
+/// machine. It is captured as outbound traffic only.
 fn virtual_interfaces(config: &Config) -> Vec<Rule> {
     let rule = |matches, verdict| Rule {
         table: Table::Nat,
@@ -98,7 +98,7 @@ fn virtual_interfaces(config: &Config) -> Vec<Rule> {
     rules
 }
 
-/// What these interfaces carry is left alone in both directions, before anything else is asked.
+/// Traffic of these interfaces bypasses capture in both directions.
 fn excluded_interfaces(config: &Config, table: Table) -> Vec<Rule> {
     let leave_alone = |chain, field| Rule {
         table,
@@ -116,8 +116,7 @@ fn excluded_interfaces(config: &Config, table: Table) -> Vec<Rule> {
     config.excluded_interfaces.iter().flat_map(both_directions).collect()
 }
 
-/// A packet that belongs to no connection, such as one that is late, would pass no rule of the nat
-/// table, and so get around the proxy.
+/// Packets without a connection, such as late ones, skip the nat table and would bypass the proxy.
 fn invalid_packets(config: &Config) -> Vec<Rule> {
     if !config.drop_invalid {
         return Vec::new();
@@ -137,7 +136,7 @@ fn invalid_packets(config: &Config) -> Vec<Rule> {
     ]
 }
 
-/// The ranges of each captured family. No packet of another family comes to our chains.
+/// Returns the ranges of each captured family. Packets of other families do not reach own chains.
 fn per_family<'a>(
     config: &'a Config,
     ranges: &'a [Cidr],
@@ -148,8 +147,8 @@ fn per_family<'a>(
     config.families().iter().filter_map(of_family)
 }
 
-/// The matches that keep a rule of a base chain to the captured families. Chains of our own are
-/// only reached through such a rule, so their rules need none.
+/// Returns the matches that restrict a base chain's rule to the captured families. Rules of other
+/// chains are reached only through such a rule.
 fn captured_families(config: &Config) -> Vec<Match> {
     match config.families() {
         [only] => vec![Match::is(Field::Family(*only))],

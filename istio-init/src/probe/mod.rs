@@ -1,8 +1,7 @@
-//! Tries installed rules with real sockets.
+//! Test of installed rules with real sockets.
 //!
-//! Which flows are tried comes from the plan: each of its exclusions and inclusions is somewhere
-//! asked for. What is expected of a flow is what [`explain`] says. No flow leaves the node: what
-//! is sent outwards lives for one hop.
+//! The flows cover each inclusion and exclusion of the plan; [`explain`] gives the expected result.
+//! No packet leaves the node: outbound packets have a TTL of one hop.
 
 mod inbound;
 mod sockets;
@@ -24,31 +23,31 @@ use crate::types::routes::Routes;
 
 pub use sockets::{ProbeError, try_flows, try_inbound};
 
-/// One try to reach somebody, and what is expected of it.
+/// A connection attempt with its expected result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flow {
     /// Owner of the connection; `None` for a connection from outside the pod.
     pub owner: Option<Owner>,
-    /// By what.
+    /// Transport protocol.
     pub protocol: Protocol,
     /// The address it is tried from, where it matters.
     pub source: Option<IpAddr>,
-    /// Whom.
+    /// Destination.
     pub target: SocketAddr,
-    /// What should become of it.
+    /// Expected result.
     pub expected: FlowOutcome,
 }
 
-/// What becomes of a flow.
+/// Result of a flow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FlowOutcome {
-    /// It reaches this port of the pod.
+    /// Reaches this port of the pod.
     Port(u16),
-    /// It reaches no port of the pod that listens for the probe.
+    /// Reaches no port that the probe listens on.
     Elsewhere,
-    /// It reaches the port, but for another destination than the flow's.
+    /// Reaches the port with another original destination.
     WrongDestination(u16, SocketAddr),
-    /// It could not be tried; why.
+    /// Not tried, for this reason.
     NotTried(String),
 }
 
@@ -57,36 +56,36 @@ pub enum FlowOutcome {
 pub struct FlowResult {
     /// The flow.
     pub flow: Flow,
-    /// What became of it.
+    /// Observed result.
     pub outcome: FlowOutcome,
 }
 
-/// What the machine contributes to a probe.
+/// Settings of a probe and facts of the machine.
 #[derive(Clone, Debug)]
 pub struct ProbeSettings {
     /// Addresses of this namespace.
     pub addresses: Vec<IpAddr>,
-    /// Its routes.
+    /// Routes of the namespace.
     pub routes: Routes,
-    /// Who this process is.
+    /// Owner of this process.
     pub owner: Owner,
     /// The port of Istio's validation.
     pub probe_port: u16,
-    /// A port that no rule knows, on which the probe stands for an application.
+    /// Port of the probe's own application, named by no rule.
     pub application_port: u16,
-    /// How long to wait for what is expected.
+    /// Time to wait for the expected result.
     pub timeout: Duration,
     /// The installed rules, where they can be read: flows are tried at their edges too.
     pub installed: Option<Plan>,
 }
 
 impl FlowResult {
-    /// Whether it fared as expected, or could not be tried.
+    /// True if the result is the expected one, or the flow was not tried.
     pub fn is_as_expected(&self) -> bool {
         self.outcome == self.flow.expected || !self.is_tried()
     }
 
-    /// Whether it could be tried.
+    /// True if the flow was tried.
     pub fn is_tried(&self) -> bool {
         !matches!(self.outcome, FlowOutcome::NotTried(_))
     }
@@ -154,7 +153,7 @@ fn owners(plan: &Plan, own: Owner) -> Vec<Owner> {
 
 type Target = (Protocol, Option<IpAddr>, SocketAddr);
 
-/// Somebody outside, everybody whom a rule names, and the pod itself.
+/// Returns destinations outside, destinations that rules name, and the pod itself.
 fn targets(plan: &Plan, settings: &ProbeSettings) -> Vec<Target> {
     let mut addresses: Vec<IpAddr> = OUTSIDE.to_vec();
     let mut ports = vec![(Protocol::Tcp, 80)];
@@ -176,7 +175,7 @@ fn targets(plan: &Plan, settings: &ProbeSettings) -> Vec<Target> {
         }
     }
     let is_outside = |address: &IpAddr| match address {
-        // The last network is of broadcasts, and none can connect to a group.
+        // The last network is broadcast, and multicast groups accept no connection.
         IpAddr::V4(v4) => !v4.is_loopback() && (1..224).contains(&v4.octets()[0]),
         IpAddr::V6(v6) => !(v6.is_loopback() || v6.is_unspecified() || v6.is_multicast()),
     };
@@ -192,7 +191,7 @@ fn targets(plan: &Plan, settings: &ProbeSettings) -> Vec<Target> {
     let application = settings.application_port;
     let tcp = |source, ip, port| (Protocol::Tcp, source, SocketAddr::new(ip, port));
     let loopbacks = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
-    // A link-local address is one of a link, which nobody names here.
+    // A link-local address needs an interface, and none is given here.
     let own = settings.addresses.iter().copied().filter(|address| match address {
         IpAddr::V4(v4) => !v4.is_link_local(),
         IpAddr::V6(v6) => !v6.is_unicast_link_local(),
@@ -213,7 +212,7 @@ fn targets(plan: &Plan, settings: &ProbeSettings) -> Vec<Target> {
     different
 }
 
-/// What a flow should come to; `None` where it cannot even begin.
+/// Returns the expected result; `None` if the flow cannot start.
 fn expected(
     plan: &Plan,
     settings: &ProbeSettings,
@@ -271,7 +270,7 @@ fn edges(range: Cidr) -> impl Iterator<Item = IpAddr> {
     std::iter::once(next_host(first)).chain(others.map(move |number| family.address_of(number)))
 }
 
-/// The first address of a range is often nobody's.
+/// Returns an address that a host can have: the first of a range is often reserved.
 fn next_host(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(v4) if v4.octets()[3] == 0 => (v4.to_bits() | 1).to_be_bytes().into(),
@@ -301,14 +300,14 @@ impl fmt::Display for FlowOutcome {
     }
 }
 
-/// Addresses of documentation (RFC 5737, RFC 3849), and one in the lower half of IPv4, where there
-/// are none: of a carrier's own network (RFC 6598).
+/// Documentation addresses (RFC 5737, RFC 3849), and one in the lower half of IPv4, where there are
+/// none: of the shared address space (RFC 6598).
 const OUTSIDE: [IpAddr; 3] = [
     IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)),
     IpAddr::V4(Ipv4Addr::new(100, 127, 255, 254)),
     IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1)),
 ];
-/// Of a list of a thousand, some are as good as all.
+/// Limit on values taken from one list.
 const MOST_OF_A_RULE: usize = 4;
 /// A user that images use for applications, and those after it.
 const FIRST_APPLICATION: u32 = 1000;

@@ -18,7 +18,7 @@ use crate::netlink::outside_namespace::OutsideNamespace;
 use crate::plan::Plan;
 use crate::types::protocol::Protocol;
 
-/// What keeps a probe from being made.
+/// Error that prevents a probe.
 #[derive(Debug, Error)]
 pub enum ProbeError {
     /// One of the proxy's ports is not free.
@@ -27,7 +27,7 @@ pub enum ProbeError {
          hint: probe before the proxy has started"
     )]
     Listen {
-        /// Where.
+        /// Address and port.
         address: SocketAddr,
         /// The kernel's reason.
         errno: Errno,
@@ -160,8 +160,8 @@ impl Listeners {
         Ok(port)
     }
 
-    /// Tries flows, those that fare otherwise than expected again and again while there is time:
-    /// who installs the rules may not be done yet.
+    /// Tries flows; repeats those with an unexpected result until the deadline, since the rules may
+    /// still be being installed.
     fn settle(
         &self,
         flows: &[Flow],
@@ -184,7 +184,7 @@ impl Listeners {
         }
     }
 
-    /// Carries out flows side by side, and waits for what becomes of them.
+    /// Starts flows in parallel and waits for their results.
     fn observe(&self, flows: &[Flow], settings: &ProbeSettings) -> Vec<FlowResult> {
         let deadline = Instant::now() + settings.timeout;
         let mut attempts = Vec::new();
@@ -196,7 +196,7 @@ impl Listeners {
             let is_pending = |attempt: &Attempt| {
                 attempt.client.is_ok()
                     && attempt.arrived.is_none()
-                    // What goes elsewhere has the whole time to turn up here after all.
+                    // A flow expected elsewhere may still arrive here until the deadline.
                     && (attempt.flow.expected != FlowOutcome::Elsewhere || !attempt.is_refused())
             };
             if !attempts.iter().any(is_pending) || Instant::now() >= deadline {
@@ -206,8 +206,7 @@ impl Listeners {
         }
     }
 
-    /// Begins flows of one owner. Another owner than this process, or another network namespace,
-    /// takes a thread of its own.
+    /// Starts flows of one owner. A different owner or network namespace needs a separate thread.
     fn begin(&self, flows: &[Flow], own: Owner) -> Vec<Attempt> {
         let owner = flows.first().and_then(|flow| flow.owner);
         if owner == Some(own) {
@@ -244,7 +243,7 @@ impl Listeners {
 }
 
 impl Attempt {
-    /// Whether the kernel has an error for the client already.
+    /// True if the client's socket has an error.
     fn is_refused(&self) -> bool {
         let socket = self.client.as_ref().ok();
         socket.is_some_and(|(socket, _)| !matches!(sockopt::socket_error(socket), Ok(Ok(()))))
@@ -310,7 +309,7 @@ fn begin_one(flow: &Flow) -> Result<(OwnedFd, SocketAddr), Errno> {
         Protocol::Udp => SocketType::DGRAM,
     };
     let socket = open(flow.target.ip(), kind)?;
-    // Beyond the first hop, nobody learns of it. What stays here makes no hop.
+    // Packets stop after the first hop. Local delivery takes no hop.
     match flow.target {
         SocketAddr::V4(_) => sockopt::set_ip_ttl(&socket, 1)?,
         SocketAddr::V6(_) => sockopt::set_ipv6_unicast_hops(&socket, Some(1))?,
@@ -336,7 +335,7 @@ fn original_destination(stream: &TcpStream) -> Option<SocketAddr> {
         SocketAddr::V4(_) => sockopt::ip_original_dst(stream).map(SocketAddr::V4),
         SocketAddr::V6(_) => sockopt::ipv6_original_dst(stream).map(SocketAddr::V6),
     };
-    // Where connections are not tracked, nothing can have redirected this one.
+    // Without connection tracking, the connection cannot have been redirected.
     original.ok().or_else(|| stream.local_addr().ok())
 }
 

@@ -11,7 +11,7 @@ use crate::plan::Plan;
 use crate::types::direction::Direction;
 use crate::types::protocol::Protocol;
 
-/// The way in words: the packet, a line for each rule it came by, and the verdict.
+/// Renders text: the packet, a line per evaluated rule, and the result.
 pub fn text(plan: &Plan, packet: &Packet, explanation: &Explanation) -> String {
     let mut text = format!("{}\n\n", packet_words(packet));
     let rows: Vec<[String; 5]> = explanation
@@ -39,7 +39,7 @@ pub fn text(plan: &Plan, packet: &Packet, explanation: &Explanation) -> String {
     text
 }
 
-/// The same as one object.
+/// Renders JSON.
 pub fn object(plan: &Plan, packet: &Packet, explanation: &Explanation) -> Json {
     let numbered = |index: usize| u64::try_from(index + 1).unwrap_or(u64::MAX);
     let steps = explanation.steps.iter().map(|step| {
@@ -70,7 +70,7 @@ pub fn object(plan: &Plan, packet: &Packet, explanation: &Explanation) -> Json {
     ])
 }
 
-/// What becomes of the packet, as a sentence.
+/// Returns the result as a sentence.
 pub fn verdict_words(packet: &Packet, fate: Fate) -> String {
     let destination = packet.destination;
     match fate {

@@ -29,7 +29,7 @@ pub fn rule(number: u64, rule: &Rule) -> Json {
     ])
 }
 
-/// Why there is a rule.
+/// Renders the setting that a rule comes from.
 pub fn origin(origin: Origin) -> Json {
     let kind = match origin {
         Origin::Flag(_) => "flag",
@@ -39,7 +39,7 @@ pub fn origin(origin: Origin) -> Json {
     Json::Object(vec![("kind", Json::text(kind)), ("name", Json::text(origin))])
 }
 
-/// The table's name without the prefix that keeps it apart from the tables of others.
+/// Returns the table's name without this program's prefix.
 pub fn table_name(table: Table) -> &'static str {
     match table {
         Table::Nat => "nat",

@@ -25,7 +25,7 @@ pub fn script(plan: &Plan) -> String {
     joined(lines)
 }
 
-/// The command that adds one rule, on one line, with the setting it comes from as its comment.
+/// Returns the command that adds a rule, with its origin as comment.
 pub fn add_rule(rule: &Rule) -> String {
     let mut line = format!("add rule inet {} {}", rule.table.name(), rule.chain.name());
     for condition in &rule.matches {
@@ -56,7 +56,7 @@ fn add_chain(table: Table, chain: Chain) -> String {
     format!("{name} {{ type {} hook {hook} priority {} ; }}", base.kind, base.priority)
 }
 
-/// nft cannot route; `ip` says the same.
+/// nft cannot configure routing, so this writes ip(8) commands as comments.
 fn tproxy_routing(delivery: &TproxyRouting) -> Vec<String> {
     let TproxyRouting { mark, table, families } = delivery;
     let (priority, protocol) = (TproxyRouting::PRIORITY, TproxyRouting::PROTOCOL);
@@ -78,7 +78,7 @@ fn tproxy_routing(delivery: &TproxyRouting) -> Vec<String> {
     families.iter().flat_map(commands).collect()
 }
 
-/// What a condition says, as nft writes it.
+/// Renders a condition in nft's syntax.
 pub fn condition_text(condition: &Match) -> String {
     let not = if condition.negated { "!= " } else { "" };
     match &condition.field {
@@ -104,7 +104,7 @@ pub fn condition_text(condition: &Match) -> String {
     }
 }
 
-/// What a verdict says, as nft writes it.
+/// Renders a verdict in nft's syntax.
 pub fn verdict_text(verdict: Verdict) -> String {
     match verdict {
         Verdict::Return => "return".to_owned(),
@@ -122,7 +122,7 @@ pub fn verdict_text(verdict: Verdict) -> String {
     }
 }
 
-/// nft wants to be told the family of a delivery, although the matches say so.
+/// nft needs the family in a `tproxy` statement, although the matches imply it.
 fn rule_verdict_text(rule: &Rule) -> String {
     let text = verdict_text(rule.verdict);
     match (rule.verdict, rule.family()) {
@@ -139,7 +139,7 @@ fn addresses_text(side: &str, not: &str, ranges: &AnyOf<Cidr>) -> String {
     format!("{} {side} {not}{}", address_text(family), set_text(ranges, span))
 }
 
-/// nft refuses a set whose elements overlap, so they are written merged.
+/// Merges overlapping elements, since nft rejects them.
 fn set_text<T: Span>(values: &AnyOf<T>, span: impl Fn(u128, u128) -> String) -> String {
     let merged = values.merged();
     let texts: Vec<String> =

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use super::family::Family;
 use super::input_error::ValueError;
 
-/// A range of addresses in CIDR form. Host bits are allowed and kept as typed.
+/// Address range in CIDR notation. Host bits are kept as typed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Cidr {
     address: IpAddr,
@@ -20,8 +20,8 @@ impl Cidr {
         Self { address, length: Family::from_address(address).address_bits() }
     }
 
-    /// The fewest ranges that cover all addresses from the first to the last; none when they are
-    /// of two families, or in the wrong order.
+    /// Returns the fewest ranges that cover the addresses from first to last; empty if the families
+    /// differ or the order is wrong.
     pub fn covering(first: IpAddr, last: IpAddr) -> Vec<Self> {
         let family = Family::from_address(first);
         let bits = u32::from(family.address_bits());
@@ -90,7 +90,7 @@ impl Cidr {
             .collect()
     }
 
-    /// Whether the range covers the address; ranges of the other family cover nothing.
+    /// True if the range contains the address; false for another family.
     pub fn contains(self, address: IpAddr) -> bool {
         Family::from_address(address) == self.family()
             && Self { address, ..self }.network() == self.network()

@@ -29,7 +29,7 @@ impl Family {
         }
     }
 
-    /// How many bits an address has.
+    /// Returns the number of bits of an address.
     pub fn address_bits(self) -> u8 {
         match self {
             Self::V4 => 32,

@@ -1,24 +1,24 @@
-//! What is wrong with a value, and how the user learns of it.
+//! Errors about user input.
 
 use std::fmt;
 
-/// One wrong value: where it was given, what it is, why it is refused.
+/// Error about one value of a flag or variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InputError {
     /// The flag or variable, as the user typed it.
     pub source: String,
     /// The value, unchanged.
     pub value: String,
-    /// Why it is refused, and perhaps what to do.
+    /// Reason, and a hint if there is one.
     pub error: ValueError,
 }
 
-/// Why a text is not a value of a type.
+/// Reason why text is not a valid value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValueError {
     /// Completes the sentence "this value …".
     pub reason: String,
-    /// What the user may do about it.
+    /// Suggestion for the user.
     pub hint: Option<String>,
 }
 
@@ -28,15 +28,15 @@ impl ValueError {
         Self { reason: reason.into(), hint: None }
     }
 
-    /// The same error with advice.
+    /// Adds a hint.
     #[must_use]
     pub fn hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }
     }
 }
 
-/// A text of the user's on one line, cut and escaped: a value does not choose what a log says, nor
-/// how much of it.
+/// User text for messages: on one line, escaped and cut, so that it can neither forge nor flood a
+/// log.
 #[derive(Clone, Copy, Debug)]
 pub struct Escaped<'a>(pub &'a str);
 

@@ -5,10 +5,10 @@ use std::str::FromStr;
 
 use super::input_error::ValueError;
 
-/// The name of a network interface, or with a final `+` or `*` the beginning of several names.
+/// Name of a network interface, or with a final `+` or `*` a prefix of names.
 ///
-/// The kernel takes stranger names. This set is the one in which no character means anything to
-/// `iptables-restore` or `nft`, so a plan is safe to write as text.
+/// The kernel accepts more characters. The accepted ones have no special meaning to
+/// `iptables-restore` or `nft`, so a plan can be written as text safely.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct InterfaceName {
     name: String,
@@ -26,12 +26,12 @@ impl InterfaceName {
         &self.name
     }
 
-    /// Whether every name that begins so is meant.
+    /// True if this is a prefix of names.
     pub fn is_prefix(&self) -> bool {
         self.is_prefix
     }
 
-    /// Whether an interface of this name is meant.
+    /// True if the name matches.
     pub fn matches(&self, name: &str) -> bool {
         if self.is_prefix { name.starts_with(&self.name) } else { name == self.name }
     }
@@ -67,7 +67,7 @@ impl FromStr for InterfaceName {
     }
 }
 
-/// Writes the name as iptables takes it.
+/// Writes iptables' syntax.
 impl fmt::Display for InterfaceName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{}", self.name, if self.is_prefix { "+" } else { "" })

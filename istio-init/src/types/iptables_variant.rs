@@ -1,4 +1,4 @@
-//! Which iptables there is, told by reading alone.
+//! Variants of iptables and their binaries, found without running them where possible.
 
 use std::fmt;
 use std::fs;
@@ -9,8 +9,8 @@ use std::process::Command;
 use super::family::Family;
 use super::input_error::ValueError;
 
-/// The two programs that are called iptables: they program different parts of the kernel, and
-/// neither sees what the other did.
+/// Variant of iptables. Each programs a different part of the kernel and does not see the other's
+/// rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Variant {
     /// The kernel's `ip_tables`.
@@ -22,11 +22,11 @@ pub enum Variant {
 /// The programs of one variant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IptablesBinaries {
-    /// Which variant they are.
+    /// Variant of the binaries.
     pub variant: Variant,
-    /// Whether nobody asked for them, so that something else may take their place.
+    /// True if the user did not request them, so that nftables may replace them.
     pub allows_fallback: bool,
-    /// Whether they are called `iptables` alone.
+    /// True if they are named `iptables` without a variant.
     is_plain: bool,
 }
 
@@ -50,13 +50,13 @@ impl IptablesBinaries {
         }
     }
 
-    /// The same, for a run that nobody told to use them.
+    /// Allows nftables to replace them, since the user did not request them.
     #[must_use]
     pub fn with_fallback(self) -> Self {
         Self { allows_fallback: true, ..self }
     }
 
-    /// Whether PATH has the programs of the family.
+    /// True if PATH has the binaries of the family.
     pub fn has_family(self, family: Family) -> bool {
         [self.list_program(family), self.restore_program(family)]
             .into_iter()
@@ -109,8 +109,8 @@ impl fmt::Display for Variant {
     }
 }
 
-/// The file behind the links mostly tells. Otherwise the program is asked: those before 1.8 name
-/// no variant, and are what is called legacy today.
+/// Identifies the variant by the symbolic link's target. Otherwise runs the program: versions
+/// before 1.8 print no variant and are legacy.
 fn variant_of(program: &Path) -> Option<Variant> {
     let file = program.canonicalize().ok()?;
     match file.file_name()?.to_str()? {

@@ -15,11 +15,11 @@ pub struct Mark(NonZeroU32);
 pub struct RoutingTable(NonZeroU32);
 
 impl Mark {
-    /// The mark of what the proxy sends to its own pod. Istio's proxy does not know it; only rules
-    /// set it and look for it.
+    /// Mark of the proxy's calls to its own pod. Only rules set and match it; Istio's proxy does
+    /// not know it.
     pub const OUTBOUND: Self = Self(NonZeroU32::new(1338).unwrap());
 
-    /// The mark of this number, as the kernel has it; `None` for 0.
+    /// Creates a mark from the kernel's number; `None` for 0.
     pub fn from_number(number: u32) -> Option<Self> {
         NonZeroU32::new(number).map(Self)
     }

@@ -23,14 +23,14 @@ pub struct UidRange {
 /// The names of users and groups: the text of `/etc/passwd` and `/etc/group`.
 #[derive(Clone, Debug, Default)]
 pub struct Accounts {
-    /// The text of `/etc/passwd`, empty where there is none.
+    /// Content of `/etc/passwd`, empty if there is none.
     pub passwd: String,
-    /// The text of `/etc/group`, empty where there is none.
+    /// Content of `/etc/group`, empty if there is none.
     pub group: String,
 }
 
 impl Uid {
-    /// The user that Istio's proxy runs as when nobody says otherwise.
+    /// Default user of Istio's proxy.
     pub const PROXY: Self = Self(1337);
 
     /// The administrator.
@@ -53,7 +53,7 @@ impl Gid {
 }
 
 impl UidRange {
-    /// The range from the first to the last; `None` when it ends before it begins.
+    /// Creates a range; `None` if it ends before it begins.
     pub fn new(first: Uid, last: Uid) -> Option<Self> {
         (first <= last).then_some(Self { first, last })
     }
@@ -68,7 +68,7 @@ impl UidRange {
         self.last
     }
 
-    /// Whether the user is in the range.
+    /// True if the range contains the user.
     pub fn contains(self, uid: Uid) -> bool {
         (self.first..=self.last).contains(&uid)
     }
@@ -119,7 +119,7 @@ impl fmt::Display for Uid {
     }
 }
 
-/// Writes `1000` or `1000-2000`, as both nftables and iptables take it.
+/// Writes `1000` or `1000-2000`, the syntax of nftables and iptables.
 impl fmt::Display for UidRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.first.fmt(f)?;
@@ -146,7 +146,7 @@ fn named(accounts: &str, name: &str) -> Option<u32> {
 
 fn number(text: &str) -> Option<u32> {
     let is_decimal = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    // The highest value means "no change" to the kernel and belongs to nobody.
+    // The highest number means "no change" to the kernel.
     text.parse().ok().filter(|number| is_decimal && *number != u32::MAX)
 }
 

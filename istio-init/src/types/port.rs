@@ -41,7 +41,7 @@ impl PortRange {
         self.last
     }
 
-    /// Whether the port is in the range.
+    /// True if the range contains the port.
     pub fn contains(self, port: u16) -> bool {
         (self.first..=self.last).contains(&port)
     }
@@ -57,8 +57,8 @@ impl FromStr for Port {
     }
 }
 
-/// Reads `80`, and `8000:9000` or `8000-9000`. Blanks around it are of no meaning: the injector
-/// passes annotations such as `80, 443` on as they are.
+/// Parses `80`, `8000:9000` or `8000-9000`. Ignores surrounding blanks: the injector passes
+/// annotations such as `80, 443` unchanged.
 impl FromStr for PortRange {
     type Err = ValueError;
 

@@ -18,7 +18,7 @@ impl Protocol {
     /// All of them.
     pub const ALL: [Self; 2] = [Self::Tcp, Self::Udp];
 
-    /// Its name, as every tool knows it.
+    /// Returns the usual lower-case name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Tcp => "tcp",

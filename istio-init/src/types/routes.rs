@@ -1,8 +1,8 @@
-//! By which interface a destination is reached, from the kernel's lists of routes.
+//! Lookup of the outgoing interface in the kernel's route lists.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The texts of `/proc/net/route` and `/proc/net/ipv6_route`, empty where there is none.
+/// Content of `/proc/net/route` and `/proc/net/ipv6_route`, empty if they do not exist.
 #[derive(Clone, Debug, Default)]
 pub struct Routes {
     /// `/proc/net/route`.
@@ -12,9 +12,9 @@ pub struct Routes {
 }
 
 impl Routes {
-    /// The interface of the longest prefix that covers the address; `None` without a route.
+    /// Returns the interface of the longest matching prefix; `None` without a route.
     ///
-    /// Policy routing is not considered, and of several routes alike the first counts.
+    /// Ignores policy routing. Of equal prefixes, the first counts.
     pub fn interface(&self, address: IpAddr) -> Option<&str> {
         let routes: Vec<(u32, &str)> = match address {
             IpAddr::V4(v4) => self.v4.lines().filter_map(|line| route_v4(line, v4)).collect(),

@@ -1,7 +1,6 @@
-//! What is installed against what is planned.
+//! Comparison of installed rules with a plan.
 //!
-//! Both are written as lines, and the lines compared in their order: tables, chains, rules, the
-//! address `::6`, routes. What is equal to the reader is equal to the kernel.
+//! Both sides are written as lines in order: tables, chains, rules, the address `::6`, routes.
 
 pub mod observed;
 
@@ -19,7 +18,7 @@ pub struct Comparison {
     pub lines: Vec<(Side, String)>,
 }
 
-/// Who has a line.
+/// Side of a comparison that has a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// Both.
@@ -31,19 +30,18 @@ pub enum Side {
 }
 
 impl Comparison {
-    /// Whether nothing differs.
+    /// True if there is no difference.
     pub fn is_equal(&self) -> bool {
         self.lines.iter().all(|(side, _)| *side == Side::Both)
     }
 
-    /// How many lines are missing, and how many should not be there.
+    /// Returns the numbers of missing and of unexpected lines.
     pub fn counts(&self) -> (usize, usize) {
         let count = |wanted| self.lines.iter().filter(|(side, _)| *side == wanted).count();
         (count(Side::Planned), count(Side::Installed))
     }
 
-    /// The difference for people: `-` before what is missing, `+` before what should not be there,
-    /// between the lines that tell where that is.
+    /// Renders a diff: `-` before missing lines, `+` before unexpected ones, with context.
     pub fn text(&self) -> String {
         let is_shown = |index: usize| {
             let end = (index + CONTEXT + 1).min(self.lines.len());
@@ -72,12 +70,12 @@ impl Comparison {
     }
 }
 
-/// The lines that tell what a plan needs beside its rules.
+/// Returns lines for the address and routing that a plan needs.
 pub fn surroundings_of(plan: &Plan) -> Vec<String> {
     surroundings(plan.passthrough_address, plan.tproxy_routing.as_slice(), &[])
 }
 
-/// The lines that tell what was found beside rules.
+/// Returns lines for the observed address and routing.
 pub fn surroundings_found(observed: &Observed) -> Vec<String> {
     let Observed { passthrough_address, tproxy_routings, routeless, .. } = observed;
     surroundings(*passthrough_address, tproxy_routings, routeless)
@@ -130,7 +128,7 @@ fn chain_line(name: &str, base: Option<&str>) -> String {
     }
 }
 
-/// Where a base chain begins, as nft writes it.
+/// Renders hook and priority of a base chain in nft's syntax.
 pub fn base_text(base: Base) -> String {
     let hook = match base.hook {
         Hook::Prerouting => "prerouting",
@@ -147,8 +145,8 @@ fn rule_line(rule: &Rule) -> String {
     format!("    {} # {}", words.join(" "), rule.origin)
 }
 
-/// A port says the protocol too, and an address the family: the kernel keeps no trace of whether a
-/// plan said it twice. Nor does it of the order of several values.
+/// Removes conditions that a port or address implies, and sorts values: the kernel does not keep
+/// either.
 fn canonical(rule: &Rule) -> Rule {
     let mut matches: Vec<Match> = Vec::new();
     for condition in &rule.matches {
@@ -246,8 +244,7 @@ fn surroundings(
     lines
 }
 
-/// Puts two series side by side. The longest series that both have stays together, whatever is
-/// between differs. What both have is told as planned.
+/// Computes a diff along the longest common subsequence. Common lines are spelled as planned.
 pub fn differing<T: PartialEq + Clone>(planned: &[T], installed: &[T]) -> Vec<(Side, T)> {
     let is_same = |row: usize, column: usize| planned[row] == installed[column];
     let sides = sides(planned.len(), installed.len(), &is_same);
@@ -267,9 +264,9 @@ pub fn differing<T: PartialEq + Clone>(planned: &[T], installed: &[T]) -> Vec<(S
     lines
 }
 
-/// Who has each line, for as many as there are rows and columns.
+/// Returns the side of each line, for this many planned and installed ones.
 fn sides(rows: usize, columns: usize, is_same: &dyn Fn(usize, usize) -> bool) -> Vec<Side> {
-    // Mostly nothing differs, and a table over a thousand rules is large.
+    // The table below is large for a thousand rules, and usually there is no difference.
     if rows == columns && (0..rows).all(|index| is_same(index, index)) {
         return vec![Side::Both; rows];
     }

@@ -1,4 +1,4 @@
-//! What a network namespace has of capture, as it was read back.
+//! Capture setup read from a network namespace.
 
 use std::fmt;
 
@@ -9,36 +9,35 @@ use crate::plan::{Chain, Plan, Rule, Table, TproxyRouting};
 /// All that a plan can bring about, as found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Observed {
-    /// Those of our tables that there are, in the order of [`Table::ALL`].
+    /// Own tables, in the order of [`Table::ALL`].
     pub tables: Vec<ObservedTable>,
-    /// Whether the loopback interface has the address `::6`.
+    /// True if the loopback interface has the address `::6`.
     pub passthrough_address: bool,
-    /// How marked packets are routed: each mark and table for which there are a policy rule of ours
-    /// and a route, in the families that have both.
+    /// Mark and table of own policy rules, with the families that have the rule and the route.
     pub tproxy_routings: Vec<TproxyRouting>,
-    /// The same, in the families that have the policy rule and no route.
+    /// Mark and table of own policy rules, with the families that have the rule but no route.
     pub routeless: Vec<TproxyRouting>,
 }
 
 /// One of our tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObservedTable {
-    /// Which.
+    /// Table.
     pub table: Table,
-    /// Whether somebody switched it off: then no rule of it counts.
+    /// True if the table is dormant: its rules have no effect.
     pub is_dormant: bool,
-    /// Its chains, those of plans first and in the order of [`Chain::ALL`].
+    /// Chains; those of plans first, in the order of [`Chain::ALL`].
     pub chains: Vec<ObservedChain>,
 }
 
 /// A chain of one of our tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObservedChain {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Where in the kernel it begins, as nft writes it; nothing for a chain that is jumped to.
+    /// Type, hook and priority of a base chain in nft's syntax; `None` for other chains.
     pub base: Option<String>,
-    /// Its rules in their order.
+    /// Rules in order.
     pub rules: Vec<ObservedRule>,
 }
 
@@ -47,14 +46,14 @@ pub struct ObservedChain {
 pub enum ObservedRule {
     /// One that a plan could have.
     Ours(Rule),
-    /// One that no plan has: what is known of it.
+    /// Foreign rule, described as far as it is known.
     Foreign(String),
 }
 
-/// Rules that cannot be asked, since not all of them are known.
+/// Error: the installed rules are not a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NotAPlan {
-    /// There are none.
+    /// No rules are installed.
     #[error(
         "no rules of istio-init are installed in this network namespace\n\
          hint: without --from-kernel, the rules that the flags ask for are asked"
@@ -66,7 +65,7 @@ pub enum NotAPlan {
          hint: `istio-init verify --reconcile` leaves those of one", .0.join(" and by ")
     )]
     Several(Vec<String>),
-    /// Somebody put a rule of another kind into our tables.
+    /// An own table contains a foreign rule.
     #[error(
         "table {table}, chain {chain}: a rule is not one of istio-init's: {rule}\n\
          hint: `istio-init verify` shows what differs, `--reconcile` repairs it"
@@ -76,10 +75,10 @@ pub enum NotAPlan {
         table: &'static str,
         /// The chain's name.
         chain: String,
-        /// What is known of the rule.
+        /// Description of the rule.
         rule: String,
     },
-    /// Somebody switched a table off.
+    /// A table is dormant.
     #[error(
         "table {0} is dormant: somebody switched it off\n\
          hint: `istio-init verify --reconcile` repairs it"
@@ -88,7 +87,7 @@ pub enum NotAPlan {
 }
 
 impl Observed {
-    /// What was found, as a plan.
+    /// Returns the observed rules as a plan.
     pub fn plan(&self) -> Result<Plan, NotAPlan> {
         if self.tables.is_empty() {
             return Err(NotAPlan::Nothing);

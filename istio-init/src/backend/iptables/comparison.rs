@@ -1,4 +1,4 @@
-//! What iptables has against what a plan wants it to have, line by line and in order.
+//! Line-by-line comparison of installed iptables rules with a plan.
 
 use super::listing::{KERNELS_CHAINS, Listing, terms};
 use crate::plan::{Chain, Plan, Table};
@@ -6,7 +6,7 @@ use crate::render::iptables::{chain_name, sections, table_name};
 use crate::types::family::Family;
 use crate::verify::{Side, differing};
 
-/// A line, and what makes it the same as another that is spelled otherwise.
+/// A line of a listing. Lines with the same key are equal, however they are spelled.
 #[derive(Clone, Debug)]
 struct Line {
     key: Vec<String>,
@@ -19,7 +19,7 @@ impl PartialEq for Line {
     }
 }
 
-/// The lines of both sides; what is listed of others is of neither.
+/// Compares lines of the plan with listed ones. Ignores rules that this program did not install.
 pub(super) fn compared(plan: &Plan, listings: &[(Family, Listing)]) -> Vec<(Side, String)> {
     let sided = differing(&planned(plan), &installed(listings)).into_iter();
     sided.map(|(side, line)| (side, line.text)).collect()

@@ -1,4 +1,4 @@
-//! What iptables complains of, in words of the plan.
+//! Errors of iptables programs, with the rule and flag they are about.
 
 use std::io;
 use std::process::ExitStatus;
@@ -12,10 +12,10 @@ use crate::netlink::privileges::{Capability, CapabilityState, Privileges};
 use crate::types::family::Family;
 use crate::types::iptables_variant::Variant;
 
-/// What iptables, or the way to it, refused.
+/// Error of an iptables program, or of running it.
 #[derive(Debug, Error)]
 pub enum IptablesError {
-    /// The namespace's tables cannot be told.
+    /// The tables of the network namespace cannot be listed.
     #[error("cannot look up the tables of iptables: {0}")]
     Tables(Cause),
     /// The one that the user names is not there.
@@ -24,7 +24,7 @@ pub enum IptablesError {
          hint: leave the flag out, or add iptables-{0} to the image"
     )]
     NoVariant(Variant),
-    /// The user wants iptables, and there is none.
+    /// The user requested iptables, and PATH has none that works.
     #[error(
         "--backend: `iptables` cannot be used: PATH has no iptables that this process could run\n\
          hint: use --backend nftables, which needs no program"
@@ -44,7 +44,7 @@ pub enum IptablesError {
         /// The kernel's reason.
         source: io::Error,
     },
-    /// A program cannot be started after others have installed a part of the rules.
+    /// A program cannot be started after the rules of one family are installed.
     #[error("the rules of {family} are installed, and the others are not: {rest}")]
     HalfDone {
         /// The family of the rules.
@@ -57,7 +57,7 @@ pub enum IptablesError {
     Broken {
         /// The program.
         program: &'static str,
-        /// What it, or what loads it, complains of.
+        /// Error message of the program or its loader.
         reason: String,
     },
     /// A program does not end.
@@ -77,30 +77,30 @@ pub enum IptablesError {
         program: &'static str,
         /// The table.
         table: &'static str,
-        /// What is known of the reason.
+        /// The error, as far as it is known.
         reason: String,
     },
-    /// Each listing is another.
+    /// Each listing differs from the one before.
     #[error("the rules of iptables were changed by others again and again")]
     Unsettled,
-    /// Legacy tables are there that nobody can look into.
+    /// Legacy tables exist, and no program can list them.
     #[error("{0}\nhint: run `iptables-legacy -S` in the pod to see why it fails")]
     Unknown(String),
-    /// A rule is refused, and with it its table.
+    /// The program rejects a rule, and the kernel discards the change of its table.
     #[error("{program} refuses{step}{origin}: {reason}{hint}")]
     Refused {
         /// The program.
         program: &'static str,
-        /// The line, when the program tells.
+        /// The rejected line, if the program names it.
         step: String,
-        /// The setting that asks for it, when there is one.
+        /// The setting that the rejected rule comes from, if any.
         origin: String,
         /// The program's error.
         reason: String,
-        /// What to do.
+        /// Remedy.
         hint: String,
     },
-    /// The kernel's own interface refuses.
+    /// The kernel's netlink interface returns an error.
     #[error(transparent)]
     Kernel(#[from] Box<KernelError>),
 }

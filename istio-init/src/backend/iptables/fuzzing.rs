@@ -6,15 +6,15 @@ use crate::plan::Table;
 use crate::types::family::Family;
 use crate::verify::observed::ObservedTable;
 
-/// Reads listings: the family and the table of each, and what `iptables -S` prints.
+/// Parses listings: family, table, and the output of `iptables -S`.
 ///
-/// Returns the tables, and the rules of others that are left out.
+/// Returns the tables, and the foreign rules that are left out.
 pub fn observed(listings: &[(Family, Table, String)]) -> (Vec<ObservedTable>, Vec<String>) {
     let listings = listings.iter().map(|(family, table, text)| (*family, listing(*table, text)));
     parse::observed(&listings.collect::<Vec<_>>())
 }
 
-/// The text for `iptables-restore` that removes what is ours.
+/// Returns the input for `iptables-restore` that removes this program's rules.
 pub fn removal(table: Table, text: &str) -> String {
     Change::between(&[&listing(table, text)], &[]).text
 }

@@ -1,11 +1,11 @@
-//! What iptables lists of a table, and the text that turns it into what is planned.
+//! Listing of an iptables table, and the change that turns it into the planned one.
 
 use std::fmt::Write as _;
 
 use crate::plan::Table;
 use crate::render::iptables::{COMMENT, Line, Section, is_our_chain, table_name};
 
-/// What `iptables -S` prints of one table.
+/// Output of `iptables -S` for one table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Listing {
     pub(super) table: Table,
@@ -21,24 +21,24 @@ pub(super) struct Change {
 }
 
 impl Listing {
-    /// Whether somebody has a rule in the table.
+    /// True if the table has a rule.
     pub(super) fn has_rules(&self) -> bool {
         self.lines.iter().any(|line| line.starts_with("-A "))
     }
 
-    /// Whether a run of this program, or of Istio's, has left something.
+    /// True if the table has rules of this program or of Istio's.
     pub(super) fn has_ours(&self) -> bool {
         self.chains().next().is_some() || self.ways_in().next().is_some()
     }
 
-    /// Chains of ours.
+    /// Returns the chains of this program.
     pub(super) fn chains(&self) -> impl Iterator<Item = &str> {
         let names = self.lines.iter().filter_map(|line| line.strip_prefix("-N "));
         names.filter(|name| is_our_chain(name))
     }
 
-    /// Rules of ours in the kernel's chains, and in those of others: what leads to our chains, and
-    /// what bears our comment. The chain and the rule, as listed.
+    /// Returns chain and rule of each own rule in the kernel's chains and in foreign ones: jumps to
+    /// own chains, and rules with the own comment.
     pub(super) fn ways_in(&self) -> impl Iterator<Item = (&str, &str)> {
         let rules = self.lines.iter().filter_map(|line| rule_of(line));
         rules.filter(|(chain, rule)| !is_our_chain(chain) && is_our_way(rule))
@@ -49,8 +49,8 @@ impl Listing {
         rules.filter(move |(of, _)| *of == chain).map(|(_, rule)| rule)
     }
 
-    /// Whether the section's chains and rules are there in their order, and nothing of ours
-    /// besides. Rules of others do not count.
+    /// True if the listing has the section's chains and rules in order, and no other own rule.
+    /// Ignores foreign rules.
     fn is(&self, section: &Section) -> bool {
         let planned = |chain: &str| {
             let lines = section.lines.iter().filter(|line| line.chain == chain);
@@ -72,13 +72,13 @@ impl Listing {
 }
 
 impl Change {
-    /// Whether nothing is to be done.
+    /// True if nothing has to change.
     pub(super) fn is_empty(&self) -> bool {
         self.text.is_empty()
     }
 
-    /// What turns the listed tables into the planned ones; empty when they are the same. Each
-    /// table is one unit for the kernel.
+    /// Returns the change from the listed tables to the planned ones; empty if they are equal. The
+    /// kernel replaces each table atomically.
     pub(super) fn between(listings: &[&Listing], sections: &[Section]) -> Self {
         let mut change = Self::default();
         for table in [Table::Mangle, Table::Nat, Table::Raw] {
@@ -155,7 +155,7 @@ pub(super) fn terms(rule: &str) -> Vec<String> {
         }
         let value = values.join(" ");
         let (option, value) = match &*option {
-            // Which module understands an option is told by the option.
+            // The option itself identifies its module.
             "-m" => continue,
             "--on-ip" if value.chars().all(|c| "0.:".contains(c)) => continue,
             "--nfmask" | "--ctmask" if value == ALL_BITS => continue,
@@ -203,7 +203,7 @@ pub(super) fn words(rule: &str) -> Vec<String> {
     words
 }
 
-/// Those of the kernel's chains that a plan has rules in.
+/// Built-in chains of the kernel that plans have rules in.
 pub(super) const KERNELS_CHAINS: [&str; 2] = ["PREROUTING", "OUTPUT"];
 const ALL_BITS: &str = "0xffffffff";
 

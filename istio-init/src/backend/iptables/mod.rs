@@ -1,9 +1,8 @@
-//! Rules by the program iptables: installs a plan, and removes what an earlier run left.
+//! Rules by iptables programs.
 //!
-//! Each family takes one run of `iptables-restore`, and none when nothing is to change. What there
-//! is is listed before, but only tables that exist, so a clean pod needs no listing. A table is
-//! one unit for the kernel; a run that is killed between two tables, or two families, is made
-//! whole by the next.
+//! Each family takes one run of `iptables-restore`, and none if nothing changes. Existing tables
+//! are listed first, so a clean pod needs no listing. The kernel replaces each table atomically.
+//! The next run repairs one that was killed between two tables or families.
 
 mod comparison;
 mod error;
@@ -29,7 +28,7 @@ use crate::verify::Side;
 use crate::verify::observed::ObservedTable;
 use listing::{Change, Listing};
 
-/// The iptables that the user names; any that works where he names none.
+/// Finds the requested iptables, or any that works if none is requested.
 pub fn find(forced: Option<Variant>) -> Result<IptablesBinaries, IptablesError> {
     match forced {
         Some(variant) => IptablesBinaries::find(variant).ok_or(IptablesError::NoVariant(variant)),
@@ -37,11 +36,10 @@ pub fn find(forced: Option<Variant>) -> Result<IptablesBinaries, IptablesError> 
     }
 }
 
-/// The iptables that a run is to use which nobody told what to use; `None` where there is none
-/// that could work, or where nothing could.
+/// Chooses an iptables if the user requested none; `None` if no iptables can work.
 ///
-/// As in Istio, the legacy one is preferred where it has rules: whoever made them uses it. But
-/// what is not there is found out by reading; no rule is written to see whether it can be.
+/// As in Istio, legacy is preferred if it has rules, since their owner uses it. Availability is
+/// found by reading: no test rule is written.
 pub fn choose() -> Option<IptablesBinaries> {
     read_tables().ok().and_then(|tables| usable(&tables))
 }
@@ -50,14 +48,14 @@ fn usable(tables: &Tables) -> Option<IptablesBinaries> {
     let legacy = IptablesBinaries::find(Variant::Legacy).filter(|_| may_use_legacy());
     let nft = IptablesBinaries::find(Variant::Nft).filter(|_| tables.answers);
     match (legacy, nft) {
-        // One that cannot even list is none to be preferred.
+        // An iptables that cannot list rules is not preferred.
         (Some(legacy), Some(_)) if has_rules(legacy, tables).unwrap_or(false) => Some(legacy),
         (legacy, nft) => nft.or(legacy),
     }
 }
 
-/// Whether this process may run iptables-legacy: besides the capabilities, only the administrator
-/// may read which tables there are.
+/// True if this process may run iptables-legacy, which needs root to list the tables, besides
+/// capabilities.
 fn may_use_legacy() -> bool {
     let privileges = Privileges::current();
     rustix::process::geteuid().is_root()
@@ -66,8 +64,8 @@ fn may_use_legacy() -> bool {
             .all(|capability| privileges.holds(capability) == CapabilityState::Effective)
 }
 
-/// Replaces what an earlier run installed with the same binaries by the plan; changes nothing where
-/// it is the plan already.
+/// Replaces the rules that these binaries installed with the plan. Changes nothing if the plan is
+/// installed already.
 pub fn apply(binaries: IptablesBinaries, plan: &Plan) -> Result<(), IptablesError> {
     if families(plan).contains(&Family::V6) && !binaries.has_family(Family::V6) {
         return Err(IptablesError::NoFamily(binaries.restore_program(Family::V6)));
@@ -91,14 +89,14 @@ pub fn apply(binaries: IptablesBinaries, plan: &Plan) -> Result<(), IptablesErro
     Ok(())
 }
 
-/// What turns the listed tables of a family into the planned ones.
+/// Returns the change from the listed tables of a family to the planned ones.
 fn change(all: &[Listed], plan: &Plan, family: Family) -> Change {
     let of_family = all.iter().filter(|(of, _)| *of == family);
     let of_family: Vec<&Listing> = of_family.map(|(_, listing)| listing).collect();
     Change::between(&of_family, &sections(plan, family))
 }
 
-/// What these binaries have installed against the plan, line by line.
+/// Compares the rules that these binaries installed with the plan, line by line.
 pub fn compare(
     binaries: IptablesBinaries,
     plan: &Plan,
@@ -108,16 +106,16 @@ pub fn compare(
     Ok(compared(&whole(|| all_listings(binaries, &read_tables()?), is_equal)?))
 }
 
-/// What an earlier run had these binaries install, and the rules of others in the kernel's chains
-/// that no plan could have.
+/// Returns the rules that these binaries installed, and the foreign rules in the kernel's chains
+/// that no plan can express.
 pub fn observe(
     binaries: IptablesBinaries,
 ) -> Result<(Vec<ObservedTable>, Vec<String>), IptablesError> {
     Ok(parse::observed(&whole(|| all_listings(binaries, &read_tables()?), |_| false)?))
 }
 
-/// Whether an earlier run had iptables-legacy install something, and warnings of what cannot be
-/// looked into.
+/// True if iptables-legacy has rules of an earlier run. Returns warnings about tables that cannot
+/// be listed.
 pub fn has_legacy() -> Result<(bool, Vec<String>), IptablesError> {
     let (removals, unknown) = legacy_removals(&read_tables()?);
     Ok((!removals.is_empty(), warnings(&unknown)))
@@ -129,7 +127,8 @@ pub fn remove_legacy() -> Result<Vec<String>, IptablesError> {
     Ok(warnings(&remove_known_legacy()?))
 }
 
-/// The same, but a program that is there and fails is an error, once the rest is removed.
+/// Removes the rules of iptables-legacy. Returns an error if a program exists and fails, after
+/// everything else is removed.
 pub fn remove_all_legacy() -> Result<Vec<String>, IptablesError> {
     let unknown = remove_known_legacy()?;
     match unknown.iter().find(|unknown| unknown.is_failure) {
@@ -146,7 +145,8 @@ fn remove_known_legacy() -> Result<Vec<Unknown>, IptablesError> {
     Ok(unknown)
 }
 
-/// What [`remove_legacy`] would do now: texts, each under a comment that names its program.
+/// Returns the `iptables-restore` input that [`remove_legacy`] is equivalent to, each part under a
+/// comment with its program.
 pub fn legacy_removal_script() -> Result<(String, Vec<String>), IptablesError> {
     let (removals, unknown) = legacy_removals(&read_tables()?);
     let texts = removals.into_iter().map(|(binaries, family, change)| {
@@ -160,7 +160,7 @@ struct Unknown {
     family: Family,
     tables: String,
     reason: String,
-    /// Whether there is a program for it.
+    /// True if the program exists and fails.
     is_failure: bool,
 }
 
@@ -213,10 +213,10 @@ fn legacy_removals(tables: &Tables) -> (Vec<(IptablesBinaries, Family, Change)>,
     (removals, all_unknown)
 }
 
-/// Listings that lead to something: as often as it takes until two in a row are alike. The library
-/// does not tell when a program is killed before it has listed all.
+/// Lists until two listings in a row are equal: the library does not report a program that is
+/// killed in the middle of its output.
 ///
-/// Those that are as they should be need no second: one that is cut off is not.
+/// A listing that equals the plan needs no second one, since a truncated listing never does.
 fn whole<T: PartialEq>(
     list: impl Fn() -> Result<Vec<T>, IptablesError>,
     is_as_planned: impl Fn(&[T]) -> bool,
@@ -254,13 +254,13 @@ fn has_rules(binaries: IptablesBinaries, tables: &Tables) -> Result<bool, Iptabl
     Ok(false)
 }
 
-/// What the binaries list of both families.
+/// Lists the tables of both families.
 fn all_listings(binaries: IptablesBinaries, tables: &Tables) -> Result<Vec<Listed>, IptablesError> {
     let mut all = Vec::new();
     let places = FAMILIES
         .into_iter()
         .flat_map(|family| tables.of(binaries.variant, family).map(move |table| (family, table)));
-    // Each table takes a program of its own; they run side by side.
+    // One program per table; they run in parallel.
     let running = places
         .map(|(family, table)| Ok((family, run::start(binaries, family, table)?)))
         .collect::<Result<Vec<_>, IptablesError>>()?;
@@ -284,5 +284,5 @@ fn listings(
 type Listed = (Family, Listing);
 
 const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
-/// Others change rules seldom, and programs are killed seldom.
+/// Other processes change rules seldom, and programs are killed seldom.
 const ATTEMPTS: u32 = 10;

@@ -1,12 +1,12 @@
-//! The settings that rules of iptables come from. Most bear no comment, as Istio's do not; then
-//! it is the setting that such a rule comes from in a plan.
+//! Setting that an iptables rule without comment comes from. Like Istio's, most rules have no
+//! comment.
 
 use crate::args::env::Variable;
 use crate::args::flags::Flag;
 use crate::plan::{Chain, Field, Match, Origin, Table, Verdict};
 use crate::types::port::{Port, PortRange};
 
-/// The setting that a rule of this kind comes from.
+/// Returns the setting that a plan gives to a rule like this.
 pub(super) fn usual_origin(
     table: Table,
     chain: Chain,
@@ -84,7 +84,7 @@ fn of_outbound(matches: &[Match], verdict: Verdict) -> Origin {
     }
 }
 
-/// What names no server is for every one.
+/// A DNS rule without an address is for all servers.
 fn of_dns(matches: &[Match]) -> Origin {
     let names_server = |field: &Field| matches!(field, Field::Source(_) | Field::Destination(_));
     let names_server = has(matches, names_server);

@@ -1,8 +1,7 @@
-//! Rules from what iptables lists, in the terms of a plan: the way back from its rendering.
+//! Parser of listed iptables rules: the reverse of `render::iptables`.
 //!
-//! It reads what this program has iptables install, and what Istio's own program does. A rule of
-//! somebody else counts where it says nothing that a plan could not say; otherwise it is left out
-//! in the kernel's chains, and told of in ours.
+//! Understands the rules of this program and of Istio's. A foreign rule is parsed if a plan can
+//! express it. If not, it is left out in the kernel's chains and reported in own chains.
 
 use std::str::FromStr;
 
@@ -21,8 +20,8 @@ use crate::types::protocol::Protocol;
 use crate::verify::observed::{ObservedChain, ObservedRule, ObservedTable};
 use crate::verify::{Side, base_text, differing};
 
-/// The tables of both families as one: a rule that both have is one rule, and one that a single
-/// family has asks for that. Besides, the rules of others that are left out.
+/// Merges the tables of both families. A rule of both families becomes one rule; a rule of one
+/// family gets a condition on that family. Also returns the foreign rules that are left out.
 pub(super) fn observed(listings: &[(Family, Listing)]) -> (Vec<ObservedTable>, Vec<String>) {
     let mut left_out = Vec::new();
     let tables = Table::ALL.into_iter().filter_map(|table| {
@@ -39,7 +38,7 @@ pub(super) fn observed(listings: &[(Family, Listing)]) -> (Vec<ObservedTable>, V
                 listing.map(|listing| rules(listing, family, chain, &mut left_out))
             };
             let is_base = chain.base(table).is_some();
-            // Only that family comes by the others.
+            // The table exists in one family only.
             let alone = |rules: Vec<ObservedRule>, family| {
                 let of_family = |rule| if is_base { of_family(rule, family) } else { rule };
                 rules.into_iter().map(of_family).collect()
@@ -81,7 +80,7 @@ fn rules(
     found
 }
 
-/// Rules that follow each other in both families are rules of both.
+/// Merges the rules of two families: rules in the same order in both become one.
 fn united(v4: &[ObservedRule], v6: &[ObservedRule]) -> Vec<ObservedRule> {
     let sided = differing(v4, v6).into_iter();
     let of_side = |(side, rule)| match side {
@@ -92,7 +91,7 @@ fn united(v4: &[ObservedRule], v6: &[ObservedRule]) -> Vec<ObservedRule> {
     sided.map(of_side).collect()
 }
 
-/// The rule for packets of this family alone.
+/// Adds a condition on the family.
 fn of_family(found: ObservedRule, family: Family) -> ObservedRule {
     match found {
         ObservedRule::Ours(mut rule) if rule.family().is_none() => {
@@ -103,7 +102,7 @@ fn of_family(found: ObservedRule, family: Family) -> ObservedRule {
     }
 }
 
-/// A rule without `-A` and its chain; `None` for one that no plan could have.
+/// Parses a rule without `-A` and its chain; `None` if no plan can express it.
 fn rule(table: Table, chain: Chain, text: &str) -> Option<Rule> {
     let mut reader = Reader::default();
     let mut words = words(text).into_iter().peekable();
@@ -170,7 +169,7 @@ impl Reader {
             _ if negated => return None,
             _ => return self.action(option, value),
         };
-        // What is said of ports is said of their protocol.
+        // A port condition implies its protocol.
         let is_port = matches!(field, Field::SourcePort(..) | Field::DestinationPort(..));
         let said = Field::Protocol(self.protocol.unwrap_or(Protocol::Tcp));
         if is_port && let Some(place) = self.matches.iter().position(|it| it.field == said) {
@@ -180,7 +179,7 @@ impl Reader {
         Some(())
     }
 
-    /// What the rule does, and what is said of it.
+    /// Parses the target and its options.
     fn action(&mut self, option: &str, value: &str) -> Option<()> {
         match option {
             "--comment" => {

@@ -31,7 +31,7 @@ pub(super) struct Running {
 enum Failed {
     /// The program cannot be started.
     Start(io::Error),
-    /// Any other reason.
+    /// Other error.
     Other(String),
 }
 
@@ -43,7 +43,7 @@ pub(super) fn start(
 ) -> Result<Running, IptablesError> {
     let program = binaries.list_program(family);
     let name = table_name(table);
-    // Whether it lists is all that is asked of it; and it waits for the lock without an end.
+    // Skips the library's version checks; it waits for the lock without a limit.
     let iptables = IPTables { cmd: program, has_check: true, has_wait: true, is_numeric: false };
     let list = move || {
         iptables.list_table(name).map_err(|error| match error.downcast::<io::Error>() {
@@ -56,7 +56,7 @@ pub(super) fn start(
 }
 
 impl Running {
-    /// What it lists.
+    /// Waits for the listing.
     pub(super) fn wait(self) -> Result<Listing, IptablesError> {
         let Self { program, table, lines } = self;
         let error =
@@ -67,7 +67,7 @@ impl Running {
                 Failed::Start(source) => IptablesError::Start { program, source },
                 Failed::Other(reason) => error(reason),
             })?;
-        // A program that fails prints nothing, and the library does not tell. Each table has
+        // A failed program prints nothing, and the library does not report it. Each table has
         // chains.
         if !lines.iter().any(|line| line.starts_with("-P ")) {
             return Err(error("it lists no chain".to_owned()));
@@ -76,10 +76,10 @@ impl Running {
     }
 }
 
-/// Has the kernel carry out a change.
+/// Runs `iptables-restore` with a change.
 ///
-/// The program reads a file in memory and writes to another, so that it takes no thread to serve
-/// it: where no more processes can be started, none could be made.
+/// Input and output are files in memory, so no thread is needed: at a process limit none could be
+/// created.
 pub(super) fn restore(
     binaries: IptablesBinaries,
     family: Family,
@@ -97,7 +97,7 @@ pub(super) fn restore(
     command.stderr(errors.try_clone().map_err(start)?);
     let mut child = command.spawn().map_err(start)?;
     let Some(status) = ended(&mut child).map_err(start)? else {
-        // It may have ended just now; then there is nothing to kill.
+        // The program may have ended meanwhile.
         let _ = child.kill();
         return Err(IptablesError::Stuck { program });
     };
@@ -136,8 +136,8 @@ fn ended(child: &mut Child) -> io::Result<Option<ExitStatus>> {
 
 /// The exit code when a program's libraries or its interpreter are missing.
 const NOT_LOADED: i32 = 127;
-/// How long a legacy program waits for the lock that others hold; Istio's wait, and shorter than
+/// Time that a legacy program waits for the lock of iptables, as in Istio; shorter than
 /// [`TIMEOUT`].
 const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
-/// Less than such a program takes.
+/// Shorter than a run of such a program.
 const BETWEEN_LOOKS: Duration = Duration::from_micros(500);

@@ -1,8 +1,7 @@
-//! Whether the kernel has a plan's rules already.
+//! Comparison of the kernel's rules with the messages that would install a plan.
 //!
-//! What the kernel lists is compared with what a transaction would send. Anything that differs,
-//! be it only how another kernel lists the same rule, counts as a difference: then the rules are
-//! replaced, which is right in any case.
+//! Any difference counts, including one in how a kernel lists the same rule: then the rules are
+//! replaced, which is always safe.
 
 use super::installed::{Installed, ReusableTable};
 use super::set;
@@ -20,7 +19,7 @@ use crate::netlink::nf_tables::{
 use crate::netlink::socket::Socket;
 use crate::plan::{Chain, Plan, Table};
 
-/// Whether the plan's tables are there, with its chains and rules, and nothing else in them.
+/// True if the kernel has the plan's tables, chains and rules, and nothing else in these tables.
 pub(super) fn is_in_force(
     socket: &Socket,
     installed: &Installed,
@@ -46,8 +45,8 @@ pub(super) fn is_in_force(
     Ok(true)
 }
 
-/// The installed tables that can stay: where a chain is planned, it begins where it is to begin,
-/// and nothing but rules refers to chains.
+/// Returns the installed tables that can be kept: planned chains have the planned hook, and no
+/// objects but rules refer to chains.
 pub(super) fn reusable_tables(
     socket: &Socket,
     installed: &Installed,
@@ -70,7 +69,7 @@ pub(super) fn reusable_tables(
     Ok(reusable)
 }
 
-/// The chain's name; none when it is not what the plan has of this name.
+/// Returns the chain's name; `None` if the plan has a different chain of this name.
 fn reusable_chain(plan: &Plan, table: Table, listed: &[u8]) -> Option<String> {
     let name = attribute_value::text(attribute(listed, CHAIN_NAME)?)?;
     let planned = plan.chains(table).find(|chain| chain.name() == name);
@@ -84,7 +83,7 @@ fn list(
     table: Table,
     set: Option<&[u8]>,
 ) -> Result<Vec<Vec<u8>>, KernelError> {
-    // The kernel lists all chains of the family, but the rules and sets of this table alone.
+    // The kernel lists the chains of all tables, but rules and sets of this table only.
     let listed = dump_inet(socket, kind, |a| {
         a.text(RULE_TABLE, table.name());
         if let Some(name) = set {
@@ -107,15 +106,16 @@ fn has_chains(plan: &Plan, table: Table, listed: &[Vec<u8>]) -> bool {
     plan.chains(table).count() == listed.len() && plan.chains(table).all(is_listed)
 }
 
-/// Whether the listed chain is this one, and begins where this one does.
+/// True if the listed chain has this name and this hook.
 fn is_chain(table: Table, chain: Chain, listed: &[u8]) -> bool {
     let is_base = attribute(listed, CHAIN_HOOK).is_some();
     is_base == chain.base(table).is_some()
         && is_part(&sent(&chain_message(table, chain)), listed, is_same_value)
 }
 
-/// The sets of the listed rules by name, with what is to be in them; `None` when the rules are
-/// not those of the plan. Rules of one chain are listed in their order; chains are in any.
+/// Returns the sets of the listed rules by name, with their planned elements; `None` if the rules
+/// are not those of the plan. The kernel lists the rules of a chain in order, and chains in any
+/// order.
 fn matching_rules(plan: &Plan, table: Table, listed: &[Vec<u8>]) -> Option<Vec<(Vec<u8>, Set)>> {
     if plan.rules.iter().filter(|rule| rule.table == table).count() != listed.len() {
         return None;
@@ -155,7 +155,8 @@ fn sent(message: &Messages) -> Vec<u8> {
     payload.and_then(|payload| payload.get(FIXED_LENGTH..)).unwrap_or_default().to_vec()
 }
 
-/// Whether all that was sent is listed. The kernel lists more, such as handles and uses.
+/// True if the listed attributes include all that were sent. The kernel lists more, such as handles
+/// and use counts.
 fn is_part(sent: &[u8], listed: &[u8], is_same: impl Fn(Attribute, &[u8]) -> bool) -> bool {
     attributes(sent)
         .all(|ours| attribute(listed, ours.kind).is_some_and(|theirs| is_same(ours, theirs)))

@@ -1,7 +1,7 @@
-//! A rule from its `nf_tables` expressions: the way back from `encode`.
+//! Decoder of `nf_tables` expressions: the reverse of `encode`.
 //!
-//! Only what a plan can say is understood. Everything else is somebody else's rule, of which the
-//! names of its expressions are told.
+//! Understands rules that a plan can express. Any other rule is foreign and is described by the
+//! names of its expressions.
 
 use super::expression::{
     ACCEPT, BITWISE_MASK, CODE, CODE_CHAIN, COMPARE_OPERATOR, COMPARE_VALUE, CONNECTION_KEY,
@@ -27,7 +27,7 @@ use crate::types::owner::UidRange;
 use crate::types::protocol::Protocol;
 use crate::verify::observed::{ObservedRule, chain_named};
 
-/// What a set of the kernel has, by its name; `None` when there is no such set.
+/// Looks up a set's elements by name; `None` if there is no such set.
 pub(super) type Sets<'a> = &'a dyn Fn(&str) -> Option<Vec<Element>>;
 
 /// The rule that was listed with these attributes.
@@ -42,7 +42,7 @@ pub(super) fn rule(table: Table, listed: &[u8], sets: Sets) -> ObservedRule {
     decoded().map_or_else(|| ObservedRule::Foreign(summary(list, user_data)), ObservedRule::Ours)
 }
 
-/// What a register holds.
+/// Content of a register.
 enum Loaded {
     Nothing,
     Meta(u32),
@@ -55,11 +55,11 @@ struct Decoder<'a> {
     sets: Sets<'a>,
     loaded: Loaded,
     mask: Option<Vec<u8>>,
-    /// Whether the bytes of a number were turned into network order.
+    /// True if the number was converted to network byte order.
     is_network_order: bool,
     family: Option<Family>,
     protocol: Option<Protocol>,
-    /// The port of a delivery whose mark is still to come.
+    /// Port of a TPROXY verdict whose mark has not been read yet.
     delivery: Option<u16>,
     matches: Vec<Match>,
     verdict: Option<Verdict>,
@@ -202,7 +202,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// What is loaded is one of the elements, or with the other operator none of them.
+    /// Adds a condition: the register is one of the elements, or with the negated operator none.
     fn compare(&mut self, operator: u32, elements: &[Element]) -> Option<()> {
         let mut negated = match operator {
             EQUAL => false,
@@ -239,7 +239,7 @@ impl<'a> Decoder<'a> {
                 )?)
             }
             Loaded::Meta(META_SOCKET_GID) => {
-                // Groups that follow one another are listed as a range.
+                // The kernel lists consecutive groups as a range.
                 let each = self.owners(elements)?.into_iter().flat_map(|(first, last)| {
                     (first..=last).take(MOST_GROUPS).map(|gid| parsed(gid.to_string()))
                 });
@@ -248,7 +248,7 @@ impl<'a> Decoder<'a> {
             Loaded::Meta(META_MARK) => Field::PacketMark(mark(single(elements)?)?),
             Loaded::Connection(CONNECTION_MARK) => Field::ConnectionMark(mark(single(elements)?)?),
             Loaded::Connection(CONNECTION_STATE) => {
-                // The bits that are asked for are in the mask; that none is there is "not".
+                // The mask has the tested bits; comparing with zero negates.
                 negated = !negated;
                 let bits = u32::from_ne_bytes(self.mask.as_deref()?.try_into().ok()?);
                 Field::Connection(match bits {
@@ -282,7 +282,7 @@ impl<'a> Decoder<'a> {
             }
             _ => return None,
         };
-        // The kernel asks for the protocol before a port, and for the family before an address.
+        // The kernel tests the protocol before a port, and the family before an address.
         let is_address = matches!(field, Field::Source(_) | Field::Destination(_));
         let is_port = matches!(field, Field::SourcePort(..) | Field::DestinationPort(..));
         if self.matches.last().is_some_and(|last| match last.field {
@@ -310,11 +310,11 @@ impl<'a> Decoder<'a> {
         elements.iter().map(|(first, last)| Some((number(first)?, number(last)?))).collect()
     }
 
-    /// The CIDR ranges of a masked address, or from one address to another.
+    /// Returns the CIDR ranges of a masked address or an address interval.
     fn ranges(&self, (first, last): &Element) -> Option<Vec<Cidr>> {
         let width = usize::from(self.family?.address_bits()) / 8;
         if first.len() < width && first == last && self.mask.is_none() {
-            // nft compares as many bytes as count, and no others.
+            // nft compares only as many bytes as the prefix needs.
             let mut bytes = first.clone();
             bytes.resize(width, 0);
             return Some(vec![parsed(format!("{}/{}", address(&bytes)?, first.len() * 8))?]);
@@ -342,6 +342,6 @@ fn summary(list: &[u8], user_data: &[u8]) -> String {
     }
 }
 
-/// More groups than anybody lists: a longer range is somebody else's.
+/// Limit on groups in a range; a longer range is foreign.
 const MOST_GROUPS: usize = 1024;
 const STATE_BEGUN: u32 = STATE_ESTABLISHED | STATE_RELATED;

@@ -31,8 +31,8 @@ use crate::types::interface::InterfaceName;
 use crate::types::mark::Mark;
 use crate::types::protocol::Protocol;
 
-/// Appends the rule's expressions: its matches, a counter, its verdict. Its sets are known in the
-/// transaction by numbers from the given one on.
+/// Appends the rule's expressions: matches, counter, verdict. Its sets have consecutive numbers in
+/// the transaction.
 pub(super) fn expressions(rule: &Rule, first_set: u32, list: &mut Attributes) {
     let mut expressions = Expressions { list, known_family: None, next_set: first_set };
     for condition in &rule.matches {
@@ -44,8 +44,8 @@ pub(super) fn expressions(rule: &Rule, first_set: u32, list: &mut Attributes) {
 
 struct Expressions<'a, 'b> {
     list: &'a mut Attributes<'b>,
-    /// The family that the matches so far leave: in an inet table, only then is it known what
-    /// the network header is.
+    /// Family implied by the matches so far. In an inet table, the network header is known only
+    /// after a test of the family.
     known_family: Option<Family>,
     next_set: u32,
 }
@@ -90,7 +90,7 @@ impl Expressions<'_, '_> {
         }
     }
 
-    /// The state is a set of bits, of which one must be among those that are asked for.
+    /// The state is a bit set: one of its bits must be set.
     fn connection_state(&mut self, state: ConnectionState, negated: bool) {
         let bits = match state {
             ConnectionState::Begun => STATE_ESTABLISHED | STATE_RELATED,
@@ -185,7 +185,7 @@ impl Expressions<'_, '_> {
         let operator = if condition.negated { NOT_EQUAL } else { EQUAL };
         let bytes = |bits: u128| bits.to_be_bytes()[16 - width..].to_vec();
         match *ranges.merged() {
-            // nft writes a range that a mask can tell, which most can, with its prefix length.
+            // Like nft, writes a range as a prefix if it is one.
             [(lowest, highest)] if lowest != highest && is_prefix(lowest, highest) => {
                 self.mask(&bytes(!(lowest ^ highest)));
                 self.compare(operator, &bytes(lowest));
@@ -267,7 +267,7 @@ impl Expressions<'_, '_> {
         self.set_connection(CONNECTION_ZONE);
     }
 
-    /// Keeps these bits of the register alone.
+    /// Clears the other bits of the register.
     fn mask(&mut self, mask: &[u8]) {
         let length = u32::try_from(mask.len()).unwrap_or(u32::MAX);
         self.add("bitwise", |bitwise| {
@@ -348,7 +348,7 @@ fn family_number(family: Family) -> u8 {
     }
 }
 
-/// Whether the numbers from the lowest to the highest share their first bits, and are all that do.
+/// True if the numbers are exactly those with a common prefix.
 fn is_prefix(lowest: u128, highest: u128) -> bool {
     let differing = lowest ^ highest;
     differing & differing.wrapping_add(1) == 0 && lowest & differing == 0
@@ -363,7 +363,7 @@ fn native_bytes(number: u128) -> [u8; 4] {
     u32::from_be_bytes([a, b, c, d]).to_ne_bytes()
 }
 
-/// Where the addresses are in a network header.
+/// Position of the addresses in a network header.
 #[derive(Clone, Copy)]
 struct AddressOffsets {
     source: u32,

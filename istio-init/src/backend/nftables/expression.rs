@@ -55,7 +55,7 @@ pub(super) const TPROXY_PORT: u16 = 3;
 /// `NFPROTO_UNSPEC`: whichever the packet is of.
 pub(super) const ANY_FAMILY: u32 = 0;
 
-// NFTA_CMP_… and NFTA_RANGE_…, whose operators have the same numbers.
+// NFTA_CMP_… and NFTA_RANGE_…, whose operators have equal numbers.
 pub(super) const COMPARE_REGISTER: u16 = 1;
 pub(super) const COMPARE_OPERATOR: u16 = 2;
 pub(super) const COMPARE_VALUE: u16 = 3;

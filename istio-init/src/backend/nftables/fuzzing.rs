@@ -24,7 +24,7 @@ pub fn rules(bytes: &[u8]) -> Vec<ObservedRule> {
     listed.iter().map(|rule| decode::rule(Table::Nat, rule, &sets)).collect()
 }
 
-/// What is read of the message that adds a rule; `None` where it takes sets besides.
+/// Decodes the message that adds a rule; `None` if the rule needs sets.
 pub fn written_and_read(rule: &Rule) -> Option<ObservedRule> {
     if !set::sets(rule).is_empty() {
         return None;

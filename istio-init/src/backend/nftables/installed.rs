@@ -1,4 +1,4 @@
-//! What an earlier run installed.
+//! Tables of an earlier run.
 
 use rustix::io::Errno;
 
@@ -11,21 +11,20 @@ use crate::netlink::nf_tables::{
 use crate::netlink::socket::{RECEIVE_BUFFER, Socket};
 use crate::plan::Table;
 
-/// Which of our tables the namespace has, and at which of the ruleset's generations that was so.
+/// Own tables in the network namespace, and the generation of the ruleset that they were read at.
 ///
-/// A transaction names the generation it builds on, and the kernel refuses it when the ruleset
-/// has changed since. So tables can be looked up first, and only those deleted that are there:
-/// a transaction that deletes keeps the process waiting until no processor uses the deleted any
-/// more, some milliseconds, while one that only adds does not.
+/// A transaction names its generation, and the kernel rejects it if the ruleset has changed since.
+/// So only existing tables are deleted. This saves time: a transaction with a deletion blocks for
+/// some milliseconds until no processor uses the deleted objects.
 #[derive(Debug)]
 pub(super) struct Installed {
     pub(super) generation: u32,
     pub(super) tables: Vec<Table>,
-    /// Whether somebody switched one of them off.
+    /// True if a table is dormant.
     pub(super) is_dormant: bool,
 }
 
-/// What can stay of an installed table when its rules are replaced: it and its chains.
+/// Table that is kept, with its chains, while its rules are replaced.
 pub(super) struct ReusableTable {
     pub(super) table: Table,
     /// All its chains by name, planned or not.
@@ -33,7 +32,7 @@ pub(super) struct ReusableTable {
 }
 
 impl Installed {
-    /// Asks the kernel.
+    /// Reads from the kernel.
     pub(super) fn read(socket: &Socket) -> Result<Self, KernelError> {
         ask(socket).map_err(|errno| KernelError::ListRules(errno.into()))
     }

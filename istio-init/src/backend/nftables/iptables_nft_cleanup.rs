@@ -1,8 +1,7 @@
-//! RemovalTarget an earlier run had iptables-nft install, and how it goes without that program.
+//! Removal of rules that iptables-nft installed for an earlier run, without that program.
 //!
-//! Tables of iptables-nft are `nf_tables` tables as any other. Chains of ours are known by their
-//! names, rules that lead there by their target, and the rest by our comment; whatever else is in
-//! these tables is somebody else's, and stays.
+//! Tables of iptables-nft are ordinary `nf_tables` tables. Own chains are identified by name, rules
+//! that jump to them by target, other own rules by comment. Everything else is foreign and is kept.
 
 use std::fmt;
 
@@ -38,11 +37,11 @@ enum RemovalTarget {
     Rules(String),
     /// This chain, which has no rules any more.
     Chain(String),
-    /// The table, in which nobody has anything.
+    /// The table, which has no foreign objects.
     Table,
 }
 
-/// The steps that take away all of ours; none where there is nothing.
+/// Returns the steps that remove all own rules.
 pub(super) fn removals(socket: &Socket) -> Result<Vec<Removal>, Errno> {
     let chains = iptables_tables::chains(socket)?;
     let mut removals = Vec::new();
@@ -72,7 +71,7 @@ pub(super) fn removals(socket: &Socket) -> Result<Vec<Removal>, Errno> {
     Ok(removals)
 }
 
-/// RemovalTarget of a table's chains and rules is ours. RemovalTarget leads to a chain goes before it.
+/// Returns the own chains and rules of a table. Jumps to a chain come before the chain.
 fn targets(chains: &[&Entry], rules: &[Entry]) -> Vec<RemovalTarget> {
     let ours = || chains.iter().map(|chain| chain.text(CHAIN_NAME)).filter(|n| is_our_chain(n));
     let ways_in = rules.iter().filter(|rule| !is_in_ours(rule) && is_way_in(rule));
@@ -87,7 +86,7 @@ fn targets(chains: &[&Entry], rules: &[Entry]) -> Vec<RemovalTarget> {
         .collect()
 }
 
-/// Whether nobody else has a rule there, or a chain, or the kernel's chains not accept.
+/// True if the table has no foreign rule or chain, and the kernel's chains accept by default.
 fn is_all_ours(chains: &[&Entry], rules: &[Entry]) -> bool {
     let accepts = |chain: &&Entry| {
         chain.value(CHAIN_HOOK).is_some() && chain.value(CHAIN_POLICY) == Some(&ACCEPT)
@@ -100,7 +99,7 @@ fn is_in_ours(rule: &Entry) -> bool {
     is_our_chain(&rule.text(RULE_CHAIN))
 }
 
-/// Whether the rule leads to a chain of ours, or bears our comment.
+/// True if the rule jumps to an own chain or has the own comment.
 fn is_way_in(rule: &Entry) -> bool {
     let list = rule.value(RULE_EXPRESSIONS).unwrap_or_default();
     let of_us = attributes(list).any(|element| {
@@ -115,7 +114,7 @@ fn is_way_in(rule: &Entry) -> bool {
             _ => false,
         }
     });
-    // Other versions keep the comment beside the rule: type 0, length, text.
+    // Other versions store the comment as user data: type 0, length, text.
     let user_data = rule.value(RULE_USER_DATA).unwrap_or_default();
     of_us || matches!(user_data, [0, _, text @ ..] if text.starts_with(COMMENT.as_bytes()))
 }
@@ -168,7 +167,7 @@ impl Removal {
     }
 }
 
-/// As a command of nft.
+/// Writes the nft command.
 impl fmt::Display for Removal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let family = if self.family == Family::V4 { "ip" } else { "ip6" };

@@ -1,7 +1,7 @@
-//! Which tables of iptables a namespace has, told by reading alone.
+//! Tables of iptables in a network namespace, found without running iptables.
 //!
-//! Listing a table by iptables makes it when it is not there, and a legacy table stays for as
-//! long as the namespace. So only tables are listed that exist.
+//! iptables creates a table when it lists it, and a legacy table exists as long as the namespace.
+//! So only existing tables are listed.
 
 use std::fs;
 
@@ -23,14 +23,12 @@ use crate::types::iptables_variant::Variant;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tables {
     pub(crate) existing: Vec<(Variant, Family, Table)>,
-    /// Whether `nf_tables` has chains of ours in them.
-    pub(crate) has_our_chains: bool,
-    /// Whether `nf_tables` answers at all.
+    /// True if the kernel has `nf_tables`.
     pub(crate) answers: bool,
 }
 
 impl Tables {
-    /// Asks the kernel. Without `nf_tables`, only legacy tables can be there.
+    /// Reads from the kernel. Without `nf_tables`, there are only legacy tables.
     pub(crate) fn read(socket: Option<&Socket>) -> Result<Self, Errno> {
         let mut tables = Self::default();
         match socket.map(|socket| list(socket, GET_CHAIN, UNSPECIFIED, "")) {
@@ -74,12 +72,11 @@ impl Tables {
             if !self.existing.contains(&entry) {
                 self.existing.push(entry);
             }
-            self.has_our_chains |= is_our_chain(&name);
         }
     }
 }
 
-/// All chains of `nf_tables`, of any family; none where there is no `nf_tables`.
+/// Lists the `nf_tables` chains of all families; empty if the kernel has no `nf_tables`.
 pub(crate) fn chains(socket: &Socket) -> Result<Vec<Entry>, Errno> {
     match list(socket, GET_CHAIN, UNSPECIFIED, "") {
         Err(errno) if is_no_nf_tables(errno) => Ok(Vec::new()),
@@ -87,7 +84,7 @@ pub(crate) fn chains(socket: &Socket) -> Result<Vec<Entry>, Errno> {
     }
 }
 
-/// How many things a table has: chains, sets and others.
+/// Returns a table's use count: chains, sets and other objects.
 pub(crate) fn uses(socket: &Socket, family: Family, table: Table) -> Result<Option<u32>, Errno> {
     let mut request = Messages::default();
     let header = Header { kind: message_type(GET_TABLE), flags: 0, sequence: 1 };
@@ -140,7 +137,7 @@ pub(crate) fn list(
     Ok(listed.into_iter().map(Entry).collect())
 }
 
-/// Its `NFPROTO_…`.
+/// Returns the family's `NFPROTO_…`.
 pub(crate) fn number(family: Family) -> u8 {
     match family {
         Family::V4 => IPV4,

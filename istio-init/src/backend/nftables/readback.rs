@@ -18,7 +18,7 @@ use crate::netlink::socket::Socket;
 use crate::plan::{Chain, Table};
 use crate::verify::observed::{Observed, ObservedChain, ObservedTable};
 
-/// What this network namespace has.
+/// Reads the capture setup of this network namespace.
 pub fn observe() -> Result<Observed, KernelError> {
     let socket = Socket::netfilter()?;
     let installed = Installed::read(&socket)?;
@@ -28,7 +28,7 @@ pub fn observe() -> Result<Observed, KernelError> {
     crate::backend::prerequisites::observe_with(tables)
 }
 
-/// Whether it has a table of ours.
+/// True if the namespace has own tables.
 pub fn has_tables() -> Result<bool, KernelError> {
     match Socket::netfilter().and_then(|socket| Installed::read(&socket)) {
         Err(error) if error.is_no_nf_tables() => Ok(false),
@@ -36,7 +36,7 @@ pub fn has_tables() -> Result<bool, KernelError> {
     }
 }
 
-/// Whether an earlier run had iptables-nft install something.
+/// True if iptables-nft has rules of an earlier run.
 pub fn has_iptables_nft_rules() -> Result<bool, KernelError> {
     match Socket::netfilter().and_then(|socket| super::iptables_nft_removals(&socket)) {
         Err(error) if error.is_no_nf_tables() => Ok(false),
@@ -70,7 +70,7 @@ fn read_table(
     Ok(ObservedTable { table, is_dormant: installed.is_dormant, chains })
 }
 
-/// Where a chain begins, as nft writes it, with what is unusual about it.
+/// Returns type, hook and priority of a base chain in nft's syntax, and its policy if it drops.
 pub(super) fn base(chain: &[u8]) -> Option<String> {
     let hook = attribute(chain, CHAIN_HOOK)?;
     let kind = text_of(chain, CHAIN_TYPE).unwrap_or("?");
@@ -111,7 +111,7 @@ pub(super) fn elements_of(messages: &[Vec<u8>]) -> Vec<Element> {
     if !listed.iter().any(|(_, ends)| *ends) {
         return listed.into_iter().map(|(key, _)| (key.clone(), key)).collect();
     }
-    // At the same place, one range has ended before the next begins.
+    // At the same key, one range ends before the next begins.
     listed.sort_by(|(one, one_ends), (other, other_ends)| {
         one.cmp(other).then(other_ends.cmp(one_ends))
     });

@@ -1,8 +1,7 @@
-//! Values that one rule looks a packet's up in: a set without a name, which lives and dies with
-//! the rule.
+//! Anonymous sets: several values in one match, bound to the rule.
 //!
-//! It is sent without user data: what one version of nft writes there, another cannot read, while
-//! any version lists a set that has none.
+//! Sets have no user data: each nft version writes it differently, and all versions can list a set
+//! without it.
 
 use crate::netlink::message::{Attribute, Header, Messages, attribute, attributes};
 use crate::netlink::nf_tables::{
@@ -13,15 +12,15 @@ use crate::netlink::nf_tables::{
 use crate::plan::{AnyOf, Field, Rule, Span, Table};
 use crate::types::family::Family;
 
-/// Values, and how the kernel and nft are told of them.
+/// Elements of a set and their type, as the kernel and nft represent them.
 pub(super) struct Set {
     /// nft's number of the values' type, by which it writes them.
     key_type: u32,
     /// The number of bytes of a value.
     width: usize,
-    /// Whether it is one of intervals, which the kernel orders by their bytes.
+    /// True if the set has intervals, which the kernel orders by their bytes.
     has_intervals: bool,
-    /// Lowest and highest of each interval, in order, none touching the next.
+    /// Lowest and highest value of each interval, in order, not adjacent.
     spans: Vec<(u128, u128)>,
 }
 
@@ -30,14 +29,14 @@ pub(super) fn sets(rule: &Rule) -> Vec<Set> {
     rule.matches.iter().filter_map(|condition| Set::of(&condition.field)).collect()
 }
 
-/// Whether a listed set is of one rule, as all of ours are.
+/// True if the listed set is anonymous, as all own sets are.
 pub(super) fn is_anonymous(listed: &[u8]) -> bool {
     let flags = attribute(listed, SET_FLAGS).and_then(|flags| flags.try_into().ok());
     flags.is_some_and(|flags| u32::from_be_bytes(flags) & ANONYMOUS != 0)
 }
 
 impl Set {
-    /// The set that a field is looked up in; `None` when a comparison will do.
+    /// Returns the set for a field; `None` if a comparison is enough.
     pub(super) fn of(field: &Field) -> Option<Self> {
         let set = match field {
             Field::SourcePort(_, ports) | Field::DestinationPort(_, ports) => {
@@ -60,14 +59,14 @@ impl Set {
         Self { key_type, width, has_intervals, spans }
     }
 
-    /// Owners of sockets are numbers in the machine's order. Without user data, nft takes a set's
-    /// values to be in the network's, so they are put in that first, as for intervals they must.
+    /// Owners are numbers in host byte order. nft, without user data, assumes network byte order,
+    /// and intervals need it, so the values are converted.
     fn of_owners<T: Span>(key_type: u32, values: &AnyOf<T>) -> Self {
         Self { key_type, width: 4, has_intervals: true, spans: values.intervals() }
     }
 
-    /// Appends the messages that add it, known in this transaction by its number. Its elements
-    /// take several where one would be too long.
+    /// Appends the messages that add the set under this number of the transaction. A large set
+    /// takes several element messages.
     pub(super) fn encode(&self, table: Table, number: u32, sequence: u32, messages: &mut Messages) {
         let header = |kind| Header {
             kind: message_type(kind),
@@ -102,7 +101,7 @@ impl Set {
         }
     }
 
-    /// Whether these messages list its elements and no others.
+    /// True if the messages list exactly the elements of this set.
     pub(super) fn is_listed(&self, messages: &[Vec<u8>]) -> bool {
         let lists = messages.iter().filter_map(|message| attribute(message, ELEMENTS));
         let mut listed: Vec<Element> =
@@ -113,8 +112,8 @@ impl Set {
         listed == ours
     }
 
-    /// An interval is two elements: its first value, and the one after its last, unless there is
-    /// none.
+    /// Returns the elements. An interval has two: its first value, and the value after its last, if
+    /// there is one.
     fn elements(&self) -> Vec<Element> {
         let mut elements = Vec::new();
         for (lowest, highest) in &self.spans {
@@ -164,5 +163,5 @@ const TYPE_PORT: u32 = 13;
 const TYPE_UID: u32 = 24;
 const TYPE_GID: u32 = 25;
 
-/// As many of the longest elements as an attribute has room for: 65,535 bytes.
+/// Number of the longest elements that fit into an attribute: 65,535 bytes.
 const MOST_ELEMENTS: usize = 1500;

@@ -20,8 +20,8 @@ use crate::netlink::socket::{RECEIVE_BUFFER, Socket};
 use crate::plan::{Chain, Field, Hook, Plan, Rule, Table, Verdict};
 use crate::render::nft;
 
-/// Steps that the kernel carries out all or none, and only while nothing has changed since the
-/// installed tables were looked up.
+/// Steps that the kernel carries out atomically, and only if the ruleset has not changed since the
+/// tables were read.
 pub(super) struct Transaction<'a> {
     generation: u32,
     steps: Vec<TransactionStep<'a>>,
@@ -35,7 +35,7 @@ enum TransactionStep<'a> {
     /// All rules of all its chains.
     FlushTable(Table),
     DeleteChain(Table, String),
-    /// Something that iptables-nft was told to add.
+    /// Removal of an object that iptables-nft added.
     Remove(Removal),
     AddTable(Table),
     AddChain(Table, Chain),
@@ -56,21 +56,20 @@ pub(super) fn rule_message(rule: &Rule) -> Messages {
     messages
 }
 
-/// How a transaction ended.
+/// Result of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CommitOutcome {
     /// All steps are carried out.
     Done,
-    /// None is: somebody else changed the ruleset after the look-up.
+    /// Not committed: another process changed the ruleset after the look-up.
     Overtaken,
 }
 
 impl<'a> Transaction<'a> {
-    /// Replaces all tables of an earlier run by those of the plan.
+    /// Replaces the tables of earlier runs with those of the plan.
     ///
-    /// What stands stays, and only its rules are replaced: the kernel begins with a new chain
-    /// before it ends with the old one, so for a moment a packet would pass both, the one by the
-    /// old rules and the other by the new ones.
+    /// Reusable tables and chains are kept and only their rules replaced: the kernel activates a
+    /// new chain before it removes the old one, so a packet could pass both.
     pub(super) fn replacing(
         installed: &Installed,
         reusable: &[ReusableTable],
@@ -103,18 +102,18 @@ impl<'a> Transaction<'a> {
         Self { generation: installed.generation, steps }
     }
 
-    /// Removes what iptables-nft was told to add, and nothing beside it.
+    /// Removes the objects that iptables-nft added, and nothing else.
     pub(super) fn removing_leftovers(installed: &Installed, removals: Vec<Removal>) -> Self {
         Self { generation: installed.generation, steps: Vec::new() }.and(removals)
     }
 
-    /// The same, and the removal of what iptables-nft was told to add.
+    /// Adds the removal of objects that iptables-nft added.
     pub(super) fn and(mut self, removals: Vec<Removal>) -> Self {
         self.steps.extend(removals.into_iter().map(TransactionStep::Remove));
         self
     }
 
-    /// Its steps, as nft would have them.
+    /// Returns the steps as nft commands.
     pub(super) fn commands(&self) -> Vec<String> {
         self.steps.iter().map(TransactionStep::command).collect()
     }
@@ -130,8 +129,7 @@ impl<'a> Transaction<'a> {
         loop {
             let bytes = match socket.receive(&mut buffer) {
                 Ok(bytes) => bytes,
-                // Every error was there before the sending returned; so was the one
-                // acknowledgement that was asked for.
+                // All errors and the requested acknowledgement were queued before `send` returned.
                 Err(Errno::AGAIN) if acknowledged => return Ok(CommitOutcome::Done),
                 Err(errno) => return Err(KernelError::Answer(errno.into())),
             };
@@ -195,7 +193,7 @@ impl TransactionStep<'_> {
         }
     }
 
-    /// What the kernel most likely lacks, when it says that something is not there.
+    /// Returns the kernel part that is most likely missing.
     fn missing(&self, errno: Errno) -> Option<String> {
         let is_missing = matches!(errno, Errno::NOENT | Errno::OPNOTSUPP | Errno::AFNOSUPPORT);
         let part = match self {
