@@ -95,9 +95,9 @@ impl Request {
                 return error;
             }
             // The library puts a word into its message, its usage and its tips.
-            Self::from_words(shown, environment).err().unwrap_or_else(|| {
-                args::command().error(error.kind(), "the command line cannot be understood")
-            })
+            Self::from_words(shown, environment)
+                .err()
+                .unwrap_or_else(|| args::command().error(error.kind(), "invalid command line"))
         })
     }
 
@@ -156,7 +156,7 @@ fn no_such_command(word: &OsString) -> clap::Error {
     let commands = args::command().subcommand_required(true).subcommands(NAMES.map(Grammar::new));
     let line = [OsString::from("istio-init"), word.clone()];
     commands.try_get_matches_from(line).err().unwrap_or_else(|| {
-        args::command().error(ErrorKind::InvalidSubcommand, "there is no such subcommand")
+        args::command().error(ErrorKind::InvalidSubcommand, "unknown subcommand")
     })
 }
 
@@ -168,38 +168,36 @@ pub fn grammar(name: &'static str) -> Grammar {
         }
         "explain" => (
             "istio-init explain",
-            "Tells what becomes of a packet, and which rule decides",
+            "Explains the path of a packet, and which rule decides",
             &["table", "json"],
         ),
         "verify" => (
             "istio-init verify",
-            "Compares what is installed with what is planned; exits 3 when they differ, unless \
-             --reconcile repairs it",
+            "Compares the installed rules with the plan; exits 3 if they differ, unless \
+             --reconcile repairs them",
             &["table", "json"],
         ),
         "probe" => (
             "istio-init probe",
-            "Tries the installed rules with real sockets; exits 126 when a flow fares otherwise \
-             than planned",
+            "Tries the installed rules with real sockets; exits 126 if a flow does not match the \
+             plan",
             &["table", "json"],
         ),
-        _ => (
-            "istio-init cleanup",
-            "Removes what an earlier run installed; needs no other flag",
-            &[],
-        ),
+        _ => {
+            ("istio-init cleanup", "Removes the rules of an earlier run; needs no other flag", &[])
+        }
     };
     let of_a_run = |flag: Arg| flag.help_heading("Flags of a run");
     let mut grammar = args::command().mut_args(of_a_run).name(title).bin_name(title).about(about);
     if !outputs.is_empty() {
         let parser = clap::builder::PossibleValuesParser::new(outputs.to_vec());
         let parser = clap::builder::TypedValueParser::map(parser, |text| form(&text));
-        let help = "Form of the answer; `-o` is understood as well [default: table]";
+        let help = "Output format; `-o` works as well [default: table]";
         grammar = grammar.arg(Arg::new(OUTPUT).long(OUTPUT).value_parser(parser).help(help));
     }
     // Both sides of a comparison are given.
     if !matches!(name, "verify" | "cleanup") {
-        let help = "Ask the rules that are installed, not those that the flags ask for";
+        let help = "Use the installed rules instead of those that the flags define";
         let flag = Arg::new(FROM_KERNEL).long(FROM_KERNEL).action(ArgAction::SetTrue).help(help);
         grammar = grammar.arg(flag);
     }
@@ -207,11 +205,11 @@ pub fn grammar(name: &'static str) -> Grammar {
         grammar = grammar.args(question_flags());
     }
     grammar.after_help(format!(
-        "All flags of a run say which rules are meant.\n\
-         Exit codes: 0 done, 1 refused or failed, 2 wrong usage{}.",
+        "The flags of a run define the rules.\n\
+         Exit codes: 0 done, 1 rejected or failed, 2 invalid usage{}.",
         match name {
-            "verify" => ", 3 what is installed differs",
-            "probe" => ", 126 a flow fares otherwise than planned",
+            "verify" => ", 3 difference found",
+            "probe" => ", 126 a flow does not match the plan",
             _ => "",
         }
     ))
@@ -222,7 +220,7 @@ fn question_flags() -> Vec<Arg> {
         Arg::new(name).long(name).value_name(shown).help(help)
     };
     vec![
-        value("direction", "in|out", "Whether the pod receives or sends the packet")
+        value("direction", "in|out", "Direction of the packet, from the pod's point of view")
             .default_value("out")
             .value_parser(|text: &str| match text {
                 "in" => Ok(Direction::In),
@@ -236,23 +234,24 @@ fn question_flags() -> Vec<Arg> {
                 _ => Err("expected tcp or udp"),
             },
         ),
-        value("to", "ADDRESS:PORT", "Where the packet is going")
+        value("to", "ADDRESS:PORT", "Destination")
             .required(true)
             .value_parser(|text: &str| address(text)),
-        value("from", "ADDRESS:PORT", "Where it comes from [default: anywhere]")
+        value("from", "ADDRESS:PORT", "Source [default: any]")
             .value_parser(|text: &str| address(text)),
         value(
             "interface",
             "NAME",
-            "Interface it leaves by or arrives at [default: lo for what stays in the pod, else eth0]",
+            "Interface [default: lo within the pod, else that of the route; eth0 for received \
+             packets]",
         ),
-        value("uid", "NUMBER", "User that sends it")
+        value("uid", "NUMBER", "User of the sending socket")
             .default_value("0")
             .value_parser(|text: &str| text.parse::<Uid>().map_err(|error| error.reason)),
-        value("gid", "NUMBER", "Group that sends it")
+        value("gid", "NUMBER", "Group of the sending socket")
             .default_value("0")
             .value_parser(|text: &str| text.parse::<Gid>().map_err(|error| error.reason)),
-        value("mark", "NUMBER", "Mark that the sending socket gives it")
+        value("mark", "NUMBER", "Mark set by the sending socket")
             .default_value("0")
             .value_parser(|text: &str| text.parse::<u32>().map_err(|_| "expected a number")),
     ]

@@ -65,11 +65,11 @@ pub enum BackendError {
     /// Rules exist that only an iptables can list, and PATH has none.
     #[error(
         "rules are installed by iptables-{0}, and PATH has no iptables-{0} to list them\n\
-         hint: ask in an image that has it"
+         hint: run this in an image that has it"
     )]
     NoLister(Variant),
     /// No backend was requested, and neither works.
-    #[error("{nftables}\nbesides, {iptables}")]
+    #[error("{nftables}\niptables does not work either: {iptables}")]
     Neither {
         /// Error of nftables.
         nftables: Box<BackendError>,
@@ -98,7 +98,7 @@ impl BackendChoice {
             }),
             "iptables" if is_native => {
                 let error = ValueError::new(format!("contradicts {}", Flag::NativeNftables));
-                Err(error.hint("leave one of the two out"))
+                Err(error.hint("use only one of them"))
             }
             "iptables" => Ok(Self::Iptables(forced.clone().unwrap_or_default())),
             _ => Err(ValueError::new("is not a backend").hint("use auto, iptables or nftables")),
@@ -267,7 +267,7 @@ pub fn observe() -> Result<(Observed, Vec<String>), BackendError> {
         Backend::Nftables => nftables::observe()?,
         Backend::Iptables(binaries) => {
             let (tables, left_out) = iptables::observe(binaries)?;
-            let warning = |rule| format!("somebody else's rule is left out: {rule}");
+            let warning = |rule| format!("foreign rule left out: {rule}");
             warnings.extend(left_out.into_iter().map(warning));
             prerequisites::observe_with(tables)?
         }
@@ -322,10 +322,10 @@ pub fn removal_script() -> Result<(String, Vec<String>), BackendError> {
     let by_ip = prerequisites::removal_commands()?;
     let (by_iptables, warnings) = iptables::legacy_removal_script()?;
     let lines = |lines: Vec<String>| lines.into_iter().map(|line| line + "\n").collect::<String>();
-    let besides = by_ip.into_iter().map(|command| format!("# besides: {command}")).collect();
+    let besides = by_ip.into_iter().map(|command| format!("# also run: {command}")).collect();
     let mut script = lines(by_nft) + &lines(besides) + &by_iptables;
     if script.is_empty() {
-        script.push_str("# nothing of an earlier run is installed\n");
+        script.push_str("# no rules of an earlier run are installed\n");
     }
     Ok((script, warnings))
 }

@@ -75,21 +75,21 @@ enum Failure {
     #[error(transparent)]
     NotAPlan(#[from] NotAPlan),
     #[error(
-        "what is installed is not what is planned: {missing} lines are missing, {foreign} were \
-         not planned\nhint: --reconcile repairs it"
+        "the installed rules differ from the plan: {missing} lines are missing, {foreign} are \
+         not planned\nhint: --reconcile repairs them"
     )]
     Drift { missing: usize, foreign: usize },
     #[error(
-        "rules are installed by {installed}, and planned for {planned}\n\
-         hint: --reconcile installs them by {planned}; without a backend named, those that are \
-         installed are compared"
+        "rules are installed by {installed}, and the plan is for {planned}\n\
+         hint: --reconcile reinstalls them by {planned}; without --backend, the installed ones \
+         are compared"
     )]
     OtherBackend { installed: String, planned: String },
     #[error(transparent)]
     Probing(#[from] ProbeError),
-    #[error("{wrong} flows fare otherwise than planned; the first: {first}")]
+    #[error("{wrong} flows do not match the plan; the first: {first}")]
     Probe { wrong: usize, first: String },
-    #[error("this process has no user of its own")]
+    #[error("cannot determine the user and group of this process")]
     Nobody,
     #[error("cannot write to stdout: {0}")]
     Output(io::Error),

@@ -113,7 +113,7 @@ fn sentence(results: &FlowResult) -> String {
         Some(Owner { uid, gid }) => format!("of uid {uid} gid {gid}"),
         None => "from outside".to_owned(),
     };
-    format!("{by} {origin} to {target} came to {outcome}, not to {expected}")
+    format!("{by} {origin} to {target}: expected {expected}, observed {outcome}")
 }
 
 fn text(results: &[FlowResult]) -> String {

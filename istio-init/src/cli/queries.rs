@@ -132,7 +132,7 @@ fn verify(request: &Request) -> Result<(), Failure> {
         let repaired = if other_names.is_empty() {
             format!("repaired: {missing} lines were missing, {foreign} were not planned")
         } else {
-            format!("repaired: rules of {other_names} gave way to those of {planned_for}")
+            format!("repaired: rules of {planned_for} replaced those of {other_names}")
         };
         log::info(&repaired);
         return Ok(());

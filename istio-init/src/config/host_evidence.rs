@@ -74,10 +74,10 @@ pub(super) fn node_error(
     let (value, reason) = match host.map(|evidence| evidence.signs(named)) {
         Ok(signs) if signs.is_empty() => return None,
         Ok(signs) => (signs.join(", "), "look like a node's, not like a pod's"),
-        Err(reason) => (reason.clone(), "leaves open whether it is a node's or a pod's"),
+        Err(reason) => (reason.clone(), "prevents deciding whether it is a node's or a pod's"),
     };
     let hint =
-        format!("run istio-init in the pod; where this is meant, use {}", Flag::AllowHostNetwork);
+        format!("run istio-init in the pod; if this is intended, use {}", Flag::AllowHostNetwork);
     let source = "this network namespace".to_owned();
     Some(InputError { source, value, error: ValueError::new(reason).hint(hint) })
 }

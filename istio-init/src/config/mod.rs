@@ -203,8 +203,8 @@ impl Config {
         let Self { outbound_port, inbound_port, .. } = self;
         if outbound_port == inbound_port && self.inbound != Inbound::None {
             warnings.push(format!(
-                "{} and {}: both are {inbound_port}: whoever listens there cannot tell what comes \
-                 to this pod from what leaves it",
+                "{} and {}: both are {inbound_port}: the listener cannot distinguish inbound \
+                 from outbound connections",
                 Flag::EnvoyPort,
                 Flag::InboundCapturePort
             ));

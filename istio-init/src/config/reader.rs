@@ -105,7 +105,8 @@ impl<'a> Reader<'a> {
             "NONE" => {
                 let source = typed.source;
                 self.warnings.push(format!(
-                    "{source}: NONE captures as REDIRECT does; to capture nothing, do not run istio-init"
+                    "{source}: NONE captures as REDIRECT does; to capture nothing, do not run \
+                     istio-init"
                 ));
                 return Interception::Redirect;
             }
@@ -146,7 +147,7 @@ impl<'a> Reader<'a> {
         let chosen = !matches!(typed.text.as_str(), "" | "auto");
         if chosen && self.args.is_on(Flag::DualStack) && families != (true, true) {
             self.warnings.push(format!(
-                "{}: has no effect beside {} {}",
+                "{}: has no effect together with {} {}",
                 self.args.flag(Flag::DualStack).source,
                 typed.source,
                 typed.text
@@ -212,7 +213,10 @@ impl<'a> Reader<'a> {
             let typed = self.args.flag(flag);
             if !typed.text.is_empty() && list::split(&typed.text).next().is_none() {
                 let error = ValueError::new("names nobody");
-                let error = error.hint("without an owner the proxy would capture its own traffic");
+                let error = error.hint(
+                    "without an owner, the proxy's own traffic would be \
+                captured",
+                );
                 self.complain(typed.source, &typed.text, error);
             }
         }
@@ -226,8 +230,8 @@ impl<'a> Reader<'a> {
         accounts.named_user(self.variable(variable)).unwrap_or_else(|| {
             if let Some(name) = self.args.variable(variable) {
                 self.warnings.push(format!(
-                    "{variable}: `{}` is not a user of this image's /etc/passwd; the proxy is taken \
-                     to run as user {}; name its user in {}",
+                    "{variable}: `{}` is not a user of this image's /etc/passwd; the proxy is \
+                     assumed to run as user {}; set its user with {}",
                     Escaped(name),
                     Uid::PROXY,
                     Flag::ProxyUid
@@ -288,7 +292,7 @@ impl<'a> Reader<'a> {
         if typed.text != "*" {
             return self.each(typed.source, &typed.text, str::parse);
         }
-        let error = ValueError::new("would leave everything alone");
+        let error = ValueError::new("would exclude all destinations");
         let error =
             error.hint(format!("to capture nothing outbound, leave {} empty", Flag::ServiceCidr));
         self.complain(typed.source, &typed.text, error);
@@ -307,7 +311,7 @@ impl<'a> Reader<'a> {
         }
         if !excluded.is_empty() {
             self.warnings.push(format!(
-                "{}: has no effect beside {}",
+                "{}: has no effect together with {}",
                 Variable::OwnerGroupsExclude,
                 Variable::OwnerGroups
             ));
@@ -374,7 +378,7 @@ impl<'a> Reader<'a> {
         }
         if wrong > MOST_COMPLAINTS {
             let rest = wrong - MOST_COMPLAINTS;
-            let error = ValueError::new(format!("has {rest} more elements that cannot be used"));
+            let error = ValueError::new(format!("has {rest} more invalid elements"));
             self.complain(source, text, error);
         }
         values

@@ -31,7 +31,7 @@ pub enum KernelError {
     #[error("cannot list the policy rules of this network namespace: {0}")]
     ListRouting(Cause),
     /// A policy rule or a route cannot be added or removed.
-    #[error("the kernel refuses `{step}`: {}{}", .cause.errno, routing_hint(.cause))]
+    #[error("the kernel rejects `{step}`: {}{}", .cause.errno, routing_hint(.cause))]
     Routing {
         /// The part, as ip(8) would have it.
         step: String,
@@ -39,7 +39,7 @@ pub enum KernelError {
         cause: Cause,
     },
     /// A network namespace outside the pod's cannot be created or linked.
-    #[error("the kernel refuses `{step}`: {}{}", .cause.errno, outside_hint(.cause))]
+    #[error("the kernel rejects `{step}`: {}{}", .cause.errno, outside_hint(.cause))]
     Outside {
         /// Failed system call or equivalent ip(8) command.
         step: String,
@@ -53,12 +53,11 @@ pub enum KernelError {
     #[error("cannot remove ::6/128 from lo: {0}")]
     RemoveAddress(Cause),
     /// The rules of an earlier run cannot be listed.
-    #[error("cannot look up the rules of an earlier run in nf_tables: {}{}", .0.errno, .0.hint_of_rules())]
+    #[error("cannot list the rules of an earlier run in nf_tables: {}{}", .0.errno, .0.hint_of_rules())]
     ListRules(Cause),
     /// A run before this one has not ended.
     #[error(
-        "another run changes the rules of this network namespace, and has not ended for {seconds} \
-         seconds: {holders}\n\
+        "another run has held the lock of this network namespace for {seconds} seconds: {holders}\n\
          hint: end it, or run this again later"
     )]
     Busy {
@@ -71,16 +70,16 @@ pub enum KernelError {
     #[error("cannot take the lock of this network namespace: {0}")]
     Lock(Cause),
     /// Other processes keep changing the rules of the network namespace.
-    #[error("the rules of this network namespace were changed by others again and again")]
+    #[error("other processes keep changing the rules of this network namespace")]
     Overtaken,
     /// The rules as a whole cannot be sent.
     #[error("cannot send the rules to the kernel: {}{}", .0.errno, .0.hint_of_rules())]
     Send(Cause),
     /// The kernel's answer is invalid.
-    #[error("the kernel did not answer the rules: {}{}", .0.errno, .0.hint_of_rules())]
+    #[error("the kernel did not acknowledge the rules: {}{}", .0.errno, .0.hint_of_rules())]
     Answer(Cause),
     /// The kernel rejects a step and thereby the whole transaction.
-    #[error("the kernel refuses `{step}`{origin}; no rule was changed: {}{hint}", .cause.errno)]
+    #[error("the kernel rejects `{step}`{origin}; no rule was changed: {}{hint}", .cause.errno)]
     Refused {
         /// The part, as nft would have it.
         step: String,
@@ -112,7 +111,7 @@ impl KernelError {
 }
 
 fn outside_hint(cause: &Cause) -> &'static str {
-    if cause.errno == Errno::PERM { "; it takes CAP_SYS_ADMIN and CAP_NET_ADMIN" } else { "" }
+    if cause.errno == Errno::PERM { "; it needs CAP_SYS_ADMIN and CAP_NET_ADMIN" } else { "" }
 }
 
 fn routing_hint(cause: &Cause) -> String {

@@ -67,7 +67,7 @@ fn processes_with(inode: &str) -> Vec<Process> {
 impl fmt::Display for LockHolders {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0.is_empty() {
-            return f.write_str("a process that cannot be seen from here");
+            return f.write_str("a process that /proc does not show");
         }
         for (index, Process { id, command }) in self.0.iter().enumerate() {
             let separator = if index == 0 { "" } else { ", " };
@@ -102,6 +102,6 @@ mod tests {
         let holders = LockHolders(vec![process(7, "sh"), process(9, "a\nb")]);
         assert_eq!(holders.to_string(), "process 7 (sh), process 9 (a\\nb)");
         let unseen = LockHolders::default().to_string();
-        assert_eq!(unseen, "a process that cannot be seen from here");
+        assert_eq!(unseen, "a process that /proc does not show");
     }
 }

@@ -24,7 +24,7 @@ pub enum ProbeError {
     /// One of the proxy's ports is not free.
     #[error(
         "cannot listen on {address} in settings of the proxy: {errno}\n\
-         hint: probe before the proxy has started"
+         hint: run the probe before the proxy starts"
     )]
     Listen {
         /// Address and port.
@@ -36,10 +36,10 @@ pub enum ProbeError {
     #[error(transparent)]
     Link(#[from] KernelError),
     /// Every interface name is named by a rule.
-    #[error("rules name every interface")]
+    #[error("rules name every available interface name")]
     LinkName,
     /// The rules deliver connections by TPROXY.
-    #[error("TPROXY delivers to transparent sockets alone, which the probe cannot open")]
+    #[error("TPROXY delivers only to transparent sockets, which the probe cannot open")]
     Tproxy,
 }
 
@@ -223,7 +223,7 @@ impl Listeners {
             thread.map(|thread| thread.join().unwrap_or_default())
         });
         joined.unwrap_or_else(|error| {
-            begin_all(flows, &Err(format!("no thread can be made: {error}")))
+            begin_all(flows, &Err(format!("cannot start a thread: {error}")))
         })
     }
 
@@ -300,7 +300,7 @@ fn become_owner(owner: Owner) -> Result<(), String> {
     set_thread_groups(&[])
         .and_then(|()| set_thread_res_gid(gid, gid, gid))
         .and_then(|()| set_thread_res_uid(uid, uid, uid))
-        .map_err(|_| "this process may not become another user".to_owned())
+        .map_err(|_| "this process cannot change its user".to_owned())
 }
 
 fn begin_one(flow: &Flow) -> Result<(OwnedFd, SocketAddr), Errno> {

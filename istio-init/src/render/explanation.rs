@@ -77,8 +77,8 @@ pub fn verdict_words(packet: &Packet, fate: Fate) -> String {
         Fate::Captured(port) => format!(
             "captured: it reaches port {port} of this pod; its original destination is {destination}"
         ),
-        Fate::Direct => format!("left alone: it goes to {destination}"),
-        Fate::Dropped => "dropped: it goes nowhere".to_owned(),
+        Fate::Direct => format!("not captured: it goes to {destination}"),
+        Fate::Dropped => "dropped".to_owned(),
     }
 }
 
@@ -87,7 +87,7 @@ fn cause(plan: &Plan, explanation: &Explanation) -> String {
         Some(index) => {
             format!("because of rule {}, which comes from {}", index + 1, plan.rules[index].origin)
         }
-        None => "because no rule wants it".to_owned(),
+        None => "because no rule matches".to_owned(),
     }
 }
 

@@ -85,7 +85,7 @@ pub fn script(plan: &Plan) -> String {
         let _ = write!(script, "# {} --noflush\n{}", restore_name(family), text(plan, family));
     }
     if plan.passthrough_address {
-        script.push_str("# besides: ip -6 address add ::6/128 dev lo nodad\n");
+        script.push_str("# also run: ip -6 address add ::6/128 dev lo nodad\n");
     }
     script
 }

@@ -19,7 +19,7 @@ pub fn script(plan: &Plan) -> String {
         lines.extend(plan.rules.iter().filter(|rule| rule.table == table).map(add_rule));
     }
     if plan.passthrough_address {
-        lines.push("# besides: ip -6 address add ::6/128 dev lo nodad".to_owned());
+        lines.push("# also run: ip -6 address add ::6/128 dev lo nodad".to_owned());
     }
     lines.extend(plan.tproxy_routing.iter().flat_map(tproxy_routing));
     joined(lines)
@@ -67,10 +67,10 @@ fn tproxy_routing(delivery: &TproxyRouting) -> Vec<String> {
         };
         [
             format!(
-                "# besides: ip {family} route add local default dev lo table {table} protocol {protocol}"
+                "# also run: ip {family} route add local default dev lo table {table} protocol {protocol}"
             ),
             format!(
-                "# besides: ip {family} rule add fwmark {mark} lookup {table} \
+                "# also run: ip {family} rule add fwmark {mark} lookup {table} \
                  priority {priority} protocol {protocol}"
             ),
         ]

@@ -103,7 +103,7 @@ impl FromStr for Cidr {
 
     fn from_str(text: &str) -> Result<Self, ValueError> {
         if text == "*" {
-            let error = ValueError::new("must stand alone");
+            let error = ValueError::new("cannot be combined with other elements");
             return Err(error.hint("`*` means all addresses and cannot be an element of a list"));
         }
         let not_a_range = || ValueError::new("is not an address range");

@@ -45,9 +45,8 @@ impl FromStr for InterfaceName {
         let not_a_name = || ValueError::new("is not an interface name");
         let (name, is_prefix) = match text.strip_suffix(['+', '*']) {
             Some("") => {
-                return Err(
-                    ValueError::new("means every interface").hint("leave the capture off instead")
-                );
+                return Err(ValueError::new("means every interface")
+                    .hint("leave the capture flags empty instead"));
             }
             Some(prefix) => (prefix, true),
             None => (text, false),

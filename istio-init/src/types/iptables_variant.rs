@@ -95,7 +95,7 @@ impl std::str::FromStr for Variant {
         let all = Self::ALL;
         let known = all.into_iter().find(|variant| variant.to_string() == text);
         known.ok_or_else(|| {
-            ValueError::new("is not the name of an iptables").hint("use legacy or nft")
+            ValueError::new("is not a variant of iptables").hint("use legacy or nft")
         })
     }
 }

@@ -47,7 +47,7 @@ impl FromStr for Mark {
                 .hint("use a decimal number from 1 to 4294967295")
         })?;
         if Self(mark) == Self::OUTBOUND {
-            let error = ValueError::new("is the mark of the proxy's own calls to this pod");
+            let error = ValueError::new("is reserved for the proxy's calls to its own pod");
             return Err(error.hint("use any other mark; Istio's is 1337"));
         }
         Ok(Self(mark))
@@ -64,8 +64,8 @@ impl FromStr for RoutingTable {
                 .hint("use a decimal number from 1 to 4294967295")
         })?;
         if KERNELS_TABLES.contains(&table.get()) {
-            let error = ValueError::new("is a routing table of the kernel's own");
-            return Err(error.hint("use a table that nobody else uses; Istio's is 133"));
+            let error = ValueError::new("is one of the kernel's own routing tables");
+            return Err(error.hint("use an unused table; Istio's is 133"));
         }
         Ok(Self(table))
     }

@@ -65,7 +65,7 @@ impl FromStr for PortRange {
     fn from_str(text: &str) -> Result<Self, ValueError> {
         let text = text.trim();
         if text == "*" {
-            let error = ValueError::new("must stand alone");
+            let error = ValueError::new("cannot be combined with other elements");
             return Err(error.hint("`*` means all ports and cannot be an element of a list"));
         }
         let Some((first, last)) = text.split_once([':', '-']) else {

@@ -32,9 +32,7 @@ impl FromStr for Protocol {
 
     fn from_str(text: &str) -> Result<Self, ValueError> {
         let named = Self::ALL.into_iter().find(|protocol| protocol.name() == text.trim());
-        named.ok_or_else(|| {
-            ValueError::new("is not a protocol that has ports").hint("use tcp or udp")
-        })
+        named.ok_or_else(|| ValueError::new("is not a supported protocol").hint("use tcp or udp"))
     }
 }
 

@@ -118,7 +118,7 @@ fn observed_lines(observed: &Observed) -> Vec<String> {
 }
 
 fn table_line(table: Table, is_dormant: bool) -> String {
-    format!("table inet {}{}", table.name(), if is_dormant { ", switched off" } else { "" })
+    format!("table inet {}{}", table.name(), if is_dormant { ", dormant" } else { "" })
 }
 
 fn chain_line(name: &str, base: Option<&str>) -> String {

@@ -56,18 +56,18 @@ pub enum NotAPlan {
     /// No rules are installed.
     #[error(
         "no rules of istio-init are installed in this network namespace\n\
-         hint: without --from-kernel, the rules that the flags ask for are asked"
+         hint: omit --from-kernel to use the rules that the flags define"
     )]
     Nothing,
     /// There are rules by several backends.
     #[error(
         "rules are installed by {} at once\n\
-         hint: `istio-init verify --reconcile` leaves those of one", .0.join(" and by ")
+         hint: `istio-init verify --reconcile` keeps those of one backend", .0.join(" and by ")
     )]
     Several(Vec<String>),
     /// An own table contains a foreign rule.
     #[error(
-        "table {table}, chain {chain}: a rule is not one of istio-init's: {rule}\n\
+        "table {table}, chain {chain}: foreign rule: {rule}\n\
          hint: `istio-init verify` shows what differs, `--reconcile` repairs it"
     )]
     Foreign {
@@ -80,7 +80,7 @@ pub enum NotAPlan {
     },
     /// A table is dormant.
     #[error(
-        "table {0} is dormant: somebody switched it off\n\
+        "table {0} is dormant\n\
          hint: `istio-init verify --reconcile` repairs it"
     )]
     Dormant(&'static str),

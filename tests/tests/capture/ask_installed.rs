@@ -211,7 +211,7 @@ fn probe_without_cap_sys_admin_tries_flows_of_the_pod_alone() {
     let probe = pod.run(move || command.output().expect("setpriv")).expect("a thread");
     assert!(probe.status.success(), "{}", text(&probe));
     assert!(!String::from_utf8_lossy(&probe.stdout).contains("outside"), "{}", text(&probe));
-    insta::assert_snapshot!(String::from_utf8_lossy(&probe.stderr), @"inbound connections were not tried from outside: the kernel refuses `unshare(CLONE_NEWNET)`: Operation not permitted (os error 1); it takes CAP_SYS_ADMIN and CAP_NET_ADMIN");
+    insta::assert_snapshot!(String::from_utf8_lossy(&probe.stderr), @"inbound connections were not tried from outside: the kernel rejects `unshare(CLONE_NEWNET)`: Operation not permitted (os error 1); it needs CAP_SYS_ADMIN and CAP_NET_ADMIN");
 }
 
 #[test]
@@ -360,8 +360,9 @@ fn rules_by_another_backend_are_told_and_not_taken_for_none() {
             let pod = namespace();
             ask_anything(&pod, &[first], flags, 0);
             let told = ask_anything(&pod, &["verify", second], flags, 3);
-            let reason =
-                format!("error: rules are installed by {installed}, and planned for {planned}\n");
+            let reason = format!(
+                "error: rules are installed by {installed}, and the plan is for {planned}\n"
+            );
             assert!(told.starts_with(&reason), "{told}");
             ask_anything(&pod, &["verify", second, "--reconcile"], flags, 0);
             ask_anything(&pod, &["verify", second], flags, 0);

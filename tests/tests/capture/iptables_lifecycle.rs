@@ -170,7 +170,7 @@ fn a_dry_cleanup_prints_what_is_installed_and_how_it_goes() {
         assert_eq!(pod.dump(), before, "{script}");
         assert_eq!(ours(&pod, "legacy"), "", "{script}");
         let nothing = pod.namespace.output(&mut command, "").expect("a script");
-        assert_eq!(nothing, "# nothing of an earlier run is installed\n");
+        assert_eq!(nothing, "# no rules of an earlier run are installed\n");
     }
 }
 
@@ -179,7 +179,7 @@ fn a_dry_cleanup_prints_what_is_installed_and_how_it_goes() {
 fn carry_out(pod: &Pod, script: &str) {
     let mut parts: Vec<(String, String)> = vec![("nft -f -".to_owned(), String::new())];
     for line in script.lines() {
-        if let Some(command) = line.strip_prefix("# besides: ") {
+        if let Some(command) = line.strip_prefix("# also run: ") {
             parts.push((command.to_owned(), String::new()));
         } else if let Some(program) = line.strip_prefix("# ") {
             parts.push((program.to_owned(), String::new()));
@@ -209,7 +209,7 @@ fn a_complaint_of_iptables_names_the_rule_and_its_flag() {
     assert_eq!(output.status.code(), Some(1));
     insta::assert_snapshot!(String::from_utf8_lossy(&output.stderr), @r"
     error: iptables-nft-restore refuses `-A ISTIO_OUTPUT -m owner --uid-owner 1337 -j RETURN` (from --proxy-uid): Warning: Extension owner revision 0 not supported, missing kernel module?; line 18: RULE_APPEND failed (No such file or directory): rule in chain ISTIO_OUTPUT
-    hint: the kernel has no match by owner (module xt_owner), by which the proxy's own traffic is told from the application's; load it on the node
+    hint: the kernel has no match by owner (module xt_owner), which distinguishes the proxy's traffic from the application's; load it on the node
     ");
 }
 

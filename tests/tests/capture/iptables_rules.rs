@@ -156,14 +156,14 @@ fn a_wrong_backend_is_refused_with_all_else_that_is_wrong() {
     insta::assert_snapshot!(stderr, @r"
     error: --backend: `ebtables` is not a backend
     hint: use auto, iptables or nftables
-    error: --force-iptables-binary: `random` is not the name of an iptables
+    error: --force-iptables-binary: `random` is not a variant of iptables
     hint: use legacy or nft
     error: --istio-service-exclude-cidr: `10.0.0.1` is not an address range: it has no prefix length
     hint: write 10.0.0.1/32
     ");
     insta::assert_snapshot!(refusal(&["--backend=iptables", "--native-nftables"]), @r"
     error: --backend: `iptables` contradicts --native-nftables
-    hint: leave one of the two out
+    hint: use only one of them
     ");
 }
 

@@ -181,7 +181,7 @@ fn a_refusal_by_the_kernel_names_the_rule_and_its_flag() {
         Plan { rules: vec![back_to_the_kernel], passthrough_address: false, local_delivery: None };
     let refusal = pod.namespace.run(|| nftables::apply(&plan).unwrap_err().to_string()).unwrap();
     insta::assert_snapshot!(refusal, @r#"
-    the kernel refuses `add rule inet istio-proxy-nat istio-inbound counter jump output comment "--istio-inbound-ports"` (from --istio-inbound-ports); no rule was changed: Operation not supported (os error 95)
+    the kernel rejects `add rule inet istio-proxy-nat istio-inbound counter jump output comment "--istio-inbound-ports"` (from --istio-inbound-ports); no rule was changed: Operation not supported (os error 95)
     hint: the kernel lacks nf_tables with NAT for the inet family (Linux 5.2 or later)
     "#);
     assert_eq!(pod.dump(), before);
@@ -248,7 +248,7 @@ fn without_the_capability_the_reason_is_told() {
     assert_eq!(output.status.code(), Some(1));
     let stderr = text(&output.stderr);
     insta::assert_snapshot!(stderr, @r"
-    error: cannot look up the rules of an earlier run in nf_tables: Operation not permitted (os error 1)
+    error: cannot list the rules of an earlier run in nf_tables: Operation not permitted (os error 1)
     hint: istio-init needs the capability NET_ADMIN, which this container does not have: add it to its securityContext
     ");
     assert_eq!(pod.dump(), before);

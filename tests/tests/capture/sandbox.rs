@@ -36,7 +36,7 @@ fn a_kernel_without_netfilters_netlink_is_named_as_the_reason() {
     assert_eq!(output.status.code(), Some(1));
     insta::assert_snapshot!(String::from_utf8_lossy(&output.stderr), @r"
     error: cannot open a netlink socket for nf_tables: Protocol not supported (os error 93)
-    hint: this kernel, or the sandbox in its place, has no such netlink; for rules it needs nf_tables (module nfnetlink), or iptables-legacy in the image and in the kernel
+    hint: this kernel or sandbox does not support this netlink protocol; rules need nf_tables (module nfnetlink), or iptables-legacy in the image and in the kernel
     ");
 }
 
@@ -47,8 +47,8 @@ fn a_node_that_cannot_be_ruled_out_is_left_alone() {
     let output = refused(&pod, libc::ENOBUFS, &Settings::injected());
     assert_eq!(output.status.code(), Some(1));
     insta::assert_snapshot!(String::from_utf8_lossy(&output.stderr), @r"
-    error: this network namespace: `cannot open a netlink socket for nf_tables: No buffer space available (os error 105)` leaves open whether it is a node's or a pod's
-    hint: run istio-init in the pod; where this is meant, use --allow-host-network
+    error: this network namespace: `cannot open a netlink socket for nf_tables: No buffer space available (os error 105)` prevents deciding whether it is a node's or a pod's
+    hint: run istio-init in the pod; if this is intended, use --allow-host-network
     ");
     assert_eq!(pod.dump(), before);
 }

@@ -16,11 +16,11 @@ use crate::types::iptables_variant::Variant;
 #[derive(Debug, Error)]
 pub enum IptablesError {
     /// The tables of the network namespace cannot be listed.
-    #[error("cannot look up the tables of iptables: {0}")]
+    #[error("cannot list the tables of iptables: {0}")]
     Tables(Cause),
     /// The one that the user names is not there.
     #[error(
-        "--force-iptables-binary: `{0}` is an iptables that PATH does not have\n\
+        "--force-iptables-binary: `{0}` cannot be used: PATH has no iptables-{0}\n\
          hint: leave the flag out, or add iptables-{0} to the image"
     )]
     NoVariant(Variant),
@@ -32,7 +32,7 @@ pub enum IptablesError {
     NoBinaries,
     /// One family's programs are missing.
     #[error(
-        "IPv6 is to be captured, but PATH has no {0}\n\
+        "cannot capture IPv6: PATH has no {0}\n\
          hint: add it to the image, or use --backend nftables"
     )]
     NoFamily(&'static str),
@@ -53,7 +53,7 @@ pub enum IptablesError {
         rest: Box<IptablesError>,
     },
     /// A program starts, and its libraries or its interpreter are missing.
-    #[error("{program} cannot work: {reason}\nhint: --backend nftables needs no program")]
+    #[error("{program} does not work: {reason}\nhint: --backend nftables needs no program")]
     Broken {
         /// The program.
         program: &'static str,
@@ -62,7 +62,7 @@ pub enum IptablesError {
     },
     /// A program does not end.
     #[error(
-        "{program} does not end\n\
+        "{program} did not end in time\n\
          hint: another program may hold the lock of iptables, or the lock's file is on a file \
          system that hangs; --backend nftables needs no lock"
     )]
@@ -81,13 +81,13 @@ pub enum IptablesError {
         reason: String,
     },
     /// Each listing differs from the one before.
-    #[error("the rules of iptables were changed by others again and again")]
+    #[error("other processes keep changing the rules of iptables")]
     Unsettled,
     /// Legacy tables exist, and no program can list them.
     #[error("{0}\nhint: run `iptables-legacy -S` in the pod to see why it fails")]
     Unknown(String),
     /// The program rejects a rule, and the kernel discards the change of its table.
-    #[error("{program} refuses{step}{origin}: {reason}{hint}")]
+    #[error("{program} rejects{step}{origin}: {reason}{hint}")]
     Refused {
         /// The program.
         program: &'static str,
@@ -187,7 +187,7 @@ fn hint(stderr: &str, privileges: Privileges) -> Option<String> {
         {
             return Some(lacking(privileges).to_owned());
         }
-        "iptables needs the capability NET_ADMIN; iptables-legacy needs user 0 and NET_RAW besides"
+        "iptables needs the capability NET_ADMIN; iptables-legacy also needs user 0 and NET_RAW"
     } else if has("xtables lock") {
         "another program holds the lock of iptables-legacy; end it, or use --backend nftables, \
          which needs no lock"
@@ -198,8 +198,8 @@ fn hint(stderr: &str, privileges: Privileges) -> Option<String> {
         "the kernel's nf_tables lacks NAT (module nft_chain_nat); load it on the node"
     } else if has("RULE_APPEND failed (No such file or directory)") || has("No chain/target/match")
     {
-        "the kernel lacks what the rule matches by or does: for an owner the module xt_owner, for \
-         a redirection xt_REDIRECT; load it on the node"
+        "the kernel lacks a module that the rule needs, xt_owner for owners or xt_REDIRECT for \
+         redirection; load it on the node"
     } else {
         return None;
     };
@@ -217,8 +217,8 @@ fn hint_of_start(source: &io::Error) -> &'static str {
 
 fn missing_extension(name: &str) -> String {
     match name {
-        "owner" => "the kernel has no match by owner (module xt_owner), by which the proxy's own \
-                    traffic is told from the application's; load it on the node"
+        "owner" => "the kernel has no match by owner (module xt_owner), which distinguishes the \
+         proxy's traffic from the application's; load it on the node"
             .to_owned(),
         "REDIRECT" => {
             "the kernel has no redirection (module xt_REDIRECT); load it on the node".to_owned()
@@ -293,27 +293,27 @@ mod tests {
             .map(refused)
             .join("\n\n"),
             @r"
-        iptables-restore refuses `-A ISTIO_OUTPUT -m owner --uid-owner 1337 -j RETURN` (from --proxy-uid): Warning: Extension owner revision 0 not supported, missing kernel module?; line 3: RULE_APPEND failed (No such file or directory): rule in chain ISTIO_OUTPUT
-        hint: the kernel has no match by owner (module xt_owner), by which the proxy's own traffic is told from the application's; load it on the node
+        iptables-restore rejects `-A ISTIO_OUTPUT -m owner --uid-owner 1337 -j RETURN` (from --proxy-uid): Warning: Extension owner revision 0 not supported, missing kernel module?; line 3: RULE_APPEND failed (No such file or directory): rule in chain ISTIO_OUTPUT
+        hint: the kernel has no match by owner (module xt_owner), which distinguishes the proxy's traffic from the application's; load it on the node
 
-        iptables-restore refuses `-A ISTIO_OUTPUT -m owner --uid-owner 1337 -j RETURN` (from --proxy-uid): Couldn't load match `owner':No such file or directory
+        iptables-restore rejects `-A ISTIO_OUTPUT -m owner --uid-owner 1337 -j RETURN` (from --proxy-uid): Couldn't load match `owner':No such file or directory
         hint: this image's iptables has no file libxt_owner.so
 
-        iptables-restore refuses `* nat`: unable to initialize table 'nat'
+        iptables-restore rejects `* nat`: unable to initialize table 'nat'
         hint: the kernel lacks the table's module (iptable_nat or ip6table_nat for nat); load it on the node, or use --backend nftables
 
-        iptables-restore refuses `* nat`: line 1: TABLE_ADD failed (Operation not supported): table nat
+        iptables-restore rejects `* nat`: line 1: TABLE_ADD failed (Operation not supported): table nat
         hint: the kernel's nf_tables lacks NAT (module nft_chain_nat); load it on the node
 
-        iptables-restore refuses: Fatal: can't open lock file /run/xtables.lock: Permission denied
+        iptables-restore rejects: Fatal: can't open lock file /run/xtables.lock: Permission denied
         hint: iptables-legacy needs a lock file that it can write, /run/xtables.lock unless XTABLES_LOCKFILE names another; or use --backend nftables, which needs no lock
 
-        iptables-restore refuses: Another app is currently holding the xtables lock. Perhaps you want to use the -w option?
+        iptables-restore rejects: Another app is currently holding the xtables lock. Perhaps you want to use the -w option?
         hint: another program holds the lock of iptables-legacy; end it, or use --backend nftables, which needs no lock
 
-        iptables-restore refuses the rules of the table nat: line 4 failed
+        iptables-restore rejects the rules of the table nat: line 4 failed
 
-        iptables-restore refuses: exit status: 1
+        iptables-restore rejects: exit status: 1
         "
         );
     }

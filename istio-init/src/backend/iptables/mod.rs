@@ -169,8 +169,8 @@ impl fmt::Display for Unknown {
         let Self { family, tables, reason, .. } = self;
         write!(
             f,
-            "{family}: iptables-legacy has tables here ({tables}), and {reason}; should they have \
-             rules of an earlier run, these are still in force"
+            "{family}: iptables-legacy has tables ({tables}), and {reason}; rules of an earlier \
+             run in them are still in force"
         )
     }
 }
@@ -193,7 +193,7 @@ fn legacy_removals(tables: &Tables) -> (Vec<(IptablesBinaries, Family, Change)>,
             Unknown { family, tables, reason, is_failure }
         };
         let Some(binaries) = binaries else {
-            let reason = "PATH has no iptables-legacy to look into them";
+            let reason = "PATH has no iptables-legacy to list them";
             all_unknown.push(unknown(reason, false));
             continue;
         };

@@ -10,12 +10,12 @@ use rustix::io::Errno;
 use crate::netlink::dump::dump;
 use crate::netlink::message::{ERROR, Header, Messages, attribute, outcome, received};
 use crate::netlink::nf_tables::{
-    CHAIN_NAME, CHAIN_TABLE, FIXED_LENGTH, GET_CHAIN, GET_TABLE, RULE_TABLE, TABLE_NAME,
-    TABLE_USES, is_no_nf_tables, message_type,
+    CHAIN_TABLE, FIXED_LENGTH, GET_CHAIN, GET_TABLE, RULE_TABLE, TABLE_NAME, TABLE_USES,
+    is_no_nf_tables, message_type,
 };
 use crate::netlink::socket::{RECEIVE_BUFFER, Socket};
 use crate::plan::Table;
-use crate::render::iptables::{is_our_chain, table_name};
+use crate::render::iptables::table_name;
 use crate::types::family::Family;
 use crate::types::iptables_variant::Variant;
 
@@ -64,7 +64,7 @@ impl Tables {
     fn add_nf_tables(&mut self, chains: &[Entry]) {
         for chain in chains {
             let Some(family) = chain.family() else { continue };
-            let (name, of) = (chain.text(CHAIN_NAME), chain.text(CHAIN_TABLE));
+            let of = chain.text(CHAIN_TABLE);
             let Some(table) = Table::ALL.into_iter().find(|table| table_name(*table) == of) else {
                 continue;
             };
