@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn points_in_time_are_written_as_dates() {
+    fn timestamps_have_rfc_3339_format() {
         assert_eq!(timestamp(0, 0), "1970-01-01T00:00:00.000000Z");
         assert_eq!(timestamp(951_782_400, 5), "2000-02-29T00:00:00.000005Z");
         assert_eq!(timestamp(1_798_761_599, 0), "2026-12-31T23:59:59.000000Z");

@@ -34,7 +34,7 @@ fn plans() {
 }
 
 #[test]
-fn texts_for_iptables() {
+fn iptables_restore_texts() {
     insta::glob!("../testdata/plans", "*.case", |file| {
         let (config, _) = read(file).expect("a valid case");
         insta::assert_snapshot!(iptables::script(&plan(&config)));

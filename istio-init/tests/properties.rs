@@ -21,7 +21,7 @@ proptest! {
     /// Nothing panics, and whatever is accepted makes a plan that says nothing but what the
     /// grammar of plans allows: no text of the user's reaches a script unread.
     #[test]
-    fn any_input_is_planned_or_refused(
+    fn any_input_is_planned_or_rejected(
         values in prop::collection::vec(value(), FLAGS.len()),
         variables in prop::collection::vec(prop::option::of(value()), Variable::ALL.len()),
         addresses in prop::collection::vec(any::<IpAddr>(), 0..3),
@@ -45,7 +45,7 @@ proptest! {
 
     /// The same from mostly valid values, so that plans are seen often.
     #[test]
-    fn plans_of_valid_input_hold_together(
+    fn plans_of_valid_input_are_consistent(
         ports in prop::collection::vec(any::<u16>(), 0..5),
         ranges in prop::collection::vec((any::<IpAddr>(), 0..=32u8), 0..5),
         owners in prop::collection::vec(0..u32::MAX, 1..4),

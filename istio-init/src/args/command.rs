@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn only_questions_about_rules_take_from_kernel() {
+    fn from_kernel_is_a_flag_of_plan_explain_and_probe() {
         for name in ["verify", "cleanup"] {
             let error = parse(&format!("istio-init {name} --from-kernel")).expect_err(name);
             assert_eq!(error.kind(), ErrorKind::UnknownArgument);
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_misspelt_subcommand_is_suggested() {
+    fn misspelt_subcommand_gets_a_suggestion() {
         for line in ["istio-init verfy", "istio-init istio-iptables verfy -i *"] {
             let error = parse(line).expect_err(line);
             assert_eq!((error.kind(), error.exit_code()), (ErrorKind::InvalidSubcommand, 2));
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_subcommand_shows_its_own_flags_first() {
+    fn subcommand_help_lists_its_own_flags_first() {
         for (name, own) in [("explain", "--to <ADDRESS:PORT>"), ("verify", "--output <output>")] {
             let help = parse(&format!("istio-init {name} --help")).expect_err(name).to_string();
             let place = |text: &str| help.find(text).unwrap_or_else(|| panic!("{text}: {help}"));
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_for_help_gets_it() {
+    fn help_is_printed_for_every_spelling() {
         for line in [
             "istio-init help",
             "istio-init -h",

@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn short_flags_come_in_every_spelling_of_go() {
+    fn short_flags_accept_every_spelling_of_go() {
         for line in [&["-p", "1"][..], &["-p1"], &["-p=1"], &["-np1"], &["-p", "9", "-p", "1"]] {
             assert_eq!(text(line, &[], Flag::EnvoyPort), "1", "{line:?}");
         }
@@ -302,13 +302,13 @@ mod tests {
     }
 
     #[test]
-    fn empty_and_dashed_values_are_values() {
+    fn empty_and_dashed_values_are_accepted() {
         assert_eq!(text(&["-x", "", "-p", "1"], &[], Flag::ServiceExcludeCidr), "");
         assert_eq!(text(&["-x", "-b"], &[], Flag::ServiceExcludeCidr), "-b");
     }
 
     #[test]
-    fn switches_take_their_value_after_an_equals_sign_only() {
+    fn switches_take_a_value_only_after_an_equals_sign() {
         assert!(parse(&["--dry-run"], &[]).is_on(Flag::DryRun));
         assert!(parse(&["-n"], &[]).is_on(Flag::DryRun));
         assert!(!parse(&["--dry-run=False"], &[("DRY_RUN", "1")]).is_on(Flag::DryRun));
@@ -317,14 +317,14 @@ mod tests {
     }
 
     #[test]
-    fn the_subcommand_of_istio_is_skipped_once() {
+    fn istio_iptables_argument_is_skipped_once() {
         assert_eq!(text(&["istio-iptables", "-p", "1"], &[], Flag::EnvoyPort), "1");
         let words = ["istio-init", "istio-iptables", "istio-iptables"].map(OsString::from);
         assert!(Args::parse(words, &Environment::new()).is_err());
     }
 
     #[test]
-    fn unknown_flags_and_bad_switches_are_usage_errors() {
+    fn unknown_flags_and_invalid_switches_are_usage_errors() {
         for line in [&["--no-such"][..], &["-y"], &["--dry-run=yes"], &["--probe-timeout=5"]] {
             let words = std::iter::once("istio-init").chain(line.iter().copied());
             let error = Args::parse(words.map(OsString::from), &Environment::new()).unwrap_err();
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn every_variable_is_read_and_the_command_line_beats_it() {
+    fn command_line_overrides_every_variable() {
         for spec in FLAGS.iter().filter(|spec| spec.kind == FlagKind::Text) {
             for name in spec.variables {
                 let from_env = parse(&[], &[(name, "typed")]);
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn the_additional_variable_beats_the_derived_one() {
+    fn additional_variable_overrides_the_derived_one() {
         let both = [("DUAL_STACK", "true"), ("ISTIO_DUAL_STACK", "false")];
         assert!(!parse(&[], &both).is_on(Flag::DualStack));
         let second_is_bad = [("DUAL_STACK", "true"), ("ISTIO_DUAL_STACK", "maybe")];
@@ -354,17 +354,17 @@ mod tests {
     }
 
     #[test]
-    fn the_envoy_port_has_no_variable() {
+    fn envoy_port_has_no_variable() {
         assert_eq!(text(&[], &[("ENVOY_PORT", "1")], Flag::EnvoyPort), "15001");
     }
 
     #[test]
-    fn set_but_empty_counts_as_set() {
+    fn empty_variable_counts_as_set() {
         assert_eq!(text(&[], &[("INBOUND_CAPTURE_PORT", "")], Flag::InboundCapturePort), "");
     }
 
     #[test]
-    fn bad_switches_in_the_environment_are_ignored_aloud() {
+    fn invalid_switches_in_the_environment_warn() {
         let args = parse(&[], &[("DRY_RUN", "yes"), ("PROBE_TIMEOUT", "abc")]);
         assert!(!args.is_on(Flag::DryRun));
         assert_eq!(args.flag(Flag::ProbeTimeout).text, "5s");
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_are_of_the_length_that_is_said() {
+    fn durations_are_parsed_to_their_length() {
         for (text, millis) in
             [("5s", 5_000), ("1m30s", 90_000), (".5s", 500), ("1.25s", 1_250), ("-1s", 0), ("0", 0)]
         {
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_are_those_of_go() {
+    fn durations_have_the_syntax_of_go() {
         for good in ["0", "5s", "1m30s", "-1.5h", "300ms", ".5s", "1us", "1µs"] {
             assert!(is_go_duration(good), "{good}");
         }

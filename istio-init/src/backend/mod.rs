@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn auto_is_the_default_and_nftables_beats_the_named_iptables_aloud() {
+    fn backend_flags_select_a_backend_and_warn() {
         let idle = "--force-iptables-binary: has no effect: the rules are installed by nftables";
         for (line, choice, warnings) in [
             ("", BackendChoice::Auto, &[][..]),

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn one_sign_alone_is_a_pods() {
+    fn one_sign_does_not_make_a_node() {
         let bridge = vec![link("k6t", "bridge", false, false), link("e", "veth", true, true)];
         let many = (0..40).map(|index| link(&format!("net{index}"), "", false, true)).collect();
         let docker = vec![link("docker0", "bridge", false, false), link("veth1", "", true, true)];
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn two_independent_signs_are_a_nodes() {
+    fn two_independent_signs_make_a_node() {
         for (both, signs) in [
             (evidence(named(&["cni0", "veth1"]), &[]), ["interface cni0", "interface veth1"]),
             (
@@ -184,13 +184,13 @@ mod tests {
     }
 
     #[test]
-    fn the_first_namespace_needs_no_other_sign() {
+    fn first_network_namespace_is_a_node() {
         let alone = HostEvidence { is_first: true, ..HostEvidence::default() };
         assert_eq!(alone.signs(&[]), ["the machine's first network namespace"]);
     }
 
     #[test]
-    fn interfaces_that_the_user_names_are_no_signs() {
+    fn interfaces_named_by_the_user_are_no_signs() {
         let both = evidence(named(&["cni0", "veth1", "veth2"]), &[]);
         let names =
             |list: &[&str]| list.iter().map(|name| name.parse().unwrap()).collect::<Vec<_>>();
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn interfaces_of_pods_are_no_signs() {
+    fn pod_interfaces_are_no_signs() {
         for name in ["lo", "eth0", "net1", "ens3", "docker0", "tap0", "wlan0", "veth", "veth.1"] {
             assert!(!is_of_a_network(name) && !is_peer(name), "{name}");
         }

@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_two_or_three_parts() {
+    fn elements_have_one_to_three_parts() {
         let read = |text| read(text, &Accounts::default());
         let all = read("0,1000-1999").unwrap();
         assert!(all.protocols.is_empty() && all.ports.is_empty());

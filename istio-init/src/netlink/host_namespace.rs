@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_namespace_is_known_by_any_of_three() {
+    fn any_of_three_facts_identifies_the_first_namespace() {
         let name = |text: &str| Some(PathBuf::from(text));
         let of_pod = NamespaceIds { own: name("net:[4026532501]"), ..NamespaceIds::default() };
         assert!(!of_pod.is_first());
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn process_1_of_a_container_shows_nothing() {
+    fn process_1_of_a_container_is_no_evidence() {
         let name = |text: &str| Some(PathBuf::from(text));
         let of_container = NamespaceIds {
             own: name("net:[4026532501]"),

@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_socket_of_a_group_is_found_in_proc() {
+    fn socket_of_a_log_group_is_found_in_proc() {
         let log = "    1    77     0 2 65531    100  1\n15006   6090     0 2 65531    100  1\n";
         assert_eq!(port_of_group(log, 15_006).as_deref(), Some("6090"));
         assert_eq!(port_of_group(log, 2), None);
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn holders_are_named_and_their_names_escaped() {
+    fn lock_holders_are_named_and_escaped() {
         let process = |id, command: &str| Process { id, command: command.to_owned() };
         let holders = LockHolders(vec![process(7, "sh"), process(9, "a\nb")]);
         assert_eq!(holders.to_string(), "process 7 (sh), process 9 (a\\nb)");

@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_can_be_read() {
+    fn written_messages_can_be_parsed() {
         let mut messages = Messages::default();
         for sequence in 0..2 {
             let header = Header { kind: 7, flags: ACK, sequence };
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn cut_bytes_end_the_reading() {
+    fn truncated_messages_end_the_iteration() {
         let mut messages = Messages::default();
         messages.push(Header { kind: 7, flags: 0, sequence: 1 }, &[1; 4], |_| {});
         for length in 0..messages.as_bytes().len() {
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_code_that_is_no_error_is_a_bad_message() {
+    fn invalid_error_code_is_a_bad_message() {
         assert_eq!(outcome(&(-1_i32).to_ne_bytes()), Err(Errno::PERM));
         for code in [1, -4096, i32::MIN, i32::MAX] {
             assert_eq!(outcome(&code.to_ne_bytes()), Err(Errno::BADMSG), "{code}");

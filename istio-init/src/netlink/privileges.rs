@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn capabilities_and_filters_are_told_apart() {
+    fn capabilities_and_seccomp_filters_are_parsed() {
         let status = "Name:\tistio-init\nUid:\t1337\t1337\t1337\t1337\nCapEff:\t0000000000001000\n\
                       CapBnd:\t0000000000003000\nSeccomp:\t2\nSeccomp_filters:\t1\n";
         let privileges = Privileges::parse(status);

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn overlapping_and_adjacent_spans_are_one() {
+    fn overlapping_and_adjacent_spans_are_merged() {
         assert_eq!(
             merged::<PortRange>(&["80", "8000-9000", "8500", "81"]),
             [(80, 81), (8000, 9000)]

@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn networks_avoid_addresses_of_the_pod() {
+    fn probe_networks_avoid_addresses_of_the_pod() {
         let of = |texts: &[&str]| {
             let addresses: Vec<IpAddr> = texts.iter().map(|text| text.parse().unwrap()).collect();
             networks(&addresses).iter().map(|network| network.pod.to_string()).collect::<Vec<_>>()

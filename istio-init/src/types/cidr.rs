@@ -170,14 +170,14 @@ mod tests {
     }
 
     #[test]
-    fn a_range_covers_its_own_family() {
+    fn range_contains_only_its_own_family() {
         assert!(cidr("0.0.0.0/0").contains("8.8.8.8".parse().unwrap()));
         assert!(!cidr("0.0.0.0/0").contains("::1".parse().unwrap()));
         assert!(!cidr("10.0.0.0/9").contains("10.128.0.0".parse().unwrap()));
     }
 
     #[test]
-    fn ranges_cover_what_is_between_two_addresses() {
+    fn covering_ranges_span_first_to_last_address() {
         let covering = |first: &str, last: &str| {
             let ranges = Cidr::covering(first.parse().unwrap(), last.parse().unwrap());
             ranges.iter().map(Cidr::to_string).collect::<Vec<_>>().join(" ")
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_go_refuses_is_refused() {
+    fn ranges_that_go_rejects_are_rejected() {
         for text in
             ["", "*", "10.0.0.1", " 10.0.0.0/8", "10.0.0.0/33", "10.0.0.0/08", "10.0.0.0/+8", "/8"]
         {

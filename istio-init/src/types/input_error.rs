@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_value_is_cut_with_its_length() {
+    fn long_value_is_cut_with_its_length() {
         let shown = Escaped(&"é".repeat(60_000)).to_string();
         assert_eq!(shown, "é".repeat(100) + "… (120000 bytes)");
         assert_eq!(Escaped(&"x".repeat(100)).to_string(), "x".repeat(100));
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_cannot_forge_a_line() {
+    fn value_cannot_forge_a_log_line() {
         let error = InputError {
             source: "--proxy-uid".to_owned(),
             value: "1\nerror: \"\u{1b}[31mit's\u{202e} é".to_owned(),

@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_and_prefixes() {
+    fn interface_names_and_prefixes_match() {
         let all: InterfaceName = "eth+".parse().unwrap();
         assert!(all.matches("eth0") && all.matches("eth") && !all.matches("net1"));
         assert_eq!("eth*".parse(), Ok(all));
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_could_be_syntax_is_a_name() {
+    fn interface_names_exclude_syntax_characters() {
         for text in [
             "",
             "+",

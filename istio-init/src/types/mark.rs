@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn decimal_numbers_are_marks_and_tables() {
+    fn marks_and_tables_are_decimal_numbers() {
         assert_eq!("1337".parse::<Mark>().unwrap().get(), 1337);
         assert_eq!("133".parse::<RoutingTable>().unwrap().get(), 133);
         for text in ["", "0", "-1", "+1", "0x539", " 1", "4294967296", "1337/0xff"] {
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_with_another_meaning_are_refused() {
+    fn reserved_marks_and_tables_are_rejected() {
         assert!("1338".parse::<Mark>().is_err());
         for text in ["253", "254", "255"] {
             assert!(text.parse::<RoutingTable>().is_err(), "{text}");

@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_and_numbers() {
+    fn users_and_groups_are_names_or_numbers() {
         let accounts = Accounts {
             passwd: "root:x:0:0::/:/bin/sh\nistio-proxy:x:1337:1338::/:\n".to_owned(),
             group: "root:x:0:\napp:x:5000:a,b\n77:x:9:\n".to_owned(),

@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_are_read_in_both_spellings() {
+    fn port_ranges_accept_colon_and_dash() {
         for text in ["8000:9000", "8000-9000", " 8000:9000 "] {
             assert_eq!(text.parse::<PortRange>().unwrap().to_string(), "8000-9000");
         }
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_port_is_refused() {
+    fn invalid_ports_are_rejected() {
         for text in ["", "*", "80-", ":80", "65536", "+80", "0x50", "010", "90-80", "http", "-1"] {
             assert!(text.parse::<PortRange>().is_err(), "{text}");
         }

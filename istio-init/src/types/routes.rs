@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_longest_prefix_decides() {
+    fn longest_prefix_selects_the_interface() {
         let routes = Routes {
             v4: "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n\
                  eth0\t00000000\t014DA8C0\t0003\t0\t0\t0\t00000000\t0\t0\t0\n\

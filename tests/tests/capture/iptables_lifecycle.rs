@@ -12,7 +12,7 @@ use crate::pod::{Addresses, Pod, istio_init};
 use crate::settings::{SEARCH_PATH, Settings};
 
 #[test]
-fn a_second_run_changes_nothing() {
+fn second_run_changes_nothing() {
     for variant in VARIANTS {
         for addresses in [Addresses::V4, Addresses::Both] {
             let pod = Pod::with(addresses);
@@ -30,7 +30,7 @@ fn a_second_run_changes_nothing() {
 }
 
 #[test]
-fn a_clean_pod_takes_one_program_for_each_family() {
+fn clean_pod_runs_one_program_per_family() {
     for variant in VARIANTS {
         for (addresses, families) in [(Addresses::V4, 1), (Addresses::Both, 2)] {
             let pod = Pod::with(addresses);
@@ -42,7 +42,7 @@ fn a_clean_pod_takes_one_program_for_each_family() {
 }
 
 #[test]
-fn a_run_repairs_what_others_changed() {
+fn run_repairs_changed_rules() {
     for variant in VARIANTS {
         let pod = Pod::create();
         let settings = every_kind_of_rule().by_iptables(variant);
@@ -67,7 +67,7 @@ fn a_run_repairs_what_others_changed() {
 }
 
 #[test]
-fn a_run_with_other_flags_leaves_nothing_of_the_first() {
+fn run_with_other_flags_replaces_all_rules() {
     for variant in VARIANTS {
         let (fresh, used) = (Pod::create(), Pod::create());
         let other = Settings::injected().with('b', "80").with('i', "10.0.0.0/8");
@@ -79,7 +79,7 @@ fn a_run_with_other_flags_leaves_nothing_of_the_first() {
 }
 
 #[test]
-fn rules_of_others_stay_through_runs_and_cleanup() {
+fn foreign_rules_survive_runs_and_cleanup() {
     for variant in VARIANTS {
         let pod = Pod::create();
         for rule in [
@@ -112,7 +112,7 @@ fn rules_of_others_stay_through_runs_and_cleanup() {
 }
 
 #[test]
-fn cleanup_leaves_the_namespace_as_it_was() {
+fn cleanup_restores_the_namespace() {
     for variant in VARIANTS {
         for settings in [Settings::injected(), every_kind_of_rule(), Settings::default()] {
             let pod = Pod::create();
@@ -129,7 +129,7 @@ fn cleanup_leaves_the_namespace_as_it_was() {
 }
 
 #[test]
-fn a_run_that_is_killed_between_the_families_is_made_whole_by_the_next() {
+fn next_run_repairs_one_killed_between_families() {
     for variant in VARIANTS {
         let (fresh, pod) = (Pod::create(), Pod::create());
         let [old, new] = [Settings::injected_dual(), every_kind_of_rule()];
@@ -147,7 +147,7 @@ fn a_run_that_is_killed_between_the_families_is_made_whole_by_the_next() {
 }
 
 #[test]
-fn a_dry_cleanup_prints_what_is_installed_and_how_it_goes() {
+fn dry_cleanup_prints_the_removal() {
     let settings = every_kind_of_rule().with('m', "TPROXY");
     for settings in [
         settings.clone(),
@@ -195,7 +195,7 @@ fn carry_out(pod: &Pod, script: &str) {
 }
 
 #[test]
-fn a_complaint_of_iptables_names_the_rule_and_its_flag() {
+fn iptables_error_names_rule_and_flag() {
     let pod = Pod::create();
     let programs = Recorder::create("nft");
     programs.replace(
@@ -208,13 +208,13 @@ fn a_complaint_of_iptables_names_the_rule_and_its_flag() {
     let output = programs.try_run(&pod, &Settings::injected().by_iptables("nft"));
     assert_eq!(output.status.code(), Some(1));
     insta::assert_snapshot!(String::from_utf8_lossy(&output.stderr), @r"
-    error: iptables-nft-restore refuses `-A ISTIO_OUTPUT -m owner --uid-owner 1337 -j RETURN` (from --proxy-uid): Warning: Extension owner revision 0 not supported, missing kernel module?; line 18: RULE_APPEND failed (No such file or directory): rule in chain ISTIO_OUTPUT
+    error: iptables-nft-restore rejects `-A ISTIO_OUTPUT -m owner --uid-owner 1337 -j RETURN` (from --proxy-uid): Warning: Extension owner revision 0 not supported, missing kernel module?; line 18: RULE_APPEND failed (No such file or directory): rule in chain ISTIO_OUTPUT
     hint: the kernel has no match by owner (module xt_owner), which distinguishes the proxy's traffic from the application's; load it on the node
     ");
 }
 
 #[test]
-fn a_cleanup_fails_where_a_listing_does_and_removes_the_rest() {
+fn cleanup_reports_failed_listing_and_removes_the_rest() {
     let pod = Pod::create();
     pod.init(&every_kind_of_rule().by_iptables("legacy"));
     let programs = Recorder::create("legacy");
@@ -222,7 +222,7 @@ fn a_cleanup_fails_where_a_listing_does_and_removes_the_rest() {
     let output = programs.clean_up(&pod);
     assert_eq!(output.status.code(), Some(1));
     let stderr = String::from_utf8_lossy(&output.stderr);
-    let told = "error: IPv4: iptables-legacy has tables here (nat), and `iptables-legacy \
+    let told = "error: IPv4: iptables-legacy has tables (nat), and `iptables-legacy \
                 -t nat -S` fails";
     assert!(stderr.contains(told), "{stderr}");
     let mut v6 = Command::new("ip6tables-legacy-save");
@@ -234,7 +234,7 @@ fn a_cleanup_fails_where_a_listing_does_and_removes_the_rest() {
 
 /// What is listed last is what leads to our chains; a program that dies has not told of it.
 #[test]
-fn a_listing_that_is_cut_off_is_not_believed() {
+fn truncated_listing_is_repeated() {
     for variant in VARIANTS {
         let (fresh, pod) = (Pod::create(), Pod::create());
         let [old, new] = [Settings::injected_dual(), every_kind_of_rule()];

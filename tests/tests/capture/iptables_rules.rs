@@ -11,7 +11,7 @@ use crate::pod::{Addresses, From, PORTS, Pod, Try, address, istio_init};
 use crate::settings::Settings;
 
 #[test]
-fn both_backends_and_istio_decide_alike() {
+fn both_backends_have_the_effect_of_istio() {
     let dual = Settings::injected_dual;
     let sets = [
         Settings::default(),
@@ -41,7 +41,7 @@ fn both_backends_and_istio_decide_alike() {
 }
 
 #[test]
-fn several_proxy_users_are_alike_in_both_backends() {
+fn several_proxy_users_have_equal_effect_in_both_backends() {
     let settings = Settings::injected_dual().with('u', "1337,1400").with('g', "2000,5000");
     let tries = matrix(Addresses::Both);
     let outcomes = |settings: Settings| {
@@ -59,7 +59,7 @@ fn several_proxy_users_are_alike_in_both_backends() {
 /// Istio's own rules are held against the nftables backend elsewhere, with the differences that
 /// are meant.
 #[test]
-fn the_rest_is_alike_in_both_backends() {
+fn other_flags_have_equal_effect_in_both_backends() {
     let dual = Settings::injected_dual;
     let tproxy = || dual().with('m', "TPROXY").with('u', "0").with('g', "1337");
     let dns = || dual().with_switch("--redirect-dns");
@@ -95,7 +95,7 @@ fn the_rest_is_alike_in_both_backends() {
 }
 
 #[test]
-fn the_text_is_istios_in_the_default_case() {
+fn default_iptables_text_equals_istio() {
     let pod = Pod::with(Addresses::V4);
     let text = pod.init(&Settings::injected().by_iptables("nft").dry_run());
     let istios = crate::istio::restore_text(&Settings::injected(), false);
@@ -112,7 +112,7 @@ fn the_text_is_istios_in_the_default_case() {
 }
 
 #[test]
-fn the_text_of_a_dry_run_installs_what_the_program_installs() {
+fn dry_run_text_installs_the_same_iptables_rules() {
     for settings in [
         Settings::injected_dual(),
         Settings::injected_dual()
@@ -144,7 +144,7 @@ fn the_text_of_a_dry_run_installs_what_the_program_installs() {
 }
 
 #[test]
-fn a_wrong_backend_is_refused_with_all_else_that_is_wrong() {
+fn invalid_backend_is_reported_with_other_errors() {
     let pod = Pod::create();
     let refusal = |words: &[&str]| {
         let output = pod.namespace.run(|| istio_init().args(words).output()).unwrap().unwrap();

@@ -12,37 +12,37 @@ use e2e::sockets::Transport::{Tcp, Udp};
 use e2e::tracer::{self, End, Victims};
 
 #[test]
-fn a_first_run_is_killed_anywhere() {
+fn first_run_survives_a_kill_at_any_point() {
     killed_everywhere(None, Some(&redirection()));
 }
 
 #[test]
-fn a_run_with_other_flags_is_killed_anywhere() {
+fn replacing_run_survives_a_kill_at_any_point() {
     killed_everywhere(Some(&redirection()), Some(&tproxy()));
     killed_everywhere(Some(&tproxy()), Some(&redirection()));
 }
 
 #[test]
-fn a_cleanup_is_killed_anywhere() {
+fn cleanup_survives_a_kill_at_any_point() {
     killed_everywhere(Some(&tproxy()), None);
 }
 
 #[test]
-fn a_run_by_iptables_is_killed_with_all_that_it_started() {
+fn iptables_run_survives_a_kill_with_its_children() {
     for variant in VARIANTS {
         killed_in_places(variant, Victims::All);
     }
 }
 
 #[test]
-fn a_run_by_iptables_is_killed_and_what_it_started_goes_on() {
+fn iptables_run_survives_a_kill_without_its_children() {
     for variant in VARIANTS {
         killed_in_places(variant, Victims::Program);
     }
 }
 
 #[test]
-fn what_a_run_by_iptables_started_is_killed() {
+fn iptables_run_survives_killed_children() {
     for variant in VARIANTS {
         killed_in_places(variant, Victims::Child);
     }

@@ -16,7 +16,7 @@ use crate::pod::{Addresses, Pod, istio_init};
 use crate::settings::{SEARCH_PATH, Settings};
 
 #[test]
-fn a_second_run_changes_nothing() {
+fn second_run_changes_nothing() {
     for addresses in [Addresses::V4, Addresses::V6, Addresses::Both] {
         let pod = Pod::with(addresses);
         pod.init(&Settings::injected_dual());
@@ -28,7 +28,7 @@ fn a_second_run_changes_nothing() {
 }
 
 #[test]
-fn a_run_repairs_what_others_changed() {
+fn run_repairs_changed_rules() {
     let pod = Pod::create();
     let settings = Settings::injected_dual().with('x', "10.1.0.0/16").with('q', "8000:9000");
     pod.init(&settings);
@@ -55,7 +55,7 @@ fn a_run_repairs_what_others_changed() {
 }
 
 #[test]
-fn a_run_with_other_flags_leaves_nothing_of_the_first() {
+fn run_with_other_flags_replaces_all_rules() {
     let (fresh, used) = (Pod::create(), Pod::create());
     let other = Settings::injected().with('b', "80").with('i', "10.0.0.0/8");
     fresh.init(&other);
@@ -65,7 +65,7 @@ fn a_run_with_other_flags_leaves_nothing_of_the_first() {
 }
 
 #[test]
-fn what_others_keep_in_our_table_goes_with_it() {
+fn foreign_rules_in_own_tables_are_removed() {
     let (fresh, used) = (Pod::create(), Pod::create());
     let other = Settings::injected().with('b', "80").with('i', "10.0.0.0/8");
     fresh.init(&other);
@@ -82,7 +82,7 @@ fn what_others_keep_in_our_table_goes_with_it() {
 }
 
 #[test]
-fn a_run_replaces_stale_tables_and_leaves_those_of_others() {
+fn run_replaces_own_tables_and_keeps_foreign_ones() {
     let pod = Pod::create();
     nft(&pod, "add table inet others");
     nft(&pod, "add table inet istio-proxy-mangle");
@@ -94,7 +94,7 @@ fn a_run_replaces_stale_tables_and_leaves_those_of_others() {
 }
 
 #[test]
-fn cleanup_leaves_the_namespace_as_it_was() {
+fn cleanup_restores_the_namespace() {
     for settings in [Settings::injected(), Settings::injected_dual(), Settings::default()] {
         let pod = Pod::create();
         let before = pod.dump();
@@ -109,7 +109,7 @@ fn cleanup_leaves_the_namespace_as_it_was() {
 }
 
 #[test]
-fn cleanup_ignores_what_a_run_would_refuse() {
+fn cleanup_ignores_invalid_flags() {
     let pod = Pod::create();
     pod.init(&Settings::injected());
     let mut command = istio_init();
@@ -118,7 +118,7 @@ fn cleanup_ignores_what_a_run_would_refuse() {
 }
 
 #[test]
-fn rules_that_others_change_meanwhile_are_no_obstacle() {
+fn run_succeeds_while_other_rules_change() {
     let pod = Pod::create();
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -138,7 +138,7 @@ fn rules_that_others_change_meanwhile_are_no_obstacle() {
 }
 
 #[test]
-fn a_refused_run_says_why_and_changes_nothing() {
+fn rejected_run_reports_why_and_changes_nothing() {
     let pod = Pod::create();
     pod.init(&Settings::injected());
     let before = pod.dump();
@@ -166,7 +166,7 @@ fn a_refused_run_says_why_and_changes_nothing() {
 }
 
 #[test]
-fn a_refusal_by_the_kernel_names_the_rule_and_its_flag() {
+fn kernel_error_names_rule_and_flag() {
     let pod = Pod::create();
     pod.init(&Settings::injected());
     let before = pod.dump();
@@ -178,7 +178,7 @@ fn a_refusal_by_the_kernel_names_the_rule_and_its_flag() {
         origin: Origin::Flag(Flag::InboundPorts),
     };
     let plan =
-        Plan { rules: vec![back_to_the_kernel], passthrough_address: false, local_delivery: None };
+        Plan { rules: vec![back_to_the_kernel], passthrough_address: false, tproxy_routing: None };
     let refusal = pod.namespace.run(|| nftables::apply(&plan).unwrap_err().to_string()).unwrap();
     insta::assert_snapshot!(refusal, @r#"
     the kernel rejects `add rule inet istio-proxy-nat istio-inbound counter jump output comment "--istio-inbound-ports"` (from --istio-inbound-ports); no rule was changed: Operation not supported (os error 95)
@@ -188,7 +188,7 @@ fn a_refusal_by_the_kernel_names_the_rule_and_its_flag() {
 }
 
 #[test]
-fn a_refusal_is_left_as_termination_message() {
+fn error_is_written_as_termination_message() {
     let pod = Pod::create();
     let program = Alone::create();
     let message = program.folder.path().join("dev/termination-log");
@@ -206,7 +206,7 @@ fn a_refusal_is_left_as_termination_message() {
 }
 
 #[test]
-fn a_pod_without_an_address_is_refused() {
+fn pod_without_address_is_rejected() {
     let namespace = e2e::netns::Namespace::create().unwrap();
     let output = namespace.run(|| istio_init().output()).unwrap().unwrap();
     assert_eq!(output.status.code(), Some(1));
@@ -214,7 +214,7 @@ fn a_pod_without_an_address_is_refused() {
 }
 
 #[test]
-fn one_capability_is_enough_where_nothing_can_be_written() {
+fn net_admin_suffices_on_a_read_only_file_system() {
     let tproxy = Settings::injected_dual()
         .with('m', "TPROXY")
         .with_switch("--redirect-dns")
@@ -241,7 +241,7 @@ fn one_capability_is_enough_where_nothing_can_be_written() {
 }
 
 #[test]
-fn without_the_capability_the_reason_is_told() {
+fn missing_net_admin_is_named() {
     let pod = Pod::create();
     let before = pod.dump();
     let output = Alone::create().run_as_nobody(&pod, "-all", &Settings::injected());
@@ -255,7 +255,7 @@ fn without_the_capability_the_reason_is_told() {
 }
 
 #[test]
-fn no_other_program_is_run() {
+fn nftables_runs_no_other_program() {
     let (pod, expected) = (Pod::create(), Pod::create());
     let program = Alone::create();
     let run = |settings: &Settings| {

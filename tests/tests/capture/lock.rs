@@ -22,7 +22,7 @@ use crate::pod::{Pod, istio_init};
 use crate::settings::{SEARCH_PATH, Settings};
 
 #[test]
-fn a_run_waits_for_the_lock_and_goes_on() {
+fn run_waits_for_the_lock() {
     let (pod, expected) = (Pod::create(), Pod::create());
     let settings = Settings::injected_dual().by_iptables("legacy");
     expected.init(&settings);
@@ -39,7 +39,7 @@ fn a_run_waits_for_the_lock_and_goes_on() {
 }
 
 #[test]
-fn a_lock_that_is_never_released_is_named() {
+fn run_names_the_holder_of_a_stuck_lock() {
     let pod = Pod::create();
     let lock = Lock::create();
     let untouched = rules(&pod, "legacy");
@@ -81,7 +81,7 @@ fn nftables_needs_no_lock() {
 /// The orphan lives for as long as its input: it has read all of the old run's rules, and commits
 /// them when the next run has begun.
 #[test]
-fn a_run_waits_for_what_a_killed_one_started() {
+fn run_waits_for_children_of_a_killed_run() {
     for variant in VARIANTS {
         let (pod, expected) = (Pod::create(), Pod::create());
         let settings = Settings::injected_dual().with('c', "net1").by_iptables(variant);
@@ -117,7 +117,7 @@ fn a_run_waits_for_what_a_killed_one_started() {
 }
 
 #[test]
-fn runs_at_once_install_one_set_of_rules() {
+fn concurrent_runs_install_one_set_of_rules() {
     for variant in VARIANTS {
         let (pod, expected) = (Pod::create(), Pod::create());
         let settings = Settings::injected_dual().with('c', "net1").by_iptables(variant);
@@ -132,7 +132,7 @@ fn runs_at_once_install_one_set_of_rules() {
 }
 
 #[test]
-fn a_process_without_the_capability_cannot_hold_the_lock() {
+fn lock_cannot_be_held_without_net_admin() {
     let pod = Pod::create();
     let settings = Settings::injected_dual();
     for owner in [Owner { uid: 1000, gid: 1000 }, Owner::ROOT] {
@@ -177,7 +177,7 @@ fn take_group() -> (OwnedFd, i32) {
 }
 
 #[test]
-fn a_run_needs_no_proc() {
+fn run_works_without_proc() {
     let pod = Pod::create();
     let settings = Settings::injected_dual();
     let script = "mount --make-rprivate / && mount -t tmpfs tmpfs /proc && exec \"$@\"";

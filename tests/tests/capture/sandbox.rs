@@ -15,7 +15,7 @@ use crate::pod::{Pod, istio_init};
 use crate::settings::{SEARCH_PATH, Settings};
 
 #[test]
-fn a_profile_without_netlink_is_named_as_the_reason() {
+fn seccomp_profile_without_netlink_is_named() {
     let pod = Pod::create();
     let before = pod.dump();
     let settings = Settings::injected();
@@ -29,7 +29,7 @@ fn a_profile_without_netlink_is_named_as_the_reason() {
 }
 
 #[test]
-fn a_kernel_without_netfilters_netlink_is_named_as_the_reason() {
+fn kernel_without_netfilter_netlink_is_named() {
     let pod = Pod::create();
     let settings = Settings::injected();
     let output = refused(&pod, libc::EPROTONOSUPPORT, &settings);
@@ -41,7 +41,7 @@ fn a_kernel_without_netfilters_netlink_is_named_as_the_reason() {
 }
 
 #[test]
-fn a_node_that_cannot_be_ruled_out_is_left_alone() {
+fn unknown_network_namespace_is_rejected() {
     let pod = Pod::create();
     let before = pod.dump();
     let output = refused(&pod, libc::ENOBUFS, &Settings::injected());
@@ -55,7 +55,7 @@ fn a_node_that_cannot_be_ruled_out_is_left_alone() {
 
 /// Such a kernel may well have the older tables.
 #[test]
-fn without_netfilters_netlink_auto_takes_iptables_legacy() {
+fn auto_uses_legacy_without_netfilter_netlink() {
     let (pod, expected) = (Pod::create(), Pod::create());
     let settings = Settings::injected().with_variable("PATH", SEARCH_PATH);
     let settings = settings.with_switch("--backend=auto");

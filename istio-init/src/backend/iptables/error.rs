@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn complaints_name_the_rule_its_flag_and_the_way_out() {
+    fn iptables_errors_name_rule_flag_and_remedy() {
         insta::assert_snapshot!(
             [
                 "Warning: Extension owner revision 0 not supported, missing kernel module?\n\

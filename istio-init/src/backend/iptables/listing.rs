@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_and_what_is_listed_are_the_same() {
+    fn rendered_and_listed_rules_compare_equal() {
         for (written, listed) in [
             (
                 "-o lo ! -d 127.0.0.1/32 -p tcp ! --dport 15008 -m owner --uid-owner 1337 -j ISTIO_IN_REDIRECT",
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_of_others_are_no_concern() {
+    fn foreign_rules_are_ignored() {
         let listing = listing(
             "-P PREROUTING ACCEPT
              -N DOCKER
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_earlier_run_left_goes() {
+    fn rules_of_earlier_runs_are_removed() {
         let listing = listing(
             "-P PREROUTING ACCEPT
              -N ISTIO_OUTPUT

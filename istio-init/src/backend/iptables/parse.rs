@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_of_both_families_are_one_and_others_are_of_theirs() {
+    fn rules_of_both_families_are_merged() {
         let of_family = |own: &str, prefix: &str| {
             let lines = format!(
                 "-P OUTPUT ACCEPT

@@ -19,7 +19,7 @@ use istio_init::types::protocol::Protocol;
 use serde_json::Value;
 
 #[test]
-fn plans_are_of_the_published_form() {
+fn plans_match_the_published_schema() {
     let schema: Value =
         serde_json::from_str(include_str!("../../docs/plan.schema.json")).expect("a schema");
     for flags in SETS {
@@ -33,12 +33,12 @@ fn plans_are_of_the_published_form() {
 }
 
 #[test]
-fn a_table_shows_rules_with_their_settings() {
+fn table_shows_rules_with_their_settings() {
     insta::assert_snapshot!(table::plan(&planned("-i * -x 10.96.0.0/12 -b * -d 15090,15021")));
 }
 
 #[test]
-fn an_explanation_names_the_rule_that_decides() {
+fn explanation_names_the_deciding_rule() {
     let plan = planned("-i * -x 10.96.0.0/12 -b * -d 15090,15021");
     let packet = |to: &str| Packet {
         direction: Direction::Out,
@@ -60,7 +60,7 @@ fn an_explanation_names_the_rule_that_decides() {
 }
 
 #[test]
-fn the_short_flag_of_the_output_is_that_of_ports_too() {
+fn short_output_flag_also_excludes_ports() {
     let request = |line: &str| {
         let words = line.split(' ').map(OsString::from);
         Request::parse(words, &Environment::new()).expect(line)
@@ -79,7 +79,7 @@ fn the_short_flag_of_the_output_is_that_of_ports_too() {
 }
 
 #[test]
-fn every_subcommand_is_told_of_and_has_a_sound_grammar() {
+fn every_subcommand_is_in_the_help_and_parses() {
     let help = istio_init::args::command().render_help().to_string();
     for name in NAMES {
         grammar(name).debug_assert();

@@ -7,7 +7,7 @@ use crate::pod::{Pod, istio_init};
 use crate::settings::{SEARCH_PATH, Settings};
 
 #[test]
-fn nothing_of_others_is_changed() {
+fn foreign_rules_are_not_changed() {
     for backend in ["nftables", "nft", "legacy"] {
         let pod = Pod::create();
         others_arrive(&pod);

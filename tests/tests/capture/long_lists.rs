@@ -6,7 +6,7 @@ use crate::pod::Pod;
 use crate::settings::Settings;
 
 #[test]
-fn a_thousand_ranges_and_ports_are_a_few_rules() {
+fn thousand_ranges_and_ports_make_few_rules() {
     let pod = Pod::create();
     pod.init(&long_lists());
     let rules = pod.dump().matches(" counter ").count();
@@ -14,7 +14,7 @@ fn a_thousand_ranges_and_ports_are_a_few_rules() {
 }
 
 #[test]
-fn a_second_run_with_long_lists_changes_nothing() {
+fn second_run_with_long_lists_changes_nothing() {
     let pod = Pod::create();
     pod.init(&long_lists());
     let before = handles(&pod);
@@ -25,7 +25,7 @@ fn a_second_run_with_long_lists_changes_nothing() {
 }
 
 #[test]
-fn nft_loads_its_own_listing_of_every_kind_of_rule() {
+fn nft_loads_its_listing_of_every_rule() {
     for settings in [
         Settings::injected(),
         Settings::injected_dual().with('m', "TPROXY").with_switch("--drop-invalid"),

@@ -13,7 +13,7 @@ use crate::pod::{Pod, istio_init};
 use crate::settings::{SEARCH_PATH, Settings};
 
 #[test]
-fn what_is_installed_is_what_is_planned() {
+fn installed_rules_equal_the_plan() {
     for flags in SETS {
         let pod = namespace();
         let differs = ask(&pod, &["verify"], flags);
@@ -31,7 +31,7 @@ fn what_is_installed_is_what_is_planned() {
 }
 
 #[test]
-fn a_difference_is_shown_where_it_is_and_repaired() {
+fn verify_shows_and_repairs_a_difference() {
     let pod = namespace();
     succeed(&pod, &[], SETS[0]);
     for (tamper, shown) in [
@@ -54,7 +54,7 @@ fn a_difference_is_shown_where_it_is_and_repaired() {
 }
 
 #[test]
-fn routes_of_tproxy_are_verified() {
+fn tproxy_routes_are_verified() {
     let pod = namespace();
     let flags = "-m TPROXY -i * -b * --dual-stack";
     succeed(&pod, &[], flags);
@@ -68,7 +68,7 @@ fn routes_of_tproxy_are_verified() {
 
 /// As a run leaves it that was killed after the rule.
 #[test]
-fn a_policy_rule_of_ours_without_its_route_is_verified() {
+fn policy_rule_without_route_is_a_difference() {
     let pod = namespace();
     let flags = "-i * -b * --dual-stack";
     succeed(&pod, &[], flags);
@@ -82,7 +82,7 @@ fn a_policy_rule_of_ours_without_its_route_is_verified() {
 }
 
 #[test]
-fn a_probe_finds_rules_as_they_are() {
+fn probe_accepts_installed_rules() {
     for flags in SETS {
         let pod = namespace();
         succeed(&pod, &[], flags);
@@ -94,7 +94,7 @@ fn a_probe_finds_rules_as_they_are() {
 
 /// Istio's validation passes when the rules capture nothing; ours does not, when they should.
 #[test]
-fn a_probe_finds_what_does_not_hold() {
+fn probe_fails_for_missing_rules() {
     let pod = namespace();
     succeed(&pod, &[], "-i  -b ");
     let capture_all = "-i * -b * --probe-timeout 400ms";
@@ -108,7 +108,7 @@ fn a_probe_finds_what_does_not_hold() {
 
 /// Neither the flags nor the rules alone tell where the other differs.
 #[test]
-fn a_probe_finds_a_half_of_ipv4_that_is_left_out() {
+fn probe_fails_if_half_of_ipv4_is_missing() {
     for (installed, asked) in [("-x 0.0.0.0/1", ""), ("", "-x 0.0.0.0/1"), ("-x 1.2.0.0/16", "")] {
         let pod = namespace();
         let flags =
@@ -122,7 +122,7 @@ fn a_probe_finds_a_half_of_ipv4_that_is_left_out() {
 }
 
 #[test]
-fn probe_tells_who_accepts_connections_from_outside() {
+fn probe_reports_which_port_accepts_from_outside() {
     let pod = namespace();
     let flags = "-i * -b * -d 15090 -c net1,a+ --dual-stack";
     succeed(&pod, &[], flags);
@@ -158,7 +158,7 @@ fn probe_tells_who_accepts_connections_from_outside() {
 }
 
 #[test]
-fn probe_fails_where_a_port_bypasses_the_proxy_from_outside() {
+fn probe_fails_if_an_inbound_port_bypasses_the_proxy() {
     let pod = namespace();
     let flags = |more: &str| format!("-i * --probe-timeout 400ms {more}");
     for (installed, asked, port) in
@@ -202,7 +202,7 @@ fn killed_probe_leaves_no_interface() {
 }
 
 #[test]
-fn probe_without_cap_sys_admin_tries_flows_of_the_pod_alone() {
+fn probe_without_cap_sys_admin_tries_pod_flows_only() {
     let pod = namespace();
     succeed(&pod, &[], "-i * -b *");
     let mut command = Command::new("setpriv");
@@ -215,7 +215,7 @@ fn probe_without_cap_sys_admin_tries_flows_of_the_pod_alone() {
 }
 
 #[test]
-fn a_run_and_verify_count_rules_as_plan_lists_them() {
+fn run_and_verify_count_rules_like_plan() {
     for path in [SEARCH_PATH, "/nonexistent"] {
         let pod = namespace();
         let run = |words: &[&str]| {
@@ -236,7 +236,7 @@ fn a_run_and_verify_count_rules_as_plan_lists_them() {
 
 /// The validation container has the proxy's user and no right at all.
 #[test]
-fn a_validation_without_rights_tries_what_it_may() {
+fn validation_without_capabilities_tries_own_flows() {
     let pod = namespace();
     let flags = "--run-validation --skip-rule-apply --probe-timeout 400ms -i * -b *";
     // The folder of builds may be closed to others.
@@ -261,7 +261,7 @@ fn a_validation_without_rights_tries_what_it_may() {
 }
 
 #[test]
-fn rules_by_iptables_answer_as_planned() {
+fn iptables_rules_can_be_planned_and_explained() {
     for variant in ["nft", "legacy"] {
         for flags in SETS {
             let pod = namespace();
@@ -285,7 +285,7 @@ fn rules_by_iptables_answer_as_planned() {
 }
 
 #[test]
-fn rules_of_istios_own_program_can_be_asked() {
+fn rules_of_istio_iptables_can_be_explained() {
     let settings = [
         Settings::injected(),
         Settings::injected_dual().with('i', "10.0.0.0/8,fd00::/8").with('x', "10.96.0.0/12"),
@@ -322,7 +322,7 @@ fn rules_of_istios_own_program_can_be_asked() {
 }
 
 #[test]
-fn a_difference_in_iptables_is_shown_where_it_is_and_repaired() {
+fn verify_shows_and_repairs_iptables_differences() {
     let pod = namespace();
     let flags = "-m TPROXY -i * -b * --dual-stack";
     ask_anything(&pod, &["--force-iptables-binary=nft"], flags, 0);
@@ -348,7 +348,7 @@ fn a_difference_in_iptables_is_shown_where_it_is_and_repaired() {
 }
 
 #[test]
-fn rules_by_another_backend_are_told_and_not_taken_for_none() {
+fn verify_names_rules_of_another_backend() {
     let backends = [
         ("--backend=nftables", "nftables"),
         ("--force-iptables-binary=nft", "iptables-nft"),
@@ -371,7 +371,7 @@ fn rules_by_another_backend_are_told_and_not_taken_for_none() {
 }
 
 #[test]
-fn logs_are_json_when_that_is_asked_for() {
+fn log_as_json_writes_json_lines() {
     let pod = namespace();
     let refused = ask(&pod, &["--log_as_json"], "-p 0 -z 0");
     assert_eq!(refused.status.code(), Some(1));

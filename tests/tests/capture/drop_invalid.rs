@@ -8,8 +8,8 @@ use crate::raw::{ACK, RST, Raw, Reply, SYN};
 use crate::settings::Settings;
 
 #[test]
-fn a_segment_of_no_connection_is_dropped_when_that_is_asked_for() {
-    for settings in places() {
+fn drop_invalid_drops_segments_without_connection() {
+    for settings in variants() {
         let pod = Pod::create();
         without_pickup(&pod);
         for (settings, is_dropped) in [(settings.clone(), false), (dropping(settings), true)] {
@@ -24,8 +24,8 @@ fn a_segment_of_no_connection_is_dropped_when_that_is_asked_for() {
 }
 
 #[test]
-fn an_answer_that_nobody_asked_for_is_dropped_when_that_is_asked_for() {
-    for settings in places() {
+fn drop_invalid_drops_unsolicited_answers() {
+    for settings in variants() {
         let pod = Pod::create();
         for (settings, arrivals) in [(settings.clone(), 1), (dropping(settings), 0)] {
             pod.init(&settings);
@@ -38,14 +38,14 @@ fn an_answer_that_nobody_asked_for_is_dropped_when_that_is_asked_for() {
 }
 
 /// Both modes and both backends, both families.
-fn places() -> Vec<Settings> {
+fn variants() -> Vec<Settings> {
     let redirection = Settings::injected_dual;
     let tproxy = || redirection().with('m', "TPROXY").with('b', "");
-    let mut places = vec![redirection(), tproxy()];
+    let mut variants = vec![redirection(), tproxy()];
     for variant in ["nft", "legacy"] {
-        places.extend([redirection(), tproxy()].map(|settings| settings.by_iptables(variant)));
+        variants.extend([redirection(), tproxy()].map(|settings| settings.by_iptables(variant)));
     }
-    places
+    variants
 }
 
 fn dropping(settings: Settings) -> Settings {

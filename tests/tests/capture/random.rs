@@ -1,9 +1,9 @@
 //! Chance that is the same on every run.
 
 /// Numbers that look random and are the same on every run (Marsaglia's xorshift).
-pub(crate) struct Dice(pub(crate) u64);
+pub(crate) struct Random(pub(crate) u64);
 
-impl Dice {
+impl Random {
     pub(crate) fn one_in(&mut self, sides: u64) -> bool {
         self.roll(sides) == 0
     }

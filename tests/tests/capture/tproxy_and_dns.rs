@@ -1,6 +1,4 @@
-//! What TPROXY, DNS capture and what Istio does not have do to packets.
-
-use std::process::Command;
+//! Capture by TPROXY, DNS capture, and flags that Istio does not have.
 
 use std::net::SocketAddr;
 
@@ -11,11 +9,11 @@ use e2e::sockets::reach_in_the_name_of;
 
 use crate::flags::{APP, PROXY, check, owned_by};
 use crate::pod::From::World;
-use crate::pod::{Addresses, Pod, istio_init};
+use crate::pod::{Addresses, Pod};
 use crate::settings::Settings;
 
 #[test]
-fn tproxy_keeps_the_clients_address_and_leaves_the_tunnel_alone() {
+fn tproxy_keeps_client_address_and_excludes_tunnel() {
     let pod = Pod::create();
     pod.init(&Settings::injected_dual().with('m', "TPROXY"));
     let proxy = owned_by(0, 1337);
@@ -40,7 +38,7 @@ fn tproxy_keeps_the_clients_address_and_leaves_the_tunnel_alone() {
 }
 
 #[test]
-fn the_proxy_calls_the_application_in_the_clients_name() {
+fn proxy_calls_application_from_client_address() {
     let pod = Pod::create();
     pod.init(&Settings::injected_dual().with('m', "TPROXY").with('t', "1400").with('r', "140"));
     for (client, target) in
@@ -56,7 +54,7 @@ fn the_proxy_calls_the_application_in_the_clients_name() {
 }
 
 #[test]
-fn routes_of_tproxy_are_added_once_and_removed() {
+fn tproxy_routes_are_added_once_and_removed() {
     let pod = Pod::create();
     let clean = pod.dump();
     let settings = Settings::injected_dual().with('m', "TPROXY");
@@ -77,7 +75,7 @@ fn routes_of_tproxy_are_added_once_and_removed() {
 }
 
 #[test]
-fn dns_goes_to_the_proxy_and_the_proxys_own_to_the_servers() {
+fn dns_is_captured_except_queries_of_the_proxy() {
     let pod = Pod::create();
     let settings = Settings::injected_dual().with_switch("--redirect-dns");
     pod.init(&settings.clone().with_name_servers(&["203.0.113.7", "2001:db8::7"]));
@@ -106,7 +104,7 @@ fn dns_goes_to_the_proxy_and_the_proxys_own_to_the_servers() {
 }
 
 #[test]
-fn a_pod_whose_servers_are_of_the_other_family_captures_no_dns() {
+fn name_servers_of_another_family_disable_dns_capture() {
     let pod = Pod::with(Addresses::V4);
     let settings = Settings::injected().with_switch("--redirect-dns");
     pod.init(&settings.with_name_servers(&["2001:db8::7"]));
@@ -120,7 +118,7 @@ fn a_pod_whose_servers_are_of_the_other_family_captures_no_dns() {
 }
 
 #[test]
-fn what_arrives_at_a_virtual_interface_is_outbound() {
+fn traffic_from_virtual_interfaces_is_outbound() {
     let pod = Pod::create();
     pod.init(&Settings::injected_dual().with('k', "net*"));
     check(
@@ -134,7 +132,7 @@ fn what_arrives_at_a_virtual_interface_is_outbound() {
 }
 
 #[test]
-fn users_are_left_alone_by_range_port_and_protocol() {
+fn users_are_excluded_by_range_port_and_protocol() {
     let pod = Pod::create();
     let users = "--exclude-outbound-for-uids=2000-2999,4000;tcp:80,8000-9000:5000;udp:*:6000";
     pod.init(&Settings::injected_dual().with_switch(users));
@@ -154,7 +152,7 @@ fn users_are_left_alone_by_range_port_and_protocol() {
 }
 
 #[test]
-fn families_are_captured_as_they_are_chosen() {
+fn ip_families_selects_captured_families() {
     let pod = Pod::create();
     for (families, v4, v6) in [
         ("v4", "pod:15001", "world:80"),
@@ -173,100 +171,7 @@ fn families_are_captured_as_they_are_chosen() {
 }
 
 #[test]
-fn a_nodes_network_is_left_alone_unless_that_is_meant() {
-    let pod = Pod::create();
-    pod.namespace.ip("link add cni0 type bridge").unwrap();
-    pod.namespace.ip("link add veth1a2b type bridge").unwrap();
-    let before = pod.dump();
-    let refusal = pod.try_init(&Settings::injected()).unwrap_err().to_string();
-    assert!(refusal.contains("interface cni0, interface veth1a2b"), "{refusal}");
-    assert!(refusal.contains("--allow-host-network"), "{refusal}");
-    assert_eq!(pod.dump(), before);
-    // Answers change nothing, and a dry run says what the run would do.
-    let words = |words: &[&str]| {
-        let mut command = istio_init();
-        pod.namespace.run(|| command.args(words).output()).unwrap().unwrap()
-    };
-    assert!(words(&["plan", "-i", "*"]).status.success());
-    let dry_run = words(&["--dry-run", "-i", "*"]);
-    let stderr = String::from_utf8_lossy(&dry_run.stderr);
-    assert!(dry_run.status.success() && stderr.contains("a run would be rejected"), "{stderr}");
-    assert_eq!(words(&["verify", "--reconcile"]).status.code(), Some(1));
-    assert_eq!(pod.dump(), before);
-    pod.init(&Settings::injected().with_switch("--allow-host-network"));
-    check(&pod, &[(APP, Tcp, "203.0.113.7:80", "pod:15001 203.0.113.7:80")]);
-}
-
-#[test]
-fn a_node_without_such_links_is_told_by_its_chains() {
-    for (commands, sign) in [
-        ("add table ip kube-proxy; add chain ip kube-proxy services", "table kube-proxy"),
-        ("add table ip nat; add chain ip nat KUBE-SERVICES", "chain KUBE-SERVICES"),
-        ("add table ip6 filter; add chain ip6 filter cali-FORWARD", "chain cali-FORWARD"),
-    ] {
-        let pod = Pod::create();
-        pod.namespace.output(Command::new("nft").arg(commands), "").expect(commands);
-        pod.namespace.ip("link add veth1a2b type bridge").unwrap();
-        let before = pod.dump();
-        let refusal = pod.try_init(&Settings::injected()).unwrap_err().to_string();
-        assert!(refusal.contains(sign) && refusal.contains("--allow-host-network"), "{refusal}");
-        assert_eq!(pod.dump(), before);
-        // The link is one of the pod's networks where the user names it.
-        pod.init(&Settings::injected().with('c', "veth1a2b"));
-    }
-}
-
-#[test]
-fn one_sign_of_a_node_is_a_pods() {
-    for commands in
-        ["link add veth1 type bridge\nlink add veth2 type bridge", "link add cni0 type bridge"]
-    {
-        let pod = Pod::create();
-        pod.namespace.ip(commands).unwrap();
-        pod.init(&Settings::injected());
-    }
-    let pod = Pod::create();
-    let commands = "add table ip nat; add chain ip nat KUBE-SERVICES";
-    pod.namespace.output(Command::new("nft").arg(commands), "").expect(commands);
-    pod.init(&Settings::injected());
-}
-
-/// Flags that capture nothing: should the run not be rejected, the machine goes on.
-#[test]
-fn the_machines_first_namespace_is_left_alone() {
-    let own = std::fs::read_link("/proc/self/ns/net").unwrap();
-    // Fixed in Linux 6.18, and the first of all numbers before.
-    let is_first = ["net:[4026531833]", "net:[4026531840]"].iter().any(|n| own.as_os_str() == *n);
-    let run = |word: &str| istio_init().args(["--backend=nftables", word]).output().unwrap();
-    let stderr = String::from_utf8_lossy(&run("--dry-run").stderr).into_owned();
-    assert_eq!(stderr.contains("the machine's first network namespace"), is_first, "{stderr}");
-    if is_first {
-        assert_eq!(run("--ip-families=v4").status.code(), Some(1));
-    }
-}
-
-#[test]
-fn process_1_of_a_container_does_not_make_it_a_node() {
-    let pod = Pod::create();
-    let mut unshare = Command::new("unshare");
-    unshare.args(["--pid", "--fork", "--mount-proc"]).arg(istio_init().get_program());
-    unshare.args(Settings::injected().command_line());
-    pod.namespace.output(&mut unshare, "").expect("istio-init");
-}
-
-#[test]
-fn a_pod_with_links_and_chains_of_its_own_is_none() {
-    let pod = Pod::create();
-    // As a virtual machine in a pod has it, and a container of Docker.
-    pod.namespace.ip("link add k6t-eth0 type bridge").unwrap();
-    pod.namespace.ip("link set net1 master k6t-eth0").unwrap();
-    let commands = "add table ip nat; add chain ip nat DOCKER_OUTPUT; add table ip filter";
-    pod.namespace.output(Command::new("nft").arg(commands), "").expect(commands);
-    pod.init(&Settings::injected());
-}
-
-#[test]
-fn rules_are_left_to_somebody_else() {
+fn skip_rule_apply_changes_nothing() {
     let pod = Pod::create();
     let before = pod.dump();
     pod.init(&Settings::injected_dual().with('m', "TPROXY").with_switch("--skip-rule-apply"));

@@ -10,7 +10,7 @@ use istio_init::types::input_error::Escaped;
 use crate::pod::{Pod, istio_init};
 
 #[test]
-fn a_value_that_makes_no_sense_is_named_and_nothing_is_installed() {
+fn invalid_value_is_named_and_nothing_is_installed() {
     let pod = Pod::create();
     let clean = pod.dump();
     let accepted = pod.namespace.run(try_all).expect("a thread in the pod");
@@ -141,7 +141,7 @@ fn has_no_control_characters(name: &str, value: &str, text: &str) {
 }
 
 #[test]
-fn words_that_are_no_flags_are_cut_and_escaped() {
+fn unknown_arguments_are_cut_and_escaped() {
     for word in ["--\u{1b}[31mred", "-\u{1b}", "\u{1b}[2J\nerror: forged", "--no\nerror: forged"] {
         let output = istio_init().arg(word).output().expect("istio-init");
         let stderr = String::from_utf8_lossy(&output.stderr);

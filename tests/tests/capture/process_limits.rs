@@ -13,7 +13,7 @@ use crate::pod::{Pod, istio_init};
 use crate::settings::{SEARCH_PATH, Settings};
 
 #[test]
-fn auto_takes_nftables_where_no_process_can_be_started() {
+fn auto_uses_nftables_at_a_process_limit() {
     let expected = Pod::create();
     expected.init(&settings());
     // A pod without rules needs the program that installs; one with rules first the one that lists.
@@ -32,7 +32,7 @@ fn auto_takes_nftables_where_no_process_can_be_started() {
 }
 
 #[test]
-fn iptables_without_processes_says_which_limit() {
+fn iptables_names_the_process_limit() {
     for variant in ["nft", "legacy"] {
         for earlier in [false, true] {
             let pod = Pod::create();
@@ -51,7 +51,7 @@ fn iptables_without_processes_says_which_limit() {
 
 /// The program for IPv4 lowers the limit, so that the one for IPv6 cannot be started.
 #[test]
-fn what_iptables_has_half_done_is_undone_or_told() {
+fn partial_iptables_run_is_undone_or_reported() {
     for (variant, is_undone) in [("nft", true), ("legacy", false)] {
         let (pod, expected) = (Pod::create(), Pod::create());
         expected.init(&settings());
@@ -77,7 +77,7 @@ fn what_iptables_has_half_done_is_undone_or_told() {
 }
 
 #[test]
-fn a_validation_without_threads_tries_what_it_can() {
+fn validation_without_threads_tries_own_flows() {
     let pod = Pod::create();
     let settings = settings().with('p', "25001").with('z', "25006");
     let output = Cgroup::create(1).run(&pod, &settings.with_switch("--run-validation"));
@@ -88,7 +88,7 @@ fn a_validation_without_threads_tries_what_it_can() {
 
 /// A user namespace of its own does not lift the limit of the user outside.
 #[test]
-fn a_users_limit_holds_in_a_user_namespace() {
+fn user_limit_applies_in_a_user_namespace() {
     let program = Alone::create();
     let mut command = Command::new("setpriv");
     command.args(["--reuid=61337", "--regid=61337", "--clear-groups", "unshare", "-Urn"]);
@@ -103,7 +103,7 @@ fn a_users_limit_holds_in_a_user_namespace() {
 }
 
 #[test]
-fn a_failed_run_leaves_no_route_and_no_address() {
+fn failed_run_leaves_no_route_or_address() {
     for variant in ["nft", "legacy"] {
         let pod = Pod::create();
         let programs = Recorder::create(variant);

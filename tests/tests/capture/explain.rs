@@ -12,22 +12,22 @@ use istio_init::plan::{Plan, plan};
 use istio_init::types::direction::Direction;
 use istio_init::types::protocol::Protocol;
 
-use crate::dice::Dice;
-use crate::places::{FROM_LOOPBACK, LOOPBACKS, OUTSIDE, OWN};
+use crate::endpoints::{FROM_LOOPBACK, LOOPBACKS, OUTSIDE, OWN};
 use crate::pod::{From, PORTS, Pod, Try, address};
+use crate::random::Random;
 use crate::settings::Settings;
 
 /// Settings that Istio does not have; all others are held against its rules elsewhere, and
 /// explained there.
 #[test]
-fn explanations_are_what_becomes_of_real_packets() {
-    let mut dice = Dice(0x00e4_b1a5);
+fn explanations_match_real_packets() {
+    let mut random = Random(0x00e4_b1a5);
     let pod = Pod::create();
     for _ in 0..RANDOM_SETS {
-        let settings = random_settings(&mut dice);
+        let settings = random_settings(&mut random);
         pod.init(&settings);
         let plan = planned(&settings);
-        let tries = random_tries(&mut dice, &plan, TRIES);
+        let tries = random_tries(&mut random, &plan, TRIES);
         let is_explained = |place: usize, outcome: &_| is_explained(&plan, &tries[place], outcome);
         explains(&settings, &plan, &tries, &pod.outcomes_afresh(&tries, is_explained));
     }
@@ -35,7 +35,7 @@ fn explanations_are_what_becomes_of_real_packets() {
 
 /// By TPROXY the packet has a socket before the redirection of a virtual interface comes.
 #[test]
-fn a_redirection_behind_tproxy_decides_nothing() {
+fn redirection_after_tproxy_has_no_effect() {
     let settings = Settings::injected_dual().with('m', "TPROXY").with('k', "net1");
     let pod = Pod::create();
     pod.init(&settings);
@@ -47,10 +47,10 @@ fn a_redirection_behind_tproxy_decides_nothing() {
 }
 
 /// Tries from one place come together: one thread carries them out.
-pub(crate) fn random_tries(dice: &mut Dice, plan: &Plan, count: usize) -> Vec<Try> {
+pub(crate) fn random_tries(random: &mut Random, plan: &Plan, count: usize) -> Vec<Try> {
     // The source ::6 is there when IPv6 is captured.
     let is_possible = |t: &Try| plan.passthrough_address || t.source != Some(address("::6"));
-    let tries = std::iter::repeat_with(|| random_try(dice));
+    let tries = std::iter::repeat_with(|| random_try(random));
     let mut tries: Vec<Try> = tries.filter(is_possible).take(count).collect();
     tries.sort();
     tries
@@ -143,27 +143,27 @@ pub(crate) fn planned(settings: &Settings) -> Plan {
     plan(&Config::read(&args, &surroundings).expect("valid settings").0)
 }
 
-fn random_try(dice: &mut Dice) -> Try {
-    let port = dice.pick(PORTS);
-    let transport = dice.pick(&[Transport::Tcp, Transport::Tcp, Transport::Udp]);
-    if dice.one_in(4) {
-        let target = SocketAddr::new(address(dice.pick(OWN)), port);
+fn random_try(random: &mut Random) -> Try {
+    let port = random.pick(PORTS);
+    let transport = random.pick(&[Transport::Tcp, Transport::Tcp, Transport::Udp]);
+    if random.one_in(4) {
+        let target = SocketAddr::new(address(random.pick(OWN)), port);
         return Try { from: From::World, transport, source: None, target };
     }
-    let from = From::Pod(dice.pick(OWNERS));
-    if dice.one_in(8) {
-        let (source, target) = dice.pick(FROM_LOOPBACK);
+    let from = From::Pod(random.pick(OWNERS));
+    if random.one_in(8) {
+        let (source, target) = random.pick(FROM_LOOPBACK);
         let (source, target) = (Some(address(source)), SocketAddr::new(address(target), port));
         return Try { from, transport: Transport::Tcp, source, target };
     }
-    let places = dice.pick(&[OUTSIDE, OUTSIDE, OWN, LOOPBACKS]);
-    let target = SocketAddr::new(address(dice.pick(places)), port);
+    let places = random.pick(&[OUTSIDE, OUTSIDE, OWN, LOOPBACKS]);
+    let target = SocketAddr::new(address(random.pick(places)), port);
     Try { from, transport, source: None, target }
 }
 
-fn random_settings(dice: &mut Dice) -> Settings {
+fn random_settings(random: &mut Random) -> Settings {
     let mut settings = Settings::default();
-    settings.dual_stack = dice.one_in(2);
+    settings.dual_stack = random.one_in(2);
     let ports = ["80", "443", "8080", "9080", "15008", "53", "15021", "8000:9000", "65535"];
     let ranges = [
         "10.0.0.0/8",
@@ -191,21 +191,21 @@ fn random_settings(dice: &mut Dice) -> Settings {
         ('z', &["15006", "16006"], false),
         ('e', &["15008", "15009"], false),
     ] {
-        if wildcard && dice.one_in(2) {
+        if wildcard && random.one_in(2) {
             settings = settings.with(flag, "*");
-        } else if dice.one_in(2) {
+        } else if random.one_in(2) {
             let value = if "pze".contains(flag) {
-                dice.pick(choices).to_owned()
+                random.pick(choices).to_owned()
             } else {
-                dice.some_of(choices)
+                random.some_of(choices)
             };
             settings = settings.with(flag, &value);
         }
     }
-    if dice.one_in(3) {
+    if random.one_in(3) {
         settings = settings.with('m', "TPROXY");
     }
-    if dice.one_in(3) {
+    if random.one_in(3) {
         settings = settings.with_switch("--redirect-dns").with_switch("--capture-all-dns");
     }
     for (switch, sides) in [
@@ -213,7 +213,7 @@ fn random_settings(dice: &mut Dice) -> Settings {
         ("--exclude-outbound-for-uids=1000", 6),
         ("--exclude-outbound-for-uids=tcp:80,8000-9000:900-1400", 6),
     ] {
-        if dice.one_in(sides) {
+        if random.one_in(sides) {
             settings = settings.with_switch(switch);
         }
     }
@@ -221,11 +221,11 @@ fn random_settings(dice: &mut Dice) -> Settings {
         ("ISTIO_OUTBOUND_OWNER_GROUPS", &["0", "1000", "5000", "1337"][..]),
         ("ISTIO_OUTBOUND_OWNER_GROUPS_EXCLUDE", &["0", "1000", "5000", "1337"]),
     ] {
-        if dice.one_in(4) {
-            settings = settings.with_variable(name, &dice.some_of(choices));
+        if random.one_in(4) {
+            settings = settings.with_variable(name, &random.some_of(choices));
         }
     }
-    if dice.one_in(4) {
+    if random.one_in(4) {
         settings = settings.with_variable("ISTIO_OUTBOUND_IPV4_LOOPBACK_CIDR", "127.0.0.0/8");
     }
     settings
