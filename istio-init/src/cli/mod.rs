@@ -27,6 +27,7 @@ use crate::probe::ProbeError;
 use crate::render::iptables::families;
 use crate::types::input_error::InputError;
 use crate::types::owner::Accounts;
+use crate::types::routes::Routes;
 use crate::verify::observed::NotAPlan;
 
 /// Runs the program. Exit codes: 0 success, 1 failure, 2 usage error, 3 difference found by
@@ -209,6 +210,12 @@ fn surroundings() -> Result<PodEnvironment, Failure> {
     let resolv_conf = fs::read_to_string("/etc/resolv.conf").map_err(|error| error.to_string());
     let addresses = address::addresses()?;
     Ok(PodEnvironment { addresses, accounts, resolv_conf, ..PodEnvironment::default() })
+}
+
+/// Returns the routes of this network namespace.
+fn routes() -> Routes {
+    let read = |file| fs::read_to_string(file).unwrap_or_default();
+    Routes { v4: read("/proc/net/route"), v6: read("/proc/net/ipv6_route") }
 }
 
 /// Returns the file's content; empty if it does not exist, as in an image without accounts.

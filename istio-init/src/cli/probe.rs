@@ -1,9 +1,8 @@
 //! `probe`, and Istio's `--run-validation`.
 
-use std::fs;
 use std::time::{Duration, Instant};
 
-use super::{Failure, host_evidence, print, surroundings};
+use super::{Failure, host_evidence, print, routes, surroundings};
 use crate::args::command::{Output, Request};
 use crate::args::flags::Flag;
 use crate::args::{Args, go_duration};
@@ -15,8 +14,6 @@ use crate::plan::Plan;
 use crate::probe::{Flow, FlowResult, ProbeSettings, try_flows, try_inbound};
 use crate::render::table::aligned;
 use crate::types::owner::{Gid, Uid};
-use crate::types::protocol::Protocol;
-use crate::types::routes::Routes;
 
 /// Tries the installed rules, and prints what was results of each flow.
 pub(super) fn probe(request: &Request, plan: &Plan) -> Result<(), Failure> {
@@ -72,10 +69,9 @@ fn inbound(
 /// Facts of the machine, and the end of the probe.
 fn settings(args: &Args) -> Result<(ProbeSettings, Instant), Failure> {
     let limit = go_duration(&args.flag(Flag::ProbeTimeout).text).unwrap_or(USUAL_LIMIT);
-    let list = |file| fs::read_to_string(file).unwrap_or_default();
     let settings = ProbeSettings {
         addresses: surroundings()?.addresses,
-        routes: Routes { v4: list("/proc/net/route"), v6: list("/proc/net/ipv6_route") },
+        routes: routes(),
         owner: own()?,
         probe_port: args.flag(Flag::IptablesProbePort).text.parse().unwrap_or(USUAL_PORT),
         application_port: 0,
@@ -108,7 +104,7 @@ fn judge(results: &[FlowResult]) -> Result<(), Failure> {
 
 fn sentence(results: &FlowResult) -> String {
     let FlowResult { flow, outcome } = results;
-    let (by, target, expected) = (word(flow.protocol), flow.target, &flow.expected);
+    let (by, target, expected) = (flow.protocol, flow.target, &flow.expected);
     let origin = match flow.owner {
         Some(Owner { uid, gid }) => format!("of uid {uid} gid {gid}"),
         None => "from outside".to_owned(),
@@ -128,7 +124,7 @@ fn text(results: &[FlowResult]) -> String {
         let source = flow.source.map_or_else(String::new, |source| source.to_string());
         [
             mark.to_owned(),
-            format!("{} {}", word(flow.protocol), origin(flow)),
+            format!("{} {}", flow.protocol, origin(flow)),
             source,
             flow.target.to_string(),
             flow.expected.to_string(),
@@ -151,7 +147,7 @@ fn object(results: &FlowResult) -> Json {
         flow.owner.map_or(Json::Null, |owner| Json::Number(of(owner).into()))
     };
     Json::Object(vec![
-        ("protocol", Json::text(word(flow.protocol))),
+        ("protocol", Json::text(flow.protocol)),
         ("uid", id(|owner| owner.uid.get())),
         ("gid", id(|owner| owner.gid.get())),
         ("from", flow.source.map_or(Json::Null, Json::text)),
@@ -161,13 +157,6 @@ fn object(results: &FlowResult) -> Json {
         ("tried", Json::Bool(results.is_tried())),
         ("asExpected", Json::Bool(results.is_as_expected())),
     ])
-}
-
-fn word(protocol: Protocol) -> &'static str {
-    match protocol {
-        Protocol::Tcp => "tcp",
-        Protocol::Udp => "udp",
-    }
 }
 
 /// Redirected packets arrive within microseconds.

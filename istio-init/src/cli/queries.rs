@@ -1,9 +1,10 @@
 //! Subcommands about rules: `plan`, `explain`, `verify`.
 
-use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use super::{Failure, apply, host_evidence, log_warnings, planned, print, probe, surroundings};
+use super::{
+    Failure, apply, host_evidence, log_warnings, planned, print, probe, routes, surroundings,
+};
 use crate::args::command::{Output, PacketQuery, Request, Subcommand};
 use crate::args::flags::Flag;
 use crate::backend;
@@ -15,7 +16,6 @@ use crate::log;
 use crate::plan::Plan;
 use crate::render::{explanation, iptables, json, nft, table};
 use crate::types::direction::Direction;
-use crate::types::routes::Routes;
 use crate::verify::{Comparison, Side};
 
 /// Answers a question about rules.
@@ -85,8 +85,6 @@ fn packet(question: &PacketQuery) -> Result<Packet, Failure> {
 
 /// Returns the interface of the route for outbound packets, and eth0 for inbound ones.
 fn usual_interface(direction: Direction, to: IpAddr) -> String {
-    let list = |file| fs::read_to_string(file).unwrap_or_default();
-    let routes = || Routes { v4: list("/proc/net/route"), v6: list("/proc/net/ipv6_route") };
     let taken =
         (direction == Direction::Out).then(|| routes().interface(to).map(str::to_owned)).flatten();
     taken.unwrap_or_else(|| "eth0".to_owned())

@@ -4,11 +4,13 @@ use std::net::IpAddr;
 
 use rustix::io::Errno;
 
+use super::attribute_value;
 use super::dump::dump;
 use super::error::KernelError;
-use super::message::{ACK, CREATE, EXCLUSIVE, Header, Messages, attribute};
+use super::message::{ACK, CREATE, EXCLUSIVE, Header, Messages, attribute, family_number};
 use super::socket::Socket;
 use crate::config::PASSTHROUGH_V6;
+use crate::types::family::Family;
 
 /// Returns the addresses of all interfaces in the kernel's order: IPv4 before IPv6, then by
 /// interface.
@@ -51,10 +53,7 @@ pub(crate) fn remove_passthrough() -> Result<(), KernelError> {
 pub(crate) fn address(payload: &[u8]) -> Option<IpAddr> {
     let values = payload.get(ADDRESS_MESSAGE_LENGTH..)?;
     let bytes = attribute(values, LOCAL).or_else(|| attribute(values, ADDRESS))?;
-    match bytes.len() {
-        4 => <[u8; 4]>::try_from(bytes).ok().map(IpAddr::from),
-        _ => <[u8; 16]>::try_from(bytes).ok().map(IpAddr::from),
-    }
+    attribute_value::address(bytes)
 }
 
 /// Adds an address to an interface in the network namespace of `socket`.
@@ -81,8 +80,8 @@ fn change(
     prefix_length: u8,
 ) -> Result<(), Errno> {
     let (family, bytes) = match address {
-        IpAddr::V4(v4) => (FAMILY_V4, v4.octets().to_vec()),
-        IpAddr::V6(v6) => (FAMILY_V6, v6.octets().to_vec()),
+        IpAddr::V4(v4) => (family_number(Family::V4), v4.octets().to_vec()),
+        IpAddr::V6(v6) => (family_number(Family::V6), v6.octets().to_vec()),
     };
     let mut messages = Messages::default();
     let mut fixed = [0; ADDRESS_MESSAGE_LENGTH];
@@ -107,10 +106,6 @@ const GET_ADDRESS: u16 = 22;
 const ADDRESS: u16 = 1;
 /// `IFA_LOCAL`: the interface's own address.
 const LOCAL: u16 = 2;
-/// `AF_INET`.
-const FAMILY_V4: u8 = 2;
-/// `AF_INET6`.
-const FAMILY_V6: u8 = 10;
 /// `struct ifaddrmsg`: family, prefix length, flags, scope, and the interface in four bytes.
 const ADDRESS_MESSAGE_LENGTH: usize = 8;
 /// `IFA_F_NODAD`: skips duplicate address detection, which would delay the address. Loopback and a

@@ -103,11 +103,6 @@ impl KernelError {
             _ => false,
         }
     }
-
-    /// True if this process lacks permission.
-    pub fn is_no_permission(&self) -> bool {
-        matches!(self, Self::ListRules(cause) if cause.errno == Errno::PERM)
-    }
 }
 
 fn outside_hint(cause: &Cause) -> &'static str {

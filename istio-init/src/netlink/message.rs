@@ -2,6 +2,8 @@
 
 use rustix::io::Errno;
 
+use crate::types::family::Family;
+
 /// Builds a series of messages.
 #[derive(Default)]
 pub(crate) struct Messages {
@@ -160,6 +162,19 @@ fn native_u16(bytes: &[u8], at: usize) -> Option<u16> {
 
 fn native_u32(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+}
+
+/// Returns the number of a family: `AF_…`, which equals `NFPROTO_…`.
+pub(crate) fn family_number(family: Family) -> u8 {
+    match family {
+        Family::V4 => 2,
+        Family::V6 => 10,
+    }
+}
+
+/// Parses the number of a family.
+pub(crate) fn family_from_number(number: u8) -> Option<Family> {
+    [Family::V4, Family::V6].into_iter().find(|family| family_number(*family) == number)
 }
 
 /// `NLMSG_ERROR`: the answer to a message, also when all is well.

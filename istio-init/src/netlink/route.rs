@@ -5,7 +5,9 @@ use rustix::io::Errno;
 
 use super::dump::dump;
 use super::error::KernelError;
-use super::message::{ACK, CREATE, EXCLUSIVE, Header, Messages, attribute};
+use super::message::{
+    ACK, CREATE, EXCLUSIVE, Header, Messages, attribute, family_from_number, family_number,
+};
 use super::socket::Socket;
 use crate::plan::TproxyRouting;
 use crate::types::family::Family;
@@ -131,11 +133,7 @@ fn routes(socket: &Socket) -> Result<Vec<(Family, u32)>, Errno> {
 
 /// Parses an own route: family and table.
 pub(crate) fn local_route(payload: &[u8]) -> Option<(Family, u32)> {
-    let family = match payload.first() {
-        Some(&FAMILY_V4) => Family::V4,
-        Some(&FAMILY_V6) => Family::V6,
-        _ => return None,
-    };
+    let family = family_from_number(*payload.first()?)?;
     let table = attribute(payload.get(FIXED_LENGTH..)?, ROUTE_TABLE)?;
     let is_ours =
         payload.get(5) == Some(&TproxyRouting::PROTOCOL) && payload.get(7) == Some(&LOCAL);
@@ -167,11 +165,7 @@ pub(crate) fn policy_rule(payload: &[u8]) -> Option<PolicyRule> {
     };
     let is_ours = number(PRIORITY) == Some(TproxyRouting::PRIORITY)
         && attribute(values, PROTOCOL) == Some(&[TproxyRouting::PROTOCOL]);
-    let family = match payload.first() {
-        Some(&FAMILY_V4) => Family::V4,
-        Some(&FAMILY_V6) => Family::V6,
-        _ => return None,
-    };
+    let family = family_from_number(*payload.first()?)?;
     is_ours.then_some(PolicyRule { family, mark: number(MARK)?, table: number(TABLE)? })
 }
 
@@ -215,10 +209,7 @@ fn request(
 ) -> Result<bool, KernelError> {
     let PolicyRule { family, mark, table } = rule;
     let mut fixed = [0; FIXED_LENGTH];
-    fixed[0] = match family {
-        Family::V4 => FAMILY_V4,
-        Family::V6 => FAMILY_V6,
-    };
+    fixed[0] = family_number(family);
     // The number of the table has an attribute of its own, as it may be larger.
     fixed[4] = u8::try_from(table).unwrap_or(TABLE_ELSEWHERE);
     let mut messages = Messages::default();
@@ -268,10 +259,6 @@ const GET_RULE: u16 = 34;
 /// service, table; then, of a rule, two unused bytes and the action, or, of a route, its protocol,
 /// scope and type; then flags.
 const FIXED_LENGTH: usize = 12;
-/// `AF_INET`.
-const FAMILY_V4: u8 = 2;
-/// `AF_INET6`.
-const FAMILY_V6: u8 = 10;
 /// `RT_TABLE_COMPAT`.
 const TABLE_ELSEWHERE: u8 = 252;
 /// `FR_ACT_TO_TBL`.

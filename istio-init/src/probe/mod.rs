@@ -257,12 +257,8 @@ fn passthrough(family: Family) -> IpAddr {
 /// Addresses in and beside a range: its first, one in the middle, its last, and the ones next to it.
 fn edges(range: Cidr) -> impl Iterator<Item = IpAddr> {
     let family = range.family();
-    let number = |address| match address {
-        IpAddr::V4(v4) => u128::from(v4.to_bits()),
-        IpAddr::V6(v6) => v6.to_bits(),
-    };
     let (first, last) = range.ends();
-    let (low, high) = (number(first), number(last));
+    let (low, high) = (Family::bits_of(first), Family::bits_of(last));
     let highest = u128::MAX >> (128 - u32::from(family.address_bits()));
     let beside = [low.checked_sub(1), high.checked_add(1).filter(|next| *next <= highest)];
     let inside = [Some(low + (high - low) / 2), Some(high)];

@@ -9,7 +9,6 @@ use crate::explain::{Explanation, Fate, Packet};
 use crate::json::Json;
 use crate::plan::Plan;
 use crate::types::direction::Direction;
-use crate::types::protocol::Protocol;
 
 /// Renders text: the packet, a line per evaluated rule, and the result.
 pub fn text(plan: &Plan, packet: &Packet, explanation: &Explanation) -> String {
@@ -92,8 +91,7 @@ fn cause(plan: &Plan, explanation: &Explanation) -> String {
 }
 
 fn packet_words(packet: &Packet) -> String {
-    let protocol = protocol_word(packet.protocol);
-    let Packet { source, destination, interface, .. } = packet;
+    let Packet { protocol, source, destination, interface, .. } = packet;
     let way = match packet.direction {
         Direction::In => "arriving at",
         Direction::Out => "leaving by",
@@ -112,7 +110,7 @@ fn packet_object(packet: &Packet) -> Json {
     let owner = packet.owner;
     Json::Object(vec![
         ("direction", Json::text(direction)),
-        ("protocol", Json::text(protocol_word(packet.protocol))),
+        ("protocol", Json::text(packet.protocol)),
         ("from", Json::text(packet.source)),
         ("to", Json::text(packet.destination)),
         ("interface", Json::text(&packet.interface)),
@@ -120,11 +118,4 @@ fn packet_object(packet: &Packet) -> Json {
         ("gid", owner.map_or(Json::Null, |owner| Json::Number(owner.gid.get().into()))),
         ("mark", Json::Number(packet.mark.into())),
     ])
-}
-
-fn protocol_word(protocol: Protocol) -> &'static str {
-    match protocol {
-        Protocol::Tcp => "tcp",
-        Protocol::Udp => "udp",
-    }
 }

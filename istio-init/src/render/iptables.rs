@@ -270,7 +270,7 @@ fn line(rule: &Rule) -> Line {
             && named != Some(*protocol)
         {
             // A protocol is named once, and before its ports.
-            words.push(format!("-p {}", protocol_name(*protocol)));
+            words.push(format!("-p {}", protocol));
             named = Some(*protocol);
         }
         if let Field::Protocol(protocol) = &condition.field {
@@ -292,7 +292,7 @@ fn condition_words(condition: &Match) -> Vec<String> {
     };
     match &condition.field {
         Field::Family(_) => Vec::new(),
-        Field::Protocol(protocol) => vec![format!("{not}-p {}", protocol_name(*protocol))],
+        Field::Protocol(protocol) => vec![format!("{not}-p {}", protocol)],
         Field::SourcePort(_, ports) => ports_words(not, "sport", ports),
         Field::DestinationPort(_, ports) => ports_words(not, "dport", ports),
         Field::Source(ranges) => each(&format!("{not}-s"), texts(ranges)),
@@ -344,13 +344,6 @@ fn verdict_text(verdict: Verdict) -> String {
         Verdict::TrackIn(zone) => format!("CT --zone {}", zone.number()),
     };
     format!("-j {text}")
-}
-
-fn protocol_name(protocol: Protocol) -> &'static str {
-    match protocol {
-        Protocol::Tcp => "tcp",
-        Protocol::Udp => "udp",
-    }
 }
 
 /// Limit of one `multiport` match.

@@ -4,7 +4,6 @@ use crate::json::Json;
 use crate::plan::{
     AnyOf, ConnectionState, Field, Match, Origin, Plan, Rule, Table, TproxyRouting, Verdict,
 };
-use crate::types::protocol::Protocol;
 
 /// The plan as one object.
 pub fn plan(plan: &Plan) -> Json {
@@ -51,7 +50,7 @@ pub fn table_name(table: Table) -> &'static str {
 fn condition(condition: &Match) -> Json {
     let (field, protocol, values) = match &condition.field {
         Field::Family(family) => ("family", None, vec![Json::text(family)]),
-        Field::Protocol(protocol) => ("protocol", None, vec![protocol_name(*protocol)]),
+        Field::Protocol(protocol) => ("protocol", None, vec![Json::text(protocol)]),
         Field::SourcePort(protocol, ports) => ("sourcePort", Some(*protocol), texts(ports)),
         Field::DestinationPort(protocol, ports) => {
             ("destinationPort", Some(*protocol), texts(ports))
@@ -73,7 +72,7 @@ fn condition(condition: &Match) -> Json {
         }
     };
     let mut members = vec![("field", Json::text(field))];
-    members.extend(protocol.map(|protocol| ("protocol", protocol_name(protocol))));
+    members.extend(protocol.map(|protocol| ("protocol", Json::text(protocol))));
     members.extend([("not", Json::Bool(condition.negated)), ("values", Json::List(values))]);
     Json::Object(members)
 }
@@ -109,11 +108,4 @@ fn tproxy_routing(delivery: &TproxyRouting) -> Json {
 
 fn texts<T: std::fmt::Display>(values: &AnyOf<T>) -> Vec<Json> {
     values.values().iter().map(Json::text).collect()
-}
-
-fn protocol_name(protocol: Protocol) -> Json {
-    Json::text(match protocol {
-        Protocol::Tcp => "tcp",
-        Protocol::Udp => "udp",
-    })
 }

@@ -25,7 +25,7 @@ impl Cidr {
     pub fn covering(first: IpAddr, last: IpAddr) -> Vec<Self> {
         let family = Family::from_address(first);
         let bits = u32::from(family.address_bits());
-        let (mut from, to) = (number(first), number(last));
+        let (mut from, to) = (Family::bits_of(first), Family::bits_of(last));
         let mut ranges = Vec::new();
         if family != Family::from_address(last) || from > to {
             return ranges;
@@ -50,7 +50,7 @@ impl Cidr {
         let family = self.family();
         let host_bits = u32::from(family.address_bits() - self.length);
         let hosts = 1_u128.checked_shl(host_bits).map_or(u128::MAX, |n| n - 1);
-        let bits = number(self.address);
+        let bits = Family::bits_of(self.address);
         (family.address_of(bits & !hosts), family.address_of(bits | hosts))
     }
 
@@ -141,13 +141,6 @@ impl fmt::Display for Cidr {
             Err(_) => <[u8; 16]>::try_from(network.as_slice()).map_or(self.address, IpAddr::from),
         };
         write!(f, "{address}/{}", self.length)
-    }
-}
-
-fn number(address: IpAddr) -> u128 {
-    match address {
-        IpAddr::V4(v4) => u32::from(v4).into(),
-        IpAddr::V6(v6) => v6.into(),
     }
 }
 

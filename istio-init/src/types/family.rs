@@ -29,6 +29,14 @@ impl Family {
         }
     }
 
+    /// Returns the bits of an address.
+    pub fn bits_of(address: IpAddr) -> u128 {
+        match address {
+            IpAddr::V4(v4) => v4.to_bits().into(),
+            IpAddr::V6(v6) => v6.to_bits(),
+        }
+    }
+
     /// Returns the number of bits of an address.
     pub fn address_bits(self) -> u8 {
         match self {

@@ -15,7 +15,7 @@ use super::expression::{
 use crate::netlink::attribute_value::{
     Element, address, comment, interface, mark, number, parsed, ports, several, single, text,
 };
-use crate::netlink::message::{attribute, attributes};
+use crate::netlink::message::{attribute, attributes, family_from_number};
 use crate::netlink::nf_tables::{
     EXPRESSION_DATA, EXPRESSION_NAME, LOOKUP_FLAGS, LOOKUP_SET, RULE_CHAIN, RULE_EXPRESSIONS,
     RULE_USER_DATA, VALUE,
@@ -211,11 +211,8 @@ impl<'a> Decoder<'a> {
         };
         let field = match self.loaded {
             Loaded::Meta(META_FAMILY) => {
-                let family = match *single(elements)? {
-                    [2] => Family::V4,
-                    [10] => Family::V6,
-                    _ => return None,
-                };
+                let [number] = *single(elements)? else { return None };
+                let family = family_from_number(number)?;
                 self.family = (!negated).then_some(family).or(self.family);
                 Field::Family(family)
             }

@@ -19,7 +19,7 @@ use super::expression::{
     VERDICT, VERDICT_REGISTER,
 };
 use super::set;
-use crate::netlink::message::Attributes;
+use crate::netlink::message::{Attributes, family_number};
 use crate::netlink::nf_tables::{
     EXPRESSION_DATA, EXPRESSION_NAME, LIST_ELEMENT, LOOKUP_FLAGS, LOOKUP_REGISTER, LOOKUP_SET,
     LOOKUP_SET_ID, VALUE,
@@ -337,14 +337,6 @@ impl Expressions<'_, '_> {
             element.text(EXPRESSION_NAME, name);
             element.nested(EXPRESSION_DATA, fill);
         });
-    }
-}
-
-/// `NFPROTO_…`.
-fn family_number(family: Family) -> u8 {
-    match family {
-        Family::V4 => 2,
-        Family::V6 => 10,
     }
 }
 

@@ -10,7 +10,8 @@ use rustix::io::Errno;
 use super::expression::{CODE, CODE_CHAIN, GOTO, IMMEDIATE_VALUE, JUMP, VERDICT};
 use super::iptables_tables;
 use super::iptables_tables::Entry;
-use crate::netlink::message::{Attributes, attribute, attributes};
+use crate::netlink::attribute_value::text;
+use crate::netlink::message::{Attributes, attribute, attributes, family_number};
 use crate::netlink::nf_tables::{
     CHAIN_HOOK, CHAIN_NAME, CHAIN_POLICY, CHAIN_TABLE, DELETE_CHAIN, DELETE_RULE, DELETE_TABLE,
     EXPRESSION_DATA, EXPRESSION_NAME, FIXED_LENGTH, GET_RULE, RULE_CHAIN, RULE_EXPRESSIONS,
@@ -53,12 +54,8 @@ pub(super) fn removals(socket: &Socket) -> Result<Vec<Removal>, Errno> {
         if chains.is_empty() {
             continue;
         }
-        let rules = iptables_tables::list(
-            socket,
-            GET_RULE,
-            iptables_tables::number(family),
-            table_name(table),
-        )?;
+        let rules =
+            iptables_tables::list(socket, GET_RULE, family_number(family), table_name(table))?;
         let targets = targets(&chains, &rules);
         if targets.is_empty() {
             continue;
@@ -126,10 +123,6 @@ fn target(data: &[u8]) -> Option<&str> {
     matches!(code, JUMP | GOTO).then(|| attribute(verdict, CODE_CHAIN).and_then(text)).flatten()
 }
 
-fn text(bytes: &[u8]) -> Option<&str> {
-    std::str::from_utf8(bytes.strip_suffix(&[0])?).ok()
-}
-
 impl Removal {
     /// The kind of its message.
     pub(super) fn kind(&self) -> u16 {
@@ -142,7 +135,7 @@ impl Removal {
 
     /// The fixed part of its message.
     pub(super) fn fixed(&self) -> [u8; FIXED_LENGTH] {
-        [iptables_tables::number(self.family), 0, 0, 0]
+        [family_number(self.family), 0, 0, 0]
     }
 
     /// The attributes of its message.

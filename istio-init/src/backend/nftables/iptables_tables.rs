@@ -8,7 +8,9 @@ use std::fs;
 use rustix::io::Errno;
 
 use crate::netlink::dump::dump;
-use crate::netlink::message::{ERROR, Header, Messages, attribute, outcome, received};
+use crate::netlink::message::{
+    ERROR, Header, Messages, attribute, family_from_number, family_number, outcome, received,
+};
 use crate::netlink::nf_tables::{
     CHAIN_TABLE, FIXED_LENGTH, GET_CHAIN, GET_TABLE, RULE_TABLE, TABLE_NAME, TABLE_USES,
     is_no_nf_tables, message_type,
@@ -88,7 +90,8 @@ pub(crate) fn chains(socket: &Socket) -> Result<Vec<Entry>, Errno> {
 pub(crate) fn uses(socket: &Socket, family: Family, table: Table) -> Result<Option<u32>, Errno> {
     let mut request = Messages::default();
     let header = Header { kind: message_type(GET_TABLE), flags: 0, sequence: 1 };
-    request.push(header, &[number(family), 0, 0, 0], |a| a.text(TABLE_NAME, table_name(table)));
+    request
+        .push(header, &[family_number(family), 0, 0, 0], |a| a.text(TABLE_NAME, table_name(table)));
     socket.send(request.as_bytes())?;
     let mut buffer = vec![0; RECEIVE_BUFFER];
     let Some(answer) = received(socket.receive(&mut buffer)?).next() else { return Ok(None) };
@@ -104,11 +107,7 @@ pub(crate) struct Entry(Vec<u8>);
 
 impl Entry {
     pub(crate) fn family(&self) -> Option<Family> {
-        match self.0.first() {
-            Some(&IPV4) => Some(Family::V4),
-            Some(&IPV6) => Some(Family::V6),
-            _ => None,
-        }
+        family_from_number(*self.0.first()?)
     }
 
     pub(crate) fn value(&self, kind: u16) -> Option<&[u8]> {
@@ -137,14 +136,6 @@ pub(crate) fn list(
     Ok(listed.into_iter().map(Entry).collect())
 }
 
-/// Returns the family's `NFPROTO_…`.
-pub(crate) fn number(family: Family) -> u8 {
-    match family {
-        Family::V4 => IPV4,
-        Family::V6 => IPV6,
-    }
-}
-
 /// The tables that a plan can have something in.
 pub(crate) const PLACES: [(Family, Table); 6] = [
     (Family::V4, Table::Nat),
@@ -156,7 +147,5 @@ pub(crate) const PLACES: [(Family, Table); 6] = [
 ];
 const LEGACY_NAMES: [(Family, &str); 2] =
     [(Family::V4, "/proc/net/ip_tables_names"), (Family::V6, "/proc/net/ip6_tables_names")];
-// NFPROTO_….
+/// `NFPROTO_UNSPEC`.
 const UNSPECIFIED: u8 = 0;
-const IPV4: u8 = 2;
-const IPV6: u8 = 10;

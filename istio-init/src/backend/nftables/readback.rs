@@ -74,13 +74,13 @@ fn read_table(
 pub(super) fn base(chain: &[u8]) -> Option<String> {
     let hook = attribute(chain, CHAIN_HOOK)?;
     let kind = text_of(chain, CHAIN_TYPE).unwrap_or("?");
-    let place = match number(hook, HOOK_NUMBER) {
+    let place = match attribute_value::number(hook, HOOK_NUMBER) {
         Some(0) => "prerouting".to_owned(),
         Some(3) => "output".to_owned(),
         other => format!("{other:?}"),
     };
-    let priority = number(hook, HOOK_PRIORITY).map_or(0, u32::cast_signed);
-    let policy = match number(chain, CHAIN_POLICY) {
+    let priority = attribute_value::number(hook, HOOK_PRIORITY).map_or(0, u32::cast_signed);
+    let policy = match attribute_value::number(chain, CHAIN_POLICY) {
         Some(0) => "; policy drop",
         _ => "",
     };
@@ -104,7 +104,7 @@ pub(super) fn elements_of(messages: &[Vec<u8>]) -> Vec<Element> {
         .flat_map(attributes)
         .filter_map(|element| {
             let key = attribute(attribute(element.value, ELEMENT_KEY)?, VALUE)?;
-            let flags = number(element.value, ELEMENT_FLAGS).unwrap_or(0);
+            let flags = attribute_value::number(element.value, ELEMENT_FLAGS).unwrap_or(0);
             Some((key.to_vec(), flags & ELEMENT_ENDS != 0))
         })
         .collect();
@@ -143,10 +143,6 @@ fn before(key: &[u8]) -> Vec<u8> {
 
 fn text_of(attributes: &[u8], kind: u16) -> Option<&str> {
     attribute(attributes, kind).and_then(attribute_value::text)
-}
-
-fn number(attributes: &[u8], kind: u16) -> Option<u32> {
-    Some(u32::from_be_bytes(attribute(attributes, kind)?.try_into().ok()?))
 }
 
 /// `NFT_SET_ELEM_INTERVAL_END`.
