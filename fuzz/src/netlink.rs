@@ -1,10 +1,10 @@
-//! What a netlink socket of the kernel's says.
+//! Messages received from netlink.
 
 use istio_init::backend::nftables::fuzzing::{rules, written_and_read};
 use istio_init::render::nft;
 use istio_init::verify::observed::ObservedRule;
 
-/// Bytes as they are received.
+/// Received bytes.
 pub fn messages(data: &[u8]) {
     for found in rules(data) {
         match found {

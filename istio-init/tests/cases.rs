@@ -1,8 +1,7 @@
-//! From flags, environment and pod to the script of `--dry-run`, or to the refusal: one case a
-//! file in `testdata`.
+//! Cases in `testdata`: flags, environment and pod, with the script of `--dry-run` or the errors.
 //!
-//! A case has one setting a line: `addresses`, `env`, `passwd`, `group`, `nameserver`,
-//! `no-resolv-conf`, `link` (an interface) and `no-evidence` (of a node), or a flag.
+//! A case has one setting per line: `addresses`, `env`, `passwd`, `group`, `nameserver`,
+//! `no-resolv-conf`, `link` (an interface), `no-evidence` (of a node), or a flag.
 
 #![allow(
     clippy::expect_used,

@@ -1,4 +1,4 @@
-//! What `plan` and `explain` print: the JSON in the form of its schema, and texts for people.
+//! Output of `plan` and `explain`: JSON by its schema, and text.
 
 #![allow(
     clippy::expect_used,
@@ -98,7 +98,7 @@ fn planned(flags: &str) -> Plan {
     plan(&Config::read(&request.args, &surroundings).expect(flags).0)
 }
 
-/// Whether a value is of a form, in as much of JSON Schema as ours uses.
+/// True if a value matches the part of JSON Schema that the published schema uses.
 fn check(value: &Value, form: &Value, schema: &Value, place: &str) {
     for (keyword, wanted) in form.as_object().expect("a form") {
         match keyword.as_str() {

@@ -1,4 +1,4 @@
-//! What holds for any input at all.
+//! Properties of any input.
 
 #![allow(
     clippy::expect_used,
@@ -18,8 +18,7 @@ use istio_init::render::nft;
 use proptest::prelude::*;
 
 proptest! {
-    /// Nothing panics, and whatever is accepted makes a plan that says nothing but what the
-    /// grammar of plans allows: no text of the user's reaches a script unread.
+    /// No input panics. Accepted input makes a plan whose script has no unvalidated user text.
     #[test]
     fn any_input_is_planned_or_rejected(
         values in prop::collection::vec(value(), FLAGS.len()),
@@ -43,7 +42,7 @@ proptest! {
         }
     }
 
-    /// The same from mostly valid values, so that plans are seen often.
+    /// Mostly valid values, so that plans are frequent.
     #[test]
     fn plans_of_valid_input_are_consistent(
         ports in prop::collection::vec(any::<u16>(), 0..5),
@@ -74,7 +73,7 @@ proptest! {
     }
 }
 
-/// Jumps lead to chains of the same table that have rules, never back; every line of the script
+/// Jumps lead to chains of the same table that have rules, without loops; every line of the script
 /// is one command.
 fn check(plan: &Plan) {
     for rule in &plan.rules {
@@ -99,7 +98,7 @@ fn check(plan: &Plan) {
     );
 }
 
-/// Text that is often nearly right.
+/// Almost valid text.
 fn value() -> impl Strategy<Value = String> {
     prop_oneof![
         Just(String::new()),

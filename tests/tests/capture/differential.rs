@@ -1,5 +1,5 @@
-//! Istio's own rules, loaded by the real iptables, and ours, in twin pods: every packet must fare
-//! the same.
+//! Comparison with Istio's rules: twin pods, one with Istio's rules loaded by iptables, one with
+//! this program's.
 
 use std::net::SocketAddr;
 
@@ -71,7 +71,7 @@ fn every_flag_has_the_effect_of_istio() {
     }
 }
 
-/// TPROXY, DNS, virtual interfaces, invalid packets, alone and together.
+/// TPROXY, DNS, virtual interfaces and invalid packets, separately and combined.
 fn beyond_redirection() -> Vec<Settings> {
     let dual = Settings::injected_dual;
     let tproxy = || dual().with('m', "TPROXY");
@@ -114,8 +114,7 @@ fn more_random_settings_have_the_effect_of_istio() {
     random_sets_are_alike(0x5eed_ed5e);
 }
 
-/// Istio's rules, our two backends and what `explain` says of them: all decide alike. Each of our
-/// runs comes after one with other settings.
+/// Istio's rules, both backends and `explain` agree. Each run replaces other settings.
 fn random_sets_are_alike(seed: u64) {
     let mut random = Random(seed);
     let [istios, by_nftables, by_iptables] = [(); 3].map(|()| Pod::create());
@@ -139,7 +138,7 @@ fn random_sets_are_alike(seed: u64) {
     }
 }
 
-/// A part of all tries, another one for each place in the list of settings.
+/// Runs a part of all attempts, a different one for each settings.
 fn compare(settings: &Settings, addresses: Addresses, place: usize) {
     let (ours, istios) = (Pod::with(addresses), Pod::with(addresses));
     ours.init(settings);
@@ -167,9 +166,9 @@ fn no_difference(
     assert_eq!(found, 0, "{settings:?}: ours by nftables, then the other's:\n{shown}");
 }
 
-/// The differences that are meant. By TPROXY, Istio captures the tunnel's port too; ours does
-/// not, in either way. With several proxy users, Istio's rule "over loopback and
-/// not the first" catches the others' calls to their own pod. Ours treats all of them alike.
+/// Intended differences. With TPROXY, Istio captures the tunnel's port too; this program never
+/// does. With several proxy users, Istio's rule "over loopback and not the first" handles calls of
+/// the others to their own pod differently.
 fn is_allowed(settings: &Settings, attempt: &Try) -> bool {
     let is_tunnel = attempt.target.port().to_string() == settings.flag('e');
     if settings.flag('m') == "TPROXY" && is_tunnel {
@@ -184,7 +183,7 @@ fn is_allowed(settings: &Settings, attempt: &Try) -> bool {
     is_later && stays_in_the_pod && !istio::captures_loopback(settings)
 }
 
-/// Every owner from the pod, and the world, to every address and port.
+/// Every owner in the pod, and the outside, to every address and port.
 fn matrix(addresses: Addresses) -> Vec<Try> {
     let has = |text: &&&str| match addresses {
         Addresses::V4 => !text.contains(':'),
@@ -244,7 +243,7 @@ fn random_settings(random: &mut Random) -> Settings {
         ('i', &ranges, true),
         ('x', &ranges, false),
         ('c', &["net1", "eth0", "eth+"], false),
-        // Several users seldom: there a difference from Istio is allowed.
+        // Several users are rare, since a difference from Istio is allowed for them.
         ('u', &["1337", "1337", "1337", "1400"], false),
         ('g', &["1337", "2000", "5000"], false),
         ('p', &["15001", "16001"], false),
@@ -297,7 +296,7 @@ const GROUPS: &str = "ISTIO_OUTBOUND_OWNER_GROUPS";
 const GROUPS_EXCLUDE: &str = "ISTIO_OUTBOUND_OWNER_GROUPS_EXCLUDE";
 const LOOPBACK: &str = "ISTIO_OUTBOUND_IPV4_LOOPBACK_CIDR";
 
-/// Applications, the proxy, and those who share only its user or only its group.
+/// Applications, the proxy, and owners with only its user or only its group.
 const OWNERS: &[Owner] = &[
     Owner { uid: 0, gid: 0 },
     Owner { uid: 1000, gid: 1000 },
@@ -310,5 +309,5 @@ const OWNERS: &[Owner] = &[
 ];
 const RANDOM_SETS: usize = 100;
 const RANDOM_TRIES: usize = 300;
-/// How many settings it takes until every try was made.
+/// Number of settings after which all attempts were made.
 const PARTS: usize = 4;

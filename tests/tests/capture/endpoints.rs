@@ -1,4 +1,4 @@
-//! Where packets go, in every test that tries them all.
+//! Addresses that tests of all packets use.
 
 /// Addresses outside the pod.
 pub(crate) const OUTSIDE: &[&str] = &[

@@ -1,4 +1,4 @@
-//! What `explain` says of packets, and what becomes of them.
+//! Comparison of `explain` with real packets.
 
 use std::ffi::OsString;
 use std::net::{IpAddr, SocketAddr};
@@ -17,8 +17,7 @@ use crate::pod::{From, PORTS, Pod, Try, address};
 use crate::random::Random;
 use crate::settings::Settings;
 
-/// Settings that Istio does not have; all others are held against its rules elsewhere, and
-/// explained there.
+/// Settings that Istio does not have. All others are compared with Istio's rules in `differential`.
 #[test]
 fn explanations_match_real_packets() {
     let mut random = Random(0x00e4_b1a5);
@@ -33,7 +32,7 @@ fn explanations_match_real_packets() {
     }
 }
 
-/// By TPROXY the packet has a socket before the redirection of a virtual interface comes.
+/// With TPROXY, the packet has a socket before the redirection of a virtual interface.
 #[test]
 fn redirection_after_tproxy_has_no_effect() {
     let settings = Settings::injected_dual().with('m', "TPROXY").with('k', "net1");
@@ -46,9 +45,9 @@ fn redirection_after_tproxy_has_no_effect() {
     explains(&settings, &planned(&settings), &tries, &outcomes);
 }
 
-/// Tries from one place come together: one thread carries them out.
+/// Groups tries by their origin: one thread runs each group.
 pub(crate) fn random_tries(random: &mut Random, plan: &Plan, count: usize) -> Vec<Try> {
-    // The source ::6 is there when IPv6 is captured.
+    // The source ::6 exists if IPv6 is captured.
     let is_possible = |t: &Try| plan.passthrough_address || t.source != Some(address("::6"));
     let tries = std::iter::repeat_with(|| random_try(random));
     let mut tries: Vec<Try> = tries.filter(is_possible).take(count).collect();
@@ -56,7 +55,7 @@ pub(crate) fn random_tries(random: &mut Random, plan: &Plan, count: usize) -> Ve
     tries
 }
 
-/// What `explain` says of each packet is what became of it.
+/// The fate from `explain` equals the observed one for each packet.
 pub(crate) fn explains(settings: &Settings, plan: &Plan, tries: &[Try], outcomes: &[Outcome]) {
     for (attempt, outcome) in tries.iter().zip(outcomes) {
         let explanation = explain(plan, &packet(attempt));
@@ -69,7 +68,7 @@ pub(crate) fn is_explained(plan: &Plan, attempt: &Try, outcome: &Outcome) -> boo
     seen(attempt, outcome) == expected(attempt, &explain(plan, &packet(attempt)))
 }
 
-/// Who answers, and for whom the packet was meant.
+/// Listener that answers, and original destination.
 fn expected(attempt: &Try, explanation: &Explanation) -> String {
     let target = attempt.target;
     let original = match attempt.transport {

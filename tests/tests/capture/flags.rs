@@ -1,5 +1,5 @@
-//! What each flag does to packets, as readable tables: who asks whom, who answers, and where the
-//! connection was going.
+//! Effect of each flag as readable tables: sender, destination, listener that answers, original
+//! destination.
 
 use std::net::SocketAddr;
 
@@ -41,12 +41,12 @@ fn injected_flags_capture_inbound_and_outbound() {
             (owned_by(1337, 1000), Tcp, "203.0.113.7:80", "world:80 203.0.113.7:80"),
             (owned_by(1000, 1337), Tcp, "203.0.113.7:80", "world:80 203.0.113.7:80"),
             (PROXY, Udp, "203.0.113.7:53", "world:53 udp"),
-            // The application to itself: by loopback, and by the pod's own address.
+            // The application to itself, over loopback and at the pod's own address.
             (APP, Tcp, "127.0.0.1:80", "pod:80 127.0.0.1:80"),
             (APP, Tcp, "[::1]:80", "pod:80 [::1]:80"),
             (APP, Tcp, "192.168.77.2:80", "pod:80 192.168.77.2:80"),
             (APP, Tcp, "[fd77::2]:80", "pod:80 [fd77::2]:80"),
-            // The proxy to its own pod: as from any other pod, but for loopback and the tunnel.
+            // The proxy to its own pod: handled as inbound, except loopback and the tunnel.
             (PROXY, Tcp, "192.168.77.2:80", "pod:15006 192.168.77.2:80"),
             (PROXY, Tcp, "[fd77::2]:80", "pod:15006 [fd77::2]:80"),
             (PROXY, Tcp, "192.168.77.2:15008", "pod:15008 192.168.77.2:15008"),
@@ -80,7 +80,7 @@ fn no_flags_capture_nothing() {
         &[
             (World, Tcp, "192.168.77.2:80", "pod:80 192.168.77.2:80"),
             (APP, Tcp, "203.0.113.7:80", "world:80 203.0.113.7:80"),
-            // The proxy's way to its own pod is there all the same, as in Istio.
+            // As in Istio, the proxy's calls to its own pod are still handled as inbound.
             (PROXY, Tcp, "192.168.77.2:80", "pod:15006 192.168.77.2:80"),
         ],
     );
@@ -358,7 +358,7 @@ fn loopback_range_is_not_handled_as_inbound() {
 
 type Row<'a> = (From, Transport, &'static str, &'a str);
 
-/// Tries each row and compares who answered, and the original destination.
+/// Tries each row and compares the listener and the original destination.
 pub(crate) fn check(pod: &Pod, rows: &[Row<'_>]) {
     let tries: Vec<Try> = rows.iter().map(|(from, by, to, _)| attempt(*from, *by, to)).collect();
     let wrong: Vec<String> = rows

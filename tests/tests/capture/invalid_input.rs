@@ -1,4 +1,4 @@
-//! Values that nobody should give, in every flag and every variable.
+//! Invalid values in every flag and variable.
 
 use std::collections::BTreeMap;
 use std::process::Output;
@@ -45,7 +45,7 @@ fn invalid_value_is_named_and_nothing_is_installed() {
     assert_eq!(pod.dump(), clean);
 }
 
-/// What the flags and variables that take a text accept of all the values.
+/// Returns the accepted values of each flag and variable that takes text.
 fn try_all() -> BTreeMap<String, Vec<String>> {
     let mut accepted: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut before = nftables::observe().expect("the rules");
@@ -81,7 +81,7 @@ fn run(name: &str, value: &str) -> Output {
     if name.starts_with("--") {
         command.arg(format!("{name}={value}"));
     } else {
-        // What is on the command line counts more than a variable.
+        // The command line overrides the variable.
         let words = ["--backend=nftables"];
         command = istio_init();
         command.args(words).env(name, value);
@@ -89,7 +89,7 @@ fn run(name: &str, value: &str) -> Output {
     command.output().expect("istio-init")
 }
 
-/// One line for each complaint, which names who said it, and what.
+/// Each error is one line that names the flag or variable, and the value.
 fn check_refusal(spec: &FlagSpec, name: &str, value: &str, output: &Output) {
     let stderr = String::from_utf8_lossy(&output.stderr);
     let is_usage = name.starts_with("--") && spec.kind != FlagKind::Text;
@@ -98,7 +98,7 @@ fn check_refusal(spec: &FlagSpec, name: &str, value: &str, output: &Output) {
     assert!(output.stdout.is_empty(), "{name} {value:?}");
     assert!(stderr.len() < MOST_SAID, "{name} {}: {} bytes", shown(value), stderr.len());
     if is_usage {
-        // The flag is a part of the word that is cut.
+        // The cut argument includes the flag's name.
         let start: String = value.chars().take(50).collect();
         let is_named = stderr.contains(name) && stderr.contains(&Escaped(&start).to_string());
         assert!(is_named && stderr.starts_with("error: "), "{name} {value:?}: {stderr}");
@@ -112,7 +112,7 @@ fn check_refusal(spec: &FlagSpec, name: &str, value: &str, output: &Output) {
     has_no_control_characters(name, value, &stderr);
 }
 
-/// What the environment has of switches, numbers and durations is ignored aloud.
+/// Invalid switches, numbers and durations in the environment are ignored with a warning.
 fn check_warning(spec: &FlagSpec, name: &str, value: &str, output: &Output) {
     let stderr = String::from_utf8_lossy(&output.stderr);
     let is_understood = value == "0" || (spec.kind == FlagKind::Number && value == "+80");
@@ -123,13 +123,13 @@ fn check_warning(spec: &FlagSpec, name: &str, value: &str, output: &Output) {
     has_no_control_characters(name, value, &stderr);
 }
 
-/// The value, or of a list the element that is wrong.
+/// True if the line names the value, or the invalid element of a list.
 fn names_value(line: &str, value: &str) -> bool {
     let mut elements = std::iter::once(value).chain(value.split([',', ';']));
     elements.any(|element| line.contains(&Escaped(element).to_string()))
 }
 
-/// Whoever chooses a value does not choose what the log says.
+/// A value cannot forge lines of the log.
 fn has_no_control_characters(name: &str, value: &str, text: &str) {
     let is_clean = text.chars().all(|c| !c.is_control() || c == '\n');
     assert!(is_clean, "{name} {value:?} comes out as it is: {text:?}");
@@ -171,9 +171,9 @@ fn shown(value: &str) -> String {
     }
 }
 
-/// Length that a reader of a log can take in.
+/// Limit on the length of a message.
 const MOST_SAID: usize = 4096;
-/// Switches, and what is accepted without a meaning, are read in one way each.
+/// Number of values for switches and for flags without effect, which have one parser each.
 const FEWER: usize = 8;
 
 const VALUES: &[&str] = &[

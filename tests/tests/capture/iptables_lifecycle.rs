@@ -1,5 +1,4 @@
-//! Runs after runs, killed runs and cleanups with the iptables backend, and runs after those of
-//! another backend.
+//! Repeated runs, killed runs and cleanups with the iptables backend, and after another backend.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -18,7 +17,7 @@ fn second_run_changes_nothing() {
             let pod = Pod::with(addresses);
             let settings = every_kind_of_rule().by_iptables(variant);
             pod.init(&settings);
-            // Handles tell a rule from one that took its place.
+            // A handle changes if a rule is replaced.
             let once = (pod.dump(), rules(&pod, variant), nft(&pod, "-s -a list ruleset"));
             let programs = Recorder::create(variant);
             programs.run(&pod, &settings);
@@ -121,7 +120,7 @@ fn cleanup_restores_the_namespace() {
             for _ in 0..2 {
                 clean_up(&pod);
                 assert_eq!(pod.dump(), before, "{variant} {settings:?}");
-                // The kernel keeps legacy tables; nothing is in them.
+                // The kernel keeps legacy tables, but they are empty.
                 assert_eq!(ours(&pod, "legacy"), "");
             }
         }
@@ -155,7 +154,7 @@ fn dry_cleanup_prints_the_removal() {
         settings.clone().by_iptables("legacy"),
     ] {
         let pod = Pod::create();
-        // Somebody else's table stays, with the kernel's chains.
+        // A foreign table is kept, with the kernel's chains.
         for chain in ["OUTPUT", "PREROUTING"] {
             iptables(&pod, "nft", &format!("-t nat -A {chain} -p tcp --dport 99 -j RETURN"));
         }
@@ -174,8 +173,8 @@ fn dry_cleanup_prints_the_removal() {
     }
 }
 
-/// Does what a script says: commands of nft first, then others in comments, and texts for the
-/// programs that they name.
+/// Runs a script: nft commands first, then commands in comments, and texts for the programs that
+/// comments name.
 fn carry_out(pod: &Pod, script: &str) {
     let mut parts: Vec<(String, String)> = vec![("nft -f -".to_owned(), String::new())];
     for line in script.lines() {
@@ -232,7 +231,7 @@ fn cleanup_reports_failed_listing_and_removes_the_rest() {
     assert_eq!(ours(&pod, "legacy"), "");
 }
 
-/// What is listed last is what leads to our chains; a program that dies has not told of it.
+/// Jumps to own chains are listed last, so a killed program has not listed them.
 #[test]
 fn truncated_listing_is_repeated() {
     for variant in VARIANTS {
@@ -257,7 +256,7 @@ fn truncated_listing_is_repeated() {
     }
 }
 
-/// The programs of iptables behind scripts that write down their names.
+/// Wrappers of the iptables programs that record their names.
 pub(crate) struct Recorder {
     pub(crate) folder: TempDir,
 }
@@ -304,7 +303,7 @@ impl Recorder {
     }
 }
 
-/// Rules in chains of ours and of the kernel's, in both families.
+/// Rules in own chains and in the kernel's, in both families.
 pub(crate) fn every_kind_of_rule() -> Settings {
     Settings::injected_dual()
         .with('c', "net1,tap+")
@@ -314,7 +313,7 @@ pub(crate) fn every_kind_of_rule() -> Settings {
         .with_variable("ISTIO_OUTBOUND_OWNER_GROUPS", "5000,6000")
 }
 
-/// The rules of one kind of iptables that came from us, as far as their text tells.
+/// Returns the rules of one variant that this program installed, judged by their text.
 pub(crate) fn ours(pod: &Pod, variant: &str) -> String {
     let rules = rules(pod, variant);
     let of_us = |line: &&str| line.contains("ISTIO_") || line.contains("istio-init");

@@ -1,5 +1,4 @@
-//! What the iptables backend does to packets: what Istio's rules do, and what the nftables backend
-//! does.
+//! Effect of the iptables backend, compared with Istio's rules and the nftables backend.
 
 use std::net::SocketAddr;
 use std::process::Command;
@@ -56,8 +55,8 @@ fn several_proxy_users_have_equal_effect_in_both_backends() {
     }
 }
 
-/// Istio's own rules are held against the nftables backend elsewhere, with the differences that
-/// are meant.
+/// Istio's rules are compared with the nftables backend in `differential`, with the intended
+/// differences.
 #[test]
 fn other_flags_have_equal_effect_in_both_backends() {
     let dual = Settings::injected_dual;
@@ -80,7 +79,7 @@ fn other_flags_have_equal_effect_in_both_backends() {
             let pod = Pod::create();
             pod.init(settings);
             let outcomes = pod.outcomes(&tries);
-            // A second run knows its own rules again, whatever is in them.
+            // A second run recognises its own rules.
             let once = (pod.dump(), rules(&pod, "legacy"));
             pod.init(settings);
             assert_eq!((pod.dump(), rules(&pod, "legacy")), once, "{settings:?}");
@@ -102,7 +101,7 @@ fn default_iptables_text_equals_istio() {
     let expected: Vec<String> = istios
         .lines()
         .map(|line| match line.strip_prefix("-N ") {
-            // `-N` fails on a chain that is there; this makes it, or empties it.
+            // `-N` fails if the chain exists; this creates or empties it.
             Some(chain) => format!(":{chain} - [0:0]"),
             None => line.to_owned(),
         })
@@ -198,8 +197,7 @@ fn show_no_difference(settings: &Settings, tries: &[Try], expected: &[Outcome], 
     );
 }
 
-/// Owners, addresses and ports of every kind; the differential test of the nftables backend has
-/// more of each.
+/// Owners, addresses and ports of every kind; `differential` has more of each.
 fn matrix(addresses: Addresses) -> Vec<Try> {
     let has = |text: &&&str| match addresses {
         Addresses::V4 => !text.contains(':'),
@@ -224,7 +222,7 @@ fn matrix(addresses: Addresses) -> Vec<Try> {
     tries
 }
 
-/// What one kind of iptables has in both families, without the counts of packets.
+/// Returns the rules of one variant in both families, without packet counters.
 pub(crate) fn rules(pod: &Pod, variant: &str) -> String {
     let save = |program: &str| {
         let mut save = Command::new(format!("{program}-{variant}-save"));

@@ -1,4 +1,4 @@
-//! Runs after runs, cleanups, and runs of those who may do little.
+//! Repeated runs, cleanups, and runs with few privileges.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -20,7 +20,7 @@ fn second_run_changes_nothing() {
     for addresses in [Addresses::V4, Addresses::V6, Addresses::Both] {
         let pod = Pod::with(addresses);
         pod.init(&Settings::injected_dual());
-        // Handles tell a rule from one that took its place.
+        // A handle changes if a rule is replaced.
         let once = (pod.dump(), nft(&pod, "-s -a list ruleset"));
         pod.init(&Settings::injected_dual());
         assert_eq!((pod.dump(), nft(&pod, "-s -a list ruleset")), once, "{addresses:?}");
@@ -200,7 +200,7 @@ fn error_is_written_as_termination_message() {
     assert_eq!(output.status.code(), Some(1));
     let left = fs::read_to_string(&message).unwrap();
     assert!(left.starts_with("error: --istio-inbound-ports: `80-` "), "{left}");
-    // The cause alone, on one line; the advice is in the log.
+    // One line with the cause; the hint is in the log.
     assert_eq!(left.lines().next(), text(&output.stderr).lines().next());
     assert_eq!(left.lines().count(), 1);
 }
@@ -269,7 +269,7 @@ fn nftables_runs_no_other_program() {
     assert!(run(&Settings::injected_dual().dry_run()).contains("add rule"));
 }
 
-/// The program in a folder that holds nothing else, but for the libraries of a dynamic build.
+/// The program in a folder without other files, except libraries of a dynamic build.
 pub(crate) struct Alone {
     folder: TempDir,
 }
@@ -280,7 +280,7 @@ impl Alone {
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let program = PathBuf::from(istio_init().get_program());
         fs::copy(&program, folder.path().join("istio-init")).unwrap();
-        // For a static program, ldd fails, and there is nothing to copy.
+        // For a static program, ldd fails and there is nothing to copy.
         let libraries = Command::new("ldd").arg(&program).output().unwrap();
         for word in text(&libraries.stdout).split_whitespace().filter(|word| word.starts_with('/'))
         {
@@ -295,8 +295,8 @@ impl Alone {
         self.folder.path().join("istio-init")
     }
 
-    /// Runs it in the pod as an ordinary user with these capabilities, where nothing can be
-    /// written: no file system, no setting of the kernel.
+    /// Runs the program in the pod as an ordinary user with these capabilities, with read-only file
+    /// systems and kernel settings.
     pub(crate) fn run_as_nobody(
         &self,
         pod: &Pod,
@@ -306,7 +306,7 @@ impl Alone {
         self.run_words_as_nobody(pod, capabilities, &settings.command_line())
     }
 
-    /// The same with any words.
+    /// Runs the program with any arguments.
     pub(crate) fn run_words_as_nobody(
         &self,
         pod: &Pod,
@@ -330,13 +330,13 @@ impl Alone {
     }
 }
 
-/// Runs one command of nft's, options first.
+/// Runs one nft command; options come first.
 fn nft(pod: &Pod, words: &str) -> String {
     let mut command = Command::new("nft");
     pod.namespace.output(command.args(words.split_whitespace()), "").expect(words)
 }
 
-/// iptables makes chains in an order of its own.
+/// Sorts lines, since iptables creates chains in any order.
 fn sorted(text: &str) -> Vec<&str> {
     let mut lines: Vec<&str> = text.lines().collect();
     lines.sort_unstable();

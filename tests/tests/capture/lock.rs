@@ -1,4 +1,4 @@
-//! Runs that wait: for the lock of iptables-legacy, and for the runs before them.
+//! Runs that wait for the lock of iptables-legacy, or for earlier runs.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
@@ -44,7 +44,7 @@ fn run_names_the_holder_of_a_stuck_lock() {
     let lock = Lock::create();
     let untouched = rules(&pod, "legacy");
     let _held = lock.hold();
-    // The wait is Istio's half a minute; here it is cut short.
+    // Istio's wait of half a minute is shortened.
     let programs = TempDir::new().expect("a folder");
     for name in ["iptables-legacy", "ip6tables-legacy"] {
         link(&programs, name, &format!("exec /usr/sbin/{name} \"$@\""));
@@ -78,8 +78,8 @@ fn nftables_needs_no_lock() {
     }
 }
 
-/// The orphan lives for as long as its input: it has read all of the old run's rules, and commits
-/// them when the next run has begun.
+/// The orphan lives until its input ends. It has read the old run's rules and commits them after
+/// the next run has started.
 #[test]
 fn run_waits_for_children_of_a_killed_run() {
     for variant in VARIANTS {
@@ -105,7 +105,7 @@ fn run_waits_for_children_of_a_killed_run() {
         let mut line = String::new();
         let stderr = next.stderr.as_mut().expect("a pipe");
         BufReader::new(stderr).read_line(&mut line).expect("a line");
-        // The kernel cuts the orphan's name.
+        // The kernel cuts the name.
         let orphan = format!("({:.15})", format!("iptables-{variant}-restore"));
         assert!(line.starts_with("waiting for another run in this network namespace: process "));
         assert!(line.contains(&orphan), "{line} does not name {orphan}");
@@ -153,8 +153,7 @@ fn lock_cannot_be_held_without_net_admin() {
     }
 }
 
-/// Asks for the group of the packet log that is the lock. Returns the socket and the kernel's
-/// answer.
+/// Requests the log group that serves as the lock. Returns the socket and the kernel's answer.
 fn take_group() -> (OwnedFd, i32) {
     let socket = socket_with(
         AddressFamily::NETLINK,
@@ -204,7 +203,7 @@ fn wait_for_one_who_waits(inode: u64) {
     .expect("istio-init waits");
 }
 
-/// A file in the place of the machine's lock, for those whom this test starts.
+/// File that replaces the machine's lock file for programs of this test.
 struct Lock {
     file: tempfile::NamedTempFile,
 }
@@ -214,7 +213,7 @@ impl Lock {
         Self { file: tempfile::NamedTempFile::new().expect("a file") }
     }
 
-    /// Held until this is dropped.
+    /// Holds the lock until dropped.
     fn hold(&self) -> File {
         let file = File::open(self.file.path()).expect("the lock");
         flock(file.as_fd(), FlockOperation::LockExclusive).expect("the lock is free");

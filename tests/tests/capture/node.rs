@@ -18,7 +18,7 @@ fn node_network_is_rejected_unless_allowed() {
     assert!(refusal.contains("interface cni0, interface veth1a2b"), "{refusal}");
     assert!(refusal.contains("--allow-host-network"), "{refusal}");
     assert_eq!(pod.dump(), before);
-    // Answers change nothing, and a dry run says what the run would do.
+    // Subcommands that change nothing work, and a dry run warns.
     let words = |words: &[&str]| {
         let mut command = istio_init();
         pod.namespace.run(|| command.args(words).output()).unwrap().unwrap()
@@ -47,7 +47,7 @@ fn node_is_recognised_by_its_chains() {
         let refusal = pod.try_init(&Settings::injected()).unwrap_err().to_string();
         assert!(refusal.contains(sign) && refusal.contains("--allow-host-network"), "{refusal}");
         assert_eq!(pod.dump(), before);
-        // The link is one of the pod's networks where the user names it.
+        // An interface that the user names is one of the pod's networks.
         pod.init(&Settings::injected().with('c', "veth1a2b"));
     }
 }
@@ -67,11 +67,11 @@ fn pod_with_one_sign_of_a_node_is_accepted() {
     pod.init(&Settings::injected());
 }
 
-/// Flags that capture nothing: should the run not be rejected, the machine goes on.
+/// The flags capture nothing, so the machine is safe if the run is not rejected.
 #[test]
 fn first_network_namespace_is_rejected() {
     let own = std::fs::read_link("/proc/self/ns/net").unwrap();
-    // Fixed in Linux 6.18, and the first of all numbers before.
+    // Fixed since Linux 6.18; before, the first number.
     let is_first = ["net:[4026531833]", "net:[4026531840]"].iter().any(|n| own.as_os_str() == *n);
     let run = |word: &str| istio_init().args(["--backend=nftables", word]).output().unwrap();
     let stderr = String::from_utf8_lossy(&run("--dry-run").stderr).into_owned();
@@ -93,7 +93,7 @@ fn process_1_of_a_container_does_not_make_a_node() {
 #[test]
 fn pod_with_own_links_and_chains_is_accepted() {
     let pod = Pod::create();
-    // As a virtual machine in a pod has it, and a container of Docker.
+    // As with a virtual machine in a pod, or with Docker.
     pod.namespace.ip("link add k6t-eth0 type bridge").unwrap();
     pod.namespace.ip("link set net1 master k6t-eth0").unwrap();
     let commands = "add table ip nat; add chain ip nat DOCKER_OUTPUT; add table ip filter";

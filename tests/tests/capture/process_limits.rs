@@ -1,5 +1,4 @@
-//! Runs that may start no other process and no thread: the limit of a user's processes, and that
-//! of a pod's.
+//! Runs at a limit of processes and threads: of a user, and of a pod.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +15,7 @@ use crate::settings::{SEARCH_PATH, Settings};
 fn auto_uses_nftables_at_a_process_limit() {
     let expected = Pod::create();
     expected.init(&settings());
-    // A pod without rules needs the program that installs; one with rules first the one that lists.
+    // A pod without rules needs the installing program; one with rules first needs the listing one.
     for earlier in [None, Some(Settings::injected())] {
         let pod = Pod::create();
         if let Some(earlier) = earlier {
@@ -49,7 +48,7 @@ fn iptables_names_the_process_limit() {
     }
 }
 
-/// The program for IPv4 lowers the limit, so that the one for IPv6 cannot be started.
+/// The program for IPv4 lowers the limit, so the one for IPv6 cannot start.
 #[test]
 fn partial_iptables_run_is_undone_or_reported() {
     for (variant, is_undone) in [("nft", true), ("legacy", false)] {
@@ -86,13 +85,13 @@ fn validation_without_threads_tries_own_flows() {
     assert!(stderr.contains("validation passed") && !stderr.contains(" 0 not tried"), "{stderr}");
 }
 
-/// A user namespace of its own does not lift the limit of the user outside.
+/// A user namespace does not lift the limit of the outer user.
 #[test]
 fn user_limit_applies_in_a_user_namespace() {
     let program = Alone::create();
     let mut command = Command::new("setpriv");
     command.args(["--reuid=61337", "--regid=61337", "--clear-groups", "unshare", "-Urn"]);
-    // There, no other user has a number.
+    // This user namespace maps no other user.
     command.args(["prlimit", "--nproc=1"]).arg(program.path());
     command.args(["--ip-families=v4", "--proxy-uid=0", "--proxy-gid=0"]);
     let output = command.env_clear().env("PATH", SEARCH_PATH).output().expect("setpriv");
@@ -116,7 +115,7 @@ fn failed_run_leaves_no_route_or_address() {
         let clean = pod.dump();
         fails(&tproxy);
         assert_eq!(pod.dump(), clean, "{variant}");
-        // The rules of the run before are in force, and need theirs.
+        // The rules of the earlier run are installed and need their routes.
         pod.init(&tproxy);
         let installed = (pod.dump(), ours(&pod, variant));
         fails(&tproxy.clone().with('t', "1400").with('r', "140").with('b', "80"));
@@ -128,7 +127,7 @@ fn settings() -> Settings {
     Settings::injected_dual().with_variable("PATH", SEARCH_PATH)
 }
 
-/// A cgroup with a limit of processes, as a pod's; gone when this is dropped.
+/// A cgroup with a limit of processes, like a pod's; removed when dropped.
 struct Cgroup {
     folder: PathBuf,
     _name: TempDir,
@@ -140,10 +139,10 @@ impl Cgroup {
         let separate = unified.join("pids");
         let parent = if separate.exists() { &*separate } else { unified };
         if parent == unified {
-            // It is on already where systemd runs.
+            // systemd has enabled it already.
             let _ = fs::write(unified.join("cgroup.subtree_control"), "+pids");
         }
-        // A name that no other test has.
+        // A unique name.
         let name = TempDir::with_prefix("outrigger-pids-").unwrap();
         let folder = parent.join(name.path().file_name().unwrap());
         fs::create_dir(&folder).expect("a cgroup");

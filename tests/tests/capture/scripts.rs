@@ -1,5 +1,4 @@
-//! The scripts of `--dry-run`: the real nft must take them, and what they install must be what
-//! our own transaction installs.
+//! Scripts of `--dry-run`: nft accepts them, and they install the same rules as the program.
 
 use std::fs;
 use std::path::Path;
@@ -19,7 +18,7 @@ fn nft_loads_every_script_of_the_snapshots() {
         let path = entry.expect("a golden").path();
         let name = path.display().to_string();
         let text = fs::read_to_string(&path).expect("a golden");
-        // A golden is the script after a header between two lines of dashes.
+        // A snapshot is the script after a header between two lines of dashes.
         let script = text.splitn(3, "---\n").last().expect("a script");
         if name.contains("__plans@") {
             let mut nft = Command::new("nft");

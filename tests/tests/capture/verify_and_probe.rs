@@ -1,4 +1,4 @@
-//! What `verify`, `plan --from-kernel` and `probe` say of rules that are installed.
+//! `verify`, `plan --from-kernel` and `probe` on installed rules.
 
 use std::fs::{self, Permissions};
 use std::net::TcpListener;
@@ -23,7 +23,7 @@ fn installed_rules_equal_the_plan() {
         let installed = succeed(&pod, &["plan", "--from-kernel", "--output=nft"], "");
         let planned = succeed(&pod, &["plan", "--output=nft"], flags);
         assert_eq!(installed.lines().count(), planned.lines().count(), "{flags}");
-        // Whoever installs what was read back has what there was.
+        // Installing the rules as read back gives the same rules.
         let script: String = without_remarks(&installed);
         pod.output(Command::new("nft").args(["-f", "-"]), &script).expect(&installed);
         assert!(succeed(&pod, &["verify"], flags).starts_with("installed as planned"), "{flags}");
@@ -66,7 +66,7 @@ fn tproxy_routes_are_verified() {
     succeed(&pod, &["verify"], flags);
 }
 
-/// As a run leaves it that was killed after the rule.
+/// State after a run that was killed after adding the rule.
 #[test]
 fn policy_rule_without_route_is_a_difference() {
     let pod = namespace();
@@ -92,7 +92,7 @@ fn probe_accepts_installed_rules() {
     }
 }
 
-/// Istio's validation passes when the rules capture nothing; ours does not, when they should.
+/// Istio's validation passes if rules capture nothing; this one fails if they should.
 #[test]
 fn probe_fails_for_missing_rules() {
     let pod = namespace();
@@ -106,7 +106,7 @@ fn probe_fails_for_missing_rules() {
     succeed(&pod, &["--run-validation"], "-i * -b *");
 }
 
-/// Neither the flags nor the rules alone tell where the other differs.
+/// Flags or rules alone do not show the difference.
 #[test]
 fn probe_fails_if_half_of_ipv4_is_missing() {
     for (installed, asked) in [("-x 0.0.0.0/1", ""), ("", "-x 0.0.0.0/1"), ("-x 1.2.0.0/16", "")] {
@@ -127,7 +127,7 @@ fn probe_reports_which_port_accepts_from_outside() {
     let flags = "-i * -b * -d 15090 -c net1,a+ --dual-stack";
     succeed(&pod, &[], flags);
     let before = links(&pod);
-    // A program of the pod's own accepts on an excluded port; the probe cannot listen there.
+    // A program of the pod listens on an excluded port, so the probe cannot.
     let answer = pod.run(|| {
         let _own = TcpListener::bind("0.0.0.0:15008").expect("a free port");
         ask(&pod, &["probe", "-o", "json"], flags)
@@ -176,13 +176,13 @@ fn probe_fails_if_an_inbound_port_bypasses_the_proxy() {
     }
 }
 
-/// The kernel removes the pair with its namespace, a moment after the process.
+/// The kernel removes the pair with its namespace, shortly after the process.
 #[test]
 fn killed_probe_leaves_no_interface() {
     let pod = namespace();
     succeed(&pod, &[], "-i * -b * -d 15090");
     let before = links(&pod);
-    // It tries again as long as the excluded port bypasses the proxy.
+    // The probe retries as long as the excluded port bypasses the proxy.
     let flags = "probe --backend nftables -i * -b * --probe-timeout 1m";
     let mut command = istio_init();
     command.args(flags.split(' '));
@@ -234,15 +234,15 @@ fn run_and_verify_count_rules_like_plan() {
     }
 }
 
-/// The validation container has the proxy's user and no right at all.
+/// The validation container has the proxy's user and no capability.
 #[test]
 fn validation_without_capabilities_tries_own_flows() {
     let pod = namespace();
     let flags = "--run-validation --skip-rule-apply --probe-timeout 400ms -i * -b *";
-    // The folder of builds may be closed to others.
+    // The build folder may be inaccessible to other users.
     let folder = tempfile::tempdir().expect("a folder");
     let program = folder.path().join("istio-init");
-    // Another process copies: a program that is open for writing here could not be run.
+    // Another process copies the file: a program open for writing here cannot be run.
     let mut install = Command::new("install");
     install.args(["-m", "755"]).arg(istio_init().get_program()).arg(&program);
     netns::succeed(&mut install, "").expect("a copy");
@@ -289,7 +289,7 @@ fn rules_of_istio_iptables_can_be_explained() {
     let settings = [
         Settings::injected(),
         Settings::injected_dual().with('i', "10.0.0.0/8,fd00::/8").with('x', "10.96.0.0/12"),
-        // Where TPROXY captures what comes to the tunnel's port, ours does not.
+        // With TPROXY, Istio captures inbound traffic of the tunnel port; this program does not.
         Settings::injected().with('m', "TPROXY").with('o', "25,3306").with('e', "15007"),
         Settings::default().with('q', "443").with('b', "80"),
     ];
@@ -303,7 +303,7 @@ fn rules_of_istio_iptables_can_be_explained() {
         };
         let planned = settings.command_line();
         if settings.flag('m') != "TPROXY" {
-            // Auto: what is installed is compared, whoever installed it.
+            // With auto, the installed rules are compared, whichever backend installed them.
             let flags: Vec<String> =
                 planned[1..].iter().filter(|word| !word.contains("backend")).cloned().collect();
             assert!(ask(&["verify"], &flags).contains(", by iptables-"), "{settings:?}");
@@ -313,7 +313,7 @@ fn rules_of_istio_iptables_can_be_explained() {
             let explain = |words: &[&str], settings: &[String]| {
                 fate(&ask(&[&["explain"], words, &packet].concat(), settings))
             };
-            // The first word is the name that this program has in Istio.
+            // The first word is the program's name in Istio.
             let (installed, planned) =
                 (explain(&["--from-kernel"], &[]), explain(&[], &planned[1..]));
             assert_eq!(installed, planned, "{settings:?} {packet:?}");
@@ -385,7 +385,7 @@ fn log_as_json_writes_json_lines() {
 }
 
 fn namespace() -> Namespace {
-    // Nobody answers here: what leaves the pod ends at its own link.
+    // There is no listener: packets end at the pod's link.
     let pod = Namespace::create().expect("a namespace");
     pod.ip("link add eth0 type veth peer name peer0
          link set eth0 addrgenmode none up
@@ -422,7 +422,7 @@ fn succeed(pod: &Namespace, words: &[&str], flags: &str) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// With no backend but the one that is named, and every program in reach.
+/// Runs without `--backend` unless given, with all programs in PATH.
 fn ask_anything(pod: &Namespace, words: &[&str], flags: &str, code: i32) -> String {
     let mut command = istio_init();
     command.args(words).env("PATH", SEARCH_PATH);
@@ -434,7 +434,7 @@ fn ask_anything(pod: &Namespace, words: &[&str], flags: &str, code: i32) -> Stri
     text(&output)
 }
 
-/// What an explanation says of the packet, and the setting it names.
+/// Returns the result line of an explanation, and the deciding setting.
 fn fate(explanation: &str) -> (String, Option<String>) {
     let mut lines = explanation.lines().rev();
     let cause = lines.next().unwrap_or_default();
@@ -455,7 +455,7 @@ fn without_remarks(script: &str) -> String {
     commands.map(|line| line.to_owned() + "\n").collect()
 }
 
-/// Packets that meet rules of every kind.
+/// Packets that match rules of every kind.
 const PACKETS: [&str; 12] = [
     "--to 10.1.2.3:80 --uid 1000 --gid 1000",
     "--to 10.96.0.1:443 --uid 1000 --gid 1000",
@@ -471,7 +471,7 @@ const PACKETS: [&str; 12] = [
     "--to [fd00::1]:80 --uid 1000 --gid 1000",
 ];
 
-/// Flags of every kind that the rules show.
+/// Flags for rules of every kind.
 const SETS: [&str; 6] = [
     "-i * -b * -d 15090,15021,15020 --dual-stack",
     "-i 10.0.0.0/8,172.16.0.0/12,fd00::/8 -x 10.96.0.0/12 -b 80,8000:9000 -o 25,3306 --dual-stack",
