@@ -17,7 +17,6 @@ pub mod decision;
 pub mod earlier;
 mod form;
 mod give_way;
-mod go_duration;
 mod go_types;
 pub mod inject;
 mod inject_error;

@@ -33,7 +33,7 @@ impl ServerNames {
 
     /// Lists the names of a Service: the one that API servers ask for, then the shorter ones and
     /// the one with the cluster's domain, then `extra`.
-    pub fn of_service(
+    pub fn from_service(
         service: &str,
         namespace: &str,
         cluster_domain: &str,
@@ -83,6 +83,22 @@ pub enum ServerNamesError {
     Empty,
 }
 
+/// Parses a DNS name or an IP address in a command-line flag.
+pub fn parse_name(text: &str) -> Result<String, String> {
+    match server_name(text) {
+        Ok(_) => Ok(text.to_owned()),
+        Err(_) => Err("want a DNS name or an IP address".to_owned()),
+    }
+}
+
+/// Parses the DNS domain of a cluster in a command-line flag.
+pub fn parse_domain(text: &str) -> Result<String, String> {
+    match server_name(&format!("service.{text}")) {
+        Ok(_) if !text.is_empty() => Ok(text.to_owned()),
+        _ => Err("want a DNS domain such as cluster.local".to_owned()),
+    }
+}
+
 fn server_name(name: &str) -> Result<ServerName<'static>, ServerNamesError> {
     ServerName::try_from(name)
         .map(|parsed| parsed.to_owned())
@@ -95,7 +111,7 @@ mod tests {
 
     #[test]
     fn the_name_that_api_servers_ask_for_comes_first() {
-        let names = ServerNames::of_service(
+        let names = ServerNames::from_service(
             "sidecar-injector",
             "istio-system",
             "cluster.local",
@@ -109,6 +125,18 @@ mod tests {
              sidecar-injector.istio-system, sidecar-injector.istio-system.svc.cluster.local, \
              10.0.0.1"
         );
+    }
+
+    #[test]
+    fn flags_accept_only_names_that_certificates_can_carry() {
+        assert_eq!(parse_name("*.example.com").ok(), None);
+        for name in ["a.example.com", "10.0.0.1", "::1"] {
+            assert_eq!(parse_name(name).as_deref(), Ok(name));
+        }
+        assert_eq!(parse_domain("cluster.local").as_deref(), Ok("cluster.local"));
+        for name in ["", "..", "a b", "-x-", "a/b"] {
+            assert!(parse_name(name).is_err() && parse_domain(name).is_err(), "{name}");
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use tempfile::TempDir;
 use tokio::time::Instant;
 use webhook_certs::authority::{Authority, Entropy, Leaf, Lifetime};
-use webhook_certs::files::{CertificateFiles, FilesError};
+use webhook_certs::certificate_files::{CertificateFiles, FilesError};
 use webhook_certs::server_names::ServerNames;
 use webhook_certs::serving::client_authority::{ClientAuthority, ClientNames};
 use webhook_certs::serving::{Identity, IdentityError, ServingCertificate};

@@ -16,7 +16,7 @@ use rustls::time_provider::TimeProvider;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConnection};
 use webhook_certs::authority::{Authority, Entropy, Leaf, Lifetime};
 use webhook_certs::bundle::Bundle;
-use webhook_certs::files::{CertificateFiles, FilesError};
+use webhook_certs::certificate_files::{CertificateFiles, FilesError};
 use webhook_certs::server_names::ServerNames;
 use webhook_certs::serving::{Identity, IdentityError, ServingCertificate, server_config};
 
@@ -32,7 +32,7 @@ fn hours(hours: i64) -> SignedDuration {
 
 fn names() -> ServerNames {
     let extra = ["injector.example".to_owned(), "192.0.2.7".to_owned()];
-    ServerNames::of_service("sidecar-injector", "istio-system", "cluster.local", &extra).unwrap()
+    ServerNames::from_service("sidecar-injector", "istio-system", "cluster.local", &extra).unwrap()
 }
 
 fn authority(generation: u64) -> Authority {

@@ -14,10 +14,10 @@ use e2e::tracer::{self, End, Victims};
 use rustix::fs::{CWD, Mode, mkfifoat};
 use webhook_certs::authority::Authority;
 use webhook_certs::bundle::Bundle;
-use webhook_certs::files::{CertificateFiles, FilesError};
+use webhook_certs::certificate_files::{CertificateFiles, FilesError};
+use webhook_certs::cluster::csr;
 use webhook_certs::server_names::ServerNames;
 use webhook_certs::serving::Identity;
-use webhook_certs::signing;
 
 /// Puts something at a path; the other one is of a file that shall stay as it is.
 type Plant = fn(&Path, &Path);
@@ -56,7 +56,7 @@ fn assert_is_set(files: &BTreeMap<&str, Vec<u8>>) {
     let leaf = Identity::from_pem(&files["tls.crt"], &files["tls.key"]).unwrap();
     let bundle = Bundle::new(authority.ca().clone(), None);
     let names = ServerNames::parse(["a.b.svc"]).unwrap();
-    assert_eq!(signing::verify(&leaf, &bundle, &names, jiff::Timestamp::now()), Ok(()));
+    assert_eq!(csr::verify(&leaf, &bundle, &names, jiff::Timestamp::now()), Ok(()));
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn planted_files_get_no_key_and_lead_nowhere() {
             plant(&out.join(name), &victim);
             plant(&out.join(format!("{name}.new")), &victim);
         }
-        // Kept open by whoever planted it; opening a pipe would wait for a writer.
+        // ProductionRules open by whoever planted it; opening a pipe would wait for a writer.
         let key = out.join("ca.key.new");
         let open = fs::metadata(&key).unwrap().is_file().then(|| File::open(key).unwrap());
         let output = issue(&out, &["--new-ca"]);

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output};
 
 use webhook_certs::authority::Authority;
-use webhook_certs::files::CertificateFiles;
+use webhook_certs::certificate_files::CertificateFiles;
 
 fn webhook_certs(args: &[&str]) -> Output {
     let mut program = Command::new(env!("CARGO_BIN_EXE_webhook-certs"));

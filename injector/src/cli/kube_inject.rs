@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 use clap::Args;
-use webhook_certs::cause::with_causes;
+use kube_access::with_causes;
 
 use super::cluster::{Asker, Cluster};
 use super::{Failure, Streams, cluster, output};

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use clap::ValueEnum;
-use webhook_certs::exclusive::replace_file;
+use local_files::replace_file;
 
 /// The form of what is told.
 #[derive(Clone, Copy, Debug, ValueEnum)]

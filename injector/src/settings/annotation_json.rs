@@ -1,7 +1,7 @@
 //! Values of annotations that are JSON objects.
 
+use kube_access::names;
 use serde_json::{Map, Value};
-use webhook_certs::names;
 
 use super::proxy_config_rules;
 use crate::go_types;

@@ -3,7 +3,6 @@
 use serde_json::{Map, Value, json};
 
 use crate::absent::without_nulls;
-use crate::go_duration;
 use crate::go_types::{Field, Kind, Type};
 
 /// The value of a field in canonical form: durations in seconds, enumerations by name, names of
@@ -125,7 +124,7 @@ fn one_of(words: &[&str]) -> String {
 /// The canonical JSON form of a `google.protobuf.Duration` that is written as Go does, which is how
 /// Istio reads one (`1m30s`, `10ms`): seconds, with none, three, six or nine decimals.
 fn duration(text: &str) -> Option<String> {
-    let nanoseconds = u64::try_from(go_duration::nanoseconds(text)?).ok()?;
+    let nanoseconds = u64::try_from(go_duration::parse(text).ok()?).ok()?;
     let (whole, fraction) = (nanoseconds / 1_000_000_000, nanoseconds % 1_000_000_000);
     let fraction = format!("{fraction:09}");
     let fraction = fraction.trim_end_matches('0');

@@ -9,7 +9,6 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use jiff::Timestamp;
 use rustls::ServerConfig;
-use webhook_certs::followed;
 use webhook_certs::serving::client_authority::{
     ClientAuthority, ClientAuthorityError, ClientNames,
 };
@@ -30,7 +29,7 @@ impl ClientFile {
         Ok((self.parse(&content)?, content))
     }
 
-    /// Follows the file, as [`webhook_certs::files::CertificateFiles::follow`] does: what is made
+    /// Follows the file, as [`webhook_certs::certificate_files::CertificateFiles::follow`] does: what is made
     /// of each content other than `loaded` is what the next connection is negotiated by.
     ///
     /// A file that cannot be used is reported once, and leaves the present CAs in their place; so does a
@@ -57,7 +56,7 @@ impl ClientFile {
             Ok(())
         };
         let kept = "the last good CAs of clients stay";
-        followed::follow(every, Some(loaded), kept, read, offer).await
+        local_files::follow(every, Some(loaded), kept, read, offer).await
     }
 
     fn read(&self) -> Result<Vec<u8>, ClientFileError> {

@@ -2,13 +2,12 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 
-use kube::config::{InClusterError, KubeconfigError};
+use kube::config::InClusterError;
+use kube_access::kubeconfig::KubeconfigError;
 use tokio::task::JoinError;
+use webhook_certs::certificate_files::FilesError;
 use webhook_certs::cluster::CertificateError;
-use webhook_certs::files::FilesError;
-use webhook_certs::kubeconfig::KubeconfigNameError;
 
 use super::certificate::InMemoryError;
 use super::clients::ClientFileError;
@@ -44,16 +43,8 @@ pub enum RunError {
         source: io::Error,
     },
     /// The kubeconfig cannot be used.
-    #[error("--kubeconfig {}: {source}", path.display())]
-    Kubeconfig {
-        /// The file.
-        path: PathBuf,
-        /// Why not.
-        source: KubeconfigError,
-    },
-    /// A name in the kubeconfig leads nowhere.
     #[error("{0}")]
-    KubeconfigName(#[source] KubeconfigNameError),
+    Kubeconfig(#[source] KubeconfigError),
     /// The pod's service account cannot be used.
     #[error("the pod's service account: {0}")]
     Pod(#[source] InClusterError),
@@ -95,8 +86,7 @@ impl RunError {
         match self {
             Self::Options(_)
             | Self::Reports(_)
-            | Self::Kubeconfig { .. }
-            | Self::KubeconfigName(_)
+            | Self::Kubeconfig(_)
             | Self::File(_)
             | Self::Settings(_)
             | Self::CertificateFiles(_)

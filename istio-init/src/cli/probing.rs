@@ -4,7 +4,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use super::{Failure, host_evidence, print, surroundings};
-use crate::args::{Args, go_duration};
+use crate::args::{Args, duration};
 use crate::backend;
 use crate::command::{Output, Request};
 use crate::explain::Owner;
@@ -69,7 +69,7 @@ fn inbound(
 
 /// Facts of the machine, and the end of the probe.
 fn place(args: &Args) -> Result<(Place, Instant), Failure> {
-    let limit = go_duration(&args.flag(Flag::ProbeTimeout).text).unwrap_or(USUAL_LIMIT);
+    let limit = duration(&args.flag(Flag::ProbeTimeout).text).unwrap_or(USUAL_LIMIT);
     let list = |file| fs::read_to_string(file).unwrap_or_default();
     let place = Place {
         addresses: surroundings()?.addresses,

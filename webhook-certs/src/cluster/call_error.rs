@@ -1,60 +1,59 @@
-//! Why a call to the API server did not do its work.
+//! Errors of calls to the API server.
 
 use std::time::Duration;
 
-use crate::cause::with_causes;
+use kube_access::with_causes;
 
-/// What messages call requests by.
+/// Resource of certificate signing requests in messages.
 pub(super) const REQUESTS: &str = "certificatesigningrequests";
-/// The part of them that approvals are written to.
+/// Subresource for approvals.
 pub(super) const APPROVAL: &str = "certificatesigningrequests/approval";
 
-/// Why a call to the API server did not do its work.
+/// Error of a call to the API server.
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
-    /// The API server answered that it will not.
+    /// The API server rejected the call.
     #[error("cannot {verb} {object}: {message}{}", hint(*code, verb, object, message))]
     Refused {
-        /// The verb of the request.
+        /// Verb of the request.
         verb: &'static str,
-        /// The object that it was about.
+        /// Object of the request.
         object: String,
-        /// The HTTP status.
+        /// HTTP status.
         code: u16,
-        /// What the API server says.
+        /// Message of the API server.
         message: String,
     },
-    /// There was no answer that could be read.
+    /// There was no usable response.
     #[error("cannot {verb} {object}: {}", with_causes(source.as_ref()))]
     Failed {
-        /// The verb of the request.
+        /// Verb of the request.
         verb: &'static str,
-        /// The object that it was about.
+        /// Object of the request.
         object: String,
-        /// What the client says.
+        /// Error of the client.
         source: Box<kube::Error>,
     },
-    /// There was no answer in time.
+    /// There was no response within the timeout.
     #[error("cannot {verb} {object}: no answer within {limit:?}")]
     TimedOut {
-        /// The verb of the request.
+        /// Verb of the request.
         verb: &'static str,
-        /// The object that it was about.
+        /// Object of the request.
         object: String,
-        /// How long was waited.
+        /// Timeout of the call.
         limit: Duration,
     },
 }
 
 impl CallError {
-    /// Tells whether somebody else was faster, so that a fresh look is all that is needed.
+    /// True if another writer was faster, so that a new reconciliation suffices.
     ///
-    /// Besides 409 that is 404 of an object that has gone, and 422 of one that was created anew
-    /// under the same name (its `uid` may not change) or whose entry has gone (the rest of an
-    /// entry may not be missing).
+    /// That is 409, 404 for a deleted object, and 422 for an object that was created anew under the
+    /// same name (`uid` is immutable) or whose entry was deleted (required fields are missing).
     pub(super) fn is_conflict(&self) -> bool {
         match self {
-            // An admission policy refuses by 422 too, unless it names another reason.
+            // Admission policies reject with 422 too, unless they set another reason.
             Self::Refused { message, .. } if is_denied(message) => false,
             Self::Refused { verb, code, .. } => match *verb {
                 "create" => *code == 409,
@@ -66,12 +65,12 @@ impl CallError {
         }
     }
 
-    /// Tells whether nothing was heard of the API server.
+    /// True if the API server did not respond.
     pub(super) fn is_unanswered(&self) -> bool {
         matches!(self, Self::Failed { .. } | Self::TimedOut { .. })
     }
 
-    /// Tells whether the account may not do this, so that trying again soon is no use.
+    /// True if the account lacks the right, so that an early retry is useless.
     pub(super) fn is_forbidden(&self) -> bool {
         matches!(self, Self::Refused { code: 403, .. })
     }
@@ -86,7 +85,7 @@ fn hint(code: u16, verb: &str, object: &str, message: &str) -> &'static str {
         (403, _) if message.contains(NOT_PERMITTED_TO_APPROVE) => {
             "; hint: the right to approve for a signer is in manifests/components/csr-approval"
         }
-        // What is no want of a right has its reason in the message.
+        // Other reasons are in the message already.
         (403, _) if !message.contains(&format!(" cannot {verb} resource ")) => "",
         (403, "patch") => {
             "; hint: allow it, or publish `ca.crt` of the Secret as caBundle by other means"
@@ -106,12 +105,12 @@ fn hint(code: u16, verb: &str, object: &str, message: &str) -> &'static str {
     }
 }
 
-/// Tells whether an admission policy or webhook has refused, by the words of `k8s.io/apiserver`.
+/// True if an admission policy or webhook rejected the call, by the messages of `k8s.io/apiserver`.
 fn is_denied(message: &str) -> bool {
     message.contains(" denied request: ") || message.contains(" denied the request")
 }
 
-/// What the API server's `CertificateApproval` says.
+/// Message of the API server's `CertificateApproval` plugin.
 const NOT_PERMITTED_TO_APPROVE: &str = "not permitted to approve requests";
 
 #[cfg(test)]
@@ -123,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hint_names_where_the_missing_right_is_and_none_is_named_where_a_policy_refuses() {
+    fn hint_names_the_missing_right_unless_a_policy_denied() {
         let lacks = |verb: &str| {
             format!("it is forbidden: User \"x\" cannot {verb} resource \"y\" in API group \"\"")
         };
@@ -157,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_that_refuses_a_bundle_is_no_conflict_that_is_tried_again_at_once() {
+    fn denial_by_a_policy_is_not_a_conflict() {
         let hook = "mutatingwebhookconfigurations/a";
         assert!(refused(422, "patch", hook, "webhooks[0].sideEffects: Required").is_conflict());
         let policy = "ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no";

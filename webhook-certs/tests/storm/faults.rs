@@ -8,12 +8,12 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 use webhook_certs::authority::{Authority, Entropy, Lifetime};
 use webhook_certs::bundle::Bundle;
-use webhook_certs::ca_numbers::CaNumbers;
-use webhook_certs::requests::{REVOKE, ROTATE, ROTATE_NOW};
 use webhook_certs::secret::State;
+use webhook_certs::secret::ca_numbers::CaNumbers;
+use webhook_certs::secret::rotation_requests::{REVOKE, ROTATE, ROTATE_NOW};
 
 use crate::deployer::apply_bundle;
-use crate::stage::{OURS, Stage};
+use crate::fixture::{Fixture, OURS};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Damage {
@@ -45,8 +45,8 @@ pub(crate) const DAMAGES: [Damage; 9] = [
 ];
 
 /// Damages the Secret as it is now; whoever writes it meanwhile comes first.
-pub(crate) async fn damage(stage: &Stage<'_>, damage: Damage, copy: &State) -> Result<()> {
-    let (secrets, name) = (stage.secrets(), &stage.options.secret_name);
+pub(crate) async fn damage(fixture: &Fixture<'_>, damage: Damage, copy: &State) -> Result<()> {
+    let (secrets, name) = (fixture.secrets(), &fixture.options.secret_name);
     let mut secret = secrets.get(name).await?;
     let found = State::parse(&secret)?;
     match damage {
@@ -94,8 +94,8 @@ pub(crate) enum Revoked {
 }
 
 /// Asks for a new CA, for the end of those that there are, or for both.
-pub(crate) async fn ask(stage: &Stage<'_>, rotate: bool, revoked: Revoked) -> Result<()> {
-    let state = stage.state().await?;
+pub(crate) async fn ask(fixture: &Fixture<'_>, rotate: bool, revoked: Revoked) -> Result<()> {
+    let state = fixture.state().await?;
     let active = [&state.active].into_iter().filter(|_| revoked != Revoked::Other);
     let other = state.phase.other().filter(|_| revoked != Revoked::Active);
     let cas = active.chain(other).filter(|_| revoked != Revoked::Nobody);
@@ -108,18 +108,18 @@ pub(crate) async fn ask(stage: &Stage<'_>, rotate: bool, revoked: Revoked) -> Re
         annotations.insert(REVOKE.to_owned(), json!(numbers.to_string()));
     }
     let patch = Patch::Merge(json!({"metadata": {"annotations": annotations}}));
-    stage.secrets().patch(&stage.options.secret_name, &PatchParams::default(), &patch).await?;
+    fixture.secrets().patch(&fixture.options.secret_name, &PatchParams::default(), &patch).await?;
     Ok(())
 }
 
 /// Adds CAs of others to what the entries hold now, and takes the fields over.
-pub(crate) async fn add_foreign(stage: &Stage<'_>, count: u64) -> Result<()> {
-    let Some(Some(now)) = stage.bundles().await?.remove(OURS[0]) else {
+pub(crate) async fn add_foreign(fixture: &Fixture<'_>, count: u64) -> Result<()> {
+    let Some(Some(now)) = fixture.bundles().await?.remove(OURS[0]) else {
         bail!("there is no bundle");
     };
     let foreign = (0..count).map(|number| Ok(other(number)?.active.ca().clone()));
     let foreign: Vec<_> = foreign.collect::<Result<_>>()?;
-    apply_bundle(stage, &Bundle::observed(&now).with(foreign)).await
+    apply_bundle(fixture, &Bundle::observed(&now).with(foreign)).await
 }
 
 fn other(generation: u64) -> Result<State> {

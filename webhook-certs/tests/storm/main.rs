@@ -7,14 +7,14 @@
 mod calls;
 #[path = "../cluster/deployer.rs"]
 mod deployer;
-mod dice;
 mod faults;
+#[path = "../cluster/fixture.rs"]
+#[expect(dead_code, reason = "shared with the stories of the cluster")]
+mod fixture;
+mod random;
 #[path = "../cluster/reviewer.rs"]
 mod reviewer;
-#[path = "../cluster/stage.rs"]
-#[expect(dead_code, reason = "shared with the stories of the cluster")]
-mod stage;
-mod weather;
+mod scenarios;
 
 use std::process::ExitCode;
 
@@ -23,7 +23,7 @@ use e2e::api_servers::ApiServers;
 use e2e::programs::Programs;
 use libtest_mimic::{Arguments, Conclusion, Failed, Trial};
 
-use stage::Stage;
+use fixture::Fixture;
 
 fn main() -> Result<ExitCode> {
     let mut arguments = Arguments::from_args();
@@ -55,10 +55,10 @@ fn play(servers: &ApiServers, namespace: &str) -> Result<(), Failed> {
         .build()
         .map_err(|error| error.to_string())?;
     let played = runtime.block_on(async {
-        let stage = Stage::set(servers, namespace).await?;
+        let fixture = Fixture::set(servers, namespace).await?;
         match namespace {
-            "siege" => weather::siege(stage).await,
-            _ => weather::storm(stage, number("SEED", 7)?, number("STEPS", 12)?).await,
+            "siege" => scenarios::siege(fixture).await,
+            _ => scenarios::storm(fixture, number("SEED", 7)?, number("STEPS", 12)?).await,
         }
     });
     played.map_err(|error| format!("{error:?}").into())

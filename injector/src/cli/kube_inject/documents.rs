@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::anyhow;
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
-use webhook_certs::cause::with_causes;
+use kube_access::with_causes;
 
 use super::operator_file;
 use crate::webhook::reload::Texts;
