@@ -315,19 +315,19 @@ pub enum AuthorityError {
         name: String,
     },
     /// The subject has parts that this program does not write.
-    #[error("the CA `{name}` was not made by this program, so it cannot be renewed under its name")]
+    #[error("the CA `{name}` was made by another program and cannot be renewed")]
     ForeignSubject {
         /// The subject of the certificate.
         name: String,
     },
     /// The certificate could not be built or signed.
-    #[error("a certificate cannot be signed: {source}")]
+    #[error("cannot sign a certificate: {source}")]
     Sign {
         /// Message of the certificate library.
         source: rcgen::Error,
     },
     /// X.509 cannot express the instant.
-    #[error("`{instant}` cannot stand in a certificate")]
+    #[error("a certificate cannot express the instant {instant}")]
     Instant {
         /// The instant.
         instant: Timestamp,

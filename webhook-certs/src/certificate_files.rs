@@ -61,7 +61,7 @@ impl CertificateFiles {
             let Lifetime { not_before, not_after } = lifetime;
             tracing::warn!(
                 %file, %not_before, %not_after,
-                "the certificate from files is not valid now; not ready until there is one that is"
+                "the certificate from files is not valid now; not ready until it is replaced"
             );
         }
         certificate.set(identity);
@@ -119,7 +119,7 @@ pub enum FilesError {
     },
     /// The certificate is not valid now.
     #[error(
-        "not serving `{}`: it is valid from {} until {} alone",
+        "not serving `{}`: it is valid only from {} until {}",
         files.certificate.display(),
         lifetime.not_before,
         lifetime.not_after

@@ -69,7 +69,7 @@ impl fmt::Display for ServerNames {
     }
 }
 
-/// Why a list of names cannot stand in a certificate.
+/// Reason for which a list of names cannot be in a certificate.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ServerNamesError {
     /// A name is neither a DNS name nor an IP address.
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_name_that_api_servers_ask_for_comes_first() {
+    fn name_that_api_servers_call_comes_first() {
         let names = ServerNames::from_service(
             "sidecar-injector",
             "istio-system",
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_no_certificate_can_carry_is_refused_with_its_text() {
+    fn invalid_names_are_quoted_in_errors() {
         let error = ServerNames::parse(["in valid"]).unwrap_err();
         assert_eq!(error.to_string(), "`in valid` is neither a DNS name nor an IP address");
         assert_eq!(ServerNames::parse(Vec::<String>::new()), Err(ServerNamesError::Empty));

@@ -44,7 +44,7 @@ fn cells(row: &str) -> Vec<&str> {
 /// The files that each function of a test is in.
 fn tests() -> BTreeMap<String, BTreeSet<String>> {
     let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    let mut folders = ["injector", "webhook-certs", "istio-init", "tests"]
+    let mut folders = ["injector", "istio-init", "local-files", "tests", "webhook-certs"]
         .map(|one| repository().join(one))
         .to_vec();
     while let Some(folder) = folders.pop() {

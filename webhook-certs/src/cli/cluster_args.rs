@@ -97,7 +97,7 @@ impl ClusterArgs {
             None => kube::Config::infer().await.map_err(|error| {
                 let error = with_causes(&error);
                 anyhow::anyhow!(
-                    "no cluster is known: {error}\n\
+                    "no cluster is configured: {error}\n\
                      hint: name one with --kubeconfig, or run in a pod"
                 )
             })?,

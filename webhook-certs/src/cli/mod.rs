@@ -125,8 +125,7 @@ impl FromStr for Revoked {
             return Ok(Self::Active);
         }
         text.parse().map(Self::Numbered).map_err(|_| {
-            "not the number of a CA; hint: `webhook-certs status` names the CAs, whose names end \
-             with it"
+            "not the number of a CA; hint: the names of CAs end with it; see `webhook-certs status`"
                 .to_owned()
         })
     }
@@ -167,7 +166,7 @@ async fn serve(args: ClusterArgs) -> Result<ExitCode> {
     tokio::select! {
         failed = cluster::maintain(client, options, ServingCertificate::new(), status) => {
             let Err(error) = failed;
-            Err(error).context(server).context("cannot keep up certificates")
+            Err(error).context(server).context("cannot maintain certificates")
         }
         _ = terminated.recv() => Ok(ExitCode::SUCCESS),
         _ = tokio::signal::ctrl_c() => Ok(ExitCode::SUCCESS),
@@ -194,10 +193,10 @@ async fn rotate(args: RotateArgs) -> Result<ExitCode> {
     let (client, server) = args.cluster.client().await?;
     let (ca, revocation) = cluster::rotate(client, &options, request).await.context(server)?;
     let what = revocation.map_or_else(
-        || format!("{} is to be replaced", ca.name()),
+        || format!("{} will be replaced", ca.name()),
         |revocation| revocation.to_string(),
     );
-    print(&[format!("{what}; hint: `webhook-certs status` tells how far that is")])?;
+    print(&[format!("{what}; hint: `webhook-certs status` shows the progress")])?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -209,8 +208,8 @@ fn options_of_own_ca(args: &ClusterArgs) -> cluster::Options {
     let options = options(args);
     if options.signer.is_some() {
         exit_with_usage_error(
-            "with --cert-mode csr there is no CA of ours\n\
-             hint: `kubectl get certificatesigningrequests` lists what was asked for",
+            "with --cert-mode csr there is no CA in a Secret\n\
+             hint: `kubectl get certificatesigningrequests` lists the requests",
         );
     }
     options
@@ -227,8 +226,7 @@ fn issue(args: &IssueArgs) -> Result<ExitCode> {
         .with_context(|| format!("--out: cannot create `{}`", args.out.display()))?;
     if let Some(others) = directory.other_writers().context("--out")? {
         tracing::warn!(
-            "--out: {others} may write in `{}`, and exchange the CA in it for another; hint: take a \
-             directory that you alone may write in",
+            "--out: {others} may write in `{}` and replace the CA in it; hint: use a directory that only you may write in",
             args.out.display()
         );
     }
@@ -267,7 +265,7 @@ fn present_authority(args: &IssueArgs, directory: &FileSet) -> Result<Option<Aut
         (None, None) => return Ok(None),
         (certificate, key) => (certificate.unwrap_or_default(), key.unwrap_or_default()),
     };
-    let hint = "hint: --new-ca makes another one in its place";
+    let hint = "hint: --new-ca replaces it";
     let authority = Authority::from_pem(&certificate, &key)
         .map_err(|error| anyhow::anyhow!("--out `{}`: {error}\n{hint}", args.out.display()))?;
     let ca = authority.ca();

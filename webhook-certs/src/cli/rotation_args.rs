@@ -10,7 +10,7 @@ use crate::options::{ForeignCa, Parameters, Signer};
 
 /// Lifetimes of certificates and intervals of the reconciliation; the defaults suit any cluster.
 #[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "Reconciler of the certificate")]
+#[command(next_help_heading = "Certificate")]
 pub struct RotationArgs {
     /// Lifetime of a new CA, for example 8760h.
     #[arg(long, value_name = "DURATION", value_parser = duration)]
@@ -127,7 +127,7 @@ impl RotationArgs {
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum SignerError {
     /// A signer is named, and our own CA signs.
-    #[error("--signer-name: only --cert-mode csr asks a signer, and --cert-mode is own")]
+    #[error("--signer-name: only --cert-mode csr uses a signer, and --cert-mode is own")]
     OwnCa,
     /// No signer is named.
     #[error("--cert-mode csr: --signer-name is missing")]

@@ -54,8 +54,8 @@ impl StateReport {
         let name = format!("{}/{}", options.namespace, options.secret_name);
         let Some(secret) = &seen.secret else {
             anyhow::bail!(
-                "there is no Secret {name}\n\
-                 hint: replicas make it at their start; see --namespace, --revision and --secret-name"
+                "Secret {name} does not exist\n\
+                 hint: replicas create it when they start; check --namespace, --revision and --secret-name"
             );
         };
         let immutable = is_immutable(secret).then(|| immutable_message(secret));
@@ -97,8 +97,7 @@ impl StateReport {
         }
         if entries.is_empty() {
             problems.push(format!(
-                "no webhook entry calls the Service {}/{} in {}; hint: apply the webhook \
-                 configuration, or see --webhook-configuration",
+                "no webhook entry calls the Service {}/{} in {}; hint: apply the webhook configuration, or check --webhook-configuration",
                 options.namespace,
                 options.service,
                 options.webhook_configurations.join(", ")
@@ -246,11 +245,11 @@ mod tests {
             let seen = Observation { secret: Some(secret), ..Observation::default() };
             let report = StateReport::new(&seen, &Options::default(), now).unwrap();
             let lines = report.to_table();
-            let told = lines.iter().filter_map(|line| line.strip_prefix("CN=test-ca "));
-            assert_eq!(told.collect::<Vec<_>>(), expected, "{} {numbers}", state.phase);
+            let reported = lines.iter().filter_map(|line| line.strip_prefix("CN=test-ca "));
+            assert_eq!(reported.collect::<Vec<_>>(), expected, "{} {numbers}", state.phase);
             let json: Value = serde_json::from_str(&report.to_json().unwrap()).unwrap();
-            let told = json["revocations"].as_array().unwrap().iter();
-            let steps = told.map(|told| told["nextStep"].as_str().unwrap());
+            let reported = json["revocations"].as_array().unwrap().iter();
+            let steps = reported.map(|one| one["nextStep"].as_str().unwrap());
             for (step, line) in steps.zip(expected) {
                 assert!(line.contains(step), "{step}");
             }
@@ -281,11 +280,9 @@ mod tests {
                 "CA active: CN=test-ca 1, valid until 2026-01-02T00:00:00Z",
                 "CA next: CN=test-ca 2, valid until 2026-01-02T00:00:00Z",
                 "clock: 2400 s behind the API server's",
-                "problem: this machine's clock is 40m behind the API server's; hint: see whether \
-                 the time service of the node runs, and that of the API server's node",
+                "problem: this machine's clock is 40m behind the API server's; hint: check the time services of this node and of the API server's node",
                 "problem: no webhook entry calls the Service istio-system/sidecar-injector in \
-                 istio-sidecar-injector; hint: apply the webhook configuration, or see \
-                 --webhook-configuration",
+                 istio-sidecar-injector; hint: apply the webhook configuration, or check --webhook-configuration",
             ]
         );
     }

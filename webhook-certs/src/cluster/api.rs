@@ -15,7 +15,7 @@ use kube::core::PartialObjectMeta;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client};
 
-use super::call_error::{APPROVAL, CallError, REQUESTS};
+use super::call_error::{APPROVAL, CallError, CallErrorCause, REQUESTS};
 use super::entries::{bundle_patch, managed};
 use super::probe_entry::{probe_entries, probe_labels};
 use super::probe_result::{PROBE_ENTRY, ProbeTarget};
@@ -91,6 +91,17 @@ impl ClusterApi {
             .filter_map(|found| {
                 found.map(|configuration| managed(configuration, &self.options)).transpose()
             })
+            .collect()
+    }
+
+    /// Like [`Self::configurations`], with errors appended to `errors`.
+    pub(super) async fn readable_configurations(
+        &self,
+        errors: &mut Vec<String>,
+    ) -> Vec<Configuration> {
+        let found = self.configurations().await.into_iter();
+        found
+            .filter_map(|found| found.map_err(|error| errors.push(error.to_string())).ok())
             .collect()
     }
 
@@ -279,14 +290,15 @@ async fn within<T>(
     object: String,
     call: impl Future<Output = kube::Result<T>>,
 ) -> Result<T, CallError> {
-    match tokio::time::timeout(limit, call).await {
-        Ok(Ok(value)) => Ok(value),
+    let cause = match tokio::time::timeout(limit, call).await {
+        Ok(Ok(value)) => return Ok(value),
         Ok(Err(kube::Error::Api(status))) => {
-            Err(CallError::Refused { verb, object, code: status.code, message: status.message })
+            CallErrorCause::Rejected { code: status.code, message: status.message }
         }
-        Ok(Err(source)) => Err(CallError::Failed { verb, object, source: Box::new(source) }),
-        Err(_) => Err(CallError::TimedOut { verb, object, limit }),
-    }
+        Ok(Err(source)) => CallErrorCause::Failed(Box::new(source)),
+        Err(_) => CallErrorCause::TimedOut(limit),
+    };
+    Err(CallError { verb, object, cause })
 }
 
 /// Path of a webhook configuration in messages.

@@ -11,39 +11,33 @@ pub(super) const APPROVAL: &str = "certificatesigningrequests/approval";
 
 /// Error of a call to the API server.
 #[derive(Debug, thiserror::Error)]
-pub enum CallError {
+#[error("cannot {verb} {object}: {cause}{}", hint(cause, verb, object))]
+pub struct CallError {
+    /// Verb of the request.
+    pub verb: &'static str,
+    /// Object of the request.
+    pub object: String,
+    /// Cause of the failure.
+    pub cause: CallErrorCause,
+}
+
+/// Cause of a failed call to the API server.
+#[derive(Debug, thiserror::Error)]
+pub enum CallErrorCause {
     /// The API server rejected the call.
-    #[error("cannot {verb} {object}: {message}{}", hint(*code, verb, object, message))]
-    Refused {
-        /// Verb of the request.
-        verb: &'static str,
-        /// Object of the request.
-        object: String,
+    #[error("{message}")]
+    Rejected {
         /// HTTP status.
         code: u16,
         /// Message of the API server.
         message: String,
     },
     /// There was no usable response.
-    #[error("cannot {verb} {object}: {}", with_causes(source.as_ref()))]
-    Failed {
-        /// Verb of the request.
-        verb: &'static str,
-        /// Object of the request.
-        object: String,
-        /// Error of the client.
-        source: Box<kube::Error>,
-    },
+    #[error("{}", with_causes(.0.as_ref()))]
+    Failed(Box<kube::Error>),
     /// There was no response within the timeout.
-    #[error("cannot {verb} {object}: no answer within {limit:?}")]
-    TimedOut {
-        /// Verb of the request.
-        verb: &'static str,
-        /// Object of the request.
-        object: String,
-        /// Timeout of the call.
-        limit: Duration,
-    },
+    #[error("no answer within {0:?}")]
+    TimedOut(Duration),
 }
 
 impl CallError {
@@ -52,35 +46,36 @@ impl CallError {
     /// That is 409, 404 for a deleted object, and 422 for an object that was created anew under the
     /// same name (`uid` is immutable) or whose entry was deleted (required fields are missing).
     pub(super) fn is_conflict(&self) -> bool {
-        match self {
+        match &self.cause {
             // Admission policies reject with 422 too, unless they set another reason.
-            Self::Refused { message, .. } if is_denied(message) => false,
-            Self::Refused { verb, code, .. } => match *verb {
+            CallErrorCause::Rejected { message, .. } if is_denied(message) => false,
+            CallErrorCause::Rejected { code, .. } => match self.verb {
                 "create" => *code == 409,
                 "update" => matches!(code, 404 | 409),
                 "patch" => matches!(code, 404 | 409 | 422),
                 _ => false,
             },
-            Self::Failed { .. } | Self::TimedOut { .. } => false,
+            CallErrorCause::Failed(_) | CallErrorCause::TimedOut(_) => false,
         }
     }
 
     /// True if the API server did not respond.
     pub(super) fn is_unanswered(&self) -> bool {
-        matches!(self, Self::Failed { .. } | Self::TimedOut { .. })
+        !matches!(self.cause, CallErrorCause::Rejected { .. })
     }
 
     /// True if the account lacks the right, so that an early retry is useless.
     pub(super) fn is_forbidden(&self) -> bool {
-        matches!(self, Self::Refused { code: 403, .. })
+        matches!(self.cause, CallErrorCause::Rejected { code: 403, .. })
     }
 }
 
-fn hint(code: u16, verb: &str, object: &str, message: &str) -> &'static str {
+fn hint(cause: &CallErrorCause, verb: &str, object: &str) -> &'static str {
+    let CallErrorCause::Rejected { code, message } = cause else { return "" };
     let is_of = |resource: &str| object.starts_with(resource);
-    match (code, verb) {
+    match (*code, verb) {
         (_, _) if is_denied(message) => {
-            "; hint: an admission policy or webhook of the cluster refuses it, not RBAC"
+            "; hint: an admission policy or webhook of the cluster rejects it, not RBAC"
         }
         (403, _) if message.contains(NOT_PERMITTED_TO_APPROVE) => {
             "; hint: the right to approve for a signer is in manifests/components/csr-approval"
@@ -91,16 +86,14 @@ fn hint(code: u16, verb: &str, object: &str, message: &str) -> &'static str {
             "; hint: allow it, or publish `ca.crt` of the Secret as caBundle by other means"
         }
         (403, _) if is_of("configmaps") => {
-            "; hint: the rule that is needed is in manifests/components/trust-probe"
+            "; hint: the required rule is in manifests/components/trust-probe"
         }
         (403, _) if is_of(APPROVAL) => {
-            "; hint: the rules that are needed are in manifests/components/csr-approval"
+            "; hint: the required rules are in manifests/components/csr-approval"
         }
-        (403, _) if is_of(REQUESTS) => {
-            "; hint: the rules that are needed are in manifests/components/csr"
-        }
-        (403, _) => "; hint: the rules that are needed are in the RBAC of manifests/base",
-        (404, "create") => "; hint: the namespace has to exist",
+        (403, _) if is_of(REQUESTS) => "; hint: the required rules are in manifests/components/csr",
+        (403, _) => "; hint: the required rules are in the RBAC of manifests/base",
+        (404, "create") => "; hint: the namespace must exist",
         _ => "",
     }
 }
@@ -117,8 +110,9 @@ const NOT_PERMITTED_TO_APPROVE: &str = "not permitted to approve requests";
 mod tests {
     use super::*;
 
-    fn refused(code: u16, verb: &'static str, object: &str, message: &str) -> CallError {
-        CallError::Refused { verb, object: object.to_owned(), code, message: message.to_owned() }
+    fn rejected(code: u16, verb: &'static str, object: &str, message: &str) -> CallError {
+        let cause = CallErrorCause::Rejected { code, message: message.to_owned() };
+        CallError { verb, object: object.to_owned(), cause }
     }
 
     #[test]
@@ -146,20 +140,20 @@ mod tests {
                 "components/csr-approval",
             ),
         ] {
-            let said = refused(403, verb, object, &message).to_string();
+            let said = rejected(403, verb, object, &message).to_string();
             assert!(said.ends_with(hinted), "{said}");
         }
         let terminating = "secrets \"ca\" is forbidden: unable to create new content in namespace a \
                            because it is being terminated";
-        let said = refused(403, "create", "secrets/ca in namespace a", terminating).to_string();
+        let said = rejected(403, "create", "secrets/ca in namespace a", terminating).to_string();
         assert!(!said.contains("hint"), "{said}");
     }
 
     #[test]
     fn denial_by_a_policy_is_not_a_conflict() {
         let hook = "mutatingwebhookconfigurations/a";
-        assert!(refused(422, "patch", hook, "webhooks[0].sideEffects: Required").is_conflict());
+        assert!(rejected(422, "patch", hook, "webhooks[0].sideEffects: Required").is_conflict());
         let policy = "ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no";
-        assert!(!refused(422, "patch", hook, policy).is_conflict());
+        assert!(!rejected(422, "patch", hook, policy).is_conflict());
     }
 }

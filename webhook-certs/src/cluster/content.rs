@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::authority::{Authority, AuthorityError, Entropy, Lifetime};
 use crate::options::Options;
-use crate::rotation::{Content, prepare};
+use crate::rotation::{Content, ProductionRules, Rules};
 use crate::secret::State;
 
 /// Makes the state to write, with a new CA or certificate where the content needs one.
@@ -24,7 +24,7 @@ pub(super) fn state(
         }
         Content::Prepared(state) => {
             Authority::create(&options.install, state.generation, lifetime, entropy)
-                .map(|next| prepare(state, next, now))
+                .map(|next| ProductionRules::prepare(state, next, now))
         }
         Content::New { generation } => {
             Authority::create(&options.install, generation, lifetime, entropy)

@@ -123,7 +123,7 @@ mod tests {
     use crate::bundle::Bundle;
     use crate::rotation::fixtures::{at, configuration};
 
-    fn of(generation: i64, others: &[&str]) -> Configuration {
+    fn version(generation: i64, others: &[&str]) -> Configuration {
         let others = others.iter().map(|&name| name.to_owned()).collect();
         Configuration { generation, others, ..configuration(&Bundle::default()) }
     }
@@ -132,18 +132,18 @@ mod tests {
     fn overwrites_are_counted_once_and_expire() {
         let mut contention = Contention::default();
         // Bundles that were never correct were not overwritten.
-        assert_eq!(contention.seen(&of(1, &[]), false, at(0)), BundleChange::None);
+        assert_eq!(contention.seen(&version(1, &[]), false, at(0)), BundleChange::None);
         contention.written("hook", Some(2));
-        assert_eq!(contention.seen(&of(2, &[]), true, at(0)), BundleChange::None);
-        let flux = of(3, &["flux"]);
+        assert_eq!(contention.seen(&version(2, &[]), true, at(0)), BundleChange::None);
+        let flux = version(3, &["flux"]);
         assert_eq!(contention.seen(&flux, false, at(0)), BundleChange::Overwritten { times: 1 });
         assert_eq!(contention.seen(&flux, false, at(0)), BundleChange::None);
         contention.written("hook", Some(4));
-        let nobody = of(5, &[]);
-        assert_eq!(contention.seen(&nobody, false, at(0)), BundleChange::Overwritten { times: 2 });
-        assert_eq!(contention.seen(&of(6, &[]), true, at(0)), BundleChange::RepairedByAnother);
+        let unknown = version(5, &[]);
+        assert_eq!(contention.seen(&unknown, false, at(0)), BundleChange::Overwritten { times: 2 });
+        assert_eq!(contention.seen(&version(6, &[]), true, at(0)), BundleChange::RepairedByAnother);
         assert_eq!(
-            contention.seen(&of(7, &["flux"]), false, at(1)),
+            contention.seen(&version(7, &["flux"]), false, at(1)),
             BundleChange::Overwritten { times: 1 }
         );
         let counts: Vec<_> =
@@ -155,13 +155,13 @@ mod tests {
     fn a_wanted_bundle_that_grew_is_not_an_overwrite() {
         let mut contention = Contention::default();
         contention.written("hook", Some(2));
-        assert_eq!(contention.seen(&of(2, &["flux"]), false, at(0)), BundleChange::None);
+        assert_eq!(contention.seen(&version(2, &["flux"]), false, at(0)), BundleChange::None);
     }
 
     #[test]
     fn repairs_by_other_replicas_are_noticed_even_if_undone() {
         let mut contention = Contention::default();
-        let at_hour = |hour| Configuration { published_at: Some(at(hour)), ..of(1, &[]) };
+        let at_hour = |hour| Configuration { published_at: Some(at(hour)), ..version(1, &[]) };
         // Writes before the start are not counted.
         assert!(!contention.is_written_by_another(&at_hour(0)));
         assert!(!contention.is_written_by_another(&at_hour(0)));
@@ -171,7 +171,7 @@ mod tests {
         assert!(contention.is_written_by_another(&at_hour(3)));
         contention.written("hook", None);
         assert!(contention.is_written_by_another(&at_hour(4)));
-        assert!(!contention.is_written_by_another(&of(1, &[])));
+        assert!(!contention.is_written_by_another(&version(1, &[])));
     }
 
     #[test]
@@ -179,7 +179,7 @@ mod tests {
         let mut contention = Contention::default();
         contention.written("hook", Some(0));
         for generation in 1..100 {
-            contention.seen(&of(generation, &[&format!("m{generation}")]), false, at(0));
+            contention.seen(&version(generation, &[&format!("m{generation}")]), false, at(0));
         }
         assert_eq!(contention.overwrites().len(), MOST_NAMES + 1);
         assert_eq!(contention.overwrites()["other"], 99 - MOST_NAMES as u64);

@@ -14,6 +14,7 @@ use super::csr::{CsrState, is_approved, pause_after, renew_at, state, verify};
 use super::events::EventContent;
 use super::publication::{self, PublicationError};
 use super::reporting::Reporter;
+use super::wait;
 use super::writes::Writes;
 use crate::authority::{Entropy, LeafRequest};
 use crate::bundle::{Bundle, TrustedCa};
@@ -25,7 +26,7 @@ use crate::status::Status;
 
 /// Reconciler of one replica for a signer of the cluster.
 pub(super) struct CsrReconciler<'a> {
-    pub(super) objects: &'a ClusterApi,
+    pub(super) api: &'a ClusterApi,
     pub(super) options: &'a Options,
     pub(super) signer: &'a Signer,
     pub(super) names: ServerNames,
@@ -63,18 +64,14 @@ impl CsrReconciler<'_> {
             let mut errors = Vec::new();
             self.reconcile(&mut errors).await;
             self.reporter.recorder.flush(None, &mut self.writes).await;
-            self.record_errors(&errors);
+            self.status.send_if_modified(|status| status.record_errors(&errors));
             let tick = self.options.parameters.tick;
             let is_new = |pending: &Pending| pending.since.elapsed() < SIGNERS_TAKE;
             let pause = match &self.pending {
                 Some(pending) if is_new(pending) => tick.min(WHILE_PENDING),
                 _ => tick,
             };
-            tokio::time::sleep(SPACING).await;
-            tokio::select! {
-                () = changed.notified() => {}
-                () = tokio::time::sleep(pause) => {}
-            }
+            wait(changed, pause).await;
         }
     }
 
@@ -85,14 +82,8 @@ impl CsrReconciler<'_> {
             Ok(_) => {}
             Err(error) => errors.push(error),
         }
-        let mut configurations = Vec::new();
-        for found in self.objects.configurations().await {
-            match found {
-                Ok(found) => configurations.push(found),
-                Err(error) => errors.push(error.to_string()),
-            }
-        }
-        let clock_ahead = self.objects.clock.ahead().unwrap_or_default();
+        let configurations = self.api.readable_configurations(errors).await;
+        let clock_ahead = self.api.clock.ahead().unwrap_or_default();
         self.certificate.set_clock_ahead(clock_ahead);
         self.reporter.report_clock_skew(clock_ahead);
         self.reporter.report_probe();
@@ -124,8 +115,7 @@ impl CsrReconciler<'_> {
         if bundle.certificates().len() > MOST_CAS {
             return Err(format!(
                 "--signer-ca-file `{file}`: it holds more than {MOST_CAS} CAs; hint: a caBundle \
-                 holds {}, and one place is for the CA of a leaf that is still served when the \
-                 file changes",
+                 holds {}, one of them the CA of a leaf that is still served when the file changes",
                 Bundle::CAPACITY
             ));
         }
@@ -134,7 +124,7 @@ impl CsrReconciler<'_> {
 
     /// Takes the next step towards a leaf, if one is due.
     async fn obtain(&mut self) -> Result<(), String> {
-        let now = self.objects.clock.now();
+        let now = self.api.clock.now();
         let Some(pending) = self.pending.take() else {
             if !self.is_due(now) {
                 return Ok(());
@@ -147,7 +137,7 @@ impl CsrReconciler<'_> {
             };
         };
         let name = &pending.name;
-        let found = match self.objects.signing_request(name).await {
+        let found = match self.api.signing_request(name).await {
             Ok(found) => found,
             Err(error) => {
                 self.pending = Some(pending);
@@ -203,7 +193,7 @@ impl CsrReconciler<'_> {
         let request = Entropy::draw()
             .and_then(|entropy| entropy.request(&self.names))
             .map_err(|error| error.to_string())?;
-        let created = self.objects.create_signing_request(self.signer, &request.pem).await;
+        let created = self.api.create_signing_request(self.signer, &request.pem).await;
         self.writes.record_forbidden("create", REQUESTS, created.as_ref().err());
         let created = created.map_err(|error| error.to_string())?;
         let name = created.metadata.name.clone().unwrap_or_default();
@@ -218,7 +208,7 @@ impl CsrReconciler<'_> {
     /// Approves a request; after a conflict, a later reconciliation tries again.
     async fn approve(&mut self, request: CertificateSigningRequest) -> Result<(), String> {
         self.writes.spend("update", APPROVAL.to_owned()).map_err(|error| error.to_string())?;
-        let approved = self.objects.approve_signing_request(request).await;
+        let approved = self.api.approve_signing_request(request).await;
         self.writes.record_forbidden("update", APPROVAL, approved.as_ref().err());
         match approved {
             Err(error) if !error.is_conflict() => Err(error.to_string()),
@@ -229,13 +219,13 @@ impl CsrReconciler<'_> {
     /// Serves a signed chain, unless API servers would reject it; the last good leaf stays then.
     fn serve(&mut self, chain: &[u8], request: &LeafRequest, now: Timestamp) -> Result<(), String> {
         let signer = &self.signer.name;
-        let identity = Identity::from_pem(chain, request.key.as_bytes())
-            .map_err(|error| format!("what `{signer}` has signed cannot be served: {error}"))?;
+        let identity = Identity::from_pem(chain, request.key.as_bytes()).map_err(|error| {
+            format!("the certificate signed by `{signer}` cannot be served: {error}")
+        })?;
         if let Some(bundle) = &self.bundle {
             verify(&identity, bundle, &self.names, now).map_err(|error| {
                 format!(
-                    "what `{signer}` has signed is not served, since API servers would refuse it: \
-                     {error}; hint: --signer-ca-file has to hold the CA of this signer"
+                    "the certificate signed by `{signer}` is not served, since API servers would reject it: {error}; hint: --signer-ca-file must hold the CA of this signer"
                 )
             })?;
         }
@@ -248,13 +238,13 @@ impl CsrReconciler<'_> {
             not_after = %lifetime.not_after,
             %renew_at,
             signer,
-            "a certificate was signed and is served"
+            "a signed certificate is served"
         );
         Ok(())
     }
 
     async fn publish(&mut self, seen: &Observation, bundle: &Bundle, errors: &mut Vec<String>) {
-        let now = self.objects.clock.now();
+        let now = self.api.clock.now();
         let present: Vec<&TrustedCa> =
             seen.entries().flat_map(|entry| entry.bundle.beyond(bundle)).collect();
         self.foreign.retain(|der, _| present.iter().any(|ca| ca.der().as_ref() == der));
@@ -290,8 +280,8 @@ impl CsrReconciler<'_> {
             &mut self.writes,
         );
         for patch in &patches {
-            let Self { objects, writes, reporter, status, .. } = self;
-            match publication::publish(patch, objects, writes, reporter, status).await {
+            let Self { api, writes, reporter, status, .. } = self;
+            match publication::publish(patch, api, writes, reporter, status).await {
                 Ok(()) => {
                     tracing::info!(configuration = patch.name, "the signer's CA was published");
                 }
@@ -302,32 +292,23 @@ impl CsrReconciler<'_> {
     }
 
     fn report(&self, seen: &Observation) {
-        let now = self.objects.clock.now();
+        let now = self.api.clock.now();
         let trusts = |configuration: &Configuration| {
             configuration.entries.iter().all(|entry| self.is_accepted(&entry.bundle, now))
         };
         self.status.send_if_modified(|status| {
             let before = status.clone();
-            status.entries = seen.entries().count();
+            self.reporter.fill_status(status, seen, &self.writes, self.api.clock.ahead());
             status.trusted = seen.configurations.iter().all(trusts);
             status.foreign = self.foreign.len();
-            status.denied = self.writes.denied();
-            status.clock_ahead = self.objects.clock.ahead();
-            status.overwrites.clone_from(self.reporter.contention.overwrites());
-            status.probe = self.reporter.probe();
             status.leaf_not_after = self.certificate.not_after();
             *status != before
         });
-    }
-
-    fn record_errors(&self, errors: &[String]) {
-        self.status.send_if_modified(|status| status.record_errors(errors));
     }
 }
 
 /// One slot of a bundle is for the CA of a leaf that is still served after the file changed.
 const MOST_CAS: usize = Bundle::CAPACITY - 1;
-const SPACING: Duration = Duration::from_millis(100);
 /// Signers take moments, people who approve take hours.
 const SIGNERS_TAKE: Duration = Duration::from_secs(60);
 const WHILE_PENDING: Duration = Duration::from_secs(1);

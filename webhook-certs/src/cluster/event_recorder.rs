@@ -18,52 +18,52 @@ use crate::options::Options;
 
 /// Records Events once per [`AGAIN`].
 pub(super) struct EventRecorder<'a> {
-    objects: &'a ClusterApi,
+    api: &'a ClusterApi,
     options: &'a Options,
-    told: BTreeMap<(&'static str, String), Timestamp>,
+    written: BTreeMap<(&'static str, String), Timestamp>,
     /// Events to write at the next flush.
     pending: Vec<EventContent>,
 }
 
 impl<'a> EventRecorder<'a> {
-    pub(super) fn new(objects: &'a ClusterApi, options: &'a Options) -> Self {
-        Self { objects, options, told: BTreeMap::new(), pending: Vec::new() }
+    pub(super) fn new(api: &'a ClusterApi, options: &'a Options) -> Self {
+        Self { api, options, written: BTreeMap::new(), pending: Vec::new() }
     }
 
     /// Queues Events for the next [`EventRecorder::flush`].
-    pub(super) fn record(&mut self, news: impl IntoIterator<Item = EventContent>) {
-        self.pending.extend(news);
+    pub(super) fn record(&mut self, content: impl IntoIterator<Item = EventContent>) {
+        self.pending.extend(content);
     }
 
     /// Writes the queued Events. Errors are only logged: log and metrics say the same as the
     /// Events.
     pub(super) async fn flush(&mut self, secret: Option<&Secret>, writes: &mut Writes<'_>) {
-        for news in std::mem::take(&mut self.pending) {
-            let now = self.objects.clock.now();
-            self.told.retain(|_, told| now.duration_since(*told) < AGAIN);
-            let key = (news.reason, news.note.clone());
-            if self.told.contains_key(&key) {
+        for content in std::mem::take(&mut self.pending) {
+            let now = self.api.clock.now();
+            self.written.retain(|_, written| now.duration_since(*written) < AGAIN);
+            let key = (content.reason, content.note.clone());
+            if self.written.contains_key(&key) {
                 continue;
             }
-            let path = self.objects.events_path();
+            let path = self.api.events_path();
             if let Err(reason) = writes.spend("create", path.clone()) {
-                tracing::debug!("an Event is left out: {reason}");
+                tracing::debug!("an Event is dropped: {reason}");
                 continue;
             }
-            let event = self.event(&news, secret, now);
-            let created = self.objects.create_event(&event).await;
+            let event = self.event(&content, secret, now);
+            let created = self.api.create_event(&event).await;
             writes.record_forbidden("create", &path, created.as_ref().err());
             match created {
                 // Another replica creates the same Event under the same name.
                 Err(error) if !error.is_conflict() => {
-                    tracing::info!("Events are left out: {error}");
+                    tracing::info!("an Event was not written: {error}");
                 }
-                _ => drop(self.told.insert(key, now)),
+                _ => drop(self.written.insert(key, now)),
             }
         }
     }
 
-    fn event(&self, news: &EventContent, secret: Option<&Secret>, now: Timestamp) -> Event {
+    fn event(&self, content: &EventContent, secret: Option<&Secret>, now: Timestamp) -> Event {
         // With a signer of the cluster there is no Secret.
         let (kind, name) = match self.options.signer {
             None => ("Secret", &self.options.secret_name),
@@ -71,7 +71,7 @@ impl<'a> EventRecorder<'a> {
         };
         let mut hasher = DefaultHasher::new();
         let span = now.as_second() / AGAIN.as_secs();
-        (news.reason, &news.note, span).hash(&mut hasher);
+        (content.reason, &content.note, span).hash(&mut hasher);
         let instance = std::env::var("HOSTNAME").ok().filter(|name| !name.is_empty());
         Event {
             metadata: ObjectMeta {
@@ -80,10 +80,10 @@ impl<'a> EventRecorder<'a> {
                 ..ObjectMeta::default()
             },
             event_time: Some(MicroTime(now)),
-            type_: Some(if news.is_warning { "Warning" } else { "Normal" }.to_owned()),
-            reason: Some(news.reason.to_owned()),
-            action: Some(news.action.to_owned()),
-            note: Some(shortened(&news.note)),
+            type_: Some(if content.is_warning { "Warning" } else { "Normal" }.to_owned()),
+            reason: Some(content.reason.to_owned()),
+            action: Some(content.action.to_owned()),
+            note: Some(shortened(&content.note)),
             regarding: Some(ObjectReference {
                 api_version: Some("v1".to_owned()),
                 kind: Some(kind.to_owned()),

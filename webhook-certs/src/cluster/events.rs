@@ -113,7 +113,7 @@ impl EventContent {
     /// Another writer keeps overwriting `caBundle`.
     pub(super) fn contended(configuration: &str, managers: &[String]) -> Self {
         let by = if managers.is_empty() {
-            "somebody whom the API server does not name".to_owned()
+            "an unknown field manager".to_owned()
         } else {
             managers.join(", ")
         };
@@ -121,9 +121,7 @@ impl EventContent {
             "CABundleContended",
             "Publish",
             format!(
-                "caBundle in mutatingwebhookconfigurations/{configuration} was overwritten again \
-                 and again within {CONTENTION:#} by {by}; it is written back less and less often; hint: \
-                 take caBundle out of what they apply"
+                "caBundle in mutatingwebhookconfigurations/{configuration} was overwritten repeatedly within {CONTENTION:#} by {by}; it is restored at a limited rate; hint: remove caBundle from what that writer applies"
             ),
         )
     }
@@ -194,23 +192,27 @@ mod tests {
             ..state.clone()
         };
         let renewed = renew(&new);
-        let told = |before: Option<&State>, after: &State| {
-            EventContent::state_written(before, after).map(|news| (news.reason, news.note))
+        let event_of = |before: Option<&State>, after: &State| {
+            EventContent::state_written(before, after).map(|event| (event.reason, event.note))
         };
         let notes = [
-            told(None, &new),
-            told(Some(&new), &prepared),
-            told(Some(&prepared), &activated),
-            told(Some(&activated), &steady),
-            told(Some(&new), &renewed),
+            event_of(None, &new),
+            event_of(Some(&new), &prepared),
+            event_of(Some(&prepared), &activated),
+            event_of(Some(&activated), &steady),
+            event_of(Some(&new), &renewed),
             // A renewal sets no entry back.
-            told(Some(&activated), &renew(&activated)),
-            told(Some(&activated), &activated.clone().prolonged(at(2))),
-            told(Some(&activated), &activated.clone().activated(new.active.clone(), at(2))),
-            told(Some(&activated), &activated.clone().revoking(new.active.ca()).retired(at(2))),
-            told(Some(&prepared), &prepared.clone().revoking(steady.active.ca()).retired(at(1))),
+            event_of(Some(&activated), &renew(&activated)),
+            event_of(Some(&activated), &activated.clone().prolonged(at(2))),
+            event_of(Some(&activated), &activated.clone().activated(new.active.clone(), at(2))),
+            event_of(Some(&activated), &activated.clone().revoking(new.active.ca()).retired(at(2))),
+            event_of(
+                Some(&prepared),
+                &prepared.clone().revoking(steady.active.ca()).retired(at(1)),
+            ),
         ];
-        let notes = notes.map(|told| told.map(|(reason, note)| format!("{reason}: {note}")));
+        let notes =
+            notes.map(|event_of| event_of.map(|(reason, note)| format!("{reason}: {note}")));
         assert_eq!(
             notes.map(Option::unwrap),
             [
@@ -229,17 +231,16 @@ mod tests {
                 "CARotation: the CA CN=test-ca 2 is trusted no longer, as it is revoked",
             ]
         );
-        assert_eq!(told(Some(&new), &new), None);
+        assert_eq!(event_of(Some(&new), &new), None);
     }
 
     #[test]
     fn contention_event_names_the_field_managers() {
-        let news = EventContent::contended("hook", &["flux".to_owned(), "kubectl".to_owned()]);
+        let event = EventContent::contended("hook", &["flux".to_owned(), "kubectl".to_owned()]);
         assert!(
-            news.note
-                .contains("hook was overwritten again and again within 10m by flux, kubectl; ")
+            event.note.contains("hook was overwritten repeatedly within 10m by flux, kubectl; ")
         );
-        let news = EventContent::contended("hook", &[]);
-        assert!(news.note.contains("by somebody whom the API server does not name; "));
+        let event = EventContent::contended("hook", &[]);
+        assert!(event.note.contains("by an unknown field manager; "));
     }
 }

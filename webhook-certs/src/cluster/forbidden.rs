@@ -66,14 +66,14 @@ const FIRST: i32 = 10;
 
 #[cfg(test)]
 mod tests {
+    use super::super::CallErrorCause;
     use super::*;
 
     fn forbidden() -> CallError {
-        CallError::Refused {
+        CallError {
             verb: "patch",
             object: "hook".to_owned(),
-            code: 403,
-            message: "not yet".to_owned(),
+            cause: CallErrorCause::Rejected { code: 403, message: "not yet".to_owned() },
         }
     }
 

@@ -27,6 +27,7 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::StreamExt;
 use futures::future::{join3, ready};
@@ -44,7 +45,7 @@ use crate::server_names::ServerNamesError;
 use crate::serving::ServingCertificate;
 use crate::status::Status;
 use api::ClusterApi;
-pub use call_error::CallError;
+pub use call_error::{CallError, CallErrorCause};
 use csr_reconciler::CsrReconciler;
 use reconciler::Reconciler;
 use reporting::Reporter;
@@ -66,29 +67,29 @@ pub async fn maintain(
     if let Some(signer) = options.signer.as_ref().filter(|signer| signer.is_of_kubernetes()) {
         return Err(CertificateError::Signer { name: signer.name.clone() });
     }
-    let objects = ClusterApi::new(client, options.clone());
+    let api = ClusterApi::new(client, options.clone());
     let changed = Notify::new();
-    let changes = pin!(objects.changes().for_each(|()| {
+    let changes = pin!(api.changes().for_each(|()| {
         changed.notify_one();
         ready(())
     }));
     let (probed, probes) = watch::channel(None);
     let probing = async {
         if options.parameters.trust_probe {
-            match prober::run(&objects, &options, &probed, &changed).await {}
+            match prober::run(&api, &options, &probed, &changed).await {}
         }
         std::future::pending::<()>().await;
     };
-    let upkeep = async {
+    let reconciling = async {
         if let Some(signer) = &options.signer {
-            let mut signed = CsrReconciler {
-                objects: &objects,
+            let mut reconciler = CsrReconciler {
+                api: &api,
                 options: &options,
                 signer,
                 names,
                 certificate: &certificate,
                 status,
-                reporter: Reporter::new(&objects, &options, probes),
+                reporter: Reporter::new(&api, &options, probes),
                 writes: Writes::new(&options.parameters),
                 pending: None,
                 failure: None,
@@ -96,22 +97,31 @@ pub async fn maintain(
                 bundle: None,
                 foreign: BTreeMap::new(),
             };
-            match Box::pin(signed.run(&changed)).await {}
+            match Box::pin(reconciler.run(&changed)).await {}
         }
-        let mut upkeep = Reconciler::new(&objects, &options, names, &certificate, probes, status);
-        match Box::pin(upkeep.run(&changed)).await {}
+        let mut reconciler = Reconciler::new(&api, &options, names, &certificate, probes, status);
+        match Box::pin(reconciler.run(&changed)).await {}
     };
     // Watches restart themselves; even without them, the ticks would go on.
-    let never = join3(upkeep, probing, changes).await;
+    let never = join3(reconciling, probing, changes).await;
     match never.0 {}
+}
+
+/// Waits for a change, at most for `pause`. Changes that arrive together are handled together.
+async fn wait(changed: &Notify, pause: Duration) {
+    tokio::time::sleep(SPACING).await;
+    tokio::select! {
+        () = changed.notified() => {}
+        () = tokio::time::sleep(pause) => {}
+    }
 }
 
 /// Reads the Secret and the webhook configurations once and changes nothing.
 pub async fn observe(client: Client, options: &Options) -> Result<Observation, CallError> {
-    let objects = ClusterApi::new(client, options.clone());
-    let secret = objects.secret().await?;
-    let configurations = objects.configurations().await.into_iter().collect::<Result<_, _>>()?;
-    let clock_ahead = objects.clock.ahead().unwrap_or_default();
+    let api = ClusterApi::new(client, options.clone());
+    let secret = api.secret().await?;
+    let configurations = api.configurations().await.into_iter().collect::<Result<_, _>>()?;
+    let clock_ahead = api.clock.ahead().unwrap_or_default();
     Ok(Observation { secret, configurations, is_complete: true, clock_ahead, probe: None })
 }
 
@@ -131,8 +141,8 @@ pub async fn rotate(
     options: &Options,
     request: RotationRequest,
 ) -> Result<(TrustedCa, Option<Revocation>), RotateError> {
-    let objects = ClusterApi::new(client, options.clone());
-    let mut secret = objects.secret().await?.ok_or_else(|| RotateError::NoSecret {
+    let api = ClusterApi::new(client, options.clone());
+    let mut secret = api.secret().await?.ok_or_else(|| RotateError::NoSecret {
         name: format!("{}/{}", options.namespace, options.secret_name),
     })?;
     let state = State::parse(&secret)?;
@@ -143,10 +153,10 @@ pub async fn rotate(
             (ca, REVOKE, RotationRequests::read(&secret).revoking(ca))
         }
     };
-    objects.annotate_secret(&secret, annotation, &value).await?;
+    api.annotate_secret(&secret, annotation, &value).await?;
     let annotations = secret.metadata.annotations.get_or_insert_default();
     annotations.insert(annotation.to_owned(), value);
-    let pending = Revocation::pending(&secret, &state, &options.parameters, objects.clock.now());
+    let pending = Revocation::pending(&secret, &state, &options.parameters, api.clock.now());
     let revocation = pending.into_iter().find(|revocation| revocation.authority == ca.name());
     Ok((ca.clone(), revocation.filter(|_| request != RotationRequest::Rotation)))
 }
@@ -159,8 +169,7 @@ pub enum RotateError {
     Call(#[from] CallError),
     /// The Secret is missing.
     #[error(
-        "there is no Secret {name}\nhint: replicas make it at their start; see --namespace, \
-         --revision and --secret-name"
+        "Secret {name} does not exist\nhint: replicas create it when they start; check --namespace, --revision and --secret-name"
     )]
     NoSecret {
         /// Namespace and name of the Secret.
@@ -178,16 +187,17 @@ pub enum RotateError {
 #[derive(Debug, thiserror::Error)]
 pub enum CertificateError {
     /// A name in the options cannot be in a certificate.
-    #[error("the leaf's names, made of service, namespace, cluster domain and extra names: {0}")]
+    #[error("the leaf's names, from service, namespace, cluster domain and extra names: {0}")]
     Names(#[source] ServerNamesError),
     /// The signer does not sign for webhooks.
     #[error(
-        "--signer-name `{name}`: the signers of Kubernetes itself sign for nodes and for clients of \
-         the API server, and refuse what a webhook needs; hint: name a signer of the cluster's \
-         operator, or leave --cert-mode out"
+        "--signer-name `{name}`: Kubernetes' own signers sign only for nodes and for clients of the API server; hint: name a signer that the cluster's operator runs, or omit --cert-mode"
     )]
     Signer {
         /// Name of the signer.
         name: String,
     },
 }
+
+/// Time for which further changes are gathered, and minimum pause between reconciliations.
+const SPACING: Duration = Duration::from_millis(100);

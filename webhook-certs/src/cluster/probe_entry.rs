@@ -20,7 +20,7 @@ pub(super) fn probe_labels(options: &Options) -> BTreeMap<String, String> {
 /// Returns the entries for the probe that call our Service: the name of an entry that reviews the
 /// probe and fails closed, or else an error that says what is wrong with it.
 ///
-/// Of the namespace's labels, only the name is known. Other labels and `matchConditions` count as
+/// The name is the only known label of the namespace. Other labels and `matchConditions` count as
 /// matching.
 pub(super) fn probe_entries(
     configuration: &MutatingWebhookConfiguration,
@@ -41,7 +41,7 @@ pub(super) fn probe_entries(
 
 fn problem(webhook: &MutatingWebhook, options: &Options) -> Option<String> {
     if webhook.failure_policy.as_deref().is_some_and(|policy| policy != "Fail") {
-        return Some("its failurePolicy is not Fail, so that failures do not show".to_owned());
+        return Some("its failurePolicy is not Fail, so failures are hidden".to_owned());
     }
     if !webhook.rules.iter().flatten().any(matches_creation) {
         return Some("none of its rules matches the creation of ConfigMaps".to_owned());
@@ -88,7 +88,7 @@ fn leaves_out(
     let selector = Selector::try_from(selector)?;
     let has: Vec<_> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
     Ok((!selector.matches(labels))
-        .then(|| format!("its {field} `{selector}` leaves out `{}`", has.join(","))))
+        .then(|| format!("its {field} `{selector}` does not match `{}`", has.join(","))))
 }
 
 /// Label of every namespace, with its name.
@@ -149,8 +149,7 @@ mod tests {
                 |entry| {
                     entry["objectSelector"]["matchExpressions"][0]["values"] = json!(["true"]);
                 },
-                "objectSelector `outrigger.io/probe in (true)` leaves out \
-                 `outrigger.io/probe=canary`",
+                "objectSelector `outrigger.io/probe in (true)` does not match `outrigger.io/probe=canary`",
             ),
             (
                 // An entry of the component `dormant`.
@@ -159,12 +158,11 @@ mod tests {
                         {"key": "a", "operator": "Exists"},
                         {"key": "a", "operator": "DoesNotExist"}]});
                 },
-                "objectSelector `a,!a` leaves out",
+                "objectSelector `a,!a` does not match",
             ),
             (
                 |entry| entry["namespaceSelector"]["matchLabels"][NAMESPACE_NAME] = json!("else"),
-                "namespaceSelector `kubernetes.io/metadata.name=else` leaves out \
-                 `kubernetes.io/metadata.name=istio-system`",
+                "namespaceSelector `kubernetes.io/metadata.name=else` does not match `kubernetes.io/metadata.name=istio-system`",
             ),
         ];
         for (change, part) in bad {

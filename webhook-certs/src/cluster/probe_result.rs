@@ -34,18 +34,17 @@ impl ProbeFailure {
 impl fmt::Display for ProbeFailure {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = match self.cause {
-            ProbeCause::NotConfigured => "nothing shows whether the API server calls the webhook",
+            ProbeCause::NotConfigured => "the trust probe is not configured",
             ProbeCause::Untrusted => "the API server does not trust the webhook's certificate",
             ProbeCause::Timeout => "the API server gets no answer from the webhook",
-            ProbeCause::NoEndpoints => "the API server finds nobody listening for the webhook",
-            ProbeCause::Forbidden => "the probe may not be made",
-            ProbeCause::Other => "the probe failed",
+            ProbeCause::NoEndpoints => "the API server finds no endpoint of the webhook",
+            ProbeCause::Forbidden => "the trust probe is forbidden",
+            ProbeCause::Other => "the trust probe failed",
         };
         if let Some(webhook) = &self.other_webhook {
             return write!(
                 formatter,
-                "another webhook, {webhook}, kept the probe from showing anything: {}; hint: repair \
-                 it, or have it leave out ConfigMaps with the label {PROBE_LABEL}",
+                "another webhook, {webhook}, made the trust probe fail: {}; hint: repair that webhook, or exclude ConfigMaps with the label {PROBE_LABEL} from it",
                 self.message
             );
         }
@@ -56,21 +55,19 @@ impl fmt::Display for ProbeFailure {
 fn hint(cause: ProbeCause) -> &'static str {
     match cause {
         ProbeCause::NotConfigured => {
-            "apply the component `trust-probe` that came with this version, and the component \
-             `revision` after it where there is one"
+            "apply the component `trust-probe` of this version, and after it the component `revision` if you use it"
         }
         ProbeCause::Untrusted => {
-            "compare caBundle and the CA with `webhook-certs status`; see who else writes it"
+            "compare caBundle and the CA with `webhook-certs status`; look for other writers of caBundle"
         }
         ProbeCause::Timeout => {
-            "see whether a firewall or network policy keeps the API server from the webhook's \
-             port"
+            "check firewalls and network policies between the API server and the webhook's port"
         }
         ProbeCause::NoEndpoints => {
-            "see whether pods behind the Service are ready, and whether its port is right"
+            "check that pods of the Service are ready, and the port of the Service"
         }
         ProbeCause::Forbidden => "the probe needs the right to create ConfigMaps in its namespace",
-        ProbeCause::Other => "the message is the API server's",
+        ProbeCause::Other => "the message is that of the API server",
     }
 }
 
@@ -250,7 +247,7 @@ mod tests {
             assert_eq!(failure.cause, ProbeCause::Other, "{message}");
             assert_eq!(failure.other_webhook.as_deref(), Some(other));
             let text = failure.to_string();
-            let begin = format!("another webhook, {other}, kept the probe from showing anything: ");
+            let begin = format!("another webhook, {other}, made the trust probe fail: ");
             assert!(text.starts_with(&begin) && text.contains(&message), "{text}");
         }
     }

@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use tokio::sync::{Notify, watch};
 
 use super::api::ClusterApi;
-use super::call_error::CallError;
+use super::call_error::{CallError, CallErrorCause};
 use super::probe_result::{ProbeFailure, failure};
 use crate::options::Options;
 use crate::rotation::ProbeCause;
@@ -23,7 +23,7 @@ pub(super) fn is_like(one: &LatestProbe, other: &LatestProbe) -> bool {
 
 /// Probes at each interval, and wakes the reconciler if the result changed.
 pub(super) async fn run(
-    objects: &ClusterApi,
+    api: &ClusterApi,
     options: &Options,
     probed: &watch::Sender<LatestProbe>,
     changed: &Notify,
@@ -31,7 +31,7 @@ pub(super) async fn run(
     loop {
         // API servers need time to learn of a newly published bundle.
         tokio::time::sleep(options.parameters.trust_probe_interval).await;
-        let outcome = probe(objects).await;
+        let outcome = probe(api).await;
         // Errors of the API server itself say nothing about the webhook.
         if let Ok(outcome) = outcome {
             let is_news = probed.send_if_modified(|before| {
@@ -47,17 +47,17 @@ pub(super) async fn run(
     }
 }
 
-async fn probe(objects: &ClusterApi) -> Result<Result<(), ProbeFailure>, CallError> {
-    let target = match objects.probe_target().await? {
+async fn probe(api: &ClusterApi) -> Result<Result<(), ProbeFailure>, CallError> {
+    let target = match api.probe_target().await? {
         Ok(target) => target,
         Err(message) => {
             let cause = ProbeCause::NotConfigured;
             return Ok(Err(ProbeFailure { cause, message, other_webhook: None }));
         }
     };
-    match objects.create_probe().await {
+    match api.create_probe().await {
         Ok(()) => Ok(Ok(())),
-        Err(CallError::Refused { code, message, .. }) => {
+        Err(CallError { cause: CallErrorCause::Rejected { code, message }, .. }) => {
             Ok(failure(code, &message, &target).map_or(Ok(()), Err))
         }
         // Webhooks have a timeout of at most 30 s, and the API server waits no longer.

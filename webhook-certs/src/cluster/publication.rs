@@ -12,7 +12,7 @@ use crate::status::Status;
 /// Writes bundles within the write budget and counts the result.
 pub(super) async fn publish(
     patch: &BundlePatch,
-    objects: &ClusterApi,
+    api: &ClusterApi,
     writes: &mut Writes<'_>,
     reporter: &mut Reporter<'_>,
     status: &watch::Sender<Status>,
@@ -20,7 +20,7 @@ pub(super) async fn publish(
     let name = &patch.name;
     let path = configuration_path(name);
     writes.spend(PATCH, path.clone())?;
-    let published = objects.publish(patch).await;
+    let published = api.publish(patch).await;
     status.send_modify(|status| {
         let outcome = published.as_ref().map(drop).map_err(CallError::is_conflict);
         status.patches.entry(name.to_owned()).or_default().count(outcome);

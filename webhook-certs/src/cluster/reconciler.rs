@@ -16,11 +16,13 @@ use super::events::EventContent;
 use super::prober::LatestProbe;
 use super::publication::{PublicationError, publish};
 use super::reporting::Reporter;
+use super::wait;
 use super::writes::{WriteError, Writes};
 use crate::authority::{AuthorityError, Entropy};
 use crate::options::Options;
 use crate::rotation::{
-    Action, Content, Decision, Memory, Observation, Revocation, decide, is_fresh, leaf_lifetime,
+    Action, Content, Decision, Memory, Observation, ProductionRules, Revocation, Rules, decide,
+    leaf_lifetime,
 };
 use crate::secret::rotation_requests::RotationRequests;
 use crate::secret::{State, is_immutable};
@@ -30,7 +32,7 @@ use crate::status::Status;
 
 /// Reconciler of one replica.
 pub(super) struct Reconciler<'a> {
-    objects: &'a ClusterApi,
+    api: &'a ClusterApi,
     options: &'a Options,
     names: ServerNames,
     certificate: &'a ServingCertificate,
@@ -60,7 +62,7 @@ struct ReconcileResult {
 impl<'a> Reconciler<'a> {
     /// A replica without memory.
     pub(super) fn new(
-        objects: &'a ClusterApi,
+        api: &'a ClusterApi,
         options: &'a Options,
         names: ServerNames,
         certificate: &'a ServingCertificate,
@@ -68,14 +70,14 @@ impl<'a> Reconciler<'a> {
         status: watch::Sender<Status>,
     ) -> Self {
         Self {
-            objects,
+            api,
             options,
             names,
             certificate,
             status,
             memory: Memory::default(),
             writes: Writes::new(&options.parameters),
-            reporter: Reporter::new(objects, options, probes),
+            reporter: Reporter::new(api, options, probes),
             problem: None,
             repairs: false,
         }
@@ -86,7 +88,7 @@ impl<'a> Reconciler<'a> {
         let mut backoff = DefaultBackoff::default();
         loop {
             let outcome = self.reconcile().await;
-            self.record_errors(&outcome.errors);
+            self.status.send_if_modified(|status| status.record_errors(&outcome.errors));
             if outcome.again {
                 tokio::task::yield_now().await;
                 continue;
@@ -101,12 +103,7 @@ impl<'a> Reconciler<'a> {
                 let longest = if outcome.is_unanswered { tick.min(OUTAGE) } else { tick };
                 backoff.next().unwrap_or(longest).min(longest)
             };
-            // Events that arrive together are handled together.
-            tokio::time::sleep(SPACING).await;
-            tokio::select! {
-                () = changed.notified() => {}
-                () = tokio::time::sleep(pause) => {}
-            }
+            wait(changed, pause).await;
         }
     }
 
@@ -114,7 +111,7 @@ impl<'a> Reconciler<'a> {
     async fn reconcile(&mut self) -> ReconcileResult {
         let mut outcome = ReconcileResult::default();
         let read = Timestamp::now();
-        let secret = match self.objects.secret().await {
+        let secret = match self.api.secret().await {
             Ok(secret) => secret,
             Err(error) => {
                 outcome.is_unanswered = error.is_unanswered();
@@ -122,19 +119,13 @@ impl<'a> Reconciler<'a> {
                 return outcome;
             }
         };
-        let mut configurations = Vec::new();
-        for found in self.objects.configurations().await {
-            match found {
-                Ok(found) => configurations.push(found),
-                Err(error) => outcome.errors.push(error.to_string()),
-            }
-        }
+        let configurations = self.api.readable_configurations(&mut outcome.errors).await;
         let is_complete = outcome.errors.is_empty();
         let probe = self.reporter.probed();
-        let clock_ahead = self.objects.clock.ahead().unwrap_or_default();
+        let clock_ahead = self.api.clock.ahead().unwrap_or_default();
         let observation = Observation { secret, configurations, is_complete, clock_ahead, probe };
         let parameters = &self.options.parameters;
-        let now = self.objects.clock.now();
+        let now = self.api.clock.now();
         let Decision { actions, problem, repairs } =
             decide(&mut self.memory, &observation, &self.names, parameters, now);
         if problem != self.problem {
@@ -158,10 +149,9 @@ impl<'a> Reconciler<'a> {
         self.certificate.set_clock_ahead(clock_ahead);
         self.repairs = repairs;
         for action in actions {
-            if !is_fresh(read, parameters, Timestamp::now()) {
+            if !ProductionRules::is_fresh(read, parameters, Timestamp::now()) {
                 outcome.errors.push(
-                    "the API server answers too slowly; nothing is done about what it said \
-                     before; hint: see --propagation-delay"
+                    "the API server responds too slowly; the outdated observation is discarded; hint: see --propagation-delay"
                         .to_owned(),
                 );
                 break;
@@ -193,17 +183,17 @@ impl<'a> Reconciler<'a> {
     ) -> Result<Done, ActionError> {
         match action {
             Action::CreateSecret(content) => {
-                self.writes.spend("create", self.objects.secret_path())?;
+                self.writes.spend("create", self.api.secret_path())?;
                 let state = self.state(content)?;
                 let mut secret = state.write(empty_secret(self.options));
                 self.memory.requests().restore(&mut secret);
-                let created = self.objects.create_secret(&secret).await;
-                self.record_forbidden("create", &self.objects.secret_path(), created)?;
+                let created = self.api.create_secret(&secret).await;
+                self.record_forbidden("create", &self.api.secret_path(), created)?;
                 self.written(&state, None, "the CA's Secret was created");
                 Ok(Done::Written)
             }
             Action::ReplaceSecret(content) => {
-                self.writes.spend("update", self.objects.secret_path())?;
+                self.writes.spend("update", self.api.secret_path())?;
                 let state = self.state(content)?;
                 let mut replacement = state.write(secret.cloned().unwrap_or_default());
                 if self.repairs {
@@ -212,14 +202,14 @@ impl<'a> Reconciler<'a> {
                 if let Some(before) = &self.memory.state {
                     RotationRequests::fulfil(&mut replacement, before, &state);
                 }
-                let replaced = self.objects.replace_secret(&replacement).await;
-                self.record_forbidden("update", &self.objects.secret_path(), replaced)?;
-                self.written(&state, secret, "the CA's Secret was written again");
+                let replaced = self.api.replace_secret(&replacement).await;
+                self.record_forbidden("update", &self.api.secret_path(), replaced)?;
+                self.written(&state, secret, "the CA's Secret was updated");
                 Ok(Done::Written)
             }
             Action::PatchBundle(patch) => {
-                let Self { objects, writes, reporter, status, .. } = self;
-                publish(&patch, objects, writes, reporter, status).await?;
+                let Self { api, writes, reporter, status, .. } = self;
+                publish(&patch, api, writes, reporter, status).await?;
                 tracing::info!(
                     configuration = patch.name,
                     entries = patch.entries.len(),
@@ -228,7 +218,7 @@ impl<'a> Reconciler<'a> {
                 Ok(Done::Written)
             }
             Action::Serve { authority, until } => {
-                let now = self.objects.clock.now();
+                let now = self.api.clock.now();
                 let lifetime = leaf_lifetime(until, &self.options.parameters, now);
                 let entropy = Entropy::draw().map_err(ActionError::Authority)?;
                 let leaf = authority
@@ -239,7 +229,7 @@ impl<'a> Reconciler<'a> {
                     names = %self.names,
                     not_after = %leaf.lifetime().not_after,
                     authority = authority.ca().name(),
-                    "a leaf was minted and is served"
+                    "a new leaf is served"
                 );
                 self.memory.leaf = Some(leaf);
                 Ok(Done::Serving)
@@ -248,8 +238,7 @@ impl<'a> Reconciler<'a> {
     }
 
     fn state(&self, content: Content) -> Result<State, ActionError> {
-        content::state(content, self.options, self.objects.clock.now())
-            .map_err(ActionError::Authority)
+        content::state(content, self.options, self.api.clock.now()).map_err(ActionError::Authority)
     }
 
     /// Records a written state that replaces `found`.
@@ -286,7 +275,7 @@ impl<'a> Reconciler<'a> {
     }
 
     fn report(&self, observation: &Observation) {
-        let now = self.objects.clock.now();
+        let now = self.api.clock.now();
         let state = self.memory.state.as_ref();
         let leaf = self.memory.leaf.as_ref();
         self.status.send_if_modified(|status| {
@@ -294,23 +283,14 @@ impl<'a> Reconciler<'a> {
             status.phase = state.map(|state| state.phase.word());
             status.phase_since = state.map(|state| state.phase_since);
             status.generation = state.map(|state| state.generation);
-            status.entries = observation.entries().count();
+            self.reporter.fill_status(status, observation, &self.writes, self.api.clock.ahead());
             status.trusted = leaf.is_some_and(|leaf| observation.trusts(leaf.issuer(), now));
             status.foreign = self.memory.foreign();
             status.revocations.clone_from(&self.reporter.revocations);
-            status.denied = self.writes.denied();
-            status.clock_ahead = self.objects.clock.ahead();
-            status.overwrites.clone_from(self.reporter.contention.overwrites());
-            status.probe = self.reporter.probe();
             status.authority_not_after = state.map(|state| state.active.ca().not_after());
             status.leaf_not_after = leaf.map(|leaf| leaf.lifetime().not_after);
             *status != before
         });
-    }
-
-    /// Records errors, which are logged if they changed.
-    fn record_errors(&self, errors: &[String]) {
-        self.status.send_if_modified(|status| status.record_errors(errors));
     }
 }
 
@@ -335,7 +315,7 @@ enum ActionError {
     Call(CallError),
     #[error(transparent)]
     Write(#[from] WriteError),
-    #[error("no certificate can be made: {0}")]
+    #[error("cannot make a certificate: {0}")]
     Authority(#[source] AuthorityError),
     #[error("the minted leaf cannot be served: {0}")]
     Leaf(#[source] IdentityError),
@@ -344,5 +324,3 @@ enum ActionError {
 /// Maximum pause while the API server does not respond: changes are repaired soon after it is back,
 /// and other servers get no load.
 const OUTAGE: Duration = Duration::from_secs(2);
-/// Time for which further events are gathered, and minimum pause between reconciliations.
-const SPACING: Duration = Duration::from_millis(100);

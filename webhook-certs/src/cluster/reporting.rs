@@ -15,7 +15,7 @@ use crate::options::Options;
 use crate::rotation::ProbeCause;
 use crate::rotation::clock_skew;
 use crate::rotation::{BundlePatch, Observation, Revocation};
-use crate::status::Probe;
+use crate::status::{Probe, Status};
 
 /// Values that were reported, and the recorder of Events.
 pub(super) struct Reporter<'a> {
@@ -30,12 +30,12 @@ pub(super) struct Reporter<'a> {
 
 impl<'a> Reporter<'a> {
     pub(super) fn new(
-        objects: &'a ClusterApi,
+        api: &'a ClusterApi,
         options: &'a Options,
         probes: watch::Receiver<LatestProbe>,
     ) -> Self {
         Self {
-            recorder: EventRecorder::new(objects, options),
+            recorder: EventRecorder::new(api, options),
             contention: Contention::default(),
             probes,
             probed: None,
@@ -69,7 +69,7 @@ impl<'a> Reporter<'a> {
                         configuration = name,
                         managers = managers.join(", "),
                         times,
-                        "caBundle was overwritten by somebody else"
+                        "caBundle was overwritten by another writer"
                     );
                     if times >= CONTENDED {
                         self.recorder.record([EventContent::contended(name, managers)]);
@@ -96,10 +96,10 @@ impl<'a> Reporter<'a> {
                 known.authority == revocation.authority && known.next_step == revocation.next_step
             })
         };
-        let news: Vec<_> =
+        let events: Vec<_> =
             self.revocations.iter().filter(is_new).map(EventContent::revocation).collect();
-        for news in news {
-            self.report(news);
+        for event in events {
+            self.report(event);
         }
     }
 
@@ -136,7 +136,7 @@ impl<'a> Reporter<'a> {
     }
 
     /// Latest probe, for the status.
-    pub(super) fn probe(&self) -> Option<Probe> {
+    fn probe(&self) -> Option<Probe> {
         let probed = self.probed.as_ref()?.as_ref();
         Some(Probe {
             cause: probed.err().map(|failure| failure.cause.word()),
@@ -144,13 +144,28 @@ impl<'a> Reporter<'a> {
         })
     }
 
-    fn report(&mut self, news: EventContent) {
-        if news.is_warning {
-            tracing::warn!("{}", news.note);
+    /// Sets the parts of the status that do not depend on the signer.
+    pub(super) fn fill_status(
+        &self,
+        status: &mut Status,
+        observation: &Observation,
+        writes: &Writes<'_>,
+        clock_ahead: Option<SignedDuration>,
+    ) {
+        status.entries = observation.entries().count();
+        status.denied = writes.denied();
+        status.clock_ahead = clock_ahead;
+        status.overwrites.clone_from(self.contention.overwrites());
+        status.probe = self.probe();
+    }
+
+    fn report(&mut self, event: EventContent) {
+        if event.is_warning {
+            tracing::warn!("{}", event.note);
         } else {
-            tracing::info!("{}", news.note);
+            tracing::info!("{}", event.note);
         }
-        self.recorder.record([news]);
+        self.recorder.record([event]);
     }
 }
 

@@ -68,6 +68,6 @@ impl<'a> Writes<'a> {
 pub(super) enum WriteError {
     #[error("{0}")]
     Forbidden(String),
-    #[error("{object} changes too often; hint: see who else writes to it")]
+    #[error("{object} changes too often; hint: its managedFields name the other writers")]
     Budget { object: String, wait: Duration },
 }

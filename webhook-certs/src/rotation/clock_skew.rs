@@ -17,10 +17,9 @@ pub fn message(ahead: SignedDuration) -> String {
     let direction = if ahead.is_negative() { "behind" } else { "ahead of" };
     let distance = rounded(ahead.abs());
     let consequence =
-        if is_intolerable(ahead) { "; no CA is made here until it is set" } else { "" };
+        if is_intolerable(ahead) { "; this replica makes no CA until it is corrected" } else { "" };
     format!(
-        "this machine's clock is {distance:#} {direction} the API server's{consequence}; hint: see \
-         whether the time service of the node runs, and that of the API server's node"
+        "this machine's clock is {distance:#} {direction} the API server's{consequence}; hint: check the time services of this node and of the API server's node"
     )
 }
 
@@ -48,9 +47,7 @@ mod tests {
         assert!(is_intolerable(hours(-2)));
         assert_eq!(
             message(hours(-2)),
-            "this machine's clock is 2h behind the API server's; no CA is made here until it is \
-             set; hint: see whether the time service of the node runs, and that of the API \
-             server's node"
+            "this machine's clock is 2h behind the API server's; this replica makes no CA until it is corrected; hint: check the time services of this node and of the API server's node"
         );
         assert_eq!(message(hours(-2)), message(hours(-2) + SignedDuration::from_secs(20)));
         let minutes = message(SignedDuration::from_millis(90_400));

@@ -23,7 +23,7 @@ use crate::server_names::ServerNames;
 pub use memory::Memory;
 pub use observation::{Configuration, Entry, Observation, ProbeCause};
 pub use revocation::Revocation;
-pub use rules::{is_fresh, leaf_lifetime, prepare, rotates_at};
+pub use rules::{leaf_lifetime, rotates_at};
 use secret_check::check_secret;
 
 /// Rules as a type parameter, for the model in `tests/rotation`; not part of the API.
@@ -33,7 +33,7 @@ pub mod model {
     pub use super::memory::Version;
     pub use super::rules::{ProductionRules, Rules};
 }
-use model::{ProductionRules, Rules};
+pub(crate) use model::{ProductionRules, Rules};
 
 /// Decides on actions after an observation, and updates the memory.
 ///

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use serde::Serialize;
 
-use super::rules::given_up_for;
+use super::rules::{ProductionRules, Rules};
 use crate::bundle::TrustedCa;
 use crate::options::Parameters;
 use crate::secret::rotation_requests::RotationRequests;
@@ -93,7 +93,7 @@ fn next_step(
         }
         Phase::Activated { retiring } => {
             let name = retiring.ca().name();
-            match given_up_for(state, retiring, requests, parameters, now) {
+            match ProductionRules::given_up_for(state, retiring, requests, parameters, now) {
                 None => (format!("{name} signs again, and this one retires"), false),
                 Some(_) => (format!("{name} is dropped first, and then a next CA made"), true),
             }

@@ -275,27 +275,6 @@ pub struct ProductionRules;
 
 impl Rules for ProductionRules {}
 
-/// Adds a next CA, which is published and does not sign yet.
-pub fn prepare(state: State, next: Authority, now: Timestamp) -> State {
-    ProductionRules::prepare(state, next, now)
-}
-
-/// True if a decision on an observation at `read` may still be carried out at `now`.
-pub fn is_fresh(read: Timestamp, parameters: &Parameters, now: Timestamp) -> bool {
-    ProductionRules::is_fresh(read, parameters, now)
-}
-
-/// The revoked CA that forces early retirement.
-pub(super) fn given_up_for<'a>(
-    state: &'a State,
-    retiring: &'a Authority,
-    requests: &RotationRequests,
-    parameters: &Parameters,
-    now: Timestamp,
-) -> Option<&'a TrustedCa> {
-    ProductionRules::given_up_for(state, retiring, requests, parameters, now)
-}
-
 /// Instant at which the next CA is due: two thirds of the lifetime of this one.
 pub fn rotates_at(ca: &TrustedCa) -> Timestamp {
     let lifetime = Lifetime { not_before: ca.not_before(), not_after: ca.not_after() };

@@ -41,7 +41,7 @@ pub(super) fn check_secret(
         return match held {
             Some(held) => SecretCheck::repair(
                 Action::CreateSecret(Content::State(held.clone().after(0))),
-                "the Secret is gone; its CA is written again".to_owned(),
+                "the Secret is missing; it is created again with the same CA".to_owned(),
             ),
             None => SecretCheck {
                 write: Some(Action::CreateSecret(Content::New { generation: 1 })),
@@ -55,8 +55,7 @@ pub(super) fn check_secret(
         (Ok(found), Some(held)) if outranks(held, &found) => SecretCheck::repair(
             Action::ReplaceSecret(Content::State(held.clone().after(generation))),
             format!(
-                "the Secret was set from generation {} to another state of generation \
-                 {generation}; it is written back",
+                "the Secret was changed from generation {} to another state of generation {generation}; it is restored",
                 held.generation
             ),
         ),
@@ -78,7 +77,7 @@ pub(super) fn check_secret(
             };
             let kept = match content {
                 Content::New { .. } => "a new CA is made",
-                _ => "it is written again with the same CA",
+                _ => "it is restored with the same CA",
             };
             SecretCheck::repair(
                 Action::ReplaceSecret(content),

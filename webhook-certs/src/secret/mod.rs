@@ -83,7 +83,7 @@ impl State {
                     return Err(SecretError::Annotation {
                         annotation: PHASE,
                         value: other.to_owned(),
-                        reason: "it is none of steady, prepared, activated".to_owned(),
+                        reason: "expected steady, prepared or activated".to_owned(),
                     });
                 }
             },
@@ -260,9 +260,8 @@ pub fn immutable_message(secret: &Secret) -> String {
     let name = |name: &Option<String>| name.clone().unwrap_or_default();
     let (name, namespace) = (name(&secret.metadata.name), name(&secret.metadata.namespace));
     format!(
-        "the Secret {namespace}/{name} is immutable, so that its CA is neither restored nor \
-         renewed nor replaced; hint: while a replica runs, `kubectl --namespace {namespace} delete \
-         secret {name}`; the replica creates it again with the CA that it knows, and not immutable"
+        "the Secret {namespace}/{name} is immutable, so its CA cannot be restored, renewed or replaced; hint: while a replica runs, `kubectl --namespace {namespace} delete \
+         secret {name}`; the replica creates it again, mutable and with the same CA"
     )
 }
 

@@ -36,14 +36,13 @@ impl RotationRequests {
         let rotate = value(ROTATE);
         if let Some(value) = rotate.filter(|value| *value != ROTATE_NOW) {
             problems.push(format!(
-                "annotation `{ROTATE}`: `{value}` asks for nothing; hint: only `{ROTATE_NOW}` does"
+                "annotation `{ROTATE}` has the invalid value `{value}` and is ignored; hint: the only valid value is `{ROTATE_NOW}`"
             ));
         }
         let revoke = value(REVOKE).map(|value| value.parse::<CaNumbers>()).transpose();
         if let Err(error) = &revoke {
             problems.push(format!(
-                "annotation `{REVOKE}`: {error}, so that it asks for nothing; hint: numbers stand \
-                 at the end of the CAs' names, several are written like `3,4`"
+                "annotation `{REVOKE}` is ignored: {error}; hint: give the numbers at the end of the CAs' names, several like `3,4`"
             ));
         }
         Self {
@@ -68,7 +67,7 @@ impl RotationRequests {
         let unknown = (!unknown.is_empty()).then(|| {
             format!(
                 "annotation `{REVOKE}`: the Secret holds no CA with the number {unknown}; hint: it \
-                 holds {}; take the number away, or it revokes the CA that gets it",
+                 holds {}; remove the number, or it revokes the CA that gets it",
                 held(state)
             )
         });
@@ -179,15 +178,15 @@ pub enum RevocableError {
     },
     /// Either of two CAs may be meant.
     #[error(
-        "--revoke: a rotation is under way, and either CA may be the one that is meant\n\
-         hint: --revoke=NUMBER says which; the Secret holds {held}"
+        "--revoke: a rotation is in progress, and two CAs are trusted\n\
+         hint: choose one with --revoke=NUMBER; the Secret holds {held}"
     )]
     Ambiguous {
         /// CAs in the Secret.
         held: String,
     },
     /// The CA was made by another program and has no number.
-    #[error("--revoke: the CA `{name}` has no number at the end of its name to revoke it by")]
+    #[error("--revoke: the CA `{name}` has no number at the end of its name and cannot be revoked")]
     NoNumber {
         /// Subject of the CA.
         name: String,
@@ -222,16 +221,14 @@ mod tests {
         assert_eq!(
             read(ROTATE, "soon").problem.as_deref(),
             Some(
-                "annotation `outrigger.io/rotate`: `soon` asks for nothing; hint: only `now` does"
+                "annotation `outrigger.io/rotate` has the invalid value `soon` and is ignored; hint: the only valid value is `now`"
             )
         );
         let asked = read(REVOKE, "7,all");
         assert_eq!(
             asked.problem.as_deref(),
             Some(
-                "annotation `outrigger.io/revoke`: `all` is not the number of a CA, so that it \
-                 asks for nothing; hint: numbers stand at the end of the CAs' names, several are \
-                 written like `3,4`"
+                "annotation `outrigger.io/revoke` is ignored: `all` is not the number of a CA; hint: give the numbers at the end of the CAs' names, several like `3,4`"
             )
         );
         assert!(asked.revoke.is_empty());

@@ -125,7 +125,7 @@ fn errors_name_key_or_annotation() {
     );
     assert_eq!(
         annotate("outrigger.io/phase", "rotating"),
-        "annotation `outrigger.io/phase`: `rotating`: it is none of steady, prepared, activated"
+        "annotation `outrigger.io/phase`: `rotating`: expected steady, prepared or activated"
     );
     assert!(
         annotate("outrigger.io/phase-since", "today")

@@ -46,19 +46,19 @@ pub(super) fn check_client_authority(clients: &ClientAuthority) -> Result<(), Te
 #[derive(Debug, thiserror::Error)]
 pub(super) enum TestHandshakeError {
     /// A message would exceed its maximum length.
-    #[error("it would have to hold {bytes} bytes, and there is room for {}", ROOM)]
+    #[error("a message of {bytes} bytes exceeds the maximum of {}", ROOM)]
     TooLong {
         /// Length of all certificates, or of all names of CAs.
         bytes: usize,
     },
     /// The client aborted the handshake.
-    #[error("the client says: {0}")]
+    #[error("error of the client: {0}")]
     Client(#[source] Error),
     /// The server aborted the handshake.
-    #[error("the server says: {0}")]
+    #[error("error of the server: {0}")]
     Server(#[source] Error),
     /// Neither side sends anything.
-    #[error("it comes to no end")]
+    #[error("neither side sends anything")]
     Unfinished,
     /// No certificate could be made for the test.
     #[error(transparent)]

@@ -52,8 +52,8 @@ impl TlsParameters {
 /// A TLS 1.2 suite conflicts with a minimum of TLS 1.3.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error(
-    "the cipher suite {suite} is of TLS 1.2, which a minimum of TLS 1.3 rules out\n\
-     hint: leave it out, or lower the minimum to TLSV1_2"
+    "the cipher suite {suite} is of TLS 1.2 and conflicts with a minimum of TLS 1.3\n\
+     hint: omit it, or lower the minimum to TLSV1_2"
 )]
 pub struct TlsParametersError {
     /// Name of the suite.
@@ -122,7 +122,7 @@ impl CipherSuites {
 
 /// The name is not that of a supported suite.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("{name:?} is no cipher suite that is offered; these are: {}", offered())]
+#[error("{name:?} is not a supported cipher suite; supported are: {}", offered())]
 pub struct CipherSuiteError {
     /// Rejected name.
     pub name: String,

@@ -1,4 +1,4 @@
-//! What becomes of a `caBundle`, ours and others'.
+//! Repair and ownership of `caBundle`.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use webhook_certs::status::Status;
 
 use crate::fixture::{Fixture, OTHERS_BUNDLE, OURS};
 
-pub(crate) async fn only_the_bundle_of_our_entries_is_written_and_owned(
+pub(crate) async fn only_bundles_of_our_entries_are_written_and_owned(
     fixture: Fixture<'_>,
 ) -> Result<()> {
     fixture.configure(443).await?;
@@ -49,7 +49,7 @@ pub(crate) async fn only_the_bundle_of_our_entries_is_written_and_owned(
     Ok(())
 }
 
-pub(crate) async fn a_wiped_or_overwritten_bundle_is_repaired_by_one_write(
+pub(crate) async fn wiped_or_overwritten_bundle_is_repaired_by_one_write(
     fixture: Fixture<'_>,
 ) -> Result<()> {
     fixture.configure(443).await?;
@@ -65,7 +65,7 @@ pub(crate) async fn a_wiped_or_overwritten_bundle_is_repaired_by_one_write(
         "kind": "MutatingWebhookConfiguration",
         "webhooks": [{"name": OURS[1], "clientConfig": {"caBundle": OTHERS_BUNDLE}}],
     }));
-    let force = PatchParams::apply("somebody").force();
+    let force = PatchParams::apply("other").force();
     for round in 0..3 {
         let generation = fixture.configuration().await?.metadata.generation;
         match round {
@@ -87,7 +87,7 @@ pub(crate) async fn a_wiped_or_overwritten_bundle_is_repaired_by_one_write(
     Ok(())
 }
 
-pub(crate) async fn a_contended_bundle_is_written_no_more_than_the_budget_allows(
+pub(crate) async fn contended_bundle_is_written_within_the_budget(
     mut fixture: Fixture<'_>,
 ) -> Result<()> {
     fixture.options.parameters.write_burst = 3;
@@ -113,7 +113,7 @@ pub(crate) async fn a_contended_bundle_is_written_no_more_than_the_budget_allows
     Ok(())
 }
 
-pub(crate) async fn an_entry_that_its_deployer_gives_up_is_never_left_half(
+pub(crate) async fn entry_that_its_deployer_removes_is_removed_completely(
     fixture: Fixture<'_>,
 ) -> Result<()> {
     fixture.configure(443).await?;
@@ -132,7 +132,7 @@ pub(crate) async fn an_entry_that_its_deployer_gives_up_is_never_left_half(
     fewer["kind"] = json!("MutatingWebhookConfiguration");
     let name = &fixture.options.webhook_configurations[0];
     let how = PatchParams::apply("installer");
-    // What is left of it would be its caBundle, which is ours.
+    // Only its caBundle, which we own, would be left.
     let refused = fixture.configurations().patch(name, &how, &Patch::Apply(&fewer)).await;
     let refused = refused.err().context("half an entry is left")?.to_string();
     ensure!(refused.contains("sideEffects: Required value"), "{refused}");
@@ -152,7 +152,7 @@ pub(crate) async fn an_entry_that_its_deployer_gives_up_is_never_left_half(
     Ok(())
 }
 
-pub(crate) async fn replicas_together_answer_an_adversary_no_more_often_than_one_may(
+pub(crate) async fn replicas_share_one_write_budget_against_an_adversary(
     mut fixture: Fixture<'_>,
 ) -> Result<()> {
     fixture.options.parameters.write_interval = SignedDuration::from_secs(4);
@@ -173,22 +173,22 @@ pub(crate) async fn replicas_together_answer_an_adversary_no_more_often_than_one
             "kind": "MutatingWebhookConfiguration",
             "webhooks": webhooks,
         }));
-        let force = PatchParams::apply("somebody").force();
+        let force = PatchParams::apply("other").force();
         fixture.configurations().patch(name, &force, &overwrite).await?;
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     let ours = written() - before;
     let parameters = &fixture.options.parameters;
     let intervals = begin.elapsed().as_secs() / parameters.write_interval.unsigned_abs().as_secs();
-    // They see one another's writes by the second and by their own looks, so that on a busy machine each may
-    // miss some.
+    // Replicas see each other's writes by the second and by their own reads, so on a busy machine
+    // each may miss some.
     let apart = (u64::from(parameters.write_burst) + intervals) * replicas.len() as u64;
     ensure!(ours > 0, "it was never repaired");
     ensure!(ours * 3 <= apart * 2, "{ours} writes against {round}; apart it would be {apart}");
     Ok(())
 }
 
-/// The configuration without what a write of ours changes.
+/// Configuration without the fields that our writes change.
 fn without_ours(mut configuration: MutatingWebhookConfiguration) -> Result<Value> {
     let ours = BTreeSet::from(OURS);
     for webhook in configuration.webhooks.iter_mut().flatten() {

@@ -1,4 +1,4 @@
-//! kube-controller-manager's own signers, which are none for webhooks.
+//! Rejection of kube-controller-manager's own signers.
 
 use anyhow::{Context, Result, bail, ensure};
 use e2e::programs::Programs;
@@ -21,7 +21,7 @@ use webhook_certs::status::Status;
 use crate::fixture::{Fixture, eventually};
 
 #[expect(clippy::print_stderr, reason = "what is left out is said")]
-pub(crate) async fn no_signer_of_kubernetes_itself_signs_for_a_webhook(
+pub(crate) async fn kubernetes_own_signers_do_not_sign_for_webhooks(
     mut fixture: Fixture<'_>,
 ) -> Result<()> {
     let programs = Programs::find()?;
@@ -48,9 +48,9 @@ pub(crate) async fn no_signer_of_kubernetes_itself_signs_for_a_webhook(
     )?;
     let requests = Api::<CertificateSigningRequest>::all(fixture.admin.clone());
 
-    // It does sign what is right.
+    // The controller signs suitable requests.
     let mut client = CertificateParams::default();
-    client.distinguished_name.push(DnType::CommonName, "somebody");
+    client.distinguished_name.push(DnType::CommonName, "other");
     let client = client.serialize_request(&KeyPair::generate()?)?.pem()?;
     let signer = "kubernetes.io/kube-apiserver-client";
     let name = request(&requests, signer, &client, "client auth").await?;
@@ -71,7 +71,7 @@ pub(crate) async fn no_signer_of_kubernetes_itself_signs_for_a_webhook(
     let refused = format!("{:#}", refused.err().context("legacy-unknown is accepted")?);
     ensure!(refused.contains("spec.signerName: Invalid value"), "{refused}");
 
-    // So nobody has to wait for them.
+    // So the program rejects these signers at the start.
     fixture.options.signer =
         Some(Signer { name: legacy.to_owned(), approve: false, authorities: None });
     let (status, _) = watch::channel(Status::default());
@@ -84,7 +84,7 @@ pub(crate) async fn no_signer_of_kubernetes_itself_signs_for_a_webhook(
     Ok(())
 }
 
-/// Requests a certificate, approves that, and returns the name of the request.
+/// Creates and approves a certificate signing request, and returns its name.
 async fn request(
     requests: &Api<CertificateSigningRequest>,
     signer: &str,
@@ -109,7 +109,7 @@ async fn request(
     Ok(name)
 }
 
-/// Waits for the certificate, or for why there is none.
+/// Waits for the certificate, or for the condition of its failure.
 async fn answered(
     requests: &Api<CertificateSigningRequest>,
     name: &str,

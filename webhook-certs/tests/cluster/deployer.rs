@@ -1,4 +1,4 @@
-//! A deployment tool that believes to own bundles.
+//! A deployment tool that takes ownership of bundles.
 
 use anyhow::Result;
 use k8s_openapi::ByteString;

@@ -1,4 +1,4 @@
-//! What is told as Events.
+//! Kubernetes Events on the CA Secret.
 
 use anyhow::{Context, Result, ensure};
 use jiff::{SignedDuration, Timestamp};
@@ -11,10 +11,10 @@ use webhook_certs::status::Status;
 
 use crate::fixture::{Fixture, OURS, Replica, eventually};
 
-pub(crate) async fn what_happens_is_told_once_and_names_whoever_did_it(
+pub(crate) async fn each_event_is_written_once_and_names_the_writer(
     mut fixture: Fixture<'_>,
 ) -> Result<()> {
-    // What is told has a budget of its own, as large.
+    // Events have a write budget of the same size.
     fixture.options.parameters.write_burst = 20;
     fixture.configure(443).await?;
     let (mut one, mut two) = (fixture.replica().await?, fixture.replica().await?);
@@ -22,7 +22,7 @@ pub(crate) async fn what_happens_is_told_once_and_names_whoever_did_it(
     let trusted = |status: &Status| status.trusted && status.entries == OURS.len();
     one.until("the first is trusted", trusted).await?;
     two.until("the second is trusted", trusted).await?;
-    fixture.told(&["CACreated: the CA CN=sidecar-injector-ca 1 was made, valid until 20"]).await?;
+    fixture.event(&["CACreated: the CA CN=sidecar-injector-ca 1 was made, valid until 20"]).await?;
 
     let (secrets, name) = (fixture.secrets(), &fixture.options.secret_name);
     let mut secret = secrets.get(name).await?;
@@ -31,13 +31,13 @@ pub(crate) async fn what_happens_is_told_once_and_names_whoever_did_it(
     let argocd = PostParams { field_manager: Some("argocd".to_owned()), ..PostParams::default() };
     secrets.replace(name, &argocd, &secret).await?;
     let hint = format!("hint: to replace the CA, `kubectl annotate secret {name} ");
-    fixture.told(&["CASecretRestored: the Secret cannot be used: ", "`argocd`", &hint]).await?;
+    fixture.event(&["CASecretRestored: the Secret cannot be used: ", "`argocd`", &hint]).await?;
 
     let wanted = fixture.published().await?;
     for round in 0..6 {
         overwrite(&fixture, &Bundle::default()).await?;
         fixture.published().await?;
-        // Whoever of them repairs it has seen it; the other may find it repaired.
+        // The replica that repairs it has seen it; the other may find it repaired.
         eventually("one of them has seen it", async || {
             let of = |replica: &Replica| replica.status.borrow().overwrites.get("flux").copied();
             let most = of(&one).max(of(&two)).unwrap_or_default();
@@ -47,30 +47,30 @@ pub(crate) async fn what_happens_is_told_once_and_names_whoever_did_it(
         .await?;
     }
     fixture
-        .told(&["CABundleContended: ", "was overwritten again and again within 10m by flux"])
+        .event(&["CABundleContended: ", "was overwritten repeatedly within 10m by flux"])
         .await?;
 
     let lifetime = Lifetime::starting(Timestamp::now(), SignedDuration::from_hours(1));
     let foreign = Authority::create("other", 7, lifetime, Entropy::draw()?)?;
     overwrite(&fixture, &wanted.with([foreign.ca().clone()])).await?;
-    fixture.told(&["ForeignCA: ", "`CN=other-ca 7`, which neither the Secret nor "]).await?;
+    fixture.event(&["ForeignCA: ", "`CN=other-ca 7`, which neither the Secret nor "]).await?;
     one.until("it is counted", |status| status.foreign == 1).await?;
 
     let patch = json!({"metadata": {"annotations": {ROTATE: ROTATE_NOW}}});
     secrets.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?;
-    fixture.told(&["CARotation: the CA CN=sidecar-injector-ca 3 is published beside "]).await?;
+    fixture.event(&["CARotation: the CA CN=sidecar-injector-ca 3 is published beside "]).await?;
 
-    // Two replicas saw all of it; neither has told it twice, nor both the same.
+    // Both replicas saw all of it; each Event was written once.
     let events = fixture.events().await?;
     for reason in ["CACreated", "CASecretRestored", "CABundleContended", "ForeignCA", "CARotation"]
     {
-        let told = events.iter().filter(|events| events.starts_with(reason)).count();
-        ensure!(told == 1, "{reason} is told {told} times: {events:#?}");
+        let count = events.iter().filter(|event| event.starts_with(reason)).count();
+        ensure!(count == 1, "{reason} was written {count} times: {events:#?}");
     }
     Ok(())
 }
 
-pub(crate) async fn without_the_right_to_tell_everything_else_goes_on(
+pub(crate) async fn without_the_right_to_write_events_the_rest_works(
     fixture: Fixture<'_>,
 ) -> Result<()> {
     fixture.forbid_events().await?;
@@ -89,8 +89,8 @@ pub(crate) async fn without_the_right_to_tell_everything_else_goes_on(
     secret.data = None;
     secrets.replace(name, &PostParams::default(), &secret).await?;
     replica.until("the Secret is restored", |status| status.generation == Some(2)).await?;
-    ensure!(fixture.events().await?.is_empty(), "something was told");
-    // It does not try again for a while.
+    ensure!(fixture.events().await?.is_empty(), "an Event was written");
+    // There is no retry for a while.
     ensure!(fixture.denied_requests()? == 1, "{} requests", fixture.denied_requests()?);
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What one story plays on: a namespace, an account with the least rights, a webhook configuration.
+//! Fixture of one test: a namespace, an account with minimal rights, a webhook configuration.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -33,14 +33,14 @@ pub(crate) struct Fixture<'a> {
 }
 
 impl<'a> Fixture<'a> {
-    /// Makes the namespace, and an account that may do what the manifests allow and no more.
-    pub(crate) async fn set(server: &'a ApiServers, namespace: &str) -> Result<Self> {
+    /// Creates the namespace, and an account with the rights of the manifests.
+    pub(crate) async fn new(server: &'a ApiServers, namespace: &str) -> Result<Self> {
         let admin = server.admin(0).await?;
         let options = Options {
             namespace: namespace.to_owned(),
             webhook_configurations: vec![namespace.to_owned()],
             parameters: Parameters {
-                // What happens in a story happens because a watch told of a change.
+                // Changes are noticed by watches only.
                 tick: Duration::from_secs(3600),
                 ..Parameters::default()
             },
@@ -53,7 +53,7 @@ impl<'a> Fixture<'a> {
         Ok(fixture)
     }
 
-    /// The rules of the manifests: names where a rule can have them.
+    /// Grants the rules of the manifests, with names where a rule can have them.
     async fn grant(&self) -> Result<()> {
         let name = &self.namespace;
         let metadata = json!({"name": name});
@@ -86,14 +86,14 @@ impl<'a> Fixture<'a> {
         Ok(())
     }
 
-    /// Takes the rights on webhook configurations away.
+    /// Revokes the rights on webhook configurations.
     pub(crate) async fn forbid_configurations(&self) -> Result<()> {
         let bindings = Api::<ClusterRoleBinding>::all(self.admin.clone());
         bindings.delete(&self.namespace, &DeleteParams::default()).await?;
         Ok(())
     }
 
-    /// Takes the right to publish away.
+    /// Revokes the right to publish.
     pub(crate) async fn forbid_patches(&self) -> Result<()> {
         let roles = Api::<ClusterRole>::all(self.admin.clone());
         let mut role = roles.get(&self.namespace).await?;
@@ -104,7 +104,7 @@ impl<'a> Fixture<'a> {
         Ok(())
     }
 
-    /// Gives the rights for a signer of the cluster, and takes those on the Secret away.
+    /// Grants the rights for a signer of the cluster, and revokes those on the Secret.
     pub(crate) async fn allow_requests(&self, signer: &str) -> Result<()> {
         self.change_role(|rules| {
             rules.retain(|rule| !rule.resources.iter().flatten().any(|name| name == "secrets"));
@@ -126,7 +126,7 @@ impl<'a> Fixture<'a> {
         Ok(())
     }
 
-    /// Takes the right to tell events away.
+    /// Revokes the right to write Events.
     pub(crate) async fn forbid_events(&self) -> Result<()> {
         self.change_role(|rules| {
             rules.retain(|rule| !rule.resources.iter().flatten().any(|name| name == "events"));
@@ -134,7 +134,7 @@ impl<'a> Fixture<'a> {
         .await
     }
 
-    /// Gives the right that the trust probe needs.
+    /// Grants the right that the trust probe needs.
     pub(crate) async fn allow_probes(&self) -> Result<()> {
         let rule = json!({"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]});
         let rule = serde_json::from_value(rule)?;
@@ -149,7 +149,7 @@ impl<'a> Fixture<'a> {
         Ok(())
     }
 
-    /// The events that were told, as `REASON: NOTE`, in the order of their reasons.
+    /// Returns the Events as `REASON: NOTE`, sorted.
     pub(crate) async fn events(&self) -> Result<Vec<String>> {
         let events = self.api::<Event>().list(&ListParams::default()).await?;
         let mut found = Vec::new();
@@ -168,9 +168,9 @@ impl<'a> Fixture<'a> {
         Ok(found)
     }
 
-    /// Waits until something was told that has all `parts`, and returns it.
-    pub(crate) async fn told(&self, parts: &[&str]) -> Result<String> {
-        eventually(&format!("it is told: {parts:?}"), async || {
+    /// Waits for an Event that contains all `parts`, and returns it.
+    pub(crate) async fn event(&self, parts: &[&str]) -> Result<String> {
+        eventually(&format!("an Event has {parts:?}"), async || {
             let events = self.events().await?;
             let found = events.iter().find(|events| parts.iter().all(|part| events.contains(part)));
             found.cloned().with_context(|| format!("{events:#?}"))
@@ -178,7 +178,7 @@ impl<'a> Fixture<'a> {
         .await
     }
 
-    /// How often the account of the story was told that it may not.
+    /// Number of requests of the test's account that were forbidden.
     pub(crate) fn denied_requests(&self) -> Result<usize> {
         let account = format!("system:serviceaccount:{0}:{0}", self.namespace);
         let denied = |event: &Value| {
@@ -188,12 +188,12 @@ impl<'a> Fixture<'a> {
         Ok(self.server.audit()?.iter().filter(|event| denied(event)).count())
     }
 
-    /// Starts a replica under the account of the story.
+    /// Starts a replica with the test's account.
     pub(crate) async fn replica(&self) -> Result<Replica> {
         self.replica_by(self.server.port(0)).await
     }
 
-    /// The program with a command about the objects of the story.
+    /// Command of the program about the test's objects.
     pub(crate) fn program(&self, command: &str) -> tokio::process::Command {
         let mut program = tokio::process::Command::new(env!("CARGO_BIN_EXE_webhook-certs"));
         let names = ["--namespace", &self.namespace, "--webhook-configuration", &self.namespace];
@@ -202,7 +202,7 @@ impl<'a> Fixture<'a> {
         program
     }
 
-    /// Takes the right to approve requests away.
+    /// Revokes or grants the right to approve requests.
     pub(crate) async fn forbid_approvals(&self, forbidden: bool) -> Result<()> {
         let roles = Api::<ClusterRole>::all(self.admin.clone());
         let mut role = roles.get(&self.namespace).await?;
@@ -215,12 +215,12 @@ impl<'a> Fixture<'a> {
         Ok(())
     }
 
-    /// Starts a replica that talks to one of several API servers.
+    /// Starts a replica that uses one of several API servers.
     pub(crate) async fn replica_of(&self, server: usize) -> Result<Replica> {
         self.start(self.server.port(server), server).await
     }
 
-    /// Starts a replica that reaches the API server by another port.
+    /// Starts a replica that reaches the API server through another port.
     pub(crate) async fn replica_by(&self, port: u16) -> Result<Replica> {
         self.start(port, 0).await
     }
@@ -235,18 +235,18 @@ impl<'a> Fixture<'a> {
         let certificate = ServingCertificate::new();
         let (sender, status) = watch::channel(Status::default());
         let client = self.server.client_by(port, server, &token).await?;
-        let upkeep = maintain(client, self.options.clone(), Arc::clone(&certificate), sender);
-        Ok(Replica { certificate, status, upkeep: tokio::spawn(upkeep) })
+        let reconciling = maintain(client, self.options.clone(), Arc::clone(&certificate), sender);
+        Ok(Replica { certificate, status, reconciling: tokio::spawn(reconciling) })
     }
 
-    /// Applies the webhook configuration as an installation does: without any caBundle of ours.
+    /// Applies the webhook configuration as an installation does, without our caBundle.
     ///
-    /// Two entries call our Service at `port`; the others call another one and a URL.
+    /// Two entries call our Service at `port`; the others call another Service and a URL.
     pub(crate) async fn configure(&self, port: u16) -> Result<()> {
         self.configure_each(port, port).await
     }
 
-    /// Applies it with a port for each of our entries.
+    /// Applies it with one port for each of our entries.
     pub(crate) async fn configure_each(&self, one: u16, two: u16) -> Result<()> {
         let entry = |name: &str, client: Value, failure: &str| {
             json!({
@@ -288,7 +288,7 @@ impl<'a> Fixture<'a> {
         Ok(())
     }
 
-    /// Makes our Service lead to this machine, where the API server dials it.
+    /// Points our Service to this machine, where the API server dials it.
     pub(crate) async fn expose(&self) -> Result<()> {
         let service = json!({
             "metadata": {"name": self.options.service},
@@ -297,12 +297,12 @@ impl<'a> Fixture<'a> {
         create(&self.api::<Service>(), service).await
     }
 
-    /// Creates a config map that both of our entries review.
+    /// Creates a ConfigMap that both of our entries review.
     pub(crate) async fn create_reviewed(&self, name: &str) -> Result<ConfigMap> {
         self.create_reviewed_by(self.admin.clone(), name).await
     }
 
-    /// The same by way of another API server.
+    /// Creates it through another API server.
     pub(crate) async fn create_reviewed_by(&self, admin: Client, name: &str) -> Result<ConfigMap> {
         let map = json!({"metadata": {"name": name, "labels": {"reviewed": "true"}}});
         let map = serde_json::from_value(map)?;
@@ -322,7 +322,7 @@ impl<'a> Fixture<'a> {
         Ok(self.configurations().get(&self.namespace).await?)
     }
 
-    /// The caBundle of each entry, where it has one.
+    /// `caBundle` of each entry.
     pub(crate) async fn bundles(&self) -> Result<BTreeMap<String, Option<Vec<u8>>>> {
         let webhooks = self.configuration().await?.webhooks.unwrap_or_default();
         let bundle = |bytes: k8s_openapi::ByteString| bytes.0;
@@ -332,13 +332,13 @@ impl<'a> Fixture<'a> {
             .collect())
     }
 
-    /// The state of the Secret, which has to be whole.
+    /// State of the Secret, which must be valid.
     pub(crate) async fn state(&self) -> Result<State> {
         let secret = self.secrets().get(&self.options.secret_name).await?;
         Ok(State::parse(&secret)?)
     }
 
-    /// Waits until both of our entries hold the CA of the Secret, and returns that.
+    /// Waits until both of our entries hold the CA of the Secret, and returns it.
     pub(crate) async fn published(&self) -> Result<Bundle> {
         eventually("the CA is published", async || {
             let wanted = self.state().await?.bundle();
@@ -366,11 +366,11 @@ impl<'a> Fixture<'a> {
 pub(crate) struct Replica {
     pub(crate) certificate: Arc<ServingCertificate>,
     pub(crate) status: watch::Receiver<Status>,
-    upkeep: JoinHandle<Result<Infallible, CertificateError>>,
+    reconciling: JoinHandle<Result<Infallible, CertificateError>>,
 }
 
 impl Replica {
-    /// Waits until the status is as wanted, and returns it.
+    /// Waits until the status satisfies a condition, and returns it.
     pub(crate) async fn until(
         &mut self,
         what: &str,
@@ -379,12 +379,12 @@ impl Replica {
         let mut status = self.status.clone();
         let found = tokio::time::timeout(TIMEOUT, status.wait_for(wanted)).await;
         match found {
-            Ok(status) => Ok(status.context("the upkeep has ended")?.clone()),
+            Ok(status) => Ok(status.context("reconciliation has ended")?.clone()),
             Err(_) => bail!("waited until {what}: {:?}", self.status.borrow()),
         }
     }
 
-    /// The certificate that is being served.
+    /// Served certificate.
     pub(crate) fn leaf(&self) -> Result<Vec<u8>> {
         let identity = self.certificate.current().context("nothing is served")?;
         Ok(identity.chain()[0].to_vec())
@@ -393,11 +393,11 @@ impl Replica {
 
 impl Drop for Replica {
     fn drop(&mut self) {
-        self.upkeep.abort();
+        self.reconciling.abort();
     }
 }
 
-/// Asks `probe` until it answers, and fails with its last reason when that takes too long.
+/// Repeats `probe` until it succeeds; after a timeout, fails with its last error.
 pub(crate) async fn eventually<T>(what: &str, probe: impl AsyncFn() -> Result<T>) -> Result<T> {
     let deadline = tokio::time::Instant::now() + TIMEOUT;
     loop {
@@ -420,9 +420,9 @@ where
     Ok(())
 }
 
-/// The entries that call our Service.
+/// Entries that call our Service.
 pub(crate) const OURS: [&str; 2] = ["one.ours.outrigger.io", "two.ours.outrigger.io"];
-/// What somebody else has put into an entry of theirs, in base64.
+/// Content of the bundle of another tool's entry, in base64.
 pub(crate) const OTHERS_BUNDLE: &str = "dGhlaXJz";
 const TIMEOUT: Duration = Duration::from_secs(60);
 const BETWEEN_PROBES: Duration = Duration::from_millis(20);

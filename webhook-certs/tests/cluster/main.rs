@@ -1,13 +1,13 @@
-//! The upkeep of certificates against a real API server, with the least rights.
+//! Reconciliation of certificates against a real API server, with minimal rights.
 
 mod bundle;
 mod controller_manager;
 mod deployer;
 mod events;
-#[allow(dead_code, reason = "shared with the storm")]
+#[allow(dead_code, reason = "shared with the test target storm")]
 mod fixture;
 mod probe;
-#[allow(dead_code, reason = "shared with the storm")]
+#[allow(dead_code, reason = "shared with the test target storm")]
 mod reviewer;
 mod revocation;
 mod rights;
@@ -32,42 +32,39 @@ use webhook_certs::serving::{Identity, ServingCertificate};
 use webhook_certs::status::Status;
 
 use bundle::{
-    a_contended_bundle_is_written_no_more_than_the_budget_allows,
-    a_wiped_or_overwritten_bundle_is_repaired_by_one_write,
-    an_entry_that_its_deployer_gives_up_is_never_left_half,
-    only_the_bundle_of_our_entries_is_written_and_owned,
-    replicas_together_answer_an_adversary_no_more_often_than_one_may,
+    contended_bundle_is_written_within_the_budget,
+    entry_that_its_deployer_removes_is_removed_completely,
+    only_bundles_of_our_entries_are_written_and_owned,
+    replicas_share_one_write_budget_against_an_adversary,
+    wiped_or_overwritten_bundle_is_repaired_by_one_write,
 };
-use controller_manager::no_signer_of_kubernetes_itself_signs_for_a_webhook;
+use controller_manager::kubernetes_own_signers_do_not_sign_for_webhooks;
 use events::{
-    what_happens_is_told_once_and_names_whoever_did_it,
-    without_the_right_to_tell_everything_else_goes_on,
+    each_event_is_written_once_and_names_the_writer,
+    without_the_right_to_write_events_the_rest_works,
 };
 use fixture::{Fixture, OURS, Replica, eventually};
 use probe::{
-    the_probe_counts_only_what_its_own_entry_fails_at,
-    the_probe_tells_why_the_api_server_does_not_call_the_webhook,
+    trust_probe_counts_only_failures_of_its_own_entry,
+    trust_probe_reports_why_the_webhook_is_not_called,
 };
 use reviewer::Reviewer;
-use revocation::a_revocation_in_each_phase_fails_no_call;
+use revocation::revocation_in_each_phase_fails_no_call;
 use rights::{
-    every_right_is_needed_and_none_is_missing,
-    without_the_right_to_publish_a_leaf_is_served_and_the_reason_told,
+    every_right_is_needed_and_none_is_missing, without_the_right_to_publish_a_leaf_is_served,
 };
 use rotation::{
-    a_bundle_that_is_reverted_in_mid_rotation_only_delays_it,
-    a_replica_that_is_killed_in_each_phase_does_no_harm,
-    a_whole_rotation_goes_by_without_a_failed_call,
-    the_program_rotates_and_revokes_and_tells_how_far_it_is,
-    without_the_right_to_patch_a_rotation_waits_for_whoever_publishes,
+    bundle_reverted_during_a_rotation_only_delays_it, program_rotates_revokes_and_reports_progress,
+    replica_killed_in_each_phase_fails_no_call, whole_rotation_fails_no_call,
+    without_the_right_to_patch_a_rotation_waits,
 };
 use secret::{
-    a_deleted_or_damaged_secret_comes_back_with_the_same_ca,
-    an_immutable_secret_is_told_of_and_comes_back_changeable_when_it_is_deleted,
+    deleted_or_damaged_secret_is_restored_with_the_same_ca,
+    immutable_secret_is_reported_and_mutable_once_deleted,
 };
-use signer::{a_signer_of_the_cluster_signs_and_renews, an_approval_that_failed_is_repeated};
+use signer::{cluster_signer_signs_and_renews, failed_approval_is_repeated};
 
-async fn two_replicas_at_once_end_with_one_ca_and_both_leaves_trusted(
+async fn two_replicas_agree_on_one_ca_and_both_leaves_are_trusted(
     fixture: Fixture<'_>,
 ) -> Result<()> {
     let (one, two) = tokio::join!(fixture.replica(), fixture.replica());
@@ -79,13 +76,13 @@ async fn two_replicas_at_once_end_with_one_ca_and_both_leaves_trusted(
     ensure!(state.generation == 1, "generation {}", state.generation);
     ensure!(one.leaf()? != two.leaf()?, "each replica has a leaf of its own");
 
-    // The configuration comes last, as in an installation, and API servers then call either.
+    // The configuration comes last, as in an installation. API servers then call either replica.
     fixture.expose().await?;
     for (name, replica) in [("by-one", &one), ("by-two", &two)] {
         let reviewer = Reviewer::start(Arc::clone(&replica.certificate)).await?;
         fixture.configure(reviewer.port).await?;
         fixture.published().await?;
-        // The API server learns of the change in its own time.
+        // The API server learns of the change with a delay.
         eventually("the API server trusts the leaf", async || fixture.create_reviewed(name).await)
             .await?;
     }
@@ -93,7 +90,7 @@ async fn two_replicas_at_once_end_with_one_ca_and_both_leaves_trusted(
     one.until("the first is trusted", trusted).await?;
     two.until("the second is trusted", trusted).await?;
 
-    // The same way with a leaf of some other CA shows that the API server does verify.
+    // A leaf of another CA shows that the API server does verify.
     let lifetime = Lifetime::starting(Timestamp::now(), SignedDuration::from_hours(1));
     let authority = Authority::create("sidecar-injector", 1, lifetime, Entropy::draw()?)?;
     let untrusted = authority.issue(&fixture.options.names()?, lifetime, Entropy::draw()?)?;
@@ -102,7 +99,7 @@ async fn two_replicas_at_once_end_with_one_ca_and_both_leaves_trusted(
     let reviewer = Reviewer::start(certificate).await?;
     fixture.configure(reviewer.port).await?;
     eventually("the API server refuses the leaf of another CA", async || {
-        let refusal = fixture.create_reviewed("by-nobody").await.err();
+        let refusal = fixture.create_reviewed("by-untrusted").await.err();
         let refusal = format!("{:#}", refusal.context("it was accepted")?);
         ensure!(refusal.contains("signed by unknown authority"), "{refusal}");
         Ok(())
@@ -112,7 +109,7 @@ async fn two_replicas_at_once_end_with_one_ca_and_both_leaves_trusted(
     Ok(())
 }
 
-async fn a_configuration_that_is_created_anew_is_patched_again(fixture: Fixture<'_>) -> Result<()> {
+async fn recreated_configuration_is_patched_again(fixture: Fixture<'_>) -> Result<()> {
     let mut replica = fixture.replica().await?;
     let name = &fixture.options.webhook_configurations[0];
     for _ in 0..3 {
@@ -126,7 +123,7 @@ async fn a_configuration_that_is_created_anew_is_patched_again(fixture: Fixture<
     Ok(())
 }
 
-async fn an_expired_ca_is_renewed_and_served_at_once(mut fixture: Fixture<'_>) -> Result<()> {
+async fn expired_ca_is_renewed_and_served_at_once(mut fixture: Fixture<'_>) -> Result<()> {
     fixture.configure(443).await?;
     fixture.options.parameters.authority_lifetime = SignedDuration::from_secs(1);
     let short = fixture.replica().await?;
@@ -148,7 +145,7 @@ async fn an_expired_ca_is_renewed_and_served_at_once(mut fixture: Fixture<'_>) -
     Ok(())
 }
 
-async fn another_revision_is_left_alone(mut fixture: Fixture<'_>) -> Result<()> {
+async fn configurations_of_other_revisions_are_not_written(mut fixture: Fixture<'_>) -> Result<()> {
     "canary".clone_into(&mut fixture.options.revision);
     fixture.configure(443).await?;
     let mut replica: Replica = fixture.replica().await?;
@@ -159,12 +156,12 @@ async fn another_revision_is_left_alone(mut fixture: Fixture<'_>) -> Result<()> 
     Ok(())
 }
 
-async fn an_api_server_that_does_not_answer_is_waited_for(mut fixture: Fixture<'_>) -> Result<()> {
+async fn unresponsive_api_server_is_waited_for(mut fixture: Fixture<'_>) -> Result<()> {
     fixture.options.parameters.call_timeout = Duration::from_millis(200);
     let silent = TcpListener::bind("127.0.0.1:0").await?;
     let mut replica = fixture.replica_by(silent.local_addr()?.port()).await?;
     let status =
-        replica.until("it tells that nobody answers", |status| status.last_error.is_some()).await?;
+        replica.until("it reports the timeout", |status| status.last_error.is_some()).await?;
     let error = status.last_error.unwrap_or_default();
     ensure!(error.starts_with("cannot get secrets/sidecar-injector-ca in namespace "), "{error}");
     ensure!(!replica.certificate.is_loaded());
@@ -184,12 +181,15 @@ async fn an_api_server_that_does_not_answer_is_waited_for(mut fixture: Fixture<'
     Ok(())
 }
 
-async fn the_program_keeps_a_cluster_up_and_tells_its_state(fixture: Fixture<'_>) -> Result<()> {
+async fn program_serves_a_cluster_and_reports_its_state(fixture: Fixture<'_>) -> Result<()> {
     let namespace = &fixture.options.namespace;
     let output = fixture.program("status").output().await?;
     let said = String::from_utf8(output.stderr)?;
     ensure!(output.status.code() == Some(1), "{output:?}", output = output.status);
-    ensure!(said.contains(&format!("there is no Secret {namespace}/")), "{said}");
+    ensure!(
+        said.contains(&format!("Secret {namespace}/sidecar-injector-ca does not exist")),
+        "{said}"
+    );
 
     fixture.configure(443).await?;
     let mut serving = fixture.program("serve").arg("--log=off").spawn()?;
@@ -211,16 +211,16 @@ async fn the_program_keeps_a_cluster_up_and_tells_its_state(fixture: Fixture<'_>
     Ok(())
 }
 
-/// Lists the stories; each plays in the namespace that its name gives.
-macro_rules! stories {
-    ($server:expr, $($story:ident)*) => {
+/// Lists the tests; each runs in a namespace with its name.
+macro_rules! tests {
+    ($server:expr, $($test:ident)*) => {
         vec![$({
             let server = Arc::clone($server);
-            Trial::test(stringify!($story), move || {
-                let namespace = stringify!($story).replace('_', "-");
+            Trial::test(stringify!($test), move || {
+                let namespace = stringify!($test).replace('_', "-");
                 play(async {
-                    let fixture = Fixture::set(&server, &namespace[..namespace.len().min(60)]).await?;
-                    $story(fixture).await
+                    let fixture = Fixture::new(&server, &namespace[..namespace.len().min(60)]).await?;
+                    $test(fixture).await
                 })
             })
         }),*]
@@ -233,45 +233,45 @@ fn main() -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     };
     let server = Arc::new(ApiServers::start(&programs, 1)?);
-    let stories = stories![&server,
-        two_replicas_at_once_end_with_one_ca_and_both_leaves_trusted
-        only_the_bundle_of_our_entries_is_written_and_owned
-        a_wiped_or_overwritten_bundle_is_repaired_by_one_write
-        an_entry_that_its_deployer_gives_up_is_never_left_half
-        replicas_together_answer_an_adversary_no_more_often_than_one_may
-        a_contended_bundle_is_written_no_more_than_the_budget_allows
-        a_deleted_or_damaged_secret_comes_back_with_the_same_ca
-        an_immutable_secret_is_told_of_and_comes_back_changeable_when_it_is_deleted
-        a_configuration_that_is_created_anew_is_patched_again
-        an_expired_ca_is_renewed_and_served_at_once
-        without_the_right_to_publish_a_leaf_is_served_and_the_reason_told
-        another_revision_is_left_alone
-        an_api_server_that_does_not_answer_is_waited_for
+    let tests = tests![&server,
+        two_replicas_agree_on_one_ca_and_both_leaves_are_trusted
+        only_bundles_of_our_entries_are_written_and_owned
+        wiped_or_overwritten_bundle_is_repaired_by_one_write
+        entry_that_its_deployer_removes_is_removed_completely
+        replicas_share_one_write_budget_against_an_adversary
+        contended_bundle_is_written_within_the_budget
+        deleted_or_damaged_secret_is_restored_with_the_same_ca
+        immutable_secret_is_reported_and_mutable_once_deleted
+        recreated_configuration_is_patched_again
+        expired_ca_is_renewed_and_served_at_once
+        without_the_right_to_publish_a_leaf_is_served
+        configurations_of_other_revisions_are_not_written
+        unresponsive_api_server_is_waited_for
         every_right_is_needed_and_none_is_missing
-        the_program_keeps_a_cluster_up_and_tells_its_state
-        what_happens_is_told_once_and_names_whoever_did_it
-        without_the_right_to_tell_everything_else_goes_on
-        the_probe_tells_why_the_api_server_does_not_call_the_webhook
-        the_probe_counts_only_what_its_own_entry_fails_at
-        a_signer_of_the_cluster_signs_and_renews
-        an_approval_that_failed_is_repeated
-        no_signer_of_kubernetes_itself_signs_for_a_webhook
-        a_whole_rotation_goes_by_without_a_failed_call
-        a_replica_that_is_killed_in_each_phase_does_no_harm
-        a_bundle_that_is_reverted_in_mid_rotation_only_delays_it
-        without_the_right_to_patch_a_rotation_waits_for_whoever_publishes
-        the_program_rotates_and_revokes_and_tells_how_far_it_is
-        a_revocation_in_each_phase_fails_no_call
+        program_serves_a_cluster_and_reports_its_state
+        each_event_is_written_once_and_names_the_writer
+        without_the_right_to_write_events_the_rest_works
+        trust_probe_reports_why_the_webhook_is_not_called
+        trust_probe_counts_only_failures_of_its_own_entry
+        cluster_signer_signs_and_renews
+        failed_approval_is_repeated
+        kubernetes_own_signers_do_not_sign_for_webhooks
+        whole_rotation_fails_no_call
+        replica_killed_in_each_phase_fails_no_call
+        bundle_reverted_during_a_rotation_only_delays_it
+        without_the_right_to_patch_a_rotation_waits
+        program_rotates_revokes_and_reports_progress
+        revocation_in_each_phase_fails_no_call
     ];
-    let Conclusion { num_failed, .. } = libtest_mimic::run(&arguments, stories);
+    let Conclusion { num_failed, .. } = libtest_mimic::run(&arguments, tests);
     drop(server);
     Ok(if num_failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn play(story: impl Future<Output = Result<()>>) -> Result<(), Failed> {
+fn play(test: impl Future<Output = Result<()>>) -> Result<(), Failed> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| error.to_string())?;
-    runtime.block_on(story).map_err(|error| format!("{error:?}").into())
+    runtime.block_on(test).map_err(|error| format!("{error:?}").into())
 }

@@ -1,4 +1,4 @@
-//! A25: what the trust probe says about a webhook that cannot be called.
+//! Trust probe of a webhook that cannot be called.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,21 +20,21 @@ use crate::deployer;
 use crate::fixture::{Fixture, Replica, eventually};
 use crate::reviewer::Reviewer;
 
-pub(crate) async fn the_probe_tells_why_the_api_server_does_not_call_the_webhook(
+pub(crate) async fn trust_probe_reports_why_the_webhook_is_not_called(
     mut fixture: Fixture<'_>,
 ) -> Result<()> {
     let parameters = &mut fixture.options.parameters;
     parameters.trust_probe = true;
     parameters.trust_probe_interval = Duration::from_millis(200);
     parameters.tick = Duration::from_millis(500);
-    // Every change of the cause is told.
+    // Every change of the cause needs an Event.
     parameters.write_burst = 20;
     let mut replica = fixture.replica().await?;
     fixture.expose().await?;
     let reviewer = Reviewer::start(Arc::clone(&replica.certificate)).await?;
     fails(&fixture, &mut replica, "not_configured", "there is no webhook configuration").await?;
 
-    // Everything is in order but the right.
+    // Only the right is missing.
     configure(&fixture, reviewer.port).await?;
     fails(&fixture, &mut replica, "forbidden", "cannot create resource").await?;
     fixture.allow_probes().await?;
@@ -47,7 +47,7 @@ pub(crate) async fn the_probe_tells_why_the_api_server_does_not_call_the_webhook
     configure(&fixture, reviewer.port).await?;
     succeeds(&fixture, &mut replica).await?;
 
-    // Nobody listens on a port that was bound and closed.
+    // A port that was bound and closed has no listener.
     drop(silent);
     let closed = TcpListener::bind("localhost:0").await?.local_addr()?.port();
     configure(&fixture, closed).await?;
@@ -56,7 +56,7 @@ pub(crate) async fn the_probe_tells_why_the_api_server_does_not_call_the_webhook
     configure(&fixture, reviewer.port).await?;
     succeeds(&fixture, &mut replica).await?;
 
-    // A bundle that is not repaired, because that is forbidden.
+    // The bundle stays broken because patches are forbidden.
     fixture.forbid_patches().await?;
     let lifetime = Lifetime::starting(Timestamp::now(), SignedDuration::from_hours(1));
     let other = Authority::create("sidecar-injector", 1, lifetime, Entropy::draw()?)?;
@@ -76,8 +76,8 @@ pub(crate) async fn the_probe_tells_why_the_api_server_does_not_call_the_webhook
     Ok(())
 }
 
-/// The label used to be the same in all revisions, and any failure counted as that of the own entry.
-pub(crate) async fn the_probe_counts_only_what_its_own_entry_fails_at(
+/// The label was once the same in all revisions, and any failure counted as that of our entry.
+pub(crate) async fn trust_probe_counts_only_failures_of_its_own_entry(
     mut fixture: Fixture<'_>,
 ) -> Result<()> {
     let parameters = &mut fixture.options.parameters;
@@ -97,7 +97,8 @@ pub(crate) async fn the_probe_counts_only_what_its_own_entry_fails_at(
     let (name, service) = (fixture.options.namespace.clone(), fixture.options.service.clone());
     let of_earlier = json!({"matchLabels": {"outrigger.io/probe": "true"}});
     apply_entry(&fixture, &name, ENTRY, (&service, reviewer.port), of_earlier).await?;
-    fails(&fixture, &mut replica, "not_configured", "`outrigger.io/probe=true` leaves out").await?;
+    fails(&fixture, &mut replica, "not_configured", "`outrigger.io/probe=true` does not match")
+        .await?;
     rotated(&fixture).await?;
     configure(&fixture, reviewer.port).await?;
     succeeds(&fixture, &mut replica).await?;
@@ -117,9 +118,10 @@ pub(crate) async fn the_probe_counts_only_what_its_own_entry_fails_at(
     ensure!(status.probe.is_some_and(|probe| probe.cause.is_none()), "it is ours that fails");
     rotated(&fixture).await?;
 
-    // Were it to review ours too, that would still say nothing of ours.
+    // If it reviews our probe too, its failure still says nothing about our entry.
     apply_entry(&fixture, &other, ENTRY, ("canary", 443), json!({})).await?;
-    let named = format!("another webhook, `{ENTRY}` at canary.{name}.svc, kept the probe");
+    let named =
+        format!("another webhook, `{ENTRY}` at canary.{name}.svc, made the trust probe fail");
     fails(&fixture, &mut replica, "other", &named).await?;
     fixture.configurations().delete(&other, &DeleteParams::default()).await?;
     succeeds(&fixture, &mut replica).await?;
@@ -127,12 +129,12 @@ pub(crate) async fn the_probe_counts_only_what_its_own_entry_fails_at(
     let foreign = format!("{name}-foreign");
     let closed = TcpListener::bind("localhost:0").await?.local_addr()?.port();
     apply_entry(&fixture, &foreign, "foreign.example.com", (&service, closed), json!({})).await?;
-    let named = format!("another webhook, `foreign.example.com` at {service}.{name}.svc, kept");
+    let named = format!("another webhook, `foreign.example.com` at {service}.{name}.svc, made");
     fails(&fixture, &mut replica, "other", &named).await?;
     rotated(&fixture).await
 }
 
-/// Asks for a new CA, and waits until it signs.
+/// Requests a new CA, and waits until it signs.
 async fn rotated(fixture: &Fixture<'_>) -> Result<()> {
     let before = eventually("no rotation is under way", async || {
         let state = fixture.state().await?;
@@ -151,7 +153,7 @@ async fn rotated(fixture: &Fixture<'_>) -> Result<()> {
     .await
 }
 
-/// Creates what the probe of a revision creates.
+/// Creates the object of a revision's probe.
 async fn create_dry(fixture: &Fixture<'_>, revision: &str) -> kube::Result<ConfigMap> {
     let maps = Api::<ConfigMap>::namespaced(fixture.admin.clone(), &fixture.options.namespace);
     let labels = [("outrigger.io/probe".to_owned(), revision.to_owned())].into();
@@ -178,14 +180,14 @@ async fn fails(
     let status = replica.until(&format!("the probe tells {cause}"), wanted).await?;
     let message = status.probe.context("there was no probe")?.message;
     ensure!(message.contains("; hint: "), "{message}");
-    fixture.told(&["TrustProbeFailed: ", part]).await.context(message)?;
+    fixture.event(&["TrustProbeFailed: ", part]).await.context(message)?;
     Ok(())
 }
 
 async fn succeeds(fixture: &Fixture<'_>, replica: &mut Replica) -> Result<()> {
     let wanted = |status: &Status| status.probe.as_ref().is_some_and(|probe| probe.cause.is_none());
     replica.until("the probe succeeds", wanted).await?;
-    fixture.told(&["TrustProbeSucceeded: "]).await?;
+    fixture.event(&["TrustProbeSucceeded: "]).await?;
     Ok(())
 }
 

@@ -19,9 +19,7 @@ use crate::fixture::{Fixture, OURS, Replica, eventually};
 use crate::reviewer::Reviewer;
 use crate::rotation::{ask_for_rotation, hasten, in_service, shrunk, under_load, until_phase};
 
-pub(crate) async fn a_revocation_in_each_phase_fails_no_call(
-    mut fixture: Fixture<'_>,
-) -> Result<()> {
+pub(crate) async fn revocation_in_each_phase_fails_no_call(mut fixture: Fixture<'_>) -> Result<()> {
     hasten(&mut fixture);
     let parameters = &mut fixture.options.parameters;
     parameters.propagation_delay = SignedDuration::from_secs(3);
@@ -46,7 +44,7 @@ pub(crate) async fn a_revocation_in_each_phase_fails_no_call(
     let asked = secret.metadata.annotations.unwrap_or_default();
     ensure!(!asked.contains_key(REVOKE), "a request stands");
 
-    // Somebody sets the bundle back to one with a CA that was revoked: that gets no grace.
+    // A bundle reverted to one with a revoked CA gets no grace period.
     let state = shrunk(&fixture).await?;
     ensure!(revoked.iter().all(|ca| state.revoked.holds(ca)), "{:?}", state.revoked);
     let back = revoked.last().context("nothing was revoked")?;
@@ -67,9 +65,9 @@ async fn in_steady_and_prepared(fixture: &Fixture<'_>) -> Result<Cas> {
         revoke(fixture, "prepared", |state| state.phase.other().into_iter().collect()).await?;
     gone(fixture, &next).await?;
     fixture
-        .told(&["CARotation: the CA ", next[0].name(), " is trusted no longer, as it is"])
+        .event(&["CARotation: the CA ", next[0].name(), " is trusted no longer, as it is"])
         .await?;
-    // The rotation that was asked for goes on with another one.
+    // The requested rotation continues with another CA.
     let state = until_phase(fixture, "activated").await?;
     ensure!(!state.active.ca().is_same_signer(&next[0]), "the revoked one signs");
     Ok([steady, next].concat())
@@ -81,7 +79,7 @@ async fn of_the_one_that_retires(
 ) -> Result<Cas> {
     let retiring = revoke(fixture, "activated", |state| state.phase.other().into_iter().collect());
     let retiring = retiring.await?;
-    // What was asked for outlives the Secret.
+    // Requests outlive the Secret.
     let knows = |status: &Status| !status.revocations.is_empty() || status.phase == Some("steady");
     for replica in replicas {
         replica.until("it knows of the revocation", knows).await?;
@@ -89,7 +87,7 @@ async fn of_the_one_that_retires(
     fixture.secrets().delete(&fixture.options.secret_name, &DeleteParams::default()).await?;
     gone(fixture, &retiring).await?;
     let what = " (retiring) is revoked: it is dropped when all replicas have known of it for 3s";
-    fixture.told(&["CARevocation: the CA ", retiring[0].name(), what]).await?;
+    fixture.event(&["CARevocation: the CA ", retiring[0].name(), what]).await?;
     until_phase(fixture, "steady").await?;
 
     ask_for_rotation(fixture).await?;
@@ -104,9 +102,9 @@ async fn in_activated(fixture: &Fixture<'_>) -> Result<Cas> {
     let before = until_phase(fixture, "activated").await?;
     let old = before.phase.other().context("nothing retires")?.ca().clone();
     let active = revoke(fixture, "activated", |state| vec![&state.active]).await?;
-    fixture.told(&["CARotation: the CA ", old.name(), " signs again, as "]).await?;
+    fixture.event(&["CARotation: the CA ", old.name(), " signs again, as "]).await?;
     gone(fixture, &active).await?;
-    // What was asked for at first is done after all.
+    // The first request is carried out after all.
     let both = revoke(fixture, "activated", |state| {
         state.phase.other().into_iter().chain([&state.active]).collect()
     })
@@ -117,7 +115,7 @@ async fn in_activated(fixture: &Fixture<'_>) -> Result<Cas> {
     Ok([active, both].concat())
 }
 
-/// Asks for the end of CAs while the Secret is in that phase, and returns them.
+/// Revokes CAs while the Secret is in the phase, and returns them.
 async fn revoke(
     fixture: &Fixture<'_>,
     phase: &str,
@@ -132,9 +130,9 @@ async fn revoke(
         let numbers: CaNumbers = cas.iter().filter_map(TrustedCa::generation).collect();
         let annotations = secret.metadata.annotations.get_or_insert_default();
         annotations.insert(REVOKE.to_owned(), numbers.to_string());
-        // Whoever has taken a step meanwhile comes first.
+        // Fails on a conflict, and is repeated.
         let written = secrets.replace(name, &PostParams::default(), &secret).await?;
-        ensure!(RotationRequests::revoked_at(&written).is_some(), "nobody knows since when");
+        ensure!(RotationRequests::revoked_at(&written).is_some(), "its instant is unknown");
         Ok(cas)
     })
     .await

@@ -1,4 +1,4 @@
-//! With the rights of the manifests, and with less.
+//! Minimal rights, and missing rights.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use webhook_certs::status::Status;
 
 use crate::fixture::{Fixture, eventually};
 
-pub(crate) async fn without_the_right_to_publish_a_leaf_is_served_and_the_reason_told(
+pub(crate) async fn without_the_right_to_publish_a_leaf_is_served(
     fixture: Fixture<'_>,
 ) -> Result<()> {
     fixture.forbid_configurations().await?;

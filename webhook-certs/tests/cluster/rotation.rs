@@ -18,9 +18,7 @@ use crate::deployer::apply_bundle;
 use crate::fixture::{Fixture, OURS, eventually};
 use crate::reviewer::Reviewer;
 
-pub(crate) async fn a_whole_rotation_goes_by_without_a_failed_call(
-    mut fixture: Fixture<'_>,
-) -> Result<()> {
+pub(crate) async fn whole_rotation_fails_no_call(mut fixture: Fixture<'_>) -> Result<()> {
     hasten(&mut fixture);
     let (mut one, mut two) = (fixture.replica().await?, fixture.replica().await?);
     let reviewers = [
@@ -28,7 +26,7 @@ pub(crate) async fn a_whole_rotation_goes_by_without_a_failed_call(
         Reviewer::start(Arc::clone(&two.certificate)).await?,
     ];
     fixture.expose().await?;
-    // Each call goes to both replicas, by an entry each.
+    // Each call reaches both replicas, through one entry each.
     fixture.configure_each(reviewers[0].port, reviewers[1].port).await?;
     let before = in_service(&fixture).await?;
     let (after, calls) = under_load(&fixture, async {
@@ -50,7 +48,7 @@ pub(crate) async fn a_whole_rotation_goes_by_without_a_failed_call(
     Ok(())
 }
 
-pub(crate) async fn a_replica_that_is_killed_in_each_phase_does_no_harm(
+pub(crate) async fn replica_killed_in_each_phase_fails_no_call(
     mut fixture: Fixture<'_>,
 ) -> Result<()> {
     hasten(&mut fixture);
@@ -71,7 +69,7 @@ pub(crate) async fn a_replica_that_is_killed_in_each_phase_does_no_harm(
     })
     .await?;
     ensure!(!after.active.ca().is_same_signer(before.active.ca()), "the key is the same");
-    // The one that was killed serves on its own, too.
+    // The restarted replica serves alone, too.
     let mut two = fixture.replica().await?;
     let reviewer = Reviewer::start(Arc::clone(&two.certificate)).await?;
     two.until("it is trusted", |status| status.trusted && status.entries == 2).await?;
@@ -80,7 +78,7 @@ pub(crate) async fn a_replica_that_is_killed_in_each_phase_does_no_harm(
     Ok(())
 }
 
-pub(crate) async fn a_bundle_that_is_reverted_in_mid_rotation_only_delays_it(
+pub(crate) async fn bundle_reverted_during_a_rotation_only_delays_it(
     mut fixture: Fixture<'_>,
 ) -> Result<()> {
     hasten(&mut fixture);
@@ -95,7 +93,7 @@ pub(crate) async fn a_bundle_that_is_reverted_in_mid_rotation_only_delays_it(
         until_phase(&fixture, "prepared").await?;
         fixture.published().await?;
         apply_bundle(&fixture, &old).await?;
-        // Its own leaf is of the old CA still, so not one call fails.
+        // The served leaf is still of the old CA, so no call fails.
         fixture.published().await?;
         let reverted = Timestamp::now();
         let activated = until_phase(&fixture, "activated").await?;
@@ -104,7 +102,7 @@ pub(crate) async fn a_bundle_that_is_reverted_in_mid_rotation_only_delays_it(
         Ok(())
     })
     .await?;
-    // This one takes the CA that signs away, so that calls may fail until it is undone.
+    // This removes the signing CA, so calls may fail until it is repaired.
     apply_bundle(&fixture, &old).await?;
     fixture.published().await?;
     eventually("calls succeed", async || fixture.create_reviewed("after-revert").await).await?;
@@ -118,7 +116,7 @@ pub(crate) async fn a_bundle_that_is_reverted_in_mid_rotation_only_delays_it(
     Ok(())
 }
 
-pub(crate) async fn without_the_right_to_patch_a_rotation_waits_for_whoever_publishes(
+pub(crate) async fn without_the_right_to_patch_a_rotation_waits(
     mut fixture: Fixture<'_>,
 ) -> Result<()> {
     hasten(&mut fixture);
@@ -142,7 +140,7 @@ pub(crate) async fn without_the_right_to_patch_a_rotation_waits_for_whoever_publ
     Ok(())
 }
 
-pub(crate) async fn the_program_rotates_and_revokes_and_tells_how_far_it_is(
+pub(crate) async fn program_rotates_revokes_and_reports_progress(
     fixture: Fixture<'_>,
 ) -> Result<()> {
     let kubeconfig = fixture.server.admin_kubeconfig();
@@ -173,15 +171,15 @@ pub(crate) async fn the_program_rotates_and_revokes_and_tells_how_far_it_is(
 
     let output = program(&["rotate"]).output().await?;
     let said = String::from_utf8(output.stdout)?;
-    ensure!(said.starts_with("CN=sidecar-injector-ca 1 is to be replaced; hint: "), "{said}");
+    ensure!(said.starts_with("CN=sidecar-injector-ca 1 will be replaced; hint: "), "{said}");
     until_phase(&fixture, "activated").await?;
     let (_, status) = tell().await?;
     ensure!(status["authorities"][0]["name"] == "CN=sidecar-injector-ca 2", "{status}");
     ensure!(status["authorities"][1]["role"] == "retiring", "{status}");
 
-    // The old one would stay for an hour, unless trust in it is withdrawn.
+    // Without a revocation, the old CA would stay for an hour.
     for (revoke, message) in [
-        ("--revoke", "either CA may be the one that is meant\nhint: --revoke=NUMBER says which; "),
+        ("--revoke", "two CAs are trusted\nhint: choose one with --revoke=NUMBER; "),
         ("--revoke=9", "the Secret holds no CA with that number\nhint: it holds "),
     ] {
         let output = program(&["rotate", revoke]).output().await?;
@@ -213,7 +211,7 @@ pub(crate) async fn the_program_rotates_and_revokes_and_tells_how_far_it_is(
     Ok(())
 }
 
-/// Days become seconds.
+/// Shortens days to seconds.
 pub(crate) fn hasten(fixture: &mut Fixture<'_>) {
     let parameters = &mut fixture.options.parameters;
     parameters.leaf_lifetime = SignedDuration::from_secs(4);
@@ -224,15 +222,15 @@ pub(crate) fn hasten(fixture: &mut Fixture<'_>) {
     parameters.write_interval = SignedDuration::from_secs(1);
 }
 
-/// Waits until calls succeed, and returns the state that they rest on.
+/// Waits until calls succeed, and returns the state of the Secret.
 pub(crate) async fn in_service(fixture: &Fixture<'_>) -> Result<State> {
     fixture.published().await?;
     eventually("calls succeed", async || fixture.create_reviewed("first").await).await?;
     fixture.state().await
 }
 
-/// Lets the API server call the webhook until `work` is done; no call may fail. Returns how many
-/// calls there were.
+/// Calls the webhook through the API server until `work` is done; no call may fail. Returns the
+/// number of calls.
 pub(crate) async fn under_load<T>(
     fixture: &Fixture<'_>,
     work: impl Future<Output = Result<T>>,

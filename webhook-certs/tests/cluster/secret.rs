@@ -1,4 +1,4 @@
-//! What becomes of the CA's Secret.
+//! Repair of the CA Secret.
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::ByteString;
@@ -8,7 +8,7 @@ use webhook_certs::status::Status;
 
 use crate::fixture::{Fixture, eventually};
 
-pub(crate) async fn a_deleted_or_damaged_secret_comes_back_with_the_same_ca(
+pub(crate) async fn deleted_or_damaged_secret_is_restored_with_the_same_ca(
     fixture: Fixture<'_>,
 ) -> Result<()> {
     fixture.configure(443).await?;
@@ -59,7 +59,7 @@ pub(crate) async fn a_deleted_or_damaged_secret_comes_back_with_the_same_ca(
     Ok(())
 }
 
-pub(crate) async fn an_immutable_secret_is_told_of_and_comes_back_changeable_when_it_is_deleted(
+pub(crate) async fn immutable_secret_is_reported_and_mutable_once_deleted(
     fixture: Fixture<'_>,
 ) -> Result<()> {
     fixture.configure(443).await?;
@@ -76,11 +76,11 @@ pub(crate) async fn an_immutable_secret_is_told_of_and_comes_back_changeable_whe
     secrets.replace(name, &PostParams::default(), &secret).await?;
     let remedy =
         format!("`kubectl --namespace {} delete secret {name}`", fixture.options.namespace);
-    fixture.told(&["CASecretImmutable: ", &remedy]).await?;
+    fixture.event(&["CASecretImmutable: ", &remedy]).await?;
     let status = fixture.program("status").output().await?;
     let said = String::from_utf8(status.stdout)?;
     ensure!(status.status.code() == Some(1) && said.contains(&remedy), "{said}");
-    // It was not even tried, and everything else is as it was.
+    // No write was attempted, and the rest is unchanged.
     let written = replica.status.borrow().secret_writes;
     ensure!(written == 1 && fixture.state().await? == before, "{written} writes");
     ensure!(replica.status.borrow().trusted, "it is no longer trusted");

@@ -1,4 +1,4 @@
-//! Leaves by `CertificateSigningRequest`s; the test is the signer.
+//! Leaves by `CertificateSigningRequest`s, with the test as signer.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -23,9 +23,7 @@ use webhook_certs::status::Status;
 use crate::fixture::{Fixture, OURS, Replica, eventually};
 use crate::reviewer::Reviewer;
 
-pub(crate) async fn a_signer_of_the_cluster_signs_and_renews(
-    mut fixture: Fixture<'_>,
-) -> Result<()> {
+pub(crate) async fn cluster_signer_signs_and_renews(mut fixture: Fixture<'_>) -> Result<()> {
     let lifetime = Lifetime::starting(Timestamp::now(), jiff::SignedDuration::from_hours(24));
     let ca = Authority::create("signer", 1, lifetime, Entropy::draw()?)?;
     let mut file = NamedTempFile::new()?;
@@ -42,7 +40,7 @@ pub(crate) async fn a_signer_of_the_cluster_signs_and_renews(
     fixture.options.parameters.write_burst = 50;
     fixture.expose().await?;
 
-    // What is signed could not be verified.
+    // A signed certificate could not be verified.
     let mut replica = fixture.replica().await?;
     let unread = |status: &Status| {
         status.last_error.as_ref().is_some_and(|error| error.starts_with("--signer-ca-file"))
@@ -50,7 +48,7 @@ pub(crate) async fn a_signer_of_the_cluster_signs_and_renews(
     replica.until("it tells that there is no CA", unread).await?;
     ensure!(requests(&fixture).await?.is_empty(), "a certificate was requested");
 
-    // People decide: the first request is denied, and another one comes.
+    // The first request is denied, and another one follows.
     trust(&file, &ca)?;
     let first = pending(&fixture, None).await?;
     decide(&fixture, &first, "Denied").await?;
@@ -58,7 +56,7 @@ pub(crate) async fn a_signer_of_the_cluster_signs_and_renews(
         status.last_error.as_ref().is_some_and(|error| error.contains("was denied: ByTheTest"))
     };
     replica.until("it tells that it was denied", denied).await?;
-    fixture.told(&["CertificateRequestFailed: certificatesigningrequests/", "was denied"]).await?;
+    fixture.event(&["CertificateRequestFailed: certificatesigningrequests/", "was denied"]).await?;
     ensure!(!replica.certificate.is_loaded(), "something is served");
 
     let second = pending(&fixture, Some(&first)).await?;
@@ -67,7 +65,7 @@ pub(crate) async fn a_signer_of_the_cluster_signs_and_renews(
     ensure!(spec.usages.as_deref() == Some(usages.as_slice()), "{:?}", spec.usages);
     ensure!(spec.expiration_seconds == Some(7 * 24 * 3600), "{:?}", spec.expiration_seconds);
     decide(&fixture, &second, "Approved").await?;
-    // What another CA signs is not served, whoever signed it, and whether the file can be read.
+    // A certificate of another CA is not served, even if the file is unreadable.
     std::fs::write(file.path(), "no longer")?;
     replica.until("it tells that the file is broken", unread).await?;
     let other = Authority::create("signer", 1, lifetime, Entropy::draw()?)?;
@@ -93,7 +91,7 @@ pub(crate) async fn a_signer_of_the_cluster_signs_and_renews(
     ensure!(requested == 3, "{requested} certificates were requested");
     ensure!(fixture.secrets().get_opt(&fixture.options.secret_name).await?.is_none(), "a Secret");
 
-    // A replica that may approve, whose leaf is at half of its life in seconds.
+    // A replica that may approve, with a leaf whose renewal is due in seconds.
     drop(replica);
     fixture.options.signer.as_mut().context("no signer")?.approve = true;
     fixture.options.parameters.foreign_ca = ForeignCa::Drop;
@@ -119,8 +117,8 @@ pub(crate) async fn a_signer_of_the_cluster_signs_and_renews(
     ensure!(fixture.denied_requests()? == 0, "{} calls were denied", fixture.denied_requests()?);
     repaired(&fixture, &mut replica, &Bundle::new(ca.ca().clone(), None)).await?;
 
-    // The file goes over to another CA: a leaf of it is asked for at once, and until it is served
-    // API servers trust the one before, though no foreign CA is kept.
+    // The file changes to another CA: a leaf of it is requested at once. Until it is served, API
+    // servers trust the previous CA, although no foreign CA is kept.
     let next = Authority::create("signer", 2, lifetime, Entropy::draw()?)?;
     let old = replica.leaf()?;
     trust(&file, &next)?;
@@ -139,7 +137,7 @@ pub(crate) async fn a_signer_of_the_cluster_signs_and_renews(
     Ok(())
 }
 
-pub(crate) async fn an_approval_that_failed_is_repeated(mut fixture: Fixture<'_>) -> Result<()> {
+pub(crate) async fn failed_approval_is_repeated(mut fixture: Fixture<'_>) -> Result<()> {
     let signer =
         Signer { name: "example.com/serving".to_owned(), approve: true, authorities: None };
     fixture.allow_requests(&signer.name).await?;
@@ -179,7 +177,7 @@ async fn published(fixture: &Fixture<'_>, wanted: &Bundle) -> Result<()> {
     .await
 }
 
-/// A bundle that somebody empties is written back.
+/// Empties a bundle and waits until it is restored.
 async fn repaired(fixture: &Fixture<'_>, replica: &mut Replica, wanted: &Bundle) -> Result<()> {
     let wipe = json!([{"op": "remove", "path": "/webhooks/0/clientConfig/caBundle"}]);
     let wipe = Patch::<()>::Json(serde_json::from_value(wipe)?);
@@ -201,7 +199,7 @@ async fn requests(fixture: &Fixture<'_>) -> Result<Vec<CertificateSigningRequest
     Ok(found)
 }
 
-/// Waits for a request without an answer, other than `before`.
+/// Waits for a pending request other than `before`.
 async fn pending(
     fixture: &Fixture<'_>,
     before: Option<&CertificateSigningRequest>,
@@ -230,7 +228,7 @@ async fn decide(
     Ok(())
 }
 
-/// Signs as any signer does: what the request asks for, for as long as it pleases.
+/// Signs a request as any signer does.
 async fn sign(
     fixture: &Fixture<'_>,
     request: &CertificateSigningRequest,
@@ -249,7 +247,7 @@ async fn sign(
     let mut signed = api(fixture).get(name(request)).await?;
     let status = signed.status.get_or_insert_with(CertificateSigningRequestStatus::default);
     if status.conditions.is_none() {
-        bail!("nobody has approved it");
+        bail!("it is not approved");
     }
     status.certificate = Some(ByteString(chain.into_bytes()));
     api(fixture)

@@ -1,4 +1,4 @@
-//! Replicas that come to rest whatever was done to the cluster.
+//! Replicas converge after any sequence of changes to the cluster.
 
 use k8s_openapi::api::core::v1::Secret;
 use proptest::prelude::*;
@@ -12,7 +12,7 @@ use webhook_certs::secret::State;
 use crate::fixtures::{at, authority, configuration, names};
 use crate::replica::serving;
 
-/// A cluster with one Secret and one configuration, and replicas that look at it in turn.
+/// Cluster with one Secret, one configuration, and replicas that reconcile in turn.
 struct ClusterState {
     secret: Option<Secret>,
     version: u64,
@@ -30,7 +30,7 @@ impl ClusterState {
         });
     }
 
-    /// One look of a replica; another one may act between its reading and its writing.
+    /// Reconciles a replica; another one may act between its read and its write.
     fn step(&mut self, replica: usize, between: Option<usize>) -> usize {
         let observation = Observation {
             secret: self.secret.clone(),
@@ -101,7 +101,7 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// Three replicas that all know the CA, then `events`, then looks until nobody has work.
+/// Starts three replicas that know the CA, plays `events`, and reconciles until no replica acts.
 fn play(events: Vec<Event>) -> (ClusterState, Authority) {
     let mut cluster = ClusterState {
         secret: None,
@@ -133,7 +133,7 @@ fn play(events: Vec<Event>) -> (ClusterState, Authority) {
             }
         }
     }
-    // A leaf that is trusted is given up only when the propagation delay is over.
+    // A trusted leaf is given up only after the propagation delay.
     for hour in 0..2 {
         cluster.hour = hour;
         let mut rounds = 0;
@@ -149,7 +149,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
-    fn replicas_come_to_one_trusted_ca_and_then_rest(
+    fn replicas_converge_to_one_trusted_ca(
         events in prop::collection::vec(event(), 0..40),
     ) {
         let (cluster, _) = play(events);
@@ -163,7 +163,7 @@ proptest! {
     }
 
     #[test]
-    fn the_ca_outlives_the_secret_while_replicas_remember_it(
+    fn ca_outlives_the_secret_while_a_replica_remembers_it(
         mut events in prop::collection::vec(event(), 0..40),
     ) {
         events.retain(|event| !matches!(event, Event::Restart(_)));

@@ -1,4 +1,4 @@
-//! Single decisions.
+//! Single decisions of a replica.
 
 use jiff::SignedDuration;
 use k8s_openapi::ByteString;
@@ -21,7 +21,7 @@ fn seen(configurations: Vec<Configuration>) -> Observation {
 }
 
 #[test]
-fn the_first_replica_creates_the_secret_and_nothing_before_it() {
+fn first_replica_creates_only_the_secret() {
     let mut memory = Memory::default();
     assert_eq!(
         look(&mut memory, None, &Bundle::default(), 0),
@@ -30,7 +30,7 @@ fn the_first_replica_creates_the_secret_and_nothing_before_it() {
 }
 
 #[test]
-fn a_secret_that_is_there_is_adopted_published_and_served() {
+fn existing_secret_is_adopted_published_and_served() {
     let state = State::new(authority(1, 0), 1, at(0));
     let mut memory = Memory::default();
     assert_eq!(
@@ -42,7 +42,7 @@ fn a_secret_that_is_there_is_adopted_published_and_served() {
 }
 
 #[test]
-fn a_deleted_secret_comes_back_with_the_same_ca_and_the_leaf_stays() {
+fn deleted_secret_is_restored_and_the_leaf_stays() {
     let state = State::new(authority(1, 0), 4, at(0));
     let mut memory = serving(remembering(&state), &state.active, 0);
     assert_eq!(
@@ -52,7 +52,7 @@ fn a_deleted_secret_comes_back_with_the_same_ca_and_the_leaf_stays() {
 }
 
 #[test]
-fn an_emptied_secret_is_written_back() {
+fn emptied_secret_is_restored() {
     let state = State::new(authority(1, 0), 4, at(0));
     let mut memory = serving(remembering(&state), &state.active, 0);
     assert_eq!(
@@ -62,7 +62,7 @@ fn an_emptied_secret_is_written_back() {
 }
 
 #[test]
-fn without_memory_the_signing_ca_is_salvaged_and_only_else_replaced() {
+fn without_memory_the_signing_ca_is_salvaged_or_replaced() {
     let state = State::new(authority(1, 0), 4, at(0));
     let mut damaged = secret(&state);
     damaged.data.as_mut().unwrap().remove("ca.crt");
@@ -80,7 +80,7 @@ fn without_memory_the_signing_ca_is_salvaged_and_only_else_replaced() {
 }
 
 #[test]
-fn a_secret_that_was_set_back_or_exchanged_is_restored_and_a_newer_one_adopted() {
+fn older_or_exchanged_secret_is_restored_newer_one_adopted() {
     let held = State::new(authority(1, 0), 4, at(0));
     for (generation, restored) in [(3, true), (4, true), (5, false)] {
         let found = State::new(authority(2, 0), generation, at(0));
@@ -97,7 +97,7 @@ fn a_secret_that_was_set_back_or_exchanged_is_restored_and_a_newer_one_adopted()
 }
 
 #[test]
-fn an_expired_ca_is_renewed_under_its_key_and_one_with_time_left_is_not() {
+fn expiring_ca_is_renewed_under_its_key() {
     let state = State::new(authority(1, 0), 4, at(0));
     let year = 365 * 24;
     for (hour, renewed) in [(0, false), (year - 169, false), (year - 167, true), (2 * year, true)] {
@@ -108,7 +108,7 @@ fn an_expired_ca_is_renewed_under_its_key_and_one_with_time_left_is_not() {
 }
 
 #[test]
-fn a_ca_is_replaced_in_time_however_long_its_leaves_live() {
+fn ca_is_replaced_in_time_for_any_leaf_lifetime() {
     let lifetime = SignedDuration::from_hours(24);
     for leaf_lifetime in [1, 6, 8, 12, 24].map(SignedDuration::from_hours) {
         let parameters =
@@ -132,7 +132,7 @@ fn a_ca_is_replaced_in_time_however_long_its_leaves_live() {
 }
 
 #[test]
-fn a_leaf_is_renewed_near_half_of_its_life_and_when_the_names_change() {
+fn leaf_is_renewed_near_half_life_and_for_new_names() {
     let state = State::new(authority(1, 0), 1, at(0));
     let mut memory = serving(remembering(&state), &state.active, 0);
     for (hour, renewed) in [(74, false), (94, true)] {
@@ -151,7 +151,7 @@ fn a_leaf_is_renewed_near_half_of_its_life_and_when_the_names_change() {
 }
 
 #[test]
-fn a_foreign_ca_is_kept_for_the_delay_and_an_expired_one_is_dropped() {
+fn foreign_ca_stays_for_the_delay_unless_it_expires() {
     let state = State::new(authority(1, 0), 1, at(0));
     let foreign = authority(9, 0);
     let whole = state.bundle().with([foreign.ca().clone()]);
@@ -160,7 +160,7 @@ fn a_foreign_ca_is_kept_for_the_delay_and_an_expired_one_is_dropped() {
     assert_eq!(look(&mut memory, secret(&state), &whole, 80 + 168), [serve(&state.active)]);
     let mut memory = serving(memory, &state.active, 80 + 169);
     assert_eq!(look(&mut memory, secret(&state), &whole, 80 + 169), [patched(&state.bundle())]);
-    // A Secret that cannot be relied upon removes nothing.
+    // An unusable Secret removes no CA.
     assert_eq!(
         look(&mut memory, None, &whole, 80 + 170),
         [Action::CreateSecret(Content::State(state.clone().after(1)))]
@@ -173,7 +173,7 @@ fn a_foreign_ca_is_kept_for_the_delay_and_an_expired_one_is_dropped() {
 }
 
 #[test]
-fn the_active_ca_is_preferred_once_it_is_sure_to_be_trusted() {
+fn active_ca_is_preferred_once_it_is_surely_trusted() {
     let (active, other) = (authority(2, 0), authority(1, 0));
     let parameters = Parameters::default();
     let state = State {
@@ -204,7 +204,7 @@ fn the_active_ca_is_preferred_once_it_is_sure_to_be_trusted() {
 }
 
 #[test]
-fn a_clock_that_is_far_off_makes_no_ca_and_all_else_goes_on() {
+fn wrong_clock_makes_no_ca_and_the_rest_goes_on() {
     let state = State::new(authority(1, 0), 4, at(0));
     let looked = |secret: Option<Secret>, memory: Memory, hour, minutes| {
         let observation = Observation {
@@ -236,10 +236,10 @@ fn a_clock_that_is_far_off_makes_no_ca_and_all_else_goes_on() {
             let decision = looked(secret.clone(), Memory::default(), hour, minutes);
             assert_eq!(makes_a_ca(&decision), made, "{minutes} minutes in hour {hour}");
             let problem = decision.problem.unwrap_or_default();
-            assert_eq!(problem.contains("no CA is made here"), !made, "{problem}");
+            assert_eq!(problem.contains("this replica makes no CA"), !made, "{problem}");
         }
     }
-    // What is remembered is still written back, published and served.
+    // A remembered CA is still restored, published and served.
     let restored = looked(None, remembering(&state), 1, -120);
     assert_eq!(
         restored.actions,
@@ -252,7 +252,7 @@ fn a_clock_that_is_far_off_makes_no_ca_and_all_else_goes_on() {
 }
 
 #[test]
-fn the_next_ca_signs_by_what_the_trust_probe_tells_of_trust_and_calls() {
+fn failed_trust_probe_holds_the_next_ca_back() {
     let state = State::new(authority(1, 0), 4, at(0)).prepared(authority(5, 0), at(0));
     let activates = |probe: Option<Result<(), ProbeCause>>, hours| {
         let mut memory = serving(remembering(&state), &state.active, 0);
@@ -276,13 +276,13 @@ fn the_next_ca_signs_by_what_the_trust_probe_tells_of_trust_and_calls() {
     for (probe, at_once, later) in [
         (None, true, true),
         (Some(Ok(())), true, true),
-        // Nothing is known of trust.
+        // These causes say nothing about trust.
         (Some(Err(ProbeCause::Forbidden)), true, true),
         (Some(Err(ProbeCause::NotConfigured)), true, true),
         (Some(Err(ProbeCause::Untrusted)), false, false),
         (Some(Err(ProbeCause::Timeout)), false, false),
         (Some(Err(ProbeCause::NoEndpoints)), false, false),
-        // What nobody knows the reason of is no reason for ever.
+        // An unknown cause holds the CA back for a limited time.
         (Some(Err(ProbeCause::Other)), false, true),
     ] {
         assert_eq!(activates(probe, 1), at_once, "{probe:?}");

@@ -1,4 +1,4 @@
-//! Decisions when people interfere: with bundles, with the Secret, with the rotation.
+//! Decisions after other writers changed bundles, the Secret or the rotation.
 
 use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::Secret;
@@ -16,7 +16,7 @@ use webhook_certs::secret::{Phase, State};
 use crate::fixtures::{at, authority, configuration, names};
 use crate::replica::{look, patched, remembering, secret, serve, serving};
 
-/// A CA that retires, and a replica that serves a leaf of it.
+/// State with a retiring CA, and a replica that serves a leaf of it.
 fn activated() -> (State, Memory) {
     let state = State {
         phase: Phase::Activated { retiring: authority(1, 0) },
@@ -27,14 +27,14 @@ fn activated() -> (State, Memory) {
 }
 
 #[test]
-fn a_ca_that_the_entries_are_set_back_to_is_not_retired_under_the_leaf_that_they_trust() {
+fn reverted_entries_prolong_the_retiring_ca() {
     let (state, memory) = activated();
     let old = Bundle::new(state.phase.other().unwrap().ca().clone(), None);
     let parameters = Parameters::default();
     let retire = Action::ReplaceSecret(Content::State(state.clone().retired(at(169))));
     let actions = look(&mut memory.clone(), secret(&state), &state.bundle(), 169);
     assert!(actions.contains(&retire), "{actions:?}");
-    // Also by a replica that was not there when it could still be prolonged.
+    // Also for a replica that did not run while the CA could still be prolonged.
     for hour in [168, 169] {
         let actions = look(&mut memory.clone(), secret(&state), &old, hour);
         let first = actions.first();
@@ -50,7 +50,7 @@ fn a_ca_that_the_entries_are_set_back_to_is_not_retired_under_the_leaf_that_they
     let retiring = state.phase.other().unwrap().clone();
     let actions = look(&mut Memory::default(), secret(&prolonged), &old, 170);
     assert!(actions.contains(&Action::Serve { authority: retiring, until }), "{actions:?}");
-    // A revocation is not put off.
+    // A revocation is not delayed.
     let mut revoked = secret(&state);
     let annotations = revoked.metadata.annotations.get_or_insert_default();
     annotations.insert(REVOKE.to_owned(), "1".to_owned());
@@ -61,17 +61,18 @@ fn a_ca_that_the_entries_are_set_back_to_is_not_retired_under_the_leaf_that_they
 }
 
 #[test]
-fn a_revoked_ca_is_dropped_only_when_no_replica_can_still_serve_a_leaf_of_it() {
+fn revoked_ca_is_dropped_once_no_leaf_of_it_is_served() {
     let (state, mut memory) = activated();
     let mut revoked = secret(&state);
     let annotations = revoked.metadata.annotations.get_or_insert_default();
     annotations.insert(REVOKE.to_owned(), "1".to_owned());
-    // This replica does not know yet whether the entries were reverted a moment ago.
+    // This replica does not know yet whether the entries were reverted recently.
     assert!(
         !look(&mut memory.clone(), secret(&state), &state.bundle(), 100)
             .contains(&serve(&state.active))
     );
-    // It leaves the revoked one at once, and drops it when every other one has had the time to.
+    // It stops serving the revoked CA at once, and drops it once every other replica has had the
+    // time to.
     let is_write = |action: &Action| matches!(action, Action::ReplaceSecret(_));
     let actions = look(&mut memory, revoked.clone(), &state.bundle(), 100);
     assert!(actions.contains(&serve(&state.active)), "{actions:?}");
@@ -83,7 +84,7 @@ fn a_revoked_ca_is_dropped_only_when_no_replica_can_still_serve_a_leaf_of_it() {
 }
 
 #[test]
-fn an_immutable_secret_is_not_written_to_and_what_is_left_of_it_is_served() {
+fn immutable_secret_is_served_but_not_written() {
     let state = State::new(authority(1, 0), 4, at(0));
     let observe = |memory: &mut Memory, secret: Secret, hour| {
         let observation = Observation {
@@ -95,7 +96,7 @@ fn an_immutable_secret_is_not_written_to_and_what_is_left_of_it_is_served() {
         decide(memory, &observation, &names(), &Parameters::default(), at(hour))
     };
     let is_write = |action: &Action| matches!(action, Action::ReplaceSecret(_));
-    // A rotation is due, the CA is near its end, the content is gone.
+    // Rotation due, CA near its end, content lost.
     let mut damaged = secret(&state);
     damaged.data.as_mut().unwrap().remove("ca.crt");
     let year = 365 * 24;
@@ -109,7 +110,7 @@ fn an_immutable_secret_is_not_written_to_and_what_is_left_of_it_is_served() {
         assert!(
             matches!(actions.last(), Some(Action::Serve { authority, .. }) if *authority == state.active)
         );
-        // Whoever deletes it gets it back with the same CA.
+        // After a user has deleted it, it is created with the same CA.
         let created = look(&mut memory, None, &state.bundle(), hour);
         let Some(Action::CreateSecret(Content::State(created))) = created.first() else {
             panic!("{created:?}");
@@ -119,7 +120,7 @@ fn an_immutable_secret_is_not_written_to_and_what_is_left_of_it_is_served() {
 }
 
 #[test]
-fn a_leaf_that_is_trusted_stays_until_the_ca_of_an_exchanged_secret_is_too() {
+fn trusted_leaf_stays_until_an_exchanged_ca_is_trusted() {
     let held = State::new(authority(1, 0), 4, at(0));
     let found = State::new(authority(2, 0), 9, at(0));
     let both = found.bundle().with([held.active.ca().clone()]);
@@ -127,13 +128,13 @@ fn a_leaf_that_is_trusted_stays_until_the_ca_of_an_exchanged_secret_is_too() {
     assert_eq!(look(&mut memory, secret(&found), &held.bundle(), 1), [patched(&both)]);
     assert_eq!(look(&mut memory, secret(&found), &both, 2), []);
     assert_eq!(look(&mut memory, secret(&found), &both, 3), [serve(&found.active)]);
-    // Where nothing trusts it any longer, it is given up.
+    // A leaf that is not trusted any more is given up.
     let mut memory = serving(remembering(&held), &held.active, 0);
     assert_eq!(look(&mut memory, secret(&found), &found.bundle(), 1), [serve(&found.active)]);
 }
 
 #[test]
-fn a_certificate_of_before_a_renewal_is_no_foreign_ca() {
+fn certificate_from_before_a_renewal_is_not_foreign() {
     let state = State::new(authority(1, 0), 4, at(0));
     let lifetime = Lifetime::starting(at(10), Parameters::default().authority_lifetime);
     let active = state.active.renewed(lifetime, Entropy::draw().unwrap()).unwrap();
@@ -145,7 +146,7 @@ fn a_certificate_of_before_a_renewal_is_no_foreign_ca() {
 }
 
 #[test]
-fn a_revocation_of_a_ca_that_there_is_not_is_told() {
+fn revocation_of_an_unknown_ca_is_reported() {
     let state = State::new(authority(1, 0), 4, at(0));
     let mut secret = secret(&state);
     let annotations = secret.metadata.annotations.get_or_insert_default();
@@ -158,7 +159,7 @@ fn a_revocation_of_a_ca_that_there_is_not_is_told() {
 }
 
 #[test]
-fn foreign_cas_that_live_long_do_not_push_out_the_ca_of_the_leaf_that_is_served() {
+fn foreign_cas_do_not_displace_the_ca_of_the_served_leaf() {
     let held = State::new(authority(1, 0), 4, at(0));
     let found = State::new(authority(2, 0), 9, at(0));
     let foreign = (11..18).map(|number| authority(number, 1000).ca().clone());
@@ -176,7 +177,7 @@ fn foreign_cas_that_live_long_do_not_push_out_the_ca_of_the_leaf_that_is_served(
 }
 
 #[test]
-fn a_leaf_of_the_ca_that_retires_is_given_up_before_it_expires_and_not_after() {
+fn leaf_of_a_retiring_ca_is_replaced_before_it_expires() {
     let (state, _) = activated();
     let parameters = Parameters::default();
     let limit = ProductionRules::limit(&state, state.phase.other().unwrap(), &parameters).unwrap();
@@ -200,10 +201,10 @@ fn a_leaf_of_the_ca_that_retires_is_given_up_before_it_expires_and_not_after() {
     }
 }
 
-/// A store that is restored from a backup counts generations anew, so that a bundle that was set back
-/// and published again can have the number of before.
+/// A store restored from a backup counts generations anew, so a bundle that was reverted and
+/// published again can have its earlier generation.
 #[test]
-fn a_restored_store_does_not_shorten_the_propagation_delay() {
+fn restored_store_does_not_shorten_the_propagation_delay() {
     let state = State::new(authority(1, 0), 1, at(0)).after(0).prepared(authority(2, 0), at(0));
     let parameters = Parameters::default();
     let mut memory = serving(remembering(&state), &state.active, 0);

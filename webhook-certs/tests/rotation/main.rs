@@ -1,5 +1,10 @@
 //! Decisions of the rotation: single ones, sequences, and an exploration of all states.
-#![expect(clippy::unwrap_used, reason = "a failing test may panic")]
+#![expect(
+    clippy::expect_used,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a failing test may panic, and prints what it explored"
+)]
 
 mod convergence;
 mod decisions;

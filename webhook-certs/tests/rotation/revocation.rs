@@ -1,4 +1,4 @@
-//! Decisions on CAs that somebody asks not to trust.
+//! Decisions about revoked CAs.
 
 use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::Secret;
@@ -35,7 +35,7 @@ fn written(actions: &[Action]) -> Option<&State> {
     }
 }
 
-/// The requests that are left when `after` is written.
+/// Requests that remain when `after` is written.
 fn left(found: &Secret, before: &State, after: &State) -> [Option<String>; 2] {
     let mut secret = after.write(found.clone());
     RotationRequests::fulfil(&mut secret, before, after);
@@ -44,7 +44,7 @@ fn left(found: &Secret, before: &State, after: &State) -> [Option<String>; 2] {
 }
 
 #[test]
-fn a_revoked_next_ca_is_dropped_at_once_and_the_rotation_asked_for_again() {
+fn revoked_next_ca_is_dropped_and_rotation_requested_anew() {
     let state = prepared();
     let next = state.phase.other().unwrap().clone();
     for (numbers, left_over) in [("2", None), ("1,2", Some("1".to_owned()))] {
@@ -57,18 +57,18 @@ fn a_revoked_next_ca_is_dropped_at_once_and_the_rotation_asked_for_again() {
         assert_eq!(written(&actions), Some(&after));
         assert_eq!(after.active, state.active);
         assert_eq!(left(&found, &state, &after), [left_over, Some("now".to_owned())]);
-        // It goes from the bundles at once, also by a replica that never saw it.
+        // It leaves the bundles at once, also by a replica that never saw it.
         let actions = look(&mut Memory::default(), secret(&after), &state.bundle(), 1);
         assert_eq!(actions, [patched(&after.bundle()), serve(&after.active)]);
     }
-    // Not even where entries trust it alone is a leaf of it served.
+    // No leaf of it is served, even if the entries trust only it.
     let only = Bundle::new(next.ca().clone(), None);
     let actions = look(&mut Memory::default(), revoking(&state, "2"), &only, 1);
     assert_eq!(actions.last(), Some(&serve(&state.active)));
 }
 
 #[test]
-fn the_ca_that_retires_signs_again_in_the_place_of_a_revoked_one() {
+fn retiring_ca_signs_again_in_place_of_a_revoked_one() {
     let state = activated();
     let retiring = state.phase.other().unwrap().clone();
     let found = revoking(&state, "2");
@@ -82,7 +82,7 @@ fn the_ca_that_retires_signs_again_in_the_place_of_a_revoked_one() {
     );
     let asked = [Some("2".to_owned()), Some("now".to_owned())];
     assert_eq!(left(&found, &state, &after), asked);
-    // The revoked one is dropped when that has been known for the propagation delay.
+    // The revoked CA is dropped after its revocation has been known for the propagation delay.
     let found = revoking(&after, "2");
     let mut memory = serving(remembering(&after), &retiring, 1);
     assert_eq!(look(&mut memory, found.clone(), &state.bundle(), 1), []);
@@ -93,7 +93,7 @@ fn the_ca_that_retires_signs_again_in_the_place_of_a_revoked_one() {
 }
 
 #[test]
-fn a_ca_that_is_revoked_too_or_near_its_end_does_not_sign_again() {
+fn revoked_or_expiring_ca_does_not_sign_again() {
     let both = activated();
     let short = Lifetime::starting(at(0), SignedDuration::from_hours(24));
     let short = Authority::create("test", 1, short, Entropy::draw().unwrap()).unwrap();
@@ -112,7 +112,7 @@ fn a_ca_that_is_revoked_too_or_near_its_end_does_not_sign_again() {
 }
 
 #[test]
-fn a_ca_of_another_installation_with_a_revoked_number_keeps_its_grace() {
+fn revocation_applies_only_to_cas_of_this_installation() {
     let state = State::new(authority(2, 0), 3, at(0)).revoking(authority(1, 0).ca());
     let lifetime = Lifetime::starting(at(0), Parameters::default().authority_lifetime);
     let other = Authority::create("other", 1, lifetime, Entropy::draw().unwrap()).unwrap();
@@ -121,14 +121,14 @@ fn a_ca_of_another_installation_with_a_revoked_number_keeps_its_grace() {
         let mut memory = serving(remembering(&state), &state.active, 0);
         let actions = look(&mut memory, secret(&state), &both, 1);
         assert_eq!(actions.is_empty(), stays, "{ca:?}: {actions:?}");
-        // A Secret that cannot be relied upon removes nothing.
+        // An unusable Secret removes no CA.
         let actions = look(&mut memory, Secret::default(), &both, 1);
         assert!(!actions.iter().any(|action| action.patch().is_some()), "{actions:?}");
     }
 }
 
 #[test]
-fn a_request_outlives_the_secret_and_is_none_when_it_is_taken_away() {
+fn requests_outlive_the_secret_until_they_are_removed() {
     let state = activated();
     let mut memory = serving(remembering(&state), &state.active, 0);
     let mut asking = revoking(&state, "1");
@@ -146,7 +146,7 @@ fn a_request_outlives_the_secret_and_is_none_when_it_is_taken_away() {
 }
 
 #[test]
-fn what_is_revoked_already_may_be_asked_for_again() {
+fn finished_revocations_may_be_requested_again() {
     let state = State::new(authority(2, 0), 3, at(0)).revoking(authority(1, 0).ca());
     assert_eq!(RotationRequests::read(&revoking(&state, "1")).problem_with(&state), None);
     let problem = RotationRequests::read(&revoking(&state, "1,9")).problem_with(&state).unwrap();

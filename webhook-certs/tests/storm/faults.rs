@@ -1,4 +1,4 @@
-//! What people, tools and machines do to the Secret and to the bundles.
+//! Damage to the Secret and to bundles.
 
 use anyhow::{Context, Result, bail};
 use jiff::{SignedDuration, Timestamp};
@@ -24,11 +24,11 @@ pub(crate) enum Damage {
     Unannotated,
     /// An older copy, as from a backup.
     Older,
-    /// The same number, and another CA.
+    /// The same generation with another CA.
     Exchanged,
-    /// Another CA by a later number.
+    /// A later generation with another CA.
     Overtaken,
-    /// Deleted, and created anew as another program's.
+    /// Deleted, and created anew with another type.
     OtherType,
 }
 
@@ -44,7 +44,7 @@ pub(crate) const DAMAGES: [Damage; 9] = [
     Damage::OtherType,
 ];
 
-/// Damages the Secret as it is now; whoever writes it meanwhile comes first.
+/// Damages the current Secret, unless another writer is faster.
 pub(crate) async fn damage(fixture: &Fixture<'_>, damage: Damage, copy: &State) -> Result<()> {
     let (secrets, name) = (fixture.secrets(), &fixture.options.secret_name);
     let mut secret = secrets.get(name).await?;
@@ -83,22 +83,22 @@ pub(crate) async fn damage(fixture: &Fixture<'_>, damage: Damage, copy: &State) 
     Ok(())
 }
 
-/// Whose end is asked for.
+/// CAs to revoke.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Revoked {
-    Nobody,
+    None,
     Active,
-    /// The next one, or the one that retires.
+    /// The next or the retiring one.
     Other,
     Both,
 }
 
-/// Asks for a new CA, for the end of those that there are, or for both.
+/// Requests a rotation, revocations, or both.
 pub(crate) async fn ask(fixture: &Fixture<'_>, rotate: bool, revoked: Revoked) -> Result<()> {
     let state = fixture.state().await?;
     let active = [&state.active].into_iter().filter(|_| revoked != Revoked::Other);
     let other = state.phase.other().filter(|_| revoked != Revoked::Active);
-    let cas = active.chain(other).filter(|_| revoked != Revoked::Nobody);
+    let cas = active.chain(other).filter(|_| revoked != Revoked::None);
     let numbers: CaNumbers = cas.filter_map(|authority| authority.ca().generation()).collect();
     let mut annotations = serde_json::Map::new();
     if rotate {
@@ -112,7 +112,7 @@ pub(crate) async fn ask(fixture: &Fixture<'_>, rotate: bool, revoked: Revoked) -
     Ok(())
 }
 
-/// Adds CAs of others to what the entries hold now, and takes the fields over.
+/// Adds foreign CAs to the current bundles, and takes ownership of the fields.
 pub(crate) async fn add_foreign(fixture: &Fixture<'_>, count: u64) -> Result<()> {
     let Some(Some(now)) = fixture.bundles().await?.remove(OURS[0]) else {
         bail!("there is no bundle");
@@ -125,6 +125,6 @@ pub(crate) async fn add_foreign(fixture: &Fixture<'_>, count: u64) -> Result<()>
 fn other(generation: u64) -> Result<State> {
     let now = Timestamp::now();
     let lifetime = Lifetime::starting(now, SignedDuration::from_hours(100));
-    let authority = Authority::create("somebody", generation, lifetime, Entropy::draw()?)?;
+    let authority = Authority::create("other", generation, lifetime, Entropy::draw()?)?;
     Ok(State::new(authority, generation, now))
 }

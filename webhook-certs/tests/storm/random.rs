@@ -1,6 +1,6 @@
-//! Chance that a seed repeats.
+//! Repeatable random numbers.
 
-/// Numbers that look random (Marsaglia's xorshift).
+/// Pseudo-random numbers (Marsaglia's xorshift).
 pub(crate) struct Random(u64);
 
 impl Random {

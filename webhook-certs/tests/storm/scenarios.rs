@@ -1,4 +1,4 @@
-//! The replicas and the calls, and what they have to stand.
+//! Scenarios of two replicas under continuous calls.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::fixture::{Fixture, OURS, Replica, eventually};
 use crate::random::Random;
 use crate::reviewer::Reviewer;
 
-/// Two replicas, each behind an entry of its own, so that every call goes to both.
+/// Two replicas, each behind its own entry, so that every call reaches both.
 struct Pair {
     replicas: [Replica; 2],
     reviewers: [Reviewer; 2],
@@ -36,22 +36,21 @@ impl Pair {
         Ok(Self { replicas, reviewers })
     }
 
-    /// Ends one at whatever it is doing; the other one takes its calls until there is a new one
-    /// that is ready.
+    /// Stops a replica at any point; the other one takes its calls until the new one is ready.
     async fn replace(&mut self, fixture: &Fixture<'_>, index: usize) -> Result<()> {
         self.reviewers[index].show(Arc::clone(&self.replicas[1 - index].certificate));
         self.replicas[index] = fixture.replica_of(index).await?;
         let ready = |status: &Status| status.trusted && status.entries == OURS.len();
         self.replicas[index].until("the new one is ready", ready).await?;
-        // Until endpoints are known, a while goes by.
+        // Endpoints are updated with a delay.
         tokio::time::sleep(ENDPOINTS_TAKE).await;
         self.reviewers[index].show(Arc::clone(&self.replicas[index].certificate));
         Ok(())
     }
 }
 
-/// Steps in an order that the seed gives.
-#[expect(clippy::print_stderr, reason = "whoever repeats it needs the steps and the figures")]
+/// Random steps; the seed determines their order.
+#[expect(clippy::print_stderr, reason = "needed to repeat a failure")]
 pub(crate) async fn storm(mut fixture: Fixture<'_>, seed: u64, steps: u64) -> Result<()> {
     let mut random = Random::from_seed(seed);
     hasten(&mut fixture, SignedDuration::from_secs(random.pick(&[60, 90, 36_000])));
@@ -99,14 +98,14 @@ async fn take_step(
     Ok(match random.roll(10) {
         0 | 1 => {
             let (rotate, revoke) = random.pick(&[
-                (true, Revoked::Nobody),
+                (true, Revoked::None),
                 (false, Revoked::Active),
                 (true, Revoked::Active),
                 (false, Revoked::Other),
                 (true, Revoked::Other),
                 (false, Revoked::Both),
             ]);
-            // A Secret that is damaged at this moment is asked for nothing.
+            // A damaged Secret cannot be annotated.
             let asked = ask(fixture, rotate, revoke).await.is_ok();
             format!("rotate {rotate}, revoke {revoke:?}, asked {asked}")
         }
@@ -145,13 +144,13 @@ async fn take_step(
         }
         _ => {
             add_foreign(fixture, 0).await?;
-            "bundles owned by somebody else too".to_owned()
+            "bundles owned by another writer too".to_owned()
         }
     })
 }
 
-/// A deployment tool that writes the bundle of before a rotation, ten times a second and for ever.
-#[expect(clippy::print_stderr, reason = "figures are for people")]
+/// A deployment tool that keeps writing the bundle from before a rotation, ten times a second.
+#[expect(clippy::print_stderr, reason = "needed to judge the result")]
 pub(crate) async fn siege(mut fixture: Fixture<'_>) -> Result<()> {
     hasten(&mut fixture, SignedDuration::from_hours(10));
     fixture.options.parameters.write_burst = 5;
@@ -160,8 +159,8 @@ pub(crate) async fn siege(mut fixture: Fixture<'_>) -> Result<()> {
     let old = fixture.state().await?;
     let work = async |tally: &Tally| {
         let begin = Instant::now();
-        ask(&fixture, true, Revoked::Nobody).await?;
-        // While it is published, it is never published for long enough.
+        ask(&fixture, true, Revoked::None).await?;
+        // The next CA is never published for long enough to sign.
         until_phase(&fixture, "prepared").await?;
         let besieged = Instant::now();
         while besieged.elapsed() < Duration::from_secs(6) {
@@ -171,7 +170,7 @@ pub(crate) async fn siege(mut fixture: Fixture<'_>) -> Result<()> {
         tally.expect_no_failure(begin).context("before the activation")?;
         ensure!(fixture.state().await?.phase.word() == "prepared", "the next CA signs");
         until_phase(&fixture, "activated").await?;
-        // This takes the CA that signs away, so that calls may fail until the replicas know it.
+        // This removes the signing CA, so calls may fail until the replicas have seen it.
         apply_bundle(&fixture, &old.bundle()).await?;
         tokio::time::sleep(REPLICAS_LOOK).await;
         let begin = Instant::now();
@@ -183,7 +182,7 @@ pub(crate) async fn siege(mut fixture: Fixture<'_>) -> Result<()> {
         tally.expect_no_failure(begin).context("after the activation")?;
         let state = fixture.state().await?;
         ensure!(state.phase.word() == "activated", "{:?}", state.phase);
-        // When they give up, the rotation comes to its end.
+        // Once the reverts end, the rotation completes.
         until_phase(&fixture, "steady").await?;
         fixture.published().await?;
         tally.expect_no_failure(begin).context("when it was over")
@@ -210,7 +209,7 @@ async fn under_calls(
         let one = tally.call(0, one, namespace);
         let two = tally.call(1, two.clone(), namespace);
         let (one, two, work) = (pin!(one), pin!(two), pin!(work(&tally)));
-        // Calls never end.
+        // The calls never end by themselves.
         tokio::select! {
             done = work => done?,
             never = one => match never {},
@@ -229,7 +228,7 @@ async fn until_phase(fixture: &Fixture<'_>, phase: &str) -> Result<State> {
     .await
 }
 
-/// Days become seconds.
+/// Shortens days to seconds.
 fn hasten(fixture: &mut Fixture<'_>, authority_lifetime: SignedDuration) {
     let parameters = &mut fixture.options.parameters;
     parameters.authority_lifetime = authority_lifetime;
@@ -243,5 +242,5 @@ fn hasten(fixture: &mut Fixture<'_>, authority_lifetime: SignedDuration) {
 
 const ENDPOINTS_TAKE: Duration = Duration::from_millis(500);
 const BETWEEN_REVERTS: Duration = Duration::from_millis(100);
-/// A look at every event, and one each tick.
+/// Time for a reconciliation after an event and one at a tick.
 const REPLICAS_LOOK: Duration = Duration::from_secs(2);

@@ -1,4 +1,4 @@
-//! What a state consists of.
+//! State of the modelled cluster.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -12,21 +12,21 @@ pub(super) struct ClusterState {
     pub(super) hour: u8,
     pub(super) secret: Id,
     pub(super) hook: Hook,
-    /// What each API server knows.
+    /// Configuration that each API server knows.
     pub(super) known: [Hook; 2],
     pub(super) replicas: [Replica; 2],
     pub(super) reverts: u8,
     pub(super) revocations: u8,
-    /// A CA signs that was revoked before it did.
+    /// True if a CA began to sign after its revocation.
     pub(super) signs_revoked: bool,
 }
 
-/// The webhook configuration.
+/// Webhook configuration.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub(super) struct Hook {
     pub(super) bundle: Id,
     pub(super) generation: u8,
-    /// Somebody wrote it without the CA that signed at that time.
+    /// True if it was written without the CA that signed at that time.
     pub(super) is_broken: bool,
 }
 
@@ -44,7 +44,7 @@ pub(super) enum Work {
 }
 
 impl ClusterState {
-    /// Neither replicas nor API servers have a name that matters.
+    /// Sorts replicas and API servers, whose order does not matter.
     pub(super) fn sorted(mut self) -> Self {
         self.known.sort();
         self.replicas.sort();
@@ -52,10 +52,10 @@ impl ClusterState {
     }
 }
 
-/// Values that states refer to by number; the same value always has the same one.
+/// Values that states refer to by number; equal values have the same number.
 pub(super) struct Pool<T> {
     pub(super) values: Vec<T>,
-    /// By what `Debug` writes, since not all of them can be hashed.
+    /// Numbers by `Debug` output, since not all values can be hashed.
     pub(super) numbers: HashMap<String, Id>,
 }
 

@@ -1,4 +1,4 @@
-//! Every state that can be reached, and what holds in all of them.
+//! Exploration of all reachable states, and their invariants.
 
 use std::collections::HashMap;
 use std::marker::PhantomData;
@@ -12,15 +12,15 @@ use super::transitions::Transitions;
 pub(super) struct Exploration<R> {
     pub(super) rules: PhantomData<R>,
     pub(super) transitions: Transitions,
-    /// Each state with the one that it was first reached from.
+    /// Each state with its predecessor on the shortest path.
     pub(super) states: Vec<(ClusterState, Option<(usize, Move)>)>,
-    /// Steps that neither a crash nor somebody else makes.
+    /// Steps other than crashes, reverts and revocations.
     pub(super) steps: Vec<(u32, u32)>,
     pub(super) violation: Option<usize>,
 }
 
 impl<R: Rules> Exploration<R> {
-    /// Goes breadth first, so that the path to a violation is the shortest, and stops there.
+    /// Explores breadth first up to the first violation, so that the path to it is the shortest.
     pub(super) fn explore(bounds: Bounds) -> Self {
         let mut transitions = Transitions::new();
         let first = transitions.first(bounds);
@@ -72,8 +72,8 @@ impl<R: Rules> Exploration<R> {
         assert_eq!(lost.map(|state| self.path(state)), None, "there is no way back to service");
     }
 
-    /// From each state in which somebody has just asked for it, a revocation is carried out within
-    /// `hours`, without any call that fails, when everybody does what there is to do.
+    /// Asserts that every revocation completes within `hours`, without a failed call, if all
+    /// replicas and API servers make progress.
     pub(super) fn revokes_within(&mut self, hours: u8) {
         let asked = |(_, from): &(ClusterState, Option<(usize, Move)>)| {
             matches!(from, Some((_, Move::Revoke(_))))

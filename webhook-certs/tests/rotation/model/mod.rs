@@ -1,18 +1,16 @@
-//! Every state that one rotation can come to, with the rules themselves as transitions.
+//! Model of one rotation: all reachable states, with the rules as transitions.
 //!
-//! Two replicas look and act in any order; each may crash, or stand still, between reading the
-//! Secret, reading the webhook configuration, and each thing that it does. Two API servers learn of
-//! a changed configuration late, but before the clock has gone on by one hour, which is the
-//! propagation delay. Somebody may set the configuration back to the bundle of the beginning, and
-//! may ask that a CA be trusted no longer, at any moment.
+//! Two replicas reconcile in any order; each may crash, or pause, between reading the Secret,
+//! reading the webhook configuration, and each of its actions. Two API servers learn of a changed
+//! configuration late, but within an hour, which is the propagation delay. At any moment the
+//! configuration may be reverted to its first bundle, and a CA may be revoked.
 //!
-//! What has to hold in each state: a leaf that a replica serves is trusted by every API server, and
-//! no CA begins to sign that was revoked before. The exceptions are those that cannot be met: an
-//! API server that knows a bundle which somebody wrote without the CA that signed at that time, or
-//! which no replica has repaired for an hour; and, while a CA is to be revoked, a replica that serves
-//! and does not look for an hour. From each state there is a way, without a crash, to one in
-//! which both replicas are trusted. From each one in which a revocation was just asked for, it is
-//! carried out within a few hours when everybody does what there is to do.
+//! Invariants of each state: every API server trusts the leaf that a replica serves, and no CA
+//! begins to sign after its revocation. Excepted are cases that cannot be met: an API server whose
+//! bundle was written without the CA that signed at that time, or was not repaired for an hour;
+//! and, during a revocation, a replica that serves without reconciling for an hour. From each
+//! state, a state in which both replicas are trusted is reachable without a crash. From each new
+//! revocation, it completes within a few hours if all make progress.
 
 mod cluster_state;
 mod exploration;
@@ -33,12 +31,12 @@ use moves::{Begin, Bounds};
 use transitions::Transitions;
 
 #[test]
-fn every_leaf_is_trusted_in_every_state_and_a_rotation_comes_to_its_end() {
+fn rotation_keeps_every_leaf_trusted_and_completes() {
     Exploration::<ProductionRules>::explore(Bounds { crashes: true, servers: 2, ..QUIET }).holds();
 }
 
 #[test]
-fn a_bundle_that_is_reverted_at_any_moment_is_recovered_from() {
+fn reverts_at_any_moment_are_recovered_from() {
     for bounds in [
         Bounds { hours: 2, crashes: true, servers: 2, ..REVERTED },
         Bounds { hours: 3, ..REVERTED },
@@ -48,7 +46,7 @@ fn a_bundle_that_is_reverted_at_any_moment_is_recovered_from() {
 }
 
 #[test]
-fn a_revocation_in_each_phase_fails_no_call_and_comes_to_its_end() {
+fn revocation_in_each_phase_fails_no_call_and_completes() {
     let prepared = Bounds { begin: Begin::Prepared, hours: 1, ..REVOKED };
     for (bounds, within) in [
         (Bounds { begin: Begin::Steady, hours: 1, ..REVOKED }, 3),
@@ -62,8 +60,7 @@ fn a_revocation_in_each_phase_fails_no_call_and_comes_to_its_end() {
     }
 }
 
-/// Takes one rule for a wrong one; the exploration has to find a state in which a leaf is not
-/// trusted.
+/// Mutates one rule; the exploration must find a state with an untrusted leaf.
 macro_rules! mistakes {
     ($($test:ident: $bounds:expr, { $($rule:item)* })*) => {
         $(#[test]
@@ -209,9 +206,9 @@ mistakes! {
     }
 }
 
-/// The states of this mistake are too many to explore, so one path is given.
+/// This mutation has too many states to explore, so one path is given.
 #[test]
-fn a_replica_that_stands_still_for_a_whole_rotation_does_nothing_it_had_decided() {
+fn paused_replica_discards_its_outdated_decisions() {
     struct MutatedRules;
     impl Rules for MutatedRules {
         fn is_fresh(_: Timestamp, _: &Parameters, _: Timestamp) -> bool {
@@ -222,7 +219,7 @@ fn a_replica_that_stands_still_for_a_whole_rotation_does_nothing_it_had_decided(
     assert!(!is_safe_after_a_standstill::<MutatedRules>());
 }
 
-/// One replica reads and decides, and acts on it when the other has rotated the CA.
+/// One replica reads and decides, and acts after the other one has rotated the CA.
 fn is_safe_after_a_standstill<R: Rules>() -> bool {
     let mut transitions = Transitions::new();
     let mut cluster = transitions.first(QUIET);

@@ -1,19 +1,19 @@
-//! What may happen, and how often.
+//! Moves of the model, and bounds of their number.
 
-/// From where, and how far, states are explored.
+/// Start and bounds of an exploration.
 #[derive(Clone, Copy)]
 pub(super) struct Bounds {
     pub(super) begin: Begin,
     pub(super) hours: u8,
     pub(super) reverts: u8,
-    /// How many CAs somebody asks not to trust.
+    /// Number of revocations.
     pub(super) revocations: u8,
     pub(super) crashes: bool,
-    /// How many API servers learn on their own.
+    /// Number of API servers that learn independently.
     pub(super) servers: usize,
 }
 
-/// The phase of the beginning, in which no replica knows anything yet.
+/// Phase at the start, which no replica knows yet.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Begin {
     Steady,

@@ -1,4 +1,4 @@
-//! How a state becomes another one, with the rules themselves as transitions.
+//! Transitions between states of the model, by the rules themselves.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -19,14 +19,14 @@ use webhook_certs::server_names::ServerNames;
 use super::cluster_state::{ClusterState, Hook, Id, Pool, Replica, Work, at};
 use super::moves::{Begin, Bounds, Move};
 
-/// A replica, the Secret and the configuration after one thing was done.
+/// A replica, the Secret, the configuration, and `signs_revoked` after one action.
 pub(super) type Worked = (Replica, Id, Hook, bool);
 
-/// Everything that states refer to, and the pure functions with their results remembered.
+/// Values that states refer to, and cached results of the pure functions.
 pub(super) struct Transitions {
-    /// The CAs that are made, by their numbers.
+    /// CAs by their numbers.
     pub(super) made: BTreeMap<u64, Authority>,
-    /// The state of before the rotation.
+    /// State before the rotation.
     pub(super) steady: State,
     pub(super) names: ServerNames,
     pub(super) parameters: Parameters,
@@ -74,8 +74,8 @@ impl Transitions {
         }
     }
 
-    /// A CA that is due to be replaced, or is being replaced, published, and known to both API
-    /// servers.
+    /// First state: a CA that is due for replacement, or is being replaced, published, and known to
+    /// both API servers.
     pub(super) fn first(&mut self, bounds: Bounds) -> ClusterState {
         let next = self.authority(2);
         let prepared = self.steady.clone().after(0).prepared(next.clone(), at(0));
@@ -99,7 +99,7 @@ impl Transitions {
         }
     }
 
-    /// The CA of a number, made in the beginning.
+    /// Returns the CA with a number; it is made once.
     fn authority(&mut self, number: u64) -> Authority {
         let lifetime = Lifetime::starting(at(0), self.parameters.authority_lifetime);
         let make =
@@ -159,9 +159,9 @@ impl Transitions {
         moves.into_iter().map(|(step, cluster)| (step, cluster.sorted())).collect()
     }
 
-    /// Tells whether an hour may go by: when the API servers know the configuration and, while a
-    /// revocation is to be carried out, the replicas that serve have looked, which each does many
-    /// times within the propagation delay.
+    /// True if an hour may pass: when the API servers know the configuration and, during a
+    /// revocation, the serving replicas have reconciled, which each does many times within the
+    /// propagation delay.
     fn may_pass(&self, cluster: ClusterState) -> bool {
         let (state, secret) = self.secrets.get(cluster.secret);
         let asked = RotationRequests::read(secret).revoke;
@@ -183,7 +183,7 @@ impl Transitions {
         ClusterState { hour: cluster.hour + 1, hook, known: [hook; 2], ..cluster }
     }
 
-    /// Lets a replica do the next thing.
+    /// Performs the next action of a replica.
     pub(super) fn work<R: Rules>(
         &mut self,
         mut cluster: ClusterState,
@@ -285,7 +285,7 @@ impl Transitions {
     ) {
         let mut memory = self.memories.get(cluster.replicas[number].memory).clone();
         match action {
-            // Somebody else was faster; the look that follows shows it.
+            // A conflict; the next reconciliation sees the other write.
             Action::ReplaceSecret(_) if cluster.secret != read => {}
             Action::ReplaceSecret(content) => {
                 let state = match content {
@@ -321,8 +321,8 @@ impl Transitions {
         cluster.replicas[number].memory = self.memories.add(memory);
     }
 
-    /// A leaf whose renewal falls on no later than the middle, so that the states are the same in
-    /// each run.
+    /// Mints a leaf with renewal in the first half of its lifetime, so that the states are the same
+    /// in each run.
     pub(super) fn leaf(&mut self, authority: &Authority, lifetime: Lifetime, hour: u8) -> Leaf {
         let key = (format!("{:?} at {hour}", authority.ca()), lifetime.not_after);
         let names = &self.names;
@@ -354,7 +354,7 @@ impl Transitions {
         })
     }
 
-    /// Lets an hour go by in which everybody does what there is to do.
+    /// Lets an hour pass in which replicas and API servers do all pending work.
     pub(super) fn fair_hour<R: Rules>(&mut self, mut cluster: ClusterState) -> ClusterState {
         for _ in 0..ENOUGH {
             let before = cluster;
@@ -372,8 +372,8 @@ impl Transitions {
         panic!("replicas do not come to rest: {cluster:?}");
     }
 
-    /// Tells whether nothing is left to be revoked: the requests are gone, and no bundle holds what
-    /// they named.
+    /// True if all revocations are finished: the requests are gone, and no bundle holds a revoked
+    /// CA.
     pub(super) fn is_revoked(&self, cluster: ClusterState) -> bool {
         let (state, secret) = self.secrets.get(cluster.secret);
         let mut hooks = cluster.known.iter().chain([&cluster.hook]);
@@ -384,7 +384,7 @@ impl Transitions {
             })
     }
 
-    /// Tells whether both replicas serve a valid leaf that every API server trusts.
+    /// True if both replicas serve a valid leaf that every API server trusts.
     pub(super) fn is_served(&self, cluster: ClusterState) -> bool {
         let now = at(cluster.hour);
         cluster.replicas.iter().all(|replica| {
@@ -396,5 +396,5 @@ impl Transitions {
     }
 }
 
-/// More looks than anything takes within an hour.
+/// More reconciliations than any sequence needs within an hour.
 const ENOUGH: usize = 12;
