@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::{Failure, host_evidence, print, routes, surroundings};
 use crate::args::command::{Output, Request};
 use crate::args::flags::Flag;
-use crate::args::{Args, go_duration};
+use crate::args::{Args, duration};
 use crate::backend;
 use crate::explain::Owner;
 use crate::json::Json;
@@ -68,7 +68,7 @@ fn inbound(
 
 /// Facts of the machine, and the end of the probe.
 fn settings(args: &Args) -> Result<(ProbeSettings, Instant), Failure> {
-    let limit = go_duration(&args.flag(Flag::ProbeTimeout).text).unwrap_or(USUAL_LIMIT);
+    let limit = duration(&args.flag(Flag::ProbeTimeout).text).unwrap_or(USUAL_LIMIT);
     let settings = ProbeSettings {
         addresses: surroundings()?.addresses,
         routes: routes(),
