@@ -83,14 +83,14 @@ pub fn explain(plan: &Plan, packet: &Packet) -> Explanation {
         steps: Vec::new(),
         decided_by: None,
         fate: Fate::Direct,
-        is_given: false,
+        has_socket: false,
         view: View::new(packet),
     };
     match packet.direction {
         Direction::In => walk.hook(Hook::Prerouting, &IN_ORDER),
         Direction::Out => {
             walk.hook(Hook::Output, &IN_ORDER);
-            if walk.fate != Fate::Dropped && walk.view.comes_back() {
+            if walk.fate != Fate::Dropped && walk.view.turn_inbound() {
                 let decided_by = walk.decided_by;
                 let fate = walk.fate;
                 walk.hook(Hook::Prerouting, &[Table::Raw, Table::Mangle]);
@@ -111,7 +111,7 @@ struct Walk<'a> {
     decided_by: Option<usize>,
     fate: Fate,
     /// True if TPROXY has selected a socket.
-    is_given: bool,
+    has_socket: bool,
     view: View<'a>,
 }
 
@@ -145,7 +145,7 @@ impl Walk<'_> {
         for table in tables {
             self.chain(*table, chain, None);
             // A listener that TPROXY gave it to has it, whatever address a redirection writes.
-            if self.fate == Fate::Dropped || self.is_given {
+            if self.fate == Fate::Dropped || self.has_socket {
                 return;
             }
         }
@@ -155,7 +155,7 @@ impl Walk<'_> {
         let plan = self.plan;
         let of_chain = |(_, rule): &(usize, &_)| is_in(rule, table, chain);
         for (index, rule) in plan.rules.iter().enumerate().filter(of_chain) {
-            let failed = rule.matches.iter().position(|condition| !self.view.meets(condition));
+            let failed = rule.matches.iter().position(|condition| !self.view.matches(condition));
             self.steps.push(RuleCheck { rule: index, failed });
             if failed.is_some() {
                 continue;
@@ -191,7 +191,7 @@ impl Walk<'_> {
                 Verdict::DeliverTo(port, mark) => {
                     self.decided_by = jump.or(Some(index));
                     self.fate = Fate::Captured(port);
-                    self.is_given = true;
+                    self.has_socket = true;
                     self.view.packet_mark = mark.get();
                     return End::Final;
                 }
@@ -222,7 +222,7 @@ impl<'a> View<'a> {
         }
     }
 
-    fn meets(&self, condition: &Match) -> bool {
+    fn matches(&self, condition: &Match) -> bool {
         let negated = condition.negated;
         match &condition.field {
             Field::Family(family) => (self.family() == *family) != negated,
@@ -258,7 +258,7 @@ impl<'a> View<'a> {
             Field::PacketMark(mark) => (self.packet_mark == mark.get()) != negated,
             Field::ConnectionMark(mark) => (self.connection_mark == mark.get()) != negated,
             // The first packet of a connection: not begun, and valid.
-            Field::Connection(ConnectionState::Begun | ConnectionState::Invalid) => negated,
+            Field::Connection(ConnectionState::Established | ConnectionState::Invalid) => negated,
         }
     }
 
@@ -280,7 +280,7 @@ impl<'a> View<'a> {
     }
 
     /// True if the outbound packet stays in the pod. Then it becomes an inbound one.
-    fn comes_back(&mut self) -> bool {
+    fn turn_inbound(&mut self) -> bool {
         let stays = self.leaves_by == Some(LOOPBACK);
         if stays {
             self.arrives_at = self.leaves_by.take();

@@ -14,20 +14,20 @@ pub(crate) fn write_json() {
 
 /// Logs an error.
 pub(crate) fn error(message: &str) {
-    say("error", message);
+    write_line("error", message);
 }
 
 /// Logs a warning.
 pub(crate) fn warning(message: &str) {
-    say("warning", message);
+    write_line("warning", message);
 }
 
 /// Logs information.
 pub(crate) fn info(message: &str) {
-    say("info", message);
+    write_line("info", message);
 }
 
-fn say(level: &'static str, message: &str) {
+fn write_line(level: &'static str, message: &str) {
     let line = if IS_JSON.load(Ordering::Relaxed) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         // Istio's word for a warning.

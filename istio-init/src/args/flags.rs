@@ -133,7 +133,7 @@ pub enum FlagKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Support {
     /// Same meaning as in Istio.
-    Built,
+    Implemented,
     /// Accepted; this program behaves so with or without it.
     Implied,
     /// Accepted, because Istio's injector passes it; it only concerns Istio's logs.
@@ -165,8 +165,8 @@ const fn row(
     FlagSpec { flag, long, short, variables, default, kind, support, help }
 }
 
-const TEXT: (FlagKind, Support) = (FlagKind::Text, Support::Built);
-const SWITCH: (FlagKind, Support) = (FlagKind::Bool, Support::Built);
+const TEXT: (FlagKind, Support) = (FlagKind::Text, Support::Implemented);
+const SWITCH: (FlagKind, Support) = (FlagKind::Bool, Support::Implemented);
 const IMPLIED: (FlagKind, Support) = (FlagKind::Bool, Support::Implied);
 const LOG: (FlagKind, Support) = (FlagKind::Text, Support::Logging);
 
@@ -195,8 +195,8 @@ pub const FLAGS: &[FlagSpec] = &[
     row(Flag::InboundTproxyMark, ("istio-inbound-tproxy-mark", Some('t')), &["ISTIO_INBOUND_TPROXY_MARK"], "1337", TEXT, "Mark of packets that TPROXY delivers to this pod"),
     row(Flag::InboundTproxyRouteTable, ("istio-inbound-tproxy-route-table", Some('r')), &["ISTIO_INBOUND_TPROXY_ROUTE_TABLE"], "133", TEXT, "Routing table of marked packets, otherwise unused"),
     row(Flag::KubeVirtInterfaces, ("kube-virt-interfaces", Some('k')), &["KUBE_VIRT_INTERFACES"], "", TEXT, "Interfaces whose arriving traffic counts as outbound: comma list"),
-    row(Flag::IptablesProbePort, ("iptables-probe-port", None), &["IPTABLES_PROBE_PORT"], "15002", (FlagKind::Number, Support::Built), "Port that the probe tries as Istio's validation does"),
-    row(Flag::ProbeTimeout, ("probe-timeout", None), &["PROBE_TIMEOUT"], "5s", (FlagKind::Duration, Support::Built), "Time limit of a probe"),
+    row(Flag::IptablesProbePort, ("iptables-probe-port", None), &["IPTABLES_PROBE_PORT"], "15002", (FlagKind::Number, Support::Implemented), "Port that the probe tries as Istio's validation does"),
+    row(Flag::ProbeTimeout, ("probe-timeout", None), &["PROBE_TIMEOUT"], "5s", (FlagKind::Duration, Support::Implemented), "Time limit of a probe"),
     row(Flag::SkipRuleApply, ("skip-rule-apply", None), &["SKIP_RULE_APPLY"], "false", SWITCH, "Change nothing: another program, such as a CNI plugin, installs the rules"),
     row(Flag::RunValidation, ("run-validation", None), &["RUN_VALIDATION"], "false", SWITCH, "Try the rules with real sockets after they are applied; exits 126 if a flow does not match the plan"),
     row(Flag::RedirectDns, ("redirect-dns", None), &["REDIRECT_DNS", "ISTIO_META_DNS_CAPTURE"], "false", SWITCH, "Send queries to the servers of /etc/resolv.conf to port 15053"),

@@ -222,7 +222,7 @@ impl Backend {
         let mut lines = iptables::compare(binaries, plan)?;
         let observed = prerequisites::observe_with(Vec::new())?;
         let (planned, found) =
-            (verify::surroundings_of(plan), verify::surroundings_found(&observed));
+            (verify::planned_prerequisites(plan), verify::observed_prerequisites(&observed));
         lines.extend(verify::differing(&planned, &found));
         Ok(Comparison { lines })
     }

@@ -166,11 +166,8 @@ pub struct InvalidConfig(pub Vec<InputError>);
 
 impl Config {
     /// Validates a configuration. Also returns warnings.
-    pub fn read(
-        args: &Args,
-        surroundings: &PodEnvironment,
-    ) -> Result<(Self, Vec<String>), InvalidConfig> {
-        reader::read(args, surroundings)
+    pub fn read(args: &Args, pod: &PodEnvironment) -> Result<(Self, Vec<String>), InvalidConfig> {
+        reader::read(args, pod)
     }
 
     /// Returns the captured address families. As in Istio, IPv4 is one by default.

@@ -11,7 +11,7 @@ use super::nf_tables;
 #[derive(Debug, Error)]
 pub enum KernelError {
     /// There is no netlink socket of this kind.
-    #[error("cannot open a netlink socket for {protocol}: {}{}", .cause.errno, .cause.hint_of_socket())]
+    #[error("cannot open a netlink socket for {protocol}: {}{}", .cause.errno, .cause.socket_hint())]
     Socket {
         /// Interface of the socket.
         protocol: &'static str,
@@ -53,7 +53,7 @@ pub enum KernelError {
     #[error("cannot remove ::6/128 from lo: {0}")]
     RemoveAddress(Cause),
     /// The rules of an earlier run cannot be listed.
-    #[error("cannot list the rules of an earlier run in nf_tables: {}{}", .0.errno, .0.hint_of_rules())]
+    #[error("cannot list the rules of an earlier run in nf_tables: {}{}", .0.errno, .0.rules_hint())]
     ListRules(Cause),
     /// A run before this one has not ended.
     #[error(
@@ -73,10 +73,10 @@ pub enum KernelError {
     #[error("other processes keep changing the rules of this network namespace")]
     Overtaken,
     /// The rules as a whole cannot be sent.
-    #[error("cannot send the rules to the kernel: {}{}", .0.errno, .0.hint_of_rules())]
+    #[error("cannot send the rules to the kernel: {}{}", .0.errno, .0.rules_hint())]
     Send(Cause),
     /// The kernel's answer is invalid.
-    #[error("the kernel did not acknowledge the rules: {}{}", .0.errno, .0.hint_of_rules())]
+    #[error("the kernel did not acknowledge the rules: {}{}", .0.errno, .0.rules_hint())]
     Answer(Cause),
     /// The kernel rejects a step and thereby the whole transaction.
     #[error("the kernel rejects `{step}`{origin}; no rule was changed: {}{hint}", .cause.errno)]

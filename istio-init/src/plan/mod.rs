@@ -59,7 +59,7 @@ pub fn plan(config: &Config) -> Plan {
     rules.extend(excluded_interfaces(config, Table::Nat));
     inbound::rules(config, &mut rules);
     outbound::rules(config, &mut rules);
-    if tproxy::is_wanted(config) {
+    if tproxy::is_enabled(config) {
         rules.extend(excluded_interfaces(config, Table::Mangle));
     }
     rules.extend(invalid_packets(config));

@@ -130,7 +130,7 @@ pub enum Field {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectionState {
     /// Part of an established connection, or related to one.
-    Begun,
+    Established,
     /// Part of no connection, and unable to start one.
     Invalid,
 }

@@ -52,7 +52,7 @@ pub fn try_flows(
     let listeners = Listeners::open(plan, settings)?;
     let settings =
         ProbeSettings { application_port: listeners.application_port, ..settings.clone() };
-    Ok(listeners.settle(&flows(plan, &settings), &settings, deadline))
+    Ok(listeners.try_until_expected(&flows(plan, &settings), &settings, deadline))
 }
 
 /// Tries inbound connections of a plan, from a network namespace outside the pod's.
@@ -90,7 +90,7 @@ pub fn try_inbound(
         }
     }
     listeners.outside = Some(outside);
-    untried.extend(listeners.settle(&flows, settings, deadline));
+    untried.extend(listeners.try_until_expected(&flows, settings, deadline));
     Ok(untried)
 }
 
@@ -162,7 +162,7 @@ impl Listeners {
 
     /// Tries flows; repeats those with an unexpected result until the deadline, since the rules may
     /// still be being installed.
-    fn settle(
+    fn try_until_expected(
         &self,
         flows: &[Flow],
         settings: &ProbeSettings,
@@ -210,20 +210,20 @@ impl Listeners {
     fn begin(&self, flows: &[Flow], own: Owner) -> Vec<Attempt> {
         let owner = flows.first().and_then(|flow| flow.owner);
         if owner == Some(own) {
-            return begin_all(flows, &Ok(()));
+            return start_all(flows, &Ok(()));
         }
         let become_other = || match (owner, &self.outside) {
-            (Some(owner), _) => become_owner(owner),
+            (Some(owner), _) => switch_owner(owner),
             (None, Some(outside)) => outside.enter().map_err(|error| error.to_string()),
             (None, None) => Err("there is no link to another network namespace".to_owned()),
         };
-        let begin = || begin_all(flows, &become_other());
+        let begin = || start_all(flows, &become_other());
         let joined = thread::scope(|scope| {
             let thread = thread::Builder::new().spawn_scoped(scope, begin);
             thread.map(|thread| thread.join().unwrap_or_default())
         });
         joined.unwrap_or_else(|error| {
-            begin_all(flows, &Err(format!("cannot start a thread: {error}")))
+            start_all(flows, &Err(format!("cannot start a thread: {error}")))
         })
     }
 
@@ -231,12 +231,12 @@ impl Listeners {
         for (port, listener) in &self.tcp {
             while let Ok((stream, client)) = listener.accept() {
                 let original = original_destination(&stream);
-                arrive(attempts, Protocol::Tcp, client, *port, original);
+                record_arrival(attempts, Protocol::Tcp, client, *port, original);
             }
         }
         for (port, socket) in &self.udp {
             while let Ok((_, client)) = socket.recv_from(&mut [0; 16]) {
-                arrive(attempts, Protocol::Udp, client, *port, None);
+                record_arrival(attempts, Protocol::Udp, client, *port, None);
             }
         }
     }
@@ -259,7 +259,7 @@ impl Attempt {
     }
 }
 
-fn arrive(
+fn record_arrival(
     attempts: &mut [Attempt],
     protocol: Protocol,
     client: SocketAddr,
@@ -285,16 +285,16 @@ fn arrive(
     }
 }
 
-fn begin_all(flows: &[Flow], is_owner: &Result<(), String>) -> Vec<Attempt> {
+fn start_all(flows: &[Flow], is_owner: &Result<(), String>) -> Vec<Attempt> {
     let begin = |flow: &Flow| Attempt {
         flow: flow.clone(),
-        client: is_owner.clone().and_then(|()| begin_one(flow).map_err(|e| e.to_string())),
+        client: is_owner.clone().and_then(|()| start_one(flow).map_err(|e| e.to_string())),
         arrived: None,
     };
     flows.iter().map(begin).collect()
 }
 
-fn become_owner(owner: Owner) -> Result<(), String> {
+fn switch_owner(owner: Owner) -> Result<(), String> {
     use rustix::process::{Gid, Uid};
     let (uid, gid) = (Uid::from_raw(owner.uid.get()), Gid::from_raw(owner.gid.get()));
     set_thread_groups(&[])
@@ -303,7 +303,7 @@ fn become_owner(owner: Owner) -> Result<(), String> {
         .map_err(|_| "this process cannot change its user".to_owned())
 }
 
-fn begin_one(flow: &Flow) -> Result<(OwnedFd, SocketAddr), Errno> {
+fn start_one(flow: &Flow) -> Result<(OwnedFd, SocketAddr), Errno> {
     let kind = match flow.protocol {
         Protocol::Tcp => SocketType::STREAM,
         Protocol::Udp => SocketType::DGRAM,

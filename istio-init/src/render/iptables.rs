@@ -270,7 +270,7 @@ fn line(rule: &Rule) -> Line {
             && named != Some(*protocol)
         {
             // A protocol is named once, and before its ports.
-            words.push(format!("-p {}", protocol));
+            words.push(format!("-p {protocol}"));
             named = Some(*protocol);
         }
         if let Field::Protocol(protocol) = &condition.field {
@@ -292,7 +292,7 @@ fn condition_words(condition: &Match) -> Vec<String> {
     };
     match &condition.field {
         Field::Family(_) => Vec::new(),
-        Field::Protocol(protocol) => vec![format!("{not}-p {}", protocol)],
+        Field::Protocol(protocol) => vec![format!("{not}-p {protocol}")],
         Field::SourcePort(_, ports) => ports_words(not, "sport", ports),
         Field::DestinationPort(_, ports) => ports_words(not, "dport", ports),
         Field::Source(ranges) => each(&format!("{not}-s"), texts(ranges)),
@@ -305,7 +305,7 @@ fn condition_words(condition: &Match) -> Vec<String> {
         Field::ConnectionMark(mark) => vec![format!("-m connmark {not}--mark {mark}")],
         Field::Connection(state) => {
             let state = match state {
-                ConnectionState::Begun => "RELATED,ESTABLISHED",
+                ConnectionState::Established => "RELATED,ESTABLISHED",
                 ConnectionState::Invalid => "INVALID",
             };
             vec![format!("-m conntrack {not}--ctstate {state}")]

@@ -65,7 +65,7 @@ fn condition(condition: &Match) -> Json {
         Field::ConnectionMark(mark) => ("connectionMark", None, vec![Json::text(mark)]),
         Field::Connection(state) => {
             let state = match state {
-                ConnectionState::Begun => "begun",
+                ConnectionState::Established => "begun",
                 ConnectionState::Invalid => "invalid",
             };
             ("connection", None, vec![Json::text(state)])

@@ -99,7 +99,9 @@ pub fn condition_text(condition: &Match) -> String {
         Field::OwnerGid(gids) => format!("meta skgid {not}{}", set_text(gids, numbers)),
         Field::PacketMark(mark) => format!("meta mark {not}{mark}"),
         Field::ConnectionMark(mark) => format!("ct mark {not}{mark}"),
-        Field::Connection(ConnectionState::Begun) => format!("ct state {not}established,related"),
+        Field::Connection(ConnectionState::Established) => {
+            format!("ct state {not}established,related")
+        }
         Field::Connection(ConnectionState::Invalid) => format!("ct state {not}invalid"),
     }
 }

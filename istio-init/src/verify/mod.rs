@@ -71,14 +71,14 @@ impl Comparison {
 }
 
 /// Returns lines for the address and routing that a plan needs.
-pub fn surroundings_of(plan: &Plan) -> Vec<String> {
-    surroundings(plan.passthrough_address, plan.tproxy_routing.as_slice(), &[])
+pub fn planned_prerequisites(plan: &Plan) -> Vec<String> {
+    prerequisite_lines(plan.passthrough_address, plan.tproxy_routing.as_slice(), &[])
 }
 
 /// Returns lines for the observed address and routing.
-pub fn surroundings_found(observed: &Observed) -> Vec<String> {
+pub fn observed_prerequisites(observed: &Observed) -> Vec<String> {
     let Observed { passthrough_address, tproxy_routings, routeless, .. } = observed;
-    surroundings(*passthrough_address, tproxy_routings, routeless)
+    prerequisite_lines(*passthrough_address, tproxy_routings, routeless)
 }
 
 /// Compares a plan with what was found.
@@ -97,7 +97,7 @@ fn planned_lines(plan: &Plan) -> Vec<String> {
             lines.extend(rules.map(rule_line));
         }
     }
-    lines.extend(surroundings_of(plan));
+    lines.extend(planned_prerequisites(plan));
     lines
 }
 
@@ -113,7 +113,7 @@ fn observed_lines(observed: &Observed) -> Vec<String> {
             }));
         }
     }
-    lines.extend(surroundings_found(observed));
+    lines.extend(observed_prerequisites(observed));
     lines
 }
 
@@ -223,7 +223,7 @@ fn is_implied(earlier: &Match, later: &Match) -> bool {
         }
 }
 
-fn surroundings(
+fn prerequisite_lines(
     passthrough: bool,
     deliveries: &[TproxyRouting],
     routeless: &[TproxyRouting],

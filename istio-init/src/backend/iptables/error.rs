@@ -6,7 +6,7 @@ use std::process::ExitStatus;
 use thiserror::Error;
 
 use super::listing::Change;
-use crate::netlink::errno_hint::{Cause, lacking};
+use crate::netlink::errno_hint::{Cause, missing_privilege};
 use crate::netlink::error::KernelError;
 use crate::netlink::privileges::{Capability, CapabilityState, Privileges};
 use crate::types::family::Family;
@@ -37,7 +37,7 @@ pub enum IptablesError {
     )]
     NoFamily(&'static str),
     /// A program cannot be started.
-    #[error("cannot run {program}: {source}\nhint: {}", hint_of_start(source))]
+    #[error("cannot run {program}: {source}\nhint: {}", start_hint(source))]
     Start {
         /// The program.
         program: &'static str,
@@ -85,7 +85,7 @@ pub enum IptablesError {
     Unsettled,
     /// Legacy tables exist, and no program can list them.
     #[error("{0}\nhint: run `iptables-legacy -S` in the pod to see why it fails")]
-    Unknown(String),
+    Unreadable(String),
     /// The program rejects a rule, and the kernel discards the change of its table.
     #[error("{program} rejects{step}{origin}: {reason}{hint}")]
     Refused {
@@ -185,7 +185,7 @@ fn hint(stderr: &str, privileges: Privileges) -> Option<String> {
         if privileges.holds(Capability::NetAdmin) != CapabilityState::Effective
             || privileges.is_filtered
         {
-            return Some(lacking(privileges).to_owned());
+            return Some(missing_privilege(privileges).to_owned());
         }
         "iptables needs the capability NET_ADMIN; iptables-legacy also needs user 0 and NET_RAW"
     } else if has("xtables lock") {
@@ -206,7 +206,7 @@ fn hint(stderr: &str, privileges: Privileges) -> Option<String> {
     Some(hint.to_owned())
 }
 
-fn hint_of_start(source: &io::Error) -> &'static str {
+fn start_hint(source: &io::Error) -> &'static str {
     if source.kind() == io::ErrorKind::WouldBlock {
         "no more processes can be started (RLIMIT_NPROC, or the PID limit of the pod or its node); \
          --backend nftables starts none"

@@ -250,7 +250,7 @@ impl<'a> Decoder<'a> {
                 let bits = u32::from_ne_bytes(self.mask.as_deref()?.try_into().ok()?);
                 Field::Connection(match bits {
                     STATE_INVALID => ConnectionState::Invalid,
-                    STATE_BEGUN => ConnectionState::Begun,
+                    STATE_BEGUN => ConnectionState::Established,
                     _ => return None,
                 })
             }

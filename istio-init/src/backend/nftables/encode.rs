@@ -93,7 +93,7 @@ impl Expressions<'_, '_> {
     /// The state is a bit set: one of its bits must be set.
     fn connection_state(&mut self, state: ConnectionState, negated: bool) {
         let bits = match state {
-            ConnectionState::Begun => STATE_ESTABLISHED | STATE_RELATED,
+            ConnectionState::Established => STATE_ESTABLISHED | STATE_RELATED,
             ConnectionState::Invalid => STATE_INVALID,
         };
         self.connection(CONNECTION_STATE);

@@ -52,7 +52,7 @@ impl Tables {
     }
 
     /// The tables that a variant has in a family.
-    pub(crate) fn of(
+    pub(crate) fn in_family(
         &self,
         variant: Variant,
         family: Family,

@@ -334,7 +334,7 @@ mod tests {
             verdict,
             origin: Origin::Flag(flag),
         };
-        let begun = || vec![Match::is(Field::Connection(ConnectionState::Begun))];
+        let begun = || vec![Match::is(Field::Connection(ConnectionState::Established))];
         let redirection = Verdict::RedirectTo(Port::DNS_PROXY);
         let rules = [
             rule(Vec::new(), redirection, Flag::RedirectDns),
