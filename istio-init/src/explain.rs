@@ -1,7 +1,7 @@
-//! One packet's way through a plan.
+//! Simulation of a plan's rules.
 //!
-//! [`explain`] does with a plan what the kernel does with its rules, for the first packet of a
-//! connection, and remembers the way. Tests hold it against real packets.
+//! [`explain`] evaluates rules as the kernel does, for the first packet of a connection, and
+//! records each step. Tests compare it with real packets.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -12,7 +12,7 @@ use crate::types::owner::{Gid, Uid};
 use crate::types::port::Port;
 use crate::types::protocol::Protocol;
 
-/// The first packet of a connection, as the kernel sees it when the pod sends or receives it.
+/// First packet of a connection, as the kernel sees it in the pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
     /// Direction, from the pod's point of view.
@@ -23,7 +23,7 @@ pub struct Packet {
     pub source: SocketAddr,
     /// Destination address and port.
     pub destination: SocketAddr,
-    /// The interface it leaves by, or arrives at.
+    /// Outgoing or incoming interface.
     pub interface: String,
     /// Owner of the sending socket; `None` for inbound packets.
     pub owner: Option<Owner>,
@@ -40,7 +40,7 @@ pub struct Owner {
     pub gid: Gid,
 }
 
-/// A packet's way through a plan.
+/// Result of a simulation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explanation {
     /// Rules that were evaluated, in order.
@@ -104,7 +104,7 @@ pub fn explain(plan: &Plan, packet: &Packet) -> Explanation {
     Explanation { steps: walk.steps, decided_by: walk.decided_by, fate: walk.fate }
 }
 
-/// A packet's walk past the rules.
+/// State of a simulation.
 struct Walk<'a> {
     plan: &'a Plan,
     steps: Vec<RuleCheck>,
@@ -144,7 +144,7 @@ impl Walk<'_> {
         };
         for table in tables {
             self.chain(*table, chain, None);
-            // A listener that TPROXY gave it to has it, whatever address a redirection writes.
+            // A socket selected by TPROXY receives the packet even if its address is rewritten.
             if self.fate == Fate::Dropped || self.has_socket {
                 return;
             }
@@ -257,7 +257,7 @@ impl<'a> View<'a> {
             }
             Field::PacketMark(mark) => (self.packet_mark == mark.get()) != negated,
             Field::ConnectionMark(mark) => (self.connection_mark == mark.get()) != negated,
-            // The first packet of a connection: not begun, and valid.
+            // The first packet of a connection is neither established nor invalid.
             Field::Connection(ConnectionState::Established | ConnectionState::Invalid) => negated,
         }
     }

@@ -31,15 +31,15 @@ pub enum Flag {
     ServiceCidr,
     /// Destination ranges that are not captured.
     ServiceExcludeCidr,
-    /// Destination ports to capture whatever the address.
+    /// Destination ports to capture at any address.
     OutboundPorts,
     /// Destination ports that are not captured.
     LocalOutboundPortsExclude,
-    /// Look for IPv6 addresses behind the first one.
+    /// Capture IPv6 if any address is IPv6.
     DualStack,
     /// Print the plan and change nothing.
     DryRun,
-    /// Remove what an earlier run installed.
+    /// Remove the rules of an earlier run.
     CleanupOnly,
     /// Istio: replace rules that differ. Here every run does.
     Reconcile,
@@ -55,9 +55,9 @@ pub enum Flag {
     KubeVirtInterfaces,
     /// Port of the validation's probe.
     IptablesProbePort,
-    /// Patience of the validation.
+    /// Time limit of a probe.
     ProbeTimeout,
-    /// Leave the rules to someone else.
+    /// Leave the rules to another program.
     SkipRuleApply,
     /// Probe the rules after they are applied.
     RunValidation,
@@ -91,7 +91,7 @@ pub enum Flag {
     ExcludeOutboundForUids,
     /// Address families to capture.
     IpFamilies,
-    /// Go on in what looks like the network namespace of a node.
+    /// Run in the network namespace of a node.
     AllowHostNetwork,
 }
 
@@ -104,7 +104,7 @@ pub struct FlagSpec {
     pub long: &'static str,
     /// One-letter name.
     pub short: Option<char>,
-    /// Environment variables, weakest first; the command line is stronger than all of them.
+    /// Environment variables in increasing priority; the command line overrides them.
     pub variables: &'static [&'static str],
     /// Value used if neither a flag nor a variable sets one.
     pub default: &'static str,
@@ -119,7 +119,7 @@ pub struct FlagSpec {
 /// Syntax of a flag's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlagKind {
-    /// Any text; its meaning is checked with the configuration.
+    /// Any text, parsed with the configuration.
     Text,
     /// Go's `strconv.ParseBool`; a flag without value means true.
     Bool,
@@ -141,9 +141,9 @@ pub enum Support {
 }
 
 impl Flag {
-    /// The table's row of this flag.
+    /// Returns the table's row of this flag.
     pub fn spec(self) -> &'static FlagSpec {
-        // The table is in the order of the enum; a test holds it there.
+        // The table is in the order of the enum; a test checks it.
         &FLAGS[self as usize]
     }
 }

@@ -193,8 +193,8 @@ impl Backend {
         }
     }
 
-    /// The number of rules that a plan has by it: iptables has a rule for each element of a list,
-    /// and for each family.
+    /// Returns the number of rules of a plan with this backend: iptables has one rule per element
+    /// of a list and per family.
     pub fn rules(self, plan: &Plan) -> usize {
         match self {
             Self::Nftables => plan.rules.len(),

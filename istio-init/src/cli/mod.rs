@@ -191,7 +191,7 @@ fn planned(
     Ok((plan(&config), choice))
 }
 
-/// Both values, or all that is wrong with either.
+/// Returns both values, or the errors of both.
 fn both<T, U>(
     choice: Result<T, Vec<InputError>>,
     config: Result<U, InvalidConfig>,
@@ -241,7 +241,7 @@ fn log_warnings(warnings: &[String]) {
 /// Elsewhere the file does not exist and is not created.
 fn write_termination_message(errors: &[String]) {
     let Some(first) = errors.first() else { return };
-    // One line, which is what `kubectl` has room for; stderr has the rest.
+    // One line for `kubectl`; stderr has the rest.
     let cause = first.lines().next().unwrap_or_default();
     let more = match errors.len() - 1 {
         0 => String::new(),
@@ -260,7 +260,7 @@ fn lossy(text: &OsStr) -> String {
 
 /// Exit code of a failed probe, known to Istio's repair controller.
 const PROBE_FAILED: u8 = 126;
-/// The exit code of a difference.
+/// Exit code of `verify` if rules differ.
 const DRIFT: u8 = 3;
 /// The default of a container's `terminationMessagePath`.
 const TERMINATION_MESSAGE: &str = "/dev/termination-log";

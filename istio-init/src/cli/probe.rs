@@ -66,7 +66,7 @@ fn inbound(
     try_inbound(plan, settings, deadline).map_err(|error| error.to_string())
 }
 
-/// Facts of the machine, and the end of the probe.
+/// Returns the settings of the probe, and its deadline.
 fn settings(args: &Args) -> Result<(ProbeSettings, Instant), Failure> {
     let limit = go_duration(&args.flag(Flag::ProbeTimeout).text).unwrap_or(DEFAULT_LIMIT);
     let settings = ProbeSettings {
@@ -161,7 +161,7 @@ fn object(results: &FlowResult) -> Json {
 
 /// Redirected packets arrive within microseconds.
 const TIMEOUT: Duration = Duration::from_millis(300);
-/// Istio's.
+/// Default of Istio.
 const DEFAULT_LIMIT: Duration = Duration::from_secs(5);
-/// Istio's.
+/// Default of Istio.
 const DEFAULT_PORT: u16 = 15_002;

@@ -18,7 +18,7 @@ use crate::render::{explanation, iptables, json, nft, table};
 use crate::types::direction::Direction;
 use crate::verify::{Comparison, Side};
 
-/// Answers a question about rules.
+/// Runs a subcommand about rules.
 pub(super) fn answer(request: &Request) -> Result<(), Failure> {
     let is_json = request.output == Output::Json;
     match &request.command {

@@ -1,4 +1,4 @@
-//! The checks of every value.
+//! Validation of every value.
 
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -75,7 +75,7 @@ pub(super) fn read(
     Ok((config, warnings))
 }
 
-/// Reads value after value and remembers what is wrong.
+/// Parses values and collects errors.
 struct Reader<'a> {
     args: &'a Args,
     errors: Vec<InputError>,
@@ -331,13 +331,13 @@ impl<'a> Reader<'a> {
         OwnerGroups::Only(groups)
     }
 
-    /// The list that a flag names, `*` not among its elements.
+    /// Parses the list of a flag that accepts no `*`.
     fn list<T: FromStr<Err = ValueError> + PartialEq>(&mut self, flag: Flag) -> Vec<T> {
         let typed = self.args.flag(flag);
         self.each(typed.source, &typed.text, str::parse)
     }
 
-    /// The elements of a list, each once, in the order of their first appearance.
+    /// Parses a list, in order and without duplicates.
     fn each<T: PartialEq>(
         &mut self,
         source: Source,
@@ -353,7 +353,7 @@ impl<'a> Reader<'a> {
         values
     }
 
-    /// The values of a text's elements. Of the wrong ones, the first are named.
+    /// Parses elements. Reports the first errors only.
     fn elements<'t, T>(
         &mut self,
         source: Source,
@@ -394,8 +394,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A list that is wrong throughout is seen to be so from a few of its elements.
+/// A few errors are enough to show that a list is invalid.
 const MAX_REPORTED: usize = 8;
-/// Istio's limit, from the number of matches that one iptables rule can have.
+/// Istio's limit, given by the matches of one iptables rule.
 const MAX_OWNER_GROUPS: usize = 64;
 const RESOLV_CONF: &str = "/etc/resolv.conf";

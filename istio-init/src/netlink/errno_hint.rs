@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use super::nf_tables::is_no_nf_tables;
 use super::privileges::{Capability, CapabilityState, Privileges};
 
-/// The kernel's reason, and what this process may do, which often is the reason behind it.
+/// Error of the kernel, with the privileges that may explain it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cause {
     /// The kernel's reason.
@@ -16,7 +16,7 @@ pub struct Cause {
 }
 
 impl Cause {
-    /// The reason, for a process that may do this.
+    /// Creates an error for a process with these privileges.
     pub fn new(errno: Errno, privileges: Privileges) -> Self {
         Self { errno, privileges }
     }

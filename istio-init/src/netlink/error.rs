@@ -33,7 +33,7 @@ pub enum KernelError {
     /// A policy rule or a route cannot be added or removed.
     #[error("the kernel rejects `{step}`: {}{}", .cause.errno, routing_hint(.cause))]
     Routing {
-        /// The part, as ip(8) would have it.
+        /// Equivalent ip(8) command.
         step: String,
         /// The kernel's reason.
         cause: Cause,
@@ -55,7 +55,7 @@ pub enum KernelError {
     /// The rules of an earlier run cannot be listed.
     #[error("cannot list the rules of an earlier run in nf_tables: {}{}", .0.errno, .0.rules_hint())]
     ListRules(Cause),
-    /// A run before this one has not ended.
+    /// An earlier run has not ended.
     #[error(
         "another run has held the lock of this network namespace for {seconds} seconds: {holders}\n\
          hint: end it, or run this again later"
@@ -63,7 +63,7 @@ pub enum KernelError {
     Busy {
         /// Processes that hold the lock.
         holders: LockHolders,
-        /// Time that it was waited for.
+        /// Waiting time.
         seconds: u64,
     },
     /// The lock cannot be taken although it is free.
@@ -72,7 +72,7 @@ pub enum KernelError {
     /// Other processes keep changing the rules of the network namespace.
     #[error("other processes keep changing the rules of this network namespace")]
     Overtaken,
-    /// The rules as a whole cannot be sent.
+    /// The transaction cannot be sent.
     #[error("cannot send the rules to the kernel: {}{}", .0.errno, .0.rules_hint())]
     Send(Cause),
     /// The kernel's answer is invalid.
@@ -81,7 +81,7 @@ pub enum KernelError {
     /// The kernel rejects a step and thereby the whole transaction.
     #[error("the kernel rejects `{step}`{origin}; no rule was changed: {}{hint}", .cause.errno)]
     Refused {
-        /// The part, as nft would have it.
+        /// Equivalent nft command.
         step: String,
         /// The setting that the step comes from, if any.
         origin: String,

@@ -100,5 +100,5 @@ const LOG_CONFIGURATION: u16 = 4 << 8 | 1;
 const COMMAND: u16 = 1;
 /// `NFULNL_CFG_CMD_BIND`.
 const BIND: u8 = 1;
-/// Runs last some milliseconds.
+/// A run takes some milliseconds.
 const BETWEEN_TRIES: Duration = Duration::from_millis(10);

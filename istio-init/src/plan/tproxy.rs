@@ -39,7 +39,7 @@ pub(super) fn rules(config: &Config, rules: &mut Vec<Rule>) {
     }
 }
 
-/// The table while it is being filled.
+/// Rules of the mangle table under construction.
 struct Mangle<'a> {
     config: &'a Config,
     /// The mark of what is delivered here.
@@ -51,7 +51,7 @@ impl Mangle<'_> {
     fn arriving(&mut self) {
         let jump = Verdict::Jump(Chain::Inbound);
         self.add(Chain::Prerouting, vec![tcp()], jump, Flag::InboundPorts);
-        // What the proxy sends under the client's address bears the mark; so shall the answers.
+        // The proxy's packets under the client's address have the mark; their answers need it too.
         let matches = vec![tcp(), self.is_marked()];
         self.add(Chain::Prerouting, matches, Verdict::SaveMark, Flag::InboundTproxyMark);
     }
@@ -91,7 +91,8 @@ impl Mangle<'_> {
         }
     }
 
-    /// A connection that has begun has its socket, and only has to be routed to it.
+    /// Adds capture rules. An established connection has a socket, so its packets only need
+    /// routing.
     fn capture(&mut self, what: &Match) {
         let begun = vec![what.clone(), Match::is(Field::Connection(ConnectionState::Established))];
         let flag = Flag::InboundPorts;

@@ -32,10 +32,10 @@ pub enum ProbeError {
         /// The kernel's reason.
         errno: Errno,
     },
-    /// There is no link to a network namespace outside the pod's.
+    /// The linked network namespace cannot be created.
     #[error(transparent)]
     Link(#[from] KernelError),
-    /// Every interface name is named by a rule.
+    /// Rules name every available interface name.
     #[error("rules name every available interface name")]
     LinkName,
     /// The rules deliver connections by TPROXY.
@@ -43,7 +43,7 @@ pub enum ProbeError {
     Tproxy,
 }
 
-/// Tries all flows of a plan that begin in the pod.
+/// Tries the flows of a plan that start in the pod.
 pub fn try_flows(
     plan: &Plan,
     settings: &ProbeSettings,
@@ -55,7 +55,7 @@ pub fn try_flows(
     Ok(listeners.try_until_expected(&flows(plan, &settings), &settings, deadline))
 }
 
-/// Tries inbound connections of a plan, from a network namespace outside the pod's.
+/// Tries inbound connections of a plan from a linked network namespace.
 pub fn try_inbound(
     plan: &Plan,
     settings: &ProbeSettings,
@@ -71,7 +71,7 @@ pub fn try_inbound(
     for network in inbound::networks(&settings.addresses) {
         if let Err(error) = outside.add_addresses(network.pod, network.peer, network.prefix_length)
         {
-            // IPv6 can be disabled for new interfaces.
+            // New interfaces may have IPv6 disabled.
             let flow = inbound::flow(plan, &link, network, 80, false);
             untried.push(FlowResult { flow, outcome: FlowOutcome::NotTried(error.to_string()) });
             continue;
@@ -83,7 +83,7 @@ pub fn try_inbound(
         let application = listeners.listen(SocketAddr::new(network.pod, 0))?;
         taken.push(application);
         for port in inbound::named_ports(plan, settings).into_iter().chain([application]) {
-            // A port of the pod's own programs has their listener and cannot have the probe's.
+            // The pod's own programs may listen on the port already.
             let has_listener = taken.contains(&port)
                 || listeners.listen(SocketAddr::new(network.pod, port)).is_ok();
             flows.push(inbound::flow(plan, &link, network, port, has_listener));
@@ -94,8 +94,8 @@ pub fn try_inbound(
     Ok(untried)
 }
 
-/// Creates the link. A probe that was killed a moment ago may have left one of this name, which the
-/// kernel is about to delete.
+/// Creates the linked namespace. Retries while the kernel deletes a link of this name from a killed
+/// probe.
 fn create_outside(link: &str, deadline: Instant) -> Result<OutsideNamespace, KernelError> {
     loop {
         match OutsideNamespace::create(link) {
@@ -116,7 +116,7 @@ struct Listeners {
     outside: Option<OutsideNamespace>,
 }
 
-/// A flow under way.
+/// A flow in progress.
 struct Attempt {
     flow: Flow,
     /// The client's socket and its own address.
@@ -272,7 +272,7 @@ fn record_arrival(
         };
         attempt.flow.protocol == protocol && attempt.client.as_ref().is_ok_and(same_port)
     };
-    // Connections to different targets may share a port of the client.
+    // Connections to different targets may share a client port.
     let is_exact = |attempt: &Attempt| is_its(attempt) && Some(attempt.flow.target) == original;
     let index = attempts.iter().position(is_exact).or_else(|| attempts.iter().position(is_its));
     if let Some(attempt) = index.map(|index| &mut attempts[index]) {
@@ -323,7 +323,7 @@ fn start_one(flow: &Flow) -> Result<(OwnedFd, SocketAddr), Errno> {
     }
     let own = rustix::net::getsockname(&socket)?;
     if flow.protocol == Protocol::Udp {
-        // An error of an earlier packet is no error of this one.
+        // Ignores an error of an earlier packet.
         let _ = rustix::net::send(&socket, b"probe", rustix::net::SendFlags::NOSIGNAL);
     }
     let own = SocketAddr::try_from(own).map_err(|_| Errno::AFNOSUPPORT)?;

@@ -1,11 +1,11 @@
-//! A plan as JSON, in the form of `docs/plan.schema.json`.
+//! Plan as JSON, by `docs/plan.schema.json`.
 
 use crate::json::Json;
 use crate::plan::{
     AnyOf, ConnectionState, Field, Match, Origin, Plan, Rule, Table, TproxyRouting, Verdict,
 };
 
-/// The plan as one object.
+/// Renders the plan.
 pub fn plan(plan: &Plan) -> Json {
     let rules = (1..).zip(&plan.rules).map(|(number, planned)| rule(number, planned));
     Json::Object(vec![
@@ -16,7 +16,7 @@ pub fn plan(plan: &Plan) -> Json {
     ])
 }
 
-/// One rule, with its number in the plan.
+/// Renders a rule with its number.
 pub fn rule(number: u64, rule: &Rule) -> Json {
     Json::Object(vec![
         ("number", Json::Number(number)),

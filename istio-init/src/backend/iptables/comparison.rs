@@ -45,7 +45,7 @@ fn planned(plan: &Plan) -> Vec<Line> {
 
 fn installed(listings: &[(Family, Listing)]) -> Vec<Line> {
     let mut lines = Vec::new();
-    // In the order of the planned ones.
+    // Same order as the planned lines.
     let places = [Family::V4, Family::V6]
         .into_iter()
         .flat_map(|family| [Table::Mangle, Table::Nat, Table::Raw].map(|table| (family, table)));

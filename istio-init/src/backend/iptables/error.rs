@@ -18,7 +18,7 @@ pub enum IptablesError {
     /// The tables of the network namespace cannot be listed.
     #[error("cannot list the tables of iptables: {0}")]
     Tables(Cause),
-    /// The one that the user names is not there.
+    /// PATH lacks the variant that the user requested.
     #[error(
         "--force-iptables-binary: `{0}` cannot be used: PATH has no iptables-{0}\n\
          hint: leave the flag out, or add iptables-{0} to the image"
@@ -52,7 +52,7 @@ pub enum IptablesError {
         /// The failure.
         rest: Box<IptablesError>,
     },
-    /// A program starts, and its libraries or its interpreter are missing.
+    /// A program starts, but its libraries or interpreter are missing.
     #[error("{program} does not work: {reason}\nhint: --backend nftables needs no program")]
     Broken {
         /// The program.
@@ -60,7 +60,7 @@ pub enum IptablesError {
         /// Error message of the program or its loader.
         reason: String,
     },
-    /// A program does not end.
+    /// A program does not end in time.
     #[error(
         "{program} did not end in time\n\
          hint: another program may hold the lock of iptables, or the lock's file is on a file \
@@ -105,7 +105,7 @@ pub enum IptablesError {
     Kernel(#[from] Box<KernelError>),
 }
 
-/// The error behind what `iptables-restore` printed before it failed.
+/// Builds the error from the output of a failed `iptables-restore`.
 pub(super) fn refusal(
     program: &'static str,
     change: &Change,
@@ -135,7 +135,8 @@ pub(super) fn refusal(
     IptablesError::Refused { program, step, origin, reason, hint }
 }
 
-/// The number in `line 12 failed`, `Error occurred at line: 12`, or `line 12: RULE_APPEND failed`.
+/// Returns the number in `line 12 failed`, `Error occurred at line: 12`, or `line 12: RULE_APPEND
+/// failed`.
 fn line_number(stderr: &str) -> Option<usize> {
     stderr.split("line").skip(1).find_map(|rest| {
         let digits = rest.trim_start_matches([':', ' ']);
@@ -143,7 +144,7 @@ fn line_number(stderr: &str) -> Option<usize> {
     })
 }
 
-/// The error itself, without the program's name before it and its manual behind it.
+/// Returns the error without the program's name and usage hints.
 fn reason(stderr: &str) -> Option<String> {
     let is_telling = |line: &&str| {
         !(line.is_empty()

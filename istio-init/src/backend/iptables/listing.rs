@@ -16,7 +16,7 @@ pub(super) struct Listing {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Change {
     pub(super) text: String,
-    /// The rule of each of the text's lines, where the line adds one.
+    /// Rule of each line of the text, if the line adds one.
     pub(super) rules: Vec<Option<Line>>,
 }
 
@@ -139,8 +139,8 @@ fn is_entry_rule(rule: &str) -> bool {
     })
 }
 
-/// A rule's conditions and its target in an order and a spelling of their own, so that what was
-/// written and what is listed can be compared.
+/// Returns a rule's conditions and target in a normal form, so that written and listed rules can be
+/// compared.
 pub(super) fn terms(rule: &str) -> Vec<String> {
     let mut terms = Vec::new();
     let mut words = words(rule).into_iter().peekable();
@@ -176,7 +176,7 @@ pub(super) fn terms(rule: &str) -> Vec<String> {
     terms
 }
 
-/// A mark in one spelling, with a mask unless that is all bits.
+/// Returns the normal form of a mark: with a mask unless it has all bits.
 pub(super) fn mark(text: &str) -> String {
     let number = |text: &str| match text.strip_prefix("0x") {
         Some(digits) => u32::from_str_radix(digits, 16).ok(),
@@ -190,7 +190,7 @@ pub(super) fn mark(text: &str) -> String {
     }
 }
 
-/// The words of a rule; what is in double quotes is one.
+/// Splits a rule into words; double quotes enclose one word.
 pub(super) fn words(rule: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut rest = rule.trim_start();

@@ -121,8 +121,8 @@ pub fn has_legacy() -> Result<(bool, Vec<String>), IptablesError> {
     Ok((!removals.is_empty(), warnings(&unknown)))
 }
 
-/// Removes what an earlier run installed with iptables-legacy. What cannot be looked into is
-/// returned as a warning.
+/// Removes the rules that iptables-legacy installed. Returns warnings about tables that cannot be
+/// listed.
 pub fn remove_legacy() -> Result<Vec<String>, IptablesError> {
     Ok(warnings(&remove_known_legacy()?))
 }
@@ -155,7 +155,7 @@ pub fn legacy_removal_script() -> Result<(String, Vec<String>), IptablesError> {
     Ok((texts.collect(), warnings(&unknown)))
 }
 
-/// Legacy tables of a family that cannot be looked into.
+/// Legacy tables of a family that cannot be listed.
 struct UnreadableTables {
     family: Family,
     tables: String,

@@ -84,14 +84,14 @@ fn outbound_origin(matches: &[Match], verdict: Verdict) -> Origin {
     }
 }
 
-/// A DNS rule without an address is for all servers.
+/// Selects the origin of a DNS rule: one without an address is for all servers.
 fn dns_origin(matches: &[Match]) -> Origin {
     let names_server = |field: &Field| matches!(field, Field::Source(_) | Field::Destination(_));
     let names_server = has(matches, names_server);
     Origin::Flag(if names_server { Flag::RedirectDns } else { Flag::CaptureAllDns })
 }
 
-/// The setting that names the owner.
+/// Returns the setting that names the owner.
 fn owner(matches: &[Match]) -> Option<Origin> {
     matches.iter().find_map(|condition| match &condition.field {
         Field::OwnerUid(uids) if uids.first().first() == uids.first().last() => {

@@ -121,7 +121,7 @@ fn rule(table: Table, chain: Chain, text: &str) -> Option<Rule> {
     Some(Rule { table, chain, matches, verdict, origin })
 }
 
-/// A rule while it is read.
+/// Rule under construction.
 #[derive(Default)]
 struct Reader {
     module: String,
@@ -232,12 +232,12 @@ fn ports(list: &str) -> Option<AnyOf<PortRange>> {
     AnyOf::several(list.split(',').map(parsed).collect::<Option<Vec<_>>>()?)
 }
 
-/// A mark of all bits.
+/// Parses a mark without a mask.
 fn numbered(text: &str) -> Option<Mark> {
     Mark::from_number(mark(text).parse().ok()?)
 }
 
-/// iptables leaves out the length of a single address.
+/// Adds the prefix length that iptables omits for a single address.
 fn with_length(text: &str) -> String {
     match (text.contains('/'), text.contains(':')) {
         (true, _) => text.to_owned(),

@@ -116,7 +116,7 @@ fn is_entry_rule(rule: &Entry) -> bool {
     of_us || matches!(user_data, [0, _, text @ ..] if text.starts_with(COMMENT.as_bytes()))
 }
 
-/// The chain that an `immediate` expression jumps to.
+/// Returns the chain that an `immediate` expression jumps to.
 fn target(data: &[u8]) -> Option<&str> {
     let verdict = attribute(attribute(data, IMMEDIATE_VALUE)?, VERDICT)?;
     let code = i32::from_be_bytes(attribute(verdict, CODE)?.try_into().ok()?);
@@ -124,7 +124,7 @@ fn target(data: &[u8]) -> Option<&str> {
 }
 
 impl Removal {
-    /// The kind of its message.
+    /// Returns the kind of its message.
     pub(super) fn kind(&self) -> u16 {
         match self.target {
             RemovalTarget::Rule(..) | RemovalTarget::Rules(_) => DELETE_RULE,
@@ -133,12 +133,12 @@ impl Removal {
         }
     }
 
-    /// The fixed part of its message.
+    /// Returns the fixed part of its message.
     pub(super) fn fixed(&self) -> [u8; FIXED_LENGTH] {
         [family_number(self.family), 0, 0, 0]
     }
 
-    /// The attributes of its message.
+    /// Returns the attributes of its message.
     pub(super) fn encode(&self, attributes: &mut Attributes) {
         let table = table_name(self.table);
         match &self.target {

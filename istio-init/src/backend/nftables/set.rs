@@ -24,7 +24,7 @@ pub(super) struct Set {
     spans: Vec<(u128, u128)>,
 }
 
-/// The sets of a rule, in the order of its matches.
+/// Returns the sets of a rule, in the order of its matches.
 pub(super) fn sets(rule: &Rule) -> Vec<Set> {
     rule.matches.iter().filter_map(|condition| Set::from_field(&condition.field)).collect()
 }
@@ -146,7 +146,7 @@ impl Element {
     }
 }
 
-/// The kernel puts a number in.
+/// Name pattern; the kernel inserts a number.
 pub(super) const NAME: &str = "__set%d";
 
 // NFT_SET_….
