@@ -92,13 +92,13 @@ impl Args {
         Self { flags, variables, ignored }
     }
 
-    /// The text of a flag.
+    /// Returns the text of a flag.
     pub fn flag(&self, flag: Flag) -> &RawValue {
         // `parse` fills the map from the table of all flags.
         &self.flags[&flag]
     }
 
-    /// The meaning of a flag of kind [`FlagKind::Bool`].
+    /// Returns the value of a flag of kind [`FlagKind::Bool`].
     pub fn is_on(&self, flag: Flag) -> bool {
         go_bool(&self.flag(flag).text) == Some(true)
     }
