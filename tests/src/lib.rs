@@ -23,6 +23,7 @@ mod kube_proxy;
 pub mod kubectl;
 mod kubelet;
 mod kubelet_access;
+pub mod left_out;
 pub mod manifests;
 pub mod namespace;
 pub mod port;

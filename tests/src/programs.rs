@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
+use crate::left_out;
+
 /// Programs outside the tree (`make setup` puts them there) and our own ones.
 #[derive(Debug, Clone)]
 pub struct Programs {
@@ -30,16 +32,11 @@ impl Programs {
         Ok(programs)
     }
 
-    /// [`Programs::of_api_servers`] for tests that do without where there are none, but in CI: they
-    /// say so on stderr and are left out.
-    #[expect(clippy::print_stderr, reason = "what is left out is said")]
-    pub fn of_api_servers_if_any() -> Result<Option<Self>> {
+    /// [`Programs::of_api_servers`]; `None` where they are missing, which leaves `tests` out.
+    pub fn of_api_servers_if_any(tests: &str) -> Result<Option<Self>> {
         match Self::of_api_servers() {
-            Err(error) if env::var_os("CI").is_none() => {
-                eprintln!("left out, since there is no API server: {error:#}");
-                Ok(None)
-            }
-            programs => programs.map(Some),
+            Ok(programs) => Ok(Some(programs)),
+            Err(error) => left_out::record(tests, &format!("{error:#}")).map(|()| None),
         }
     }
 

@@ -25,6 +25,7 @@ use super::outline::Outline;
 use super::path::{self, PathError};
 use super::reload::Configuration;
 use super::review::{self, ReviewError};
+use super::run_queue::let_others_run;
 use super::surroundings::Surroundings;
 use super::traces::Traces;
 use super::turns::{Caller, Turns};
@@ -161,8 +162,16 @@ impl Webhook {
             .await?;
         }
         // To hand it to another thread would take longer than to answer it.
-        let turn = timeout_at(deadline, self.turns.take(caller)).await;
-        let _turn = turn.map_err(|_| Refusal::Busy)?;
+        let _turn = if let Some(turn) = self.turns.take_free() {
+            // There are as many turns as threads. Unless reviews that have arrived are queued
+            // before this one is computed, none ever waits for a turn, and a namespace with many of
+            // them comes first.
+            let_others_run().await;
+            turn
+        } else {
+            let turn = timeout_at(deadline, self.turns.take(caller)).await;
+            turn.map_err(|_| Refusal::Busy)?
+        };
         Budget::default().enter(answer)
     }
 

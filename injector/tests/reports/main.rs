@@ -32,7 +32,7 @@ type Story = fn(&ApiServers);
 
 fn main() -> Result<ExitCode> {
     let mut arguments = Arguments::from_args();
-    let Some(programs) = Programs::of_api_servers_if_any()? else {
+    let Some(programs) = Programs::of_api_servers_if_any("injector reports")? else {
         return Ok(ExitCode::SUCCESS);
     };
     // Each story speaks of all pods of the cluster.

@@ -1,6 +1,7 @@
 //! kube-controller-manager's own signers, which are none for webhooks.
 
 use anyhow::{Context, Result, bail, ensure};
+use e2e::left_out;
 use e2e::programs::Programs;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::ByteString;
@@ -20,16 +21,12 @@ use webhook_certs::status::Status;
 
 use crate::stage::{Stage, eventually};
 
-#[expect(clippy::print_stderr, reason = "what is left out is said")]
 pub(crate) async fn no_signer_of_kubernetes_itself_signs_for_a_webhook(
     mut stage: Stage<'_>,
 ) -> Result<()> {
     let programs = Programs::find()?;
-    if let (Err(error), None) =
-        (programs.kubernetes("kube-controller-manager"), std::env::var_os("CI"))
-    {
-        eprintln!("left out, since there is no kube-controller-manager: {error:#}");
-        return Ok(());
+    if let Err(error) = programs.kubernetes("kube-controller-manager") {
+        return left_out::record("signers of Kubernetes itself", &format!("{error:#}"));
     }
     let lifetime = Lifetime::starting(Timestamp::now(), SignedDuration::from_hours(24));
     let ca = Authority::create("cluster", 1, lifetime, Entropy::draw()?)?;

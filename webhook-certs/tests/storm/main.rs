@@ -27,7 +27,7 @@ use stage::Stage;
 
 fn main() -> Result<ExitCode> {
     let mut arguments = Arguments::from_args();
-    let Some(programs) = Programs::of_api_servers_if_any()? else {
+    let Some(programs) = Programs::of_api_servers_if_any("webhook-certs storm")? else {
         return Ok(ExitCode::SUCCESS);
     };
     // Nothing, unless RUST_LOG asks for it.
