@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup build size bench images check fmt clippy doc licences manifests generated fuzz clean
+.PHONY: help setup build size bench images check fmt clippy doc manifests generated fuzz clean
 .PHONY: test test-unit test-capture test-cluster test-acceptance test-manifests soak
 
 HOST := $(shell rustc -vV | sed -n 's/^host: //p')
@@ -67,11 +67,8 @@ clippy: ## Check the lints; a warning is an error
 doc: ## Check the documentation of the code; a warning is an error
 	RUSTDOCFLAGS="$(RUSTDOCFLAGS) --deny warnings" cargo doc --locked $(TESTED) --no-deps --quiet
 
-licences: ## Check the licences and sources of all dependencies against deny.toml
-	cargo test --locked --quiet --package e2e --test licences
-
-check: ## Formatting, lints, documentation, licences, unit tests: no root, no set-up
-	@for step in fmt clippy doc licences test-unit; do \
+check: ## Formatting, lints, documentation, unit tests, licences: no root, no set-up
+	@for step in fmt clippy doc test-unit; do \
 	    printf '\n== make %s\n' "$$step" >&2; \
 	    $(MAKE) --no-print-directory "$$step" || { echo "make check: FAILED in make $$step" >&2; exit 1; }; \
 	done
@@ -98,7 +95,7 @@ test-all:
 	@tests/lanes.sh $(TESTED)
 
 test-unit: ## The tests of each crate that need no root, no set-up and no API server
-	@tests/lanes.sh --unit $(TESTED) --exclude e2e
+	@tests/lanes.sh --unit $(TESTED)
 
 test-capture: ## Packets through istio-init's rules, in network namespaces (root)
 	cargo test --locked --package e2e --test 'capture*' --no-fail-fast

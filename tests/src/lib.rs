@@ -35,6 +35,7 @@ pub mod run_folder;
 pub mod signer;
 mod tool;
 pub mod tracer;
+pub mod user_namespace;
 pub mod wait;
 
 pub mod conntrack;

@@ -198,4 +198,4 @@ const IGNORED: [&str; 4] = [
 ];
 /// The API server that calls endpoints of Services; the other one calls their addresses.
 pub(crate) const AGGREGATING: usize = 1;
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(180);

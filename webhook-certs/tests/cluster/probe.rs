@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use e2e::port::free_port;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{ConfigMap, Service};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -47,10 +48,8 @@ pub(crate) async fn the_probe_tells_why_the_api_server_does_not_call_the_webhook
     configure(&stage, reviewer.port).await?;
     succeeds(&stage, &mut replica).await?;
 
-    // Nobody listens on a port that was bound and closed.
     drop(silent);
-    let closed = TcpListener::bind("localhost:0").await?.local_addr()?.port();
-    configure(&stage, closed).await?;
+    configure(&stage, free_port()?).await?;
     fails(&stage, &mut replica, "no_endpoints", "connection refused").await?;
 
     configure(&stage, reviewer.port).await?;
@@ -125,7 +124,7 @@ pub(crate) async fn the_probe_counts_only_what_its_own_entry_fails_at(
     succeeds(&stage, &mut replica).await?;
 
     let foreign = format!("{name}-foreign");
-    let closed = TcpListener::bind("localhost:0").await?.local_addr()?.port();
+    let closed = free_port()?;
     apply_entry(&stage, &foreign, "foreign.example.com", (&service, closed), json!({})).await?;
     let named = format!("another webhook, `foreign.example.com` at {service}.{name}.svc, kept");
     fails(&stage, &mut replica, "other", &named).await?;

@@ -424,5 +424,5 @@ where
 pub(crate) const OURS: [&str; 2] = ["one.ours.outrigger.io", "two.ours.outrigger.io"];
 /// What somebody else has put into an entry of theirs, in base64.
 pub(crate) const OTHERS_BUNDLE: &str = "dGhlaXJz";
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(180);
 const BETWEEN_PROBES: Duration = Duration::from_millis(20);
