@@ -34,7 +34,7 @@ setup: ## Install or build what the tests need: packages, Kubernetes, Envoy
 	@tests/setup.sh
 
 build: ## Leave the four release programs in dist/, static
-	$(STATIC) --release --package injector --package webhook-certs --bins
+	$(STATIC) --release --package injector --package istioctl --package webhook-certs --bins
 	$(STATIC_SMALL) --profile init --package istio-init --bins
 	@mkdir -p dist
 	@install $(addprefix $(TARGET_DIR)/$(HOST)/release/,sidecar-injector istioctl webhook-certs) dist/
@@ -51,7 +51,8 @@ bench: build ## Measure time, instructions, allocations: docs/performance.md (ro
 	@[[ -n $${ISTIO_CASES:-} ]] || echo "make bench: LEFT OUT: Istio's templates; ISTIO_CASES does not name its cases" >&2
 	cargo bench --locked --profile dev --package istio-init --bench process
 	cargo bench --locked --profile dev --package injector --bench server
-	cargo bench --locked --package injector --bench review_instructions --bench allocations --bench kube_inject
+	cargo bench --locked --package injector --bench review_instructions --bench allocations
+	cargo bench --locked --package istioctl --bench kube_inject
 	cargo bench --locked --package injector --bench review
 
 images: build ## Leave the images of our programs in dist/, as archives to load

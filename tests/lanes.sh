@@ -12,7 +12,7 @@ group_of() {
     case "$1" in
     "e2e acceptance" | "e2e installation" | "webhook-certs cluster" | "webhook-certs storm") echo servers ;;
     "e2e licences") echo unit ;;
-    "e2e "* | "injector cluster" | "injector kubernetes" | "injector reports") echo machine ;;
+    "e2e "* | "injector cluster" | "injector kubernetes" | "injector reports" | "istioctl reports") echo machine ;;
     *) echo unit ;;
     esac
 }

@@ -1,14 +1,14 @@
-//! What `iptables -S` prints.
+//! Output of `iptables -S`.
 
-use istio_init::family::Family;
-use istio_init::kernel::iptables::fuzzing::{compared, observed, removal};
-use istio_init::observed::{Found, Observed};
+use istio_init::backend::iptables::fuzzing::{compared, observed, removal};
 use istio_init::plan::{Plan, Rule, Table};
 use istio_init::render::iptables::{families, is_our_chain, sections, table_name};
+use istio_init::types::family::Family;
+use istio_init::verify::observed::{Observed, ObservedRule};
 
 use crate::plans;
 
-/// Listings one after the other, each after a line such as `* v4 nat`.
+/// Fuzzes listings, each after a line such as `* v4 nat`.
 pub fn listings(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let mut listings: Vec<(Family, Table, String)> = Vec::new();
@@ -23,11 +23,11 @@ pub fn listings(data: &[u8]) {
         }
     }
     for (_, table, text) in &listings {
-        nothing_of_others_goes(text, &removal(*table, text));
+        keeps_foreign_rules(text, &removal(*table, text));
     }
     let Some(found) = planned(&listings) else { return };
     plans::check(&found);
-    // Of what was found a part may be unreachable; what was written from it is whole.
+    // A part of the parsed rules may be unreachable; the rendered plan is complete.
     let Some(whole) = planned(&written(&found)) else { return };
     let again = planned(&written(&whole)).map(|plan| in_order(plan.rules));
     assert_eq!(again, Some(in_order(whole.rules)), "what is installed is read as something else");
@@ -43,8 +43,8 @@ fn header(words: &str) -> Option<(Family, Table)> {
     Some((family, Table::ALL.into_iter().find(|it| table_name(*it) == table)?))
 }
 
-/// Each line removes one that is listed and ours, or makes, empties or removes a chain of ours.
-fn nothing_of_others_goes(listed: &str, removal: &str) {
+/// Each line removes an own listed rule, or creates, empties or removes an own chain.
+fn keeps_foreign_rules(listed: &str, removal: &str) {
     for line in removal.lines() {
         let chain = line.strip_prefix(':').and_then(|line| line.strip_suffix(" - [0:0]"));
         let is_ours = if let Some(chain) = chain.or_else(|| line.strip_prefix("-X ")) {
@@ -61,14 +61,14 @@ fn nothing_of_others_goes(listed: &str, removal: &str) {
 fn planned(listings: &[(Family, Table, String)]) -> Option<Plan> {
     let (tables, _) = observed(listings);
     for rule in tables.iter().flat_map(|table| &table.chains).flat_map(|chain| &chain.rules) {
-        if let Found::Foreign(text) = rule {
+        if let ObservedRule::Foreign(text) = rule {
             let _ = compared(text);
         }
     }
     Observed { tables, ..Observed::default() }.plan().ok()
 }
 
-/// The conditions of each rule in one order: iptables has its own.
+/// Sorts the conditions of each rule, since iptables has its own order.
 fn in_order(mut rules: Vec<Rule>) -> Vec<Rule> {
     for rule in &mut rules {
         rule.matches.sort_by_key(|condition| format!("{condition:?}"));
@@ -76,7 +76,7 @@ fn in_order(mut rules: Vec<Rule>) -> Vec<Rule> {
     rules
 }
 
-/// A plan as iptables lists it.
+/// Renders a plan as iptables lists it.
 fn written(plan: &Plan) -> Vec<(Family, Table, String)> {
     let mut listings = Vec::new();
     for family in families(plan) {

@@ -1,9 +1,9 @@
-//! What holds for every plan.
+//! Properties of every plan.
 
 use istio_init::plan::Plan;
 use istio_init::render::{iptables, json, nft, table};
 
-/// No text of the user's reaches a script unread, and each line of a script is one command.
+/// No unvalidated user text reaches a script, and each line of a script is one command.
 pub fn check(plan: &Plan) {
     let script = nft::script(plan);
     for line in script.lines() {

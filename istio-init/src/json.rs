@@ -7,7 +7,7 @@ use std::fmt::{self, Write as _};
 /// A JSON value. The members of an object keep their order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Json {
-    /// Nothing.
+    /// `null`.
     Null,
     /// True or false.
     Bool(bool),
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_written_in_both_ways() {
+    fn values_are_written_compact_and_pretty() {
         let value = Json::Object(vec![
             ("empty", Json::List(Vec::new())),
             ("list", Json::List(vec![Json::Number(1), Json::Bool(true), Json::Null])),

@@ -1,4 +1,4 @@
-//! Where the programs are that a node consists of.
+//! Paths of the programs that a node consists of.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::left_out;
 
-/// Programs outside the tree (`make setup` puts them there) and our own ones.
+/// Programs outside the tree (installed by `make setup`) and our own.
 #[derive(Debug, Clone)]
 pub struct Programs {
     cache: PathBuf,
@@ -23,7 +23,7 @@ impl Programs {
         Ok(Self { cache: cache.join("outrigger") })
     }
 
-    /// [`Programs::find`], when what API servers without a node need is there.
+    /// Returns [`Programs::find`] if it has the programs of API servers without a node.
     pub fn of_api_servers() -> Result<Self> {
         let programs = Self::find()?;
         for name in ["etcd", "kube-apiserver", "kubectl"] {
@@ -32,7 +32,7 @@ impl Programs {
         Ok(programs)
     }
 
-    /// [`Programs::of_api_servers`]; `None` where they are missing, which leaves `tests` out.
+    /// Returns [`Programs::of_api_servers`], or `None` if they are absent, which leaves `tests` out.
     pub fn of_api_servers_if_any(tests: &str) -> Result<Option<Self>> {
         match Self::of_api_servers() {
             Ok(programs) => Ok(Some(programs)),
@@ -40,9 +40,9 @@ impl Programs {
         }
     }
 
-    /// A Kubernetes program, of the version that `tests/kubernetes/go.mod` names.
+    /// Returns a Kubernetes program of the version in `tests/kubernetes/go.mod`.
     ///
-    /// `KUBEBUILDER_ASSETS` is not asked: a node's programs are of one version.
+    /// It ignores `KUBEBUILDER_ASSETS`, because all programs of a node have the same version.
     pub fn kubernetes(&self, name: &str) -> Result<PathBuf> {
         let version = include_str!("../kubernetes/go.mod")
             .lines()
@@ -51,8 +51,8 @@ impl Programs {
         existing(self.cache.join(format!("kubernetes-{version}")).join(name), "make setup")
     }
 
-    /// A program of an API server without a node: from the folder `KUBEBUILDER_ASSETS`, where that
-    /// is set, else the one of a node.
+    /// Returns a program of an API server without a node: from the folder `KUBEBUILDER_ASSETS` if
+    /// it is set, else that of a node.
     pub fn asset(&self, name: &str) -> Result<PathBuf> {
         match env::var_os("KUBEBUILDER_ASSETS").map(|folder| Path::new(&folder).join(name)) {
             Some(program) => existing(program, "unset KUBEBUILDER_ASSETS"),
@@ -61,18 +61,18 @@ impl Programs {
         }
     }
 
-    /// Envoy, of the version in `tests/envoy-version`.
+    /// Returns Envoy of the version in `tests/envoy-version`.
     pub fn envoy(&self) -> Result<PathBuf> {
         let version = include_str!("../envoy-version").trim();
         existing(self.cache.join(format!("envoy-{version}")).join("envoy"), "make setup")
     }
 
-    /// A release program of this repository.
+    /// Returns a release program of this repository.
     pub fn own(&self, name: &str) -> Result<PathBuf> {
         existing(repository().join("dist").join(name), "make build")
     }
 
-    /// A program that a Debian package brings.
+    /// Returns a program from a Debian package.
     pub fn system(&self, name: &str) -> Result<PathBuf> {
         let folders = ["/usr/bin", "/usr/sbin", "/bin", "/sbin", "/usr/local/bin"];
         match folders.iter().map(|folder| Path::new(folder).join(name)).find(|path| path.exists()) {
@@ -82,7 +82,7 @@ impl Programs {
     }
 }
 
-/// The top of the work tree.
+/// Returns the root of the work tree.
 pub fn repository() -> &'static Path {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     package.parent().unwrap_or(package)

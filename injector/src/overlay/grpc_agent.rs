@@ -3,7 +3,8 @@
 
 use serde_json::{Value, json};
 
-use super::{Context, metadata, object, proxy_container, volumes};
+use super::context::{Context, object};
+use super::{metadata, proxy_container, volumes};
 
 /// Returns the overlay for one pod.
 pub fn overlay(context: &Context<'_>) -> Value {

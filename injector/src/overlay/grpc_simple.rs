@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::Context;
+use super::context::Context;
 use crate::settings::annotations::key;
 
 /// Returns the overlay for one pod.

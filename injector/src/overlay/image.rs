@@ -1,6 +1,6 @@
 //! Images of the injected containers.
 
-use super::Context;
+use super::context::Context;
 use crate::settings::annotations::key;
 
 /// Returns the proxy's image.

@@ -3,8 +3,10 @@
 
 use serde_json::{Map, Value, json};
 
-use super::identity::{Identity, PROXY_UID};
-use super::{Context, image};
+use super::context::Context;
+use super::image;
+use crate::istio::capture_ports::with_port;
+use crate::istio::proxy_identity::{Identity, PROXY_UID};
 use crate::settings::annotations::key;
 
 pub(super) fn of(context: &Context<'_>) -> Value {
@@ -83,16 +85,6 @@ pub(super) fn excluded_inbound_ports(context: &Context<'_>) -> String {
     let default = &context.values().global.proxy.exclude_inbound_ports;
     let excluded = context.annotations.or(key::EXCLUDE_INBOUND_PORTS, default);
     with_port(excluded, context.status_port())
-}
-
-/// Adds a port to a list; `0` means no port.
-pub(super) fn with_port(list: &str, port: &str) -> String {
-    let port = port.trim();
-    let ports = || list.split(',').map(str::trim).filter(|port| !port.is_empty());
-    if port.is_empty() || port == "0" || ports().any(|listed| listed == port) {
-        return list.to_owned();
-    }
-    ports().chain([port]).collect::<Vec<_>>().join(",")
 }
 
 fn security_context(context: &Context<'_>, cni: bool) -> Value {

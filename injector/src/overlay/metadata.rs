@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value};
 
+use super::context::{Context, object};
 use super::init_container::excluded_inbound_ports;
-use super::{Context, object};
-use crate::go_types;
+use crate::istio::multus::with_network;
 use crate::settings::annotations::key;
 
 /// Returns the metadata of a pod with a sidecar.
@@ -119,38 +119,6 @@ fn for_cni(context: &Context<'_>, put: &mut impl FnMut(&str, &str)) {
     }
 }
 
-/// Adds a network to the list that Multus reads: JSON, or names separated by commas.
-pub(super) fn with_network(networks: &str, short: &str) -> String {
-    if networks.trim().is_empty() {
-        return short.to_owned();
-    }
-    if !networks.contains(']') {
-        let listed = networks.split(',').any(|network| network.trim() == short);
-        return if listed { networks.to_owned() } else { format!("{networks}, {short}") };
-    }
-    let Ok(mut list) = serde_json::from_str::<Vec<Value>>(networks) else {
-        return networks.to_owned();
-    };
-    for network in list.iter_mut().filter_map(Value::as_object_mut) {
-        go_types::spell_members(&["name", "namespace"], network);
-    }
-    let (namespace, name) = match short.split_once('/') {
-        Some((namespace, name)) => (Some(namespace), name),
-        None => (None, short),
-    };
-    let same =
-        |network: &Value| network["name"] == name && network["namespace"].as_str() == namespace;
-    if list.iter().any(same) {
-        return networks.to_owned();
-    }
-    // The user's part of the list stays as written.
-    let end = networks.rfind(']').unwrap_or(networks.len());
-    let comma = if list.is_empty() { "" } else { ", " };
-    let namespace = namespace.map(|namespace| format!(r#", "namespace": "{namespace}""#));
-    let entry = format!(r#"{comma}{{"name": "{name}"{}}}"#, namespace.unwrap_or_default());
-    format!("{}{entry}{}", &networks[..end], &networks[end..])
-}
-
 const CANONICAL_NAME: &str = "service.istio.io/canonical-name";
 const CANONICAL_REVISION: &str = "service.istio.io/canonical-revision";
 const TLS_MODE: &str = "security.istio.io/tlsMode";
@@ -159,27 +127,6 @@ const TUNNEL: &str = "networking.istio.io/tunnel";
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_network_is_added_once_and_in_the_lists_own_form() {
-        for (networks, expected) in [
-            ("", "default/istio-cni"),
-            ("a", "a, default/istio-cni"),
-            ("a, default/istio-cni", "a, default/istio-cni"),
-            ("[]", r#"[{"name": "istio-cni", "namespace": "default"}]"#),
-            (
-                r#"[{"name": "a"}]"#,
-                r#"[{"name": "a"}, {"name": "istio-cni", "namespace": "default"}]"#,
-            ),
-            (
-                r#"[{"Name": "istio-cni", "NAMESPACE": "default"}]"#,
-                r#"[{"Name": "istio-cni", "NAMESPACE": "default"}]"#,
-            ),
-            ("[broken]", "[broken]"),
-        ] {
-            assert_eq!(with_network(networks, "default/istio-cni"), expected);
-        }
-    }
 
     #[test]
     fn a_long_name_is_cut_to_a_label_value() {

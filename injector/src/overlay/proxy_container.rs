@@ -2,8 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
-use super::identity::{Identity, PROXY_UID};
-use super::{Context, PROXY, image, number, proxy_env, volumes};
+use super::context::{Context, number};
+use super::{image, proxy_env, volumes};
+use crate::istio::proxy_identity::{Identity, PROXY_UID};
+use crate::kubernetes::pod::PROXY;
 use crate::settings::annotations::key;
 
 /// Returns the container of a sidecar.

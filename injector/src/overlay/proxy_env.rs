@@ -1,10 +1,11 @@
 //! Environment variables of an injected proxy, in Istio's order.
 
+use mesh::mesh_config::InboundTrafficPolicy;
 use serde_json::{Map, Value, json};
 
-use super::{Context, POD_PORTS, SPAN_ATTRIBUTES, container_port, object, otel};
+use super::context::{Context, object};
+use crate::istio::{container_port, otel_attributes};
 use crate::settings::annotations::key;
-use crate::settings::mesh_config::InboundTrafficPolicy;
 
 /// Returns the environment of a sidecar.
 pub(super) fn of_sidecar(context: &Context<'_>) -> Vec<Value> {
@@ -99,14 +100,14 @@ fn pod_ports(context: &Context<'_>) -> String {
 
 fn resource_attributes(context: &Context<'_>) -> String {
     let providers = &context.settings.mesh.extension_providers;
-    if !otel::asks(providers) {
+    if !otel_attributes::asks(providers) {
         return String::new();
     }
     let containers = context.pod["spec"]["containers"].as_array().into_iter().flatten();
     let containers: Vec<_> = containers
         .map(|c| (c["name"].as_str().unwrap_or_default(), c["image"].as_str().unwrap_or_default()))
         .collect();
-    otel::resource_attributes(
+    otel_attributes::resource_attributes(
         providers,
         |key| context.annotations.get(key),
         |key| context.label(key),
@@ -237,3 +238,9 @@ impl Environment {
         self.variables.push(object([("name", name.into()), ("valueFrom", source)]));
     }
 }
+
+/// The proxy's variable that names the ports of all containers, in their order.
+pub(crate) const POD_PORTS: &str = "ISTIO_META_POD_PORTS";
+
+/// The proxy's variable that tells whose its spans are.
+pub(crate) const SPAN_ATTRIBUTES: &str = "OTEL_RESOURCE_ATTRIBUTES";

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::Context;
-use super::fit::Place;
+use super::context::Context;
+use crate::kubernetes::pod_schema::Place;
 use crate::settings::annotation_json;
 use crate::settings::annotations::key;
 

@@ -2,45 +2,45 @@
 
 use std::collections::BTreeMap;
 
+use documents::notice::{self, Oddity};
+use documents::nulls::without_nulls;
+use documents::typed::typed;
+use documents::unknown_keys::unknown_keys;
+use documents::{kubernetes_object, suggest};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
+use super::annotations::{Annotations, key};
 use super::known_keys;
-use super::kubernetes_object;
-use super::near;
-use super::notice::{self, Oddity};
-use super::selector::LabelSelector;
-use super::typed::typed;
-use super::unknown_keys::unknown_keys;
-use crate::absent::without_nulls;
-use crate::overlay;
+use crate::kubernetes::label_selector::LabelSelector;
+use crate::settings::template_names;
 
-/// What is injected by default, into which pods, and the templates people wrote themselves.
+/// Injection policy, selectors and custom templates.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(rename_all = "camelCase", default)]
 pub struct InjectConfig {
-    /// Whether pods that do not say are injected.
+    /// Default decision for pods without an `inject` label or annotation.
     pub policy: Policy,
-    /// The templates of a pod that does not name its own.
+    /// Templates of a pod that names none.
     pub default_templates: Vec<String>,
-    /// Go templates by name; a name that is not here means the built-in overlay of that name.
+    /// Go templates by name. A name that is absent here means the built-in overlay of that name.
     pub templates: BTreeMap<String, String>,
-    /// Names that stand for several templates; not expanded again.
+    /// Names that stand for several templates. Aliases within an alias are not expanded.
     pub aliases: BTreeMap<String, Vec<String>>,
-    /// Pods that are not injected unless they ask for it.
+    /// Pods that are not injected unless they request it.
     pub never_inject_selector: Vec<LabelSelector>,
     /// Pods that are injected even under policy `disabled`.
     pub always_inject_selector: Vec<LabelSelector>,
-    /// Annotations that every injected pod gets, over its own.
+    /// Annotations that every injected pod gets. They replace the pod's own values.
     pub injected_annotations: BTreeMap<String, String>,
-    /// What in the document is hardly meant: the path of a key, and why.
+    /// Suspicious parts of the document: the path of a key, and the problem.
     #[serde(skip)]
     pub oddities: Vec<(String, String)>,
 }
 
 impl InjectConfig {
-    /// Reads the document, as Istio reads it: a mapping with any of the document's keys is a
-    /// configuration; anything else is the text of the template `sidecar`.
+    /// Parses the document as Istio does. A mapping with any of the document's keys is a
+    /// configuration; any other text is the template `sidecar`.
     pub fn parse(text: &str) -> Result<Self, String> {
         let read = notice::read(text);
         if let Ok((document, _)) = &read {
@@ -71,7 +71,7 @@ impl InjectConfig {
         }
     }
 
-    /// Leaves the templates alone in force, as Istio's `kube-inject` does; returns the keys that
+    /// Drops everything except the templates, as Istio's `kube-inject` does. Returns the keys that
     /// would have had an effect.
     pub fn keep_templates_alone(&mut self) -> Vec<&'static str> {
         let whole = std::mem::take(self);
@@ -88,11 +88,11 @@ impl InjectConfig {
         differs.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key).collect()
     }
 
-    /// Values that mean nothing.
+    /// Returns the values that have no effect.
     fn without_effect(&self) -> Vec<Oddity> {
         let mut oddities = Vec::new();
         if let Policy::Unknown(word) = &self.policy {
-            let near = near::among(word, &["enabled", "disabled"]);
+            let near = suggest::among(word, &["enabled", "disabled"]);
             let hint = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
             let problem =
                 format!("{word:?} is not enabled or disabled, so that no pod is injected{hint}");
@@ -110,7 +110,7 @@ impl InjectConfig {
             }
         }
         for (index, name) in self.default_templates.iter().enumerate() {
-            if !self.aliases.contains_key(name) && !overlay::exists(name, &self.templates) {
+            if !self.aliases.contains_key(name) && !template_names::exists(name, &self.templates) {
                 let effect = "every pod that names no other is refused";
                 oddities.push((format!("defaultTemplates[{index}]"), self.missing(name, effect)));
             }
@@ -121,7 +121,7 @@ impl InjectConfig {
                 oddities.push((format!("aliases.{alias}"), problem.to_owned()));
             }
             for (index, name) in names.iter().enumerate() {
-                if !overlay::exists(name, &self.templates) {
+                if !template_names::exists(name, &self.templates) {
                     let effect = "every pod that asks for the alias is refused";
                     oddities
                         .push((format!("aliases.{alias}[{index}]"), self.missing(name, effect)));
@@ -131,15 +131,15 @@ impl InjectConfig {
         oddities
     }
 
-    /// What a name that no template has comes to.
+    /// Returns the message about a name for which no template exists.
     fn missing(&self, name: &str, effect: &str) -> String {
-        let have = overlay::names(&self.templates);
-        let near = near::among(name, &have);
+        let have = template_names::names(&self.templates);
+        let near = suggest::among(name, &have);
         let hint = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
         format!("{name:?} is no template, so that {effect}; have {}{hint}", have.join(", "))
     }
 
-    /// The templates of a pod that does not name its own.
+    /// Returns the templates of a pod that names none.
     pub fn default_templates(&self) -> &[String] {
         static FALLBACK: std::sync::LazyLock<[String; 1]> =
             std::sync::LazyLock::new(|| [SIDECAR.to_owned()]);
@@ -147,15 +147,15 @@ impl InjectConfig {
     }
 }
 
-/// Whether pods that do not say are injected.
+/// Default decision for pods without an `inject` label or annotation.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub enum Policy {
-    /// They are.
+    /// Pods are injected.
     #[default]
     Enabled,
-    /// They are not.
+    /// Pods are not injected.
     Disabled,
-    /// A word that means nothing: no pod is injected, as with Istio.
+    /// An unknown word. No pod is injected, as in Istio.
     Unknown(String),
 }
 
@@ -169,14 +169,14 @@ impl<'de> Deserialize<'de> for Policy {
     }
 }
 
-/// A document that does not parse is a configuration with an error if one of its lines begins
-/// with one of the keys; a template hardly ever does.
+/// True if a line of the text begins with a key of the configuration. Such a document is reported
+/// as a configuration with a syntax error; a template hardly ever has such a line.
 fn looks_like_configuration(text: &str) -> bool {
     text.lines()
         .any(|line| line.split_once(':').is_some_and(|(key, _)| KEYS.contains(&key.trim_end())))
 }
 
-/// A bare template says something about a pod, or has an action that may.
+/// True if the text may be a bare template: it has `metadata` or `spec`, or a template action.
 fn looks_like_template(document: &Value, text: &str) -> bool {
     text.contains("{{") || ["metadata", "spec"].iter().any(|key| document.get(*key).is_some())
 }
@@ -193,6 +193,20 @@ const KEYS: [&str; 8] = [
 ];
 
 const SIDECAR: &str = "sidecar";
+
+/// The names of the overlays: those that the pod asks for, or else the configuration's default
+/// ones, aliases resolved.
+pub fn templates(config: &InjectConfig, annotations: Annotations<'_>) -> Vec<String> {
+    let names: Vec<String> = match annotations.get(key::TEMPLATES) {
+        Some(names) => names.split(',').map(|name| name.trim().to_owned()).collect(),
+        None => config.default_templates().to_vec(),
+    };
+    let resolved = names.into_iter().flat_map(|name| match config.aliases.get(&name) {
+        Some(names) => names.clone(),
+        None => vec![name],
+    });
+    resolved.collect()
+}
 
 #[cfg(test)]
 mod tests {

@@ -1,10 +1,25 @@
-//! The admission webhook: reviews in, patches out, over HTTPS.
+//! Admission webhook: reviews in, patches out, over HTTPS.
 //!
-//! [`run`] is the whole server. What it is made of: [`server`] and `connection` accept and bound
-//! connections, [`handler`] reads calls, [`review`] and [`admission`] answer them by
-//! [`crate::inject`], [`reload`] keeps the settings current, [`surroundings`] what
-//! the cluster says of pods, [`admin`] tells of all that, [`reports`] of the cluster's pods. `slots`
-//! and `run_queue` share connections and CPU among callers.
+//! [`run`] is the whole server. Its parts:
+//!
+//! - [`server`] and `connection` accept connections and limit them.
+//! - `slots` and `run_queue` share connections and CPU among callers.
+//! - [`handler`] reads calls. [`review`] and [`admission`] answer them with [`crate::inject`].
+//! - [`reload`] keeps the settings up to date, and [`surroundings`] the cluster snapshot.
+//! - [`admin`] serves health, metrics and log levels. [`reports`] reports on the cluster's pods.
+
+pub mod admin;
+pub mod admission;
+pub mod cluster_state;
+pub mod config;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
+pub mod reload;
+pub mod reports;
+pub mod run_error;
+pub mod server;
+pub mod telemetry;
+pub mod tls;
 
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZero;
@@ -20,91 +35,53 @@ use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
-use webhook_certs::cluster;
-use webhook_certs::kubeconfig;
 use webhook_certs::serving::client_authority::ClientAuthority;
 use webhook_certs::serving::tls_parameters::TlsParameters;
 use webhook_certs::serving::{self, ServingCertificate};
 use webhook_certs::status::Status;
+use webhook_certs::{cluster, kubeconfig};
 
-use self::admission::Admission;
-use self::args::Args;
-use self::clients::ClientFile;
-use self::large::LargeBodies;
-use self::limits::Limits;
-use self::liveness::Liveness;
-use self::log::Log;
-use self::metrics::Metrics;
-use self::options::{CertificateSource, ClusterAccess, ConfigurationSource, Options};
-use self::readiness::Readiness;
+use self::admin::liveness::Liveness;
+use self::admin::readiness::Readiness;
+use self::admission::verdict::Admission;
+use self::cluster_state::Surroundings;
+use self::config::args::Args;
+use self::config::options::{CertificateSource, ClusterAccess, ConfigurationSource, Options};
 use self::reload::Configuration;
 use self::reports::Reports;
 use self::run_error::RunError;
 use self::server::Server;
-use self::signals::Signals;
-use self::stage::Stage;
-use self::surroundings::Surroundings;
-use self::traces::Traces;
-use self::turns::Turns;
+use self::server::body_memory::LargeBodies;
+use self::server::limits::Limits;
+use self::server::shutdown::Stage;
+use self::server::signals::Signals;
+use self::server::turns::Turns;
+use self::telemetry::log::Log;
+use self::telemetry::metrics::Metrics;
+use self::telemetry::traces::Traces;
+use self::tls::client_ca::ClientFile;
 
-pub mod admin;
-pub mod admission;
-pub mod args;
-mod certificate;
-pub mod clients;
-mod connection;
-pub mod deadline;
-#[cfg(feature = "fuzzing")]
-pub mod fuzzing;
-pub mod handler;
-pub mod large;
-pub mod limits;
-pub mod liveness;
-pub mod log;
-pub mod metrics;
-mod open_files;
-pub mod options;
-mod outline;
-mod own_thread;
-pub mod path;
-pub mod readiness;
-pub mod reload;
-pub mod reports;
-pub mod review;
-pub mod run_error;
-mod run_queue;
-pub mod server;
-mod signals;
-mod slots;
-pub mod stage;
-pub mod surroundings;
-#[cfg_attr(not(feature = "opentelemetry"), path = "no_traces.rs")]
-pub mod traces;
-pub mod turns;
-mod upkeep_metrics;
-mod watch_state;
-mod work;
-
-/// Serves until SIGTERM or SIGINT, and until what was in flight then is answered.
+/// Serves until SIGTERM, SIGINT or SIGQUIT, and then until the requests in flight are answered.
 ///
 /// A second signal skips the delay in which reviews are still accepted.
 pub fn run(args: &Args) -> Result<(), RunError> {
     let log = Arc::new(Log::install(&args.log.levels, args.log.as_json));
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(workers())
-        // A handshake computes for long: by default, 61 of them come between two looks at sockets.
+        // A handshake computes for long, and tokio's default polls 61 tasks between two checks of
+        // the sockets.
         .event_interval(EVENT_INTERVAL)
         .global_queue_interval(EVENT_INTERVAL)
         .enable_all()
         .build()
         .map_err(RunError::Runtime)?;
     let served = runtime.block_on(serve(args, &log));
-    // Whoever still has a share in the log ends first, so that its last lines are written.
+    // Tasks that still hold the log end first, so that its last lines are written.
     drop(runtime);
     served
 }
 
-/// The threads that serve.
+/// Returns the number of serving threads.
 fn workers() -> usize {
     std::thread::available_parallelism().map_or(1, NonZero::get).min(MAX_WORKERS)
 }
@@ -112,7 +89,7 @@ fn workers() -> usize {
 async fn serve(args: &Args, log: &Arc<Log>) -> Result<(), RunError> {
     let mut signals = Signals::new().map_err(RunError::Signals)?;
     let options = Options::new(args, runs_in_pod()).map_err(RunError::Options)?;
-    let files = open_files::allow_all();
+    let files = server::file_limit::allow_all();
     let load = |file: ClientFile| file.load().map(|loaded| (file, loaded));
     let clients = options.clients.clone().map(load).transpose().map_err(RunError::ClientFile)?;
     let (https, https_at) = Bound::new("--httpsAddr", args.server.https)?;
@@ -126,10 +103,12 @@ async fn serve(args: &Args, log: &Arc<Log>) -> Result<(), RunError> {
         metrics.follow(upkeep_status);
     }
     let reports = Reports::new(args, &options, &mut metrics).map_err(RunError::Reports)?;
-    let traces = Traces::from_environment(options::process(args).revision_name(), &mut metrics);
+    let traces =
+        Traces::from_environment(config::options::process(args).revision_name(), &mut metrics);
     let traces = traces.map_err(RunError::Traces)?;
     let metrics = Arc::new(metrics);
-    let configuration = Arc::new(Configuration::new(options::process(args), Arc::clone(&metrics)));
+    let configuration =
+        Arc::new(Configuration::new(config::options::process(args), Arc::clone(&metrics)));
     let certificate = ServingCertificate::new();
     let readiness = Arc::new(Readiness::new(Arc::clone(&certificate), Arc::clone(&configuration)));
 
@@ -162,7 +141,7 @@ async fn serve(args: &Args, log: &Arc<Log>) -> Result<(), RunError> {
     let listening = https_at.ip();
     certify(args, options.certificate, listening, &certificate, status, &mut upkeep).await?;
 
-    let webhook = handler::Webhook {
+    let webhook = admission::handler::Webhook {
         configuration,
         surroundings,
         admission: Admission::new(crate::inject::inject),
@@ -180,12 +159,12 @@ async fn serve(args: &Args, log: &Arc<Log>) -> Result<(), RunError> {
         listener,
         runtime: Handle::current(),
         tls: Some(tls),
-        router: handler::redirect_unclean(
-            handler::router(webhook).merge(admin::readiness(Arc::clone(&readiness))),
+        router: admission::handler::redirect_unclean(
+            admission::handler::router(webhook).merge(admin::readiness(Arc::clone(&readiness))),
         ),
         limits: Limits {
-            connections: open_files::connections(args.limits.connections as usize, files),
-            ..options::limits(args)
+            connections: server::file_limit::connections(args.limits.connections as usize, files),
+            ..config::options::limits(args)
         },
         metrics: Some(metrics),
     };
@@ -213,23 +192,24 @@ async fn serve(args: &Args, log: &Arc<Log>) -> Result<(), RunError> {
     for server in plain {
         let _ = server.await;
     }
-    // It blocks, and the runtime is what sends the last spans.
+    // `end` blocks, and the runtime sends the last spans.
     let _ = tokio::task::spawn_blocking(move || traces.end()).await;
     tracing::info!("done");
     Ok(())
 }
 
-/// A listener with a thread of its own, so that no load delays the next connection.
+/// Listener with a thread of its own, so that no load delays the next connection.
 struct Bound {
     thread: Handle,
     listener: TcpListener,
 }
 
 impl Bound {
-    /// Binds, and returns the address besides, whose port may have been chosen by the system.
+    /// Binds the listener. Also returns its address, because the system may have chosen the port.
     fn new(flag: &'static str, address: SocketAddr) -> Result<(Self, SocketAddr), RunError> {
         let failed = |source| RunError::Bind { flag, address, source };
-        let thread = own_thread::start(flag.trim_matches('-')).map_err(RunError::Runtime)?;
+        let thread =
+            server::own_thread::start(flag.trim_matches('-')).map_err(RunError::Runtime)?;
         let listener = {
             let _own = thread.enter();
             server::bind(address).map_err(failed)?
@@ -238,17 +218,18 @@ impl Bound {
         Ok((Self { thread, listener }, at))
     }
 
-    /// Serves plain HTTP, on this thread alone.
+    /// Serves plain HTTP on this thread only.
     fn serve_plain(self, router: Router, stages: watch::Receiver<Stage>) -> JoinHandle<()> {
         let Self { thread, listener } = self;
-        let limits = Limits { connections: PLAIN_CONNECTIONS, ..Limits::default() };
+        let limits =
+            Limits { connections: server::file_limit::PLAIN_CONNECTIONS, ..Limits::default() };
         let runtime = thread.clone();
         let server = Server { listener, runtime, tls: None, router, limits, metrics: None };
         thread.spawn(server.run(stages, Duration::ZERO))
     }
 }
 
-/// Loads the configuration, where it can be loaded at once, and keeps it current.
+/// Loads the configuration, from files at once, and keeps it up to date.
 async fn configure(
     args: &Args,
     source: ConfigurationSource,
@@ -271,7 +252,7 @@ async fn configure(
     Ok(())
 }
 
-/// Loads the certificate, where it can be loaded at once, and keeps it current.
+/// Loads the certificate, at once unless it comes from the cluster, and keeps it up to date.
 async fn certify(
     args: &Args,
     source: CertificateSource,
@@ -297,15 +278,15 @@ async fn certify(
             upkeep.spawn(async move { match files.follow(certificate, every).await {} });
         }
         CertificateSource::InMemory { names, write_ca } => {
-            let identity =
-                certificate::in_memory(listening, &names, write_ca).map_err(RunError::InMemory)?;
+            let identity = tls::certificate::in_memory(listening, &names, write_ca)
+                .map_err(RunError::InMemory)?;
             certificate.set(identity);
         }
     }
     Ok(())
 }
 
-/// Prepares what is negotiated with clients, and keeps current who may be one.
+/// Returns the TLS configuration of new connections, and keeps its client CAs up to date.
 fn negotiate(
     args: &Args,
     parameters: TlsParameters,
@@ -343,16 +324,17 @@ async fn connect(access: ClusterAccess) -> Result<kube::Client, RunError> {
     kube::Client::try_from(config).map_err(|error| RunError::Client(Box::new(error)))
 }
 
-/// A pod with a service account has both; the variable alone is also set by `enableServiceLinks`.
+/// True if the process runs in a pod with a service account, which has the variable and the token.
+/// The variable alone is also set by `enableServiceLinks`.
 fn runs_in_pod() -> bool {
     std::env::var_os("KUBERNETES_SERVICE_HOST").is_some() && Path::new(TOKEN).exists()
 }
 
 const TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
-const PLAIN_CONNECTIONS: usize = 64;
 
-/// A review takes microseconds; a node's full number of cores would only cost memory.
+/// Largest number of serving threads. A review takes microseconds; a thread for each core of a node
+/// would only cost memory.
 const MAX_WORKERS: usize = 8;
 
-/// Polls of tasks between two looks at sockets, and at connections that were just accepted.
+/// Number of task polls between two checks of the sockets, and of newly accepted connections.
 const EVENT_INTERVAL: u32 = 8;

@@ -1,4 +1,4 @@
-//! What the built program makes of a cluster's objects, with a real API server.
+//! Use of a cluster's objects by the built program, with a real API server.
 
 #![allow(clippy::unwrap_used, reason = "what a test's own helpers unwrap fails that test")]
 
@@ -16,7 +16,7 @@ mod program;
 mod proxy_configs;
 mod stage;
 
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::sync::Arc;
 
 use anyhow::Result;
@@ -64,4 +64,9 @@ fn play(server: &ApiServers, name: &str, story: Story) -> Result<(), Failed> {
         Stage::set(server, &name.replace('_', "-")).map_err(|error| format!("{error:?}"))?;
     story(&stage);
     Ok(())
+}
+
+/// The built program.
+fn sidecar_injector() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_sidecar-injector"))
 }

@@ -1,13 +1,10 @@
-//! What came out of an injection, injected again: Istio's own outcomes, and ours.
-
-use std::fs;
-use std::path::Path;
+//! Reinjection of injected pods: of Istio's results and of ours.
 
 use injector::inject::{Injection, Outcome, inject};
 use injector::settings::Settings;
 use serde_json::Value;
 
-use crate::case::{Case, Overlays, Review};
+use crate::case::{CHANGED, Case, Review, runs};
 
 #[test]
 fn istios_pods_and_ours_stay_as_they_are() {
@@ -34,7 +31,7 @@ fn istios_pods_and_ours_stay_as_they_are() {
     assert!(stayed > 0 || Case::all().is_none(), "no case ran");
 }
 
-/// Native sidecars are turned on or off between two injections: the next one has nothing to do.
+/// Native sidecars are turned on or off between two injections. A third injection changes nothing.
 #[test]
 fn a_pod_of_the_other_mode_changes_once() {
     for (case, overlays) in runs() {
@@ -49,43 +46,9 @@ fn a_pod_of_the_other_mode_changes_once() {
     }
 }
 
-#[test]
-fn istios_files_and_ours_stay_as_they_are() {
-    let mut failures = Vec::new();
-    for (case, overlays) in runs().into_iter().filter(|(case, _)| case.has_an_expected_file()) {
-        let folder = tempfile::tempdir().unwrap();
-        let ours = folder.path().join("ours.yaml");
-        fs::write(&ours, case.kube_inject(overlays, Path::new("input.yaml")).stdout).unwrap();
-        for (whose, file) in [("Istio's", case.path("expected.yaml")), ("ours", ours)] {
-            if whose == "Istio's" && CHANGED.iter().any(|(name, _)| *name == case.name) {
-                continue;
-            }
-            let again = case.kube_inject(overlays, &file);
-            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-            let (before, after) = (text(&fs::read(&file).unwrap()), text(&again.stdout));
-            if before != after {
-                let failure = format!("{}, {whose}:\n{after}{}", case.name, text(&again.stderr));
-                failures.push(failure);
-            }
-        }
-    }
-    assert!(failures.is_empty(), "{}", failures.join("\n"));
-}
-
-fn runs() -> Vec<(Case, Overlays)> {
-    let all = |overlays| Case::all().into_iter().flatten().map(move |case| (case, overlays));
-    all(Overlays::BuiltIn).chain(all(Overlays::Templates)).collect()
-}
-
 fn injected(settings: &Settings, case: &Case, review: &Review, pod: &Value) -> Injection {
     match inject(settings, case.target(review, pod.clone())) {
         Ok(Outcome::Injected(injection)) => *injection,
         other => panic!("{}, review {}: {other:?}", case.name, review.number),
     }
 }
-
-/// Cases whose outcome by Istio a further injection changes, and why.
-const CHANGED: [(&str, &str); 2] = [
-    ("cronjob", "the pod template has no status annotation; Istio puts it on the Job"),
-    ("sidecar-spire", "of the two proxies that Istio leaves there is one afterwards"),
-];

@@ -1,7 +1,7 @@
-//! Whether a pod is injected.
+//! The decision to inject a pod.
 
-use injector::decision::Rules;
 use injector::inject::Outcome;
+use injector::inject::policy::Rules;
 use serde_json::{Value, json};
 
 use crate::stage::Stage;

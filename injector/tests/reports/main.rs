@@ -1,4 +1,4 @@
-//! What the built programs report on the pods of a real API server.
+//! Reports of the built programs on the pods of a real API server.
 
 #![allow(clippy::unwrap_used, reason = "what a test's own helpers unwrap fails that test")]
 
@@ -8,19 +8,16 @@ mod certificate;
 #[allow(dead_code, reason = "the tests of the server use all of it")]
 mod client;
 mod events;
-mod istioctl;
-mod kube_inject;
-#[path = "../cluster/objects.rs"]
-mod objects;
 #[path = "../webhook/program.rs"]
 #[allow(dead_code, reason = "the tests of the server use all of it")]
 mod program;
+#[allow(dead_code, reason = "the tests of istioctl use the rest of it")]
 mod shop;
 #[path = "../cluster/stage.rs"]
 #[allow(dead_code, reason = "the stories of the cluster use all of it")]
 mod stage;
 
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::sync::Arc;
 
 use anyhow::Result;
@@ -35,13 +32,10 @@ fn main() -> Result<ExitCode> {
     let Some(programs) = Programs::of_api_servers_if_any("injector reports")? else {
         return Ok(ExitCode::SUCCESS);
     };
-    // Each story speaks of all pods of the cluster.
+    // Each test is about all pods of the cluster, so they run one after the other.
     arguments.test_threads = Some(1);
     let server = Arc::new(ApiServers::start(&programs, 1)?);
-    let stories: [(&str, Story); 9] = [
-        ("istioctl_lists_what_needs_a_restart", istioctl::lists_what_needs_a_restart),
-        ("istioctl_says_why", istioctl::says_why),
-        ("istioctl_says_what_the_api_server_does", istioctl::says_what_the_api_server_does),
+    let stories: [(&str, Story); 3] = [
         (
             "metrics_and_one_event_for_each_workload",
             events::metrics_and_one_event_for_each_workload,
@@ -50,12 +44,6 @@ fn main() -> Result<ExitCode> {
         (
             "the_first_report_waits_for_a_configuration_alone",
             events::the_first_report_waits_for_a_configuration_alone,
-        ),
-        ("kube_inject_gives_what_the_webhook_gives", kube_inject::gives_what_the_webhook_gives),
-        ("kube_inject_finds_the_configuration", kube_inject::finds_the_configuration),
-        (
-            "kube_inject_without_rights_warns_and_goes_on",
-            kube_inject::without_rights_warns_and_goes_on,
         ),
     ];
     let trials = stories.into_iter().map(|(name, story)| {
@@ -68,4 +56,9 @@ fn main() -> Result<ExitCode> {
     let Conclusion { num_failed, .. } = libtest_mimic::run(&arguments, trials.collect());
     drop(server);
     Ok(if num_failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The built program.
+fn sidecar_injector() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_sidecar-injector"))
 }

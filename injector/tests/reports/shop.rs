@@ -1,24 +1,21 @@
-//! A cluster with an injector that the API server asks, and namespaces to put pods into.
+//! Fixture: a cluster with an injector that the API server calls, and namespaces for pods.
 
-use std::io::Write;
-use std::process::{Command, Stdio};
-
+use documents::yaml;
 use e2e::api_servers::ApiServers;
-use injector::yaml;
 use serde_json::{Value, json};
 
 use crate::program::Program;
 use crate::stage::Stage;
 
 pub(crate) struct Shop<'a> {
-    server: &'a ApiServers,
+    pub(crate) server: &'a ApiServers,
     pub(crate) stage: Stage<'a>,
     hooks: String,
     pods: Vec<(String, String)>,
 }
 
 impl<'a> Shop<'a> {
-    /// A control plane in a namespace of its own, without an injector yet.
+    /// Creates a control plane in a namespace of its own, without an injector yet.
     pub(crate) fn open(server: &'a ApiServers, name: &str) -> Self {
         let stage = Stage::set(server, &format!("control-{name}")).unwrap();
         let shop = Self { server, stage, hooks: format!("hooks-{name}"), pods: Vec::new() };
@@ -31,7 +28,7 @@ impl<'a> Shop<'a> {
         shop
     }
 
-    /// What `istioctl` is told of the injector's configuration.
+    /// Writes the `ConfigMaps` from which `istioctl` reads the injector's configuration.
     pub(crate) fn configure(&self, values: &str) {
         for name in ["istio-sidecar-injector", "istio-sidecar-injector-canary"] {
             self.stage.apply(&json!({
@@ -42,13 +39,14 @@ impl<'a> Shop<'a> {
         }
     }
 
-    /// Has the API server ask an injector that runs, by the webhook configuration of our manifests.
+    /// Registers a running injector at the API server with the webhook configuration of our
+    /// manifests.
     pub(crate) fn hook(&self, program: &Program) {
         let hooks = yaml::parse(include_str!("../../../manifests/base/webhook.yaml")).unwrap();
         self.apply_hooks(program, &self.hooks, hooks);
     }
 
-    /// As [`Self::hook`], for the revision `canary` beside the default one.
+    /// Registers the revision `canary` as [`Self::hook`], beside the default one.
     pub(crate) fn hook_canary(&self, program: &Program) {
         let text = include_str!("../../../manifests/base/webhook.yaml");
         let mut hooks = yaml::parse(&text.replace("[default]", "[canary]")).unwrap();
@@ -75,7 +73,7 @@ impl<'a> Shop<'a> {
         self.stage.apply(&hooks);
     }
 
-    /// The flag that tells the injector which webhook configuration is its own.
+    /// Returns the flag with the name of the injector's webhook configuration.
     pub(crate) fn hooks(&self) -> [&str; 2] {
         ["--webhook-configuration", &self.hooks]
     }
@@ -91,12 +89,12 @@ impl<'a> Shop<'a> {
             "apiVersion": "v1", "kind": "Pod",
             "metadata": {"name": name, "namespace": namespace},
             "spec": {
-                // Nobody else gives pods one here, and a token is projected for the proxy.
+                // No admission plugin sets an account here, and the proxy needs a projected token.
                 "serviceAccountName": "default",
                 "containers": [{"name": "app", "image": "app"}],
             },
         });
-        injector::merge::merge(&mut pod, more.clone()).unwrap();
+        injector::kubernetes::merge::merge(&mut pod, more.clone()).unwrap();
         self.kubectl(&["create", "-f", "-"], &pod.to_string());
         self.pods.push((namespace.to_owned(), name.to_owned()));
     }
@@ -115,47 +113,11 @@ impl<'a> Shop<'a> {
         let text = self.kubectl(&[&["get", "-o", "json"], args].concat(), "");
         serde_json::from_str(&text).unwrap()
     }
-
-    /// `istioctl` as a user runs it; its exit code, output and messages.
-    pub(crate) fn istioctl(&self, args: &[&str]) -> (Option<i32>, String, String) {
-        self.istioctl_of(&self.stage.namespace, args)
-    }
-
-    /// As [`Self::istioctl`], with another control plane's namespace.
-    pub(crate) fn istioctl_of(
-        &self,
-        control_plane: &str,
-        args: &[&str],
-    ) -> (Option<i32>, String, String) {
-        let kubeconfig = self.server.admin_kubeconfig();
-        let flags = ["-c", kubeconfig.to_str().unwrap(), "--istioNamespace", control_plane];
-        istioctl(&[&flags, args].concat(), "")
-    }
-
-    /// Messages without what is another in each run.
-    pub(crate) fn shown(messages: &str, kubeconfig: &str) -> String {
-        let url = regex::Regex::new("https://[^/ ]+/").unwrap();
-        url.replace_all(&messages.replace(kubeconfig, "FILE"), "https://SERVER/").into_owned()
-    }
-
-    /// `istioctl kube-inject` for a text.
-    pub(crate) fn kube_inject(&self, args: &[&str], input: &str) -> (Option<i32>, String, String) {
-        let kubeconfig = self.server.admin_kubeconfig();
-        let flags = ["-c", kubeconfig.to_str().unwrap(), "-i", &self.stage.namespace];
-        istioctl(&[&flags, &["kube-inject", "-f", "-"][..], args].concat(), input)
-    }
-
-    /// The output of an `istioctl` that has nothing to complain of.
-    pub(crate) fn told(&self, args: &[&str]) -> String {
-        let (code, output, messages) = self.istioctl(args);
-        assert_eq!((code, messages.as_str()), (Some(0), ""), "{args:?}");
-        output
-    }
 }
 
 impl Drop for Shop<'_> {
     fn drop(&mut self) {
-        // The next story must not meet an injector that is gone.
+        // The next test must not meet the configuration of a stopped injector.
         let kubectl = self.server.kubectl();
         for name in [&self.hooks, &self.canary_hooks()] {
             let _ =
@@ -169,24 +131,7 @@ impl Drop for Shop<'_> {
     }
 }
 
-/// Runs `istioctl`: its exit code, output and messages.
-pub(crate) fn istioctl(args: &[&str], input: &str) -> (Option<i32>, String, String) {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_istioctl"))
-        .args(args)
-        .env_remove("KUBECONFIG")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    // A command that fails before it reads has closed its input.
-    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
-    let output = child.wait_with_output().unwrap();
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    (output.status.code(), text(output.stdout), text(output.stderr))
-}
-
-/// What makes a pod one of a Deployment.
+/// Returns the metadata of a pod of a Deployment.
 pub(crate) fn of_deployment(name: &str) -> Value {
     json!({"metadata": {
         "generateName": format!("{name}-abc-"),

@@ -3,13 +3,12 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::process::Command;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use tempfile::TempDir;
 
 use crate::certificate::issue;
-use crate::client::{Client, patched, plain_get};
+use crate::client::{Client, plain_get};
 use crate::program::{Program, command, until};
 
 #[test]
@@ -82,34 +81,6 @@ fn a_default_template_that_is_none_is_told_and_no_fault_of_the_pods() {
 }
 
 #[test]
-fn without_files_a_pod_comes_out_as_by_kube_inject() {
-    let program = Program::start(&["--enable-native-sidecars", "true"]);
-    let pod = json!({
-        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "shop"},
-        "spec": {"containers": [{"name": "app", "image": "app", "ports": [{"containerPort": 80}]}]},
-    });
-    let request = json!({"uid": "u", "namespace": "shop", "object": pod});
-    let by_webhook = patched(&pod, &program.connect().review("/inject", &request));
-
-    let directory = TempDir::new().unwrap();
-    let file = directory.path().join("pod.json");
-    fs::write(&file, pod.to_string()).unwrap();
-    let mut istioctl = Command::new(env!("CARGO_BIN_EXE_istioctl"));
-    let output = istioctl.args(["kube-inject", "-f"]).arg(file).env_clear().output().unwrap();
-    let by_hand: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(by_webhook, by_hand);
-    let containers = by_hand["spec"]["initContainers"].as_array().unwrap();
-    let images: Vec<_> = containers.iter().map(|one| (&one["name"], &one["image"])).collect();
-    assert_eq!(
-        images,
-        [
-            (&json!("istio-init"), &json!("outrigger/istio-init:0.1.0")),
-            (&json!("istio-proxy"), &json!("istio/proxyv2:1.28.0")),
-        ]
-    );
-}
-
-#[test]
 fn a_mounted_config_map_is_taken_as_a_whole() {
     let directory = TempDir::new().unwrap();
     let mount = directory.path().to_owned();
@@ -130,7 +101,7 @@ fn a_mounted_config_map_is_taken_as_a_whole() {
         &["--injectConfigFile", &config, "--valuesFile", &values, "--reload-interval", "20ms"],
     );
     assert_eq!(program.metric("sidecar_injector_configuration_generation").to_string(), "1");
-    // What the kubelet does to a volume.
+    // Update of a volume as the kubelet does it.
     version("..2", "disabled", "two");
     symlink("..2", mount.join("..data_tmp")).unwrap();
     fs::rename(mount.join("..data_tmp"), mount.join("..data")).unwrap();
@@ -205,12 +176,12 @@ fn the_certificate_of_files_is_followed() {
     let ca = issue(&program.path(""));
     until("the new certificate is served", || Client::connect(program.https, &ca).is_ok());
     assert_ne!(Client::connect(program.https, &ca).unwrap().certificate(), first.certificate());
-    // A connection that is open goes on.
+    // An open connection continues.
     assert_eq!(first.ask("GET", "/ready", "", b"").status, 200);
     assert!(program.metric("sidecar_injector_certificate_not_after_timestamp_seconds") > 0.0);
 }
 
-/// What becomes of a plain pod.
+/// Returns the result for a plain pod.
 fn injected(program: &Program) -> &'static str {
     let pod = json!({"metadata": {"name": "p"},
         "spec": {"containers": [{"name": "app", "image": "app"}]}});
@@ -219,7 +190,7 @@ fn injected(program: &Program) -> &'static str {
     if response["patch"].is_string() { "injected" } else { "skipped" }
 }
 
-/// Writes a file at once, so that no reader finds it empty.
+/// Replaces a file atomically, so that no reader finds it empty.
 fn replace(path: &Path, text: &str) {
     let new = path.with_extension("new");
     fs::write(&new, text).unwrap();

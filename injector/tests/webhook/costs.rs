@@ -141,7 +141,7 @@ fn an_answer_has_few_warnings() {
     assert_eq!(warnings[50], "1950 more warnings are left out");
 }
 
-/// Values of annotations that are read, each of about so many bytes.
+/// Returns values of parsed annotations, each of about this number of bytes.
 fn attacks(bytes: usize) -> Vec<(&'static str, String)> {
     let items = |item: &dyn Fn(usize) -> String| {
         let mut list = String::with_capacity(bytes);
@@ -181,12 +181,12 @@ fn attacks(bytes: usize) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// A flow sequence, which takes YAML's reader longer than anything else of its length.
+/// Returns a flow sequence, the most expensive text of its length for the YAML parser.
 fn list(bytes: usize) -> String {
     format!("x: [{}]", vec!["a"; bytes / 2].join(","))
 }
 
-/// The review of a pod with one annotation.
+/// Returns the review of a pod with one annotation.
 fn expensive(namespace: &str, key: &str, value: &str) -> String {
     expensive_as("u", namespace, key, value)
 }
@@ -198,7 +198,7 @@ fn expensive_as(uid: &str, namespace: &str, key: &str, value: &str) -> String {
     review(&json!({"uid": uid, "namespace": namespace, "object": pod})).to_string()
 }
 
-/// The most memory that the program has had.
+/// Returns the peak memory of the program.
 fn peak_mebibytes(program: &Program) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", program.id())).unwrap();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();

@@ -1,4 +1,4 @@
-//! The webhook server from outside: the built program, real sockets and real TLS.
+//! The webhook server as a black box: the built program, real sockets and real TLS.
 
 #![allow(clippy::unwrap_used, reason = "what a test's own helpers unwrap fails that test")]
 
@@ -18,3 +18,10 @@ mod router;
 mod tls;
 #[cfg(feature = "opentelemetry")]
 mod traces;
+
+use std::process::Command;
+
+/// The built program.
+fn sidecar_injector() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_sidecar-injector"))
+}

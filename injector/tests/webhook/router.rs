@@ -1,5 +1,5 @@
-//! The routes with another function in the place of injection: what it is told, and what becomes
-//! of its failures.
+//! The routes with another function in place of injection: its input, and the handling of its
+//! errors.
 
 #![expect(clippy::unnecessary_wraps, reason = "the form of the functions is given")]
 
@@ -10,18 +10,18 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
 use http_body_util::BodyExt;
-use injector::change::Change;
 use injector::inject::{InjectError, Injection, Outcome, Target};
-use injector::reason::Reason;
+use injector::json::change::Change;
 use injector::settings::{Process, Settings};
-use injector::webhook::admission::{Admission, Inject};
-use injector::webhook::handler::{Webhook, router};
-use injector::webhook::large::LargeBodies;
-use injector::webhook::metrics::Metrics;
+use injector::webhook::admission::handler::{Webhook, router};
+use injector::webhook::admission::verdict::{Admission, Inject};
+use injector::webhook::cluster_state::Surroundings;
 use injector::webhook::reload::{Configuration, Texts};
-use injector::webhook::surroundings::Surroundings;
-use injector::webhook::traces::Traces;
-use injector::webhook::turns::Turns;
+use injector::webhook::server::body_memory::LargeBodies;
+use injector::webhook::server::turns::Turns;
+use injector::webhook::telemetry::metrics::Metrics;
+use injector::webhook::telemetry::traces::Traces;
+use reason::Reason;
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
@@ -56,7 +56,7 @@ async fn a_panic_costs_one_call() {
     let router = router(webhook);
     let (status, _) = ask_in(&router, "/inject", "panic").await;
     assert_eq!(status, StatusCode::INTERNAL_SERVER_ERROR);
-    // The only place was given back.
+    // The only review slot was released.
     let (status, response) = ask(&router, "/inject").await;
     assert_eq!(status, StatusCode::OK);
     assert_eq!(response["allowed"], true);

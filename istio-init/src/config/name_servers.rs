@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn servers_are_read_as_resolvers_read_them() {
+    fn name_servers_are_parsed_as_resolvers_do() {
         let text = "# nameserver 1.1.1.1\nsearch a.b\nnameserver 10.0.0.10\n\
                     nameserver\t fd00::a%eth0 # the second\nnameserver 10.0.0.10\n\
                     nameserver\nnameserver name\nnameservers 9.9.9.9\noptions ndots:5\n";

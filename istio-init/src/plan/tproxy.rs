@@ -1,29 +1,29 @@
-//! Rules for connections to this pod that reach the inbound listener with their addresses as they
-//! are: nothing is translated, packets are marked and routed.
+//! Rules for inbound TPROXY: packets keep their addresses, are marked and routed to the inbound
+//! listener.
 //!
-//! The listener's answers, and the proxy's calls to the application under the client's address,
-//! leave for that address; by their mark they are routed back into the pod.
+//! The listener's answers, and the proxy's calls to the application from the client's address, are
+//! sent to that address. Their mark routes them back into the pod.
 
 use super::inbound::{tcp, tcp_to};
 use super::rule::{Chain, ConnectionState, Field, Match, Origin, Rule, Table, Verdict};
-use super::{AnyOf, LocalDelivery, captured_families};
+use super::{AnyOf, TproxyRouting, captured_families};
+use crate::args::flags::Flag;
 use crate::config::{Config, Inbound, Interception};
-use crate::flag::Flag;
-use crate::interface::InterfaceName;
-use crate::mark::Mark;
+use crate::types::interface::InterfaceName;
+use crate::types::mark::Mark;
 
-/// Whether there is anything to capture in this way.
+/// True if inbound connections are captured by TPROXY.
 pub(super) fn is_wanted(config: &Config) -> bool {
     config.inbound != Inbound::None && config.interception != Interception::Redirect
 }
 
-/// How marked packets are routed.
-pub(super) fn local_delivery(config: &Config) -> Option<LocalDelivery> {
+/// Returns the routing of marked packets.
+pub(super) fn tproxy_routing(config: &Config) -> Option<TproxyRouting> {
     let Interception::Tproxy { mark, table } = config.interception else {
         return None;
     };
     let families = config.families().to_vec();
-    is_wanted(config).then_some(LocalDelivery { mark, table, families })
+    is_wanted(config).then_some(TproxyRouting { mark, table, families })
 }
 
 /// Adds the rules.
@@ -107,8 +107,8 @@ impl Mangle<'_> {
             let matches = vec![elsewhere, tcp()];
             let flag = Flag::InboundCapturePort;
             self.add(Chain::Tproxy, matches.clone(), deliver, flag);
-            // iptables drops what no listener takes. nftables would go on, and let it past the
-            // proxy for as long as that does not listen.
+            // iptables drops packets without a listener. nftables would continue, and so bypass the
+            // proxy until it listens.
             self.add(Chain::Tproxy, matches, Verdict::Drop, flag);
         }
         let mark = Verdict::SetPacketMark(self.mark);
@@ -116,8 +116,8 @@ impl Mangle<'_> {
         self.add(Chain::Divert, Vec::new(), Verdict::Accept, Flag::InboundTproxyMark);
     }
 
-    /// What the proxy sends to its own pod comes in as from any other pod: the one traffic over
-    /// loopback that is captured.
+    /// Calls of the proxy to its own pod are handled as inbound. They are the only captured
+    /// loopback traffic.
     fn leaving(&mut self) {
         let over_loopback = || Match::is(Field::OutInterface(InterfaceName::loopback()));
         let marked = vec![tcp(), over_loopback(), self.is_marked()];

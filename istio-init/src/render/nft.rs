@@ -2,13 +2,13 @@
 
 use std::fmt::Write as _;
 
-use crate::cidr::Cidr;
-use crate::family::Family;
-use crate::interface::InterfaceName;
 use crate::plan::{
-    AnyOf, Chain, ConnectionState, Field, Hook, LocalDelivery, Match, Plan, Rule, Span, Table,
+    AnyOf, Chain, ConnectionState, Field, Hook, Match, Plan, Rule, Span, Table, TproxyRouting,
     Verdict,
 };
+use crate::types::cidr::Cidr;
+use crate::types::family::Family;
+use crate::types::interface::InterfaceName;
 
 /// The script that replaces whatever an earlier run installed by the plan, in one transaction.
 pub fn script(plan: &Plan) -> String {
@@ -19,13 +19,13 @@ pub fn script(plan: &Plan) -> String {
         lines.extend(plan.rules.iter().filter(|rule| rule.table == table).map(add_rule));
     }
     if plan.passthrough_address {
-        lines.push("# besides: ip -6 address add ::6/128 dev lo nodad".to_owned());
+        lines.push("# also run: ip -6 address add ::6/128 dev lo nodad".to_owned());
     }
-    lines.extend(plan.local_delivery.iter().flat_map(local_delivery));
+    lines.extend(plan.tproxy_routing.iter().flat_map(tproxy_routing));
     joined(lines)
 }
 
-/// The command that adds one rule, on one line, with the setting it comes from as its comment.
+/// Returns the command that adds a rule, with its origin as comment.
 pub fn add_rule(rule: &Rule) -> String {
     let mut line = format!("add rule inet {} {}", rule.table.name(), rule.chain.name());
     for condition in &rule.matches {
@@ -56,10 +56,10 @@ fn add_chain(table: Table, chain: Chain) -> String {
     format!("{name} {{ type {} hook {hook} priority {} ; }}", base.kind, base.priority)
 }
 
-/// nft cannot route; `ip` says the same.
-fn local_delivery(delivery: &LocalDelivery) -> Vec<String> {
-    let LocalDelivery { mark, table, families } = delivery;
-    let (priority, protocol) = (LocalDelivery::PRIORITY, LocalDelivery::PROTOCOL);
+/// nft cannot configure routing, so this writes ip(8) commands as comments.
+fn tproxy_routing(delivery: &TproxyRouting) -> Vec<String> {
+    let TproxyRouting { mark, table, families } = delivery;
+    let (priority, protocol) = (TproxyRouting::PRIORITY, TproxyRouting::PROTOCOL);
     let commands = |family: &Family| {
         let family = match family {
             Family::V4 => "-4",
@@ -67,10 +67,10 @@ fn local_delivery(delivery: &LocalDelivery) -> Vec<String> {
         };
         [
             format!(
-                "# besides: ip {family} route add local default dev lo table {table} protocol {protocol}"
+                "# also run: ip {family} route add local default dev lo table {table} protocol {protocol}"
             ),
             format!(
-                "# besides: ip {family} rule add fwmark {mark} lookup {table} \
+                "# also run: ip {family} rule add fwmark {mark} lookup {table} \
                  priority {priority} protocol {protocol}"
             ),
         ]
@@ -78,7 +78,7 @@ fn local_delivery(delivery: &LocalDelivery) -> Vec<String> {
     families.iter().flat_map(commands).collect()
 }
 
-/// What a condition says, as nft writes it.
+/// Renders a condition in nft's syntax.
 pub fn condition_text(condition: &Match) -> String {
     let not = if condition.negated { "!= " } else { "" };
     match &condition.field {
@@ -104,7 +104,7 @@ pub fn condition_text(condition: &Match) -> String {
     }
 }
 
-/// What a verdict says, as nft writes it.
+/// Renders a verdict in nft's syntax.
 pub fn verdict_text(verdict: Verdict) -> String {
     match verdict {
         Verdict::Return => "return".to_owned(),
@@ -122,7 +122,7 @@ pub fn verdict_text(verdict: Verdict) -> String {
     }
 }
 
-/// nft wants to be told the family of a delivery, although the matches say so.
+/// nft needs the family in a `tproxy` statement, although the matches imply it.
 fn rule_verdict_text(rule: &Rule) -> String {
     let text = verdict_text(rule.verdict);
     match (rule.verdict, rule.family()) {
@@ -139,7 +139,7 @@ fn addresses_text(side: &str, not: &str, ranges: &AnyOf<Cidr>) -> String {
     format!("{} {side} {not}{}", address_text(family), set_text(ranges, span))
 }
 
-/// nft refuses a set whose elements overlap, so they are written merged.
+/// Merges overlapping elements, since nft rejects them.
 fn set_text<T: Span>(values: &AnyOf<T>, span: impl Fn(u128, u128) -> String) -> String {
     let merged = values.merged();
     let texts: Vec<String> =

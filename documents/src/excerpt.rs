@@ -1,0 +1,25 @@
+//! Truncation of long text for messages.
+
+use std::borrow::Cow;
+
+/// Returns the text, truncated to the length that fits into a message.
+pub fn of(text: &str) -> Cow<'_, str> {
+    match text.char_indices().nth(CHARACTERS) {
+        None => Cow::Borrowed(text),
+        Some((end, _)) => Cow::Owned(format!("{}… ({} bytes)", &text[..end], text.len())),
+    }
+}
+
+const CHARACTERS: usize = 500;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_text_is_cut_between_characters() {
+        assert_eq!(of("short"), "short");
+        let long = of(&"ü".repeat(501)).into_owned();
+        assert!(long.starts_with('ü') && long.ends_with("ü… (1002 bytes)"), "{long}");
+    }
+}

@@ -1,0 +1,297 @@
+//! Warnings about labels and annotations of a pod that do not prevent its injection.
+
+use documents::{excerpt, suggest};
+use reason::Reason;
+use serde_json::{Map, Value};
+
+use crate::inject::policy;
+use crate::istio::scrape_settings;
+use crate::kubernetes::quantity;
+use crate::settings::annotation_kind::switch;
+use crate::settings::annotations::{Annotations, HONOURED, key};
+
+/// Returns all warnings about an injected pod, in the order of the keys.
+pub fn of_pod(pod: &Value, annotations: Annotations<'_>) -> Vec<Reason> {
+    let mut advice = of_keys(pod);
+    for (key, words) in WORDS {
+        advice.extend(annotations.get(key).and_then(|value| unknown_word(key, value, words)));
+    }
+    advice.extend(REQUESTS.iter().filter_map(|pair| beyond_limit(annotations, pair)));
+    advice.extend(annotations.get(key::SCRAPE_TARGETS).and_then(unknown_targets));
+    advice.extend(dns_policy(&pod["spec"]["dnsPolicy"]));
+    advice
+}
+
+/// Returns the warnings that do not depend on the injection decision: an invalid value of
+/// `sidecar.istio.io/inject`, and misspelt keys.
+pub fn of_keys(pod: &Value) -> Vec<Reason> {
+    let mut advice: Vec<_> = policy::unknown_switch(pod).into_iter().collect();
+    for place in [&LABEL, &ANNOTATION] {
+        let entries = pod["metadata"][place.list].as_object();
+        let keys = entries.into_iter().flat_map(Map::keys);
+        let known: Vec<_> = place.known().collect();
+        let mut odd = keys.filter_map(|key| place.misspelt(key, &known));
+        advice.extend(odd.by_ref().take(MOST_KEYS));
+        if odd.next().is_some() {
+            let message = format!("more {} of the pod mean nothing to the injector", place.list);
+            let hint = format!("the first {MOST_KEYS} are told");
+            advice.push(Reason::new("unknown_key", message).with_hint(hint));
+        }
+    }
+    advice
+}
+
+/// Warns about an unknown value of an annotation. Istio does not validate it and ignores such a
+/// value.
+fn unknown_word(key: &str, value: &str, words: &[&str]) -> Option<Reason> {
+    let understood = match key {
+        key::REWRITE_APP_PROBES => switch(value).is_some(),
+        _ => value.is_empty() || words.contains(&value),
+    };
+    if understood {
+        return None;
+    }
+    let given = excerpt::of(value);
+    let message = format!("annotation {key} of the pod is {given:?}, which nobody understands");
+    let hint = match suggest::among(value, words) {
+        Some(near) => format!("did you mean {near}?"),
+        None => format!("it is {}", words.join(" or ")),
+    };
+    Some(Reason::new("unknown_value", message).with_hint(hint))
+}
+
+/// Warns about a request above its limit, both set by annotations of the pod. Kubernetes rejects
+/// such a pod with an error about containers that the user did not write.
+fn beyond_limit(annotations: Annotations<'_>, [request, limit]: &[&str; 2]) -> Option<Reason> {
+    let (value, most) = (annotations.get(request)?, annotations.get(limit)?);
+    let amount = |text: &str| quantity::parse(&Value::from(text));
+    let beyond = amount(value).zip(amount(most)).is_some_and(|(value, most)| value > most);
+    beyond.then(|| {
+        let message = format!(
+            "annotation {request} of the pod is {value:?}, above the limit, which annotation \
+             {limit} sets to {most:?}; Kubernetes will refuse it"
+        );
+        Reason::new("request_above_limit", message).with_hint("lower the one or raise the other")
+    })
+}
+
+/// Annotations for requests, each with the annotation for its limit.
+const REQUESTS: [[&str; 2]; 4] = [
+    [key::PROXY_CPU, key::PROXY_CPU_LIMIT],
+    [key::PROXY_MEMORY, key::PROXY_MEMORY_LIMIT],
+    [key::INIT_CPU, key::INIT_CPU_LIMIT],
+    [key::INIT_MEMORY, key::INIT_MEMORY_LIMIT],
+];
+
+/// Warns about invalid scrape targets, which the injector ignores, as Istio does.
+fn unknown_targets(targets: &str) -> Option<Reason> {
+    (!scrape_settings::are_targets(targets)).then(|| {
+        let (key, targets) = (key::SCRAPE_TARGETS, excerpt::of(targets));
+        let message =
+            format!("annotation {key} of the pod is {targets:?}, which nobody understands");
+        Reason::new("unknown_value", message).with_hint("it is a list such as 8080:/metrics,9090")
+    })
+}
+
+fn dns_policy(policy: &Value) -> Option<Reason> {
+    let policy = policy.as_str().filter(|policy| !["", "ClusterFirst"].contains(policy))?;
+    let message =
+        format!("dnsPolicy of the pod is {policy:?}: the proxy may not find the control plane");
+    Some(Reason::new("dns_policy", message).with_hint("the proxy looks up names of Services"))
+}
+
+/// Labels or annotations of a pod.
+struct Place {
+    list: &'static str,
+    article: &'static str,
+    word: &'static str,
+    other: &'static str,
+}
+
+const LABEL: Place = Place { list: "labels", article: "a", word: "label", other: "annotation" };
+const ANNOTATION: Place =
+    Place { list: "annotations", article: "an", word: "annotation", other: "label" };
+
+impl Place {
+    /// Returns the keys that are known as labels or as annotations.
+    fn known(&self) -> impl Iterator<Item = &'static str> {
+        let labels: &[&str] = if self.word == LABEL.word { &LABELS } else { &ANNOTATIONS };
+        let honoured = HONOURED.iter().map(|honoured| honoured.key);
+        let honoured = honoured.filter(|_| self.word == ANNOTATION.word);
+        labels.iter().copied().chain(honoured)
+    }
+
+    /// Warns about an unknown key that resembles one of Istio's, or that is known only in the other
+    /// list.
+    fn misspelt(&self, given: &str, known: &[&'static str]) -> Option<Reason> {
+        let lowered = given.to_lowercase();
+        let ours = ["istio", "outrigger"].iter().any(|name| lowered.contains(name));
+        if !ours || known.contains(&given) {
+            return None;
+        }
+        let Self { word, article, other, .. } = self;
+        let there = if self.word == LABEL.word { &ANNOTATION } else { &LABEL };
+        if there.known().any(|known| known == given) {
+            let message = format!("{word} {given} of the pod means nothing as {article} {word}");
+            let hint = format!("make it the {other} of that name");
+            return Some(Reason::new("misplaced_key", message).with_hint(hint));
+        }
+        let meant = known.iter().copied().find(|known| same_name(given, known));
+        let meant = meant.or_else(|| suggest::among(given, known))?;
+        let message = format!("{word} {given} of the pod means nothing to the injector");
+        let hint = format!("did you mean {meant}?");
+        Some(Reason::new("unknown_key", message).with_hint(hint))
+    }
+}
+
+/// True if two keys differ only in domain and letter case.
+fn same_name(a: &str, b: &str) -> bool {
+    let name = |key| str::split_once(key, '/').map(|(_, name)| name);
+    let Some((a, b)) = name(a).zip(name(b)) else { return false };
+    // These names are ambiguous: several keys end in them.
+    let several = ["port", "config"].iter().any(|name| a.eq_ignore_ascii_case(name));
+    !several && a.eq_ignore_ascii_case(b)
+}
+
+/// Most labels or annotations in warnings; a client shows no more.
+const MOST_KEYS: usize = 24;
+
+/// Annotations with a fixed set of values that Istio does not validate.
+const WORDS: [(&str, &[&str]); 3] = [
+    (key::NATIVE_SIDECAR, &["true", "false"]),
+    (key::CAP_NET_BIND_SERVICE, &["true", "false"]),
+    (key::REWRITE_APP_PROBES, &["true", "false"]),
+];
+
+/// Istio's annotations that the injector does not use itself.
+const ANNOTATIONS: [&str; 17] = [
+    "ambient.istio.io/bypass-inbound-capture",
+    "ambient.istio.io/dns-capture",
+    "ambient.istio.io/redirection",
+    "galley.istio.io/analyze-suppress",
+    "gateway.istio.io/controller-version",
+    "gateway.istio.io/name-override",
+    "gateway.istio.io/service-account",
+    "install.operator.istio.io/chart-owner",
+    "istio.io/dry-run",
+    "istio.io/workload-controller",
+    "networking.istio.io/exportTo",
+    "networking.istio.io/service-type",
+    "networking.istio.io/traffic-distribution",
+    "networking.istio.io/tunnel",
+    "sidecar.istio.io/enableCoreDump",
+    "sidecar.istio.io/extraStatTags",
+    "topology.istio.io/controlPlaneClusters",
+];
+
+/// Istio's labels for pods.
+const LABELS: [&str; 22] = [
+    "gateway.istio.io/managed",
+    "istio.io/connect-strategy",
+    "istio.io/dataplane-mode",
+    "istio.io/gateway-name",
+    "istio.io/ingress-use-waypoint",
+    "istio.io/rev",
+    "istio.io/tag",
+    "istio.io/use-waypoint",
+    "istio.io/use-waypoint-namespace",
+    "istio.io/waypoint-for",
+    "networking.istio.io/enable-autoallocate-ip",
+    "networking.istio.io/gatewayPort",
+    "networking.istio.io/tunnel",
+    "operator.istio.io/component",
+    "security.istio.io/tlsMode",
+    "service.istio.io/canonical-name",
+    "service.istio.io/canonical-revision",
+    "service.istio.io/workload-name",
+    "sidecar.istio.io/inject",
+    "topology.istio.io/cluster",
+    "topology.istio.io/network",
+    "topology.istio.io/subzone",
+];
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn told(labels: &Value, annotations: &Value, spec: &Value) -> Vec<String> {
+        let pod = json!({"metadata": {"labels": labels, "annotations": annotations}, "spec": spec});
+        let read = Annotations::of_pod(&pod).0;
+        of_pod(&pod, read).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn keys_that_are_nearly_right_are_told() {
+        for (label, hint) in [
+            ("sidecar.istio.io/injct", "did you mean sidecar.istio.io/inject?"),
+            ("sidecar.istio.oi/inject", "did you mean sidecar.istio.io/inject?"),
+            ("istio.io/inject", "did you mean sidecar.istio.io/inject?"),
+            ("istio.io/revision", ""),
+            ("sidecar.istio.io/proxyCPU", "make it the annotation"),
+            ("example.org/inject", ""),
+            ("service.istio.io/canonical-name", ""),
+        ] {
+            let told = told(&json!({label: "true"}), &json!({}), &json!({}));
+            assert_eq!(told.is_empty(), hint.is_empty(), "{label}: {told:?}");
+            assert!(told.iter().all(|told| told.contains(hint)), "{label}: {told:?}");
+        }
+        for (annotation, hint) in [
+            ("sidecar.istio.io/proxyCpu", "did you mean sidecar.istio.io/proxyCPU?"),
+            (
+                "sidecar.istio.io/excludeOutboundPorts",
+                "did you mean traffic.sidecar.istio.io/excludeOutboundPorts?",
+            ),
+            (
+                "traffic.sidecar.istio.io/excludeOutboundPort",
+                "did you mean traffic.sidecar.istio.io/excludeOutboundPorts?",
+            ),
+            ("proxy.istio.io/configs", "did you mean proxy.istio.io/config?"),
+            ("service.istio.io/canonical-name", "make it the label"),
+            ("sidecar.outrigger.io/initCpu", "did you mean sidecar.outrigger.io/initCPU?"),
+            ("sidecar.istio.io/status", ""),
+            ("traffic.sidecar.istio.io/includeOutboundPorts", ""),
+            ("istio.io/rev", ""),
+            ("mine.istio.io/other", ""),
+        ] {
+            let told = told(&json!({}), &json!({annotation: "1"}), &json!({}));
+            assert_eq!(told.is_empty(), hint.is_empty(), "{annotation}: {told:?}");
+            assert!(told.iter().all(|told| told.contains(hint)), "{annotation}: {told:?}");
+        }
+    }
+
+    #[test]
+    fn of_thousands_of_odd_keys_a_few_are_told() {
+        let odd = |n: usize| (format!("istio.io{n}/proxyCPU"), Value::from("1"));
+        let annotations: Map<_, _> = (0..2000).map(odd).collect();
+        let told = told(&json!({}), &annotations.into(), &json!({}));
+        assert_eq!(told.len(), MOST_KEYS + 1);
+        assert_eq!(
+            told[MOST_KEYS],
+            "more annotations of the pod mean nothing to the injector (unknown_key); hint: the \
+             first 24 are told"
+        );
+    }
+
+    #[test]
+    fn words_that_nobody_understands_are_told() {
+        let annotations = |value: &str| json!({key::NATIVE_SIDECAR: value});
+        assert!(told(&json!({}), &annotations("true"), &json!({})).is_empty());
+        assert_eq!(
+            told(&json!({}), &annotations("fasle"), &json!({})),
+            ["annotation sidecar.istio.io/nativeSidecar of the pod is \"fasle\", which nobody \
+              understands (unknown_value); hint: did you mean false?"]
+        );
+        let rewrite = |value: &str| json!({key::REWRITE_APP_PROBES: value});
+        assert!(told(&json!({}), &rewrite("T"), &json!({})).is_empty());
+        assert!(told(&json!({}), &rewrite("no"), &json!({}))[0].contains("it is true or false"));
+    }
+
+    #[test]
+    fn another_dns_policy_is_told() {
+        let told = |policy: &str| told(&json!({}), &json!({}), &json!({"dnsPolicy": policy}));
+        assert!(told("ClusterFirst").is_empty());
+        assert!(told("Default")[0].starts_with("dnsPolicy of the pod is \"Default\""));
+    }
+}

@@ -1,0 +1,8 @@
+//! Validation of pods and their annotations, and warnings about both.
+
+pub mod annotations;
+pub(crate) mod pod;
+pub mod proxy_user;
+pub mod resources;
+pub mod templates;
+pub mod volumes;

@@ -1,0 +1,94 @@
+//! Validation of pods before injection.
+
+use documents::excerpt;
+use serde_json::Value;
+
+use crate::inject::error::InjectError;
+use crate::kubernetes::pod::{CONTAINERS, INIT_CONTAINERS, PROXY};
+
+/// Checks that a pod is an object with a `spec`, and that the fields used by injection have their
+/// Kubernetes types.
+pub(crate) fn check(pod: &Value) -> Result<(), InjectError> {
+    let wrong = |path: &[&str], allowed: &str| {
+        let problem = format!("{} is not {allowed}", path.join("."));
+        Err(InjectError::Form { path: path.iter().map(|&key| key.to_owned()).collect(), problem })
+    };
+    if !pod["spec"].is_object() {
+        return wrong(&["spec"], "an object");
+    }
+    for (path, value) in [
+        (&["metadata"][..], &pod["metadata"]),
+        (&["metadata", "labels"], &pod["metadata"]["labels"]),
+        (&["metadata", "annotations"], &pod["metadata"]["annotations"]),
+    ] {
+        if !value.is_object() && !value.is_null() {
+            return wrong(path, "an object");
+        }
+    }
+    for place in ["labels", "annotations"] {
+        let entries = pod["metadata"][place].as_object().into_iter().flatten();
+        if let Some((key, _)) = entries.into_iter().find(|(_, value)| !value.is_string()) {
+            return Err(InjectError::Form {
+                path: vec!["metadata".to_owned(), place.to_owned(), key.clone()],
+                problem: format!("metadata.{place}[{:?}] is not a string", excerpt::of(key)),
+            });
+        }
+    }
+    for list in ["containers", "initContainers", "volumes", "imagePullSecrets"] {
+        let value = &pod["spec"][list];
+        let objects = value.as_array().map(|items| items.iter().all(Value::is_object));
+        if !value.is_null() && objects != Some(true) {
+            return wrong(&["spec", list], "a list of objects");
+        }
+    }
+    Ok(())
+}
+
+/// Checks that injected containers do not collide with containers of the pod. Names are unique
+/// across all container lists of a pod: Kubernetes rejects a pod with an injected container whose
+/// name is in another list.
+///
+/// A user-supplied proxy may be in the other list, as it moves to that of the injected one. Two
+/// user-supplied proxies are ambiguous and rejected.
+pub(crate) fn check_names(
+    pod: &Value,
+    injected: &Value,
+    reinjected: bool,
+) -> Result<(), InjectError> {
+    let proxies = [CONTAINERS, INIT_CONTAINERS];
+    let proxies = proxies.iter().filter(|list| has(pod, list, &PROXY.into()));
+    if !reinjected && proxies.count() > 1 {
+        let both = format!("spec.{CONTAINERS} and spec.{INIT_CONTAINERS}");
+        let message = format!("container {PROXY:?} stands in {both}; take one of the two out");
+        return Err(InjectError::Pod(message));
+    }
+    for list in [CONTAINERS, INIT_CONTAINERS] {
+        for injected in injected["spec"][list].as_array().into_iter().flatten() {
+            let name = &injected["name"];
+            let other = if list == CONTAINERS { INIT_CONTAINERS } else { CONTAINERS };
+            let others = [other, EPHEMERAL_CONTAINERS];
+            let others = &others[usize::from(name == PROXY)..];
+            if let Some(taken) = others.iter().find(|other| has(pod, other, name)) {
+                let name = excerpt::of(name.as_str().unwrap_or_default());
+                let own = match list {
+                    INIT_CONTAINERS => {
+                        ", or write it there if its fields are to go over the injected one's"
+                    }
+                    _ => "",
+                };
+                return Err(InjectError::Pod(format!(
+                    "container {name:?} of spec.{taken} has the name of one that is injected into \
+                     spec.{list}; rename it{own}"
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn has(pod: &Value, list: &str, name: &Value) -> bool {
+    let containers = pod["spec"][list].as_array().into_iter().flatten();
+    containers.into_iter().any(|container| container["name"] == *name)
+}
+
+const EPHEMERAL_CONTAINERS: &str = "ephemeralContainers";

@@ -1,0 +1,33 @@
+//! Volume mounts whose volume is missing from the injected pod.
+
+use std::collections::HashSet;
+
+use reason::Reason;
+use serde_json::Value;
+
+use crate::kubernetes::pod::{annotation, find_proxy};
+use crate::kubernetes::pod_schema::Place;
+use crate::settings::annotation_json;
+use crate::settings::annotations::key;
+
+/// A mount that the pod's annotation asks for, of a volume that is not there: Kubernetes refuses
+/// the pod, unless somebody after us brings the volume.
+pub fn missing(pod: &Value) -> Option<Reason> {
+    let value = annotation(pod, key::USER_VOLUME_MOUNT)?;
+    let asked = annotation_json::named_objects(Place::VolumeMount, value)?;
+    let (list, index) = find_proxy(pod)?;
+    let names = |items: &'_ Value| -> HashSet<String> {
+        let names = items.as_array().into_iter().flatten().filter_map(|item| item["name"].as_str());
+        names.map(str::to_owned).collect()
+    };
+    let mounted = names(&pod["spec"][list][index]["volumeMounts"]);
+    let volumes = names(&pod["spec"]["volumes"]);
+    let mut asked = asked.iter().filter_map(|mount| mount["name"].as_str());
+    let name = asked.find(|name| mounted.contains(*name) && !volumes.contains(*name))?;
+    let message = format!(
+        "annotation {} of the pod names volume {name:?}, which neither the pod nor annotation {} has",
+        key::USER_VOLUME_MOUNT,
+        key::USER_VOLUME
+    );
+    Some(Reason::new("missing_volume", message).with_hint("add it to one of them"))
+}

@@ -1,0 +1,101 @@
+//! Errors of injection.
+
+use documents::excerpt;
+use reason::Reason;
+
+use crate::budget::Exhausted;
+use crate::kubernetes::merge::MergeError;
+use crate::overlay::error::{Asker, OverlayError};
+use crate::settings::annotations::AnnotationError;
+
+/// The reason why a pod cannot be injected. The message names the invalid annotation or setting.
+#[derive(Debug, thiserror::Error)]
+pub enum InjectError {
+    /// One or more annotations of the pod are invalid.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    Annotations(Vec<AnnotationError>),
+    /// The work for the pod exceeds the budget.
+    #[error("pod: {0}")]
+    Exhausted(#[from] Exhausted),
+    /// A field of the pod that injection reads or extends does not have the type of the Kubernetes
+    /// API.
+    #[error("pod: {problem}")]
+    Form {
+        /// The keys that lead to the field.
+        path: Vec<String>,
+        /// The field and its required type.
+        problem: String,
+    },
+    /// A conflict between an overlay and the pod.
+    #[error("template {template:?}: {problem}")]
+    Merge {
+        /// The overlay's name.
+        template: String,
+        /// The conflict.
+        problem: MergeError,
+    },
+    /// An overlay cannot be built.
+    #[error(transparent)]
+    Overlay(OverlayError),
+    /// A conflict between user-supplied fields and an injected container.
+    #[error(transparent)]
+    Own(OwnError),
+    /// The pod itself cannot be injected.
+    #[error("pod: {0}")]
+    Pod(String),
+    /// The pod exceeds a size limit.
+    #[error("pod: {0}")]
+    TooLarge(String),
+    /// A container runs as the proxy's user, and the settings deny that.
+    #[error("pod: {0}")]
+    ProxyUser(Reason),
+}
+
+impl InjectError {
+    /// Returns the word for logs and metrics, as [`Reason::word`].
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Annotations(_) => "bad_annotation",
+            Self::Exhausted(_) => "too_expensive",
+            Self::Merge { .. } | Self::Own(_) => "merge_failed",
+            Self::Overlay(OverlayError::NotFound { .. }) => "unknown_template",
+            Self::Overlay(_) => "template_failed",
+            Self::Form { .. } | Self::Pod(_) => "bad_pod",
+            Self::ProxyUser(reason) => reason.word(),
+            Self::TooLarge(_) => "pod_too_large",
+        }
+    }
+
+    /// Returns the message for logs, without the pod's values, which may be secret.
+    pub fn without_values(&self) -> String {
+        match self {
+            Self::Annotations(errors) => {
+                let keys: Vec<_> = errors.iter().map(|error| excerpt::of(&error.key)).collect();
+                format!("wrong annotations: {}", keys.join(", "))
+            }
+            Self::Merge { template, .. } => {
+                format!("template {:?} and the pod do not go together", excerpt::of(template))
+            }
+            Self::Own(OwnError { name, .. }) => {
+                let name = excerpt::of(name);
+                format!(
+                    "the pod's own fields of {name:?} and the injected container do not go together"
+                )
+            }
+            Self::Overlay(OverlayError::NotFound { asker: Asker::Annotation, .. }) => {
+                format!("{} names no template of ours", Asker::Annotation)
+            }
+            other => excerpt::of(&other.to_string()).into_owned(),
+        }
+    }
+}
+
+/// What the user wrote of a container has no meaning.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("{origin} {name}: {problem}")]
+pub struct OwnError {
+    /// The container's name.
+    pub name: String,
+    pub(crate) origin: &'static str,
+    pub(crate) problem: MergeError,
+}

@@ -1,0 +1,282 @@
+//! Decision to inject a pod, or the reason to skip it.
+
+use reason::Reason;
+use serde_json::Value;
+
+use crate::istio::labels::{INJECT, REVISION};
+use crate::settings::Settings;
+use crate::settings::inject_config::{InjectConfig, Policy};
+use crate::settings::outrigger::{Outrigger, PodRevision};
+
+/// Result of the injection decision.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Decision {
+    /// The pod is injected.
+    Inject,
+    /// The pod stays unchanged.
+    Skip(Reason),
+}
+
+/// Set of rules for the injection decision.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Rules {
+    /// Rules of the webhook, and of `istioctl kube-inject` with a cluster's configuration: excluded
+    /// namespaces, then policy and selectors of the configuration.
+    Admission,
+    /// Rules of `istioctl kube-inject` otherwise. The user asked for the injection, so policy and
+    /// selectors do not apply; the pod's opt-out, namespace and host networking do.
+    Manual,
+}
+
+/// Returns the reason to skip a pod, by the configuration or by the settings of revisions; `None`
+/// if the pod is injected.
+pub fn why_not(settings: &Settings, rules: Rules, pod: &Value, namespace: &str) -> Option<Reason> {
+    match decide(&settings.inject, rules, pod, namespace) {
+        Decision::Skip(reason) => Some(reason),
+        Decision::Inject if rules == Rules::Admission => of_another_revision(settings, pod),
+        Decision::Inject => None,
+    }
+}
+
+/// Decides for one pod, in the order of Istio's `injectRequired`: host networking, Windows (a check
+/// that Istio lacks), excluded namespaces, the pod's label and then its annotation
+/// `sidecar.istio.io/inject`, `neverInjectSelector`, `alwaysInjectSelector`, policy.
+pub fn decide(config: &InjectConfig, rules: Rules, pod: &Value, namespace: &str) -> Decision {
+    let metadata = &pod["metadata"];
+    if pod["spec"]["hostNetwork"] == true {
+        return Decision::Skip(
+            Reason::new(
+                "host_network",
+                "the pod uses the node's network, which must not be captured",
+            )
+            .with_hint("set spec.hostNetwork to false to have the pod injected"),
+        );
+    }
+    if pod["spec"]["os"]["name"] == "windows" {
+        return Decision::Skip(Reason::new(
+            "windows",
+            "the pod's containers run on Windows, and the proxy and the capture on Linux",
+        ));
+    }
+    let namespace = match metadata["namespace"].as_str() {
+        Some(own) if !own.is_empty() => own,
+        // In a file, a workload's namespace does not apply to its pod template.
+        _ if rules == Rules::Manual => "",
+        _ => namespace,
+    };
+    if is_ignored(namespace) {
+        return Decision::Skip(Reason::new(
+            "ignored_namespace",
+            format!("pods in namespace {namespace} are never injected"),
+        ));
+    }
+    let policy = match rules {
+        Rules::Admission => &config.policy,
+        Rules::Manual => &Policy::Enabled,
+    };
+    if let Policy::Unknown(policy) = policy {
+        return Decision::Skip(
+            Reason::new("unknown_policy", format!("the configuration's policy is {policy:?}"))
+                .with_hint("policy is enabled or disabled"),
+        );
+    }
+    match Switch::of(metadata) {
+        Switch::On => Decision::Inject,
+        Switch::OffByLabel => Decision::Skip(opted_out("opted_out_by_label", "label")),
+        Switch::OffByAnnotation => {
+            Decision::Skip(opted_out("opted_out_by_annotation", "annotation"))
+        }
+        Switch::Unset => match rules {
+            Rules::Manual => Decision::Inject,
+            Rules::Admission => by_configuration(config, &metadata["labels"]),
+        },
+    }
+}
+
+/// Returns the reason to skip a pod that belongs to another revision. Applies only if the settings
+/// give the pod's label `istio.io/rev` precedence over its namespace's; the API server's selectors
+/// match the namespace first.
+pub fn of_another_revision(settings: &Settings, pod: &Value) -> Option<Reason> {
+    let Outrigger { pod_revision: PodRevision::Own, revision_tags, .. } =
+        &settings.values.outrigger
+    else {
+        return None;
+    };
+    let asked = pod["metadata"]["labels"][REVISION].as_str().filter(|asked| !asked.is_empty())?;
+    let own = settings.process.revision_name();
+    let ours = asked == own || revision_tags.iter().any(|tag| tag == asked);
+    (!ours).then(|| {
+        let message =
+            format!("label {REVISION} of the pod is {asked:?}, and this is revision {own:?}");
+        Reason::new("other_revision", message).with_hint(
+            "the revision that the pod asks for injects it if its webhook selects the pod",
+        )
+    })
+}
+
+fn by_configuration(config: &InjectConfig, labels: &Value) -> Decision {
+    if config.never_inject_selector.iter().any(|selector| selector.selects(labels)) {
+        return Decision::Skip(
+            Reason::new(
+                "never_inject_selector",
+                "the pod's labels match the configuration's neverInjectSelector",
+            )
+            .with_hint(
+                "label the pod sidecar.istio.io/inject=true to have it injected all the same",
+            ),
+        );
+    }
+    if config.always_inject_selector.iter().any(|selector| selector.selects(labels)) {
+        return Decision::Inject;
+    }
+    match config.policy {
+        Policy::Enabled => Decision::Inject,
+        Policy::Disabled | Policy::Unknown(_) => Decision::Skip(
+            Reason::new("policy_disabled", "the configuration's policy is disabled")
+                .with_hint("label the pod sidecar.istio.io/inject=true to have it injected"),
+        ),
+    }
+}
+
+fn opted_out(word: &'static str, place: &str) -> Reason {
+    Reason::new(word, format!("{place} sidecar.istio.io/inject of the pod is \"false\""))
+}
+
+/// Warns about an invalid value of the pod's `sidecar.istio.io/inject`, which the decision ignores.
+pub fn unknown_switch(pod: &Value) -> Option<Reason> {
+    let metadata = &pod["metadata"];
+    let (place, value) = [("label", "labels"), ("annotation", "annotations")]
+        .into_iter()
+        .find_map(|(place, list)| Some((place, metadata[list].get(INJECT)?.as_str()?)))?;
+    let known = ["", "true", "false"].contains(&value);
+    (!known).then(|| {
+        let message = format!("{place} {INJECT} of the pod is {value:?}, which decides nothing");
+        Reason::new("unknown_switch", message).with_hint("it is \"true\" or \"false\"")
+    })
+}
+
+/// The pod's own `sidecar.istio.io/inject`. The label, even an empty one, takes precedence over the
+/// annotation.
+enum Switch {
+    On,
+    OffByLabel,
+    OffByAnnotation,
+    Unset,
+}
+
+impl Switch {
+    fn of(metadata: &Value) -> Self {
+        let label = metadata["labels"].get(INJECT).and_then(Value::as_str);
+        let annotation = metadata["annotations"].get(INJECT).and_then(Value::as_str);
+        match (label, annotation) {
+            (Some("true"), _) | (None, Some("true")) => Self::On,
+            (Some("false"), _) => Self::OffByLabel,
+            (None, Some("false")) => Self::OffByAnnotation,
+            _ => Self::Unset,
+        }
+    }
+}
+
+/// True if pods of the namespace are never injected.
+pub fn is_ignored(namespace: &str) -> bool {
+    IGNORED_NAMESPACES.contains(&namespace)
+}
+
+const IGNORED_NAMESPACES: [&str; 4] =
+    ["kube-system", "kube-public", "kube-node-lease", "local-path-storage"];
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn word(config: &str, rules: Rules, pod: &Value) -> String {
+        let config = InjectConfig::parse(config).unwrap();
+        match decide(&config, rules, pod, "default") {
+            Decision::Inject => "inject".to_owned(),
+            Decision::Skip(reason) => reason.word().to_owned(),
+        }
+    }
+
+    #[test]
+    fn precedence_is_istios() {
+        let never = "policy: enabled\nneverInjectSelector: [{matchLabels: {app: web}}]\n\
+                     alwaysInjectSelector: [{matchLabels: {app: web}}]";
+        let always = "policy: disabled\nalwaysInjectSelector: [{matchExpressions: [{key: app, operator: Exists}]}]";
+        let labels = |labels: Value| json!({"metadata": {"labels": labels}, "spec": {}});
+        let annotated =
+            |value: &str| json!({"metadata": {"annotations": {INJECT: value}}, "spec": {}});
+        for (config, pod, expected) in [
+            ("policy: enabled", json!({"metadata": {}, "spec": {}}), "inject"),
+            (
+                "policy: enabled",
+                json!({"metadata": {}, "spec": {"hostNetwork": true}}),
+                "host_network",
+            ),
+            (
+                "policy: enabled",
+                json!({"metadata": {}, "spec": {"os": {"name": "windows"}}}),
+                "windows",
+            ),
+            (
+                "policy: enabled",
+                json!({"metadata": {}, "spec": {"os": {"name": "linux"}}}),
+                "inject",
+            ),
+            (
+                "policy: enabled",
+                json!({"metadata": {"namespace": "kube-system"}, "spec": {}}),
+                "ignored_namespace",
+            ),
+            ("policy: disabled", json!({"metadata": {}, "spec": {}}), "policy_disabled"),
+            ("policy: sometimes", labels(json!({INJECT: "true"})), "unknown_policy"),
+            ("policy: disabled", labels(json!({INJECT: "true"})), "inject"),
+            ("policy: disabled", annotated("true"), "inject"),
+            ("policy: enabled", labels(json!({INJECT: "false"})), "opted_out_by_label"),
+            ("policy: enabled", annotated("false"), "opted_out_by_annotation"),
+            ("policy: enabled", annotated("no"), "inject"),
+            ("policy: disabled", annotated("yes"), "policy_disabled"),
+            (
+                "policy: enabled",
+                json!({"metadata": {"labels": {INJECT: ""}, "annotations": {INJECT: "false"}}, "spec": {}}),
+                "inject",
+            ),
+            (never, labels(json!({"app": "web"})), "never_inject_selector"),
+            (never, labels(json!({"app": "web", INJECT: "true"})), "inject"),
+            (always, labels(json!({"app": "any"})), "inject"),
+            (always, labels(json!({})), "policy_disabled"),
+            ("policy: enabled\nneverInjectSelector: [{}]", labels(json!({"app": "web"})), "inject"),
+        ] {
+            assert_eq!(word(config, Rules::Admission, &pod), expected, "{config}: {pod}");
+        }
+    }
+
+    #[test]
+    fn a_switch_that_means_nothing_is_told() {
+        let labelled = |value: &str| json!({"metadata": {"labels": {INJECT: value}}});
+        assert_eq!(unknown_switch(&labelled("true")), None);
+        assert_eq!(unknown_switch(&json!({"metadata": {}})), None);
+        let reason = unknown_switch(&labelled("False")).unwrap();
+        assert!(reason.to_string().contains("\"False\", which decides nothing"), "{reason}");
+    }
+
+    #[test]
+    fn by_hand_only_the_pods_own_word_counts() {
+        let plain = json!({"metadata": {"labels": {"app": "web"}}, "spec": {}});
+        let never = "policy: disabled\nneverInjectSelector: [{matchLabels: {app: web}}]";
+        assert_eq!(word(never, Rules::Manual, &plain), "inject");
+        let out = json!({"metadata": {"annotations": {INJECT: "false"}}, "spec": {}});
+        assert_eq!(word("policy: enabled", Rules::Manual, &out), "opted_out_by_annotation");
+    }
+
+    #[test]
+    fn in_a_file_the_workloads_namespace_is_not_the_pods() {
+        let config = InjectConfig::parse("policy: enabled").unwrap();
+        let pod = json!({"metadata": {}, "spec": {}});
+        assert_eq!(decide(&config, Rules::Manual, &pod, "kube-system"), Decision::Inject);
+        let own = json!({"metadata": {"namespace": "kube-system"}, "spec": {}});
+        assert_ne!(decide(&config, Rules::Manual, &own, "shop"), Decision::Inject);
+        assert_ne!(decide(&config, Rules::Admission, &pod, "kube-system"), Decision::Inject);
+    }
+}

@@ -1,0 +1,7 @@
+//! What happens to a pod after the merge: probes, metrics, metadata, the order of containers.
+
+pub mod metadata;
+pub mod order;
+pub mod path_env;
+pub mod probes;
+pub mod prometheus;

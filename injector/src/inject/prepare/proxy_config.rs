@@ -1,0 +1,60 @@
+//! Layers of a pod's proxy configuration.
+
+use documents::notice::LAST_COUNTS;
+use documents::yaml;
+use mesh::proxy_config::ProxyConfig;
+use reason::Reason;
+use serde_json::Value;
+
+use crate::inject::policy::Rules;
+use crate::inject::request::Target;
+use crate::settings::Settings;
+use crate::settings::annotations::key;
+use crate::settings::proxy_configs::Layers;
+
+/// All layers of the pod's proxy configuration on top of each other, and what there is to say of
+/// its own, which can be read.
+pub(crate) fn proxy_config(
+    settings: &Settings,
+    target: &Target<'_>,
+    annotation: Option<&str>,
+) -> (ProxyConfig, Vec<Reason>) {
+    let annotation = annotation.and_then(|text| yaml::parse_first(text).ok());
+    let (annotation, passed_over) = annotation.unzip();
+    let layers = Layers {
+        mesh: &settings.mesh,
+        resources: target.cluster.proxy_configs,
+        namespace: target.namespace,
+        labels: target.pod["metadata"]["labels"].as_object(),
+        annotation: annotation.as_ref().filter(|layer| !layer.is_null()),
+    };
+    let config = match target.rules {
+        Rules::Admission => layers.for_admission(),
+        Rules::Manual => layers.for_a_file(),
+    };
+    let mut advice = layers.advice(&config, target.rules == Rules::Manual);
+    advice.extend(passed_over.flatten().map(|error| {
+        let message = format!("annotation {}: {error}; {LAST_COUNTS}", key::PROXY_CONFIG);
+        Reason::new("repeated_in_proxy_config", message)
+    }));
+    advice.extend(annotation.iter().flat_map(|layer| no_text(layer, &config)));
+    (config, advice)
+}
+
+/// Entries of the pod's own `proxyMetadata` that YAML takes for numbers or switches.
+fn no_text(layer: &Value, config: &ProxyConfig) -> Vec<Reason> {
+    let names = ["proxyMetadata", "proxy_metadata"].into_iter();
+    let entries = names.filter_map(|name| layer.get(name)?.as_object()).flatten();
+    let odd = entries.filter(|(_, value)| value.is_number() || value.is_boolean());
+    odd.map(|(name, value)| {
+        let kind = if value.is_number() { "a number" } else { "true or false" };
+        let text = config.metadata(name).unwrap_or_default();
+        let message = format!(
+            "annotation {}: proxyMetadata.{name} is {kind} to YAML; the text {text:?} counts",
+            key::PROXY_CONFIG
+        );
+        Reason::new("no_text_in_proxy_metadata", message)
+            .with_hint("put it between quotes, so that it stays as it is written")
+    })
+    .collect()
+}

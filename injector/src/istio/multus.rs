@@ -1,0 +1,61 @@
+//! The list of networks that Multus reads from a pod.
+
+use serde_json::Value;
+
+/// Adds a network to the list that Multus reads, which is JSON or names separated by commas.
+pub(crate) fn with_network(networks: &str, short: &str) -> String {
+    if networks.trim().is_empty() {
+        return short.to_owned();
+    }
+    if !networks.contains(']') {
+        let listed = networks.split(',').any(|network| network.trim() == short);
+        return if listed { networks.to_owned() } else { format!("{networks}, {short}") };
+    }
+    let Ok(mut list) = serde_json::from_str::<Vec<Value>>(networks) else {
+        return networks.to_owned();
+    };
+    for network in list.iter_mut().filter_map(Value::as_object_mut) {
+        go_types::spell_members(&["name", "namespace"], network);
+    }
+    let (namespace, name) = match short.split_once('/') {
+        Some((namespace, name)) => (Some(namespace), name),
+        None => (None, short),
+    };
+    let same =
+        |network: &Value| network["name"] == name && network["namespace"].as_str() == namespace;
+    if list.iter().any(same) {
+        return networks.to_owned();
+    }
+    // The rest of the list stays as the user wrote it.
+    let end = networks.rfind(']').unwrap_or(networks.len());
+    let comma = if list.is_empty() { "" } else { ", " };
+    let namespace = namespace.map(|namespace| format!(r#", "namespace": "{namespace}""#));
+    let entry = format!(r#"{comma}{{"name": "{name}"{}}}"#, namespace.unwrap_or_default());
+    format!("{}{entry}{}", &networks[..end], &networks[end..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_network_is_added_once_and_in_the_lists_own_form() {
+        for (networks, expected) in [
+            ("", "default/istio-cni"),
+            ("a", "a, default/istio-cni"),
+            ("a, default/istio-cni", "a, default/istio-cni"),
+            ("[]", r#"[{"name": "istio-cni", "namespace": "default"}]"#),
+            (
+                r#"[{"name": "a"}]"#,
+                r#"[{"name": "a"}, {"name": "istio-cni", "namespace": "default"}]"#,
+            ),
+            (
+                r#"[{"Name": "istio-cni", "NAMESPACE": "default"}]"#,
+                r#"[{"Name": "istio-cni", "NAMESPACE": "default"}]"#,
+            ),
+            ("[broken]", "[broken]"),
+        ] {
+            assert_eq!(with_network(networks, "default/istio-cni"), expected);
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! Changes to JSON values, and RFC 6902 patches.
+
+pub mod change;
+pub mod patch;
+pub(crate) mod short;

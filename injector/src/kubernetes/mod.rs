@@ -1,0 +1,13 @@
+//! Facts of Kubernetes' API: pods, workloads, quantities, selectors, the strategic merge patch.
+
+pub(crate) mod api_defaults;
+pub mod label_selector;
+pub mod merge;
+pub mod native_sidecars;
+pub mod pod;
+pub(crate) mod pod_schema;
+pub(crate) mod port_identity;
+pub mod quantity;
+pub mod webhook_configuration;
+pub mod workload;
+pub(crate) mod zero_fields;

@@ -1,0 +1,131 @@
+//! Splitting of a file into documents.
+
+use super::render::Style;
+
+/// One document of a file, including the separator before it.
+///
+/// The texts of all documents, concatenated, are the text of the file.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Document<'a> {
+    /// Its text.
+    pub text: &'a str,
+    /// The document's number in the file, from 1. A part with only comments has the number of the
+    /// document before it.
+    pub number: usize,
+    /// The line of the file at which the text starts, from 1.
+    pub line: usize,
+    /// The role of the text in its document.
+    pub(super) role: Role,
+}
+
+/// Role of a text in its document.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Role {
+    /// Text before, between and after the items of a `List`.
+    BesideItems,
+    /// An item of a `List` in this style.
+    Item(Style),
+    /// The whole document.
+    Whole,
+}
+
+impl<'a> Document<'a> {
+    /// Splits a file at its separators: lines that start with `---`. As in YAML, a line that starts
+    /// with `...` also ends a document.
+    pub fn split(text: &'a str) -> Vec<Self> {
+        let mut documents = Vec::new();
+        let mut part = Part { start: 0, line: 1, state: State::Nothing };
+        let mut number = 0;
+        let mut position = 0;
+        let mut finish = |part: &Part, end: usize| {
+            number += usize::from(part.state == State::Content);
+            if part.start < end {
+                let (text, role) = (&text[part.start..end], Role::Whole);
+                documents.push(Self { text, number, line: part.line, role });
+            }
+        };
+        for (line_number, line) in (1..).zip(text.split_inclusive('\n')) {
+            let bare = line.trim_start_matches('\u{feff}');
+            let separator = is_marker(bare, "---");
+            // Directives such as `%YAML` belong to the document after the next separator.
+            if separator && part.state != State::Directives {
+                finish(&part, position);
+                part = Part { start: position, line: line_number, state: State::Nothing };
+            }
+            let rest = if separator { &bare[3..] } else { bare };
+            part.state = part.state.after(rest.trim(), bare);
+            position += line.len();
+            if is_marker(bare, "...") {
+                finish(&part, position);
+                part = Part { start: position, line: line_number + 1, state: State::Nothing };
+            }
+        }
+        finish(&part, text.len());
+        documents
+    }
+}
+
+struct Part {
+    start: usize,
+    line: usize,
+    state: State,
+}
+
+/// Content of a part so far.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum State {
+    Content,
+    Directives,
+    Nothing,
+}
+
+impl State {
+    fn after(self, rest: &str, line: &str) -> Self {
+        match self {
+            Self::Content => Self::Content,
+            _ if rest.is_empty() || rest.starts_with('#') || is_marker(line, "...") => self,
+            _ if line.starts_with('%') => Self::Directives,
+            _ => Self::Content,
+        }
+    }
+}
+
+fn is_marker(line: &str, marker: &str) -> bool {
+    line.strip_prefix(marker)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t', '\r', '\n']))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn splits_where_yaml_and_kubectl_do() {
+        let texts = |text| {
+            let parts = Document::split(text);
+            parts.into_iter().map(|part| (part.text, part.number, part.line)).collect::<Vec<_>>()
+        };
+        assert_eq!(texts(""), []);
+        assert_eq!(texts("a\n---\nb"), [("a\n", 1, 1), ("---\nb", 2, 2)]);
+        assert_eq!(
+            texts("# c\n--- # d\na: |\n  ---\n"),
+            [("# c\n", 0, 1), ("--- # d\na: |\n  ---\n", 1, 2)]
+        );
+        assert_eq!(texts("%YAML 1.1\n---\na\n"), [("%YAML 1.1\n---\na\n", 1, 1)]);
+        assert_eq!(texts("a\n...\nb\n"), [("a\n...\n", 1, 1), ("b\n", 2, 3)]);
+        assert_eq!(
+            texts("---\r\n--- a\r\n---x\r\n"),
+            [("---\r\n", 0, 1), ("--- a\r\n---x\r\n", 1, 2)]
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn loses_nothing(text in "([-.%#a \u{feff}]{0,4}\r?\n){0,12}[-a]{0,4}") {
+            let parts = Document::split(&text);
+            prop_assert_eq!(parts.iter().map(|part| part.text).collect::<String>(), text);
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Overlays that cannot be made, and who requested them.
+
+use std::fmt;
+
+use documents::{excerpt, suggest};
+
+use crate::settings::annotations::{Annotations, key};
+use crate::settings::inject_config::InjectConfig;
+use crate::settings::template_names::names;
+use crate::template::error::TemplateError;
+
+/// An overlay that cannot be made.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum OverlayError {
+    /// There is none of this name.
+    #[error("requested template {name:?} not found; have {have} (asked for by {asker}){near}")]
+    NotFound {
+        /// The name that was asked for.
+        name: String,
+        /// The names there are.
+        have: String,
+        /// What was probably meant, as the end of a sentence; empty where nothing is near.
+        near: String,
+        /// Who asked for it.
+        asker: Asker,
+    },
+    /// The configuration's template of this name fails for this pod.
+    #[error(transparent)]
+    Template(TemplateError),
+}
+
+/// The error for a name that no overlay has.
+pub fn not_found(name: &str, config: &InjectConfig, annotations: Annotations<'_>) -> OverlayError {
+    let have = names(&config.templates);
+    let asker = Asker::of(name, config, annotations);
+    let name = excerpt::of(name).into_owned();
+    let near = suggest::among(&name, &have);
+    let near = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
+    OverlayError::NotFound { name, have: have.join(", "), near, asker }
+}
+
+/// Who asks for an overlay.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Asker {
+    /// The pod, by its annotation.
+    Annotation,
+    /// The configuration, for pods that do not say.
+    DefaultTemplates,
+    /// The configuration, by what it has the pod's or its own name stand for.
+    Alias(String),
+}
+
+impl Asker {
+    /// Of the overlay of this name.
+    pub fn of(overlay: &str, config: &InjectConfig, annotations: Annotations<'_>) -> Self {
+        let named = annotations.get(key::TEMPLATES);
+        let names: Vec<_> = match named {
+            Some(names) => names.split(',').map(str::trim).collect(),
+            None => config.default_templates().iter().map(String::as_str).collect(),
+        };
+        let is_direct = |name: &str| name == overlay && !config.aliases.contains_key(name);
+        let leads_there = |name: &&&str| {
+            config.aliases.get(**name).is_some_and(|names| names.iter().any(|name| name == overlay))
+        };
+        match names.iter().find(leads_there) {
+            Some(alias) if !names.iter().any(|name| is_direct(name)) => {
+                Self::Alias((*alias).to_owned())
+            }
+            _ if named.is_some() => Self::Annotation,
+            _ => Self::DefaultTemplates,
+        }
+    }
+}
+
+impl fmt::Display for Asker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Annotation => write!(f, "annotation {}", key::TEMPLATES),
+            Self::DefaultTemplates => f.write_str("defaultTemplates of the configuration"),
+            Self::Alias(name) => write!(f, "alias {:?} of the configuration", excerpt::of(name)),
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! Names of templates: those of the configuration, and the built-in ones.
+
+use std::collections::BTreeMap;
+
+/// Whether there is an overlay of this name, beside the configuration's templates.
+pub fn exists(name: &str, templates: &BTreeMap<String, String>) -> bool {
+    templates.contains_key(name) || BUILT_IN.contains(&name)
+}
+
+/// The names of all overlays, in their order.
+pub fn names(templates: &BTreeMap<String, String>) -> Vec<&str> {
+    let mut names: Vec<_> = templates.keys().map(String::as_str).collect();
+    names.extend(BUILT_IN.iter().filter(|name| !templates.contains_key(**name)));
+    names.sort_unstable();
+    names
+}
+
+const BUILT_IN: [&str; 4] = ["gateway", "grpc-agent", "grpc-simple", "sidecar"];

@@ -1,0 +1,194 @@
+//! Conversion of function arguments.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use gtmpl_ng::{FuncError, NumberKind, Value as Datum};
+
+use super::error;
+use crate::template::escape;
+use crate::template::values::type_tag;
+
+/// Returns the arguments if there are exactly this many.
+pub(super) fn exactly<'a, const N: usize>(
+    name: &str,
+    arguments: &'a [Datum],
+) -> Result<&'a [Datum; N], FuncError> {
+    arguments
+        .try_into()
+        .map_err(|_| error(format!("{name} takes {N} arguments, not {}", arguments.len())))
+}
+
+/// Returns the first N arguments and the rest; there must be at least N.
+pub(super) fn at_least<'a, const N: usize>(
+    name: &str,
+    arguments: &'a [Datum],
+) -> Result<(&'a [Datum; N], &'a [Datum]), FuncError> {
+    arguments.split_first_chunk::<N>().ok_or_else(|| {
+        error(format!("{name} takes {N} arguments or more, not {}", arguments.len()))
+    })
+}
+
+/// True if the value is nil or absent.
+pub(super) fn is_nothing(datum: &Datum) -> bool {
+    matches!(datum, Datum::Nil | Datum::NoValue)
+}
+
+/// Returns a string; an absent value is an empty string, like an unset Go field.
+pub(super) fn text(datum: &Datum) -> Result<&str, FuncError> {
+    match datum {
+        Datum::String(text) => {
+            type_tag::problem(text).map_or(Ok(text), |problem| Err(error(problem)))
+        }
+        Datum::NoValue | Datum::Nil => Ok(""),
+        other => Err(error(format!("{} where a string is expected", shown(other)))),
+    }
+}
+
+/// Returns any value as Go prints it.
+pub(super) fn printed(datum: &Datum) -> String {
+    match datum {
+        Datum::String(text) => text.clone(),
+        Datum::NoValue => "<nil>".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+/// Returns the items of a list; an absent value is an empty list.
+pub(super) fn list(datum: &Datum) -> Result<&[Datum], FuncError> {
+    match datum {
+        Datum::Array(items) => Ok(items),
+        Datum::NoValue | Datum::Nil => Ok(&[]),
+        other => Err(error(format!("{} where a list is expected", shown(other)))),
+    }
+}
+
+/// Returns the member of a mapping under a key from the pod, which the mapping may hold guarded.
+pub(super) fn member<'a>(members: &'a HashMap<String, Datum>, key: &str) -> Option<&'a Datum> {
+    entry(members, key).map(|(_, value)| value)
+}
+
+/// Returns the member together with the mapping's own key.
+pub(super) fn entry<'a>(
+    members: &'a HashMap<String, Datum>,
+    key: &str,
+) -> Option<(&'a String, &'a Datum)> {
+    members.get_key_value(key).or_else(|| {
+        let key = escape::plain(key);
+        members.iter().find(|(name, _)| escape::plain(name) == key)
+    })
+}
+
+/// Returns the members of a mapping; an absent value is an empty mapping.
+pub(super) fn mapping(datum: &Datum) -> Result<&HashMap<String, Datum>, FuncError> {
+    static EMPTY: LazyLock<HashMap<String, Datum>> = LazyLock::new(HashMap::new);
+    match datum {
+        Datum::Map(members) => Ok(members),
+        Datum::NoValue | Datum::Nil => Ok(&EMPTY),
+        other => Err(error(format!("{} where a mapping is expected", shown(other)))),
+    }
+}
+
+/// Converts to an integer as sprig does: anything that is not a number is 0.
+pub(super) fn whole(datum: &Datum) -> i64 {
+    match datum {
+        Datum::Bool(on) => i64::from(*on),
+        Datum::Number(number) => match number.kind() {
+            NumberKind::Unsigned(number) => i64::try_from(number).unwrap_or(i64::MAX),
+            NumberKind::Signed(number) => number,
+            #[expect(clippy::cast_possible_truncation, reason = "Go's conversion truncates")]
+            NumberKind::Float(number) => number as i64,
+        },
+        Datum::String(text) => literal(text).unwrap_or_default(),
+        _ => 0,
+    }
+}
+
+/// Parses a number in Go's syntax: `0x1f`, `0b1`, `0o17` and `017`. Only zeros may follow a decimal
+/// point.
+fn literal(text: &str) -> Option<i64> {
+    let text = match text.split_once('.') {
+        Some((whole, zeros)) if !zeros.is_empty() && zeros.bytes().all(|byte| byte == b'0') => {
+            whole
+        }
+        _ => text,
+    };
+    let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
+    let sign = if text.starts_with('-') { -1 } else { 1 };
+    let lower = unsigned.to_ascii_lowercase();
+    let (digits, radix) = match lower.as_bytes() {
+        [b'0', b'x', ..] => (&lower[2..], 16),
+        [b'0', b'b', ..] => (&lower[2..], 2),
+        [b'0', b'o', ..] => (&lower[2..], 8),
+        [b'0', _, ..] => (&lower[1..], 8),
+        _ => (&lower[..], 10),
+    };
+    let starts = digits.starts_with(|c: char| c.is_ascii_alphanumeric());
+    starts.then(|| i64::from_str_radix(digits, radix).ok().map(|number| sign * number))?
+}
+
+/// Returns a size or a count: an integer between 0 and [`MOST`].
+pub(super) fn count(name: &str, datum: &Datum) -> Result<usize, FuncError> {
+    let number = whole(datum);
+    let count = usize::try_from(number).ok().filter(|count| *count <= MOST);
+    count.ok_or_else(|| error(format!("{name}: {number} is not between 0 and {MOST}")))
+}
+
+/// Converts to a floating-point number as sprig does: anything that is not a number is 0.
+pub(super) fn fraction(datum: &Datum) -> f64 {
+    match datum {
+        Datum::Number(number) => match number.kind() {
+            NumberKind::Float(number) => number,
+            #[expect(clippy::cast_precision_loss, reason = "Go's conversion rounds")]
+            NumberKind::Unsigned(number) => number as f64,
+            #[expect(clippy::cast_precision_loss, reason = "Go's conversion rounds")]
+            NumberKind::Signed(number) => number as f64,
+        },
+        Datum::String(text) => text.parse().unwrap_or_default(),
+        Datum::Bool(on) => f64::from(u8::from(*on)),
+        _ => 0.0,
+    }
+}
+
+/// True if Go and sprig treat the value as empty.
+pub(super) fn is_empty(datum: &Datum) -> bool {
+    match datum {
+        Datum::NoValue | Datum::Nil => true,
+        Datum::Bool(on) => !on,
+        Datum::String(text) => text.is_empty(),
+        Datum::Array(items) => items.is_empty(),
+        Datum::Map(members) => members.is_empty(),
+        Datum::Number(_) => fraction(datum) == 0.0,
+        Datum::Function(_) | Datum::Object(_) => false,
+    }
+}
+
+/// Returns the members of a mapping, sorted by key.
+pub(super) fn sorted(members: &HashMap<String, Datum>) -> Vec<(&String, &Datum)> {
+    let mut sorted: Vec<_> = members.iter().collect();
+    sorted.sort_by_key(|(key, _)| *key);
+    sorted
+}
+
+/// Builds a list of strings.
+pub(super) fn strings(items: impl IntoIterator<Item = impl Into<String>>) -> Datum {
+    Datum::Array(items.into_iter().map(|item| Datum::String(item.into())).collect())
+}
+
+fn shown(datum: &Datum) -> String {
+    if let Some(of) = type_tag::of(datum) {
+        return format!("a {}", of.name);
+    }
+    let text = datum.to_string();
+    let kind = match datum {
+        Datum::String(_) => "the string",
+        Datum::Number(_) => "the number",
+        Datum::Array(_) => "the list",
+        Datum::Map(_) | Datum::Object(_) => "the mapping",
+        _ => "the value",
+    };
+    format!("{kind} {text:.60}")
+}
+
+/// Most bytes of a text and items of a list, more than any pod template needs.
+const MOST: usize = 1 << 20;

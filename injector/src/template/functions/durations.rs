@@ -1,0 +1,79 @@
+//! sprig's functions on durations.
+
+use go_types::duration::{self, HOUR, MINUTE, SECOND};
+use gtmpl_ng::{NumberKind, Value as Datum};
+
+use super::arguments::exactly;
+use super::{Outcome, Table, table};
+
+pub(super) const TABLE: Table = table![
+    ("duration", |a| {
+        let [seconds] = exactly("duration", a)?;
+        let seconds = match seconds {
+            Datum::String(text) => text.parse().unwrap_or_default(),
+            number => whole(number),
+        };
+        Ok(written(seconds.wrapping_mul(SECOND)).into())
+    }),
+    ("durationRound", duration_round),
+];
+
+/// Returns an integer; anything else is 0.
+fn whole(datum: &Datum) -> i64 {
+    let Datum::Number(number) = datum else { return 0 };
+    match number.kind() {
+        NumberKind::Signed(number) => number,
+        NumberKind::Unsigned(number) => i64::try_from(number).unwrap_or_default(),
+        NumberKind::Float(_) => 0,
+    }
+}
+
+fn duration_round(arguments: &[Datum]) -> Outcome {
+    let [duration] = exactly("durationRound", arguments)?;
+    let nanoseconds = match duration {
+        Datum::String(text) => duration::nanoseconds(text).unwrap_or_default(),
+        number => whole(number),
+    };
+    let size = nanoseconds.unsigned_abs();
+    let rounded = UNITS.iter().find_map(|(name, unit)| {
+        let unit = unit.unsigned_abs();
+        (size > unit).then(|| format!("{}{name}", size / unit))
+    });
+    Ok(rounded.unwrap_or_else(|| "0s".to_owned()).into())
+}
+
+/// Returns a duration in Go's notation, in whole seconds.
+fn written(nanoseconds: i64) -> String {
+    let sign = if nanoseconds < 0 { "-" } else { "" };
+    let seconds = nanoseconds.unsigned_abs() / SECOND.unsigned_abs();
+    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    match (hours, minutes) {
+        (0, 0) => format!("{sign}{seconds}s"),
+        (0, _) => format!("{sign}{minutes}m{seconds}s"),
+        _ => format!("{sign}{hours}h{minutes}m{seconds}s"),
+    }
+}
+
+const DAY: i64 = 24 * HOUR;
+
+const UNITS: [(&str, i64); 6] =
+    [("y", 365 * DAY), ("mo", 30 * DAY), ("d", DAY), ("h", HOUR), ("m", MINUTE), ("s", SECOND)];
+
+#[cfg(test)]
+mod tests {
+    use crate::template::functions::check;
+
+    #[test]
+    fn sprigs_results() {
+        check(&[
+            ("duration `95`", "1m35s"),
+            ("duration `-3700`", "-1h1m40s"),
+            ("duration `x`", "0s"),
+            ("durationRound `2h10m5s`", "2h"),
+            ("durationRound `-2400h10m5s`", "3mo"),
+            ("durationRound `1.5s`", "1s"),
+            ("durationRound `1s`", "0s"),
+            ("durationRound `x`", "0s"),
+        ]);
+    }
+}

@@ -1,0 +1,202 @@
+//! Go's built-in functions where the engine differs from Go, and sprig's functions on any value.
+
+use gtmpl_ng::{NumberKind, Value as Datum, funcs};
+
+use super::arguments::{at_least, exactly, fraction, is_empty, member, text};
+use super::{Outcome, Table, error, on_plain, table};
+use crate::template::escape;
+use crate::template::values::type_tag;
+
+pub(super) const TABLE: Table = table![
+    ("all", |a| Ok(a.iter().all(|datum| !is_empty(datum)).into())),
+    ("any", |a| Ok(a.iter().any(|datum| !is_empty(datum)).into())),
+    ("coalesce", |a| Ok(coalesce(a))),
+    ("deepEqual", |a| on_plain(a, |a| exactly("deepEqual", a).map(|[a, b]| (a == b).into()))),
+    ("default", default),
+    ("empty", |a| Ok(is_empty(&exactly::<1>("empty", a)?[0]).into())),
+    ("eq", eq),
+    ("fail", fail),
+    ("ge", |a| on_plain(a, funcs::ge)),
+    ("gt", |a| on_plain(a, funcs::gt)),
+    ("index", index),
+    ("kindIs", |a| {
+        exactly("kindIs", a).and_then(|[name, datum]| Ok((text(name)? == kind(datum)).into()))
+    }),
+    ("kindOf", |a| Ok(kind(&exactly::<1>("kindOf", a)?[0]).into())),
+    ("le", |a| on_plain(a, funcs::le)),
+    ("len", len),
+    ("lt", |a| on_plain(a, funcs::lt)),
+    ("ne", ne),
+    ("ternary", ternary),
+    ("typeIs", |a| type_is("typeIs", a)),
+    ("typeIsLike", |a| type_is("typeIsLike", a)),
+    ("typeOf", |a| Ok(go_type(&exactly::<1>("typeOf", a)?[0])?.into())),
+];
+
+fn default(arguments: &[Datum]) -> Outcome {
+    let ([default], given) = at_least("default", arguments)?;
+    Ok(given.first().filter(|given| !is_empty(given)).unwrap_or(default).clone())
+}
+
+fn coalesce(arguments: &[Datum]) -> Datum {
+    arguments.iter().find(|datum| !is_empty(datum)).cloned().unwrap_or(Datum::Nil)
+}
+
+fn ternary(arguments: &[Datum]) -> Outcome {
+    let [yes, no, which] = exactly("ternary", arguments)?;
+    Ok(if *which == Datum::Bool(true) { yes } else { no }.clone())
+}
+
+fn fail(arguments: &[Datum]) -> Outcome {
+    let [problem] = exactly("fail", arguments)?;
+    Err(error(text(problem)?))
+}
+
+/// Returns true if the first argument equals any other. As in Go, values of different kinds cannot
+/// be compared.
+fn eq(arguments: &[Datum]) -> Outcome {
+    let ([first, second], rest) = at_least("eq", arguments)?;
+    for other in [second].into_iter().chain(rest) {
+        if equal(first, other)? {
+            return Ok(true.into());
+        }
+    }
+    Ok(false.into())
+}
+
+fn ne(arguments: &[Datum]) -> Outcome {
+    let [a, b] = exactly("ne", arguments)?;
+    Ok((!equal(a, b)?).into())
+}
+
+fn equal(a: &Datum, b: &Datum) -> Result<bool, gtmpl_ng::FuncError> {
+    match (a, b) {
+        (Datum::String(a), Datum::String(b)) => Ok(a == b || escape::plain(a) == escape::plain(b)),
+        (Datum::Nil | Datum::NoValue, Datum::Nil | Datum::NoValue) => Ok(true),
+        (Datum::Nil | Datum::NoValue, _) | (_, Datum::Nil | Datum::NoValue) => Ok(false),
+        (Datum::Number(_), Datum::Number(_)) => {
+            Ok(a == b || fraction(a).total_cmp(&fraction(b)).is_eq())
+        }
+        (Datum::Bool(a), Datum::Bool(b)) => Ok(a == b),
+        _ if kind(a) == kind(b) => Ok(a == b),
+        _ => Err(error(format!(
+            "a {} and a {} cannot be compared (incompatible types for comparison)",
+            kind(a),
+            kind(b)
+        ))),
+    }
+}
+
+/// Returns the length as Go does: a struct has none.
+fn len(arguments: &[Datum]) -> Outcome {
+    match arguments.first().and_then(type_tag::of) {
+        Some(of) => Err(error(format!("len: a {} has no length", of.name))),
+        None => on_plain(arguments, funcs::len),
+    }
+}
+
+/// Indexes as Go does: a struct cannot be indexed, and an absent key of a mapping of strings gives
+/// an empty string.
+fn index(arguments: &[Datum]) -> Outcome {
+    let ([collection], keys) = at_least("index", arguments)?;
+    let [key, rest @ ..] = keys else {
+        return Ok(collection.clone());
+    };
+    if let Some(of) = type_tag::of(collection) {
+        return Err(error(format!("index: a {} has fields, not items", of.name)));
+    }
+    let (Datum::Map(members), Datum::String(name)) = (collection, key) else {
+        return funcs::index(arguments);
+    };
+    let item = match member(members, name) {
+        Some(item) => item.clone(),
+        None if members.values().all(|value| matches!(value, Datum::String(_))) => "".into(),
+        None => Datum::NoValue,
+    };
+    if rest.is_empty() {
+        return Ok(item);
+    }
+    let next: Vec<_> = std::iter::once(item).chain(rest.iter().cloned()).collect();
+    index(&next)
+}
+
+/// Returns the name of Go's kind.
+fn kind(datum: &Datum) -> &'static str {
+    match datum {
+        Datum::Nil | Datum::NoValue => "invalid",
+        Datum::Bool(_) => "bool",
+        Datum::String(_) => "string",
+        Datum::Array(_) => "slice",
+        Datum::Map(_) => "map",
+        Datum::Object(_) => "struct",
+        Datum::Function(_) => "func",
+        Datum::Number(number) => match number.kind() {
+            NumberKind::Float(_) => "float64",
+            NumberKind::Signed(_) | NumberKind::Unsigned(_) => "int",
+        },
+    }
+}
+
+/// True if a value has the type of this name. For a struct, a leading `*` is ignored, as pointers
+/// are not distinguished from structs.
+fn type_is(name: &str, arguments: &[Datum]) -> Outcome {
+    let [asked, datum] = exactly(name, arguments)?;
+    let asked = text(asked)?;
+    match type_tag::of(datum) {
+        Some(of) => Ok((asked.strip_prefix('*').unwrap_or(asked) == of.name).into()),
+        None => Ok((asked == go_type(datum)?).into()),
+    }
+}
+
+/// Returns the name of the Go type, for values of JSON types.
+fn go_type(datum: &Datum) -> Result<&'static str, gtmpl_ng::FuncError> {
+    match datum {
+        Datum::Nil | Datum::NoValue => Ok("<nil>"),
+        Datum::Array(_) => Ok("[]interface {}"),
+        Datum::Map(_) => Ok("map[string]interface {}"),
+        Datum::Object(_) => Err(error("the types of Kubernetes and Istio have no name here")),
+        scalar => Ok(kind(scalar)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::template::functions::check;
+
+    #[test]
+    fn gos_and_sprigs_results() {
+        check(&[
+            ("default `foo` ``", "foo"),
+            ("default `foo` `bar`", "bar"),
+            ("default 1 0", "1"),
+            ("default 1", "1"),
+            ("`` | default (`` | default `c`)", "c"),
+            ("empty 0", "true"),
+            ("coalesce 0 `` 2 3", "2"),
+            ("all 1 `a`", "true"),
+            ("any 0 ``", "false"),
+            ("ternary `foo` `bar` true", "foo"),
+            ("true | ternary `b` `c`", "b"),
+            ("eq 1 2 1", "true"),
+            ("eq nil `x`", "false"),
+            ("ne nil ``", "true"),
+            (
+                "eq `true` true",
+                "error: a string and a bool cannot be compared (incompatible types for comparison)",
+            ),
+            ("index (dict `a` (list 1 2)) `a` 1", "2"),
+            ("index (dict `a` `b`) `none`", ""),
+            ("index (dict `a` 1) `none`", "<no value>"),
+            ("len `abc`", "3"),
+            ("ge (len (list 1)) 1", "true"),
+            ("kindOf (list)", "slice"),
+            ("kindIs `map` (dict)", "true"),
+            ("typeOf `a`", "string"),
+            ("typeOf (dict)", "map[string]interface {}"),
+            ("typeOf (list)", "[]interface {}"),
+            ("typeIs `bool` true", "true"),
+            ("typeIsLike `int` `1`", "false"),
+            ("fail `stop`", "error: stop"),
+        ]);
+    }
+}

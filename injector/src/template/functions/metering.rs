@@ -1,0 +1,54 @@
+//! The functions that [`metered`](crate::template::rewrite::metered) writes into a template, and the charge for
+//! all others.
+
+use gtmpl_ng::{FuncError, Value as Datum};
+
+use super::arguments::{exactly, list, whole};
+use super::{Func, Outcome};
+use crate::template::rendering::{self, ITEM, charge, weight};
+use crate::template::rewrite::metered::{APPEND, READ, STEP};
+
+pub(super) const TABLE: &[(&str, Func)] = &[(APPEND, append), (READ, read), (STEP, step)];
+
+/// Calls a function and charges for its result and for the arguments, which the engine has copied.
+pub(super) fn charged(arguments: &[Datum], function: Func) -> Outcome {
+    charge(arguments.iter().map(weight).sum::<usize>() / COPIES)?;
+    let result = function(arguments)?;
+    charge(weight(&result))?;
+    Ok(result)
+}
+
+/// Returns its argument, or the list if the argument is a list's handle.
+fn read(arguments: &[Datum]) -> Outcome {
+    let [datum] = exactly(READ, arguments)?;
+    let copied = |list: &mut Vec<Datum>| {
+        charge(list.iter().map(|item| ITEM + weight(item)).sum())?;
+        Ok(Datum::Array(list.clone()))
+    };
+    rendering::with_kept(datum, copied).unwrap_or_else(|| {
+        charge(weight(datum))?;
+        Ok(datum.clone())
+    })
+}
+
+fn step(arguments: &[Datum]) -> Outcome {
+    let [units] = exactly(STEP, arguments)?;
+    charge(usize::try_from(whole(units)).unwrap_or_default())?;
+    Ok(Datum::from(""))
+}
+
+/// Appends an item to a list or to the list of a handle; returns the handle.
+fn append(arguments: &[Datum]) -> Outcome {
+    let [items, item] = exactly("append", arguments)?;
+    charge(ITEM + weight(item))?;
+    if rendering::with_kept(items, |list| list.push(item.clone())).is_some() {
+        return Ok(items.clone());
+    }
+    charge(weight(items))?;
+    let items: Vec<_> = list(items)?.iter().chain([item]).cloned().collect();
+    let none = || FuncError::Generic("append: no template is rendered".to_owned());
+    rendering::keep(items).ok_or_else(none)
+}
+
+/// Arguments are temporary copies: one in this many is charged.
+const COPIES: usize = 4;

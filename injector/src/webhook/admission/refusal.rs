@@ -1,0 +1,87 @@
+//! Calls that are not answered with a review, and why.
+
+use axum::http::header::{ALLOW, CONNECTION};
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+
+use super::review::ReviewError;
+use crate::istio::webhook_path::PathError;
+
+/// A call that is not answered with a review. The API server takes it as a failure of the call,
+/// for which the webhook's `failurePolicy` decides.
+#[derive(Debug, thiserror::Error)]
+pub(in crate::webhook) enum Refusal {
+    #[error("want POST")]
+    Method,
+    #[error("{0}")]
+    Path(PathError),
+    #[error("no body found")]
+    Empty,
+    #[error("invalid Content-Type, want application/json")]
+    ContentType,
+    #[error("the body is larger than {limit} bytes")]
+    TooLarge { limit: usize },
+    #[error("the body holds more values than any pod")]
+    TooManyValues,
+    #[error("the body cannot be read to its end")]
+    Body,
+    #[error("the body did not arrive in time")]
+    Slow,
+    #[error("too many calls at a time")]
+    Busy,
+    #[error("the pod takes longer to inject than the call may take")]
+    Late,
+    #[error("no configuration is loaded yet")]
+    Unconfigured,
+    #[error("{0}")]
+    Review(ReviewError),
+    #[error("the answer cannot be written: {0}")]
+    Answer(serde_json::Error),
+}
+
+impl Refusal {
+    fn status(&self) -> StatusCode {
+        match self {
+            Self::Path(_) | Self::Empty | Self::Body | Self::Review(_) => StatusCode::BAD_REQUEST,
+            Self::Method => StatusCode::METHOD_NOT_ALLOWED,
+            Self::Slow => StatusCode::REQUEST_TIMEOUT,
+            Self::TooLarge { .. } | Self::TooManyValues => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::ContentType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::Answer(_) => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::Busy | Self::Late | Self::Unconfigured => StatusCode::SERVICE_UNAVAILABLE,
+        }
+    }
+
+    /// The word of logs and labels.
+    pub(super) fn word(&self) -> &'static str {
+        match self {
+            Self::Method => "bad_method",
+            Self::Path(_) => "bad_path",
+            Self::Empty => "no_body",
+            Self::ContentType => "bad_content_type",
+            Self::TooLarge { .. } => "body_too_large",
+            Self::TooManyValues => "too_many_values",
+            Self::Body => "body_broken",
+            Self::Slow => "body_too_slow",
+            Self::Busy => "busy",
+            Self::Late => "too_late",
+            Self::Unconfigured => "no_configuration",
+            Self::Review(_) => "bad_review",
+            Self::Answer(_) => "internal",
+        }
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let mut response = (self.status(), format!("{self}\n")).into_response();
+        if matches!(self, Self::Method) {
+            response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
+        }
+        if matches!(self, Self::TooLarge { .. } | Self::Body | Self::Slow) {
+            // The rest of the body stands where the next request would.
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        response
+    }
+}

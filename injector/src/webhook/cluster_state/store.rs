@@ -1,0 +1,152 @@
+//! Objects of one kind, as seen by a watch.
+
+use std::collections::BTreeMap;
+
+use kube::runtime::watcher::Event;
+use kube::{Resource, ResourceExt};
+
+/// Namespace of an object (empty if it has none) and its name.
+pub(super) type Key = (String, String);
+
+/// Data kept of each object.
+#[derive(Debug)]
+pub(super) struct Objects<V> {
+    known: BTreeMap<Key, V>,
+    /// Objects of the current list. Until the list ends, `known` counts.
+    listing: BTreeMap<Key, V>,
+}
+
+impl<V> Default for Objects<V> {
+    fn default() -> Self {
+        Self { known: BTreeMap::new(), listing: BTreeMap::new() }
+    }
+}
+
+/// Effect of a watch event.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Told {
+    /// A list is in progress.
+    Part,
+    /// All objects are known.
+    All {
+        /// True if the kept data has changed.
+        changed: bool,
+    },
+}
+
+impl<V: PartialEq> Objects<V> {
+    /// Applies an event. An object for which `keep` returns `None` is not kept.
+    pub(super) fn apply<K: Resource>(
+        &mut self,
+        event: Event<K>,
+        keep: impl Fn(K) -> Option<V>,
+    ) -> Told {
+        match event {
+            Event::Init => self.listing.clear(),
+            Event::InitApply(object) => {
+                let key = key(&object);
+                if let Some(kept) = keep(object) {
+                    self.listing.insert(key, kept);
+                }
+            }
+            Event::InitDone => {
+                let changed = self.listing != self.known;
+                self.known = std::mem::take(&mut self.listing);
+                return Told::All { changed };
+            }
+            Event::Apply(object) => {
+                let key = key(&object);
+                let changed = match keep(object) {
+                    Some(kept) if self.known.get(&key) == Some(&kept) => false,
+                    Some(kept) => {
+                        self.known.insert(key, kept);
+                        true
+                    }
+                    None => self.known.remove(&key).is_some(),
+                };
+                return Told::All { changed };
+            }
+            Event::Delete(object) => {
+                return Told::All { changed: self.known.remove(&key(&object)).is_some() };
+            }
+        }
+        Told::Part
+    }
+
+    /// Removes all objects. Returns true if there were any.
+    pub(super) fn clear(&mut self) -> bool {
+        let changed = !self.known.is_empty();
+        self.known.clear();
+        changed
+    }
+
+    /// Returns the known objects.
+    pub(super) fn known(&self) -> &BTreeMap<Key, V> {
+        &self.known
+    }
+}
+
+fn key(object: &impl Resource) -> Key {
+    (object.namespace().unwrap_or_default(), object.name_any())
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use serde_json::json;
+
+    use super::*;
+
+    fn map(name: &str, value: &str) -> ConfigMap {
+        serde_json::from_value(json!({
+            "metadata": {"name": name, "namespace": "shop"}, "data": {"key": value},
+        }))
+        .unwrap()
+    }
+
+    /// Applies events, and returns the known objects after each of them.
+    fn story(events: Vec<Event<ConfigMap>>) -> Vec<(Told, String)> {
+        let keep = |map: ConfigMap| map.data?.remove("key").filter(|value| !value.is_empty());
+        let mut objects = Objects::default();
+        let mut told = Vec::new();
+        for event in events {
+            let one = objects.apply(event, keep);
+            told.push((one, objects.known().values().cloned().collect()));
+        }
+        told
+    }
+
+    #[test]
+    fn a_list_counts_once_it_has_ended() {
+        let all = |changed, known: &str| (Told::All { changed }, known.to_owned());
+        let part = |known: &str| (Told::Part, known.to_owned());
+        let told = story(vec![
+            Event::Init,
+            Event::InitApply(map("one", "1")),
+            Event::InitDone,
+            Event::Apply(map("two", "2")),
+            Event::Apply(map("two", "2")),
+            Event::Apply(map("none", "")),
+            // The watch was interrupted, and the first object was deleted meanwhile.
+            Event::Init,
+            Event::InitApply(map("two", "2")),
+            Event::InitDone,
+            Event::Apply(map("two", "")),
+            Event::Delete(map("two", "")),
+        ]);
+        let expected = [
+            part(""),
+            part(""),
+            all(true, "1"),
+            all(true, "12"),
+            all(false, "12"),
+            all(false, "12"),
+            part("12"),
+            part("12"),
+            all(true, "2"),
+            all(true, ""),
+            all(false, ""),
+        ];
+        assert_eq!(told, expected);
+    }
+}

@@ -1,0 +1,279 @@
+//! Command-line flags and environment variables of `sidecar-injector`.
+
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::builder::BoolishValueParser;
+use clap::{ArgAction, Parser};
+use webhook_certs::parameter_args::ParameterArgs;
+use webhook_certs::serving::tls_parameters::MinimumVersion;
+use webhook_certs::{duration, names};
+
+use super::report_args::ReportArgs;
+use crate::kubernetes::native_sidecars::NativeSidecars;
+use crate::webhook::telemetry::log::Levels;
+
+/// Adds sidecars to pods: a mutating admission webhook with Istio's configuration and interface.
+///
+/// In a cluster it takes its configuration from `ConfigMap`s and keeps its own certificate. Anywhere
+/// else, and for whatever a file is named for, it serves from files and built-in defaults alone.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "sidecar-injector", version)]
+pub struct Args {
+    /// What injection is configured by.
+    #[command(flatten)]
+    pub configuration: ConfigurationArgs,
+    /// What TLS is served with.
+    #[command(flatten)]
+    pub certificate: CertificateArgs,
+    /// What is negotiated, and with whom.
+    #[command(flatten)]
+    pub tls: TlsArgs,
+    /// Where to listen, and how to end.
+    #[command(flatten)]
+    pub server: ServerArgs,
+    /// What one client may take.
+    #[command(flatten)]
+    pub limits: LimitArgs,
+    /// The kubeconfig of the cluster to work for; in a pod, its service account is used without it
+    #[arg(long, value_name = "FILE", help_heading = CLUSTER)]
+    pub kubeconfig: Option<PathBuf>,
+    /// The platform; on `openshift`, the annotations of a pod's namespace say which users it may have
+    #[arg(long, env = "PLATFORM", value_name = "NAME", default_value = "", help_heading = CLUSTER)]
+    pub platform: String,
+    /// The control plane's namespace
+    #[arg(long, env = "POD_NAMESPACE", default_value = "istio-system", help_heading = CLUSTER,
+          value_parser = names::label)]
+    pub namespace: String,
+    /// The control plane's revision; empty or `default` is the one without a suffix
+    #[arg(long, env = "REVISION", default_value = "", help_heading = CLUSTER,
+          value_parser = names::revision)]
+    pub revision: String,
+    /// In which times the certificate in the cluster is kept up.
+    #[command(flatten)]
+    pub upkeep: ParameterArgs,
+    /// What to report on pods.
+    #[command(flatten)]
+    pub reports: ReportArgs,
+    /// What to log.
+    #[command(flatten)]
+    pub log: LogArgs,
+}
+
+/// Flags of the configuration.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Configuration")]
+pub struct ConfigurationArgs {
+    /// The `config` document of Istio's `ConfigMap`, or a bare template; with any of the three files
+    /// named, no `ConfigMap` is read
+    #[arg(long = "injectConfigFile", value_name = "FILE")]
+    pub inject_config: Option<PathBuf>,
+    /// The `values` document of Istio's `ConfigMap`
+    #[arg(long = "valuesFile", value_name = "FILE")]
+    pub values: Option<PathBuf>,
+    /// The `mesh` document
+    #[arg(long = "meshConfigFile", value_name = "FILE")]
+    pub mesh_config: Option<PathBuf>,
+    /// How often files are looked at for changes
+    #[arg(long = "reload-interval", value_name = "DURATION", default_value = "2s",
+          value_parser = duration::positive)]
+    pub reload_interval: Duration,
+    /// Whether the proxy becomes a native sidecar where a pod does not say; with `auto`, it does
+    /// where the pod's node, or every node, has Kubernetes 1.33 or later, and without a cluster
+    #[arg(
+        long = "enable-native-sidecars",
+        env = "ENABLE_NATIVE_SIDECARS",
+        value_name = "auto|true|false",
+        default_value = "auto"
+    )]
+    pub native_sidecars: NativeSidecars,
+    /// The compliance policy that is handed to the proxy
+    #[arg(
+        long = "compliance-policy",
+        env = "COMPLIANCE_POLICY",
+        value_name = "POLICY",
+        default_value = ""
+    )]
+    pub compliance_policy: String,
+}
+
+/// Flags of the serving certificate.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Certificate")]
+pub struct CertificateArgs {
+    /// The certificate chain in PEM, leaf first
+    #[arg(long = "tlsCertFile", value_name = "FILE", requires = "key")]
+    pub certificate: Option<PathBuf>,
+    /// The key of the certificate in PEM
+    #[arg(long = "tlsKeyFile", value_name = "FILE", requires = "certificate")]
+    pub key: Option<PathBuf>,
+    /// Where to write the CA of the certificate that is made when there is neither a cluster nor
+    /// --tlsCertFile, so that a client can trust it
+    #[arg(long = "writeCaFile", value_name = "FILE", conflicts_with = "certificate")]
+    pub write_ca: Option<PathBuf>,
+    /// The Service through which the API server reaches the webhook
+    #[arg(long, value_name = "NAME", default_value = "sidecar-injector",
+          value_parser = names::label)]
+    pub service: String,
+    /// A mutating webhook configuration whose `caBundle` is kept up; may be repeated, for revision
+    /// tags [default: istio-sidecar-injector, with the revision as suffix unless it is `default`]
+    #[arg(long = "webhook-configuration", value_name = "NAME", value_parser = names::subdomain)]
+    pub webhook_configurations: Vec<String>,
+    /// A further DNS name or address of the certificate; may be repeated
+    #[arg(long = "extra-san", value_name = "NAME", value_parser = names::of_server)]
+    pub extra_names: Vec<String>,
+    /// The cluster's DNS domain
+    #[arg(long = "cluster-domain", value_name = "DOMAIN", default_value = "cluster.local",
+          value_parser = names::domain)]
+    pub cluster_domain: String,
+}
+
+/// Flags of TLS and of client authentication.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "TLS")]
+pub struct TlsArgs {
+    /// The oldest version of TLS that is negotiated: `TLSV1_2` or `TLSV1_3`
+    #[arg(long = "tls-min-version", value_name = "VERSION", default_value_t)]
+    pub minimum_version: MinimumVersion,
+    /// The cipher suites that are offered, by the names of IANA, with commas between them; where
+    /// none of TLS 1.3 is named, all of TLS 1.3 are offered as well [default: all]
+    #[arg(long = "tls-cipher-suites", value_name = "NAMES", value_delimiter = ',')]
+    pub cipher_suites: Vec<String>,
+    /// The CAs of clients in PEM; with it, only a client with a certificate of theirs, and a name
+    /// of --client-allowed-names, is served
+    #[arg(long = "client-ca-file", value_name = "FILE", requires = "client_names")]
+    pub client_authority: Option<PathBuf>,
+    /// The names that a client's certificate may have, as its common name or as a DNS name, with
+    /// commas between them
+    #[arg(
+        long = "client-allowed-names",
+        value_name = "NAMES",
+        value_delimiter = ',',
+        requires = "client_authority"
+    )]
+    pub client_names: Vec<String>,
+}
+
+/// Flags of the listeners and of the shutdown.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Server")]
+pub struct ServerArgs {
+    /// Where the webhook listens; without an address, on all
+    #[arg(long = "httpsAddr", value_name = "[ADDRESS]:PORT", default_value = ":15017",
+          value_parser = listen_address)]
+    pub https: SocketAddr,
+    /// Where health and metrics are served as plain HTTP
+    #[arg(long = "adminAddr", value_name = "[ADDRESS]:PORT", default_value = ":15014",
+          value_parser = listen_address)]
+    pub admin: SocketAddr,
+    /// Address of the kubelet's probes as plain HTTP, besides --adminAddr: a port that no
+    /// other caller needs, so that a network policy can close it to pods
+    #[arg(long = "probeAddr", value_name = "[ADDRESS]:PORT", value_parser = listen_address)]
+    pub probe: Option<SocketAddr>,
+    /// How long reviews are still accepted after SIGTERM, while the endpoint is taken away
+    #[arg(long = "shutdown-delay", value_name = "DURATION", default_value = "10s",
+          value_parser = duration::parse)]
+    pub shutdown_delay: Duration,
+    /// How long requests in flight may take after that
+    #[arg(long = "shutdown-grace", value_name = "DURATION", default_value = "20s",
+          value_parser = duration::parse)]
+    pub shutdown_grace: Duration,
+}
+
+/// Flags of the limits for one client.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Limits")]
+pub struct LimitArgs {
+    /// Connections at a time; when there are more, the address that holds most of those that wait
+    /// for their client loses one
+    #[arg(long = "max-connections", value_name = "NUMBER", default_value = "1024",
+          value_parser = clap::value_parser!(u32).range(1..=65536))]
+    pub connections: u32,
+    /// Reviews answered at a time, and never more than there are cores; further ones wait within
+    /// their own time, in turns by address and namespace
+    #[arg(long = "max-reviews", value_name = "NUMBER", default_value = "256",
+          value_parser = clap::value_parser!(u32).range(1..=65536))]
+    pub reviews: u32,
+    /// The largest review
+    #[arg(long = "max-review-bytes", value_name = "BYTES", default_value = "6291456",
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub review_bytes: u32,
+    /// The longest time for a review; the API server's own timeout less half a second, where that
+    /// is shorter
+    #[arg(long = "review-timeout", value_name = "DURATION", default_value = "9s",
+          value_parser = duration::positive)]
+    pub review: Duration,
+    /// The longest time for a TLS handshake
+    #[arg(long = "handshake-timeout", value_name = "DURATION", default_value = "5s",
+          value_parser = duration::positive)]
+    pub handshake: Duration,
+    /// The longest time for the head of a request
+    #[arg(long = "header-timeout", value_name = "DURATION", default_value = "5s",
+          value_parser = duration::positive)]
+    pub head: Duration,
+    /// The longest time between two requests of a connection, and before the first; API servers
+    /// keep theirs for 90 s, and it should be they who close it
+    #[arg(long = "idle-timeout", value_name = "DURATION", default_value = "120s",
+          value_parser = duration::positive)]
+    pub idle: Duration,
+}
+
+/// Flags of the log.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Logging")]
+pub struct LogArgs {
+    /// Levels by scope, as Istio writes them: none, fatal, error, warn, info, debug
+    #[arg(
+        long = "log_output_level",
+        value_name = "[SCOPE:]LEVEL,...",
+        default_value = "default:info"
+    )]
+    pub levels: Levels,
+    /// Log as JSON
+    #[arg(long = "log_as_json", num_args = 0..=1, require_equals = true,
+          default_value = "false", default_missing_value = "true",
+          value_parser = BoolishValueParser::new(), action = ArgAction::Set)]
+    pub as_json: bool,
+}
+
+/// Parses `ADDRESS:PORT`, or `:PORT` for all addresses of both families.
+fn listen_address(text: &str) -> Result<SocketAddr, String> {
+    let wrong = || "want ADDRESS:PORT with an IP address, or :PORT".to_owned();
+    match text.strip_prefix(':') {
+        Some(port) => {
+            let port = port.parse().map_err(|_| wrong())?;
+            Ok(SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), port))
+        }
+        None => text.parse().map_err(|_| wrong()),
+    }
+}
+
+const CLUSTER: &str = "Cluster";
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_flags_are_consistent() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn reads_go_addresses() {
+        let table = [
+            (":15017", "[::]:15017"),
+            ("127.0.0.1:0", "127.0.0.1:0"),
+            ("[::1]:8443", "[::1]:8443"),
+        ];
+        for (text, expected) in table {
+            assert_eq!(listen_address(text).unwrap().to_string(), expected);
+        }
+        for text in ["", ":", "15017", "localhost:1", ":65536"] {
+            assert!(listen_address(text).is_err(), "{text}");
+        }
+    }
+}

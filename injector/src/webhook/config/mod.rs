@@ -1,0 +1,5 @@
+//! Flags of the webhook, and the options made of them.
+
+pub mod args;
+pub mod options;
+pub mod report_args;

@@ -1,0 +1,27 @@
+//! Flags of reports.
+
+use std::time::Duration;
+
+use webhook_certs::duration;
+
+/// Flags of reports on pods.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Reports")]
+pub struct ReportArgs {
+    /// How often to look for pods that run without a sidecar though they should not, or with a stale
+    /// one; without it, never, since it takes the right to list the pods of the whole cluster
+    #[arg(long = "report-interval", env = "REPORT_INTERVAL", value_name = "DURATION",
+          value_parser = interval)]
+    pub interval: Option<Duration>,
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    match duration::parse(text) {
+        Ok(interval) if interval < SHORTEST => Err("want at least 1s".to_owned()),
+        Ok(interval) => Ok(interval),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Shortest interval. Each report reads all pods of the cluster.
+const SHORTEST: Duration = Duration::from_secs(1);

@@ -1,0 +1,526 @@
+//! Connection slots of a listener, shared among callers by their source address.
+//!
+//! Every connection is accepted at once. When all slots are taken, a new connection displaces one
+//! that waits for its client, so that idle connections keep no caller out.
+//!
+//! Connections without a response so far are displaced first, as long as they hold more than a
+//! quarter of the slots. After them come the connections that have had a response. Within either
+//! group, the source address with the most connections loses the one with the oldest step. Steps
+//! are: accepted, handshake, head, response. Bytes alone are no step. A connection whose request
+//! has arrived completely is not displaced between its turn and its response.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+/// Owner of a connection: an IPv4 address, or an IPv6 /64 network, which belongs to one host.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub(in crate::webhook) struct Source(IpAddr);
+
+impl From<IpAddr> for Source {
+    fn from(address: IpAddr) -> Self {
+        Self(match address.to_canonical() {
+            IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
+            address @ IpAddr::V4(_) => address,
+        })
+    }
+}
+
+/// Returns the largest number of displaced connections that may still be closing, for a listener
+/// with `capacity` slots.
+pub(in crate::webhook) const fn closing(capacity: usize) -> usize {
+    let part = capacity.div_ceil(4);
+    if part < MOST_CLOSING { part } else { MOST_CLOSING }
+}
+
+type Id = u64;
+/// Number of a step; the lowest is the oldest.
+type Turn = u64;
+
+/// State of all connections of a listener.
+#[derive(Debug)]
+struct Table {
+    capacity: usize,
+    connections: HashMap<Id, Connection>,
+    /// Number of displaced connections among `connections`.
+    closing: usize,
+    unanswered: Waiting,
+    answered: Waiting,
+    last_id: Id,
+    last_turn: Turn,
+}
+
+#[derive(Debug)]
+struct Connection {
+    source: Source,
+    state: State,
+    was_answered: bool,
+    displaced: Arc<Notify>,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum State {
+    /// The client has to send or read the next bytes.
+    Waiting(Turn),
+    /// The server answers a request that has arrived completely.
+    Working,
+    /// Displaced, and not closed yet.
+    Displaced { is_working: bool },
+}
+
+/// Result of a request for a slot.
+#[derive(Debug, Eq, PartialEq)]
+enum Admission {
+    Admitted {
+        id: Id,
+        displaced: Option<Id>,
+    },
+    /// No connection can be displaced now.
+    Full,
+}
+
+impl Table {
+    fn new(capacity: usize) -> Self {
+        Self {
+            capacity: capacity.max(1),
+            connections: HashMap::new(),
+            closing: 0,
+            unanswered: Waiting::default(),
+            answered: Waiting::default(),
+            last_id: 0,
+            last_turn: 0,
+        }
+    }
+
+    /// Admits a connection. Displaces another one if necessary.
+    fn admit(&mut self, source: Source, notify: Arc<Notify>) -> Admission {
+        let mut displaced = None;
+        if self.connections.len() - self.closing >= self.capacity {
+            displaced = self.displace();
+            if displaced.is_none() {
+                return Admission::Full;
+            }
+        }
+        self.last_id += 1;
+        let id = self.last_id;
+        let connection =
+            Connection { source, state: State::Working, was_answered: false, displaced: notify };
+        self.connections.insert(id, connection);
+        self.step(id);
+        Admission::Admitted { id, displaced }
+    }
+
+    fn displace(&mut self) -> Option<Id> {
+        // Displaced connections occupy file descriptors until they are closed.
+        if self.closing >= closing(self.capacity) {
+            return None;
+        }
+        let is_trial_full = self.unanswered.len() > self.capacity / TRIAL;
+        let pool = if is_trial_full || self.answered.len() == 0 {
+            &mut self.unanswered
+        } else {
+            &mut self.answered
+        };
+        let id = pool.displace(self.capacity.div_ceil(SHARES))?;
+        let connection = self.connections.get_mut(&id)?;
+        connection.state = State::Displaced { is_working: false };
+        connection.displaced.notify_one();
+        self.closing += 1;
+        Some(id)
+    }
+
+    /// Records a step of the client, whose next bytes are awaited.
+    fn step(&mut self, id: Id) {
+        self.leave(id);
+        self.last_turn += 1;
+        let turn = self.last_turn;
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        match &mut connection.state {
+            State::Displaced { is_working } => *is_working = false,
+            state => {
+                *state = State::Waiting(turn);
+                let pool =
+                    if connection.was_answered { &mut self.answered } else { &mut self.unanswered };
+                pool.join(turn, id, connection.source);
+            }
+        }
+    }
+
+    /// Records that a request has arrived completely.
+    fn work(&mut self, id: Id) {
+        self.leave(id);
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        match &mut connection.state {
+            State::Displaced { is_working } => *is_working = true,
+            state => *state = State::Working,
+        }
+    }
+
+    /// Records that the client has taken a response.
+    fn answer(&mut self, id: Id) {
+        self.leave(id);
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.was_answered = true;
+        }
+        self.step(id);
+    }
+
+    fn close(&mut self, id: Id) {
+        self.leave(id);
+        let closed = self.connections.remove(&id);
+        if closed.is_some_and(|closed| matches!(closed.state, State::Displaced { .. })) {
+            self.closing -= 1;
+        }
+    }
+
+    /// Removes a connection from the order of displacement.
+    fn leave(&mut self, id: Id) {
+        let Some(connection) = self.connections.get(&id) else { return };
+        if let State::Waiting(turn) = connection.state {
+            let pool =
+                if connection.was_answered { &mut self.answered } else { &mut self.unanswered };
+            pool.leave(turn, connection.source);
+        }
+    }
+}
+
+/// Connections that wait for their clients, by age and by source.
+#[derive(Debug, Default)]
+struct Waiting {
+    by_age: BTreeMap<Turn, (Id, Source)>,
+    by_source: BTreeSet<(Source, Turn)>,
+    counts: HashMap<Source, usize>,
+    by_count: BTreeSet<(usize, Source)>,
+}
+
+impl Waiting {
+    fn len(&self) -> usize {
+        self.by_age.len()
+    }
+
+    fn join(&mut self, turn: Turn, id: Id, source: Source) {
+        self.by_age.insert(turn, (id, source));
+        self.by_source.insert((source, turn));
+        self.count(source, |count| count + 1);
+    }
+
+    fn leave(&mut self, turn: Turn, source: Source) {
+        if self.by_age.remove(&turn).is_some() {
+            self.by_source.remove(&(source, turn));
+            self.count(source, |count| count.saturating_sub(1));
+        }
+    }
+
+    /// Removes and returns the connection to displace: the oldest one of the source with the most
+    /// connections, or the oldest of all if no source has more than `share`.
+    fn displace(&mut self, share: usize) -> Option<Id> {
+        let largest = self.by_count.last().filter(|(count, _)| *count > share);
+        let of_largest = largest.and_then(|(_, source)| {
+            self.by_source.range((*source, Turn::MIN)..).next().map(|(_, turn)| *turn)
+        });
+        let turn = of_largest.or_else(|| Some(*self.by_age.first_key_value()?.0))?;
+        let (id, source) = *self.by_age.get(&turn)?;
+        self.leave(turn, source);
+        Some(id)
+    }
+
+    fn count(&mut self, source: Source, change: impl Fn(usize) -> usize) {
+        let before = self.counts.remove(&source).unwrap_or_default();
+        self.by_count.remove(&(before, source));
+        let count = change(before);
+        if count > 0 {
+            self.counts.insert(source, count);
+            self.by_count.insert((count, source));
+        }
+    }
+}
+
+/// Slots of one listener.
+#[derive(Debug)]
+pub(in crate::webhook) struct Slots {
+    table: Mutex<Table>,
+    /// Notified when a connection is closed, or can be displaced from now on.
+    changed: Notify,
+    /// Notified when the last connection is closed.
+    emptied: Notify,
+}
+
+impl Slots {
+    pub(in crate::webhook) fn new(capacity: usize) -> Arc<Self> {
+        let table = Mutex::new(Table::new(capacity));
+        Arc::new(Self { table, changed: Notify::new(), emptied: Notify::new() })
+    }
+
+    /// Takes a slot for a connection from `source`, and calls `displaced` if it displaces another
+    /// connection. Waits only while no connection can be displaced.
+    ///
+    /// At most one caller may wait at a time.
+    pub(in crate::webhook) async fn take(
+        self: &Arc<Self>,
+        source: Source,
+        displaced: impl Fn(),
+    ) -> Slot {
+        loop {
+            let notify = Arc::<Notify>::default();
+            let admission = self.table().admit(source, Arc::clone(&notify));
+            if let Admission::Admitted { id, displaced: other } = admission {
+                if other.is_some() {
+                    displaced();
+                }
+                return Slot { slots: Arc::clone(self), id, displaced: notify };
+            }
+            self.changed.notified().await;
+        }
+    }
+
+    /// Completes when no slot is taken.
+    pub(in crate::webhook) async fn all_free(&self) {
+        while !self.table().connections.is_empty() {
+            self.emptied.notified().await;
+        }
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Slot of a connection, released on drop.
+#[derive(Debug)]
+pub(in crate::webhook) struct Slot {
+    slots: Arc<Slots>,
+    id: Id,
+    displaced: Arc<Notify>,
+}
+
+impl Slot {
+    /// Records a step of the client: a handshake or a head is complete.
+    pub(in crate::webhook) fn step(&self) {
+        self.slots.table().step(self.id);
+        self.slots.changed.notify_one();
+    }
+
+    /// Records that a request has arrived completely.
+    pub(in crate::webhook) fn work(&self) {
+        self.slots.table().work(self.id);
+    }
+
+    /// Records that the client has taken a response.
+    pub(in crate::webhook) fn answer(&self) {
+        self.slots.table().answer(self.id);
+        self.slots.changed.notify_one();
+    }
+
+    /// True if a request has arrived completely and is not answered yet.
+    pub(in crate::webhook) fn is_working(&self) -> bool {
+        let table = self.slots.table();
+        table.connections.get(&self.id).is_some_and(|connection| {
+            matches!(connection.state, State::Working | State::Displaced { is_working: true })
+        })
+    }
+
+    /// True if the client has had a response.
+    pub(in crate::webhook) fn was_answered(&self) -> bool {
+        let table = self.slots.table();
+        table.connections.get(&self.id).is_some_and(|connection| connection.was_answered)
+    }
+
+    /// Completes when another connection needs the slot.
+    pub(in crate::webhook) async fn displaced(&self) {
+        self.displaced.notified().await;
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        let is_empty = {
+            let mut table = self.slots.table();
+            table.close(self.id);
+            table.connections.is_empty()
+        };
+        self.slots.changed.notify_one();
+        if is_empty {
+            self.slots.emptied.notify_one();
+        }
+    }
+}
+
+/// Divisor of the capacity: so many slots are for connections without a response, even if all
+/// others have had one. Otherwise a caller that fills all slots with answered connections would let
+/// no other handshake finish.
+const TRIAL: usize = 4;
+/// Divisor of the capacity: sources with no more connections than this share are treated alike.
+const SHARES: usize = 64;
+/// Largest number of displaced connections that are not closed yet, for any capacity.
+const MOST_CLOSING: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn source_that_holds_most_makes_room() {
+        let mut table = Table::new(128);
+        let honest = [admit(&mut table, 1).0, admit(&mut table, 1).0, admit(&mut table, 1).0];
+        let greedy: Vec<Id> = (0..125).map(|_| admit(&mut table, 2).0).collect();
+        // For any new source, the greedy source's oldest connection is displaced.
+        assert_eq!(admit(&mut table, 3).1, Some(greedy[0]));
+        assert_eq!(admit(&mut table, 2).1, Some(greedy[1]));
+        assert_eq!(admit(&mut table, 1).1, Some(greedy[2]));
+        assert!(honest.iter().all(|id| matches!(table.connections[id].state, State::Waiting(_))));
+    }
+
+    #[test]
+    fn sources_within_their_share_go_by_age() {
+        let mut table = Table::new(128);
+        let first = admit(&mut table, 0).0;
+        let second = admit(&mut table, 0).0;
+        for source in 1..127 {
+            admit(&mut table, source);
+        }
+        assert_eq!(admit(&mut table, 200).1, Some(first));
+        table.step(second);
+        assert_ne!(admit(&mut table, 201).1, Some(second));
+    }
+
+    #[test]
+    fn answered_connection_is_spared() {
+        let mut table = Table::new(64);
+        let kept: Vec<Id> = (0..32).map(|_| admit(&mut table, 1).0).collect();
+        for id in &kept {
+            table.answer(*id);
+        }
+        let silent: Vec<Id> = (0..32).map(|_| admit(&mut table, 1).0).collect();
+        // All callers share one address: connections that never had a response are displaced.
+        let mut displaced = Vec::new();
+        for _ in 0..1000 {
+            let (id, other) = admit(&mut table, 1);
+            let other = other.unwrap();
+            table.close(other);
+            displaced.push(other);
+            assert!(matches!(table.connections[&id].state, State::Waiting(_)));
+        }
+        assert_eq!(displaced[..32], silent);
+        assert!(kept.iter().all(|id| !displaced.contains(id)));
+    }
+
+    #[test]
+    fn handshakes_end_where_all_others_are_answered() {
+        let mut table = Table::new(64);
+        for _ in 0..64 {
+            let id = admit(&mut table, 1).0;
+            table.answer(id);
+        }
+        let (handshake, displaced) = admit(&mut table, 1);
+        table.close(displaced.unwrap());
+        for _ in 0..16 {
+            let displaced = admit(&mut table, 1).1.unwrap();
+            assert_ne!(displaced, handshake);
+            table.close(displaced);
+        }
+    }
+
+    #[test]
+    fn working_connection_stays() {
+        let mut table = Table::new(2);
+        let (first, second) = (admit(&mut table, 1).0, admit(&mut table, 1).0);
+        table.work(first);
+        table.work(second);
+        assert_eq!(table.admit(source(2), Arc::default()), Admission::Full);
+        table.answer(second);
+        assert_eq!(admit(&mut table, 2).1, Some(second));
+        table.close(first);
+        assert_eq!(admit(&mut table, 2).1, None);
+    }
+
+    #[test]
+    fn displaced_connections_are_bounded_until_closed() {
+        let mut table = Table::new(8);
+        for _ in 0..8 {
+            admit(&mut table, 1);
+        }
+        let displaced: Vec<Id> = (0..2).filter_map(|_| admit(&mut table, 2).1).collect();
+        assert_eq!((displaced.len(), closing(8)), (2, 2));
+        assert_eq!(table.admit(source(2), Arc::default()), Admission::Full);
+        // A request that arrives at the same moment does not change the order.
+        table.work(displaced[0]);
+        table.answer(displaced[0]);
+        table.close(displaced[0]);
+        assert!(matches!(table.admit(source(2), Arc::default()), Admission::Admitted { .. }));
+    }
+
+    #[test]
+    fn ipv6_hosts_count_by_network() {
+        let of = |text: &str| Source::from(text.parse::<IpAddr>().unwrap());
+        assert_eq!(of("2001:db8:1:2::3"), of("2001:db8:1:2:ffff::"));
+        assert_ne!(of("2001:db8:1:2::3"), of("2001:db8:1:3::3"));
+        assert_eq!(of("::ffff:10.0.0.1"), of("10.0.0.1"));
+        assert_ne!(of("::ffff:10.0.0.1"), of("::ffff:10.0.0.2"));
+    }
+
+    #[test]
+    fn all_orders_agree() {
+        let mut table = Table::new(16);
+        let mut open = Vec::new();
+        let mut random = 7_u64;
+        for _ in 0..20_000 {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let pick = usize::try_from(random >> 40).unwrap();
+            let id = open.get(pick % open.len().max(1)).copied();
+            match (random >> 33) % 5 {
+                0 => {
+                    if let Admission::Admitted { id, .. } =
+                        table.admit(source(u8::try_from(pick % 5).unwrap()), Arc::default())
+                    {
+                        open.push(id);
+                    }
+                }
+                1 => id.into_iter().for_each(|id| table.step(id)),
+                2 => id.into_iter().for_each(|id| table.work(id)),
+                3 => id.into_iter().for_each(|id| table.answer(id)),
+                _ => id.into_iter().for_each(|id| {
+                    table.close(id);
+                    open.retain(|one| *one != id);
+                }),
+            }
+            let in_state = |wanted: fn(&State) -> bool| {
+                table.connections.values().filter(|one| wanted(&one.state)).count()
+            };
+            let waiting = in_state(|state| matches!(state, State::Waiting(_)));
+            assert_eq!(waiting, table.unanswered.len() + table.answered.len());
+            assert_eq!(table.closing, in_state(|state| matches!(state, State::Displaced { .. })));
+            assert!(table.connections.len() - table.closing <= 16);
+            for pool in [&table.unanswered, &table.answered] {
+                assert_eq!(pool.len(), pool.by_source.len());
+                assert_eq!(pool.len(), pool.counts.values().sum::<usize>());
+                assert_eq!(pool.counts.len(), pool.by_count.len());
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn slot_that_is_given_back_displaces_none() {
+        let slots = Slots::new(1);
+        let first = slots.take(source(1), || {}).await;
+        first.work();
+        let displaced = || panic!("a connection was displaced");
+        let (next, ()) = tokio::join!(slots.take(source(1), displaced), async {
+            drop(first);
+        });
+        drop(next);
+        slots.all_free().await;
+    }
+
+    fn admit(table: &mut Table, from: u8) -> (Id, Option<Id>) {
+        match table.admit(source(from), Arc::default()) {
+            Admission::Admitted { id, displaced } => (id, displaced),
+            Admission::Full => panic!("full"),
+        }
+    }
+
+    fn source(last: u8) -> Source {
+        Source::from(IpAddr::from([10, 0, 0, last]))
+    }
+}

@@ -1,0 +1,11 @@
+//! The pod of a review, for the log and for traces.
+
+/// What a review is about, for the log and for traces.
+#[derive(Debug, Default)]
+pub(crate) struct Subject {
+    pub(crate) uid: String,
+    pub(crate) namespace: String,
+    /// `kind/name` of the owner, or the pod's own name, or what its name will begin with.
+    pub(crate) name: String,
+    pub(crate) dry_run: bool,
+}

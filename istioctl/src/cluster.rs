@@ -1,0 +1,152 @@
+//! Connection of a command to a cluster, made only when a command needs it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context, anyhow};
+use injector::cluster::{hooks, proxy_configs};
+use injector::kubernetes::webhook_configuration::HookConfiguration;
+use injector::report::inspection::Injector;
+use injector::settings::proxy_configs::ProxyConfigs;
+use injector::settings::{Process, Settings};
+use injector::webhook::reload::config_maps::ConfigMaps;
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::{Client, Config};
+use webhook_certs::cause::with_causes;
+use webhook_certs::kubeconfig;
+
+use crate::Streams;
+use crate::istio_flags::{ClusterFlags, USUAL_KUBECONFIG};
+
+/// Flags that every command on a cluster needs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asker<'a> {
+    /// Flags that select the cluster.
+    pub(super) flags: &'a ClusterFlags,
+    /// The namespace; empty if none is given.
+    pub(super) namespace: &'a str,
+    /// The control plane's namespace.
+    pub(super) control_plane: &'a str,
+}
+
+/// A connected cluster.
+pub(super) struct Cluster {
+    pub(super) client: Client,
+    /// The flags and the URL of the API server, for messages.
+    pub(super) name: String,
+}
+
+/// Connects to the cluster and runs a command's requests to completion.
+pub(super) fn ask<T>(
+    flags: &ClusterFlags,
+    asks: impl AsyncFnOnce(Cluster) -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    // An error means that a provider is installed already. There is only one.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.context("starting the runtime")?.block_on(async {
+        let config = config(flags).await?;
+        let name = format!("{}, server {}", flags.words(), config.cluster_url);
+        let client = Client::try_from(config);
+        let client = client.context("making a client for the cluster").context(name.clone())?;
+        asks(Cluster { client, name }).await
+    })
+}
+
+/// True if the environment names a kubeconfig.
+pub(super) fn is_named_by_environment() -> bool {
+    std::env::var_os("KUBECONFIG").is_some_and(|path| !path.is_empty())
+}
+
+async fn config(flags: &ClusterFlags) -> anyhow::Result<Config> {
+    let (kubeconfig, origin) = match flags.kubeconfig.as_str() {
+        "" => match Kubeconfig::read() {
+            Ok(kubeconfig) => (kubeconfig, USUAL_KUBECONFIG.to_owned()),
+            // A pod has no kubeconfig, but a service account.
+            Err(error) => {
+                return Config::incluster().map_err(|_| in_words(&error)).context(NO_KUBECONFIG);
+            }
+        },
+        path => {
+            let origin = format!("--kubeconfig {path}");
+            let read = Kubeconfig::read_from(Path::new(path)).map_err(|error| in_words(&error));
+            (read.with_context(|| origin.clone())?, origin)
+        }
+    };
+    let context = Some(flags.context.clone()).filter(|context| !context.is_empty());
+    kubeconfig::check(&kubeconfig, &origin, context.as_deref())?;
+    let named = context.as_ref().map(|context| format!(", --context {context}"));
+    let options = KubeConfigOptions { context, ..KubeConfigOptions::default() };
+    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
+    config
+        .map_err(|error| in_words(&error))
+        .with_context(|| format!("{origin}{}", named.unwrap_or_default()))
+}
+
+/// Joins the causes without repetition: the error's own text already contains them.
+fn in_words(error: &KubeconfigError) -> anyhow::Error {
+    anyhow!(with_causes(error))
+}
+
+/// Returns the webhook configurations of injectors. Prints those that cannot be parsed.
+pub(super) async fn configurations(
+    client: &Client,
+    streams: &mut Streams<'_>,
+) -> anyhow::Result<Vec<HookConfiguration>> {
+    let (configurations, wrong) =
+        hooks::all(client.clone()).await.context("listing mutatingwebhookconfigurations")?;
+    for error in wrong {
+        streams.say(&format!("warning: {error}; it is left out"));
+    }
+    Ok(configurations)
+}
+
+/// Returns the known injector of every revision in the webhook configurations. Prints the unknown
+/// ones.
+pub(super) async fn injectors(
+    client: &Client,
+    namespace: &str,
+    configurations: &[HookConfiguration],
+    streams: &mut Streams<'_>,
+) -> BTreeMap<String, Injector> {
+    let mut injectors = BTreeMap::new();
+    let mut unknown = Vec::new();
+    for HookConfiguration { revision, .. } in configurations {
+        if injectors.contains_key(revision) || unknown.contains(revision) {
+            continue;
+        }
+        match injector(client, namespace, revision, streams).await {
+            Ok(known) => {
+                injectors.insert(revision.clone(), known);
+            }
+            Err(error) => {
+                streams.say(&format!(
+                    "warning: what revision {revision} injects is not known: {error:#}"
+                ));
+                unknown.push(revision.clone());
+            }
+        }
+    }
+    injectors
+}
+
+async fn injector(
+    client: &Client,
+    namespace: &str,
+    revision: &str,
+    streams: &mut Streams<'_>,
+) -> anyhow::Result<Injector> {
+    let texts = ConfigMaps::of_revision(namespace, revision).read(client.clone()).await?;
+    let own = if revision == "default" { String::new() } else { revision.to_owned() };
+    let process = Process { revision: own, native_sidecars: true, ..Process::default() };
+    let settings = Arc::new(Settings::parse(&texts.documents(), process)?);
+    let proxy_configs = proxy_configs::usable(client.clone(), revision).await;
+    let proxy_configs = proxy_configs.unwrap_or_else(|error| {
+        streams.say(&format!("warning: ProxyConfig resources do not count: {error}"));
+        ProxyConfigs::default()
+    });
+    Ok(Injector { settings, proxy_configs })
+}
+
+const NO_KUBECONFIG: &str = "no cluster: neither --kubeconfig, KUBECONFIG nor ~/.kube/config";

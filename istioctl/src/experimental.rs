@@ -1,0 +1,45 @@
+//! `istioctl experimental`: commands that read a cluster.
+
+use clap::{Args, Subcommand};
+
+use crate::check_inject::CheckInject;
+use crate::cluster::Asker;
+use crate::injector_list::InjectorList;
+use crate::{Failure, Streams};
+
+/// Ask a cluster how its pods stand to injection
+#[derive(Debug, Args)]
+pub(super) struct Experimental {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    #[command(name = "check-inject")]
+    CheckInject(CheckInject),
+    Injector(Injector),
+}
+
+/// The injectors of a cluster
+#[derive(Debug, Args)]
+struct Injector {
+    #[command(subcommand)]
+    command: InjectorCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum InjectorCommand {
+    List(InjectorList),
+}
+
+impl Experimental {
+    pub(super) fn run(&self, asker: Asker<'_>, streams: &mut Streams<'_>) -> Result<(), Failure> {
+        match &self.command {
+            Command::CheckInject(command) => command.run(asker, streams),
+            Command::Injector(Injector { command: InjectorCommand::List(command) }) => {
+                command.run(asker, streams)
+            }
+        }
+    }
+}

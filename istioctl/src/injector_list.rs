@@ -1,0 +1,155 @@
+//! `istioctl experimental injector list`: namespaces, injectors, and pods that need a restart.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use anyhow::{Context, ensure};
+use clap::Args;
+use injector::cluster::{namespaces, pods};
+use injector::report::inspection::Injectors;
+use injector::report::inventory::{Count, Finding, InjectorRow, Inventory, NamespaceRow};
+use kube::Client;
+use serde_json::{Value, json};
+
+use crate::cluster::{Asker, Cluster};
+use crate::output::Form;
+use crate::table::table;
+use crate::{Failure, Streams, cluster, output};
+
+/// List namespaces, injectors, and pods that are not as injection would have them
+///
+/// A pod needs a restart that runs without a sidecar although a webhook selects it and the injector
+/// would inject it, or whose sidecar would come out otherwise today: by another revision, with
+/// another image or other containers. With --namespace, the namespace and the pods are those of it
+/// alone.
+#[derive(Debug, Args)]
+pub(super) struct InjectorList {
+    /// The form of the output
+    #[arg(short, long, value_enum, default_value = "table")]
+    output: Form,
+}
+
+impl InjectorList {
+    pub(super) fn run(&self, asker: Asker<'_>, streams: &mut Streams<'_>) -> Result<(), Failure> {
+        let listed = cluster::ask(asker.flags, async |Cluster { client, name }| {
+            self.list(client, asker, streams).await.context(name)
+        });
+        let listed = listed.map_err(Failure::of)?;
+        let text = match self.output {
+            Form::Table => listed.tables(),
+            Form::Json => format!("{:#}\n", listed.json()),
+        };
+        output::write(streams.output, &text).map_err(Failure::of)
+    }
+
+    async fn list(
+        &self,
+        client: Client,
+        asker: Asker<'_>,
+        streams: &mut Streams<'_>,
+    ) -> anyhow::Result<Listed> {
+        let configurations = cluster::configurations(&client, streams).await?;
+        let known =
+            cluster::injectors(&client, asker.control_plane, &configurations, streams).await;
+        let namespaces = namespaces::labels(client.clone()).await;
+        let namespaces = namespaces.context("listing namespaces")?;
+        let only = Some(asker.namespace).filter(|name| !name.is_empty());
+        if let Some(name) = only {
+            ensure!(namespaces.contains_key(name), "--namespace {name}: no such namespace");
+        }
+        let injectors = Injectors { configurations: &configurations, known: &known };
+        let mut inventory = Inventory::new(injectors, &namespaces);
+        let read = pods::each(client, only, PAGE, |pod| inventory.add(&pod)).await;
+        read.context("listing pods")?;
+        let (mut rows, injectors) =
+            (inventory.namespaces(asker.control_plane), inventory.injectors());
+        rows.retain(|row| only.is_none_or(|name| row.namespace == name));
+        Ok(Listed { namespaces: rows, injectors, findings: inventory.findings() })
+    }
+}
+
+struct Listed {
+    namespaces: Vec<NamespaceRow>,
+    injectors: Vec<InjectorRow>,
+    findings: Vec<Finding>,
+}
+
+impl Listed {
+    fn tables(&self) -> String {
+        let namespaces: Vec<_> = self.namespaces.iter().map(namespace_cells).collect();
+        let injectors: Vec<_> = self.injectors.iter().map(injector_cells).collect();
+        let findings: Vec<_> = self.findings.iter().map(finding_cells).collect();
+        let mut tables = vec![table(["NAMESPACE", "ISTIO-REVISION", "POD-REVISIONS"], &namespaces)];
+        let header = ["NAMESPACES", "INJECTOR-HOOK", "ISTIO-REVISION", "SIDECAR-IMAGE"];
+        tables.push(table(header, &injectors));
+        if !findings.is_empty() {
+            tables.push(table(["NAMESPACE", "POD", "OWNER", "STATE", "REASON"], &findings));
+        }
+        tables.join("\n")
+    }
+
+    fn json(&self) -> Value {
+        let findings = self.findings.iter().map(|finding| {
+            let reasons = finding.reasons.iter().map(|reason| {
+                json!({"word": reason.word(), "message": reason.message(), "hint": reason.hint()})
+            });
+            json!({
+                "namespace": finding.namespace,
+                "pod": finding.name,
+                "owner": finding.owner,
+                "state": finding.state,
+                "reasons": reasons.collect::<Vec<_>>(),
+            })
+        });
+        json!({
+            "namespaces": self.namespaces,
+            "injectors": self.injectors,
+            "pods": findings.collect::<Vec<_>>(),
+        })
+    }
+}
+
+fn namespace_cells(row: &NamespaceRow) -> [String; 3] {
+    [row.namespace.clone(), row.revision.clone(), pod_revisions(&row.pods)]
+}
+
+/// Formats the pods' revisions like Istio's command.
+fn pod_revisions(pods: &BTreeMap<String, Count>) -> String {
+    if pods.is_empty() {
+        return "<no pods>".to_owned();
+    }
+    let shown = pods.iter().map(|(revision, count)| {
+        let mut text = format!("{revision}: {}", count.pods);
+        if count.injection_disabled > 0 {
+            let _ = write!(text, " (injection disabled: {})", count.injection_disabled);
+        }
+        if count.needs_restart > 0 {
+            let _ = write!(text, " NEEDS RESTART: {}", count.needs_restart);
+        }
+        text
+    });
+    shown.collect::<Vec<_>>().join(", ")
+}
+
+fn injector_cells(row: &InjectorRow) -> [String; 4] {
+    let namespaces = match row.namespaces.as_slice() {
+        [] => "DOES NOT AUTOINJECT".to_owned(),
+        namespaces => namespaces.join(","),
+    };
+    [namespaces, row.hook.clone(), row.revision.clone(), row.image.clone()]
+}
+
+fn finding_cells(finding: &Finding) -> [String; 5] {
+    let reasons = finding.reasons.iter();
+    let reasons = reasons.map(|reason| format!("{} ({})", reason.message(), reason.word()));
+    [
+        finding.namespace.clone(),
+        finding.name.clone(),
+        finding.owner.clone(),
+        finding.state.to_owned(),
+        reasons.collect::<Vec<_>>().join("; "),
+    ]
+}
+
+/// Page size of the list of pods, which bounds the memory.
+const PAGE: u32 = 200;

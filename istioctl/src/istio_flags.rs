@@ -1,0 +1,162 @@
+//! Flags of Istio's `istioctl`, valid for all commands. A command line for Istio's `istioctl` is
+//! accepted. A flag that would have an effect there is never silently ignored.
+
+use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
+
+/// Istio's log flags. They have no effect, because the commands log nothing.
+#[derive(Debug)]
+pub(super) struct LogFlags;
+
+/// Flags that select the cluster.
+#[derive(Debug, Args)]
+pub(super) struct ClusterFlags {
+    /// The kubeconfig of the cluster that is asked; KUBECONFIG or ~/.kube/config by default
+    #[arg(
+        short = 'c',
+        long,
+        global = true,
+        value_name = "FILE",
+        default_value = "",
+        hide_default_value = true
+    )]
+    pub(super) kubeconfig: String,
+    /// The kubeconfig's context; its current one by default
+    #[arg(long, global = true, value_name = "NAME", default_value = "", hide_default_value = true)]
+    pub(super) context: String,
+}
+
+impl ClusterFlags {
+    /// True if any of the flags was given.
+    pub(super) fn is_given(&self) -> bool {
+        self.given().next().is_some()
+    }
+
+    /// Returns the selection of the cluster as it stands in the command line.
+    pub(super) fn words(&self) -> String {
+        let words: Vec<_> = self.given().map(|(flag, value)| format!("--{flag} {value}")).collect();
+        if words.is_empty() { USUAL_KUBECONFIG.to_owned() } else { words.join(", ") }
+    }
+
+    /// Returns an error for the first given flag. For commands that use no cluster.
+    pub(super) fn refuse(&self) -> Result<(), String> {
+        self.given().next().map_or(Ok(()), |(flag, value)| {
+            Err(format!("error: --{flag} {value:?}: this command asks no cluster"))
+        })
+    }
+
+    fn given(&self) -> impl Iterator<Item = (&'static str, &String)> {
+        let flags = [("kubeconfig", &self.kubeconfig), ("context", &self.context)];
+        flags.into_iter().filter(|(_, value)| !value.is_empty())
+    }
+}
+
+/// Flags that connect to a control plane by its own API.
+#[derive(Debug)]
+pub(super) struct ControlPlaneFlags {
+    given: Vec<(&'static str, String)>,
+}
+
+impl ControlPlaneFlags {
+    /// Returns an error for the first flag with a value other than its default.
+    pub(super) fn refuse(&self) -> Result<(), String> {
+        let Some((flag, value)) = self.given.first() else {
+            return Ok(());
+        };
+        Err(format!(
+            "error: --{flag} {value:?}: this istioctl asks no control plane\n  hint: name the \
+             cluster with --kubeconfig or --context, and what it is configured by is read there"
+        ))
+    }
+}
+
+impl Args for LogFlags {
+    fn augment_args(command: Command) -> Command {
+        command.args(LOG.iter().map(Flag::arg))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for LogFlags {
+    fn from_arg_matches(_: &ArgMatches) -> Result<Self, clap::Error> {
+        Ok(Self)
+    }
+
+    fn update_from_arg_matches(&mut self, _: &ArgMatches) -> Result<(), clap::Error> {
+        Ok(())
+    }
+}
+
+impl Args for ControlPlaneFlags {
+    fn augment_args(command: Command) -> Command {
+        command.args(CONTROL_PLANE.iter().map(Flag::arg))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for ControlPlaneFlags {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let given = CONTROL_PLANE.iter().filter_map(|flag| {
+            let value = matches.get_one::<String>(flag.name)?;
+            (value != flag.default).then(|| (flag.name, value.clone()))
+        });
+        Ok(Self { given: given.collect() })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+struct Flag {
+    name: &'static str,
+    default: &'static str,
+}
+
+impl Flag {
+    const fn new(name: &'static str, default: &'static str) -> Self {
+        Self { name, default }
+    }
+
+    fn arg(&self) -> Arg {
+        let arg = Arg::new(self.name).long(self.name).global(true).hide(true);
+        if matches!(self.default, "true" | "false") {
+            return arg.num_args(0..=1).require_equals(true).default_missing_value("true");
+        }
+        arg
+    }
+}
+
+const LOG: &[Flag] = &[
+    Flag::new("log_as_json", "false"),
+    Flag::new("log_caller", ""),
+    Flag::new("log_output_level", ""),
+    Flag::new("log_rotate", ""),
+    Flag::new("log_rotate_max_age", "30"),
+    Flag::new("log_rotate_max_backups", "1000"),
+    Flag::new("log_rotate_max_size", "104857600"),
+    Flag::new("log_stacktrace_level", ""),
+    Flag::new("log_target", ""),
+    Flag::new("vklog", "0"),
+];
+
+/// The default kubeconfig, for messages.
+pub(super) const USUAL_KUBECONFIG: &str = "KUBECONFIG or ~/.kube/config";
+
+/// The flags with Istio's defaults.
+const CONTROL_PLANE: &[Flag] = &[
+    Flag::new("authority", ""),
+    Flag::new("cert-dir", ""),
+    Flag::new("insecure", "false"),
+    Flag::new("plaintext", "false"),
+    Flag::new("timeout", "30s"),
+    Flag::new("xds-address", ""),
+    Flag::new("xds-label", ""),
+    Flag::new("xds-port", "15012"),
+];

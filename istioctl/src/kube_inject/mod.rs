@@ -1,0 +1,285 @@
+//! `istioctl kube-inject`: sidecar injection for the workloads of a file.
+
+mod cluster_state;
+mod document_flags;
+mod injection_source;
+mod operator_file;
+mod tally;
+mod webhook;
+mod workloads;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, anyhow};
+use clap::Args;
+use documents::notice::Notice;
+use injector::inject::policy::Rules;
+use injector::kubernetes::native_sidecars::NativeSidecars;
+use injector::manifest;
+use injector::settings::{Process, Settings};
+use injector::webhook::reload::config_maps::ReadError;
+use injector::webhook::reload::{Text, Texts};
+use webhook_certs::cause::with_causes;
+
+use crate::cluster::{Asker, Cluster};
+use crate::{Failure, Streams, cluster, output};
+use cluster_state::{Questions, Surroundings};
+use document_flags::DocumentFlags;
+use injection_source::Means;
+use tally::Tally;
+use webhook::Webhook;
+use workloads::{Injected, in_order, namespaces};
+
+/// Add the sidecar to the workloads of a file
+///
+/// Only pod templates change, and in them only what injection adds or replaces: comments, order,
+/// quoting, anchors and unknown fields stay as they are, and so do documents of other kinds. YAML
+/// stays YAML, JSON stays JSON. Injecting twice gives the same as injecting once.
+///
+/// Known are Deployment, DaemonSet, ReplicaSet, StatefulSet (apps/v1), Job, CronJob (batch/v1), Pod,
+/// ReplicationController, List (v1) and DeploymentConfig (apps.openshift.io/v1 and v1); of old API
+/// versions, Deployment, DaemonSet, ReplicaSet (extensions/v1beta1) and CronJob (batch/v1beta1).
+///
+/// A summary on standard error counts what was injected, what was skipped and why, and what was left
+/// alone because of its kind.
+///
+/// No cluster is asked unless one is named: by --kubeconfig, --context, --injectConfigMapName or
+/// --meshConfigMapName. Then pods come out as that cluster's injector would have them: by its
+/// ConfigMaps, its nodes and its ProxyConfig resources. Files stand for its documents one by one;
+/// beside --injectConfigFile, policy, selectors and ProxyConfig resources do not count, as without
+/// a cluster.
+///
+/// Nothing is written when any workload of the file cannot be injected.
+#[expect(clippy::doc_markdown, reason = "it is shown as help, where backticks only disturb")]
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct KubeInject {
+    /// The file to inject; `-` is standard input
+    #[arg(short, long, value_name = "FILE")]
+    filename: PathBuf,
+    /// Where to write; standard output by default
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    documents: DocumentFlags,
+    /// The control plane's revision; with a cluster, by default the one with the tag `default`
+    #[arg(short, long, default_value = "", hide_default_value = true)]
+    revision: String,
+    /// Whether the proxy becomes a native sidecar where a pod does not say; `auto` is what the cluster's
+    /// nodes allow, and `true` without a cluster
+    #[arg(
+        long = "enable-native-sidecars",
+        env = "ENABLE_NATIVE_SIDECARS",
+        value_name = "auto|true|false",
+        default_value = "auto"
+    )]
+    native_sidecars: NativeSidecars,
+    /// The compliance policy that is handed to the proxy
+    #[arg(
+        long = "compliance-policy",
+        env = "COMPLIANCE_POLICY",
+        value_name = "POLICY",
+        default_value = "",
+        hide_default_value = true
+    )]
+    compliance_policy: String,
+    /// The platform; `openshift` leaves the users of a pod to it
+    #[arg(long, env = "PLATFORM", default_value = "", hide_default_value = true)]
+    platform: String,
+    /// Fail where an object is left alone although it looks like a workload: one of an unknown kind
+    /// that holds a pod template, a kind in the wrong case, a workload without apiVersion, and a
+    /// document that is no object
+    #[arg(long)]
+    strict: bool,
+}
+
+impl KubeInject {
+    /// Reads, injects, and writes only if everything succeeded.
+    pub(super) fn run(&self, asker: Asker<'_>, streams: &mut Streams<'_>) -> Result<(), Failure> {
+        let given = self.documents.read().map_err(Failure::of)?;
+        let names_cluster = asker.flags.is_given() || self.documents.name_config_maps();
+        let (means, (file, text)) = if names_cluster {
+            let means = async |asked: Cluster| self.of_cluster(asked, given, asker, streams).await;
+            cluster::ask(asker.flags, means)
+        } else {
+            if cluster::is_named_by_environment() && !given.are_complete() {
+                streams.say(&format!("using {}; {NO_CLUSTER}", given.sources()));
+            }
+            self.of_files(&given, asker.namespace, streams)
+        }
+        .map_err(Failure::of)?;
+        let mut injected = Vec::new();
+        let mut errors = Vec::new();
+        let mut tally = Tally::default();
+        let documents = manifest::Document::split(&text).into_iter();
+        let documents: Vec<_> = documents.flat_map(manifest::Document::parts).collect();
+        let outcomes = in_order(&documents, |document| Injected::of(&means, document));
+        for (document, outcome) in documents.iter().zip(outcomes) {
+            let place = || format!("{file}: document {}", document.number);
+            for message in outcome.messages {
+                streams.say(&message);
+            }
+            for surprise in outcome.surprises.into_iter().map(|error| error.context(place())) {
+                if self.strict {
+                    errors.push(surprise);
+                } else {
+                    streams.say(&format!("warning: {surprise:#}"));
+                }
+            }
+            tally.add(outcome.tally);
+            match outcome.text {
+                Ok(text) => injected.push(text),
+                Err(failed) => {
+                    errors.extend(failed.into_iter().map(|error| error.context(place())));
+                }
+            }
+        }
+        if !errors.is_empty() {
+            return Err(Failure::Errors(errors));
+        }
+        match &self.output {
+            Some(path) if path != Path::new(STANDARD) => output::write_file(path, &injected),
+            _ => output::write_parts(streams.output, &injected),
+        }
+        .map_err(Failure::of)?;
+        streams.say(&format!("{file}: {tally}"));
+        Ok(())
+    }
+
+    /// Returns the settings from files and built-in defaults, and the input file with its name for
+    /// messages.
+    fn of_files(
+        &self,
+        given: &Texts,
+        namespace: &str,
+        streams: &mut Streams<'_>,
+    ) -> anyhow::Result<(Means, (String, String))> {
+        let process = self.process(&self.revision);
+        let settings = settings(given, process, Rules::Manual, streams)?;
+        let means = Means::of_files(settings, namespace);
+        Ok((means, self.read(streams)?))
+    }
+
+    /// Returns the settings and the cluster snapshot that the cluster's injector uses, and the
+    /// input file.
+    async fn of_cluster(
+        &self,
+        Cluster { client, name: cluster }: Cluster,
+        given: Texts,
+        asker: Asker<'_>,
+        streams: &mut Streams<'_>,
+    ) -> anyhow::Result<(Means, (String, String))> {
+        let words = || cluster.clone();
+        // The rules of `kube-inject` apply to a file's templates, those of admission to a
+        // cluster's.
+        let rules = if given.inject_config.is_some() { Rules::Manual } else { Rules::Admission };
+        let webhook = Webhook::of_cluster(&client, asker.control_plane, &self.revision, streams);
+        let webhook = webhook.await.with_context(words)?;
+        let maps = self.documents.config_maps(asker.control_plane, &webhook.revision);
+        let texts = maps.complete(client.clone(), given).await;
+        let texts = texts.map_err(|error| unread(&error, &webhook)).with_context(words)?;
+        let settings = settings(&texts, self.process(&webhook.revision), rules, streams)?;
+        let (name, text) = self.read(streams)?;
+        let namespace = match asker.namespace {
+            "" => client.default_namespace(),
+            given => given,
+        }
+        .to_owned();
+        let questions = Questions {
+            nodes: self.native_sidecars == NativeSidecars::Auto,
+            proxy_configs: rules == Rules::Admission,
+            namespaces: namespaces(&text, &namespace),
+        };
+        let surroundings = Surroundings::ask(client, questions, &settings, streams);
+        let surroundings = surroundings.await.with_context(words)?;
+        let path_env = match rules {
+            Rules::Admission => webhook.path_env,
+            Rules::Manual => Vec::new(),
+        };
+        let means = Means { settings, rules, namespace, path_env, surroundings };
+        Ok((means, (name, text)))
+    }
+
+    fn process(&self, revision: &str) -> Process {
+        Process {
+            // As in Istio's command, templates see the default revision without a name.
+            revision: if revision == "default" { "" } else { revision }.to_owned(),
+            native_sidecars: self.native_sidecars.by_default(),
+            compliance_policy: self.compliance_policy.clone(),
+            openshift: self.platform == "openshift",
+        }
+    }
+
+    /// Returns the name of the input for messages, and its text.
+    fn read(&self, streams: &mut Streams<'_>) -> anyhow::Result<(String, String)> {
+        let (name, bytes) = if self.filename == Path::new(STANDARD) {
+            let mut bytes = Vec::new();
+            streams.input.read_to_end(&mut bytes).context("standard input")?;
+            ("standard input".to_owned(), bytes)
+        } else {
+            let name = self.filename.display().to_string();
+            let bytes = fs::read(&self.filename).with_context(|| format!("--filename {name}"))?;
+            (name, bytes)
+        };
+        let text = String::from_utf8(bytes).with_context(|| format!("{name}: not UTF-8 text"))?;
+        Ok((name, text))
+    }
+}
+
+/// Parses the documents, and prints warnings about them.
+fn settings(
+    texts: &Texts,
+    process: Process,
+    rules: Rules,
+    streams: &mut Streams<'_>,
+) -> anyhow::Result<Settings> {
+    let mut settings = Settings::parse(&texts.documents(), process)?;
+    if rules == Rules::Manual {
+        keep_templates_alone(&mut settings, texts.inject_config.as_ref());
+    }
+    for notice in &settings.notices {
+        streams.say(&format!("warning: {notice}"));
+    }
+    Ok(settings)
+}
+
+/// Keeps only the templates of a file, as Istio's command does. Adds a warning for each part that
+/// has no effect.
+fn keep_templates_alone(settings: &mut Settings, config: Option<&Text>) {
+    let without_effect = settings.inject.keep_templates_alone();
+    let Some(config) = config else { return };
+    settings.notices.extend(without_effect.into_iter().map(|key| Notice {
+        origin: config.source.clone(),
+        path: key.to_owned(),
+        problem: "counts for the webhook alone".to_owned(),
+    }));
+}
+
+/// Returns the error for unreadable documents of a cluster, with a hint for the user.
+fn unread(error: &ReadError, webhook: &Webhook) -> anyhow::Error {
+    let by_tag = match &webhook.tagged_by {
+        Some(name) => format!(
+            "\n  hint: revision {} is the one with the tag default, by \
+             MutatingWebhookConfiguration {name}",
+            webhook.revision
+        ),
+        None => String::new(),
+    };
+    anyhow!("{}{by_tag}{WHERE_ELSE}", with_causes(error))
+}
+
+const NO_CLUSTER: &str = "hint: KUBECONFIG is set, but the configuration of its cluster counts \
+only with --context or --kubeconfig";
+/// File name that means standard input or output.
+const STANDARD: &str = "-";
+const WHERE_ELSE: &str = "\n  hint: --istioNamespace names the control plane's namespace, \
+--revision its revision, --injectConfigMapName and --meshConfigMapName its ConfigMaps; with \
+--injectConfigFile, --valuesFile and --meshConfigFile files stand for them";
+
+const EXAMPLES: &str = "\
+Examples:
+  istioctl kube-inject -f deployment.yaml | kubectl apply -f -
+  istioctl kube-inject -f deployment.yaml -o injected.yaml
+  kubectl get deployment web -o json | istioctl kube-inject -f - | kubectl apply -f -
+  istioctl kube-inject -f deployment.yaml --context production -r canary";

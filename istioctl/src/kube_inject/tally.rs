@@ -1,0 +1,85 @@
+//! Counts of the workloads and other objects of a file by result.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Counts for a file or a part of it.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(super) struct Tally {
+    pub(super) injected: usize,
+    /// Unchanged workloads by the word of the reason.
+    pub(super) skipped: BTreeMap<&'static str, usize>,
+    /// Objects that are not workloads of a known kind, by kind.
+    pub(super) left_alone: BTreeMap<String, usize>,
+}
+
+impl Tally {
+    /// Adds the counts of another part.
+    pub(super) fn add(&mut self, other: Self) {
+        self.injected += other.injected;
+        for (word, count) in other.skipped {
+            *self.skipped.entry(word).or_default() += count;
+        }
+        for (kind, count) in other.left_alone {
+            *self.left_alone.entry(kind).or_default() += count;
+        }
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} injected, ", self.injected)?;
+        let skipped = self.skipped.iter().map(|(word, count)| (*word, *count));
+        write_counts(f, "skipped", skipped.collect())?;
+        f.write_str(", ")?;
+        let alone = self.left_alone.iter().map(|(kind, count)| match kind.as_str() {
+            "" => ("without a kind", *count),
+            kind => (kind, *count),
+        });
+        write_counts(f, "left alone because of their kind", alone.collect())
+    }
+}
+
+/// Writes counts, the most frequent first: `3 skipped (2 host_network, 1 inject_annotation)`.
+fn write_counts(
+    f: &mut fmt::Formatter<'_>,
+    what: &str,
+    mut counts: Vec<(&str, usize)>,
+) -> fmt::Result {
+    let all: usize = counts.iter().map(|(_, count)| count).sum();
+    write!(f, "{all} {what}")?;
+    counts.sort_by_key(|&(name, count)| (usize::MAX - count, name));
+    let shown = counts.iter().take(MOST).map(|(name, count)| format!("{count} {name}"));
+    let mut shown: Vec<_> = shown.collect();
+    let others: usize = counts.iter().skip(MOST).map(|(_, count)| count).sum();
+    shown.extend((others > 0).then(|| format!("{others} others")));
+    if shown.is_empty() { Ok(()) } else { write!(f, " ({})", shown.join(", ")) }
+}
+
+/// Most names in a line.
+const MOST: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_shown_with_the_most_frequent_first() {
+        let mut tally = Tally::default();
+        assert_eq!(tally.to_string(), "0 injected, 0 skipped, 0 left alone because of their kind");
+        let kinds = (0..10).map(|n| (format!("Kind{n}"), n));
+        tally.add(Tally {
+            injected: 2,
+            skipped: BTreeMap::from([("host_network", 1)]),
+            left_alone: kinds.chain([(String::new(), 3)]).filter(|(_, n)| *n > 0).collect(),
+        });
+        let skipped = BTreeMap::from([("host_network", 1), ("inject_label", 3)]);
+        tally.add(Tally { skipped, ..Tally::default() });
+        assert_eq!(
+            tally.to_string(),
+            "2 injected, 5 skipped (3 inject_label, 2 host_network), 48 left alone because of their \
+             kind (9 Kind9, 8 Kind8, 7 Kind7, 6 Kind6, 5 Kind5, 4 Kind4, 3 Kind3, 3 without a kind, \
+             3 others)"
+        );
+    }
+}

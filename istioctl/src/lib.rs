@@ -1,0 +1,129 @@
+//! The commands of `istioctl`.
+
+mod check_inject;
+mod cluster;
+mod experimental;
+mod injector_list;
+mod istio_flags;
+mod kube_inject;
+mod output;
+mod table;
+mod tips;
+mod version;
+
+use std::ffi::OsString;
+use std::io::{Read, Write};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use cluster::Asker;
+use experimental::Experimental;
+use istio_flags::{ClusterFlags, ControlPlaneFlags, LogFlags};
+use kube_inject::KubeInject;
+use version::Version;
+
+/// Runs a command line.
+///
+/// Results go to `output`, everything else to `messages`. The exit code is 0 on success, 1 on
+/// failure, 2 for a usage error. A reader that closes the output early is not a failure.
+pub fn run(args: impl IntoIterator<Item = OsString>, streams: &mut Streams<'_>) -> ExitCode {
+    let result = match Cli::try_parse_from(args) {
+        Ok(cli) => cli.run(streams),
+        Err(usage) if usage.use_stderr() => Err(Failure::Usage(tips::without_hidden_flags(usage))),
+        Err(help) => output::write(streams.output, &help.render().to_string()).map_err(Failure::of),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::Errors(errors)) => {
+            for error in errors {
+                streams.say(&format!("error: {error:#}"));
+            }
+            ExitCode::FAILURE
+        }
+        Err(Failure::Usage(message)) => {
+            streams.say(message.trim_end());
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Input and outputs of a command.
+pub struct Streams<'a> {
+    /// Standard input, named `-`.
+    pub input: &'a mut dyn Read,
+    /// The result of the command, and nothing else.
+    pub output: &'a mut dyn Write,
+    /// Warnings and errors.
+    pub messages: &'a mut dyn Write,
+}
+
+impl Streams<'_> {
+    /// Writes a message; one that cannot be written is dropped.
+    fn say(&mut self, message: &str) {
+        let _ = writeln!(self.messages, "{message}");
+    }
+}
+
+/// Adds Istio's sidecar to Kubernetes manifests, and says how the pods of a cluster stand to it.
+#[derive(Debug, Parser)]
+#[command(name = "istioctl", version = VERSION, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+    /// The namespace of what names none
+    #[arg(short, long, global = true, default_value = "", hide_default_value = true)]
+    namespace: String,
+    /// The control plane's namespace, where a cluster is asked
+    #[arg(short, long = "istioNamespace", global = true, default_value = "istio-system")]
+    istio_namespace: String,
+    #[command(flatten)]
+    cluster: ClusterFlags,
+    #[command(flatten)]
+    log: LogFlags,
+    #[command(flatten)]
+    remote: ControlPlaneFlags,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    #[command(name = "kube-inject")]
+    KubeInject(Box<KubeInject>),
+    #[command(visible_alias = "x", alias = "exp")]
+    Experimental(Experimental),
+    Version(Version),
+}
+
+impl Cli {
+    fn run(&self, streams: &mut Streams<'_>) -> Result<(), Failure> {
+        self.remote.refuse().map_err(Failure::Usage)?;
+        let asker = Asker {
+            flags: &self.cluster,
+            namespace: &self.namespace,
+            control_plane: &self.istio_namespace,
+        };
+        match &self.command {
+            Command::KubeInject(command) => command.run(asker, streams),
+            Command::Experimental(command) => command.run(asker, streams),
+            Command::Version(command) => command.run(&self.cluster, streams),
+        }
+    }
+}
+
+/// Failure of a command.
+#[derive(Debug)]
+enum Failure {
+    /// Errors of the execution.
+    Errors(Vec<anyhow::Error>),
+    /// A usage error.
+    Usage(String),
+}
+
+impl Failure {
+    fn of(error: anyhow::Error) -> Self {
+        Self::Errors(vec![error])
+    }
+}
+
+/// The version in the form of every output.
+const VERSION: &str = concat!("Outrigger ", env!("CARGO_PKG_VERSION"));

@@ -1,0 +1,615 @@
+//! `istioctl kube-inject` as a user runs it.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use documents::yaml;
+use injector::inject::cluster_state::ClusterFacts;
+use injector::inject::policy::Rules;
+use injector::inject::{Outcome, Target, inject};
+use injector::manifest::{Document, Manifest};
+use injector::settings::{Documents, Process, Settings};
+use serde_json::Value;
+
+#[test]
+fn every_layout_gets_what_the_library_says() {
+    for file in manifests() {
+        let (text, injected) = (read(&file), injected(&file));
+        let (before, after) = (Document::split(&text), Document::split(&injected));
+        assert_eq!(before.len(), after.len(), "{}", file.display());
+        for (before, after) in before.iter().zip(&after) {
+            let manifest = Manifest::read(before).unwrap();
+            if manifest.pods().is_empty() {
+                assert_eq!(before.text, after.text, "{}", file.display());
+                continue;
+            }
+            let mut expected = yaml::parse(before.text).unwrap();
+            for template in manifest.pods() {
+                let target = Target {
+                    pod: manifest.pod(template).clone(),
+                    namespace: &template.workload.namespace,
+                    cluster: ClusterFacts::default(),
+                    workload: (!template.is_pod()).then(|| template.workload.clone()),
+                    path_env: &[],
+                    rules: Rules::Manual,
+                };
+                match inject(&settings(), target).unwrap() {
+                    Outcome::Injected(injection) => {
+                        *at(&mut expected, &template.place) = injection.pod;
+                    }
+                    Outcome::Skipped { reason, .. } => panic!("{}: {reason}", file.display()),
+                }
+            }
+            assert_eq!(yaml::parse(after.text).unwrap(), expected, "{}", file.display());
+        }
+    }
+}
+
+#[test]
+fn only_adds_to_what_somebody_wrote() {
+    for name in
+        ["comments", "cronjob", "duplicate-looking-keys", "four-spaces", "moved", "odd-indentation"]
+    {
+        let file = edits().join(name).with_extension("yaml");
+        let (text, injected) = (read(&file), injected(&file));
+        let mut lines = injected.lines();
+        for line in text.lines().filter(|line| !line.contains('{')) {
+            assert!(lines.any(|injected| injected == line), "{name}: lost or moved: {line}");
+        }
+    }
+}
+
+#[test]
+fn injecting_twice_is_injecting_once() {
+    for file in manifests() {
+        let once = injected(&file);
+        let twice = run(&["kube-inject", "-f", "-"], &once);
+        assert_eq!(twice.code, 0, "{}", file.display());
+        assert_eq!(twice.output, once, "{}", file.display());
+    }
+}
+
+#[test]
+fn a_cron_job_gets_its_metadata_on_the_pod_not_on_the_job() {
+    let value = yaml::parse(&injected(&edits().join("cronjob.yaml"))).unwrap();
+    let labels = value.pointer("/spec/jobTemplate/metadata/labels").unwrap();
+    assert_eq!(labels, &serde_json::json!({"of": "the job"}));
+    let pod = value.pointer("/spec/jobTemplate/spec/template/metadata").unwrap();
+    assert!(pod.pointer("/annotations/sidecar.istio.io~1status").is_some());
+    assert_eq!(pod.pointer("/labels/service.istio.io~1canonical-name").unwrap(), "cron");
+}
+
+#[test]
+fn comments_that_a_container_loses_on_its_way_are_told() {
+    let text = "\
+kind: Service
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec:
+  containers:
+  - name: web # stays
+  # Stays too.
+  - name: istio-proxy # moves
+    image: auto
+    args: [\"#none\"]
+    # moves too
+    env: []
+";
+    let ran = run(&["kube-inject", "-f", "-"], text);
+    let told = "warning: Pod \"web\": the comments of line 10, 13 are in a container that goes";
+    assert!(ran.messages.starts_with(told), "{}", ran.messages);
+    for (comment, kept) in [("# stays", true), ("# Stays too.", true), ("# moves", false)] {
+        assert_eq!(ran.output.contains(comment), kept, "{comment}: {}", ran.output);
+    }
+    let classic = run(&["kube-inject", "-f", "-", "--enable-native-sidecars", "false"], text);
+    assert!(classic.told().is_empty() && classic.output.contains("# moves too"));
+}
+
+#[test]
+fn a_skipped_workload_is_a_warning_and_stays_as_it_is() {
+    let text = "\
+# Two that want no sidecar.
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: node, namespace: sample}
+spec: {template: {spec: {hostNetwork: true, containers: []}}}
+---
+apiVersion: v1
+kind: Pod
+metadata:
+  name: out # of it
+  labels: {sidecar.istio.io/inject: \"false\"}
+spec: {containers: []}
+";
+    let ran = run(&["kube-inject", "-f", "-"], text);
+    assert_eq!(ran.code, 0);
+    assert_eq!(ran.output, text);
+    let lines: Vec<_> = ran.messages.lines().collect();
+    let words =
+        "===> Skipping injection because Deployment \"sample/node\" has host networking enabled";
+    assert_eq!(lines[0], words);
+    assert!(lines[1].starts_with("     ") && lines[1].contains("(host_network)"), "{}", lines[1]);
+    assert_eq!(
+        lines[2],
+        "===> Skipping injection because Pod \"out\" has sidecar injection disabled"
+    );
+    assert_eq!(
+        lines[4],
+        "standard input: 0 injected, 2 skipped (1 host_network, 1 opted_out_by_label), 0 left alone because \
+         of their kind"
+    );
+    assert_eq!(lines.len(), 5);
+}
+
+#[test]
+fn a_wrong_annotation_is_named_with_its_place_and_nothing_is_written() {
+    let directory = tempfile::tempdir().unwrap();
+    let (input, output) = (directory.path().join("in.yaml"), directory.path().join("out.yaml"));
+    let good = "apiVersion: v1\nkind: Pod\nmetadata: {name: good}\nspec: {containers: []}\n---\n";
+    let bad = "\
+# a comment
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: bad, namespace: ns}
+spec:
+  template:
+    metadata:
+      annotations: {traffic.sidecar.istio.io/includeOutboundIPRanges: bad}
+    spec: {containers: []}
+";
+    fs::write(&input, format!("{good}{bad}---\n{bad}")).unwrap();
+    fs::write(&output, "as before").unwrap();
+    let ran = run(&["kube-inject", "-f", path(&input), "-o", path(&output)], "");
+    assert_eq!((ran.code, ran.output.as_str()), (1, ""));
+    assert_eq!(read(&output), "as before");
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 2);
+    let errors: Vec<_> = ran.messages.lines().collect();
+    assert_eq!(errors.len(), 2, "{errors:?}");
+    for (error, place) in errors.iter().zip(["document 2: line 13", "document 3: line 23"]) {
+        let start = format!("error: {}: {place}: Deployment \"ns/bad\": ", input.display());
+        assert!(error.starts_with(&start), "{error}");
+        assert!(error.contains("includeOutboundIPRanges") && error.contains("\"bad\""), "{error}");
+    }
+    let ran = run(&["kube-inject", "-f", path(&input)], "");
+    assert_eq!((ran.code, ran.output.as_str()), (1, ""));
+}
+
+#[test]
+fn what_is_not_yaml_is_named_with_its_place() {
+    let message = |text: &str| {
+        let ran = run(&["kube-inject", "-f", "-"], text);
+        assert_eq!((ran.code, ran.output.as_str()), (1, ""));
+        ran.messages
+    };
+    insta::assert_snapshot!(
+        message("kind: B\n---\n# c\na: [b\nc: d\n"),
+        @"error: standard input: document 2: line 5, column 2: illegal placement of ':' indicator"
+    );
+    insta::assert_snapshot!(
+        message("kind: B\n---\na:\n\tb: c\n"),
+        @"error: standard input: document 2: line 4, column 2: tabs disallowed within this context (block indentation)"
+    );
+    insta::assert_snapshot!(
+        message("apiVersion: v1\nkind: Pod\nmetadata: {}\nmetadata: {}\n"),
+        @"error: standard input: document 1: line 4, column 1: duplicate mapping key: metadata"
+    );
+    insta::assert_snapshot!(
+        message("kind: B\n---\n# c\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: x}\n"),
+        @r#"error: standard input: document 2: line 4: Deployment "x": spec.template is not an object, but has to be the pod template"#
+    );
+}
+
+#[test]
+fn usage_errors_exit_with_2() {
+    for args in [
+        &["kube-inject"][..],
+        &["kube-inject", "-f", "-", "--nonsense"],
+        &["kube-inject", "-f", "-", "--meshConfigMapName", ""],
+        &["kube-inject", "-f", "-", "--injectConfigMapName="],
+        &["kube-inject", "-f", "-", "--xds-address", "istiod:15012"],
+        &["kube-inject", "-f", "-", "--plaintext"],
+        &["version", "--kubeconfig", "other"],
+        &["nonsense"],
+        &[],
+    ] {
+        let ran = run(args, "");
+        assert_eq!((ran.code, ran.output.as_str()), (2, ""), "{args:?}");
+        assert!(!ran.messages.is_empty(), "{args:?}");
+    }
+    insta::assert_snapshot!(run(&["kube-inject", "-f", "-", "--xds-address", "istiod:15012"], "").messages, @r#"
+    error: --xds-address "istiod:15012": this istioctl asks no control plane
+      hint: name the cluster with --kubeconfig or --context, and what it is configured by is read there
+    "#);
+    insta::assert_snapshot!(
+        run(&["version", "--context", "other"], "").messages,
+        @r#"error: --context "other": this command asks no cluster"#
+    );
+}
+
+#[test]
+fn a_cluster_that_cannot_be_had_is_named_with_its_flag_and_nothing_is_written() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("kubeconfig");
+    // No process listens on this port.
+    let kubeconfig = "{current-context: here, contexts: [{name: here, context: {cluster: c}}], \
+                      clusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}]}";
+    fs::write(&file, kubeconfig).unwrap();
+    let unreachable = format!(
+        "error: --kubeconfig {}, server http://127.0.0.1:1/: mutatingwebhookconfigurations: ",
+        path(&file)
+    );
+    for (args, expected) in [
+        (&["-c", path(&file)][..], unreachable.as_str()),
+        (&["-c", "/nowhere/config"], "error: --kubeconfig /nowhere/config: "),
+        (&["--context", "other"], "error: no cluster: neither --kubeconfig, KUBECONFIG nor "),
+        (&["--meshConfigMapName=istio"], "error: no cluster: "),
+        (&["--injectConfigMapName", "mine"], "error: no cluster: "),
+        (&["--kubeconfig", path(&file), "--context", "x"], "error: --context `x`: no such context"),
+    ] {
+        let ran = run(&[&["kube-inject", "-f", "-"][..], args].concat(), POD);
+        assert_eq!((ran.code, ran.output.as_str()), (1, ""), "{args:?}");
+        assert!(ran.messages.starts_with(expected), "{expected}\n{}", ran.messages);
+    }
+}
+
+#[test]
+fn flags_of_istio_with_no_effect_are_taken() {
+    let args = [
+        "--log_output_level=default:debug",
+        "kube-inject",
+        "--log_as_json",
+        "--log_target=stderr",
+        "-i",
+        "istio-system",
+        "--webhookConfig=mine",
+        "--timeout=30s",
+        "--plaintext=false",
+        "-f",
+        "-",
+    ];
+    let ran = run(&args, "kind: Service\n");
+    assert_eq!((ran.code, ran.output.as_str(), ran.told()), (0, "kind: Service\n", ""));
+}
+
+#[test]
+fn a_cluster_of_the_environment_is_not_asked_and_that_is_said() {
+    let environment = [("KUBECONFIG", "/nowhere")];
+    let ran = run_with(&["kube-inject", "-f", "-"], POD, &environment);
+    assert_eq!(ran.output, run(&["kube-inject", "-f", "-"], POD).output);
+    insta::assert_snapshot!(ran.messages, @r"
+    using config: built in; values: built in; mesh: built in; hint: KUBECONFIG is set, but the configuration of its cluster counts only with --context or --kubeconfig
+    standard input: 1 injected, 0 skipped, 0 left alone because of their kind
+    ");
+}
+
+#[test]
+fn built_in_images_are_those_of_the_installation() {
+    let manifests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../manifests/base");
+    let file = |name: &str| manifests.join(name).to_str().unwrap().to_owned();
+    let installed = [
+        ("--injectConfigFile", file("inject_config.yaml")),
+        ("--valuesFile", file("values.yaml")),
+        ("--meshConfigFile", file("mesh.yaml")),
+    ];
+    let installed = installed.iter().flat_map(|(flag, file)| [*flag, file]);
+    let args: Vec<_> = ["kube-inject", "-f", "-"].into_iter().chain(installed).collect();
+    let (by_files, built_in) = (run(&args, POD), run(&args[..3], POD));
+    assert_eq!((by_files.code, by_files.output), (0, built_in.output.clone()));
+    for image in ["istio/proxyv2:1.28.0", "outrigger/istio-init:0.1.0"] {
+        assert!(built_in.output.contains(&format!("image: {image}\n")), "{image}");
+    }
+}
+
+#[test]
+fn kinds_of_old_groups_and_openshifts_old_form_are_injected() {
+    let template = "spec: {containers: [{name: app, image: app}]}";
+    for (api_version, kind) in [
+        ("v1", "DeploymentConfig"),
+        ("apps.openshift.io/v1", "DeploymentConfig"),
+        ("extensions/v1beta1", "Deployment"),
+        ("extensions/v1beta1", "DaemonSet"),
+        ("extensions/v1beta1", "ReplicaSet"),
+        ("batch/v1beta1", "CronJob"),
+    ] {
+        let spec = match kind {
+            "CronJob" => format!("{{jobTemplate: {{spec: {{template: {{{template}}}}}}}}}"),
+            _ => format!("{{template: {{{template}}}}}"),
+        };
+        let text = format!(
+            "apiVersion: {api_version}\nkind: {kind}\nmetadata: {{name: web}}\nspec: {spec}\n"
+        );
+        let ran = run(&["kube-inject", "-f", "-"], &text);
+        assert_eq!((ran.code, ran.told()), (0, ""), "{api_version} {kind}");
+        assert!(ran.output.contains("istio-proxy"), "{api_version} {kind}: {}", ran.output);
+    }
+}
+
+#[test]
+fn what_is_not_injected_is_counted_and_warned_of() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("shop.yaml");
+    fs::write(&file, SHOP).unwrap();
+    let output = directory.path().join("out.yaml");
+    let told = [
+        &["kube-inject", "-f", path(&file)][..],
+        &["kube-inject", "-f", path(&file), "--strict", "-o", path(&output)],
+    ]
+    .map(|args| session(args, ""))
+    .concat();
+    assert!(!output.exists());
+    insta::assert_snapshot!("not_injected", told.replace(path(directory.path()), "FOLDER"));
+    let strict = run(&["kube-inject", "-f", "-", "--strict"], POD);
+    assert_eq!((strict.code, strict.told()), (0, ""));
+}
+
+#[test]
+fn every_fault_is_named_with_its_own_line() {
+    let pod = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\n  annotations:\n    \
+               a: b\n    sidecar.istio.io/proxyCPU: much\n    \
+               proxy.istio.io/config: '{concurrency: x}'\nspec: {containers: []}\n";
+    let unknown = pod.replace("sidecar.istio.io/proxyCPU: much", "inject.istio.io/templates: mine");
+    let unknown = unknown.replace("concurrency: x", "concurrency: 1");
+    let item = |pod: &str| format!("- {}\n", pod.trim_end().replace('\n', "\n  "));
+    let list = format!("apiVersion: v1\nitems:\n{}{}kind: List\n", item(POD), item(&unknown));
+    let form = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\n  labels:\n    a: b\n    \
+                port: 80\nspec: {}\n";
+    let told = [
+        format!("{POD}---\n# one\n\n{pod}"),
+        list,
+        form.to_owned(),
+        pod.replace("a: b\n", "a: b\n    a: c\n"),
+    ]
+    .map(|text| session(&["kube-inject", "-f", "-"], &text))
+    .concat();
+    insta::assert_snapshot!("lines_of_faults", told);
+}
+
+#[test]
+fn tips_name_no_hidden_flags() {
+    let told = [
+        &["kube-inject", "-f", "-", "--log-as-json"][..],
+        &["kube-inject", "-f", "-", "--xds-adress", "x"],
+        &["kube-inject", "-f", "-", "--webhookConfg", "x"],
+        &["kube-inject", "-f", "-", "--valuesfile", "x"],
+    ]
+    .map(|args| session(args, ""))
+    .concat();
+    insta::assert_snapshot!("tips", told);
+}
+
+#[test]
+fn an_output_that_cannot_be_written_is_named_and_nothing_else() {
+    let ran = run(&["kube-inject", "-f", "-", "-o", "/nowhere/out.yaml"], POD);
+    let expected = "error: --output /nowhere/out.yaml: No such file or directory (os error 2)\n";
+    assert_eq!((ran.code, ran.messages.as_str()), (1, expected));
+}
+
+#[test]
+fn writes_over_its_own_input() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("pod.yaml");
+    fs::write(&file, POD).unwrap();
+    let ran = run(&["kube-inject", "-f", path(&file), "--output", path(&file)], "");
+    assert_eq!((ran.code, ran.output.as_str(), ran.told()), (0, "", ""));
+    assert_eq!(read(&file), run(&["kube-inject", "-f", "-", "-o", "-"], POD).output);
+}
+
+#[test]
+fn the_flags_and_the_environment_count() {
+    let proxy = |ran: &Ran, list: &str| {
+        let value = yaml::parse(&ran.output).unwrap();
+        let names = value.pointer(list).and_then(Value::as_array).cloned().unwrap_or_default();
+        names.iter().any(|container| container["name"] == "istio-proxy")
+    };
+    let args = ["kube-inject", "-f", "-", "-n", "shop", "-r", "canary"];
+    let native = run(&args, POD);
+    assert!(proxy(&native, "/spec/initContainers") && !proxy(&native, "/spec/containers"));
+    assert!(native.output.contains("istio.io/rev: canary"));
+    assert!(native.output.contains("namespaces/shop/pods/pod"));
+    for (key, value) in [("ENABLE_NATIVE_SIDECARS", "false"), ("ENABLE_NATIVE_SIDECARS", "False")] {
+        let classic = run_with(&args, POD, &[(key, value)]);
+        assert!(proxy(&classic, "/spec/containers") && !proxy(&classic, "/spec/initContainers"));
+    }
+    let wrong = run_with(&args, POD, &[("ENABLE_NATIVE_SIDECARS", "perhaps")]);
+    assert_eq!(wrong.code, 2);
+    assert!(wrong.messages.contains("perhaps"), "{}", wrong.messages);
+}
+
+#[test]
+fn a_wrong_configuration_file_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("file.yaml");
+    fs::write(&file, "a: [b\n").unwrap();
+    for flag in ["--injectConfigFile", "--valuesFile", "--meshConfigFile"] {
+        // A file that is not a configuration counts as a template, which has an error message of
+        // its own.
+        let template = flag == "--injectConfigFile";
+        for name in [path(&file), "/nowhere"].into_iter().skip(usize::from(template)) {
+            let ran = run(&["kube-inject", "-f", "-", flag, name], POD);
+            assert_eq!((ran.code, ran.output.as_str()), (1, ""), "{flag}");
+            assert!(ran.messages.contains(name), "{flag}: {}", ran.messages);
+        }
+    }
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_failure() {
+    let mut child = istioctl(&["kube-inject", "-f", "-"], &[]).spawn().unwrap();
+    drop(child.stdout.take());
+    let text = format!("{POD}---\n").repeat(200);
+    child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn says_what_it_is() {
+    let told: String = [
+        &["version"][..],
+        &["version", "--short", "--remote=false"],
+        &["version", "--short=false"],
+        &["version", "-o", "json"],
+        &["version", "--short=false", "-o", "yaml"],
+        &["version", "--remote"],
+        &["--version"],
+    ]
+    .map(|args| session(args, ""))
+    .concat();
+    insta::assert_snapshot!("version", told);
+    let help = run(&["kube-inject", "--help"], "");
+    assert_eq!((help.code, help.messages.as_str()), (0, ""));
+    assert!(help.output.contains("--valuesFile"));
+}
+
+struct Ran {
+    code: i32,
+    output: String,
+    messages: String,
+}
+
+impl Ran {
+    /// Returns the messages before the summary.
+    fn told(&self) -> &str {
+        let messages = self.messages.strip_suffix('\n').unwrap_or_default();
+        let (told, summary) = match messages.rfind('\n') {
+            Some(at) => messages.split_at(at + 1),
+            None => ("", messages),
+        };
+        assert!(summary.ends_with(" left alone because of their kind") || summary.ends_with(')'));
+        told
+    }
+}
+
+/// Returns a command as a terminal shows it, without the injected text.
+fn session(args: &[&str], input: &str) -> String {
+    let ran = run(args, input);
+    let shown = if args.contains(&"kube-inject") { "" } else { &ran.output };
+    format!("$ istioctl {}\n{shown}{}exit {}\n\n", args.join(" "), ran.messages, ran.code)
+}
+
+fn run(args: &[&str], input: &str) -> Ran {
+    run_with(args, input, &[])
+}
+
+fn run_with(args: &[&str], input: &str, environment: &[(&str, &str)]) -> Ran {
+    let mut child = istioctl(args, environment).spawn().unwrap();
+    // A command that fails before it reads has closed its input.
+    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+    let output = child.wait_with_output().unwrap();
+    Ran {
+        code: output.status.code().unwrap(),
+        output: String::from_utf8(output.stdout).unwrap(),
+        messages: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+fn istioctl(args: &[&str], environment: &[(&str, &str)]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_istioctl"));
+    command
+        .args(args)
+        .env_clear()
+        .envs(environment.iter().copied())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+fn injected(file: &Path) -> String {
+    let ran = run(&["kube-inject", "-f", path(file)], "");
+    assert_eq!(ran.code, 0, "{}", file.display());
+    // The messages are about documents that are not Kubernetes objects.
+    assert!(ran.told().lines().all(|line| line.contains("(no_kind)")), "{}", ran.messages);
+    ran.output
+}
+
+fn settings() -> Settings {
+    let process = Process { native_sidecars: true, ..Process::default() };
+    Settings::parse(&Documents::default(), process).unwrap()
+}
+
+fn manifests() -> Vec<PathBuf> {
+    let entries = fs::read_dir(edits()).unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<_> = entries.filter(|path| path.is_file()).collect();
+    files.sort();
+    assert!(!files.is_empty());
+    files
+}
+
+fn edits() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../injector/testdata/kube-inject/edits")
+}
+
+fn at<'v>(value: &'v mut Value, place: &[String]) -> &'v mut Value {
+    place.iter().fold(value, |value, token| match value {
+        Value::Array(items) => &mut items[token.parse::<usize>().unwrap()],
+        _ => &mut value[token],
+    })
+}
+
+fn path(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap()
+}
+
+const SHOP: &str = "\
+apiVersion: v1
+kind: Pod
+metadata: {name: web, namespace: shop}
+spec: {containers: [{name: app, image: app}]}
+---
+apiVersion: argoproj.io/v1alpha1
+kind: Rollout
+metadata: {name: canary, namespace: shop}
+spec: {template: {spec: {containers: [{name: app, image: app}]}}}
+---
+apiVersion: apps/v1
+kind: deployment
+metadata: {name: small}
+spec: {template: {spec: {containers: []}}}
+---
+# A pod, hardly.
+kind: Pod
+metadata: {name: bare}
+spec: {containers: []}
+---
+- apiVersion: v1
+---
+a: b
+---
+apiVersion: v1
+kind: List
+items:
+- apiVersion: apps/v1beta2
+  kind: Deployment
+  metadata: {name: old}
+  spec: {template: {spec: {containers: []}}}
+- apiVersion: v1
+  kind: Service
+- apiVersion: v1
+  kind: Service
+- apiVersion: v1
+  kind: Pod
+  metadata: {name: node}
+  spec: {hostNetwork: true, containers: []}
+";
+
+const POD: &str = "\
+apiVersion: v1
+kind: Pod
+metadata:
+  name: pod # a pod
+spec:
+  containers:
+    - name: pod
+      image: pod:1
+";

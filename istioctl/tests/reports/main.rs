@@ -1,0 +1,92 @@
+//! What `istioctl` reports on the pods of a real API server.
+
+#![allow(clippy::unwrap_used, reason = "what a test's own helpers unwrap fails that test")]
+
+#[path = "../../../injector/tests/webhook/certificate.rs"]
+mod certificate;
+#[path = "../../../injector/tests/webhook/client.rs"]
+#[allow(dead_code, reason = "the tests of the server use all of it")]
+mod client;
+mod command;
+mod istioctl;
+mod kube_inject;
+#[path = "../../../injector/tests/cluster/objects.rs"]
+mod objects;
+#[path = "../../../injector/tests/webhook/program.rs"]
+#[allow(dead_code, reason = "the tests of the server use all of it")]
+mod program;
+#[path = "../../../injector/tests/reports/shop.rs"]
+#[allow(dead_code, reason = "the tests of Events use all of it")]
+mod shop;
+#[path = "../../../injector/tests/cluster/stage.rs"]
+#[allow(dead_code, reason = "the stories of the cluster use all of it")]
+mod stage;
+
+use std::process::{Command, ExitCode};
+use std::sync::Arc;
+
+use anyhow::Result;
+use clap::Parser;
+use e2e::api_servers::ApiServers;
+use e2e::programs::Programs;
+use injector::webhook::{self, config::args::Args};
+use libtest_mimic::{Arguments, Conclusion, Failed, Trial};
+
+type Story = fn(&ApiServers);
+
+fn main() -> Result<ExitCode> {
+    if std::env::var_os(AS_INJECTOR).is_some() {
+        return Ok(serve());
+    }
+    let mut arguments = Arguments::from_args();
+    let Some(programs) = Programs::of_api_servers_if_any("istioctl reports")? else {
+        return Ok(ExitCode::SUCCESS);
+    };
+    // Each story speaks of all pods of the cluster.
+    arguments.test_threads = Some(1);
+    let server = Arc::new(ApiServers::start(&programs, 1)?);
+    let stories: [(&str, Story); 7] = [
+        ("istioctl_lists_what_needs_a_restart", istioctl::lists_what_needs_a_restart),
+        ("istioctl_says_why", istioctl::says_why),
+        ("istioctl_says_what_the_api_server_does", istioctl::says_what_the_api_server_does),
+        ("kube_inject_gives_what_the_webhook_gives", kube_inject::gives_what_the_webhook_gives),
+        ("kube_inject_finds_the_configuration", kube_inject::finds_the_configuration),
+        (
+            "kube_inject_without_rights_warns_and_goes_on",
+            kube_inject::without_rights_warns_and_goes_on,
+        ),
+        (
+            "without_files_a_pod_comes_out_as_by_the_webhook",
+            kube_inject::without_files_a_pod_comes_out_as_by_the_webhook,
+        ),
+    ];
+    let trials = stories.into_iter().map(|(name, story)| {
+        let server = Arc::clone(&server);
+        Trial::test(name, move || -> Result<(), Failed> {
+            story(&server);
+            Ok(())
+        })
+    });
+    let Conclusion { num_failed, .. } = libtest_mimic::run(&arguments, trials.collect());
+    drop(server);
+    Ok(if num_failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// This program as `sidecar-injector`: cargo does not build the program of another package for a test.
+fn sidecar_injector() -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.env(AS_INJECTOR, "true");
+    command
+}
+
+/// Does what `sidecar-injector` does.
+fn serve() -> ExitCode {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    match webhook::run(&Args::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => ExitCode::from(error.exit_code()),
+    }
+}
+
+/// The variable that makes this program the webhook.
+const AS_INJECTOR: &str = "ISTIOCTL_TESTS_SERVE";

@@ -1,0 +1,8 @@
+//! Istio's `MeshConfig` and `ProxyConfig`, parsed from documents and annotations, with their defaults and
+//! their validation.
+
+pub mod mesh_config;
+mod proto_json;
+pub mod proxy_config;
+pub mod proxy_config_rules;
+mod proxy_field;

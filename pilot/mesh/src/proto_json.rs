@@ -1,0 +1,137 @@
+//! Values in protobuf's canonical JSON.
+
+use documents::nulls::without_nulls;
+use go_types::{Field, Kind, Type, duration};
+use serde_json::{Map, Value, json};
+
+/// Returns a field's value in canonical form: durations in seconds, enumerations by name, and field
+/// names in camel case. Messages lose unknown fields and fields with a zero value.
+///
+/// An error calls the field `name`, and says which values are allowed.
+pub(crate) fn canonical(kind: Kind, name: &str, value: &Value) -> Result<Value, String> {
+    let wrong = |allowed: &str| Err(format!("{name}: {value} is not {allowed}"));
+    match (kind, value) {
+        (Kind::Pointer(kind) | Kind::Wrapper(kind), _) => canonical(*kind, name, value),
+        (Kind::Struct(of), Value::Object(members)) => message(of, name, members),
+        (Kind::List(kind), Value::Array(items)) => {
+            let items = items.iter().enumerate().filter(|(_, item)| !item.is_null());
+            items.map(|(index, item)| canonical(*kind, &format!("{name}[{index}]"), item)).collect()
+        }
+        (Kind::Map(kind), Value::Object(entries)) => {
+            let entries = entries.iter().filter(|(_, entry)| !entry.is_null());
+            let entry = |(key, entry): (&String, &Value)| {
+                Ok((key.clone(), entry_of(*kind, &format!("{name}.{key}"), entry)?))
+            };
+            entries.map(entry).collect::<Result<Map<_, _>, _>>().map(Value::Object)
+        }
+        (Kind::Bool, Value::Bool(_)) | (Kind::String, Value::String(_)) => Ok(value.clone()),
+        (Kind::Int(bits), _) => match whole(value) {
+            // Protobuf writes 64-bit integers as text, because a double cannot represent all of
+            // them.
+            Some(number) if bits > 32 => Ok(Value::String(number.to_string())),
+            Some(number) => i32::try_from(number).map(Value::from).or(wrong(WHOLE)),
+            None => wrong(WHOLE),
+        },
+        (Kind::Float, _) => {
+            let number = match value {
+                Value::String(text) => text.parse().ok(),
+                value => value.as_f64(),
+            };
+            number.filter(|number: &f64| number.is_finite()).map_or(wrong("a number"), |number| {
+                Ok(whole(&json!(number)).map_or(json!(number), Value::from))
+            })
+        }
+        (Kind::Duration, _) => match value.as_str().and_then(duration) {
+            Some(duration) => Ok(Value::String(duration)),
+            None => wrong("a duration such as 45s or 1m30s"),
+        },
+        (Kind::Enum(words), _) => {
+            let by_number = || words.get(usize::try_from(whole(value)?).ok()?).copied();
+            let by_name = || words.iter().copied().find(|word| value.as_str() == Some(word));
+            by_name()
+                .or_else(by_number)
+                .map_or_else(|| wrong(&one_of(words)), |word| Ok(json!(word)))
+        }
+        (Kind::Bool, _) => wrong("true or false"),
+        (Kind::String, _) => wrong("a string"),
+        (Kind::List(_), _) => wrong("a list"),
+        (Kind::Map(_) | Kind::Struct(_), _) => wrong("a mapping"),
+        (Kind::Any | Kind::IntOrString | Kind::Quantity | Kind::Time, _) => {
+            Ok(without_nulls(value.clone()))
+        }
+    }
+}
+
+/// True if the JSON of a message omits the field because its value is zero. Presence counts for a
+/// wrapped scalar, a message and a member of a `oneof`, whatever the value.
+pub(crate) fn is_omitted(field: &Field, value: &Value) -> bool {
+    !field.is_one_of()
+        && match (field.kind, value) {
+            (Kind::Enum(words), Value::String(word)) => words.first() == Some(&word.as_str()),
+            (Kind::Bool, value) => *value == false,
+            (Kind::Int(_) | Kind::Float, value) => whole(value) == Some(0),
+            (Kind::String, Value::String(text)) => text.is_empty(),
+            (Kind::List(_), Value::Array(items)) => items.is_empty(),
+            (Kind::Map(_), Value::Object(entries)) => entries.is_empty(),
+            _ => false,
+        }
+}
+
+/// Parses an integer in any form that protobuf's JSON accepts: `2`, `"2"` and `2.0`.
+pub(crate) fn whole(value: &Value) -> Option<i64> {
+    match value {
+        Value::String(text) => text.parse().ok(),
+        Value::Number(number) => number.as_i64().or_else(|| {
+            let number = number.as_f64().filter(|number| number.fract() == 0.0)?;
+            number.to_string().parse().ok()
+        }),
+        _ => None,
+    }
+}
+
+fn message(of: &Type, name: &str, members: &Map<String, Value>) -> Result<Value, String> {
+    let mut known = Map::new();
+    let mut chosen = None;
+    for (member, value) in members.iter().filter(|(_, value)| !value.is_null()) {
+        let Some(field) = of.field(member) else { continue };
+        let value = canonical(field.kind, &format!("{name}.{member}"), value)?;
+        if let Some(other) = field.is_one_of().then(|| chosen.replace(member)).flatten() {
+            return Err(format!("{name}: only one of {other} and {member} can be given"));
+        }
+        if !is_omitted(field, &value) {
+            known.insert(field.json.to_owned(), value);
+        }
+    }
+    Ok(Value::Object(known))
+}
+
+/// Returns the canonical form of a map entry. A number or boolean becomes text in a map of strings.
+fn entry_of(kind: Kind, name: &str, entry: &Value) -> Result<Value, String> {
+    match (kind, entry) {
+        (Kind::String, Value::Bool(_) | Value::Number(_)) => Ok(Value::String(entry.to_string())),
+        _ => canonical(kind, name, entry),
+    }
+}
+
+fn one_of(words: &[&str]) -> String {
+    match words.split_last() {
+        Some((last, [])) => (*last).to_owned(),
+        Some((last, others)) => format!("{} or {last}", others.join(", ")),
+        None => String::new(),
+    }
+}
+
+/// Returns the canonical JSON form of a `google.protobuf.Duration`: seconds with zero, three, six
+/// or nine decimals. The text has Go's syntax (`1m30s`, `10ms`), as Istio requires.
+fn duration(text: &str) -> Option<String> {
+    let nanoseconds = u64::try_from(duration::nanoseconds(text)?).ok()?;
+    let (whole, fraction) = (nanoseconds / 1_000_000_000, nanoseconds % 1_000_000_000);
+    let fraction = format!("{fraction:09}");
+    let fraction = fraction.trim_end_matches('0');
+    Some(match fraction.len().div_ceil(3) * 3 {
+        0 => format!("{whole}s"),
+        width => format!("{whole}.{fraction:0<width$}s"),
+    })
+}
+
+const WHOLE: &str = "a whole number";
