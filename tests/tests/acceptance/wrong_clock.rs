@@ -168,4 +168,4 @@ fn number(image: &[u8], at: usize, width: usize) -> Result<usize> {
 const SHT_DYNSYM: usize = 11;
 const HALF_AN_HOUR: SignedDuration = SignedDuration::from_mins(30);
 const TWO_HOURS: SignedDuration = SignedDuration::from_hours(2);
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(120);

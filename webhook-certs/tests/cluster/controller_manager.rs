@@ -1,6 +1,7 @@
 //! Rejection of kube-controller-manager's own signers.
 
 use anyhow::{Context, Result, bail, ensure};
+use e2e::left_out;
 use e2e::programs::Programs;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::ByteString;
@@ -20,16 +21,12 @@ use webhook_certs::status::Status;
 
 use crate::fixture::{Fixture, eventually};
 
-#[expect(clippy::print_stderr, reason = "what is left out is said")]
 pub(crate) async fn kubernetes_own_signers_do_not_sign_for_webhooks(
     mut fixture: Fixture<'_>,
 ) -> Result<()> {
     let programs = Programs::find()?;
-    if let (Err(error), None) =
-        (programs.kubernetes("kube-controller-manager"), std::env::var_os("CI"))
-    {
-        eprintln!("left out, since there is no kube-controller-manager: {error:#}");
-        return Ok(());
+    if let Err(error) = programs.kubernetes("kube-controller-manager") {
+        return left_out::record("signers of Kubernetes itself", &format!("{error:#}"));
     }
     let lifetime = Lifetime::starting(Timestamp::now(), SignedDuration::from_hours(24));
     let ca = Authority::create("cluster", 1, lifetime, Entropy::draw()?)?;

@@ -424,5 +424,5 @@ where
 pub(crate) const OURS: [&str; 2] = ["one.ours.outrigger.io", "two.ours.outrigger.io"];
 /// Content of the bundle of another tool's entry, in base64.
 pub(crate) const OTHERS_BUNDLE: &str = "dGhlaXJz";
-const TIMEOUT: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(180);
 const BETWEEN_PROBES: Duration = Duration::from_millis(20);

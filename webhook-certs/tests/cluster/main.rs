@@ -229,7 +229,7 @@ macro_rules! tests {
 
 fn main() -> Result<ExitCode> {
     let arguments = Arguments::from_args();
-    let Some(programs) = Programs::of_api_servers_if_any()? else {
+    let Some(programs) = Programs::of_api_servers_if_any("webhook-certs cluster")? else {
         return Ok(ExitCode::SUCCESS);
     };
     let server = Arc::new(ApiServers::start(&programs, 1)?);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use e2e::port::free_port;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{ConfigMap, Service};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -47,10 +48,8 @@ pub(crate) async fn trust_probe_reports_why_the_webhook_is_not_called(
     configure(&fixture, reviewer.port).await?;
     succeeds(&fixture, &mut replica).await?;
 
-    // A port that was bound and closed has no listener.
     drop(silent);
-    let closed = TcpListener::bind("localhost:0").await?.local_addr()?.port();
-    configure(&fixture, closed).await?;
+    configure(&fixture, free_port()?).await?;
     fails(&fixture, &mut replica, "no_endpoints", "connection refused").await?;
 
     configure(&fixture, reviewer.port).await?;
@@ -127,7 +126,7 @@ pub(crate) async fn trust_probe_counts_only_failures_of_its_own_entry(
     succeeds(&fixture, &mut replica).await?;
 
     let foreign = format!("{name}-foreign");
-    let closed = TcpListener::bind("localhost:0").await?.local_addr()?.port();
+    let closed = free_port()?;
     apply_entry(&fixture, &foreign, "foreign.example.com", (&service, closed), json!({})).await?;
     let named = format!("another webhook, `foreign.example.com` at {service}.{name}.svc, made");
     fails(&fixture, &mut replica, "other", &named).await?;

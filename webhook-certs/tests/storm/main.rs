@@ -25,7 +25,7 @@ use fixture::Fixture;
 
 fn main() -> Result<ExitCode> {
     let mut arguments = Arguments::from_args();
-    let Some(programs) = Programs::of_api_servers_if_any()? else {
+    let Some(programs) = Programs::of_api_servers_if_any("webhook-certs storm")? else {
         return Ok(ExitCode::SUCCESS);
     };
     // Silent unless RUST_LOG is set.
