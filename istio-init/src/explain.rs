@@ -1,7 +1,7 @@
-//! One packet's way through a plan.
+//! Simulation of a plan's rules.
 //!
-//! [`explain`] does with a plan what the kernel does with its rules, for the first packet of a
-//! connection, and remembers the way. Tests hold it against real packets.
+//! [`explain`] evaluates rules as the kernel does, for the first packet of a connection, and
+//! records each step. Tests compare it with real packets.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -12,7 +12,7 @@ use crate::types::owner::{Gid, Uid};
 use crate::types::port::Port;
 use crate::types::protocol::Protocol;
 
-/// The first packet of a connection, as the kernel sees it when the pod sends or receives it.
+/// First packet of a connection, as the kernel sees it in the pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
     /// Direction, from the pod's point of view.
@@ -23,7 +23,7 @@ pub struct Packet {
     pub source: SocketAddr,
     /// Destination address and port.
     pub destination: SocketAddr,
-    /// The interface it leaves by, or arrives at.
+    /// Outgoing or incoming interface.
     pub interface: String,
     /// Owner of the sending socket; `None` for inbound packets.
     pub owner: Option<Owner>,
@@ -40,7 +40,7 @@ pub struct Owner {
     pub gid: Gid,
 }
 
-/// A packet's way through a plan.
+/// Result of a simulation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explanation {
     /// Rules that were evaluated, in order.
@@ -83,14 +83,14 @@ pub fn explain(plan: &Plan, packet: &Packet) -> Explanation {
         steps: Vec::new(),
         decided_by: None,
         fate: Fate::Direct,
-        is_given: false,
+        has_socket: false,
         view: View::new(packet),
     };
     match packet.direction {
         Direction::In => walk.hook(Hook::Prerouting, &IN_ORDER),
         Direction::Out => {
             walk.hook(Hook::Output, &IN_ORDER);
-            if walk.fate != Fate::Dropped && walk.view.comes_back() {
+            if walk.fate != Fate::Dropped && walk.view.turn_inbound() {
                 let decided_by = walk.decided_by;
                 let fate = walk.fate;
                 walk.hook(Hook::Prerouting, &[Table::Raw, Table::Mangle]);
@@ -104,14 +104,14 @@ pub fn explain(plan: &Plan, packet: &Packet) -> Explanation {
     Explanation { steps: walk.steps, decided_by: walk.decided_by, fate: walk.fate }
 }
 
-/// A packet's walk past the rules.
+/// State of a simulation.
 struct Walk<'a> {
     plan: &'a Plan,
     steps: Vec<RuleCheck>,
     decided_by: Option<usize>,
     fate: Fate,
     /// True if TPROXY has selected a socket.
-    is_given: bool,
+    has_socket: bool,
     view: View<'a>,
 }
 
@@ -144,8 +144,8 @@ impl Walk<'_> {
         };
         for table in tables {
             self.chain(*table, chain, None);
-            // A listener that TPROXY gave it to has it, whatever address a redirection writes.
-            if self.fate == Fate::Dropped || self.is_given {
+            // A socket selected by TPROXY receives the packet even if its address is rewritten.
+            if self.fate == Fate::Dropped || self.has_socket {
                 return;
             }
         }
@@ -155,7 +155,7 @@ impl Walk<'_> {
         let plan = self.plan;
         let of_chain = |(_, rule): &(usize, &_)| is_in(rule, table, chain);
         for (index, rule) in plan.rules.iter().enumerate().filter(of_chain) {
-            let failed = rule.matches.iter().position(|condition| !self.view.meets(condition));
+            let failed = rule.matches.iter().position(|condition| !self.view.matches(condition));
             self.steps.push(RuleCheck { rule: index, failed });
             if failed.is_some() {
                 continue;
@@ -191,7 +191,7 @@ impl Walk<'_> {
                 Verdict::DeliverTo(port, mark) => {
                     self.decided_by = jump.or(Some(index));
                     self.fate = Fate::Captured(port);
-                    self.is_given = true;
+                    self.has_socket = true;
                     self.view.packet_mark = mark.get();
                     return End::Final;
                 }
@@ -222,7 +222,7 @@ impl<'a> View<'a> {
         }
     }
 
-    fn meets(&self, condition: &Match) -> bool {
+    fn matches(&self, condition: &Match) -> bool {
         let negated = condition.negated;
         match &condition.field {
             Field::Family(family) => (self.family() == *family) != negated,
@@ -257,8 +257,8 @@ impl<'a> View<'a> {
             }
             Field::PacketMark(mark) => (self.packet_mark == mark.get()) != negated,
             Field::ConnectionMark(mark) => (self.connection_mark == mark.get()) != negated,
-            // The first packet of a connection: not begun, and valid.
-            Field::Connection(ConnectionState::Begun | ConnectionState::Invalid) => negated,
+            // The first packet of a connection is neither established nor invalid.
+            Field::Connection(ConnectionState::Established | ConnectionState::Invalid) => negated,
         }
     }
 
@@ -280,7 +280,7 @@ impl<'a> View<'a> {
     }
 
     /// True if the outbound packet stays in the pod. Then it becomes an inbound one.
-    fn comes_back(&mut self) -> bool {
+    fn turn_inbound(&mut self) -> bool {
         let stays = self.leaves_by == Some(LOOPBACK);
         if stays {
             self.arrives_at = self.leaves_by.take();

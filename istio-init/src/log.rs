@@ -14,23 +14,23 @@ pub(crate) fn write_json() {
 
 /// Logs an error.
 pub(crate) fn error(message: &str) {
-    say("error", message);
+    write_line("error", message);
 }
 
 /// Logs a warning.
 pub(crate) fn warning(message: &str) {
-    say("warning", message);
+    write_line("warning", message);
 }
 
 /// Logs information.
 pub(crate) fn info(message: &str) {
-    say("info", message);
+    write_line("info", message);
 }
 
-fn say(level: &'static str, message: &str) {
+fn write_line(level: &'static str, message: &str) {
     let line = if IS_JSON.load(Ordering::Relaxed) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        // Istio's word for a warning.
+        // Istio's name of the level.
         let level = if level == "warning" { "warn" } else { level };
         let line = Json::Object(vec![
             ("level", Json::text(level)),
@@ -48,8 +48,8 @@ fn say(level: &'static str, message: &str) {
     let _ = io::stderr().write_all(line.as_bytes());
 }
 
-/// A point in time as RFC 3339 has it, from seconds since 1970. Days are counted from the first
-/// of March of the year 0, so that a leap day is the last of its year.
+/// Formats seconds since 1970 as RFC 3339. Days are counted from 1 March of the year 0, so that a
+/// leap day ends its year.
 fn timestamp(seconds: u64, micros: u32) -> String {
     let (days, second) = (seconds / DAY + DAYS_TO_1970, seconds % DAY);
     let (era, day) = (days / DAYS_OF_ERA, days % DAYS_OF_ERA);

@@ -25,7 +25,7 @@ proptest! {
         variables in prop::collection::vec(prop::option::of(value()), Variable::ALL.len()),
         addresses in prop::collection::vec(any::<IpAddr>(), 0..3),
     ) {
-        let built = |kind, support| kind == FlagKind::Text && support == Support::Built;
+        let built = |kind, support| kind == FlagKind::Text && support == Support::Implemented;
         let flags = FLAGS.iter().zip(values).filter(|(spec, _)| built(spec.kind, spec.support));
         let words = flags.map(|(spec, value)| OsString::from(format!("--{}={value}", spec.long)));
         let words = std::iter::once(OsString::from("istio-init")).chain(words);

@@ -18,11 +18,11 @@ use crate::types::protocol::Protocol;
 pub struct Request {
     /// The subcommand.
     pub command: Subcommand,
-    /// Flags and variables of a run.
+    /// Flags and variables of the run.
     pub args: Args,
     /// True if the command reads the installed rules instead of those that the flags define.
     pub from_kernel: bool,
-    /// The form of the answer.
+    /// Output format.
     pub output: Output,
 }
 
@@ -35,11 +35,11 @@ pub enum Subcommand {
     Plan,
     /// Explain the path of a packet through the rules.
     Explain(PacketQuery),
-    /// Compare what is installed with what is planned.
+    /// Compare the installed rules with the plan.
     Verify,
     /// Try the installed rules with real sockets.
     Probe,
-    /// Remove what an earlier run installed.
+    /// Remove the rules of an earlier run.
     Cleanup,
 }
 
@@ -54,20 +54,20 @@ pub struct PacketQuery {
     pub from: Option<SocketAddr>,
     /// Destination address and port.
     pub to: SocketAddr,
-    /// The interface it leaves by or arrives at.
+    /// Outgoing or incoming interface.
     pub interface: Option<String>,
-    /// The user that sends it.
+    /// User of the sending socket.
     pub uid: Uid,
-    /// The group that sends it.
+    /// Group of the sending socket.
     pub gid: Gid,
-    /// The mark that its socket gives it.
+    /// Mark set by the socket.
     pub mark: u32,
 }
 
-/// The form of an answer.
+/// Output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// For people.
+    /// Text for people.
     Table,
     /// A script for `nft -f`.
     Nft,
@@ -78,11 +78,11 @@ pub enum Output {
 }
 
 impl Request {
-    /// Reads a command line, with the program's name first, and an environment.
+    /// Parses a command line, which starts with the program's name, and an environment.
     ///
     /// As in Istio, the program may be named `istio-iptables` once more before its flags.
     ///
-    /// An error shows the words cut and escaped.
+    /// Errors show arguments cut and escaped.
     pub fn parse(
         command_line: impl IntoIterator<Item = OsString>,
         environment: &Environment,
@@ -94,7 +94,7 @@ impl Request {
             if shown == words {
                 return error;
             }
-            // The library puts a word into its message, its usage and its tips.
+            // clap puts arguments into its message, usage and suggestions.
             Self::from_words(shown, environment)
                 .err()
                 .unwrap_or_else(|| args::command().error(error.kind(), "invalid command line"))
@@ -160,7 +160,7 @@ fn no_such_command(word: &OsString) -> clap::Error {
     })
 }
 
-/// The grammar of a subcommand: its own flags, and those of a run.
+/// Returns the grammar of a subcommand: its own flags, and those of a run.
 pub fn grammar(name: &'static str) -> Grammar {
     let (title, about, outputs): (_, _, &[&str]) = match name {
         "plan" => {
@@ -195,7 +195,7 @@ pub fn grammar(name: &'static str) -> Grammar {
         let help = "Output format; `-o` works as well [default: table]";
         grammar = grammar.arg(Arg::new(OUTPUT).long(OUTPUT).value_parser(parser).help(help));
     }
-    // Both sides of a comparison are given.
+    // A comparison needs both the plan and the installed rules.
     if !matches!(name, "verify" | "cleanup") {
         let help = "Use the installed rules instead of those that the flags define";
         let flag = Arg::new(FROM_KERNEL).long(FROM_KERNEL).action(ArgAction::SetTrue).help(help);
@@ -281,8 +281,8 @@ fn address(text: &str) -> Result<SocketAddr, &'static str> {
     text.parse().or_else(|_| alone()).map_err(|_| "expected 10.0.0.1:80 or [fd00::1]:80")
 }
 
-/// `-o` is the exclusion of outbound ports in Istio, and the form of the output everywhere else.
-/// No port is named as a form is, so that both are understood.
+/// Replaces `-o FORMAT` by `--output`. In Istio, `-o` excludes outbound ports; no format is a port,
+/// so both are accepted.
 fn with_output_flag(words: Vec<OsString>) -> Vec<OsString> {
     let mut understood: Vec<OsString> = Vec::new();
     for word in words {

@@ -31,15 +31,15 @@ pub enum Flag {
     ServiceCidr,
     /// Destination ranges that are not captured.
     ServiceExcludeCidr,
-    /// Destination ports to capture whatever the address.
+    /// Destination ports to capture at any address.
     OutboundPorts,
     /// Destination ports that are not captured.
     LocalOutboundPortsExclude,
-    /// Look for IPv6 addresses behind the first one.
+    /// Capture IPv6 if any address is IPv6.
     DualStack,
     /// Print the plan and change nothing.
     DryRun,
-    /// Remove what an earlier run installed.
+    /// Remove the rules of an earlier run.
     CleanupOnly,
     /// Istio: replace rules that differ. Here every run does.
     Reconcile,
@@ -55,9 +55,9 @@ pub enum Flag {
     KubeVirtInterfaces,
     /// Port of the validation's probe.
     IptablesProbePort,
-    /// Patience of the validation.
+    /// Time limit of a probe.
     ProbeTimeout,
-    /// Leave the rules to someone else.
+    /// Leave the rules to another program.
     SkipRuleApply,
     /// Probe the rules after they are applied.
     RunValidation,
@@ -91,7 +91,7 @@ pub enum Flag {
     ExcludeOutboundForUids,
     /// Address families to capture.
     IpFamilies,
-    /// Go on in what looks like the network namespace of a node.
+    /// Run in the network namespace of a node.
     AllowHostNetwork,
 }
 
@@ -104,7 +104,7 @@ pub struct FlagSpec {
     pub long: &'static str,
     /// One-letter name.
     pub short: Option<char>,
-    /// Environment variables, weakest first; the command line is stronger than all of them.
+    /// Environment variables in increasing priority; the command line overrides them.
     pub variables: &'static [&'static str],
     /// Value used if neither a flag nor a variable sets one.
     pub default: &'static str,
@@ -119,7 +119,7 @@ pub struct FlagSpec {
 /// Syntax of a flag's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlagKind {
-    /// Any text; its meaning is checked with the configuration.
+    /// Any text, parsed with the configuration.
     Text,
     /// Go's `strconv.ParseBool`; a flag without value means true.
     Bool,
@@ -133,7 +133,7 @@ pub enum FlagKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Support {
     /// Same meaning as in Istio.
-    Built,
+    Implemented,
     /// Accepted; this program behaves so with or without it.
     Implied,
     /// Accepted, because Istio's injector passes it; it only concerns Istio's logs.
@@ -141,9 +141,9 @@ pub enum Support {
 }
 
 impl Flag {
-    /// The table's row of this flag.
+    /// Returns the table's row of this flag.
     pub fn spec(self) -> &'static FlagSpec {
-        // The table is in the order of the enum; a test holds it there.
+        // The table is in the order of the enum; a test checks it.
         &FLAGS[self as usize]
     }
 }
@@ -165,8 +165,8 @@ const fn row(
     FlagSpec { flag, long, short, variables, default, kind, support, help }
 }
 
-const TEXT: (FlagKind, Support) = (FlagKind::Text, Support::Built);
-const SWITCH: (FlagKind, Support) = (FlagKind::Bool, Support::Built);
+const TEXT: (FlagKind, Support) = (FlagKind::Text, Support::Implemented);
+const SWITCH: (FlagKind, Support) = (FlagKind::Bool, Support::Implemented);
 const IMPLIED: (FlagKind, Support) = (FlagKind::Bool, Support::Implied);
 const LOG: (FlagKind, Support) = (FlagKind::Text, Support::Logging);
 
@@ -195,8 +195,8 @@ pub const FLAGS: &[FlagSpec] = &[
     row(Flag::InboundTproxyMark, ("istio-inbound-tproxy-mark", Some('t')), &["ISTIO_INBOUND_TPROXY_MARK"], "1337", TEXT, "Mark of packets that TPROXY delivers to this pod"),
     row(Flag::InboundTproxyRouteTable, ("istio-inbound-tproxy-route-table", Some('r')), &["ISTIO_INBOUND_TPROXY_ROUTE_TABLE"], "133", TEXT, "Routing table of marked packets, otherwise unused"),
     row(Flag::KubeVirtInterfaces, ("kube-virt-interfaces", Some('k')), &["KUBE_VIRT_INTERFACES"], "", TEXT, "Interfaces whose arriving traffic counts as outbound: comma list"),
-    row(Flag::IptablesProbePort, ("iptables-probe-port", None), &["IPTABLES_PROBE_PORT"], "15002", (FlagKind::Number, Support::Built), "Port that the probe tries as Istio's validation does"),
-    row(Flag::ProbeTimeout, ("probe-timeout", None), &["PROBE_TIMEOUT"], "5s", (FlagKind::Duration, Support::Built), "Time limit of a probe"),
+    row(Flag::IptablesProbePort, ("iptables-probe-port", None), &["IPTABLES_PROBE_PORT"], "15002", (FlagKind::Number, Support::Implemented), "Port that the probe tries as Istio's validation does"),
+    row(Flag::ProbeTimeout, ("probe-timeout", None), &["PROBE_TIMEOUT"], "5s", (FlagKind::Duration, Support::Implemented), "Time limit of a probe"),
     row(Flag::SkipRuleApply, ("skip-rule-apply", None), &["SKIP_RULE_APPLY"], "false", SWITCH, "Change nothing: another program, such as a CNI plugin, installs the rules"),
     row(Flag::RunValidation, ("run-validation", None), &["RUN_VALIDATION"], "false", SWITCH, "Try the rules with real sockets after they are applied; exits 126 if a flow does not match the plan"),
     row(Flag::RedirectDns, ("redirect-dns", None), &["REDIRECT_DNS", "ISTIO_META_DNS_CAPTURE"], "false", SWITCH, "Send queries to the servers of /etc/resolv.conf to port 15053"),

@@ -92,13 +92,13 @@ impl Args {
         Self { flags, variables, ignored }
     }
 
-    /// The text of a flag.
+    /// Returns the text of a flag.
     pub fn flag(&self, flag: Flag) -> &RawValue {
         // `parse` fills the map from the table of all flags.
         &self.flags[&flag]
     }
 
-    /// The meaning of a flag of kind [`FlagKind::Bool`].
+    /// Returns the value of a flag of kind [`FlagKind::Bool`].
     pub fn is_on(&self, flag: Flag) -> bool {
         go_bool(&self.flag(flag).text) == Some(true)
     }
@@ -189,7 +189,9 @@ fn reads_as(kind: FlagKind, text: &str) -> Result<(), &'static str> {
     match kind {
         FlagKind::Bool if go_bool(text).is_none() => Err("true or false"),
         FlagKind::Number if text.parse::<u16>().is_err() => Err("a number from 0 to 65535"),
-        FlagKind::Duration if !is_go_duration(text) => Err("a duration such as 5s or 1m30s"),
+        FlagKind::Duration if go_duration::parse(text).is_err() => {
+            Err("a duration such as 5s or 1m30s")
+        }
         _ => Ok(()),
     }
 }
@@ -203,56 +205,10 @@ fn go_bool(text: &str) -> Option<bool> {
     }
 }
 
-/// True if Go's `time.ParseDuration` accepts the text.
-fn is_go_duration(text: &str) -> bool {
-    nanoseconds(text).is_some()
-}
-
-/// Parses a duration as Go's `time.ParseDuration` does; a negative one is zero.
-pub(crate) fn go_duration(text: &str) -> Option<Duration> {
-    let nanoseconds = nanoseconds(text)?;
-    let is_negative = text.starts_with('-');
-    Some(if is_negative { Duration::ZERO } else { Duration::from_nanos(nanoseconds) })
-}
-
-/// Parses a duration without its sign in nanoseconds; saturates.
-fn nanoseconds(text: &str) -> Option<u64> {
-    let mut rest = text.strip_prefix(['+', '-']).unwrap_or(text);
-    if rest == "0" {
-        return Some(0);
-    }
-    let mut total = 0_u64;
-    while !rest.is_empty() {
-        let (number, tail) = split_after(rest, |c| c.is_ascii_digit() || c == '.');
-        let (unit, tail) = split_after(tail, |c| !(c.is_ascii_digit() || c == '.'));
-        let unit: u64 = match unit {
-            "ns" => 1,
-            "us" | "µs" | "μs" => 1_000,
-            "ms" => 1_000_000,
-            "s" => 1_000_000_000,
-            "m" => 60_000_000_000,
-            "h" => 3_600_000_000_000,
-            _ => return None,
-        };
-        let (whole, part) = number.split_once('.').unwrap_or((number, ""));
-        let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-        if whole.len() + part.len() == 0 || !is_number(whole) || !is_number(part) {
-            return None;
-        }
-        let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().unwrap_or(u64::MAX) };
-        total = total.saturating_add(whole.saturating_mul(unit));
-        let mut place = unit;
-        for digit in part.bytes() {
-            place /= 10;
-            total = total.saturating_add(u64::from(digit - b'0') * place);
-        }
-        rest = tail;
-    }
-    (!text.is_empty() && !text.ends_with(['+', '-'])).then_some(total)
-}
-
-fn split_after(text: &str, belongs: impl Fn(char) -> bool) -> (&str, &str) {
-    text.split_at(text.find(|c| !belongs(c)).unwrap_or(text.len()))
+/// Parses a duration; a negative one counts as zero.
+pub(crate) fn duration(text: &str) -> Option<Duration> {
+    let nanoseconds = go_duration::parse(text).ok()?;
+    Some(Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or_default()))
 }
 
 /// The name that this program has in Istio.
@@ -377,17 +333,17 @@ mod tests {
         for (text, millis) in
             [("5s", 5_000), ("1m30s", 90_000), (".5s", 500), ("1.25s", 1_250), ("-1s", 0), ("0", 0)]
         {
-            assert_eq!(go_duration(text), Some(Duration::from_millis(millis)), "{text}");
+            assert_eq!(duration(text), Some(Duration::from_millis(millis)), "{text}");
         }
     }
 
     #[test]
     fn durations_have_the_syntax_of_go() {
         for good in ["0", "5s", "1m30s", "-1.5h", "300ms", ".5s", "1us", "1µs"] {
-            assert!(is_go_duration(good), "{good}");
+            assert!(duration(good).is_some(), "{good}");
         }
         for bad in ["", "5", "s", "5 s", "1d", "+", "1.2.3s", "."] {
-            assert!(!is_go_duration(bad), "{bad}");
+            assert!(duration(bad).is_none(), "{bad}");
         }
     }
 }

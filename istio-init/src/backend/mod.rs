@@ -193,8 +193,8 @@ impl Backend {
         }
     }
 
-    /// The number of rules that a plan has by it: iptables has a rule for each element of a list,
-    /// and for each family.
+    /// Returns the number of rules of a plan with this backend: iptables has one rule per element
+    /// of a list and per family.
     pub fn rules(self, plan: &Plan) -> usize {
         match self {
             Self::Nftables => plan.rules.len(),
@@ -222,7 +222,7 @@ impl Backend {
         let mut lines = iptables::compare(binaries, plan)?;
         let observed = prerequisites::observe_with(Vec::new())?;
         let (planned, found) =
-            (verify::surroundings_of(plan), verify::surroundings_found(&observed));
+            (verify::planned_prerequisites(plan), verify::observed_prerequisites(&observed));
         lines.extend(verify::differing(&planned, &found));
         Ok(Comparison { lines })
     }

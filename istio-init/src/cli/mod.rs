@@ -91,7 +91,7 @@ enum Failure {
     #[error("{wrong} flows do not match the plan; the first: {first}")]
     Probe { wrong: usize, first: String },
     #[error("cannot determine the user and group of this process")]
-    Nobody,
+    NoOwner,
     #[error("cannot write to stdout: {0}")]
     Output(io::Error),
 }
@@ -100,7 +100,7 @@ impl Failure {
     fn exit_code(&self) -> u8 {
         match self {
             Self::Drift { .. } | Self::OtherBackend { .. } => DRIFT,
-            Self::Probe { .. } => DISPROVED,
+            Self::Probe { .. } => PROBE_FAILED,
             _ => 1,
         }
     }
@@ -183,15 +183,15 @@ fn planned(
     args: &Args,
     host: Result<HostEvidence, String>,
 ) -> Result<(Plan, BackendChoice), Failure> {
-    let surroundings = PodEnvironment { host, ..surroundings()? };
-    let (choice, config) = (BackendChoice::from_args(args), Config::read(args, &surroundings));
+    let pod = PodEnvironment { host, ..pod_environment()? };
+    let (choice, config) = (BackendChoice::from_args(args), Config::read(args, &pod));
     let ((choice, idle), (config, warnings)) = both(choice, config)?;
     log_warnings(&idle);
     log_warnings(&warnings);
     Ok((plan(&config), choice))
 }
 
-/// Both values, or all that is wrong with either.
+/// Returns both values, or the errors of both.
 fn both<T, U>(
     choice: Result<T, Vec<InputError>>,
     config: Result<U, InvalidConfig>,
@@ -205,7 +205,7 @@ fn both<T, U>(
     }
 }
 
-fn surroundings() -> Result<PodEnvironment, Failure> {
+fn pod_environment() -> Result<PodEnvironment, Failure> {
     let accounts = Accounts { passwd: read("/etc/passwd")?, group: read("/etc/group")? };
     let resolv_conf = fs::read_to_string("/etc/resolv.conf").map_err(|error| error.to_string());
     let addresses = address::addresses()?;
@@ -241,7 +241,7 @@ fn log_warnings(warnings: &[String]) {
 /// Elsewhere the file does not exist and is not created.
 fn write_termination_message(errors: &[String]) {
     let Some(first) = errors.first() else { return };
-    // One line, which is what `kubectl` has room for; stderr has the rest.
+    // One line for `kubectl`; stderr has the rest.
     let cause = first.lines().next().unwrap_or_default();
     let more = match errors.len() - 1 {
         0 => String::new(),
@@ -259,8 +259,8 @@ fn lossy(text: &OsStr) -> String {
 }
 
 /// Exit code of a failed probe, known to Istio's repair controller.
-const DISPROVED: u8 = 126;
-/// The exit code of a difference.
+const PROBE_FAILED: u8 = 126;
+/// Exit code of `verify` if rules differ.
 const DRIFT: u8 = 3;
 /// The default of a container's `terminationMessagePath`.
 const TERMINATION_MESSAGE: &str = "/dev/termination-log";

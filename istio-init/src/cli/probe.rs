@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Failure, host_evidence, print, routes, surroundings};
+use super::{Failure, host_evidence, pod_environment, print, routes};
 use crate::args::command::{Output, Request};
 use crate::args::flags::Flag;
-use crate::args::{Args, go_duration};
+use crate::args::{Args, duration};
 use crate::backend;
 use crate::explain::Owner;
 use crate::json::Json;
@@ -28,7 +28,7 @@ pub(super) fn probe(request: &Request, plan: &Plan) -> Result<(), Failure> {
     } else {
         print(&(text(&results) + &summary(&results)))?;
     }
-    judge(&results)
+    check_results(&results)
 }
 
 /// Tries the installed rules and reports only whether they work.
@@ -40,7 +40,7 @@ pub(super) fn validate(args: &Args, plan: &Plan) -> Result<(), Failure> {
     if !wrong.is_empty() {
         log::info(text(&wrong).trim_end());
     }
-    judge(&results)?;
+    check_results(&results)?;
     log::info(&format!("validation passed: {}", summary(&results).trim_end()));
     Ok(())
 }
@@ -66,14 +66,14 @@ fn inbound(
     try_inbound(plan, settings, deadline).map_err(|error| error.to_string())
 }
 
-/// Facts of the machine, and the end of the probe.
+/// Returns the settings of the probe, and its deadline.
 fn settings(args: &Args) -> Result<(ProbeSettings, Instant), Failure> {
-    let limit = go_duration(&args.flag(Flag::ProbeTimeout).text).unwrap_or(USUAL_LIMIT);
+    let limit = duration(&args.flag(Flag::ProbeTimeout).text).unwrap_or(DEFAULT_LIMIT);
     let settings = ProbeSettings {
-        addresses: surroundings()?.addresses,
+        addresses: pod_environment()?.addresses,
         routes: routes(),
         owner: own()?,
-        probe_port: args.flag(Flag::IptablesProbePort).text.parse().unwrap_or(USUAL_PORT),
+        probe_port: args.flag(Flag::IptablesProbePort).text.parse().unwrap_or(DEFAULT_PORT),
         application_port: 0,
         timeout: TIMEOUT.min(limit),
         installed: installed(),
@@ -90,10 +90,10 @@ fn installed() -> Option<Plan> {
 fn own() -> Result<Owner, Failure> {
     let uid = rustix::process::geteuid().as_raw().to_string().parse::<Uid>();
     let gid = rustix::process::getegid().as_raw().to_string().parse::<Gid>();
-    uid.and_then(|uid| Ok(Owner { uid, gid: gid? })).map_err(|_| Failure::Nobody)
+    uid.and_then(|uid| Ok(Owner { uid, gid: gid? })).map_err(|_| Failure::NoOwner)
 }
 
-fn judge(results: &[FlowResult]) -> Result<(), Failure> {
+fn check_results(results: &[FlowResult]) -> Result<(), Failure> {
     let wrong: Vec<&FlowResult> =
         results.iter().filter(|results| !results.is_as_expected()).collect();
     match wrong.first() {
@@ -161,7 +161,7 @@ fn object(results: &FlowResult) -> Json {
 
 /// Redirected packets arrive within microseconds.
 const TIMEOUT: Duration = Duration::from_millis(300);
-/// Istio's.
-const USUAL_LIMIT: Duration = Duration::from_secs(5);
-/// Istio's.
-const USUAL_PORT: u16 = 15_002;
+/// Default of Istio.
+const DEFAULT_LIMIT: Duration = Duration::from_secs(5);
+/// Default of Istio.
+const DEFAULT_PORT: u16 = 15_002;

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::{
-    Failure, apply, host_evidence, log_warnings, planned, print, probe, routes, surroundings,
+    Failure, apply, host_evidence, log_warnings, planned, pod_environment, print, probe, routes,
 };
 use crate::args::command::{Output, PacketQuery, Request, Subcommand};
 use crate::args::flags::Flag;
@@ -18,7 +18,7 @@ use crate::render::{explanation, iptables, json, nft, table};
 use crate::types::direction::Direction;
 use crate::verify::{Comparison, Side};
 
-/// Answers a question about rules.
+/// Runs a subcommand about rules.
 pub(super) fn answer(request: &Request) -> Result<(), Failure> {
     let is_json = request.output == Output::Json;
     match &request.command {
@@ -66,7 +66,7 @@ fn packet(question: &PacketQuery) -> Result<Packet, Failure> {
     let interface = match interface {
         Some(name) => name.clone(),
         None if *direction == Direction::Out && is_here(to.ip())? => "lo".to_owned(),
-        None => usual_interface(*direction, to.ip()),
+        None => default_interface(*direction, to.ip()),
     };
     let anywhere = match to.ip() {
         IpAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
@@ -84,7 +84,7 @@ fn packet(question: &PacketQuery) -> Result<Packet, Failure> {
 }
 
 /// Returns the interface of the route for outbound packets, and eth0 for inbound ones.
-fn usual_interface(direction: Direction, to: IpAddr) -> String {
+fn default_interface(direction: Direction, to: IpAddr) -> String {
     let taken =
         (direction == Direction::Out).then(|| routes().interface(to).map(str::to_owned)).flatten();
     taken.unwrap_or_else(|| "eth0".to_owned())
@@ -92,7 +92,7 @@ fn usual_interface(direction: Direction, to: IpAddr) -> String {
 
 /// True if the address belongs to this network namespace.
 fn is_here(address: IpAddr) -> Result<bool, Failure> {
-    Ok(address.is_loopback() || surroundings()?.addresses.contains(&address))
+    Ok(address.is_loopback() || pod_environment()?.addresses.contains(&address))
 }
 
 fn verify(request: &Request) -> Result<(), Failure> {

@@ -9,7 +9,7 @@ use crate::types::interface::InterfaceName;
 pub struct HostEvidence {
     /// Network interfaces.
     pub links: Vec<Link>,
-    /// Chains of `nf_tables`, each after its table.
+    /// Chains of `nf_tables`, each with its table.
     pub chains: Vec<(String, String)>,
     /// True if this is the machine's first network namespace.
     pub is_first: bool,
@@ -53,7 +53,7 @@ impl HostEvidence {
         if self.is_first || signs.len() > 1 { signs } else { Vec::new() }
     }
 
-    /// The first of the tables and chains of one origin.
+    /// Returns the first table or chain with one of these names.
     fn rules(&self, tables: &[&str], prefixes: &[&str]) -> Option<String> {
         self.chains.iter().find_map(|(table, chain)| {
             if tables.contains(&table.as_str()) {
@@ -98,7 +98,7 @@ fn bridge(links: &[&Link]) -> Option<String> {
     (has_bridge && has_port).then(|| "a bridge to other network namespaces".to_owned())
 }
 
-/// Interfaces that container networks and kube-proxy make on a node for themselves.
+/// Interfaces that container networks and kube-proxy create on a node.
 const NETWORK_INTERFACES: &[&str] = &[
     "antrea-gw0",
     "cbr0",
@@ -115,17 +115,17 @@ const NETWORK_INTERFACES: &[&str] = &[
     "weave",
 ];
 
-/// Beginnings of the names of the node's ends of pods' links.
+/// Name prefixes of the node's ends of pod links.
 const PEER_PREFIXES: &[&str] = &["azv", "cali", "gke", "lxc", "veth"];
 
 /// Tables of container networks.
 const NETWORK_TABLES: &[&str] = &["kube-router", "cilium", "calico"];
 
-/// Beginnings of the names of container networks' chains.
+/// Name prefixes of chains of container networks.
 const NETWORK_CHAINS: &[&str] =
     &["ANTREA-", "AWS-", "CILIUM_", "CNI-", "FLANNEL-", "WEAVE", "cali-"];
 
-/// More than any pod has when it starts.
+/// More interfaces than a starting pod has.
 const MANY_LINKS: usize = 32;
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use crate::args::env::Variable;
 use crate::args::flags::Flag;
 use crate::types::input_error::Escaped;
 
-/// Returns a warning for each flag and variable that is given in vain.
+/// Returns a warning for each flag and variable without effect.
 pub(super) fn warnings(args: &Args) -> Vec<String> {
     let mut warnings = Vec::new();
     if let Some(port) = args.variable(Variable::EnvoyPort)

@@ -45,7 +45,7 @@ pub struct Config {
     pub outbound: Outbound,
     /// Destination ranges that are not captured.
     pub excluded_ranges: Vec<Cidr>,
-    /// Destination ports to capture whatever the address.
+    /// Destination ports to capture at any address.
     pub outbound_ports: Vec<PortRange>,
     /// Destination ports that are not captured.
     pub excluded_outbound_ports: Vec<PortRange>,
@@ -74,7 +74,7 @@ pub struct Config {
 pub enum Inbound {
     /// No connection.
     None,
-    /// All but those to these ports.
+    /// All connections except those to these ports.
     AllBut(Vec<PortRange>),
     /// Connections to these ports.
     Only(Vec<PortRange>),
@@ -97,9 +97,9 @@ pub enum Interception {
 /// Users whose outbound traffic is not captured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExcludedUsers {
-    /// Only of these protocols; of any when it is empty.
+    /// Protocols; all if empty.
     pub protocols: Vec<Protocol>,
-    /// Only to these ports; to any when it is empty.
+    /// Destination ports; all if empty.
     pub ports: Vec<PortRange>,
     /// The users; never empty.
     pub users: Vec<UidRange>,
@@ -108,7 +108,7 @@ pub struct ExcludedUsers {
 /// Name servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NameServers {
-    /// All there are.
+    /// All name servers.
     All,
     /// The servers in `/etc/resolv.conf`.
     Only(Vec<IpAddr>),
@@ -119,7 +119,7 @@ pub enum NameServers {
 pub enum Outbound {
     /// No destination.
     None,
-    /// All.
+    /// All destinations.
     All,
     /// These ranges.
     Only(Vec<Cidr>),
@@ -128,7 +128,7 @@ pub enum Outbound {
 /// Groups whose outbound traffic is captured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OwnerGroups {
-    /// All but these.
+    /// All groups except these.
     AllBut(Vec<Gid>),
     /// These groups; an empty list captures no group.
     Only(Vec<Gid>),
@@ -148,7 +148,7 @@ pub struct PodEnvironment {
 }
 
 impl Default for PodEnvironment {
-    /// A pod without addresses, accounts and name servers.
+    /// Returns a pod without addresses, accounts and name servers.
     fn default() -> Self {
         Self {
             addresses: Vec::new(),
@@ -159,18 +159,15 @@ impl Default for PodEnvironment {
     }
 }
 
-/// Values that cannot be used: all of them, not only the first.
+/// All errors of a configuration.
 #[derive(Debug, PartialEq, Eq, Error)]
 #[error("{}", .0.iter().map(InputError::to_string).collect::<Vec<_>>().join("\n"))]
 pub struct InvalidConfig(pub Vec<InputError>);
 
 impl Config {
     /// Validates a configuration. Also returns warnings.
-    pub fn read(
-        args: &Args,
-        surroundings: &PodEnvironment,
-    ) -> Result<(Self, Vec<String>), InvalidConfig> {
-        reader::read(args, surroundings)
+    pub fn read(args: &Args, pod: &PodEnvironment) -> Result<(Self, Vec<String>), InvalidConfig> {
+        reader::read(args, pod)
     }
 
     /// Returns the captured address families. As in Istio, IPv4 is one by default.
@@ -188,7 +185,7 @@ impl Config {
         self.per_family(self.loopback_v4, Cidr::host(Ipv6Addr::LOCALHOST.into()))
     }
 
-    /// The addresses that the proxy calls the application from, one per captured family.
+    /// Returns the addresses that the proxy calls the application from, one per captured family.
     pub fn passthrough_sources(&self) -> Vec<Cidr> {
         self.per_family(Cidr::host(PASSTHROUGH_V4.into()), Cidr::host(PASSTHROUGH_V6.into()))
     }
@@ -231,8 +228,8 @@ impl Config {
     }
 }
 
-/// The source address of the proxy's connections to the application, IPv4. All of 127.0.0.0/8 is
-/// local, so it needs no address on an interface.
+/// IPv4 source address of the proxy's connections to the application. All of 127.0.0.0/8 is local,
+/// so no interface needs the address.
 pub const PASSTHROUGH_V4: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 6);
 
 /// IPv6 counterpart; it must be an address of the loopback interface.

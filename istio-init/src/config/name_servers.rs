@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 
-/// The servers that `/etc/resolv.conf` names, in their order, each once (resolv.conf(5); what
-/// cannot be read is left out, as resolvers do).
+/// Returns the servers in `/etc/resolv.conf`, in order and without duplicates. As resolvers do,
+/// ignores invalid lines (resolv.conf(5)).
 pub(super) fn read(text: &str) -> Vec<IpAddr> {
     let mut servers = Vec::new();
     for line in text.lines() {
@@ -13,7 +13,7 @@ pub(super) fn read(text: &str) -> Vec<IpAddr> {
         if words.next() != Some("nameserver") {
             continue;
         }
-        // An address may name its interface; packets do not.
+        // An address may have an interface suffix.
         let address = words.next().and_then(|word| word.split('%').next());
         match address.and_then(|address| address.parse::<IpAddr>().ok()) {
             Some(address) if !servers.contains(&address.to_canonical()) => {

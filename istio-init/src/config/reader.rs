@@ -1,4 +1,4 @@
-//! The checks of every value.
+//! Validation of every value.
 
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -19,12 +19,12 @@ use crate::types::owner::{Accounts, Gid, Uid};
 /// Validates a configuration. Also returns warnings.
 pub(super) fn read(
     args: &Args,
-    surroundings: &PodEnvironment,
+    pod: &PodEnvironment,
 ) -> Result<(Config, Vec<String>), InvalidConfig> {
     let mut reader = Reader { args, errors: Vec::new(), warnings: args.ignored.clone() };
     let interception = reader.interception();
-    let (proxy_uids, proxy_gids) = reader.proxy(&surroundings.accounts);
-    let (ipv4, ipv6) = reader.families(&surroundings.addresses);
+    let (proxy_uids, proxy_gids) = reader.proxy(&pod.accounts);
+    let (ipv4, ipv6) = reader.families(&pod.addresses);
     let outbound_port = reader.number(Flag::EnvoyPort, "");
     let inbound_port = reader.number(Flag::InboundCapturePort, "");
     let tunnel_port = reader.number(Flag::InboundTunnelPort, "-e meant nothing in the 2017 script");
@@ -37,10 +37,10 @@ pub(super) fn read(
     let excluded_interfaces = reader.list(Flag::ExcludeInterfaces);
     let virtual_interfaces = reader.list(Flag::KubeVirtInterfaces);
     let named = [&*excluded_interfaces, &*virtual_interfaces].concat();
-    reader.reject_the_host(surroundings.host.as_ref(), &named);
-    let excluded_users = reader.excluded_users(&surroundings.accounts);
-    let owner_groups = reader.owner_groups(&surroundings.accounts);
-    let dns = reader.dns(surroundings.resolv_conf.as_deref());
+    reader.reject_node(pod.host.as_ref(), &named);
+    let excluded_users = reader.excluded_users(&pod.accounts);
+    let owner_groups = reader.owner_groups(&pod.accounts);
+    let dns = reader.dns(pod.resolv_conf.as_deref());
     reader.warnings.extend(ineffective::warnings(args));
     let Reader { errors, mut warnings, .. } = reader;
     let (Some(outbound_port), Some(inbound_port), Some(tunnel_port), Some(loopback_v4), []) =
@@ -75,7 +75,7 @@ pub(super) fn read(
     Ok((config, warnings))
 }
 
-/// Reads value after value and remembers what is wrong.
+/// Parses values and collects errors.
 struct Reader<'a> {
     args: &'a Args,
     errors: Vec<InputError>,
@@ -84,7 +84,7 @@ struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     /// Reports a node's network namespace; in a dry run as a warning.
-    fn reject_the_host(&mut self, host: Result<&HostEvidence, &String>, named: &[InterfaceName]) {
+    fn reject_node(&mut self, host: Result<&HostEvidence, &String>, named: &[InterfaceName]) {
         let error = host_evidence::node_error(host, named);
         match error.filter(|_| !self.args.is_on(Flag::AllowHostNetwork)) {
             Some(error) if self.args.is_on(Flag::DryRun) => {
@@ -114,7 +114,7 @@ impl<'a> Reader<'a> {
             _ => {
                 let error = ValueError::new("is not an interception mode");
                 let error = error.hint("use REDIRECT or TPROXY, in capitals");
-                self.complain(typed.source, &typed.text, error);
+                self.reject(typed.source, &typed.text, error);
             }
         }
         match (mark, table) {
@@ -135,7 +135,7 @@ impl<'a> Reader<'a> {
             error.hint(format!("{once}; today it takes a value: {now}"))
         };
         let read = typed.text.parse().map_err(with_history);
-        read.map_err(|error| self.complain(typed.source, &typed.text, error)).ok()
+        read.map_err(|error| self.reject(typed.source, &typed.text, error)).ok()
     }
 
     fn families(&mut self, addresses: &[IpAddr]) -> (bool, bool) {
@@ -182,7 +182,7 @@ impl<'a> Reader<'a> {
             Err(reason) => {
                 let error = ValueError::new(format!("needs {RESOLV_CONF}: {reason}"));
                 let error = error.hint(format!("or capture all with {}", Flag::CaptureAllDns));
-                self.complain(typed.source, &typed.text, error);
+                self.reject(typed.source, &typed.text, error);
                 None
             }
             Ok(servers) if servers.is_empty() => {
@@ -217,7 +217,7 @@ impl<'a> Reader<'a> {
                     "without an owner, the proxy's own traffic would be \
                 captured",
                 );
-                self.complain(typed.source, &typed.text, error);
+                self.reject(typed.source, &typed.text, error);
             }
         }
         (uids, gids)
@@ -254,7 +254,7 @@ impl<'a> Reader<'a> {
                     .hint("use a part of 127.0.0.0/8")),
             });
         let source = Source::Variable(Variable::LoopbackCidr.name());
-        read.map_err(|error| self.complain(source, text, error)).ok()
+        read.map_err(|error| self.reject(source, text, error)).ok()
     }
 
     fn inbound(&mut self) -> Inbound {
@@ -295,7 +295,7 @@ impl<'a> Reader<'a> {
         let error = ValueError::new("would exclude all destinations");
         let error =
             error.hint(format!("to capture nothing outbound, leave {} empty", Flag::ServiceCidr));
-        self.complain(typed.source, &typed.text, error);
+        self.reject(typed.source, &typed.text, error);
         Vec::new()
     }
 
@@ -323,21 +323,21 @@ impl<'a> Reader<'a> {
                 Variable::OwnerGroups
             ));
         }
-        if groups.len() > MOST_OWNER_GROUPS {
+        if groups.len() > MAX_OWNER_GROUPS {
             let error = ValueError::new(format!("names {} groups", groups.len()));
-            let error = error.hint(format!("at most {MOST_OWNER_GROUPS} can be captured"));
-            self.complain(Source::Variable(Variable::OwnerGroups.name()), included, error);
+            let error = error.hint(format!("at most {MAX_OWNER_GROUPS} can be captured"));
+            self.reject(Source::Variable(Variable::OwnerGroups.name()), included, error);
         }
         OwnerGroups::Only(groups)
     }
 
-    /// The list that a flag names, `*` not among its elements.
+    /// Parses the list of a flag that accepts no `*`.
     fn list<T: FromStr<Err = ValueError> + PartialEq>(&mut self, flag: Flag) -> Vec<T> {
         let typed = self.args.flag(flag);
         self.each(typed.source, &typed.text, str::parse)
     }
 
-    /// The elements of a list, each once, in the order of their first appearance.
+    /// Parses a list, in order and without duplicates.
     fn each<T: PartialEq>(
         &mut self,
         source: Source,
@@ -353,7 +353,7 @@ impl<'a> Reader<'a> {
         values
     }
 
-    /// The values of a text's elements. Of the wrong ones, the first are named.
+    /// Parses elements. Reports the first errors only.
     fn elements<'t, T>(
         &mut self,
         source: Source,
@@ -366,20 +366,20 @@ impl<'a> Reader<'a> {
         for element in elements {
             match read(element) {
                 Ok(value) => values.push(value),
-                Err(_) if wrong >= MOST_COMPLAINTS => wrong += 1,
+                Err(_) if wrong >= MAX_REPORTED => wrong += 1,
                 Err(error) => {
                     wrong += 1;
                     let mut words = element.split_whitespace();
                     let is_list = words.clone().count() > 1 && words.all(|word| read(word).is_ok());
                     let error = if is_list { error.hint("use commas, not blanks") } else { error };
-                    self.complain(source, element, error);
+                    self.reject(source, element, error);
                 }
             }
         }
-        if wrong > MOST_COMPLAINTS {
-            let rest = wrong - MOST_COMPLAINTS;
+        if wrong > MAX_REPORTED {
+            let rest = wrong - MAX_REPORTED;
             let error = ValueError::new(format!("has {rest} more invalid elements"));
-            self.complain(source, text, error);
+            self.reject(source, text, error);
         }
         values
     }
@@ -388,14 +388,14 @@ impl<'a> Reader<'a> {
         self.args.variable(variable).unwrap_or(variable.default())
     }
 
-    fn complain(&mut self, source: Source, value: &str, error: ValueError) {
+    fn reject(&mut self, source: Source, value: &str, error: ValueError) {
         let error = InputError { source: source.to_string(), value: value.to_owned(), error };
         self.errors.push(error);
     }
 }
 
-/// A list that is wrong throughout is seen to be so from a few of its elements.
-const MOST_COMPLAINTS: usize = 8;
-/// Istio's limit, from the number of matches that one iptables rule can have.
-const MOST_OWNER_GROUPS: usize = 64;
+/// A few errors are enough to show that a list is invalid.
+const MAX_REPORTED: usize = 8;
+/// Istio's limit, given by the matches of one iptables rule.
+const MAX_OWNER_GROUPS: usize = 64;
 const RESOLV_CONF: &str = "/etc/resolv.conf";

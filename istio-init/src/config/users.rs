@@ -33,7 +33,7 @@ pub(super) fn read(text: &str, accounts: &Accounts) -> Result<ExcludedUsers, Val
 }
 
 fn user_range(text: &str, accounts: &Accounts) -> Result<UidRange, ValueError> {
-    // A name may have a dash of its own.
+    // A name may contain a dash.
     if let Ok(user) = accounts.user(text) {
         return Ok(user.into());
     }

@@ -17,7 +17,7 @@ use crate::types::family::Family;
 pub fn addresses() -> Result<Vec<IpAddr>, KernelError> {
     let list = || {
         let socket = Socket::route()?;
-        dump(&socket, GET_ADDRESS, &[0; ADDRESS_MESSAGE_LENGTH], |_| {})
+        dump(&socket, GET_ADDRESS, &[0; ADDRESS_MESSAGE_LENGTH], &|_| {})
             .map_err(|errno| KernelError::ListAddresses(errno.into()))
     };
     Ok(list()?.iter().filter_map(|payload| address(payload)).collect())
@@ -38,7 +38,7 @@ pub(crate) fn add_passthrough() -> Result<bool, KernelError> {
     }
 }
 
-/// Removes it, if it is there.
+/// Removes this address if it exists.
 pub(crate) fn remove_passthrough() -> Result<(), KernelError> {
     match request(DELETE_ADDRESS, 0)? {
         // The last four: no such address, or no IPv6.
@@ -49,7 +49,7 @@ pub(crate) fn remove_passthrough() -> Result<(), KernelError> {
     }
 }
 
-/// The address of a message. A point-to-point interface has its own address beside the peer's.
+/// Parses an address message. A point-to-point interface has a peer address as well.
 pub(crate) fn address(payload: &[u8]) -> Option<IpAddr> {
     let values = payload.get(ADDRESS_MESSAGE_LENGTH..)?;
     let bytes = attribute(values, LOCAL).or_else(|| attribute(values, ADDRESS))?;

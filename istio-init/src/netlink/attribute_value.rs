@@ -1,4 +1,4 @@
-//! Values from the bytes of `nf_tables`' registers and attributes.
+//! Values of `nf_tables` attributes and registers.
 
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -12,7 +12,7 @@ use crate::types::port::PortRange;
 /// An element of a set, or a range of elements: the first and the last, in the set's order.
 pub(crate) type Element = (Vec<u8>, Vec<u8>);
 
-/// Text without its final zero.
+/// Parses zero-terminated text.
 pub(crate) fn text(bytes: &[u8]) -> Option<&str> {
     std::str::from_utf8(bytes.strip_suffix(&[0])?).ok()
 }
@@ -25,7 +25,7 @@ pub(crate) fn several<T>(
     AnyOf::several(elements.iter().map(read).collect::<Option<Vec<T>>>()?)
 }
 
-/// The only element, when it is no range.
+/// Returns the element if it is the only one and not a range.
 pub(crate) fn single(elements: &[Element]) -> Option<&[u8]> {
     match elements {
         [(first, last)] if first == last => Some(first),
@@ -33,11 +33,11 @@ pub(crate) fn single(elements: &[Element]) -> Option<&[u8]> {
     }
 }
 
-/// The name of an interface, or what names begin with.
+/// Parses an interface name or prefix.
 pub(crate) fn interface(bytes: &[u8]) -> Option<InterfaceName> {
     let end = bytes.iter().position(|byte| *byte == 0);
     let name = std::str::from_utf8(&bytes[..end.unwrap_or(bytes.len())]).ok()?;
-    // A prefix is compared without the zeros behind it.
+    // A prefix has no padding.
     parsed(format!("{name}{}", if end.is_none() { "+" } else { "" }))
 }
 
@@ -47,12 +47,12 @@ pub(crate) fn ports((first, last): &Element) -> Option<PortRange> {
     parsed(format!("{}-{}", port(first)?, port(last)?))
 }
 
-/// A mark.
+/// Parses a mark.
 pub(crate) fn mark(bytes: &[u8]) -> Option<Mark> {
     Mark::from_number(u32::from_ne_bytes(bytes.try_into().ok()?))
 }
 
-/// An address of either family.
+/// Parses an address of either family.
 pub(crate) fn address(bytes: &[u8]) -> Option<IpAddr> {
     match <[u8; 4]>::try_from(bytes) {
         Ok(v4) => Some(v4.into()),
@@ -65,12 +65,12 @@ pub(crate) fn parsed<T: FromStr>(text: impl AsRef<str>) -> Option<T> {
     text.as_ref().parse().ok()
 }
 
-/// An attribute of a number.
+/// Returns the number in an attribute.
 pub(crate) fn number(data: &[u8], kind: u16) -> Option<u32> {
     Some(u32::from_be_bytes(attribute(data, kind)?.try_into().ok()?))
 }
 
-/// The comment in a rule's user data, which is a series of types, lengths and values.
+/// Returns the comment in a rule's user data, which is a sequence of type, length and value.
 pub(crate) fn comment(mut data: &[u8]) -> Option<&str> {
     while let [kind, length, rest @ ..] = data {
         let (value, tail) = rest.split_at_checked(usize::from(*length))?;

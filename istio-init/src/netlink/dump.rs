@@ -14,7 +14,7 @@ pub(crate) fn dump(
     socket: &Socket,
     kind: u16,
     fixed: &[u8],
-    fill: impl Fn(&mut Attributes),
+    fill: &dyn Fn(&mut Attributes),
 ) -> Result<Vec<Vec<u8>>, Errno> {
     let mut request = Messages::default();
     request.push(Header { kind, flags: DUMP, sequence: 1 }, fixed, fill);
@@ -41,7 +41,7 @@ pub(crate) fn dump(
 pub(crate) fn dump_inet(
     socket: &Socket,
     kind: u16,
-    fill: impl Fn(&mut Attributes),
+    fill: &dyn Fn(&mut Attributes),
 ) -> Result<Vec<Vec<u8>>, Errno> {
     let mut listed = dump(socket, message_type(kind), &INET, fill)?;
     listed.retain_mut(|payload| {

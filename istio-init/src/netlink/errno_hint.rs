@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use super::nf_tables::is_no_nf_tables;
 use super::privileges::{Capability, CapabilityState, Privileges};
 
-/// The kernel's reason, and what this process may do, which often is the reason behind it.
+/// Error of the kernel, with the privileges that may explain it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cause {
     /// The kernel's reason.
@@ -16,7 +16,7 @@ pub struct Cause {
 }
 
 impl Cause {
-    /// The reason, for a process that may do this.
+    /// Creates an error for a process with these privileges.
     pub fn new(errno: Errno, privileges: Privileges) -> Self {
         Self { errno, privileges }
     }
@@ -24,7 +24,7 @@ impl Cause {
     /// Returns a hint on a new line; empty if there is none.
     pub fn hint(&self) -> String {
         let hint = match self.errno {
-            Errno::PERM | Errno::NOSYS => lacking(self.privileges),
+            Errno::PERM | Errno::NOSYS => missing_privilege(self.privileges),
             Errno::MSGSIZE => {
                 "the rules exceed net.core.wmem_max; use fewer and larger ranges, or raise it"
             }
@@ -35,7 +35,7 @@ impl Cause {
     }
 
     /// Returns a hint for an error about rules.
-    pub fn hint_of_rules(&self) -> String {
+    pub fn rules_hint(&self) -> String {
         let hint = match self.errno {
             errno if is_no_nf_tables(errno) => NO_NF_TABLES,
             Errno::NOENT | Errno::AFNOSUPPORT => {
@@ -47,7 +47,7 @@ impl Cause {
     }
 
     /// Returns a hint for a socket that cannot be opened. Opening needs no capability.
-    pub fn hint_of_socket(&self) -> &'static str {
+    pub fn socket_hint(&self) -> &'static str {
         match self.errno {
             Errno::PERM | Errno::ACCESS | Errno::NOSYS => {
                 "\nhint: opening it needs no capability: a seccomp profile or a security module \
@@ -80,7 +80,7 @@ impl fmt::Display for Cause {
 }
 
 /// Returns the missing privilege.
-pub(crate) fn lacking(privileges: Privileges) -> &'static str {
+pub(crate) fn missing_privilege(privileges: Privileges) -> &'static str {
     match (privileges.holds(Capability::NetAdmin), privileges.is_filtered) {
         (CapabilityState::Missing, _) => {
             "istio-init needs the capability NET_ADMIN, which this container does not have: add it \
@@ -123,10 +123,10 @@ mod tests {
         ];
         insta::assert_snapshot!(texts.join("\n\n"));
         let of_rules = [Errno::INVAL, Errno::OPNOTSUPP, Errno::NOENT, Errno::BUSY]
-            .map(|errno| Cause::new(errno, Privileges::default()).hint_of_rules());
+            .map(|errno| Cause::new(errno, Privileges::default()).rules_hint());
         insta::assert_snapshot!(of_rules.join("\n"));
         let of_socket = [Errno::PERM, Errno::PROTONOSUPPORT, Errno::MFILE]
-            .map(|errno| Cause::new(errno, Privileges::default()).hint_of_socket());
+            .map(|errno| Cause::new(errno, Privileges::default()).socket_hint());
         insta::assert_snapshot!(of_socket.join("\n"));
     }
 }

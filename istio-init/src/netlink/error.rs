@@ -11,7 +11,7 @@ use super::nf_tables;
 #[derive(Debug, Error)]
 pub enum KernelError {
     /// There is no netlink socket of this kind.
-    #[error("cannot open a netlink socket for {protocol}: {}{}", .cause.errno, .cause.hint_of_socket())]
+    #[error("cannot open a netlink socket for {protocol}: {}{}", .cause.errno, .cause.socket_hint())]
     Socket {
         /// Interface of the socket.
         protocol: &'static str,
@@ -33,7 +33,7 @@ pub enum KernelError {
     /// A policy rule or a route cannot be added or removed.
     #[error("the kernel rejects `{step}`: {}{}", .cause.errno, routing_hint(.cause))]
     Routing {
-        /// The part, as ip(8) would have it.
+        /// Equivalent ip(8) command.
         step: String,
         /// The kernel's reason.
         cause: Cause,
@@ -53,9 +53,9 @@ pub enum KernelError {
     #[error("cannot remove ::6/128 from lo: {0}")]
     RemoveAddress(Cause),
     /// The rules of an earlier run cannot be listed.
-    #[error("cannot list the rules of an earlier run in nf_tables: {}{}", .0.errno, .0.hint_of_rules())]
+    #[error("cannot list the rules of an earlier run in nf_tables: {}{}", .0.errno, .0.rules_hint())]
     ListRules(Cause),
-    /// A run before this one has not ended.
+    /// An earlier run has not ended.
     #[error(
         "another run has held the lock of this network namespace for {seconds} seconds: {holders}\n\
          hint: end it, or run this again later"
@@ -63,7 +63,7 @@ pub enum KernelError {
     Busy {
         /// Processes that hold the lock.
         holders: LockHolders,
-        /// Time that it was waited for.
+        /// Waiting time.
         seconds: u64,
     },
     /// The lock cannot be taken although it is free.
@@ -72,16 +72,16 @@ pub enum KernelError {
     /// Other processes keep changing the rules of the network namespace.
     #[error("other processes keep changing the rules of this network namespace")]
     Overtaken,
-    /// The rules as a whole cannot be sent.
-    #[error("cannot send the rules to the kernel: {}{}", .0.errno, .0.hint_of_rules())]
+    /// The transaction cannot be sent.
+    #[error("cannot send the rules to the kernel: {}{}", .0.errno, .0.rules_hint())]
     Send(Cause),
     /// The kernel's answer is invalid.
-    #[error("the kernel did not acknowledge the rules: {}{}", .0.errno, .0.hint_of_rules())]
+    #[error("the kernel did not acknowledge the rules: {}{}", .0.errno, .0.rules_hint())]
     Answer(Cause),
     /// The kernel rejects a step and thereby the whole transaction.
     #[error("the kernel rejects `{step}`{origin}; no rule was changed: {}{hint}", .cause.errno)]
     Refused {
-        /// The part, as nft would have it.
+        /// Equivalent nft command.
         step: String,
         /// The setting that the step comes from, if any.
         origin: String,

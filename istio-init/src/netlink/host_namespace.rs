@@ -15,7 +15,7 @@ use super::nf_tables::{
 use super::socket::Socket;
 use crate::config::host_evidence::{HostEvidence, Link};
 
-/// Reads the evidence. An error leaves open whether this is a node's network namespace.
+/// Reads the evidence. After an error it is unknown whether this is a node's network namespace.
 pub fn host_evidence() -> Result<HostEvidence, KernelError> {
     let socket = Socket::route()?;
     let links = links(&socket).map_err(|errno| KernelError::ListInterfaces(errno.into()))?;
@@ -40,7 +40,7 @@ fn chains() -> Result<Vec<(String, String)>, KernelError> {
 
 /// Lists the chains of all families, each after the name of its table.
 fn chain_names(socket: &Socket) -> Result<Vec<(String, String)>, Errno> {
-    let listed = dump(socket, message_type(GET_CHAIN), &[0; FIXED_LENGTH], |_| {})?;
+    let listed = dump(socket, message_type(GET_CHAIN), &[0; FIXED_LENGTH], &|_| {})?;
     let names = |payload: &Vec<u8>| {
         let values = payload.get(FIXED_LENGTH..)?;
         Some((text(attribute(values, CHAIN_TABLE)?), text(attribute(values, CHAIN_NAME)?)))
@@ -60,7 +60,7 @@ fn is_first() -> bool {
     .is_first()
 }
 
-/// Returns what /proc shows of the network namespace, as far as it is readable.
+/// Facts about the network namespace that /proc shows.
 #[derive(Clone, Default)]
 struct NamespaceIds {
     own: Option<PathBuf>,
@@ -71,8 +71,8 @@ struct NamespaceIds {
 }
 
 impl NamespaceIds {
-    /// Process 1 of a container is the container's own, and in its network namespace. Only that
-    /// of the first PID namespace is the machine's.
+    /// Process 1 of a container belongs to the container and shares its network namespace. Process
+    /// 1 of the first PID namespace is the machine's.
     fn is_first(&self) -> bool {
         let is = |name: &Option<PathBuf>, known: &str| {
             name.as_deref().is_some_and(|name| name.as_os_str() == known)
@@ -86,7 +86,7 @@ impl NamespaceIds {
 }
 
 fn links(socket: &Socket) -> Result<Vec<Link>, Errno> {
-    let listed = dump(socket, GET_LINK, &[0; LINK_MESSAGE_LENGTH], |_| {})?;
+    let listed = dump(socket, GET_LINK, &[0; LINK_MESSAGE_LENGTH], &|_| {})?;
     Ok(listed.iter().filter_map(|payload| link(payload)).collect())
 }
 
@@ -105,9 +105,9 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes.strip_suffix(&[0]).unwrap_or(bytes)).into_owned()
 }
 
-/// `NET_NS_INIT_INO` of `include/uapi/linux/nsfs.h` (since 6.18); and the first number that
-/// /proc gives, which no later namespace can have: before 6.18 it is that of the first namespace,
-/// or of a file of /proc.
+/// `NET_NS_INIT_INO` of `include/uapi/linux/nsfs.h` (since 6.18), and the first inode of /proc,
+/// which no later namespace has: before 6.18 it belongs to the first namespace or to a file of
+/// /proc.
 const FIRST_NETWORKS: [&str; 2] = ["net:[4026531833]", "net:[4026531840]"];
 /// `PROC_PID_INIT_INO` of the kernel's `include/linux/proc_ns.h` (since 3.8).
 const FIRST_PROCESSES: &str = "pid:[4026531836]";

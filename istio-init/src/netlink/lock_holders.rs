@@ -16,8 +16,8 @@ struct Process {
     command: String,
 }
 
-/// Returns the processes whose socket has the group of the packet log. A socket is shared with the
-/// programs that its owner started, so the owner itself may have ended.
+/// Returns the processes whose socket holds the log group. Child processes inherit the socket, so
+/// its creator may have ended.
 pub(crate) fn lock_holders(group: u16) -> LockHolders {
     let read = |file| fs::read_to_string(file).unwrap_or_default();
     let port = port_of_group(&read("/proc/net/netfilter/nfnetlink_log"), group);
@@ -25,7 +25,7 @@ pub(crate) fn lock_holders(group: u16) -> LockHolders {
     LockHolders(inode.map(|inode| processes_with(&inode)).unwrap_or_default())
 }
 
-/// The second column of the group's line is the netlink port of its socket.
+/// Finds the netlink port of the group's socket: the second column.
 fn port_of_group(log: &str, group: u16) -> Option<String> {
     log.lines().find_map(|line| {
         let mut words = line.split_ascii_whitespace();

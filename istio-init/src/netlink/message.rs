@@ -4,7 +4,7 @@ use rustix::io::Errno;
 
 use crate::types::family::Family;
 
-/// Builds a series of messages.
+/// Buffer of messages.
 #[derive(Default)]
 pub(crate) struct Messages {
     bytes: Vec<u8>,
@@ -49,7 +49,7 @@ impl Messages {
         self.bytes[start..start + 4].copy_from_slice(&length.to_ne_bytes());
     }
 
-    /// All messages, ready to be sent.
+    /// Returns all messages, ready to be sent.
     pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -59,12 +59,12 @@ impl Messages {
 pub(crate) struct Attributes<'a>(&'a mut Vec<u8>);
 
 impl Attributes<'_> {
-    /// An attribute of these bytes.
+    /// Appends an attribute of these bytes.
     pub(crate) fn bytes(&mut self, kind: u16, value: &[u8]) {
         self.with_length(kind, |bytes| bytes.extend(value));
     }
 
-    /// An attribute of text, which ends in a zero.
+    /// Appends an attribute of text, which ends in a zero.
     pub(crate) fn text(&mut self, kind: u16, value: &str) {
         self.with_length(kind, |bytes| {
             bytes.extend(value.as_bytes());
@@ -72,17 +72,17 @@ impl Attributes<'_> {
         });
     }
 
-    /// An attribute of a number in network order, as all of `nf_tables`' are.
+    /// Appends an attribute of a number in network order, as all of `nf_tables`' are.
     pub(crate) fn number(&mut self, kind: u16, value: u32) {
         self.bytes(kind, &value.to_be_bytes());
     }
 
-    /// An attribute of attributes.
+    /// Appends an attribute of attributes.
     pub(crate) fn nested(&mut self, kind: u16, fill: impl FnOnce(&mut Attributes)) {
         self.with_length(kind | NESTED, |bytes| fill(&mut Attributes(bytes)));
     }
 
-    /// An attribute of a fixed part and attributes.
+    /// Appends an attribute of a fixed part and attributes.
     pub(crate) fn nested_after(
         &mut self,
         kind: u16,
@@ -106,7 +106,7 @@ impl Attributes<'_> {
     }
 }
 
-/// The messages in what was received. Ends early where the bytes make no sense.
+/// Iterates over received messages. Stops at invalid bytes.
 pub(crate) fn received(mut bytes: &[u8]) -> impl Iterator<Item = Received<'_>> {
     std::iter::from_fn(move || {
         let length = usize::try_from(native_u32(bytes, 0)?).ok()?;
@@ -121,7 +121,7 @@ pub(crate) fn received(mut bytes: &[u8]) -> impl Iterator<Item = Received<'_>> {
     })
 }
 
-/// An attribute that was received.
+/// A received attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Attribute<'a> {
     pub kind: u16,
@@ -130,7 +130,7 @@ pub(crate) struct Attribute<'a> {
     pub value: &'a [u8],
 }
 
-/// The attributes in a part of a message.
+/// Returns the attributes in a part of a message.
 pub(crate) fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = Attribute<'_>> + Clone {
     std::iter::from_fn(move || {
         let length = usize::from(native_u16(bytes, 0)?);
@@ -141,7 +141,7 @@ pub(crate) fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = Attribute<'_>
     })
 }
 
-/// The value of the first attribute of a kind.
+/// Returns the value of the first attribute of a kind.
 pub(crate) fn attribute(bytes: &[u8], kind: u16) -> Option<&[u8]> {
     attributes(bytes).find(|attribute| attribute.kind == kind).map(|attribute| attribute.value)
 }
@@ -177,21 +177,21 @@ pub(crate) fn family_from_number(number: u8) -> Option<Family> {
     [Family::V4, Family::V6].into_iter().find(|family| family_number(*family) == number)
 }
 
-/// `NLMSG_ERROR`: the answer to a message, also when all is well.
+/// `NLMSG_ERROR`: error or acknowledgement.
 pub(crate) const ERROR: u16 = 2;
 /// `NLMSG_DONE`: the end of a list.
 pub(crate) const DONE: u16 = 3;
-/// `NLM_F_ACK`: answer also when all is well.
+/// `NLM_F_ACK`: acknowledge success.
 pub(crate) const ACK: u16 = 0x4;
 /// `NLM_F_DUMP`: list all.
 pub(crate) const DUMP: u16 = 0x300;
-/// `NLM_F_DUMP_INTR`: what is listed was changed in the middle of the listing.
+/// `NLM_F_DUMP_INTR`: the list changed during the listing.
 pub(crate) const INTERRUPTED: u16 = 0x10;
-/// `NLM_F_EXCL`: it must not exist yet.
+/// `NLM_F_EXCL`: fail if it exists.
 pub(crate) const EXCLUSIVE: u16 = 0x200;
-/// `NLM_F_CREATE`: create what does not exist.
+/// `NLM_F_CREATE`: create if it does not exist.
 pub(crate) const CREATE: u16 = 0x400;
-/// `NLM_F_APPEND`: at the end.
+/// `NLM_F_APPEND`: append.
 pub(crate) const APPEND: u16 = 0x800;
 
 /// `-MAX_ERRNO` (kernel `include/linux/err.h`).

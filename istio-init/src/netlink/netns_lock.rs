@@ -42,7 +42,7 @@ impl Lock {
             Err(error) if error.is_no_nf_tables() => return Ok(Self { _socket: None }),
             socket => socket?,
         };
-        if is_taken(&socket)? {
+        if try_lock(&socket)? {
             return Ok(Self { _socket: Some(socket) });
         }
         if !may_take(&socket) {
@@ -51,7 +51,7 @@ impl Lock {
         report(&lock_holders::lock_holders(GROUP));
         let deadline = Instant::now() + TIMEOUT;
         while Instant::now() < deadline {
-            if is_taken(&socket)? {
+            if try_lock(&socket)? {
                 return Ok(Self { _socket: Some(socket) });
             }
             thread::sleep(BETWEEN_TRIES);
@@ -63,7 +63,7 @@ impl Lock {
 
 /// Takes the lock. Returns false if another process has it or this process lacks the capability;
 /// both are `EPERM`.
-fn is_taken(socket: &Socket) -> Result<bool, KernelError> {
+fn try_lock(socket: &Socket) -> Result<bool, KernelError> {
     match bind_group(socket) {
         Ok(()) => Ok(true),
         Err(Errno::PERM) => Ok(false),
@@ -100,5 +100,5 @@ const LOG_CONFIGURATION: u16 = 4 << 8 | 1;
 const COMMAND: u16 = 1;
 /// `NFULNL_CFG_CMD_BIND`.
 const BIND: u8 = 1;
-/// Runs last some milliseconds.
+/// A run takes some milliseconds.
 const BETWEEN_TRIES: Duration = Duration::from_millis(10);

@@ -3,7 +3,7 @@
 
 use rustix::io::Errno;
 
-/// The netlink type of one of `nf_tables`' messages.
+/// Returns the netlink type of one of `nf_tables`' messages.
 pub(crate) const fn message_type(kind: u16) -> u16 {
     NF_TABLES << 8 | kind
 }

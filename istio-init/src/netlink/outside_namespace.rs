@@ -15,8 +15,8 @@ use super::error::KernelError;
 use super::message::{ACK, CREATE, EXCLUSIVE, Header, Messages, received};
 use super::socket::{RECEIVE_BUFFER, Socket};
 
-/// A network namespace that only this process holds. The kernel deletes it, and the veth pair with
-/// it, when the process ends in whatever way.
+/// Network namespace held by this process only. The kernel deletes it with the veth pair when the
+/// process ends.
 #[derive(Debug)]
 pub struct OutsideNamespace {
     namespace: File,
@@ -25,7 +25,7 @@ pub struct OutsideNamespace {
 }
 
 impl OutsideNamespace {
-    /// Creates the namespace and the pair; both ends are called `link`, and are up.
+    /// Creates the namespace and the pair. Both ends are named `link` and are up.
     pub fn create(link: &str) -> Result<Self, KernelError> {
         let pod = Socket::route()?;
         let in_namespace = || {
@@ -73,7 +73,7 @@ impl OutsideNamespace {
         self.pod.change(messages.as_bytes())
     }
 
-    /// Moves the calling thread into the namespace, for good.
+    /// Moves the calling thread into the namespace permanently.
     pub fn enter(&self) -> Result<(), KernelError> {
         move_into_link_name_space(self.namespace.as_fd(), Some(LinkNameSpaceType::Network))
             .map_err(|errno| refused("setns(CLONE_NEWNET)", errno))
@@ -88,7 +88,7 @@ impl Drop for OutsideNamespace {
     }
 }
 
-/// Moves the calling thread into a network namespace of its own.
+/// Moves the calling thread into a new network namespace.
 #[expect(
     deprecated,
     reason = "unsafe in its successor because of CLONE_FILES, which leaves threads with invalid \
@@ -99,7 +99,7 @@ fn new_network_namespace() -> Result<(), KernelError> {
         .map_err(|errno| refused("unshare(CLONE_NEWNET)", errno))
 }
 
-/// Runs a closure on a thread of its own, which may change its network namespace.
+/// Runs a closure on a separate thread, which may change its network namespace.
 fn on_thread<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, KernelError> {
     let no_thread = || refused("start a thread", Errno::AGAIN);
     thread::scope(|scope| {
@@ -131,7 +131,7 @@ fn add_pair(socket: &Socket, link: &str) -> Result<(), Errno> {
     socket.change(messages.as_bytes())
 }
 
-/// Waits until the kernel has noticed the carrier of each end; it drops what is sent before.
+/// Waits for the carrier of each end; the kernel drops earlier packets.
 fn await_running(sockets: &[&Socket], link: &str) -> Result<(), Errno> {
     let mut messages = Messages::default();
     let header = Header { kind: GET_LINK, flags: 0, sequence: 1 };
@@ -153,8 +153,8 @@ fn await_running(sockets: &[&Socket], link: &str) -> Result<(), Errno> {
     Err(Errno::TIMEDOUT)
 }
 
-/// Waits until this thread's network namespace delivers to an address: the kernel adds the local
-/// route of IPv6 some time after the address.
+/// Waits until this thread's network namespace delivers to the address: the kernel adds the local
+/// IPv6 route after the address.
 fn await_local_route(address: IpAddr) -> Result<(), Errno> {
     let IpAddr::V6(v6) = address else { return Ok(()) };
     let route = format!("{:032x} 80 ", v6.to_bits());
@@ -209,6 +209,6 @@ const INFO_DATA: u16 = 2;
 const PEER: u16 = 1;
 /// `IFLA_NET_NS_PID`.
 const NAMESPACE_OF_PROCESS: u16 = 19;
-/// Two seconds of looks.
+/// Number of looks in two seconds.
 const LOOKS: u32 = 1000;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(2);

@@ -20,12 +20,12 @@ pub(crate) struct PolicyRule {
     table: u32,
 }
 
-/// Policy rules and routes that were added, in their order.
+/// Policy rules and routes added by this run, in order.
 #[derive(Default)]
 pub(crate) struct Added(Vec<(Part, PolicyRule)>);
 
 impl Added {
-    /// Adds what is missing; what is there stays as it is.
+    /// Adds missing policy rules and routes; keeps existing ones.
     pub(crate) fn add(&mut self, delivery: &TproxyRouting) -> Result<(), KernelError> {
         let socket = Socket::route()?;
         let installed = policy_rules(&socket)?;
@@ -53,7 +53,7 @@ impl Added {
         Ok(())
     }
 
-    /// Removes them again, the last one first.
+    /// Removes them in reverse order.
     pub(crate) fn remove(self) -> Result<(), KernelError> {
         let socket = Socket::route()?;
         for (part, rule) in self.0.into_iter().rev() {
@@ -67,7 +67,7 @@ impl Added {
     }
 }
 
-/// Removes whatever an earlier run added and this delivery does not need.
+/// Removes policy rules and routes of earlier runs that this routing does not need.
 pub(crate) fn remove_all_but(delivery: Option<&TproxyRouting>) -> Result<(), KernelError> {
     let socket = Socket::route()?;
     let installed = policy_rules(&socket)?;
@@ -127,7 +127,7 @@ fn deliveries(rules: &[PolicyRule]) -> Vec<TproxyRouting> {
 
 /// Returns family and table of this program's routes.
 fn routes(socket: &Socket) -> Result<Vec<(Family, u32)>, Errno> {
-    let listed = dump(socket, GET_ROUTE, &[0; FIXED_LENGTH], |_| {})?;
+    let listed = dump(socket, GET_ROUTE, &[0; FIXED_LENGTH], &|_| {})?;
     Ok(listed.iter().filter_map(|payload| local_route(payload)).collect())
 }
 
@@ -151,7 +151,7 @@ fn planned(delivery: Option<&TproxyRouting>) -> Vec<PolicyRule> {
 
 /// Returns this program's policy rules of both families.
 fn policy_rules(socket: &Socket) -> Result<Vec<PolicyRule>, KernelError> {
-    let listed = dump(socket, GET_RULE, &[0; FIXED_LENGTH], |_| {})
+    let listed = dump(socket, GET_RULE, &[0; FIXED_LENGTH], &|_| {})
         .map_err(|errno| KernelError::ListRouting(errno.into()))?;
     Ok(listed.iter().filter_map(|payload| policy_rule(payload)).collect())
 }
@@ -210,7 +210,7 @@ fn request(
     let PolicyRule { family, mark, table } = rule;
     let mut fixed = [0; FIXED_LENGTH];
     fixed[0] = family_number(family);
-    // The number of the table has an attribute of its own, as it may be larger.
+    // A large table number does not fit here and has its own attribute.
     fixed[4] = u8::try_from(table).unwrap_or(TABLE_ELSEWHERE);
     let mut messages = Messages::default();
     let header = Header { kind, flags: flags | ACK, sequence: 1 };
@@ -256,8 +256,8 @@ const DELETE_RULE: u16 = 33;
 const GET_RULE: u16 = 34;
 
 /// `struct fib_rule_hdr` and `struct rtmsg`, which begin alike: family, two lengths, type of
-/// service, table; then, of a rule, two unused bytes and the action, or, of a route, its protocol,
-/// scope and type; then flags.
+/// service, table. A rule continues with two unused bytes and the action, a route with protocol,
+/// scope and type. Both end with flags.
 const FIXED_LENGTH: usize = 12;
 /// `RT_TABLE_COMPAT`.
 const TABLE_ELSEWHERE: u8 = 252;

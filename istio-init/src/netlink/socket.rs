@@ -17,7 +17,7 @@ use super::message::{ERROR, outcome, received};
 pub(crate) struct Socket(OwnedFd);
 
 impl Socket {
-    /// A socket to the kernel's packet filters.
+    /// Opens a socket to the kernel's packet filters.
     pub(crate) fn netfilter() -> Result<Self, KernelError> {
         Self::open(netlink::NETFILTER, "nf_tables", SocketFlags::CLOEXEC)
     }
@@ -27,7 +27,7 @@ impl Socket {
         Self::open(netlink::NETFILTER, "nf_tables", SocketFlags::empty())
     }
 
-    /// A socket to the kernel's addresses and routes.
+    /// Opens a socket to the kernel's addresses and routes.
     pub(crate) fn route() -> Result<Self, KernelError> {
         // Protocol 0 of this family.
         Self::open(None, "addresses", SocketFlags::CLOEXEC)
@@ -67,7 +67,7 @@ impl Socket {
         answer.map_or(Err(Errno::BADMSG), |message| outcome(message.payload))
     }
 
-    /// The index of an interface in this socket's network namespace.
+    /// Returns the index of an interface in this socket's network namespace.
     pub(crate) fn index_of(&self, link: &str) -> Result<u32, Errno> {
         netdevice::name_to_index(&self.0, link)
     }

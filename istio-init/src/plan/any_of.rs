@@ -16,9 +16,9 @@ pub struct AnyOf<T>(Vec<T>);
 
 /// Value that covers a range of numbers.
 pub trait Span {
-    /// The lowest number.
+    /// Returns the lowest number.
     fn lowest(&self) -> u128;
-    /// The highest number.
+    /// Returns the highest number.
     fn highest(&self) -> u128;
 }
 
@@ -41,12 +41,12 @@ impl<T> AnyOf<T> {
         self
     }
 
-    /// All of them.
+    /// Returns all values.
     pub fn values(&self) -> &[T] {
         &self.0
     }
 
-    /// The one value, when it is one.
+    /// Returns the value if there is only one.
     pub fn single(&self) -> Option<&T> {
         match &*self.0 {
             [value] => Some(value),
@@ -54,7 +54,7 @@ impl<T> AnyOf<T> {
         }
     }
 
-    /// The first of them.
+    /// Returns the first value.
     pub fn first(&self) -> &T {
         // Both constructors see to it that there is one.
         &self.0[0]

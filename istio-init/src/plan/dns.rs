@@ -68,7 +68,7 @@ pub(super) fn tracking_rules(config: &Config, rules: &mut Vec<Rule>) {
     }
 }
 
-/// The matches of each rule that concerns the servers, and whose choice it is.
+/// Returns the matches for each server, with their origin.
 fn to_servers(config: &Config, side: impl Fn(AnyOf<Cidr>) -> Field) -> Vec<(Vec<Match>, Origin)> {
     match &config.dns {
         None => Vec::new(),

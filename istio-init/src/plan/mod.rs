@@ -37,12 +37,12 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The tables that have rules.
+    /// Returns the tables that have rules.
     pub fn tables(&self) -> impl Iterator<Item = Table> {
         Table::ALL.into_iter().filter(|table| self.rules.iter().any(|rule| rule.table == *table))
     }
 
-    /// The chains of a table that have rules or are jumped to.
+    /// Returns the chains of a table that have rules or are jumped to.
     pub fn chains(&self, table: Table) -> impl Iterator<Item = Chain> {
         Chain::ALL.into_iter().filter(move |chain| {
             self.rules
@@ -59,7 +59,7 @@ pub fn plan(config: &Config) -> Plan {
     rules.extend(excluded_interfaces(config, Table::Nat));
     inbound::rules(config, &mut rules);
     outbound::rules(config, &mut rules);
-    if tproxy::is_wanted(config) {
+    if tproxy::is_enabled(config) {
         rules.extend(excluded_interfaces(config, Table::Mangle));
     }
     rules.extend(invalid_packets(config));

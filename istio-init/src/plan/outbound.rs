@@ -70,7 +70,8 @@ impl OutboundChain<'_> {
         }
     }
 
-    /// The proxy calls the application from its own source address, whichever user it runs as.
+    /// Adds the rules for calls of the proxy to the application from its own source address,
+    /// whichever user it runs as.
     fn proxy_to_application(&mut self) {
         for source in self.config.passthrough_sources() {
             let matches = vec![over_loopback(), Match::is(Field::Source(AnyOf::one(source)))];
@@ -78,9 +79,9 @@ impl OutboundChain<'_> {
         }
     }
 
-    /// The proxy's own traffic is not captured, with one exception: a call to the pod's own address
-    /// (the proxy selected its own pod as endpoint) is handled as inbound. Loopback traffic of the
-    /// application is not captured.
+    /// Adds the rules for the proxy: its own traffic is not captured, with one exception: a call to
+    /// the pod's own address (the proxy selected its own pod as endpoint) is handled as inbound.
+    /// Loopback traffic of the application is not captured.
     ///
     /// Istio writes the last rule as "over loopback and not this user". Since the proxy's traffic
     /// returns in the next rule, "over loopback" alone is equivalent, works for packets without an

@@ -130,7 +130,7 @@ pub enum Field {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectionState {
     /// Part of an established connection, or related to one.
-    Begun,
+    Established,
     /// Part of no connection, and unable to start one.
     Invalid,
 }
@@ -184,7 +184,7 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// The setting that is written so, as a rule's comment has it.
+    /// Parses a setting from a rule's comment.
     pub fn named(text: &str) -> Option<Self> {
         match text {
             "loopback" => Some(Self::Loopback),
@@ -202,7 +202,7 @@ impl Origin {
 }
 
 impl Rule {
-    /// The family that the matches leave, when they leave only one.
+    /// Returns the family that the matches imply, if they imply one.
     pub fn family(&self) -> Option<Family> {
         self.matches.iter().find_map(|condition| match &condition.field {
             Field::Family(family) => (!condition.negated).then_some(*family),
@@ -213,12 +213,12 @@ impl Rule {
 }
 
 impl Match {
-    /// The field has the value.
+    /// Creates a match: the field has the value.
     pub fn is(field: Field) -> Self {
         Self { field, negated: false }
     }
 
-    /// Matches if the field has another value.
+    /// Creates a match: the field has another value.
     pub fn is_not(field: Field) -> Self {
         Self { field, negated: true }
     }

@@ -13,7 +13,7 @@ use crate::types::interface::InterfaceName;
 use crate::types::mark::Mark;
 
 /// True if inbound connections are captured by TPROXY.
-pub(super) fn is_wanted(config: &Config) -> bool {
+pub(super) fn is_enabled(config: &Config) -> bool {
     config.inbound != Inbound::None && config.interception != Interception::Redirect
 }
 
@@ -23,23 +23,23 @@ pub(super) fn tproxy_routing(config: &Config) -> Option<TproxyRouting> {
         return None;
     };
     let families = config.families().to_vec();
-    is_wanted(config).then_some(TproxyRouting { mark, table, families })
+    is_enabled(config).then_some(TproxyRouting { mark, table, families })
 }
 
 /// Adds the rules.
 pub(super) fn rules(config: &Config, rules: &mut Vec<Rule>) {
     if let Interception::Tproxy { mark, .. } = config.interception
-        && is_wanted(config)
+        && is_enabled(config)
     {
         let mut mangle = Mangle { config, mark, rules };
         mangle.arriving();
         mangle.inbound();
         mangle.delivery();
-        mangle.leaving();
+        mangle.outbound();
     }
 }
 
-/// The table while it is being filled.
+/// Rules of the mangle table under construction.
 struct Mangle<'a> {
     config: &'a Config,
     /// The mark of what is delivered here.
@@ -51,7 +51,7 @@ impl Mangle<'_> {
     fn arriving(&mut self) {
         let jump = Verdict::Jump(Chain::Inbound);
         self.add(Chain::Prerouting, vec![tcp()], jump, Flag::InboundPorts);
-        // What the proxy sends under the client's address bears the mark; so shall the answers.
+        // The proxy's packets under the client's address have the mark; their answers need it too.
         let matches = vec![tcp(), self.is_marked()];
         self.add(Chain::Prerouting, matches, Verdict::SaveMark, Flag::InboundTproxyMark);
     }
@@ -91,9 +91,10 @@ impl Mangle<'_> {
         }
     }
 
-    /// A connection that has begun has its socket, and only has to be routed to it.
+    /// Adds capture rules. An established connection has a socket, so its packets only need
+    /// routing.
     fn capture(&mut self, what: &Match) {
-        let begun = vec![what.clone(), Match::is(Field::Connection(ConnectionState::Begun))];
+        let begun = vec![what.clone(), Match::is(Field::Connection(ConnectionState::Established))];
         let flag = Flag::InboundPorts;
         self.add(Chain::Inbound, begun, Verdict::Jump(Chain::Divert), flag);
         self.add(Chain::Inbound, vec![what.clone()], Verdict::Jump(Chain::Tproxy), flag);
@@ -118,7 +119,7 @@ impl Mangle<'_> {
 
     /// Calls of the proxy to its own pod are handled as inbound. They are the only captured
     /// loopback traffic.
-    fn leaving(&mut self) {
+    fn outbound(&mut self) {
         let over_loopback = || Match::is(Field::OutInterface(InterfaceName::loopback()));
         let marked = vec![tcp(), over_loopback(), self.is_marked()];
         self.add(Chain::Output, marked, Verdict::Return, Flag::InboundTproxyMark);

@@ -1,4 +1,4 @@
-//! Packets that are delivered here although their destination is elsewhere.
+//! Policy routing for TPROXY-marked packets.
 
 use crate::types::family::Family;
 use crate::types::mark::{Mark, RoutingTable};

@@ -1,7 +1,6 @@
 //! Inbound connections from a network namespace outside the pod's.
 //!
-//! The pod's end of the link and the peer's have addresses of a documentation network, so no
-//! address or route of the pod is involved.
+//! The link uses a documentation network, so it affects no address or route of the pod.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -12,7 +11,7 @@ use crate::types::direction::Direction;
 use crate::types::port::PortRange;
 use crate::types::protocol::Protocol;
 
-/// A network of two addresses.
+/// Network with two addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Network {
     pub pod: IpAddr,
@@ -20,7 +19,7 @@ pub(super) struct Network {
     pub prefix_length: u8,
 }
 
-/// A network for each family that the pod has, in which the pod has no address.
+/// Returns an unused network for each address family of the pod.
 pub(super) fn networks(addresses: &[IpAddr]) -> Vec<Network> {
     let has = |is_family: fn(&IpAddr) -> bool| addresses.iter().any(is_family);
     let v4 = V4.map(|[a, b, c]| Network {
@@ -45,7 +44,7 @@ pub(super) fn networks(addresses: &[IpAddr]) -> Vec<Network> {
     v4.into_iter().chain(v6).collect()
 }
 
-/// An interface name that no rule names.
+/// Returns an interface name that no rule names.
 pub(super) fn link_name(plan: &Plan, settings: &ProbeSettings) -> Option<String> {
     let is_named = |name: &str| {
         conditions(plan, settings, |_| true).any(|condition| match &condition.field {
@@ -63,7 +62,7 @@ pub(super) fn has_tproxy(plan: &Plan, settings: &ProbeSettings) -> bool {
     rules.any(|rule| matches!(rule.verdict, Verdict::DeliverTo(..)))
 }
 
-/// The ports at the edges of what inbound rules name.
+/// Returns the lowest and highest ports of inbound rules.
 pub(super) fn named_ports(plan: &Plan, settings: &ProbeSettings) -> Vec<u16> {
     let is_inbound = |chain| matches!(chain, Chain::Prerouting | Chain::Inbound);
     let mut ports: Vec<u16> = conditions(plan, settings, is_inbound)
@@ -80,7 +79,7 @@ pub(super) fn named_ports(plan: &Plan, settings: &ProbeSettings) -> Vec<u16> {
     ports
 }
 
-/// A connection from the peer to a port of the pod.
+/// Returns a connection from the peer to a port of the pod.
 pub(super) fn flow(
     plan: &Plan,
     link: &str,
@@ -111,7 +110,7 @@ fn edges(range: PortRange) -> [u16; 2] {
     [range.first(), range.last()]
 }
 
-/// Conditions of the plan and of the installed rules, in chains of this kind.
+/// Returns conditions of the plan and of the installed rules in matching chains.
 fn conditions<'a>(
     plan: &'a Plan,
     settings: &'a ProbeSettings,

@@ -30,7 +30,7 @@ pub struct Flow {
     pub owner: Option<Owner>,
     /// Transport protocol.
     pub protocol: Protocol,
-    /// The address it is tried from, where it matters.
+    /// Source address, if it matters.
     pub source: Option<IpAddr>,
     /// Destination.
     pub target: SocketAddr,
@@ -69,13 +69,13 @@ pub struct ProbeSettings {
     pub routes: Routes,
     /// Owner of this process.
     pub owner: Owner,
-    /// The port of Istio's validation.
+    /// Port of Istio's validation.
     pub probe_port: u16,
     /// Port of the probe's own application, named by no rule.
     pub application_port: u16,
     /// Time to wait for the expected result.
     pub timeout: Duration,
-    /// The installed rules, where they can be read: flows are tried at their edges too.
+    /// The installed rules, if readable: their limits are tried too.
     pub installed: Option<Plan>,
 }
 
@@ -91,7 +91,7 @@ impl FlowResult {
     }
 }
 
-/// The flows that show whether a plan is in force.
+/// Returns the flows that test a plan.
 pub fn flows(plan: &Plan, settings: &ProbeSettings) -> Vec<Flow> {
     let mut flows = Vec::new();
     for owner in owners(plan, settings.owner) {
@@ -109,7 +109,7 @@ pub fn flows(plan: &Plan, settings: &ProbeSettings) -> Vec<Flow> {
     flows
 }
 
-/// The ports that rules send flows to.
+/// Returns the ports that rules redirect to.
 pub fn listening_ports(plan: &Plan) -> Vec<Port> {
     let mut ports: Vec<Port> = plan
         .rules
@@ -124,7 +124,7 @@ pub fn listening_ports(plan: &Plan) -> Vec<Port> {
     ports
 }
 
-/// This process, the proxy, and an application that no rule names.
+/// Returns this process, the proxy, and an application that no rule names.
 fn owners(plan: &Plan, own: Owner) -> Vec<Owner> {
     let (mut uids, mut gids) = (Vec::<UidRange>::new(), Vec::new());
     for condition in plan.rules.iter().flat_map(|rule| &rule.matches) {
@@ -200,7 +200,7 @@ fn targets(plan: &Plan, settings: &ProbeSettings) -> Vec<Target> {
         targets.push(tcp(None, ip, application));
         targets.push(tcp(Some(passthrough(Family::from_address(ip))), ip, application));
     }
-    // The one flow of Istio's validation.
+    // The flow of Istio's validation.
     targets.push(tcp(Some(loopbacks[0]), passthrough(Family::V4), settings.probe_port));
     targets.push(tcp(Some(loopbacks[1]), passthrough(Family::V6), settings.probe_port));
     let mut different = Vec::new();
@@ -254,7 +254,7 @@ fn passthrough(family: Family) -> IpAddr {
     }
 }
 
-/// Addresses in and beside a range: its first, one in the middle, its last, and the ones next to it.
+/// Returns addresses in and next to a range: first, middle, last, and both neighbours.
 fn edges(range: Cidr) -> impl Iterator<Item = IpAddr> {
     let family = range.family();
     let (first, last) = range.ends();
@@ -305,5 +305,5 @@ const OUTSIDE: [IpAddr; 3] = [
 ];
 /// Limit on values taken from one list.
 const MOST_OF_A_RULE: usize = 4;
-/// A user that images use for applications, and those after it.
+/// First user number for applications.
 const FIRST_APPLICATION: u32 = 1000;

@@ -32,10 +32,10 @@ pub enum ProbeError {
         /// The kernel's reason.
         errno: Errno,
     },
-    /// There is no link to a network namespace outside the pod's.
+    /// The linked network namespace cannot be created.
     #[error(transparent)]
     Link(#[from] KernelError),
-    /// Every interface name is named by a rule.
+    /// Rules name every available interface name.
     #[error("rules name every available interface name")]
     LinkName,
     /// The rules deliver connections by TPROXY.
@@ -43,7 +43,7 @@ pub enum ProbeError {
     Tproxy,
 }
 
-/// Tries all flows of a plan that begin in the pod.
+/// Tries the flows of a plan that start in the pod.
 pub fn try_flows(
     plan: &Plan,
     settings: &ProbeSettings,
@@ -52,10 +52,10 @@ pub fn try_flows(
     let listeners = Listeners::open(plan, settings)?;
     let settings =
         ProbeSettings { application_port: listeners.application_port, ..settings.clone() };
-    Ok(listeners.settle(&flows(plan, &settings), &settings, deadline))
+    Ok(listeners.try_until_expected(&flows(plan, &settings), &settings, deadline))
 }
 
-/// Tries inbound connections of a plan, from a network namespace outside the pod's.
+/// Tries inbound connections of a plan from a linked network namespace.
 pub fn try_inbound(
     plan: &Plan,
     settings: &ProbeSettings,
@@ -71,7 +71,7 @@ pub fn try_inbound(
     for network in inbound::networks(&settings.addresses) {
         if let Err(error) = outside.add_addresses(network.pod, network.peer, network.prefix_length)
         {
-            // IPv6 can be disabled for new interfaces.
+            // New interfaces may have IPv6 disabled.
             let flow = inbound::flow(plan, &link, network, 80, false);
             untried.push(FlowResult { flow, outcome: FlowOutcome::NotTried(error.to_string()) });
             continue;
@@ -83,19 +83,19 @@ pub fn try_inbound(
         let application = listeners.listen(SocketAddr::new(network.pod, 0))?;
         taken.push(application);
         for port in inbound::named_ports(plan, settings).into_iter().chain([application]) {
-            // A port of the pod's own programs has their listener and cannot have the probe's.
+            // The pod's own programs may listen on the port already.
             let has_listener = taken.contains(&port)
                 || listeners.listen(SocketAddr::new(network.pod, port)).is_ok();
             flows.push(inbound::flow(plan, &link, network, port, has_listener));
         }
     }
     listeners.outside = Some(outside);
-    untried.extend(listeners.settle(&flows, settings, deadline));
+    untried.extend(listeners.try_until_expected(&flows, settings, deadline));
     Ok(untried)
 }
 
-/// Creates the link. A probe that was killed a moment ago may have left one of this name, which the
-/// kernel is about to delete.
+/// Creates the linked namespace. Retries while the kernel deletes a link of this name from a killed
+/// probe.
 fn create_outside(link: &str, deadline: Instant) -> Result<OutsideNamespace, KernelError> {
     loop {
         match OutsideNamespace::create(link) {
@@ -116,7 +116,7 @@ struct Listeners {
     outside: Option<OutsideNamespace>,
 }
 
-/// A flow under way.
+/// A flow in progress.
 struct Attempt {
     flow: Flow,
     /// The client's socket and its own address.
@@ -162,7 +162,7 @@ impl Listeners {
 
     /// Tries flows; repeats those with an unexpected result until the deadline, since the rules may
     /// still be being installed.
-    fn settle(
+    fn try_until_expected(
         &self,
         flows: &[Flow],
         settings: &ProbeSettings,
@@ -210,20 +210,20 @@ impl Listeners {
     fn begin(&self, flows: &[Flow], own: Owner) -> Vec<Attempt> {
         let owner = flows.first().and_then(|flow| flow.owner);
         if owner == Some(own) {
-            return begin_all(flows, &Ok(()));
+            return start_all(flows, &Ok(()));
         }
         let become_other = || match (owner, &self.outside) {
-            (Some(owner), _) => become_owner(owner),
+            (Some(owner), _) => switch_owner(owner),
             (None, Some(outside)) => outside.enter().map_err(|error| error.to_string()),
             (None, None) => Err("there is no link to another network namespace".to_owned()),
         };
-        let begin = || begin_all(flows, &become_other());
+        let begin = || start_all(flows, &become_other());
         let joined = thread::scope(|scope| {
             let thread = thread::Builder::new().spawn_scoped(scope, begin);
             thread.map(|thread| thread.join().unwrap_or_default())
         });
         joined.unwrap_or_else(|error| {
-            begin_all(flows, &Err(format!("cannot start a thread: {error}")))
+            start_all(flows, &Err(format!("cannot start a thread: {error}")))
         })
     }
 
@@ -231,12 +231,12 @@ impl Listeners {
         for (port, listener) in &self.tcp {
             while let Ok((stream, client)) = listener.accept() {
                 let original = original_destination(&stream);
-                arrive(attempts, Protocol::Tcp, client, *port, original);
+                record_arrival(attempts, Protocol::Tcp, client, *port, original);
             }
         }
         for (port, socket) in &self.udp {
             while let Ok((_, client)) = socket.recv_from(&mut [0; 16]) {
-                arrive(attempts, Protocol::Udp, client, *port, None);
+                record_arrival(attempts, Protocol::Udp, client, *port, None);
             }
         }
     }
@@ -259,7 +259,7 @@ impl Attempt {
     }
 }
 
-fn arrive(
+fn record_arrival(
     attempts: &mut [Attempt],
     protocol: Protocol,
     client: SocketAddr,
@@ -272,7 +272,7 @@ fn arrive(
         };
         attempt.flow.protocol == protocol && attempt.client.as_ref().is_ok_and(same_port)
     };
-    // Connections to different targets may share a port of the client.
+    // Connections to different targets may share a client port.
     let is_exact = |attempt: &Attempt| is_its(attempt) && Some(attempt.flow.target) == original;
     let index = attempts.iter().position(is_exact).or_else(|| attempts.iter().position(is_its));
     if let Some(attempt) = index.map(|index| &mut attempts[index]) {
@@ -285,16 +285,16 @@ fn arrive(
     }
 }
 
-fn begin_all(flows: &[Flow], is_owner: &Result<(), String>) -> Vec<Attempt> {
+fn start_all(flows: &[Flow], is_owner: &Result<(), String>) -> Vec<Attempt> {
     let begin = |flow: &Flow| Attempt {
         flow: flow.clone(),
-        client: is_owner.clone().and_then(|()| begin_one(flow).map_err(|e| e.to_string())),
+        client: is_owner.clone().and_then(|()| start_one(flow).map_err(|e| e.to_string())),
         arrived: None,
     };
     flows.iter().map(begin).collect()
 }
 
-fn become_owner(owner: Owner) -> Result<(), String> {
+fn switch_owner(owner: Owner) -> Result<(), String> {
     use rustix::process::{Gid, Uid};
     let (uid, gid) = (Uid::from_raw(owner.uid.get()), Gid::from_raw(owner.gid.get()));
     set_thread_groups(&[])
@@ -303,7 +303,7 @@ fn become_owner(owner: Owner) -> Result<(), String> {
         .map_err(|_| "this process cannot change its user".to_owned())
 }
 
-fn begin_one(flow: &Flow) -> Result<(OwnedFd, SocketAddr), Errno> {
+fn start_one(flow: &Flow) -> Result<(OwnedFd, SocketAddr), Errno> {
     let kind = match flow.protocol {
         Protocol::Tcp => SocketType::STREAM,
         Protocol::Udp => SocketType::DGRAM,
@@ -323,7 +323,7 @@ fn begin_one(flow: &Flow) -> Result<(OwnedFd, SocketAddr), Errno> {
     }
     let own = rustix::net::getsockname(&socket)?;
     if flow.protocol == Protocol::Udp {
-        // An error of an earlier packet is no error of this one.
+        // Ignores an error of an earlier packet.
         let _ = rustix::net::send(&socket, b"probe", rustix::net::SendFlags::NOSIGNAL);
     }
     let own = SocketAddr::try_from(own).map_err(|_| Errno::AFNOSUPPORT)?;

@@ -1,4 +1,4 @@
-//! A packet's way through a plan, in words and as JSON.
+//! Explanation of a packet as text and as JSON.
 
 use super::json;
 use super::json::table_name;

@@ -21,24 +21,24 @@ use crate::types::protocol::Protocol;
 pub struct Section {
     /// The table.
     pub table: Table,
-    /// Chains of our own, by the names of iptables.
+    /// Own chains, by their names in iptables.
     pub chains: Vec<String>,
-    /// The rules, in their order.
+    /// Rules in order.
     pub lines: Vec<Line>,
 }
 
-/// One rule as iptables has it.
+/// A rule in iptables' syntax.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// The chain, by its name in iptables.
+    /// Name of the chain in iptables.
     pub chain: String,
-    /// The rule without `-A` and the chain's name.
+    /// Rule without `-A` and the chain's name.
     pub rule: String,
     /// Setting that the rule comes from.
     pub origin: Origin,
 }
 
-/// The families that the plan captures: those that a jump from a kernel's chain is for.
+/// Returns the captured families, for which the kernel's chains have jumps.
 pub fn families(plan: &Plan) -> Vec<Family> {
     let begins = |rule: &&Rule, family| {
         rule.chain.base(rule.table).is_some()
@@ -78,7 +78,7 @@ pub fn text(plan: &Plan, family: Family) -> String {
     text
 }
 
-/// The texts of all families, each under a comment that names its program.
+/// Renders the texts of all families, each under a comment with its program.
 pub fn script(plan: &Plan) -> String {
     let mut script = String::new();
     for family in families(plan) {
@@ -90,7 +90,7 @@ pub fn script(plan: &Plan) -> String {
     script
 }
 
-/// A table's name in iptables.
+/// Returns a table's name in iptables.
 pub fn table_name(table: Table) -> &'static str {
     match table {
         Table::Nat => "nat",
@@ -99,7 +99,8 @@ pub fn table_name(table: Table) -> &'static str {
     }
 }
 
-/// A chain's name in iptables: `istio-inbound` is `ISTIO_INBOUND`, `prerouting` is `PREROUTING`.
+/// Returns a chain's name in iptables: `istio-inbound` is `ISTIO_INBOUND`, `prerouting` is
+/// `PREROUTING`.
 pub fn chain_name(chain: Chain) -> String {
     chain.name().to_ascii_uppercase().replace('-', "_")
 }
@@ -269,8 +270,8 @@ fn line(rule: &Rule) -> Line {
             &condition.field
             && named != Some(*protocol)
         {
-            // A protocol is named once, and before its ports.
-            words.push(format!("-p {}", protocol));
+            // The protocol is written once, before its ports.
+            words.push(format!("-p {protocol}"));
             named = Some(*protocol);
         }
         if let Field::Protocol(protocol) = &condition.field {
@@ -292,7 +293,7 @@ fn condition_words(condition: &Match) -> Vec<String> {
     };
     match &condition.field {
         Field::Family(_) => Vec::new(),
-        Field::Protocol(protocol) => vec![format!("{not}-p {}", protocol)],
+        Field::Protocol(protocol) => vec![format!("{not}-p {protocol}")],
         Field::SourcePort(_, ports) => ports_words(not, "sport", ports),
         Field::DestinationPort(_, ports) => ports_words(not, "dport", ports),
         Field::Source(ranges) => each(&format!("{not}-s"), texts(ranges)),
@@ -305,7 +306,7 @@ fn condition_words(condition: &Match) -> Vec<String> {
         Field::ConnectionMark(mark) => vec![format!("-m connmark {not}--mark {mark}")],
         Field::Connection(state) => {
             let state = match state {
-                ConnectionState::Begun => "RELATED,ESTABLISHED",
+                ConnectionState::Established => "RELATED,ESTABLISHED",
                 ConnectionState::Invalid => "INVALID",
             };
             vec![format!("-m conntrack {not}--ctstate {state}")]
@@ -314,7 +315,7 @@ fn condition_words(condition: &Match) -> Vec<String> {
 }
 
 fn ports_words(not: &str, option: &str, ports: &AnyOf<PortRange>) -> Vec<String> {
-    // nftables writes a range with a dash, iptables with a colon.
+    // iptables writes a range with a colon.
     let texts: Vec<String> = texts(ports).iter().map(|text| text.replace('-', ":")).collect();
     if let [only] = &*texts {
         return vec![format!("{not}--{option} {only}")];

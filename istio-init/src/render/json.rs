@@ -1,11 +1,11 @@
-//! A plan as JSON, in the form of `docs/plan.schema.json`.
+//! Plan as JSON, by `docs/plan.schema.json`.
 
 use crate::json::Json;
 use crate::plan::{
     AnyOf, ConnectionState, Field, Match, Origin, Plan, Rule, Table, TproxyRouting, Verdict,
 };
 
-/// The plan as one object.
+/// Renders the plan.
 pub fn plan(plan: &Plan) -> Json {
     let rules = (1..).zip(&plan.rules).map(|(number, planned)| rule(number, planned));
     Json::Object(vec![
@@ -16,7 +16,7 @@ pub fn plan(plan: &Plan) -> Json {
     ])
 }
 
-/// One rule, with its number in the plan.
+/// Renders a rule with its number.
 pub fn rule(number: u64, rule: &Rule) -> Json {
     Json::Object(vec![
         ("number", Json::Number(number)),
@@ -65,7 +65,7 @@ fn condition(condition: &Match) -> Json {
         Field::ConnectionMark(mark) => ("connectionMark", None, vec![Json::text(mark)]),
         Field::Connection(state) => {
             let state = match state {
-                ConnectionState::Begun => "begun",
+                ConnectionState::Established => "begun",
                 ConnectionState::Invalid => "invalid",
             };
             ("connection", None, vec![Json::text(state)])

@@ -1,4 +1,4 @@
-//! A plan as a script for `nft -f`.
+//! Plan as a script for `nft -f`.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use crate::types::cidr::Cidr;
 use crate::types::family::Family;
 use crate::types::interface::InterfaceName;
 
-/// The script that replaces whatever an earlier run installed by the plan, in one transaction.
+/// Renders the script that replaces the rules of earlier runs with the plan in one transaction.
 pub fn script(plan: &Plan) -> String {
     let mut lines = removal_lines();
     for table in plan.tables() {
@@ -37,7 +37,7 @@ pub fn add_rule(rule: &Rule) -> String {
     line
 }
 
-/// `delete` fails on a table that is not there, so each is added first.
+/// `delete` fails on a missing table, so each is added first.
 fn removal_lines() -> Vec<String> {
     let commands =
         |table: Table| ["add", "delete"].map(|verb| format!("{verb} table inet {}", table.name()));
@@ -99,7 +99,9 @@ pub fn condition_text(condition: &Match) -> String {
         Field::OwnerGid(gids) => format!("meta skgid {not}{}", set_text(gids, numbers)),
         Field::PacketMark(mark) => format!("meta mark {not}{mark}"),
         Field::ConnectionMark(mark) => format!("ct mark {not}{mark}"),
-        Field::Connection(ConnectionState::Begun) => format!("ct state {not}established,related"),
+        Field::Connection(ConnectionState::Established) => {
+            format!("ct state {not}established,related")
+        }
         Field::Connection(ConnectionState::Invalid) => format!("ct state {not}invalid"),
     }
 }
@@ -154,7 +156,7 @@ fn numbers(lowest: u128, highest: u128) -> String {
     if lowest == highest { lowest.to_string() } else { format!("{lowest}-{highest}") }
 }
 
-/// A range with a prefix length where there is one, else from address to address.
+/// Renders a prefix if possible, else a range.
 fn addresses_span(family: Family, lowest: u128, highest: u128) -> String {
     let address = |bits| family.address_of(bits);
     let size = lowest ^ highest;

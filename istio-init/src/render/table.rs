@@ -1,10 +1,10 @@
-//! A plan as a table for people: a rule a line, in the order of their application.
+//! Plan as a table for people: one rule per line, in order.
 
 use super::json::table_name;
 use super::nft;
 use crate::plan::{Plan, Rule, TproxyRouting};
 
-/// The table, with a line of titles.
+/// Renders the table with a header.
 pub fn plan(plan: &Plan) -> String {
     let titles = ["#", "table", "chain", "verdict", "from", "packets"].map(str::to_owned);
     let numbered = (1..).zip(&plan.rules);

@@ -15,7 +15,7 @@ pub struct Cidr {
 }
 
 impl Cidr {
-    /// The range of this one address.
+    /// Creates the range of a single address.
     pub fn host(address: IpAddr) -> Self {
         Self { address, length: Family::from_address(address).address_bits() }
     }
@@ -45,7 +45,7 @@ impl Cidr {
         }
     }
 
-    /// The first and the last address of the range.
+    /// Returns the first and the last address of the range.
     pub fn ends(self) -> (IpAddr, IpAddr) {
         let family = self.family();
         let host_bits = u32::from(family.address_bits() - self.length);
@@ -54,22 +54,22 @@ impl Cidr {
         (family.address_of(bits & !hosts), family.address_of(bits | hosts))
     }
 
-    /// The address as typed, host bits included.
+    /// Returns the address as typed, host bits included.
     pub fn address(self) -> IpAddr {
         self.address
     }
 
-    /// The number of leading bits that count.
+    /// Returns the number of leading bits that count.
     pub fn length(self) -> u8 {
         self.length
     }
 
-    /// The address family of the range.
+    /// Returns the address family of the range.
     pub fn family(self) -> Family {
         Family::from_address(self.address)
     }
 
-    /// The range's first address in network order: 4 or 16 bytes.
+    /// Returns the range's first address in network order: 4 or 16 bytes.
     pub fn network(self) -> Vec<u8> {
         let address = match self.address {
             IpAddr::V4(v4) => v4.octets().to_vec(),
@@ -78,7 +78,7 @@ impl Cidr {
         address.iter().zip(self.mask()).map(|(byte, mask)| byte & mask).collect()
     }
 
-    /// The mask of the bits that count, in network order.
+    /// Returns the mask of the bits that count, in network order.
     pub fn mask(self) -> Vec<u8> {
         let bytes = usize::from(self.family().address_bits()) / 8;
         (0..bytes)
@@ -97,7 +97,7 @@ impl Cidr {
     }
 }
 
-/// Reads what Go's `netip.ParsePrefix` reads: address, slash, length; no blanks.
+/// Parses what Go's `netip.ParsePrefix` accepts: address, slash, length; no blanks.
 impl FromStr for Cidr {
     type Err = ValueError;
 

@@ -13,12 +13,12 @@ pub enum Family {
 }
 
 impl Family {
-    /// The family of an address.
+    /// Returns the family of an address.
     pub fn from_address(address: IpAddr) -> Self {
         if address.is_ipv4() { Self::V4 } else { Self::V6 }
     }
 
-    /// The address of these bits; the family's number of them counts.
+    /// Returns the address with these bits.
     pub fn address_of(self, bits: u128) -> IpAddr {
         match self {
             Self::V4 => {

@@ -23,7 +23,7 @@ pub struct ValueError {
 }
 
 impl ValueError {
-    /// A error without advice.
+    /// Creates an error without a hint.
     pub fn new(reason: impl Into<String>) -> Self {
         Self { reason: reason.into(), hint: None }
     }
@@ -62,7 +62,7 @@ impl fmt::Display for InputError {
     }
 }
 
-/// Longer than any value of a list that makes sense.
+/// Longer than any reasonable list element.
 const MOST_SHOWN: usize = 100;
 
 #[cfg(test)]

@@ -16,12 +16,12 @@ pub struct InterfaceName {
 }
 
 impl InterfaceName {
-    /// The loopback interface.
+    /// Returns the loopback interface.
     pub fn loopback() -> Self {
         Self { name: "lo".to_owned(), is_prefix: false }
     }
 
-    /// The name, or the part that all names share.
+    /// Returns the name, or the part that all names share.
     pub fn name(&self) -> &str {
         &self.name
     }

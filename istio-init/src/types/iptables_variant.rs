@@ -15,11 +15,11 @@ use super::input_error::ValueError;
 pub enum Variant {
     /// The kernel's `ip_tables`.
     Legacy,
-    /// The kernel's `nf_tables`, in tables of iptables' names.
+    /// The kernel's `nf_tables`, with iptables' table names.
     Nft,
 }
 
-/// The programs of one variant.
+/// Binaries of one variant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IptablesBinaries {
     /// Variant of the binaries.
@@ -36,7 +36,7 @@ impl Variant {
 }
 
 impl IptablesBinaries {
-    /// The programs of a variant, where PATH has them for IPv4.
+    /// Finds the binaries of a variant for IPv4 in PATH.
     pub fn find(variant: Variant) -> Option<Self> {
         let named = Self { variant, allows_fallback: false, is_plain: false };
         let plain = Self { is_plain: true, ..named };
@@ -63,7 +63,7 @@ impl IptablesBinaries {
             .all(|name| found(name).is_some())
     }
 
-    /// The program that lists rules.
+    /// Returns the program that lists rules.
     pub fn list_program(self, family: Family) -> &'static str {
         match (self.is_plain, self.variant, family) {
             (true, _, Family::V4) => "iptables",
@@ -75,7 +75,7 @@ impl IptablesBinaries {
         }
     }
 
-    /// The program that installs rules.
+    /// Returns the program that installs rules.
     pub fn restore_program(self, family: Family) -> &'static str {
         match (self.is_plain, self.variant, family) {
             (true, _, Family::V4) => "iptables-restore",

@@ -1,4 +1,4 @@
-//! Marks of packets, and the routing tables that marked packets are looked up in.
+//! Packet marks and routing tables.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -6,11 +6,11 @@ use std::str::FromStr;
 
 use super::input_error::ValueError;
 
-/// A mark that a packet bears inside this network namespace. No mark is a mark of 0.
+/// Packet mark within this network namespace; never 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Mark(NonZeroU32);
 
-/// The number of a routing table that is not one of the kernel's own.
+/// Number of a routing table other than the kernel's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RoutingTable(NonZeroU32);
 
@@ -24,20 +24,20 @@ impl Mark {
         NonZeroU32::new(number).map(Self)
     }
 
-    /// The number.
+    /// Returns the number.
     pub fn get(self) -> u32 {
         self.0.get()
     }
 }
 
 impl RoutingTable {
-    /// The number.
+    /// Returns the number.
     pub fn get(self) -> u32 {
         self.0.get()
     }
 }
 
-/// Reads a decimal number, as Istio does.
+/// Parses a decimal number, as Istio does.
 impl FromStr for Mark {
     type Err = ValueError;
 
@@ -54,7 +54,7 @@ impl FromStr for Mark {
     }
 }
 
-/// Reads a decimal number, as Istio does.
+/// Parses a decimal number, as Istio does.
 impl FromStr for RoutingTable {
     type Err = ValueError;
 

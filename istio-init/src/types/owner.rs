@@ -13,14 +13,14 @@ pub struct Uid(u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Gid(u32);
 
-/// An inclusive range of users; mostly of one.
+/// Inclusive range of users.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UidRange {
     first: Uid,
     last: Uid,
 }
 
-/// The names of users and groups: the text of `/etc/passwd` and `/etc/group`.
+/// Names of users and groups.
 #[derive(Clone, Debug, Default)]
 pub struct Accounts {
     /// Content of `/etc/passwd`, empty if there is none.
@@ -33,20 +33,20 @@ impl Uid {
     /// Default user of Istio's proxy.
     pub const PROXY: Self = Self(1337);
 
-    /// The administrator.
+    /// Root.
     pub const ROOT: Self = Self(0);
 
-    /// The number.
+    /// Returns the number.
     pub fn get(self) -> u32 {
         self.0
     }
 }
 
 impl Gid {
-    /// The administrator's.
+    /// Root's group.
     pub const ROOT: Self = Self(0);
 
-    /// The number.
+    /// Returns the number.
     pub fn get(self) -> u32 {
         self.0
     }
@@ -58,12 +58,12 @@ impl UidRange {
         (first <= last).then_some(Self { first, last })
     }
 
-    /// The lowest user of the range.
+    /// Returns the lowest user of the range.
     pub fn first(self) -> Uid {
         self.first
     }
 
-    /// The highest user of the range.
+    /// Returns the highest user of the range.
     pub fn last(self) -> Uid {
         self.last
     }
@@ -81,17 +81,17 @@ impl From<Uid> for UidRange {
 }
 
 impl Accounts {
-    /// The user with this number or this name.
+    /// Returns the user with this number or this name.
     pub fn user(&self, text: &str) -> Result<Uid, ValueError> {
         self.named_user(text).map_or_else(|| text.parse(), Ok)
     }
 
-    /// The user with this name.
+    /// Returns the user with this name.
     pub fn named_user(&self, name: &str) -> Option<Uid> {
         named(&self.passwd, name).map(Uid)
     }
 
-    /// The group with this number or this name.
+    /// Returns the group with this number or this name.
     pub fn group(&self, text: &str) -> Result<Gid, ValueError> {
         named(&self.group, text).map(Gid).map_or_else(|| text.parse(), Ok)
     }
@@ -133,7 +133,7 @@ impl fmt::Display for Gid {
     }
 }
 
-/// The third field of the line whose first field is the name, in both files' format.
+/// Returns the third field of the line with this first field; both files have this format.
 fn named(accounts: &str, name: &str) -> Option<u32> {
     accounts
         .lines()

@@ -10,7 +10,7 @@ use super::input_error::ValueError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Port(NonZeroU16);
 
-/// An inclusive range of ports, from 0 to 65535; mostly of one.
+/// Inclusive range of ports from 0 to 65535.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PortRange {
     first: u16,
@@ -21,22 +21,22 @@ impl Port {
     /// Istio's port of the tunnel listener.
     pub const TUNNEL: Self = Self(NonZeroU16::new(15008).unwrap());
 
-    /// The port on which Istio's proxy answers queries for names.
+    /// Istio's port of the DNS proxy.
     pub const DNS_PROXY: Self = Self(NonZeroU16::new(15053).unwrap());
 
-    /// The number.
+    /// Returns the number.
     pub fn get(self) -> u16 {
         self.0.get()
     }
 }
 
 impl PortRange {
-    /// The lowest port of the range.
+    /// Returns the lowest port of the range.
     pub fn first(self) -> u16 {
         self.first
     }
 
-    /// The highest port of the range.
+    /// Returns the highest port of the range.
     pub fn last(self) -> u16 {
         self.last
     }
@@ -97,7 +97,7 @@ impl fmt::Display for Port {
     }
 }
 
-/// Writes nftables' form: `80` or `8000-9000`.
+/// Writes nftables' syntax: `80` or `8000-9000`.
 impl fmt::Display for PortRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.first)?;

@@ -25,7 +25,8 @@ impl Routes {
     }
 }
 
-/// Interface, destination, gateway, flags, three counters, mask: numbers as they are in memory.
+/// Parses a line: interface, destination, gateway, flags, three counters, mask; numbers in host
+/// byte order.
 fn route_v4(line: &str, address: Ipv4Addr) -> Option<(u32, &str)> {
     let fields: Vec<&str> = line.split_whitespace().collect();
     let number = |index: usize| u32::from_str_radix(fields.get(index)?, 16).ok();
@@ -34,7 +35,8 @@ fn route_v4(line: &str, address: Ipv4Addr) -> Option<(u32, &str)> {
     (covers && flags & UP != 0 && flags & REJECT == 0).then(|| (mask.count_ones(), fields[0]))
 }
 
-/// Destination and length, source and length, next hop, metric, two counters, flags, interface.
+/// Parses a line: destination and length, source and length, next hop, metric, two counters, flags,
+/// interface.
 fn route_v6(line: &str, address: Ipv6Addr) -> Option<(u32, &str)> {
     let fields: Vec<&str> = line.split_whitespace().collect();
     let destination = u128::from_str_radix(fields.first()?, 16).ok()?;
@@ -42,7 +44,7 @@ fn route_v6(line: &str, address: Ipv6Addr) -> Option<(u32, &str)> {
     let flags = u32::from_str_radix(fields.get(8)?, 16).ok()?;
     let mask = u128::MAX.checked_shl(128_u32.checked_sub(length)?).unwrap_or(0);
     let covers = u128::from(address) & mask == destination & mask;
-    // The list has the routes of all tables, those to this machine among them.
+    // The list has the routes of all tables, including local ones.
     (covers && flags & UP != 0 && flags & (REJECT | LOCAL) == 0)
         .then(|| Some((length, *fields.get(9)?)))?
 }

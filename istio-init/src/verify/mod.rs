@@ -11,10 +11,10 @@ use crate::types::owner::UidRange;
 use crate::types::port::PortRange;
 use crate::verify::observed::{Observed, ObservedChain, ObservedRule};
 
-/// The lines of both sides, in one order.
+/// Lines of both sides in one order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Comparison {
-    /// Each line, and who has it.
+    /// Lines with their side.
     pub lines: Vec<(Side, String)>,
 }
 
@@ -23,9 +23,9 @@ pub struct Comparison {
 pub enum Side {
     /// Both.
     Both,
-    /// Only the plan: it is missing.
+    /// The plan only: the line is missing.
     Planned,
-    /// Only the namespace: it should not be there.
+    /// The network namespace only: the line is unexpected.
     Installed,
 }
 
@@ -71,17 +71,17 @@ impl Comparison {
 }
 
 /// Returns lines for the address and routing that a plan needs.
-pub fn surroundings_of(plan: &Plan) -> Vec<String> {
-    surroundings(plan.passthrough_address, plan.tproxy_routing.as_slice(), &[])
+pub fn planned_prerequisites(plan: &Plan) -> Vec<String> {
+    prerequisite_lines(plan.passthrough_address, plan.tproxy_routing.as_slice(), &[])
 }
 
 /// Returns lines for the observed address and routing.
-pub fn surroundings_found(observed: &Observed) -> Vec<String> {
+pub fn observed_prerequisites(observed: &Observed) -> Vec<String> {
     let Observed { passthrough_address, tproxy_routings, routeless, .. } = observed;
-    surroundings(*passthrough_address, tproxy_routings, routeless)
+    prerequisite_lines(*passthrough_address, tproxy_routings, routeless)
 }
 
-/// Compares a plan with what was found.
+/// Compares a plan with the observed rules.
 pub fn compare(plan: &Plan, observed: &Observed) -> Comparison {
     Comparison { lines: differing(&planned_lines(plan), &observed_lines(observed)) }
 }
@@ -97,7 +97,7 @@ fn planned_lines(plan: &Plan) -> Vec<String> {
             lines.extend(rules.map(rule_line));
         }
     }
-    lines.extend(surroundings_of(plan));
+    lines.extend(planned_prerequisites(plan));
     lines
 }
 
@@ -113,7 +113,7 @@ fn observed_lines(observed: &Observed) -> Vec<String> {
             }));
         }
     }
-    lines.extend(surroundings_found(observed));
+    lines.extend(observed_prerequisites(observed));
     lines
 }
 
@@ -179,7 +179,7 @@ fn in_order<T: Copy + Ord>(values: &AnyOf<T>) -> AnyOf<T> {
     AnyOf::several(sorted).unwrap_or_else(|| values.clone())
 }
 
-/// Values that touch or overlap are one range.
+/// Merges overlapping and adjacent values.
 fn joined<T: Span + Clone>(values: &AnyOf<T>, ranges: impl Fn(u128, u128) -> Vec<T>) -> AnyOf<T> {
     let mut joined: Vec<(u128, u128)> = Vec::new();
     for (lowest, highest) in values.merged() {
@@ -223,7 +223,7 @@ fn is_implied(earlier: &Match, later: &Match) -> bool {
         }
 }
 
-fn surroundings(
+fn prerequisite_lines(
     passthrough: bool,
     deliveries: &[TproxyRouting],
     routeless: &[TproxyRouting],
@@ -270,7 +270,7 @@ fn sides(rows: usize, columns: usize, is_same: &dyn Fn(usize, usize) -> bool) ->
     if rows == columns && (0..rows).all(|index| is_same(index, index)) {
         return vec![Side::Both; rows];
     }
-    // common[r][c]: the most lines that the rests from r and c have in common.
+    // common[r][c]: length of the longest common subsequence of the rests from r and c.
     let mut common = vec![vec![0_u32; columns + 1]; rows + 1];
     for row in (0..rows).rev() {
         for column in (0..columns).rev() {

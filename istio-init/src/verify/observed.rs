@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use crate::plan::{Chain, Plan, Rule, Table, TproxyRouting};
 
-/// All that a plan can bring about, as found.
+/// Observed capture setup.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Observed {
     /// Own tables, in the order of [`Table::ALL`].
@@ -19,7 +19,7 @@ pub struct Observed {
     pub routeless: Vec<TproxyRouting>,
 }
 
-/// One of our tables.
+/// An own table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObservedTable {
     /// Table.
@@ -30,7 +30,7 @@ pub struct ObservedTable {
     pub chains: Vec<ObservedChain>,
 }
 
-/// A chain of one of our tables.
+/// A chain of an own table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObservedChain {
     /// Name.
@@ -41,10 +41,10 @@ pub struct ObservedChain {
     pub rules: Vec<ObservedRule>,
 }
 
-/// A rule that was found.
+/// An observed rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ObservedRule {
-    /// One that a plan could have.
+    /// Rule that a plan can express.
     Ours(Rule),
     /// Foreign rule, described as far as it is known.
     Foreign(String),
@@ -59,7 +59,7 @@ pub enum NotAPlan {
          hint: omit --from-kernel to use the rules that the flags define"
     )]
     Nothing,
-    /// There are rules by several backends.
+    /// Several backends have installed rules.
     #[error(
         "rules are installed by {} at once\n\
          hint: `istio-init verify --reconcile` keeps those of one backend", .0.join(" and by ")
@@ -120,7 +120,7 @@ impl Observed {
     }
 }
 
-/// The chain of plans that has this name.
+/// Returns the chain of this name.
 pub fn chain_named(name: &str) -> Option<Chain> {
     Chain::ALL.into_iter().find(|chain| chain.name() == name)
 }

@@ -8,7 +8,7 @@ use clap::builder::NonEmptyStringValueParser;
 use injector::webhook::reload::Texts;
 use injector::webhook::reload::config_maps::{ConfigMaps, MESH, SIDECAR};
 use injector::webhook::reload::files::Files;
-use webhook_certs::cause::with_causes;
+use kube_access::with_causes;
 
 use super::operator_file;
 

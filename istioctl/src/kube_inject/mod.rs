@@ -20,7 +20,7 @@ use injector::manifest;
 use injector::settings::{Process, Settings};
 use injector::webhook::reload::config_maps::ReadError;
 use injector::webhook::reload::{Text, Texts};
-use webhook_certs::cause::with_causes;
+use kube_access::with_causes;
 
 use crate::cluster::{Asker, Cluster};
 use crate::{Failure, Streams, cluster, output};

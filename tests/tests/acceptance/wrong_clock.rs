@@ -58,7 +58,8 @@ pub(crate) async fn by_a_clock_that_is_two_hours_off_no_ca_is_made(
         until_skew(&stage.replicas[0], ahead)?;
         stage.ask_for_rotation().await?;
         let direction = if ahead.is_negative() { "behind" } else { "ahead of" };
-        let complaint = format!("clock is 2h {direction} the API server's; no CA is made here");
+        let complaint =
+            format!("clock is 2h {direction} the API server's; this replica makes no CA");
         wait::until("it says why", PATIENCE, || {
             let said = stage.replicas[0].process.said()?;
             ensure!(said.contains(&complaint), "`{complaint}` is not said");

@@ -51,7 +51,7 @@ fn try_all() -> BTreeMap<String, Vec<String>> {
     let mut before = nftables::observe().expect("the rules");
     for (index, value) in values().into_iter().enumerate() {
         for spec in FLAGS {
-            let has_meaning = spec.kind == FlagKind::Text && spec.support == Support::Built;
+            let has_meaning = spec.kind == FlagKind::Text && spec.support == Support::Implemented;
             if !has_meaning && index % FEWER != 0 {
                 continue;
             }

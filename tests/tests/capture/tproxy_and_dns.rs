@@ -1,7 +1,6 @@
 //! Capture by TPROXY, DNS capture, and flags that Istio does not have.
 
 use std::net::SocketAddr;
-use std::process::Command;
 
 use e2e::netns::Owner;
 use e2e::sockets::Transport::{Tcp, Udp};

@@ -45,28 +45,28 @@ fn planned(plan: &Plan) -> Vec<Line> {
 
 fn installed(listings: &[(Family, Listing)]) -> Vec<Line> {
     let mut lines = Vec::new();
-    // In the order of the planned ones.
+    // Same order as the planned lines.
     let places = [Family::V4, Family::V6]
         .into_iter()
         .flat_map(|family| [Table::Mangle, Table::Nat, Table::Raw].map(|table| (family, table)));
     let listed = places.filter_map(|(family, table)| {
         listings.iter().find(|(of, listing)| (*of, listing.table) == (family, table))
     });
-    for (family, listing) in listed.filter(|(_, listing)| listing.has_ours()) {
+    for (family, listing) in listed.filter(|(_, listing)| listing.has_own_rules()) {
         lines.push(heading(format!("{family} table {}", table_name(listing.table))));
         for chain in chains_in_order(|name| {
             listing.chains().any(|chain| chain == name)
-                || listing.ways_in().any(|(chain, _)| chain == name)
+                || listing.entry_rules().any(|(chain, _)| chain == name)
         }) {
             lines.push(heading(format!("  chain {chain}")));
             if KERNELS_CHAINS.contains(&&*chain) {
-                let ways_in = listing.ways_in().filter(|(of, _)| *of == chain);
-                lines.extend(ways_in.map(|(_, text)| rule(text)));
+                let entry_rules = listing.entry_rules().filter(|(of, _)| *of == chain);
+                lines.extend(entry_rules.map(|(_, text)| rule(text)));
             } else {
                 lines.extend(listing.rules_of(&chain).map(rule));
             }
         }
-        let elsewhere = listing.ways_in().filter(|(chain, _)| !KERNELS_CHAINS.contains(chain));
+        let elsewhere = listing.entry_rules().filter(|(chain, _)| !KERNELS_CHAINS.contains(chain));
         lines.extend(elsewhere.map(|(chain, text)| heading(format!("  -A {chain} {text}"))));
     }
     lines

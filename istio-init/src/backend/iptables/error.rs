@@ -6,7 +6,7 @@ use std::process::ExitStatus;
 use thiserror::Error;
 
 use super::listing::Change;
-use crate::netlink::errno_hint::{Cause, lacking};
+use crate::netlink::errno_hint::{Cause, missing_privilege};
 use crate::netlink::error::KernelError;
 use crate::netlink::privileges::{Capability, CapabilityState, Privileges};
 use crate::types::family::Family;
@@ -18,7 +18,7 @@ pub enum IptablesError {
     /// The tables of the network namespace cannot be listed.
     #[error("cannot list the tables of iptables: {0}")]
     Tables(Cause),
-    /// The one that the user names is not there.
+    /// PATH lacks the variant that the user requested.
     #[error(
         "--force-iptables-binary: `{0}` cannot be used: PATH has no iptables-{0}\n\
          hint: leave the flag out, or add iptables-{0} to the image"
@@ -37,7 +37,7 @@ pub enum IptablesError {
     )]
     NoFamily(&'static str),
     /// A program cannot be started.
-    #[error("cannot run {program}: {source}\nhint: {}", hint_of_start(source))]
+    #[error("cannot run {program}: {source}\nhint: {}", start_hint(source))]
     Start {
         /// The program.
         program: &'static str,
@@ -52,7 +52,7 @@ pub enum IptablesError {
         /// The failure.
         rest: Box<IptablesError>,
     },
-    /// A program starts, and its libraries or its interpreter are missing.
+    /// A program starts, but its libraries or interpreter are missing.
     #[error("{program} does not work: {reason}\nhint: --backend nftables needs no program")]
     Broken {
         /// The program.
@@ -60,7 +60,7 @@ pub enum IptablesError {
         /// Error message of the program or its loader.
         reason: String,
     },
-    /// A program does not end.
+    /// A program does not end in time.
     #[error(
         "{program} did not end in time\n\
          hint: another program may hold the lock of iptables, or the lock's file is on a file \
@@ -85,7 +85,7 @@ pub enum IptablesError {
     Unsettled,
     /// Legacy tables exist, and no program can list them.
     #[error("{0}\nhint: run `iptables-legacy -S` in the pod to see why it fails")]
-    Unknown(String),
+    Unreadable(String),
     /// The program rejects a rule, and the kernel discards the change of its table.
     #[error("{program} rejects{step}{origin}: {reason}{hint}")]
     Refused {
@@ -105,7 +105,7 @@ pub enum IptablesError {
     Kernel(#[from] Box<KernelError>),
 }
 
-/// The error behind what `iptables-restore` printed before it failed.
+/// Builds the error from the output of a failed `iptables-restore`.
 pub(super) fn refusal(
     program: &'static str,
     change: &Change,
@@ -135,7 +135,8 @@ pub(super) fn refusal(
     IptablesError::Refused { program, step, origin, reason, hint }
 }
 
-/// The number in `line 12 failed`, `Error occurred at line: 12`, or `line 12: RULE_APPEND failed`.
+/// Returns the number in `line 12 failed`, `Error occurred at line: 12`, or `line 12: RULE_APPEND
+/// failed`.
 fn line_number(stderr: &str) -> Option<usize> {
     stderr.split("line").skip(1).find_map(|rest| {
         let digits = rest.trim_start_matches([':', ' ']);
@@ -143,7 +144,7 @@ fn line_number(stderr: &str) -> Option<usize> {
     })
 }
 
-/// The error itself, without the program's name before it and its manual behind it.
+/// Returns the error without the program's name and usage hints.
 fn reason(stderr: &str) -> Option<String> {
     let is_telling = |line: &&str| {
         !(line.is_empty()
@@ -185,7 +186,7 @@ fn hint(stderr: &str, privileges: Privileges) -> Option<String> {
         if privileges.holds(Capability::NetAdmin) != CapabilityState::Effective
             || privileges.is_filtered
         {
-            return Some(lacking(privileges).to_owned());
+            return Some(missing_privilege(privileges).to_owned());
         }
         "iptables needs the capability NET_ADMIN; iptables-legacy also needs user 0 and NET_RAW"
     } else if has("xtables lock") {
@@ -206,7 +207,7 @@ fn hint(stderr: &str, privileges: Privileges) -> Option<String> {
     Some(hint.to_owned())
 }
 
-fn hint_of_start(source: &io::Error) -> &'static str {
+fn start_hint(source: &io::Error) -> &'static str {
     if source.kind() == io::ErrorKind::WouldBlock {
         "no more processes can be started (RLIMIT_NPROC, or the PID limit of the pod or its node); \
          --backend nftables starts none"

@@ -1,4 +1,4 @@
-//! The readers of what iptables lists, for fuzz targets; the modules that have them are private.
+//! Parsers of iptables listings, for fuzz targets.
 
 use super::listing::{Change, Listing, terms};
 use super::parse;
@@ -19,7 +19,7 @@ pub fn removal(table: Table, text: &str) -> String {
     Change::between(&[&listing(table, text)], &[]).text
 }
 
-/// A rule's conditions and target in the order and spelling by which rules are compared.
+/// Returns a rule's conditions and target in the normal form used for comparison.
 pub fn compared(rule: &str) -> Vec<String> {
     terms(rule)
 }

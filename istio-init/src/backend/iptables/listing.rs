@@ -16,7 +16,7 @@ pub(super) struct Listing {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Change {
     pub(super) text: String,
-    /// The rule of each of the text's lines, where the line adds one.
+    /// Rule of each line of the text, if the line adds one.
     pub(super) rules: Vec<Option<Line>>,
 }
 
@@ -27,8 +27,8 @@ impl Listing {
     }
 
     /// True if the table has rules of this program or of Istio's.
-    pub(super) fn has_ours(&self) -> bool {
-        self.chains().next().is_some() || self.ways_in().next().is_some()
+    pub(super) fn has_own_rules(&self) -> bool {
+        self.chains().next().is_some() || self.entry_rules().next().is_some()
     }
 
     /// Returns the chains of this program.
@@ -39,9 +39,9 @@ impl Listing {
 
     /// Returns chain and rule of each own rule in the kernel's chains and in foreign ones: jumps to
     /// own chains, and rules with the own comment.
-    pub(super) fn ways_in(&self) -> impl Iterator<Item = (&str, &str)> {
+    pub(super) fn entry_rules(&self) -> impl Iterator<Item = (&str, &str)> {
         let rules = self.lines.iter().filter_map(|line| rule_of(line));
-        rules.filter(|(chain, rule)| !is_our_chain(chain) && is_our_way(rule))
+        rules.filter(|(chain, rule)| !is_our_chain(chain) && is_entry_rule(rule))
     }
 
     pub(super) fn rules_of<'a>(&'a self, chain: &'a str) -> impl Iterator<Item = &'a str> {
@@ -61,12 +61,12 @@ impl Listing {
                 && self.rules_of(chain).map(terms).eq(planned(chain))
         };
         let has_ways_in = |kernels: &&str| {
-            let ways_in = self.ways_in().filter(|(chain, _)| chain == kernels);
-            ways_in.map(|(_, rule)| terms(rule)).eq(planned(kernels))
+            let entry_rules = self.entry_rules().filter(|(chain, _)| chain == kernels);
+            entry_rules.map(|(_, rule)| terms(rule)).eq(planned(kernels))
         };
         self.chains().count() == section.chains.len()
             && section.chains.iter().all(has_rules)
-            && self.ways_in().all(|(chain, _)| KERNELS_CHAINS.contains(&chain))
+            && self.entry_rules().all(|(chain, _)| KERNELS_CHAINS.contains(&chain))
             && KERNELS_CHAINS.iter().all(has_ways_in)
     }
 }
@@ -85,7 +85,7 @@ impl Change {
             let listing = listings.iter().find(|listing| listing.table == table).copied();
             let section = sections.iter().find(|section| section.table == table);
             match (listing, section) {
-                (Some(listing), None) if !listing.has_ours() => {}
+                (Some(listing), None) if !listing.has_own_rules() => {}
                 (Some(listing), Some(section)) if listing.is(section) => {}
                 (None, None) => {}
                 _ => change.add_table(table, listing, section),
@@ -96,8 +96,8 @@ impl Change {
 
     fn add_table(&mut self, table: Table, listing: Option<&Listing>, section: Option<&Section>) {
         let planned = section.map_or(&[][..], |section| &section.chains);
-        let (chains, ways_in): (Vec<&str>, Vec<_>) = match listing {
-            Some(listing) => (listing.chains().collect(), listing.ways_in().collect()),
+        let (chains, entry_rules): (Vec<&str>, Vec<_>) = match listing {
+            Some(listing) => (listing.chains().collect(), listing.entry_rules().collect()),
             None => Default::default(),
         };
         let is_stale = |name: &&&str| !planned.iter().any(|chain| chain == **name);
@@ -107,7 +107,7 @@ impl Change {
         for chain in planned.iter().map(String::as_str).chain(stale.iter().copied()) {
             self.push(format_args!(":{chain} - [0:0]"), None);
         }
-        for (chain, rule) in ways_in {
+        for (chain, rule) in entry_rules {
             self.push(format_args!("-D {chain} {rule}"), None);
         }
         for line in section.map_or(&[][..], |section| &section.lines) {
@@ -130,7 +130,7 @@ fn rule_of(line: &str) -> Option<(&str, &str)> {
     line.strip_prefix("-A ").and_then(|rest| rest.split_once(' '))
 }
 
-fn is_our_way(rule: &str) -> bool {
+fn is_entry_rule(rule: &str) -> bool {
     let words = words(rule);
     words.windows(2).any(|pair| match &*pair[0] {
         "-j" | "-g" => is_our_chain(&pair[1]),
@@ -139,8 +139,8 @@ fn is_our_way(rule: &str) -> bool {
     })
 }
 
-/// A rule's conditions and its target in an order and a spelling of their own, so that what was
-/// written and what is listed can be compared.
+/// Returns a rule's conditions and target in a normal form, so that written and listed rules can be
+/// compared.
 pub(super) fn terms(rule: &str) -> Vec<String> {
     let mut terms = Vec::new();
     let mut words = words(rule).into_iter().peekable();
@@ -176,7 +176,7 @@ pub(super) fn terms(rule: &str) -> Vec<String> {
     terms
 }
 
-/// A mark in one spelling, with a mask unless that is all bits.
+/// Returns the normal form of a mark: with a mask unless it has all bits.
 pub(super) fn mark(text: &str) -> String {
     let number = |text: &str| match text.strip_prefix("0x") {
         Some(digits) => u32::from_str_radix(digits, 16).ok(),
@@ -190,7 +190,7 @@ pub(super) fn mark(text: &str) -> String {
     }
 }
 
-/// The words of a rule; what is in double quotes is one.
+/// Splits a rule into words; double quotes enclose one word.
 pub(super) fn words(rule: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut rest = rule.trim_start();
@@ -258,7 +258,7 @@ mod tests {
              -A OUTPUT -m comment --comment \"of istio-init \" -j DOCKER",
         );
         assert!(listing.has_rules());
-        assert!(!listing.has_ours());
+        assert!(!listing.has_own_rules());
         assert_eq!(Change::between(&[&listing], &[]), Change::default());
     }
 
@@ -287,7 +287,7 @@ mod tests {
     #[test]
     fn any_text_can_be_read() {
         for text in ["", "!", "! !", "\"", "-A", "-j", "--comment \"", "-A X"] {
-            let _ = (terms(text), is_our_way(text), rule_of(text));
+            let _ = (terms(text), is_entry_rule(text), rule_of(text));
         }
     }
 }

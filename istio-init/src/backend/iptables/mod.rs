@@ -72,7 +72,7 @@ pub fn apply(binaries: IptablesBinaries, plan: &Plan) -> Result<(), IptablesErro
     }
     let changes_of = |all: &[Listed]| FAMILIES.map(|family| (family, change(all, plan, family)));
     let is_nothing = |all: &[Listed]| changes_of(all).iter().all(|(_, change)| change.is_empty());
-    let listings = whole(|| all_listings(binaries, &read_tables()?), is_nothing)?;
+    let listings = stable_listing(|| all_listings(binaries, &read_tables()?), is_nothing)?;
     let mut done = None;
     for (family, change) in changes_of(&listings) {
         if change.is_empty() {
@@ -103,7 +103,7 @@ pub fn compare(
 ) -> Result<Vec<(Side, String)>, IptablesError> {
     let compared = |all: &[Listed]| comparison::compared(plan, all);
     let is_equal = |all: &[Listed]| compared(all).iter().all(|(side, _)| *side == Side::Both);
-    Ok(compared(&whole(|| all_listings(binaries, &read_tables()?), is_equal)?))
+    Ok(compared(&stable_listing(|| all_listings(binaries, &read_tables()?), is_equal)?))
 }
 
 /// Returns the rules that these binaries installed, and the foreign rules in the kernel's chains
@@ -111,7 +111,7 @@ pub fn compare(
 pub fn observe(
     binaries: IptablesBinaries,
 ) -> Result<(Vec<ObservedTable>, Vec<String>), IptablesError> {
-    Ok(parse::observed(&whole(|| all_listings(binaries, &read_tables()?), |_| false)?))
+    Ok(parse::observed(&stable_listing(|| all_listings(binaries, &read_tables()?), |_| false)?))
 }
 
 /// True if iptables-legacy has rules of an earlier run. Returns warnings about tables that cannot
@@ -121,8 +121,8 @@ pub fn has_legacy() -> Result<(bool, Vec<String>), IptablesError> {
     Ok((!removals.is_empty(), warnings(&unknown)))
 }
 
-/// Removes what an earlier run installed with iptables-legacy. What cannot be looked into is
-/// returned as a warning.
+/// Removes the rules that iptables-legacy installed. Returns warnings about tables that cannot be
+/// listed.
 pub fn remove_legacy() -> Result<Vec<String>, IptablesError> {
     Ok(warnings(&remove_known_legacy()?))
 }
@@ -132,12 +132,12 @@ pub fn remove_legacy() -> Result<Vec<String>, IptablesError> {
 pub fn remove_all_legacy() -> Result<Vec<String>, IptablesError> {
     let unknown = remove_known_legacy()?;
     match unknown.iter().find(|unknown| unknown.is_failure) {
-        Some(failed) => Err(IptablesError::Unknown(failed.to_string())),
+        Some(failed) => Err(IptablesError::Unreadable(failed.to_string())),
         None => Ok(warnings(&unknown)),
     }
 }
 
-fn remove_known_legacy() -> Result<Vec<Unknown>, IptablesError> {
+fn remove_known_legacy() -> Result<Vec<UnreadableTables>, IptablesError> {
     let (removals, unknown) = legacy_removals(&read_tables()?);
     for (binaries, family, change) in removals {
         run::restore(binaries, family, &change)?;
@@ -155,8 +155,8 @@ pub fn legacy_removal_script() -> Result<(String, Vec<String>), IptablesError> {
     Ok((texts.collect(), warnings(&unknown)))
 }
 
-/// Legacy tables of a family that cannot be looked into.
-struct Unknown {
+/// Legacy tables of a family that cannot be listed.
+struct UnreadableTables {
     family: Family,
     tables: String,
     reason: String,
@@ -164,7 +164,7 @@ struct Unknown {
     is_failure: bool,
 }
 
-impl fmt::Display for Unknown {
+impl fmt::Display for UnreadableTables {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { family, tables, reason, .. } = self;
         write!(
@@ -175,29 +175,31 @@ impl fmt::Display for Unknown {
     }
 }
 
-fn warnings(unknown: &[Unknown]) -> Vec<String> {
+fn warnings(unknown: &[UnreadableTables]) -> Vec<String> {
     unknown.iter().map(ToString::to_string).collect()
 }
 
-fn legacy_removals(tables: &Tables) -> (Vec<(IptablesBinaries, Family, Change)>, Vec<Unknown>) {
+fn legacy_removals(
+    tables: &Tables,
+) -> (Vec<(IptablesBinaries, Family, Change)>, Vec<UnreadableTables>) {
     let mut removals = Vec::new();
     let mut all_unknown = Vec::new();
     let binaries = IptablesBinaries::find(Variant::Legacy);
     for family in FAMILIES {
-        let names: Vec<&str> = tables.of(Variant::Legacy, family).map(table_name).collect();
+        let names: Vec<&str> = tables.in_family(Variant::Legacy, family).map(table_name).collect();
         if names.is_empty() {
             continue;
         }
         let unknown = |reason: &str, is_failure| {
             let (tables, reason) = (names.join(", "), reason.to_owned());
-            Unknown { family, tables, reason, is_failure }
+            UnreadableTables { family, tables, reason, is_failure }
         };
         let Some(binaries) = binaries else {
             let reason = "PATH has no iptables-legacy to list them";
             all_unknown.push(unknown(reason, false));
             continue;
         };
-        match whole(|| listings(binaries, family, tables), |_| false) {
+        match stable_listing(|| listings(binaries, family, tables), |_| false) {
             Ok(listings) => {
                 let change = Change::between(&listings.iter().collect::<Vec<_>>(), &[]);
                 if !change.is_empty() {
@@ -217,7 +219,7 @@ fn legacy_removals(tables: &Tables) -> (Vec<(IptablesBinaries, Family, Change)>,
 /// killed in the middle of its output.
 ///
 /// A listing that equals the plan needs no second one, since a truncated listing never does.
-fn whole<T: PartialEq>(
+fn stable_listing<T: PartialEq>(
     list: impl Fn() -> Result<Vec<T>, IptablesError>,
     is_as_planned: impl Fn(&[T]) -> bool,
 ) -> Result<Vec<T>, IptablesError> {
@@ -245,7 +247,7 @@ fn read_tables() -> Result<Tables, IptablesError> {
 
 fn has_rules(binaries: IptablesBinaries, tables: &Tables) -> Result<bool, IptablesError> {
     for family in FAMILIES {
-        for table in tables.of(binaries.variant, family) {
+        for table in tables.in_family(binaries.variant, family) {
             if run::start(binaries, family, table)?.wait()?.has_rules() {
                 return Ok(true);
             }
@@ -257,9 +259,9 @@ fn has_rules(binaries: IptablesBinaries, tables: &Tables) -> Result<bool, Iptabl
 /// Lists the tables of both families.
 fn all_listings(binaries: IptablesBinaries, tables: &Tables) -> Result<Vec<Listed>, IptablesError> {
     let mut all = Vec::new();
-    let places = FAMILIES
-        .into_iter()
-        .flat_map(|family| tables.of(binaries.variant, family).map(move |table| (family, table)));
+    let places = FAMILIES.into_iter().flat_map(|family| {
+        tables.in_family(binaries.variant, family).map(move |table| (family, table))
+    });
     // One program per table; they run in parallel.
     let running = places
         .map(|(family, table)| Ok((family, run::start(binaries, family, table)?)))
@@ -276,7 +278,7 @@ fn listings(
     tables: &Tables,
 ) -> Result<Vec<Listing>, IptablesError> {
     tables
-        .of(binaries.variant, family)
+        .in_family(binaries.variant, family)
         .map(|table| run::start(binaries, family, table)?.wait())
         .collect()
 }

@@ -7,17 +7,17 @@ use crate::plan::{Chain, Field, Match, Origin, Table, Verdict};
 use crate::types::port::{Port, PortRange};
 
 /// Returns the setting that a plan gives to a rule like this.
-pub(super) fn usual_origin(
+pub(super) fn default_origin(
     table: Table,
     chain: Chain,
     matches: &[Match],
     verdict: Verdict,
 ) -> Origin {
     match chain {
-        Chain::Prerouting | Chain::Output => of_kernels_chain(table, matches, verdict),
-        Chain::Inbound => of_inbound(table, matches, verdict),
-        Chain::Outbound => of_outbound(matches, verdict),
-        Chain::Dns => owner(matches).unwrap_or_else(|| of_dns(matches)),
+        Chain::Prerouting | Chain::Output => builtin_chain_origin(table, matches, verdict),
+        Chain::Inbound => inbound_origin(table, matches, verdict),
+        Chain::Outbound => outbound_origin(matches, verdict),
+        Chain::Dns => owner(matches).unwrap_or_else(|| dns_origin(matches)),
         Chain::Redirect => Origin::Flag(Flag::EnvoyPort),
         Chain::InRedirect | Chain::Tproxy => Origin::Flag(Flag::InboundCapturePort),
         Chain::Divert => Origin::Flag(Flag::InboundTproxyMark),
@@ -25,7 +25,7 @@ pub(super) fn usual_origin(
     }
 }
 
-fn of_kernels_chain(table: Table, matches: &[Match], verdict: Verdict) -> Origin {
+fn builtin_chain_origin(table: Table, matches: &[Match], verdict: Verdict) -> Origin {
     match verdict {
         Verdict::Jump(Chain::Outbound) => Origin::Capture,
         Verdict::Jump(Chain::Inbound) if table == Table::Raw => Origin::Flag(Flag::RedirectDns),
@@ -42,11 +42,11 @@ fn of_kernels_chain(table: Table, matches: &[Match], verdict: Verdict) -> Origin
     }
 }
 
-fn of_inbound(table: Table, matches: &[Match], verdict: Verdict) -> Origin {
+fn inbound_origin(table: Table, matches: &[Match], verdict: Verdict) -> Origin {
     let tunnel = PortRange::from(Port::TUNNEL);
     let is_to_tunnel = |field: &Field| matches!(field, Field::DestinationPort(_, ports) if *ports.first() == tunnel);
     match verdict {
-        _ if table == Table::Raw => of_dns(matches),
+        _ if table == Table::Raw => dns_origin(matches),
         Verdict::Return if has(matches, is_to_tunnel) => Origin::Flag(Flag::InboundTunnelPort),
         Verdict::Return if has(matches, |it| matches!(it, Field::DestinationPort(..))) => {
             Origin::Flag(Flag::LocalExcludePorts)
@@ -59,7 +59,7 @@ fn of_inbound(table: Table, matches: &[Match], verdict: Verdict) -> Origin {
     }
 }
 
-fn of_outbound(matches: &[Match], verdict: Verdict) -> Origin {
+fn outbound_origin(matches: &[Match], verdict: Verdict) -> Origin {
     let has_ports = has(matches, |field| matches!(field, Field::DestinationPort(..)));
     let is_loopback = |field: &Field| match field {
         Field::Destination(ranges) => ranges.first().address().is_loopback(),
@@ -84,14 +84,14 @@ fn of_outbound(matches: &[Match], verdict: Verdict) -> Origin {
     }
 }
 
-/// A DNS rule without an address is for all servers.
-fn of_dns(matches: &[Match]) -> Origin {
+/// Selects the origin of a DNS rule: one without an address is for all servers.
+fn dns_origin(matches: &[Match]) -> Origin {
     let names_server = |field: &Field| matches!(field, Field::Source(_) | Field::Destination(_));
     let names_server = has(matches, names_server);
     Origin::Flag(if names_server { Flag::RedirectDns } else { Flag::CaptureAllDns })
 }
 
-/// The setting that names the owner.
+/// Returns the setting that names the owner.
 fn owner(matches: &[Match]) -> Option<Origin> {
     matches.iter().find_map(|condition| match &condition.field {
         Field::OwnerUid(uids) if uids.first().first() == uids.first().last() => {

@@ -6,7 +6,7 @@
 use std::str::FromStr;
 
 use super::listing::{Listing, mark, words};
-use super::origin::usual_origin;
+use super::origin::default_origin;
 use crate::plan::{
     AnyOf, Chain, ConnectionState, Field, Match, Origin, Rule, Table, Verdict, Zone,
 };
@@ -27,7 +27,7 @@ pub(super) fn observed(listings: &[(Family, Listing)]) -> (Vec<ObservedTable>, V
     let tables = Table::ALL.into_iter().filter_map(|table| {
         let of = |family: Family| {
             let found = listings.iter().find(|(of, it)| (*of, it.table) == (family, table));
-            found.map(|(_, listing)| listing).filter(|listing| listing.has_ours())
+            found.map(|(_, listing)| listing).filter(|listing| listing.has_own_rules())
         };
         let (v4, v6) = (of(Family::V4), of(Family::V6));
         if v4.is_none() && v6.is_none() {
@@ -40,8 +40,8 @@ pub(super) fn observed(listings: &[(Family, Listing)]) -> (Vec<ObservedTable>, V
             let is_base = chain.base(table).is_some();
             // The table exists in one family only.
             let alone = |rules: Vec<ObservedRule>, family| {
-                let of_family = |rule| if is_base { of_family(rule, family) } else { rule };
-                rules.into_iter().map(of_family).collect()
+                let with_family = |rule| if is_base { with_family(rule, family) } else { rule };
+                rules.into_iter().map(with_family).collect()
             };
             let rules = match (rules(v4, Family::V4), rules(v6, Family::V6)) {
                 (Some(v4), Some(v6)) => united(&v4, &v6),
@@ -85,14 +85,14 @@ fn united(v4: &[ObservedRule], v6: &[ObservedRule]) -> Vec<ObservedRule> {
     let sided = differing(v4, v6).into_iter();
     let of_side = |(side, rule)| match side {
         Side::Both => rule,
-        Side::Planned => of_family(rule, Family::V4),
-        Side::Installed => of_family(rule, Family::V6),
+        Side::Planned => with_family(rule, Family::V4),
+        Side::Installed => with_family(rule, Family::V6),
     };
     sided.map(of_side).collect()
 }
 
 /// Adds a condition on the family.
-fn of_family(found: ObservedRule, family: Family) -> ObservedRule {
+fn with_family(found: ObservedRule, family: Family) -> ObservedRule {
     match found {
         ObservedRule::Ours(mut rule) if rule.family().is_none() => {
             rule.matches.insert(0, Match::is(Field::Family(family)));
@@ -117,11 +117,11 @@ fn rule(table: Table, chain: Chain, text: &str) -> Option<Rule> {
     }
     let verdict = reader.verdict()?;
     let matches = reader.matches;
-    let origin = reader.origin.unwrap_or_else(|| usual_origin(table, chain, &matches, verdict));
+    let origin = reader.origin.unwrap_or_else(|| default_origin(table, chain, &matches, verdict));
     Some(Rule { table, chain, matches, verdict, origin })
 }
 
-/// A rule while it is read.
+/// Rule under construction.
 #[derive(Default)]
 struct Reader {
     module: String,
@@ -163,7 +163,7 @@ impl Reader {
             "--mark" if self.module == "connmark" => Field::ConnectionMark(numbered(value)?),
             "--ctstate" => Field::Connection(match value {
                 "INVALID" => ConnectionState::Invalid,
-                "RELATED,ESTABLISHED" | "ESTABLISHED,RELATED" => ConnectionState::Begun,
+                "RELATED,ESTABLISHED" | "ESTABLISHED,RELATED" => ConnectionState::Established,
                 _ => return None,
             }),
             _ if negated => return None,
@@ -232,12 +232,12 @@ fn ports(list: &str) -> Option<AnyOf<PortRange>> {
     AnyOf::several(list.split(',').map(parsed).collect::<Option<Vec<_>>>()?)
 }
 
-/// A mark of all bits.
+/// Parses a mark without a mask.
 fn numbered(text: &str) -> Option<Mark> {
     Mark::from_number(mark(text).parse().ok()?)
 }
 
-/// iptables leaves out the length of a single address.
+/// Adds the prefix length that iptables omits for a single address.
 fn with_length(text: &str) -> String {
     match (text.contains('/'), text.contains(':')) {
         (true, _) => text.to_owned(),
@@ -261,7 +261,7 @@ mod tests {
 
     #[test]
     fn rules_of_both_families_are_merged() {
-        let of_family = |own: &str, prefix: &str| {
+        let with_family = |own: &str, prefix: &str| {
             let lines = format!(
                 "-P OUTPUT ACCEPT
                  -N ISTIO_OUTPUT
@@ -276,8 +276,8 @@ mod tests {
             listing(Table::Nat, &lines)
         };
         let listings = [
-            (Family::V4, of_family("127.0.0.6/32", "10.96.0.0/12")),
-            (Family::V6, of_family("::6/128", "fd00::/8")),
+            (Family::V4, with_family("127.0.0.6/32", "10.96.0.0/12")),
+            (Family::V6, with_family("::6/128", "fd00::/8")),
         ];
         let (found, left_out) = observed(&listings);
         insta::assert_snapshot!(texts(&found).join("\n"), @r#"

@@ -1,4 +1,4 @@
-//! Runs the programs of iptables, and never longer than a deadline.
+//! Runs iptables programs with a time limit.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
@@ -20,7 +20,7 @@ use crate::render::iptables::table_name;
 use crate::types::family::Family;
 use crate::types::iptables_variant::{IptablesBinaries, Variant};
 
-/// A table that is being listed.
+/// A listing in progress.
 pub(super) struct Running {
     program: &'static str,
     table: Table,
@@ -35,7 +35,7 @@ enum Failed {
     Other(String),
 }
 
-/// Begins to list a table that exists.
+/// Starts to list an existing table.
 pub(super) fn start(
     binaries: IptablesBinaries,
     family: Family,
@@ -114,7 +114,7 @@ pub(super) fn restore(
     Err(refusal(program, change, status, &stderr, privileges))
 }
 
-/// A file in memory that holds the text, to be read from its beginning.
+/// Creates an in-memory file with the text.
 fn file_of(text: &str) -> io::Result<File> {
     let mut file = File::from(memfd_create("iptables", MemfdFlags::CLOEXEC)?);
     file.write_all(text.as_bytes())?;
@@ -122,7 +122,7 @@ fn file_of(text: &str) -> io::Result<File> {
     Ok(file)
 }
 
-/// The status of a program that ends in time.
+/// Waits for a program until the time limit.
 fn ended(child: &mut Child) -> io::Result<Option<ExitStatus>> {
     let deadline = Instant::now() + TIMEOUT;
     loop {

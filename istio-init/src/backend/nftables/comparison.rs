@@ -76,7 +76,7 @@ fn reusable_chain(plan: &Plan, table: Table, listed: &[u8]) -> Option<String> {
     planned.is_none_or(|chain| is_chain(table, chain, listed)).then(|| name.to_owned())
 }
 
-/// The attributes of each chain or rule of a table, or of the elements of a set.
+/// Lists the attributes of each chain or rule of a table, or of a set's elements.
 fn list(
     socket: &Socket,
     kind: u16,
@@ -84,7 +84,7 @@ fn list(
     set: Option<&[u8]>,
 ) -> Result<Vec<Vec<u8>>, KernelError> {
     // The kernel lists the chains of all tables, but rules and sets of this table only.
-    let listed = dump_inet(socket, kind, |a| {
+    let listed = dump_inet(socket, kind, &|a| {
         a.text(RULE_TABLE, table.name());
         if let Some(name) = set {
             a.bytes(ELEMENTS_SET, name);
@@ -93,7 +93,7 @@ fn list(
     listed.map_err(|errno| KernelError::ListRules(errno.into()))
 }
 
-/// The chains of the table, of which the kernel lists those of the whole family.
+/// Lists the chains of the table; the kernel lists those of all tables.
 fn chains(socket: &Socket, table: Table) -> Result<Vec<Vec<u8>>, KernelError> {
     let name = with_zero(table.name());
     let mut listed = list(socket, GET_CHAIN, table, None)?;
@@ -149,7 +149,7 @@ fn is_lookup(expression: &[u8]) -> bool {
     attribute(expression, EXPRESSION_NAME) == Some(&*with_zero("lookup"))
 }
 
-/// The attributes of the last message; those before it are of sets.
+/// Returns the attributes of the last message; those before it are of sets.
 fn sent(message: &Messages) -> Vec<u8> {
     let payload = received(message.as_bytes()).last().map(|message| message.payload);
     payload.and_then(|payload| payload.get(FIXED_LENGTH..)).unwrap_or_default().to_vec()
@@ -178,11 +178,11 @@ fn are_same_expressions(sent: &[u8], listed: &[u8]) -> bool {
 
 fn is_same_expression(sent: &[u8], listed: &[u8]) -> bool {
     let name = attribute(sent, EXPRESSION_NAME);
-    // A counter has counted.
+    // The counter's values differ.
     let counts = name == Some(&*with_zero("counter"));
     let data = |bytes| attribute(bytes, EXPRESSION_DATA).unwrap_or_default();
     if name == attribute(listed, EXPRESSION_NAME) && is_lookup(sent) {
-        // The kernel names the set; what is in it is compared apart.
+        // The kernel names the set; its elements are compared separately.
         let part = |bytes, kind| attribute(data(bytes), kind);
         return [LOOKUP_REGISTER, LOOKUP_FLAGS]
             .iter()

@@ -30,7 +30,7 @@ use crate::verify::observed::{ObservedRule, chain_named};
 /// Looks up a set's elements by name; `None` if there is no such set.
 pub(super) type Sets<'a> = &'a dyn Fn(&str) -> Option<Vec<Element>>;
 
-/// The rule that was listed with these attributes.
+/// Decodes a listed rule.
 pub(super) fn rule(table: Table, listed: &[u8], sets: Sets) -> ObservedRule {
     let list = attribute(listed, RULE_EXPRESSIONS).unwrap_or_default();
     let user_data = attribute(listed, RULE_USER_DATA).unwrap_or_default();
@@ -178,7 +178,7 @@ impl<'a> Decoder<'a> {
         };
         let code = i32::from_be_bytes(attribute(verdict, CODE)?.try_into().ok()?);
         match (code, self.verdict) {
-            // A delivery ends with it.
+            // This verdict ends a TPROXY delivery.
             (ACCEPT, Some(Verdict::DeliverTo(..))) => Some(()),
             (ACCEPT, None) => self.decide(Verdict::Accept),
             (DROP, None) => self.decide(Verdict::Drop),
@@ -250,7 +250,7 @@ impl<'a> Decoder<'a> {
                 let bits = u32::from_ne_bytes(self.mask.as_deref()?.try_into().ok()?);
                 Field::Connection(match bits {
                     STATE_INVALID => ConnectionState::Invalid,
-                    STATE_BEGUN => ConnectionState::Begun,
+                    STATE_BEGUN => ConnectionState::Established,
                     _ => return None,
                 })
             }

@@ -1,8 +1,7 @@
-//! A rule as `nf_tables` expressions: each loads a part of the packet into a register, compares the
-//! register, or acts (kernel `include/uapi/linux/netfilter/nf_tables.h`).
+//! Encoder of rules as `nf_tables` expressions: each loads a part of the packet into a register,
+//! compares the register, or acts (kernel `include/uapi/linux/netfilter/nf_tables.h`).
 //!
-//! What the kernel would fill in is written out, so that a rule that is listed is the rule that was
-//! sent.
+//! Default values of the kernel are written explicitly, so that a listed rule equals the sent one.
 
 use super::expression::{
     ACCEPT, ANY_FAMILY, BITWISE_LENGTH, BITWISE_MASK, BITWISE_OPERATION, BITWISE_SOURCE,
@@ -90,10 +89,10 @@ impl Expressions<'_, '_> {
         }
     }
 
-    /// The state is a bit set: one of its bits must be set.
+    /// Compares the state, which is a bit set: one of these bits must be set.
     fn connection_state(&mut self, state: ConnectionState, negated: bool) {
         let bits = match state {
-            ConnectionState::Begun => STATE_ESTABLISHED | STATE_RELATED,
+            ConnectionState::Established => STATE_ESTABLISHED | STATE_RELATED,
             ConnectionState::Invalid => STATE_INVALID,
         };
         self.connection(CONNECTION_STATE);
@@ -118,7 +117,7 @@ impl Expressions<'_, '_> {
         self.compare(operator, &[number]);
     }
 
-    /// The number of an owner is in the machine's order; a range and a set are in the network's.
+    /// Owner numbers are in host byte order; ranges and sets in network byte order.
     fn owner<T: Span>(&mut self, condition: &Match, values: &AnyOf<T>) {
         let operator = if condition.negated { NOT_EQUAL } else { EQUAL };
         let spans = values.intervals();
@@ -194,7 +193,7 @@ impl Expressions<'_, '_> {
         }
     }
 
-    /// A whole name is compared with all its zeros, a prefix without.
+    /// Compares an interface name: a whole name with its padding, a prefix without.
     fn interface(&mut self, key: u32, operator: u32, name: &InterfaceName) {
         let mut bytes = name.name().as_bytes().to_vec();
         if !name.is_prefix() {

@@ -1,4 +1,4 @@
-//! The readers of netlink messages, for fuzz targets; the modules that have them are private.
+//! Parsers of netlink messages, for fuzz targets.
 
 use super::decode;
 use super::transaction::rule_message;
@@ -9,7 +9,7 @@ use crate::netlink::{address, route};
 use crate::plan::{Rule, Table};
 use crate::verify::observed::ObservedRule;
 
-/// Reads received bytes as each kind of message there is; returns the rules.
+/// Parses received bytes as every kind of message; returns the rules.
 pub fn rules(bytes: &[u8]) -> Vec<ObservedRule> {
     let payloads: Vec<&[u8]> = received(bytes).map(|message| message.payload).collect();
     for payload in &payloads {
@@ -34,7 +34,7 @@ pub fn written_and_read(rule: &Rule) -> Option<ObservedRule> {
     Some(decode::rule(rule.table, payload.get(FIXED_LENGTH..)?, &|_| None))
 }
 
-/// The message that adds a rule.
+/// Returns the message that adds a rule.
 pub fn message_of(rule: &Rule) -> Vec<u8> {
     rule_message(rule).as_bytes().to_vec()
 }

@@ -38,7 +38,7 @@ impl Installed {
     }
 }
 
-/// The request for a table has the table's index in [`Table::ALL`] as its number.
+/// Queries the kernel. The request for a table has its index in [`Table::ALL`] as sequence number.
 fn ask(socket: &Socket) -> Result<Installed, Errno> {
     let mut messages = Messages::default();
     let header = |kind, sequence| Header { kind: message_type(kind), flags: 0, sequence };
@@ -55,7 +55,7 @@ fn ask(socket: &Socket) -> Result<Installed, Errno> {
     loop {
         let bytes = match socket.receive(&mut buffer) {
             Ok(bytes) => bytes,
-            // The kernel has answered everything before the sending returned.
+            // All answers were queued before `send` returned.
             Err(Errno::AGAIN) => break,
             Err(errno) => return Err(errno),
         };
@@ -84,5 +84,5 @@ fn values(payload: &[u8]) -> &[u8] {
     payload.get(FIXED_LENGTH..).unwrap_or_default()
 }
 
-/// A number that no table's index has.
+/// Sequence number that is no table's index.
 const GENERATION_REQUEST: u32 = 1000;

@@ -60,7 +60,7 @@ pub(super) fn removals(socket: &Socket) -> Result<Vec<Removal>, Errno> {
         if targets.is_empty() {
             continue;
         }
-        let is_alone = is_all_ours(&chains, &rules)
+        let is_alone = has_only_own_objects(&chains, &rules)
             && iptables_tables::uses(socket, family, table)? == u32::try_from(chains.len()).ok();
         let targets = if is_alone { vec![RemovalTarget::Table] } else { targets };
         removals.extend(targets.into_iter().map(|target| Removal { family, table, target }));
@@ -71,33 +71,33 @@ pub(super) fn removals(socket: &Socket) -> Result<Vec<Removal>, Errno> {
 /// Returns the own chains and rules of a table. Jumps to a chain come before the chain.
 fn targets(chains: &[&Entry], rules: &[Entry]) -> Vec<RemovalTarget> {
     let ours = || chains.iter().map(|chain| chain.text(CHAIN_NAME)).filter(|n| is_our_chain(n));
-    let ways_in = rules.iter().filter(|rule| !is_in_ours(rule) && is_way_in(rule));
+    let entry_rules = rules.iter().filter(|rule| !is_in_own_chain(rule) && is_entry_rule(rule));
     let rule = |rule: &Entry| {
         let handle = rule.value(RULE_HANDLE)?.try_into().ok().map(u64::from_be_bytes)?;
         Some(RemovalTarget::Rule(rule.text(RULE_CHAIN), handle))
     };
-    let ways_in = ways_in.filter_map(rule);
-    ways_in
+    let entry_rules = entry_rules.filter_map(rule);
+    entry_rules
         .chain(ours().map(RemovalTarget::Rules))
         .chain(ours().map(RemovalTarget::Chain))
         .collect()
 }
 
 /// True if the table has no foreign rule or chain, and the kernel's chains accept by default.
-fn is_all_ours(chains: &[&Entry], rules: &[Entry]) -> bool {
+fn has_only_own_objects(chains: &[&Entry], rules: &[Entry]) -> bool {
     let accepts = |chain: &&Entry| {
         chain.value(CHAIN_HOOK).is_some() && chain.value(CHAIN_POLICY) == Some(&ACCEPT)
     };
     chains.iter().all(|chain| is_our_chain(&chain.text(CHAIN_NAME)) || accepts(chain))
-        && rules.iter().all(|rule| is_in_ours(rule) || is_way_in(rule))
+        && rules.iter().all(|rule| is_in_own_chain(rule) || is_entry_rule(rule))
 }
 
-fn is_in_ours(rule: &Entry) -> bool {
+fn is_in_own_chain(rule: &Entry) -> bool {
     is_our_chain(&rule.text(RULE_CHAIN))
 }
 
 /// True if the rule jumps to an own chain or has the own comment.
-fn is_way_in(rule: &Entry) -> bool {
+fn is_entry_rule(rule: &Entry) -> bool {
     let list = rule.value(RULE_EXPRESSIONS).unwrap_or_default();
     let of_us = attributes(list).any(|element| {
         let data = attribute(element.value, EXPRESSION_DATA).unwrap_or_default();
@@ -116,7 +116,7 @@ fn is_way_in(rule: &Entry) -> bool {
     of_us || matches!(user_data, [0, _, text @ ..] if text.starts_with(COMMENT.as_bytes()))
 }
 
-/// The chain that an `immediate` expression jumps to.
+/// Returns the chain that an `immediate` expression jumps to.
 fn target(data: &[u8]) -> Option<&str> {
     let verdict = attribute(attribute(data, IMMEDIATE_VALUE)?, VERDICT)?;
     let code = i32::from_be_bytes(attribute(verdict, CODE)?.try_into().ok()?);
@@ -124,7 +124,7 @@ fn target(data: &[u8]) -> Option<&str> {
 }
 
 impl Removal {
-    /// The kind of its message.
+    /// Returns the kind of its message.
     pub(super) fn kind(&self) -> u16 {
         match self.target {
             RemovalTarget::Rule(..) | RemovalTarget::Rules(_) => DELETE_RULE,
@@ -133,12 +133,12 @@ impl Removal {
         }
     }
 
-    /// The fixed part of its message.
+    /// Returns the fixed part of its message.
     pub(super) fn fixed(&self) -> [u8; FIXED_LENGTH] {
         [family_number(self.family), 0, 0, 0]
     }
 
-    /// The attributes of its message.
+    /// Returns the attributes of its message.
     pub(super) fn encode(&self, attributes: &mut Attributes) {
         let table = table_name(self.table);
         match &self.target {

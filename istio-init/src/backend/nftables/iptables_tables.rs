@@ -42,7 +42,7 @@ impl Tables {
             _ => {}
         }
         for (family, file) in LEGACY_NAMES {
-            // Only the administrator may read it, as only he may run iptables-legacy.
+            // Readable by root only, like iptables-legacy itself.
             let names = fs::read_to_string(file).unwrap_or_default();
             let named = |table: &Table| names.lines().any(|name| name == table_name(*table));
             let found = Table::ALL.into_iter().filter(named);
@@ -51,8 +51,8 @@ impl Tables {
         Ok(tables)
     }
 
-    /// The tables that a variant has in a family.
-    pub(crate) fn of(
+    /// Returns the tables that a variant has in a family.
+    pub(crate) fn in_family(
         &self,
         variant: Variant,
         family: Family,
@@ -114,21 +114,21 @@ impl Entry {
         attribute(self.0.get(FIXED_LENGTH..)?, kind)
     }
 
-    /// An attribute of text, without its final zero.
+    /// Returns a zero-terminated text attribute.
     pub(crate) fn text(&self, kind: u16) -> String {
         let value = self.value(kind).unwrap_or_default();
         String::from_utf8_lossy(value.strip_suffix(&[0]).unwrap_or(value)).into_owned()
     }
 }
 
-/// The chains or the rules of a table, or of all tables.
+/// Returns the chains or the rules of a table, or of all tables.
 pub(crate) fn list(
     socket: &Socket,
     kind: u16,
     family: u8,
     table: &str,
 ) -> Result<Vec<Entry>, Errno> {
-    let listed = dump(socket, message_type(kind), &[family, 0, 0, 0], |a| {
+    let listed = dump(socket, message_type(kind), &[family, 0, 0, 0], &|a| {
         if !table.is_empty() {
             a.text(RULE_TABLE, table);
         }

@@ -50,8 +50,8 @@ fn read_table(
     installed: &Installed,
 ) -> Result<ObservedTable, Errno> {
     let name = |a: &mut Attributes| a.text(RULE_TABLE, table.name());
-    let chains = dump_inet(socket, GET_CHAIN, name)?;
-    let rules = dump_inet(socket, GET_RULE, name)?;
+    let chains = dump_inet(socket, GET_CHAIN, &name)?;
+    let rules = dump_inet(socket, GET_RULE, &name)?;
     let sets = |set: &str| elements(socket, table, set).ok();
     let is_here = |chain: &&Vec<u8>| text_of(chain, CHAIN_TABLE) == Some(table.name());
     let mut chains: Vec<ObservedChain> = chains
@@ -88,15 +88,15 @@ pub(super) fn base(chain: &[u8]) -> Option<String> {
 }
 
 fn elements(socket: &Socket, table: Table, set: &str) -> Result<Vec<Element>, Errno> {
-    let messages = dump_inet(socket, GET_ELEMENTS, |a| {
+    let messages = dump_inet(socket, GET_ELEMENTS, &|a| {
         a.text(ELEMENTS_TABLE, table.name());
         a.text(ELEMENTS_SET, set);
     })?;
     Ok(elements_of(&messages))
 }
 
-/// The elements of a set. Of a set of ranges, the kernel lists where each begins and where it
-/// has ended.
+/// Parses the elements of a set. For ranges, the kernel lists the first value of each and the value
+/// after its last.
 pub(super) fn elements_of(messages: &[Vec<u8>]) -> Vec<Element> {
     let mut listed: Vec<(Vec<u8>, bool)> = messages
         .iter()
@@ -128,7 +128,7 @@ pub(super) fn elements_of(messages: &[Vec<u8>]) -> Vec<Element> {
     ranges
 }
 
-/// The number before this one.
+/// Returns the preceding number.
 fn before(key: &[u8]) -> Vec<u8> {
     let mut key = key.to_vec();
     for byte in key.iter_mut().rev() {

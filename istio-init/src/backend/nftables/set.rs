@@ -24,9 +24,9 @@ pub(super) struct Set {
     spans: Vec<(u128, u128)>,
 }
 
-/// The sets of a rule, in the order of its matches.
+/// Returns the sets of a rule, in the order of its matches.
 pub(super) fn sets(rule: &Rule) -> Vec<Set> {
-    rule.matches.iter().filter_map(|condition| Set::of(&condition.field)).collect()
+    rule.matches.iter().filter_map(|condition| Set::from_field(&condition.field)).collect()
 }
 
 /// True if the listed set is anonymous, as all own sets are.
@@ -37,7 +37,7 @@ pub(super) fn is_anonymous(listed: &[u8]) -> bool {
 
 impl Set {
     /// Returns the set for a field; `None` if a comparison is enough.
-    pub(super) fn of(field: &Field) -> Option<Self> {
+    pub(super) fn from_field(field: &Field) -> Option<Self> {
         let set = match field {
             Field::SourcePort(_, ports) | Field::DestinationPort(_, ports) => {
                 Self::new(TYPE_PORT, 2, ports)
@@ -46,8 +46,8 @@ impl Set {
                 Family::V4 => Self::new(TYPE_IPV4, 4, ranges),
                 Family::V6 => Self::new(TYPE_IPV6, 16, ranges),
             },
-            Field::OwnerUid(uids) => Self::of_owners(TYPE_UID, uids),
-            Field::OwnerGid(gids) => Self::of_owners(TYPE_GID, gids),
+            Field::OwnerUid(uids) => Self::from_owners(TYPE_UID, uids),
+            Field::OwnerGid(gids) => Self::from_owners(TYPE_GID, gids),
             _ => return None,
         };
         (set.spans.len() > 1).then_some(set)
@@ -61,7 +61,7 @@ impl Set {
 
     /// Owners are numbers in host byte order. nft, without user data, assumes network byte order,
     /// and intervals need it, so the values are converted.
-    fn of_owners<T: Span>(key_type: u32, values: &AnyOf<T>) -> Self {
+    fn from_owners<T: Span>(key_type: u32, values: &AnyOf<T>) -> Self {
         Self { key_type, width: 4, has_intervals: true, spans: values.intervals() }
     }
 
@@ -146,7 +146,7 @@ impl Element {
     }
 }
 
-/// The kernel puts a number in.
+/// Name pattern; the kernel inserts a number.
 pub(super) const NAME: &str = "__set%d";
 
 // NFT_SET_….

@@ -27,8 +27,8 @@ pub(super) struct Transaction<'a> {
     steps: Vec<TransactionStep<'a>>,
 }
 
-/// One step. Its place in the transaction, counted from 1, is the sequence number of its message,
-/// by which an error names it.
+/// A step. Its position in the transaction, counted from 1, is the sequence number of its message
+/// and identifies it in an error.
 #[derive(Clone)]
 enum TransactionStep<'a> {
     DeleteTable(Table),
@@ -42,14 +42,14 @@ enum TransactionStep<'a> {
     AddRule(&'a Rule),
 }
 
-/// The message that adds a chain.
+/// Returns the message that adds a chain.
 pub(super) fn chain_message(table: Table, chain: Chain) -> Messages {
     let mut messages = Messages::default();
     TransactionStep::AddChain(table, chain).encode(0, 0, &mut messages);
     messages
 }
 
-/// The message that adds a rule.
+/// Returns the message that adds a rule.
 pub(super) fn rule_message(rule: &Rule) -> Messages {
     let mut messages = Messages::default();
     TransactionStep::AddRule(rule).encode(0, 0, &mut messages);
@@ -118,7 +118,7 @@ impl<'a> Transaction<'a> {
         self.steps.iter().map(TransactionStep::command).collect()
     }
 
-    /// Has the kernel carry it out.
+    /// Sends the transaction to the kernel.
     pub(super) fn commit(&self, socket: &Socket) -> Result<CommitOutcome, KernelError> {
         if self.steps.is_empty() {
             return Ok(CommitOutcome::Done);
@@ -176,7 +176,7 @@ impl<'a> Transaction<'a> {
 }
 
 impl TransactionStep<'_> {
-    /// The step as nft would have it.
+    /// Returns the equivalent nft command.
     fn command(&self) -> String {
         match self {
             Self::DeleteTable(table) => format!("delete table inet {}", table.name()),
@@ -253,7 +253,7 @@ impl TransactionStep<'_> {
                 });
             }
             Self::AddRule(rule) => {
-                // Its sets bear its sequence number: an error of theirs is one of the rule.
+                // Sets have the rule's sequence number, so their errors are the rule's.
                 let first_set = sequence.wrapping_mul(MOST_SETS).wrapping_add(1);
                 for (set, number) in set::sets(rule).iter().zip(first_set..) {
                     set.encode(rule.table, number, sequence, messages);
@@ -269,7 +269,7 @@ impl TransactionStep<'_> {
     }
 }
 
-/// Expressions of the rule that a kernel can be built without, with their modules.
+/// Returns the rule's expressions that a kernel may lack, with their modules.
 fn modular_expressions(rule: &Rule) -> Vec<(&'static str, &'static str)> {
     const CONNECTION: (&str, &str) = ("ct", "nft_ct");
     let asks_connection = rule.matches.iter().any(|condition| {
@@ -305,13 +305,13 @@ fn add_chain(table: Table, chain: Chain, attributes: &mut Attributes) {
     attributes.text(CHAIN_TYPE, base.kind);
 }
 
-/// A comment as nft keeps it: type 0, length, text with its final zero. Any nft can list it.
+/// Encodes a comment like nft: type 0, length, zero-terminated text. Every nft can list it.
 fn comment(text: &str) -> Vec<u8> {
     let length = u8::try_from(text.len() + 1).unwrap_or(u8::MAX);
     [&[0, length], text.as_bytes(), &[0]].concat()
 }
 
-/// More than any rule has, so that numbers of sets are of one rule each.
+/// Limit on the sets of a rule, which keeps set numbers unique.
 const MOST_SETS: u32 = 16;
 /// `NF_ACCEPT`.
 const ACCEPT: u32 = 1;
@@ -334,7 +334,7 @@ mod tests {
             verdict,
             origin: Origin::Flag(flag),
         };
-        let begun = || vec![Match::is(Field::Connection(ConnectionState::Begun))];
+        let begun = || vec![Match::is(Field::Connection(ConnectionState::Established))];
         let redirection = Verdict::RedirectTo(Port::DNS_PROXY);
         let rules = [
             rule(Vec::new(), redirection, Flag::RedirectDns),
