@@ -3,6 +3,7 @@
 //! The one place that knows the YAML library: its options are chosen here, and its two traps
 //! (numbers with a leading zero, block scalars that begin with a TAB) end here.
 
+mod lines;
 mod ordinary;
 mod outdented;
 mod whole;
@@ -68,7 +69,21 @@ pub(crate) fn of_events<'a>(events: impl Iterator<Item = Event<'a>>) -> Option<V
 }
 
 fn scalar(text: &str) -> Option<Value> {
-    by_library(text, aliases(text)).ok()
+    let value = by_library(text, aliases(text)).ok();
+    value.or_else(|| is_beyond_floats(text).then(|| Value::from(text)))
+}
+
+/// Whether a text has the form of a number but no number is so large: the hash `12e4567` of a commit
+/// is a string to Go's reader.
+fn is_beyond_floats(text: &str) -> bool {
+    let form = text.bytes().all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(&byte));
+    form && text.parse().is_ok_and(f64::is_infinite)
+}
+
+/// The line, from 1, of the key at a path such as `global.proxy.statusPort`, or of the last one on the
+/// way there that the text has.
+pub fn line_of(text: &str, path: &str) -> Option<usize> {
+    lines::line_of(text, path)
 }
 
 /// Whether a string is written as it stands, and read so by every reader of YAML.
@@ -249,6 +264,10 @@ mod tests {
         assert_eq!(read("\u{feff}a: 1\r\n"), json!({"a": 1}));
         let numbers = read("[8080.0, 1e3, -0.0, 1.5, 1e19, {a: 2.0}]");
         assert_eq!(numbers.to_string(), r#"[8080,1000,0,1.5,1e+19,{"a":2}]"#);
+        let hashes = json!({"commit": "12e4567", "-1E400": "+.5e999"});
+        assert_eq!(read("commit: 12e4567\n-1E400: +.5e999\n"), hashes);
+        assert_eq!(read(&to_string(&hashes).unwrap()), hashes);
+        assert!(parse("a: .inf").is_err() && parse("a: .nan").is_err());
     }
 
     #[test]

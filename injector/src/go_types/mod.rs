@@ -58,6 +58,8 @@ pub(crate) enum Kind {
     String,
     Struct(&'static Type),
     Time,
+    /// Of 32 bits, without a sign.
+    Unsigned,
     /// A scalar that may be absent, in its protobuf wrapper.
     Wrapper(&'static Kind),
 }

@@ -204,23 +204,23 @@ pub fn are_targets(text: &str) -> bool {
     parse_targets(text).is_some()
 }
 
-/// `port:path` separated by commas; the path may be left out. `None` where a part is wrong, but a
-/// number that is no port is one of its own problems.
+/// `port:path` separated by commas; the path may be left out. `None` where a part has no port: Istio
+/// ignores the list then. What is there instead of a port is one of its own problems.
 fn parse_targets(text: &str) -> Option<Vec<(String, String)>> {
     let targets = text.split(',').map(str::trim).filter(|target| !target.is_empty());
     targets
         .map(|target| {
             let (port, path) = target.split_once(':').unwrap_or((target, ""));
-            port.trim().parse::<i64>().ok()?;
+            let (port, path) = (port.trim(), path.trim());
             let path = if path.is_empty() { "/metrics" } else { path };
-            Some((port.trim().to_owned(), path.to_owned()))
+            (!port.is_empty()).then(|| (port.to_owned(), path.to_owned()))
         })
         .collect()
 }
 
 /// Why a port cannot be scraped, as the rest of a sentence.
 fn problem_of(port: &str, status_port: u16) -> Option<String> {
-    let Some(port) = port.trim().parse::<u16>().ok().filter(|port| *port > 0) else {
+    let Some(port) = port.parse::<u16>().ok().filter(|port| *port > 0) else {
         return Some("is not a port from 1 to 65535".to_owned());
     };
     let reserved = RESERVED.iter().find(|(reserved, _)| *reserved == port);

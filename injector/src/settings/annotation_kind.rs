@@ -81,7 +81,7 @@ impl Kind {
             Self::Quantity => "a quantity such as 100m, 2 or 128Mi",
             Self::Seconds => "a whole number from 0 to 2147483647",
             Self::Switch => "true or false",
-            Self::Tag => "the end of an image's tag such as debug or distroless",
+            Self::Tag => TAG,
             Self::Templates => "a list of at most 32 templates such as sidecar,mine",
             Self::Text => "text",
             Self::VolumeMounts => {
@@ -142,9 +142,7 @@ impl Kind {
             Self::PortRangesOrAll => all_or(value, |value| list(&dense(value), port_range)),
             Self::Seconds => fault(seconds(value)),
             Self::Switch => fault(switch(value).is_some()),
-            Self::Tag => {
-                fault(value.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.-".contains(&b)))
-            }
+            Self::Tag => fault(is_tag(value)),
             // Each is rendered, and the list may be as long as all annotations of a pod together.
             Self::Templates => fault(value.split(',').count() <= 32),
             Self::Text => return Ok(()),
@@ -234,6 +232,11 @@ fn seconds(text: &str) -> bool {
     whole && decimal(text).is_some_and(|number| i32::try_from(number).is_ok())
 }
 
+/// Whether a text can end the tag of an image.
+pub(super) fn is_tag(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte))
+}
+
 fn decimal(text: &str) -> Option<u64> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     if digits { text.parse().ok() } else { None }
@@ -262,6 +265,9 @@ fn proxy_config(value: &str) -> Result<(), String> {
     }
     Err(format!("is not {}: {}", Kind::ProxyConfig.allowed(), problems.join("; ")))
 }
+
+/// What [`is_tag`] takes.
+pub(super) const TAG: &str = "the end of an image's tag such as debug or distroless";
 
 #[cfg(test)]
 mod tests {

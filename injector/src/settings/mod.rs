@@ -30,6 +30,7 @@ use proxy_config::ProxyConfig;
 use values::Values;
 
 use crate::overlay::template::Templates;
+use crate::yaml;
 
 /// Everything injection is configured by.
 #[derive(Clone, Debug)]
@@ -126,8 +127,21 @@ impl Settings {
 
 impl Document<'_> {
     fn read<T>(self, parse: impl Fn(&str) -> Result<T, String>) -> Result<T, SettingsError> {
-        let origin = || self.source.to_owned();
-        parse(self.text).map_err(|problem| SettingsError { origin: origin(), problem })
+        parse(self.text).map_err(|problem| SettingsError {
+            origin: self.source.to_owned(),
+            problem: self.located(problem),
+        })
+    }
+
+    /// The problem after its line, where the text has several: a problem begins with the path of the
+    /// value.
+    fn located(self, problem: String) -> String {
+        let path = problem.split(": ").next().filter(|path| !path.contains(char::is_whitespace));
+        let path = path.filter(|_| self.text.trim_end().contains('\n'));
+        match path.and_then(|path| yaml::line_of(self.text, path)) {
+            Some(line) => format!("line {line}: {problem}"),
+            None => problem,
+        }
     }
 
     fn notices(self, oddities: Vec<Oddity>) -> impl Iterator<Item = Notice> {

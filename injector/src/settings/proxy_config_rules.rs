@@ -4,8 +4,8 @@ use std::net::IpAddr;
 
 use serde_json::{Map, Value};
 
-use super::excerpt;
 use super::proxy_config::ProxyConfig;
+use super::{annotation_kind, excerpt};
 
 /// The fields that no proxy could be started with: each field, its value and what is allowed
 /// (Istio's `ValidateMeshConfigProxyConfig`).
@@ -34,6 +34,8 @@ pub(super) fn problems(config: &ProxyConfig) -> Vec<String> {
     rules.addresses();
     rules.tracing();
     rules.private_key_provider();
+    rules.connection_settings();
+    rules.image();
     rules.problems
 }
 
@@ -147,6 +149,28 @@ impl<'a> Rules<'a> {
         let path = format!("privateKeyProvider.{name}.pollDelay");
         self.demand_text(&path, "a duration above 0s", |text| !["", "0s"].contains(&text));
     }
+
+    /// The limits of connections; durations below zero are none anywhere.
+    fn connection_settings(&mut self) {
+        for (field, least) in [
+            ("listenerPerConnectionBufferLimitBytes", 0),
+            ("clusterPerConnectionBufferLimitBytes", 0),
+            ("httpMaxConcurrentStreams", 1),
+            ("http2InitialStreamWindowSize", 65535),
+            ("http2InitialConnectionWindowSize", 65535),
+            ("listenerConnectionLimit", 1),
+            ("globalDownstreamConnectionLimit", 1),
+        ] {
+            let (path, allowed) =
+                (format!("connectionSettings.{field}"), format!("{least} or more"));
+            self.demand(&path, &allowed, |value| value.as_i64().is_some_and(|n| n >= least));
+        }
+    }
+
+    /// The end of an image's tag; Istio leaves it to the container runtime.
+    fn image(&mut self) {
+        self.demand_text("image.imageType", annotation_kind::TAG, annotation_kind::is_tag);
+    }
 }
 
 /// Whether Kubernetes takes this for the name of an environment variable.
@@ -229,6 +253,14 @@ mod tests {
             "privateKeyProvider: {}",
             "privateKeyProvider: {cryptomb: {}}",
             "privateKeyProvider: {qat: {pollDelay: 0s}}",
+            "connectionSettings: {listenerPerConnectionBufferLimitBytes: -1}",
+            "connectionSettings: {clusterPerConnectionBufferLimitBytes: '-1'}",
+            "connectionSettings: {httpMaxConcurrentStreams: 0}",
+            "connectionSettings: {http2InitialStreamWindowSize: 65534}",
+            "connectionSettings: {http2InitialConnectionWindowSize: 1e3}",
+            "connectionSettings: {listenerConnectionLimit: -0.0}",
+            "connectionSettings: {globalDownstreamConnectionLimit: 0}",
+            "image: {imageType: 'a b'}",
             "proxyMetadata: {'A=B': c}",
             "statusPort: 0\nserviceCluster: ''",
         ];
@@ -262,6 +294,14 @@ mod tests {
         privateKeyProvider: {} is not cryptomb or qat
         privateKeyProvider.cryptomb.pollDelay: "" is not a duration above 0s
         privateKeyProvider.qat.pollDelay: "0s" is not a duration above 0s
+        connectionSettings.listenerPerConnectionBufferLimitBytes: -1 is not 0 or more
+        connectionSettings.clusterPerConnectionBufferLimitBytes: -1 is not 0 or more
+        connectionSettings.httpMaxConcurrentStreams: 0 is not 1 or more
+        connectionSettings.http2InitialStreamWindowSize: 65534 is not 65535 or more
+        connectionSettings.http2InitialConnectionWindowSize: 1000 is not 65535 or more
+        connectionSettings.listenerConnectionLimit: 0 is not 1 or more
+        connectionSettings.globalDownstreamConnectionLimit: 0 is not 1 or more
+        image.imageType: "a b" is not the end of an image's tag such as debug or distroless
         proxyMetadata: "A=B" is not the name of an environment variable (ASCII, without =)
         serviceCluster: "" is not the name of a cluster
         statusPort: 0 is not a port from 1 to 65535
@@ -293,6 +333,13 @@ mod tests {
             "tracing: {tlsSettings: {mode: SIMPLE, caCertificates: /ca}}",
             "tracing: {tlsSettings: {mode: MUTUAL, credentialName: c, insecureSkipVerify: true}}",
             "privateKeyProvider: {cryptomb: {pollDelay: 10ms}}",
+            "concurrency: -1",
+            "connectionSettings: {}",
+            "connectionSettings: {httpMaxConcurrentStreams: null, httpIdleTimeout: 0s}",
+            "connectionSettings: {listenerPerConnectionBufferLimitBytes: 0, listenerConnectionLimit: 1}",
+            "connectionSettings: {http2InitialStreamWindowSize: 65535}",
+            "image: {imageType: ''}",
+            "readinessProbe: {periodSeconds: -1, httpGet: {port: 4294967295}}",
             "discoveryAddress: 'Istiod.istio-system.svc.:15012'",
             "discoveryAddress: '[fe80::1%eth0]:15012'",
             "discoveryAddress: '10.0.0.1:015012'",
