@@ -69,6 +69,8 @@ pub enum Kind {
     Struct(&'static Type),
     /// Kubernetes' `metav1.Time`.
     Time,
+    /// Of 32 bits, without a sign.
+    Unsigned,
     /// A scalar that may be absent, in its protobuf wrapper.
     Wrapper(&'static Kind),
 }

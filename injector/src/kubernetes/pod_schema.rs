@@ -191,6 +191,7 @@ fn takes(kind: Kind, value: &Value) -> bool {
         Kind::Enum(_) | Kind::String | Kind::Time => value.is_string(),
         Kind::Float => value.is_number(),
         Kind::Int(bits) => is_whole(value, bits),
+        Kind::Unsigned => value.as_u64().is_some_and(|number| u32::try_from(number).is_ok()),
         Kind::IntOrString => value.is_string() || is_whole(value, 32),
         Kind::Quantity => quantity::parse(value).is_some_and(f64::is_finite),
         _ => false,
@@ -217,7 +218,7 @@ fn expected(kind: Kind) -> &'static str {
     match kind {
         Kind::Bool => SWITCH,
         Kind::Float => NUMBER,
-        Kind::Int(32) => WHOLE,
+        Kind::Int(32) | Kind::Unsigned => WHOLE,
         Kind::Int(_) => "a whole number of 64 bits",
         Kind::IntOrString => "a number or a string",
         Kind::List(_) => LIST,

@@ -82,7 +82,7 @@ impl Kind {
             Self::Quantity => "a quantity such as 100m, 2 or 128Mi",
             Self::Seconds => "a whole number from 0 to 2147483647",
             Self::Switch => "true or false",
-            Self::Tag => "the end of an image's tag such as debug or distroless",
+            Self::Tag => proxy_config_rules::IMAGE_TYPE,
             Self::Templates => "a list of at most 32 templates such as sidecar,mine",
             Self::Text => "text",
             Self::VolumeMounts => {
@@ -143,9 +143,7 @@ impl Kind {
             Self::PortRangesOrAll => all_or(value, |value| list(&dense(value), port_range)),
             Self::Seconds => fault(seconds(value)),
             Self::Switch => fault(switch(value).is_some()),
-            Self::Tag => {
-                fault(value.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.-".contains(&b)))
-            }
+            Self::Tag => fault(proxy_config_rules::is_image_type(value)),
             // Each template is rendered, and only the size of a pod's annotations limits the list.
             Self::Templates => fault(value.split(',').count() <= 32),
             Self::Text => return Ok(()),

@@ -13,6 +13,7 @@ pub mod values;
 use std::borrow::Cow;
 
 use documents::notice::{Notice, Oddity};
+use documents::yaml;
 use inject_config::InjectConfig;
 use mesh::mesh_config::MeshConfig;
 use mesh::proxy_config::ProxyConfig;
@@ -115,8 +116,21 @@ impl Settings {
 
 impl Document<'_> {
     fn read<T>(self, parse: impl Fn(&str) -> Result<T, String>) -> Result<T, SettingsError> {
-        let origin = || self.source.to_owned();
-        parse(self.text).map_err(|problem| SettingsError { origin: origin(), problem })
+        parse(self.text).map_err(|problem| SettingsError {
+            origin: self.source.to_owned(),
+            problem: self.located(problem),
+        })
+    }
+
+    /// The problem after its line, where the text has several: a problem begins with the path of the
+    /// value.
+    fn located(self, problem: String) -> String {
+        let path = problem.split(": ").next().filter(|path| !path.contains(char::is_whitespace));
+        let path = path.filter(|_| self.text.trim_end().contains('\n'));
+        match path.and_then(|path| yaml::line_of(self.text, path)) {
+            Some(line) => format!("line {line}: {problem}"),
+            None => problem,
+        }
     }
 
     fn notices(self, oddities: Vec<Oddity>) -> impl Iterator<Item = Notice> {

@@ -41,7 +41,14 @@ fn prometheus_is_pointed_to_the_agent() {
             Some(json!({"scrape": "", "path": "/metrics", "port": "80", "targets": [
                 {"port": "80", "path": "/metrics"}]})),
         ),
-        (json!({"prometheus.istio.io/scrape-targets": "unreadable"}), Some(merged), None),
+        (
+            json!({"prometheus.istio.io/scrape-targets": " 80 : /a "}),
+            Some(merged),
+            Some(json!({"scrape": "", "path": "/a", "port": "80", "targets": [
+                {"port": "80", "path": "/a"}]})),
+        ),
+        (json!({"prometheus.istio.io/scrape-targets": ":/a"}), Some(merged), None),
+        (json!({"prometheus.istio.io/scrape-targets": "x,:/a"}), Some(merged), None),
     ] {
         let injected = Stage::default().pod(&pod(&annotations));
         let found = &injected["metadata"]["annotations"];
@@ -157,6 +164,10 @@ fn ports_that_cannot_be_scraped_are_refused_by_name() {
         ("prometheus.istio.io/scrape-targets", "70000"),
         ("prometheus.istio.io/scrape-targets", "80:/a,0"),
         ("prometheus.istio.io/scrape-targets", "-1"),
+        ("prometheus.istio.io/scrape-targets", "80:/a,unreadable"),
+        ("prometheus.istio.io/scrape-targets", "80:/a,/metrics"),
+        ("prometheus.istio.io/scrape-targets", "80-90"),
+        ("prometheus.io/port", " 80"),
     ] {
         let error = Stage::default().injection(&pod(&json!({key: value}))).unwrap_err().to_string();
         let named = value.rsplit(',').next().unwrap();

@@ -2,7 +2,7 @@
 
 use documents::nulls::without_nulls;
 use go_types::{Field, Kind, Type};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Number, Value, json};
 
 /// Returns a field's value in canonical form: durations in seconds, enumerations by name, and field
 /// names in camel case. Messages lose unknown fields and fields with a zero value.
@@ -14,11 +14,11 @@ pub(crate) fn canonical(kind: Kind, name: &str, value: &Value) -> Result<Value, 
         (Kind::Pointer(kind) | Kind::Wrapper(kind), _) => canonical(*kind, name, value),
         (Kind::Struct(of), Value::Object(members)) => message(of, name, members),
         (Kind::List(kind), Value::Array(items)) => {
-            let items = items.iter().enumerate().filter(|(_, item)| !item.is_null());
-            items.map(|(index, item)| canonical(*kind, &format!("{name}[{index}]"), item)).collect()
+            let items = items.iter().enumerate();
+            items.map(|(index, item)| item_of(*kind, &format!("{name}[{index}]"), item)).collect()
         }
         (Kind::Map(kind), Value::Object(entries)) => {
-            let entries = entries.iter().filter(|(_, entry)| !entry.is_null());
+            let entries = entries.iter();
             let entry = |(key, entry): (&String, &Value)| {
                 Ok((key.clone(), entry_of(*kind, &format!("{name}.{key}"), entry)?))
             };
@@ -32,11 +32,17 @@ pub(crate) fn canonical(kind: Kind, name: &str, value: &Value) -> Result<Value, 
             Some(number) => i32::try_from(number).map(Value::from).or(wrong(WHOLE)),
             None => wrong(WHOLE),
         },
+        (Kind::Unsigned, _) => match whole(value).map(u32::try_from) {
+            Some(Ok(number)) => Ok(Value::from(number)),
+            _ => wrong("a whole number from 0 to 4294967295"),
+        },
         (Kind::Float, _) => {
             let number = match value {
-                Value::String(text) => text.parse().ok(),
-                value => value.as_f64(),
+                Value::String(text) => serde_json::from_str::<Number>(text).ok(),
+                Value::Number(number) => Some(number.clone()),
+                _ => None,
             };
+            let number = number.and_then(|number| number.as_f64());
             number.filter(|number: &f64| number.is_finite()).map_or(wrong("a number"), |number| {
                 Ok(whole(&json!(number)).map_or(json!(number), Value::from))
             })
@@ -46,7 +52,8 @@ pub(crate) fn canonical(kind: Kind, name: &str, value: &Value) -> Result<Value, 
             None => wrong("a duration such as 45s or 1m30s"),
         },
         (Kind::Enum(words), _) => {
-            let by_number = || words.get(usize::try_from(whole(value)?).ok()?).copied();
+            let number = || whole(value).filter(|_| value.is_number());
+            let by_number = || words.get(usize::try_from(number()?).ok()?).copied();
             let by_name = || words.iter().copied().find(|word| value.as_str() == Some(word));
             by_name()
                 .or_else(by_number)
@@ -69,7 +76,7 @@ pub(crate) fn is_omitted(field: &Field, value: &Value) -> bool {
         && match (field.kind, value) {
             (Kind::Enum(words), Value::String(word)) => words.first() == Some(&word.as_str()),
             (Kind::Bool, value) => *value == false,
-            (Kind::Int(_) | Kind::Float, value) => whole(value) == Some(0),
+            (Kind::Int(_) | Kind::Unsigned | Kind::Float, value) => whole(value) == Some(0),
             (Kind::String, Value::String(text)) => text.is_empty(),
             (Kind::List(_), Value::Array(items)) => items.is_empty(),
             (Kind::Map(_), Value::Object(entries)) => entries.is_empty(),
@@ -77,10 +84,11 @@ pub(crate) fn is_omitted(field: &Field, value: &Value) -> bool {
         }
 }
 
-/// Parses an integer in any form that protobuf's JSON accepts: `2`, `"2"` and `2.0`.
+/// Parses an integer in any form that protobuf's JSON accepts: `2`, `"2"` and `2.0`. Text is parsed
+/// as JSON: `" 2 "` is a number; `"+2"`, `"02"` and `"2.0"` are not.
 pub(crate) fn whole(value: &Value) -> Option<i64> {
     match value {
-        Value::String(text) => text.parse().ok(),
+        Value::String(text) => serde_json::from_str(text).ok(),
         Value::Number(number) => number.as_i64().or_else(|| {
             let number = number.as_f64().filter(|number| number.fract() == 0.0)?;
             number.to_string().parse().ok()
@@ -105,9 +113,28 @@ fn message(of: &Type, name: &str, members: &Map<String, Value>) -> Result<Value,
     Ok(Value::Object(known))
 }
 
+/// The item of a list: `null` is the zero value, as in Istio.
+fn item_of(kind: Kind, name: &str, item: &Value) -> Result<Value, String> {
+    if item.is_null() { Ok(zero(kind)) } else { canonical(kind, name, item) }
+}
+
+fn zero(kind: Kind) -> Value {
+    match kind {
+        Kind::Pointer(kind) | Kind::Wrapper(kind) => zero(*kind),
+        Kind::Struct(_) | Kind::Map(_) => json!({}),
+        Kind::Enum(words) => json!(words.first()),
+        Kind::String => json!(""),
+        Kind::Bool => json!(false),
+        Kind::Int(_) | Kind::Unsigned | Kind::Float => json!(0),
+        Kind::List(_) => json!([]),
+        Kind::Duration => json!("0s"),
+        Kind::Any | Kind::IntOrString | Kind::Quantity | Kind::Time => Value::Null,
+    }
+}
 /// Returns the canonical form of a map entry. A number or boolean becomes text in a map of strings.
 fn entry_of(kind: Kind, name: &str, entry: &Value) -> Result<Value, String> {
     match (kind, entry) {
+        (_, Value::Null) => Ok(zero(kind)),
         (Kind::String, Value::Bool(_) | Value::Number(_)) => Ok(Value::String(entry.to_string())),
         _ => canonical(kind, name, entry),
     }

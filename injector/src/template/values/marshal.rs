@@ -63,7 +63,7 @@ impl<'a> Marshalled<'a> {
         match self.kind {
             Kind::Bool => Value::Bool(false),
             Kind::String => Value::from(""),
-            Kind::Float | Kind::Int(_) | Kind::IntOrString => Value::from(0),
+            Kind::Float | Kind::Int(_) | Kind::IntOrString | Kind::Unsigned => Value::from(0),
             Kind::Quantity => Value::from("0"),
             _ => Value::Null,
         }
@@ -97,9 +97,10 @@ impl Serialize for Marshalled<'_> {
             }
             // A pointer to `false` or `0` is a string, see `go_values`.
             (Some(Datum::String(_)), Kind::Pointer(Kind::Bool)) => false.serialize(serializer),
-            (Some(Datum::String(_)), Kind::Pointer(Kind::Int(_) | Kind::Float)) => {
-                0.serialize(serializer)
-            }
+            (
+                Some(Datum::String(_)),
+                Kind::Pointer(Kind::Int(_) | Kind::Unsigned | Kind::Float),
+            ) => 0.serialize(serializer),
             (Some(scalar), _) => json(scalar).serialize(serializer),
         }
     }

@@ -141,7 +141,7 @@ fn zero(kind: Kind, asked: &Asked) -> Datum {
         Kind::String => Datum::from(""),
         Kind::Enum(words) => Datum::from(words.first().copied().unwrap_or_default()),
         Kind::IntOrString if asked.parts_of_ports => int_or_string(&Value::from(0)),
-        Kind::Float | Kind::Int(_) | Kind::IntOrString => Datum::from(0),
+        Kind::Float | Kind::Int(_) | Kind::IntOrString | Kind::Unsigned => Datum::from(0),
         Kind::List(_) => Datum::Array(Vec::new()),
         Kind::Map(Kind::Quantity) if asked.resources => resource_list(&Map::new()),
         Kind::Map(_) => Datum::Map(HashMap::new()),
