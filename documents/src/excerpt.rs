@@ -1,8 +1,8 @@
-//! The beginning of a text that may be of any length, for a message.
+//! Truncation of long text for messages.
 
 use std::borrow::Cow;
 
-/// The text, or as much of it as a message has room for.
+/// Returns the text, truncated to the length that fits into a message.
 pub fn of(text: &str) -> Cow<'_, str> {
     match text.char_indices().nth(CHARACTERS) {
         None => Cow::Borrowed(text),

@@ -1,8 +1,8 @@
-//! A whole Kubernetes object where one of the configuration documents has to be.
+//! Detection of a whole Kubernetes object in place of a configuration document.
 
 use serde_json::Value;
 
-/// Refuses a document that is a Kubernetes object. `key` is the document's key in its `ConfigMap`.
+/// Rejects a document that is a Kubernetes object. `key` is the document's key in its `ConfigMap`.
 pub fn refuse(document: &Value, key: &str) -> Result<(), String> {
     let (Some(kind), Some(_)) = (document["kind"].as_str(), document["apiVersion"].as_str()) else {
         return Ok(());

@@ -1,4 +1,4 @@
-//! What there is to say of documents that can be used.
+//! Warnings about valid configuration documents.
 
 use std::fmt;
 
@@ -7,16 +7,16 @@ use serde_json::Value;
 use crate::unknown_keys::UnknownKey;
 use crate::yaml::{self, YamlError};
 
-/// Something in a document that is accepted, and hardly meant.
+/// A valid but suspicious part of a document.
 ///
-/// The displayed form names the document, the key and what is odd.
+/// The displayed form names the document, the key and the problem.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Notice {
     /// The document, as in [`Document::source`](injector::settings::Document::source).
     pub origin: String,
-    /// The key's path in it.
+    /// The path of the key in the document.
     pub path: String,
-    /// What is odd, with a near miss where there is one.
+    /// The problem, with a "did you mean" suggestion if there is one.
     pub problem: String,
 }
 
@@ -26,10 +26,10 @@ impl fmt::Display for Notice {
     }
 }
 
-/// The path of a key and what is odd about it.
+/// The path of a key, and its problem.
 pub type Oddity = (String, String);
 
-/// An unknown key, as an oddity of its document.
+/// Returns the warning about an unknown key.
 pub fn unknown(key: UnknownKey) -> Oddity {
     let problem = match key.near {
         Some(near) => format!("unknown key; did you mean {near}?"),
@@ -38,7 +38,7 @@ pub fn unknown(key: UnknownKey) -> Oddity {
     (key.path, problem)
 }
 
-/// The document as Istio reads it, and what of it is passed over so.
+/// Returns the document as Istio parses it, and a warning about the ignored part.
 pub fn read(text: &str) -> Result<(Value, Option<Oddity>), YamlError> {
     let (document, passed_over) = yaml::parse_first(text)?;
     let oddity = passed_over.map(|error| {
@@ -48,5 +48,5 @@ pub fn read(text: &str) -> Result<(Value, Option<Oddity>), YamlError> {
     Ok((document, oddity))
 }
 
-/// What Istio makes of what a strict reader refuses.
+/// Explains Istio's result for a document that a strict parser rejects.
 pub const LAST_COUNTS: &str = "of a repeated key the last counts, of several documents the first";

@@ -1,10 +1,10 @@
-//! `null`, which says as little as a key that is left out: so Go reads it, in which API servers are
-//! written, and so a key without a value is meant.
+//! JSON `null`, treated as an absent key: Go's JSON decoder, and with it the API server, does the
+//! same. A key without a value in YAML means this too.
 
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-/// For `#[serde(default, deserialize_with = "or_default")]`: `null` is the default too.
+/// Returns the default for `null`, for use in `#[serde(default, deserialize_with = "or_default")]`.
 pub fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -13,7 +13,7 @@ where
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// The value without the members and items that are null, however deep.
+/// Removes null members and items at any depth.
 pub fn without_nulls(mut value: Value) -> Value {
     match &mut value {
         Value::Array(items) => {

@@ -1,8 +1,8 @@
-//! The word that somebody meant who wrote another one.
+//! "Did you mean" suggestions by edit distance.
 
-/// The candidate that is nearest to the word, if it is near: the same but for letter case, or one
-/// slip of the pen in five letters away (a letter too many, too few or wrong, or two that changed
-/// places).
+/// Returns the candidate closest to the word, if it is close: equal except for letter case, or at
+/// most one edit per five letters away, and at most three. An edit inserts, deletes or replaces a
+/// letter, or swaps two adjacent letters.
 pub fn among<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
     let word: Vec<_> = lower_case(word.trim()).collect();
     let near = candidates.iter().filter_map(|candidate| {
@@ -21,9 +21,11 @@ fn lower_case(word: &str) -> impl Iterator<Item = char> {
     word.chars().flat_map(char::to_lowercase)
 }
 
-/// How many slips lie between two words (optimal string alignment); `None` for more than allowed.
+/// Returns the edit distance of two words (optimal string alignment); `None` if it exceeds
+/// `allowed`.
 ///
-/// Only what can lead to so few is looked at, as a pod may have thousands of odd keys.
+/// Only cells within `allowed` of the diagonal are computed, because a pod may have thousands of
+/// unknown keys.
 fn distance(a: &[char], b: &[char], allowed: usize) -> Option<usize> {
     if a.len().abs_diff(b.len()) > allowed {
         return None;
@@ -45,7 +47,7 @@ fn distance(a: &[char], b: &[char], allowed: usize) -> Option<usize> {
             }
             rows[2][j] = best;
         }
-        // Two that changed places lead past one row.
+        // A swap skips one row, so both rows must exceed the limit.
         let least = |row: &[usize]| row[first - 1..=last].iter().all(|cell| *cell > allowed);
         if least(&rows[1]) && least(&rows[2]) {
             return None;
@@ -70,7 +72,7 @@ mod tests {
         }
     }
 
-    /// The same by the whole table.
+    /// Returns the distance computed from the full table.
     fn whole_distance(a: &[char], b: &[char]) -> usize {
         let mut rows: Vec<Vec<usize>> = vec![(0..=b.len()).collect()];
         for i in 1..=a.len() {

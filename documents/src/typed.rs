@@ -1,9 +1,9 @@
-//! Documents as types.
+//! Deserialisation of documents.
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// Reads a document as a type; the error names the key at fault.
+/// Deserialises a document. The error names the path of the invalid key.
 pub fn typed<T: DeserializeOwned>(document: Value) -> Result<T, String> {
     serde_path_to_error::deserialize(document).map_err(|error| {
         let path = error.path().to_string();
@@ -15,7 +15,7 @@ pub fn typed<T: DeserializeOwned>(document: Value) -> Result<T, String> {
     })
 }
 
-/// What is wrong, in the words of YAML instead of Rust's.
+/// Rewrites serde's error message in terms of YAML.
 fn problem(message: &str) -> String {
     let parts =
         message.strip_prefix("invalid type: ").and_then(|rest| rest.split_once(", expected "));

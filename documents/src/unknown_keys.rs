@@ -1,33 +1,33 @@
-//! Keys of a document that nobody reads.
+//! Unknown keys of a document.
 
 use go_types::{Kind, Type};
 use serde_json::Value;
 
 use crate::suggest;
 
-/// Which keys a part of a document has.
+/// Known keys of a part of a document.
 #[derive(Clone, Copy)]
 pub enum Shape {
-    /// Whatever stands there is somebody else's, or has keys of the user's own.
+    /// Any content: another program reads it, or its keys are the user's.
     Any,
     /// A mapping with these keys.
     Keys(&'static [(&'static str, Shape)]),
-    /// A list of such parts.
+    /// A list of parts with this shape.
     List(&'static Shape),
     /// A message of Istio's API.
     Message(&'static Type),
 }
 
-/// A key that is not known.
+/// An unknown key.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct UnknownKey {
-    /// The way to it, keys joined by dots.
+    /// Its path, keys joined by dots.
     pub path: String,
-    /// The key that may be meant.
+    /// The suggested key.
     pub near: Option<&'static str>,
 }
 
-/// The keys of a document that its shape does not have, in the document's order.
+/// Returns the unknown keys in the order of the document.
 pub fn unknown_keys(document: &Value, shape: Shape) -> Vec<UnknownKey> {
     let mut unknown = Vec::new();
     walk(document, shape, "", &mut unknown);
@@ -63,7 +63,7 @@ fn walk(part: &Value, shape: Shape, path: &str, unknown: &mut Vec<UnknownKey>) {
                 unknown.push(UnknownKey { path, near: suggest::among(name, &names) });
             }
         }
-        // What has the wrong form is told of where it is read.
+        // A value of the wrong type is reported when the document is deserialised.
         _ => {}
     }
 }
@@ -92,7 +92,7 @@ fn below(path: &str, name: &str) -> String {
     if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }
 
-/// The message that a field holds by itself.
+/// Returns the message type of a field that holds a message directly.
 pub fn message_of(kind: Kind) -> Option<&'static Type> {
     match kind {
         Kind::Pointer(kind) => message_of(*kind),

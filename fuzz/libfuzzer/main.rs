@@ -1,4 +1,4 @@
-//! libFuzzer around one fuzz target, the one that the variable `TARGET` names.
+//! libFuzzer around the fuzz target named by the variable `TARGET`.
 
 #![no_main]
 

@@ -10,13 +10,14 @@ use serde_json::Value;
 
 use crate::pods::settings;
 
-/// The body of a call.
+/// Fuzzes the body of an admission call.
 pub fn review(data: &[u8]) {
     let asked = match review::parse(data) {
         Ok(review) => review,
         Err(error) => return assert!(!error.to_string().is_empty()),
     };
-    // Half a surrogate in a field that nobody knows is not looked at, and no value of `serde_json`.
+    // A lone surrogate in an unknown field is accepted by the parser of reviews, but
+    // `serde_json::Value` cannot represent it.
     let Ok(question) = serde_json::from_slice::<Value>(data) else { return };
     let admission = Admission::new(inject);
     let verdict = admission.decide(settings(true), ClusterFacts::default(), asked, &[]);
@@ -24,8 +25,8 @@ pub fn review(data: &[u8]) {
     check_answer(&question["request"], &answer);
 }
 
-/// The answer is a review with the question's `uid`; its patch applies to the object, and a denial
-/// says why.
+/// Checks that the answer is a review with the request's `uid`, that its patch applies to the
+/// object, and that a denial has a message.
 pub fn check_answer(request: &Value, answer: &[u8]) {
     let answer: Value = serde_json::from_slice(answer).expect("an answer is JSON");
     assert_eq!(answer["kind"], "AdmissionReview");

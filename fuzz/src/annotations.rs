@@ -1,11 +1,11 @@
-//! A pod's annotations.
+//! Annotations of a pod.
 
 use injector::inject::InjectError;
 use serde_json::{Map, Value, json};
 
 use crate::pods;
 
-/// One annotation a line, as `KEY: VALUE`; `\n` in it stands for a line break.
+/// Fuzzes annotations, one per line as `KEY: VALUE`; `\n` in a line means a line break.
 pub fn annotations(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let annotations: Map<String, Value> = text

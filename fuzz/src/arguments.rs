@@ -9,8 +9,8 @@ use istio_init::plan::plan;
 
 use crate::plans;
 
-/// One word or variable a line: `env NAME=VALUE`, `address IP`, `passwd LINE`, `group LINE`, or
-/// else a word of the command line. `\n` and `\0` in a word stand for themselves.
+/// Fuzzes words and variables, one per line: `env NAME=VALUE`, `address IP`, `passwd LINE`, `group
+/// LINE`, or else a word of the command line. `\n` and `\0` in a word mean these bytes.
 pub fn arguments(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let mut words = vec![OsString::from("istio-init")];

@@ -1,4 +1,4 @@
-//! What the cluster holds of the certificates: a Secret and webhook configurations.
+//! Certificates in a cluster: a Secret and webhook configurations.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -10,7 +10,7 @@ use webhook_certs::cluster::{Options, fuzzing};
 use webhook_certs::requests::Requests;
 use webhook_certs::secret::State;
 
-/// A PEM text as anybody may have written it.
+/// Fuzzes PEM text of any origin.
 pub fn pem(data: &[u8]) {
     let observed = Bundle::observed(data);
     reads_as_written(&observed);
@@ -27,7 +27,7 @@ pub fn pem(data: &[u8]) {
     }
 }
 
-/// A Secret as JSON.
+/// Fuzzes a Secret as JSON.
 pub fn secret(data: &[u8]) {
     let Ok(secret) = serde_json::from_slice::<Secret>(data) else { return };
     let _ = Requests::read(&secret);
@@ -49,7 +49,7 @@ pub fn secret(data: &[u8]) {
     }
 }
 
-/// A `MutatingWebhookConfiguration` as JSON.
+/// Fuzzes a `MutatingWebhookConfiguration` as JSON.
 pub fn webhook_configuration(data: &[u8]) {
     let Ok(object) = serde_json::from_slice::<MutatingWebhookConfiguration>(data) else { return };
     let webhooks = object.webhooks.clone().unwrap_or_default();
@@ -61,7 +61,7 @@ pub fn webhook_configuration(data: &[u8]) {
         });
         assert!(is_called, "{} does not call this webhook", entry.name);
         reads_as_written(&entry.bundle);
-        // Nothing but the bundle is written.
+        // Only the bundle is written.
         let patch = fuzzing::patch(&configuration, &entry.bundle);
         let applied: Vec<Value> = configuration
             .entries

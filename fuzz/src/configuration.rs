@@ -1,4 +1,4 @@
-//! The documents that injection is configured by.
+//! Configuration documents of injection.
 
 use documents::yaml;
 use injector::settings::proxy_configs::{Origin, ProxyConfigResource};
@@ -7,17 +7,17 @@ use serde_json::json;
 
 use crate::pods;
 
-/// The document `config`.
+/// Fuzzes the document `config`.
 pub fn inject_config(data: &[u8]) {
     document(data, |document| Documents { inject_config: Some(document), ..Documents::default() });
 }
 
-/// The document `values`.
+/// Fuzzes the document `values`.
 pub fn values(data: &[u8]) {
     document(data, |document| Documents { values: Some(document), ..Documents::default() });
 }
 
-/// The document `mesh`; also as the resource and the annotation that overlay a part of it.
+/// Fuzzes the document `mesh`, also as a `ProxyConfig` resource and as the annotation.
 pub fn mesh_config(data: &[u8]) {
     document(data, |document| Documents { mesh_config: Some(document), ..Documents::default() });
     let Ok(text) = std::str::from_utf8(data) else { return };
@@ -34,7 +34,7 @@ pub fn mesh_config(data: &[u8]) {
     pods::check(pods::settings(true), &pod);
 }
 
-/// A text as YAML: what is written of a value is read as that value.
+/// Fuzzes YAML: a value that is written and parsed again is the same.
 pub fn yaml(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     match yaml::parse(text) {
@@ -46,7 +46,7 @@ pub fn yaml(data: &[u8]) {
     }
 }
 
-/// It is refused with its name, or pods are injected by it.
+/// Checks that the document is rejected with its name, or that pods are injected with it.
 fn document(data: &[u8], documents: fn(Document<'_>) -> Documents<'_>) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let source = "ConfigMap istio-system/fuzz, key document";

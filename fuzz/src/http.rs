@@ -1,4 +1,4 @@
-//! HTTP as a client of the webhook speaks it.
+//! HTTP requests of a client of the webhook.
 
 use std::sync::{Arc, LazyLock};
 
@@ -8,7 +8,7 @@ use injector::webhook::reload::{Configuration, Texts};
 use injector::webhook::telemetry::metrics::Metrics;
 use serde_json::Value;
 
-/// All that a client sends on one connection.
+/// Fuzzes all data that a client sends on one connection.
 pub fn requests(data: &[u8]) {
     let answers = answers(Arc::clone(&CONFIGURATION), data).expect("a connection in memory");
     if answers.is_empty() {
@@ -18,7 +18,7 @@ pub fn requests(data: &[u8]) {
     let (head, body) = answers.split_at(head + 4);
     let head = std::str::from_utf8(head).expect("a head of text");
     let status = head.strip_prefix("HTTP/1.").and_then(|rest| rest.get(2..5)).expect(head);
-    // A panic would be 500, and nobody else has the only place.
+    // A panic would be 500. This client has the only review slot, so it is never 503.
     assert!(["200", "307"].contains(&status) || status.starts_with('4'), "{head}");
     if status == "200" {
         let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));

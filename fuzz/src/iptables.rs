@@ -1,4 +1,4 @@
-//! What `iptables -S` prints.
+//! Output of `iptables -S`.
 
 use istio_init::family::Family;
 use istio_init::kernel::iptables::fuzzing::{compared, observed, removal};
@@ -8,7 +8,7 @@ use istio_init::render::iptables::{families, is_our_chain, sections, table_name}
 
 use crate::plans;
 
-/// Listings one after the other, each after a line such as `* v4 nat`.
+/// Fuzzes listings, each after a line such as `* v4 nat`.
 pub fn listings(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let mut listings: Vec<(Family, Table, String)> = Vec::new();
@@ -27,7 +27,7 @@ pub fn listings(data: &[u8]) {
     }
     let Some(found) = planned(&listings) else { return };
     plans::check(&found);
-    // Of what was found a part may be unreachable; what was written from it is whole.
+    // A part of the found rules may be unreachable; rules written from a plan are all reachable.
     let Some(whole) = planned(&written(&found)) else { return };
     let again = planned(&written(&whole)).map(|plan| in_order(plan.rules));
     assert_eq!(again, Some(in_order(whole.rules)), "what is installed is read as something else");
@@ -43,7 +43,8 @@ fn header(words: &str) -> Option<(Family, Table)> {
     Some((family, Table::ALL.into_iter().find(|it| table_name(*it) == table)?))
 }
 
-/// Each line removes one that is listed and ours, or makes, empties or removes a chain of ours.
+/// Checks that each line removes a listed rule of ours, or makes, empties or removes a chain of
+/// ours.
 fn nothing_of_others_goes(listed: &str, removal: &str) {
     for line in removal.lines() {
         let chain = line.strip_prefix(':').and_then(|line| line.strip_suffix(" - [0:0]"));
@@ -68,7 +69,7 @@ fn planned(listings: &[(Family, Table, String)]) -> Option<Plan> {
     Observed { tables, ..Observed::default() }.plan().ok()
 }
 
-/// The conditions of each rule in one order: iptables has its own.
+/// Sorts the conditions of each rule, because iptables has its own order.
 fn in_order(mut rules: Vec<Rule>) -> Vec<Rule> {
     for rule in &mut rules {
         rule.matches.sort_by_key(|condition| format!("{condition:?}"));
@@ -76,7 +77,7 @@ fn in_order(mut rules: Vec<Rule>) -> Vec<Rule> {
     rules
 }
 
-/// A plan as iptables lists it.
+/// Returns a plan as iptables lists it.
 fn written(plan: &Plan) -> Vec<(Family, Table, String)> {
     let mut listings = Vec::new();
     for family in families(plan) {

@@ -1,7 +1,7 @@
-//! What must hold for any input at all, one function for each reader of input.
+//! Invariants for any input: one fuzz target for each parser of input.
 //!
-//! A target panics when its input breaks a promise. `tests/corpus.rs` runs each over the files of
-//! `corpus/NAME` and what is made of them; `make fuzz` has libFuzzer look for more.
+//! A target panics if an input violates an invariant. `tests/corpus.rs` runs each target on the
+//! files of `corpus/NAME` and on damaged copies; `make fuzz` searches for more with libFuzzer.
 
 #![allow(
     clippy::expect_used,
@@ -23,16 +23,16 @@ pub mod pods;
 pub mod resolver;
 pub mod templates;
 
-/// A reader of input, and what holds for it.
+/// A fuzz target.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
-    /// Its name, and that of its folder in `corpus`.
+    /// Its name, also of its folder in `corpus`.
     pub name: &'static str,
-    /// Panics if the input breaks a promise.
+    /// Panics if the input violates an invariant.
     pub run: fn(&[u8]),
 }
 
-/// All of them.
+/// All fuzz targets.
 pub const TARGETS: &[Target] = &[
     Target { name: "admission-review", run: admission::review },
     Target { name: "annotations", run: annotations::annotations },

@@ -1,9 +1,9 @@
-//! Files through `istioctl kube-inject`.
+//! Files for `istioctl kube-inject`.
 
 use injector::manifest::{Document, Manifest};
 use istioctl::{Streams, run};
 
-/// The text of a file.
+/// Fuzzes the text of a file.
 pub fn manifest(data: &[u8]) {
     let Some(injected) = kube_inject(data) else { return };
     let text = std::str::from_utf8(data).expect("only text is injected");

@@ -1,10 +1,10 @@
-//! What a netlink socket of the kernel's says.
+//! Messages of the kernel's netlink socket.
 
 use istio_init::kernel::fuzzing::{rules, written_and_read};
 use istio_init::observed::Found;
 use istio_init::render::nft;
 
-/// Bytes as they are received.
+/// Fuzzes received bytes.
 pub fn messages(data: &[u8]) {
     for found in rules(data) {
         match found {

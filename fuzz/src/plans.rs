@@ -1,9 +1,10 @@
-//! What holds for every plan.
+//! Invariants of every plan.
 
 use istio_init::plan::Plan;
 use istio_init::render::{iptables, json, nft, table};
 
-/// No text of the user's reaches a script unread, and each line of a script is one command.
+/// Checks that no user-supplied text reaches a script unparsed, and that each line of a script is
+/// one command.
 pub fn check(plan: &Plan) {
     let script = nft::script(plan);
     for line in script.lines() {

@@ -1,4 +1,4 @@
-//! Pods, and what holds for the injection of any.
+//! Pods, and invariants of their injection.
 
 use std::sync::LazyLock;
 
@@ -6,7 +6,7 @@ use injector::inject::{InjectError, Injection, Outcome, Target, inject};
 use injector::settings::{Documents, Process, Settings};
 use serde_json::Value;
 
-/// A pod as JSON.
+/// Fuzzes a pod as JSON.
 pub fn pod(data: &[u8]) {
     let Ok(pod) = serde_json::from_slice::<Value>(data) else { return };
     for native_sidecars in [true, false] {
@@ -14,7 +14,7 @@ pub fn pod(data: &[u8]) {
     }
 }
 
-/// The patch gives the injected pod, and a second injection changes nothing.
+/// Checks that the patch yields the injected pod, and that reinjection changes nothing.
 pub fn check(settings: &Settings, pod: &Value) -> Option<InjectError> {
     let first = match injected(settings, pod) {
         Ok(injection) => injection?,
@@ -39,7 +39,7 @@ pub fn check(settings: &Settings, pod: &Value) -> Option<InjectError> {
     None
 }
 
-/// Injects a pod; `None` where it is left alone.
+/// Injects a pod; `None` if it is skipped.
 pub fn injected(settings: &Settings, pod: &Value) -> Result<Option<Injection>, InjectError> {
     let target = Target::at_admission(pod.clone(), "default");
     Ok(match inject(settings, target)? {
@@ -51,7 +51,7 @@ pub fn injected(settings: &Settings, pod: &Value) -> Result<Option<Injection>, I
     })
 }
 
-/// The built-in configuration.
+/// Returns the built-in configuration.
 pub fn settings(native_sidecars: bool) -> &'static Settings {
     static SETTINGS: LazyLock<[Settings; 2]> = LazyLock::new(|| {
         [false, true].map(|native_sidecars| {

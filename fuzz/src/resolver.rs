@@ -9,7 +9,7 @@ use istio_init::plan::plan;
 
 use crate::plans;
 
-/// The text of the file.
+/// Fuzzes the text of the file.
 pub fn resolv_conf(data: &[u8]) {
     let text = String::from_utf8_lossy(data).into_owned();
     let lines = text.lines().count();

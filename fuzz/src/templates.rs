@@ -8,7 +8,7 @@ use serde_json::{json, to_value};
 
 use crate::pods;
 
-/// The text of a template.
+/// Fuzzes the text of a template.
 pub fn template(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let mut settings = pods::settings(true).clone();
@@ -27,7 +27,7 @@ pub fn template(data: &[u8]) {
         "metadata": {"name": "web", "annotations": {"proxy.istio.io/config": "concurrency: 2"}},
         "spec": {"containers": [{"name": "app", "ports": [{"containerPort": 80}]}]},
     });
-    // What a template renders for an injected pod may differ: the template decides.
+    // A template may render something else for an injected pod, so reinjection is not checked.
     match pods::injected(&settings, &pod) {
         Ok(Some(injection)) => {
             let mut patched = pod.clone();

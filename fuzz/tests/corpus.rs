@@ -1,4 +1,4 @@
-//! Every target over its corpus, and over damaged copies of it: the same ones in every run.
+//! Every target on its corpus and on damaged copies, which are the same in every run.
 
 #![allow(
     clippy::expect_used,
@@ -76,5 +76,5 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Damaged copies of each file.
+/// Number of damaged copies of each file.
 const DAMAGES: u64 = 6;

@@ -1,23 +1,23 @@
-//! Names of fields as Go's `encoding/json` reads them: whatever their case.
+//! Case-insensitive field names, as in Go's `encoding/json`.
 
 use serde_json::{Map, Value};
 
 use crate::{Field, Kind, Type};
 
 impl Type {
-    /// The field that Go's decoder fills from a member of this name: the one of exactly this name,
-    /// else the one that differs in case only.
+    /// Returns the field that Go's decoder fills from a member of this name: an exact match, else a
+    /// match in any letter case.
     pub fn decoded(&self, name: &str) -> Option<&'static Field> {
         let exact = self.fields().find(|field| field.json == name);
         exact.or_else(|| self.fields().find(|field| folds_to(name, field.json)))
     }
 }
 
-/// Gives the fields of a JSON value their names in Kubernetes' API, which knows no others: of
-/// `readonly` makes `readOnly`. Members that are no fields stay as they are.
+/// Renames the members of a JSON value to the spelling of the Kubernetes API, which accepts no
+/// other: `readonly` becomes `readOnly`. Unknown members stay as they are.
 ///
-/// The later in the order of bytes of two spellings of one field counts: the order in which Istio's
-/// templates write an object.
+/// If a field has two spellings, the later one in byte order counts, because Istio's templates
+/// write an object in that order.
 pub fn spell(kind: Kind, value: &mut Value) {
     match (kind, value) {
         (Kind::Pointer(kind), value) => spell(*kind, value),
@@ -43,7 +43,7 @@ pub fn spell(kind: Kind, value: &mut Value) {
     }
 }
 
-/// As [`spell`], for an object of few fields: their names alone.
+/// Renames members like [`spell`], for an object with few fields, given by name.
 pub fn spell_members(names: &[&'static str], members: &mut Map<String, Value>) {
     rename(members, |given| {
         let named = |same: fn(&str, &str) -> bool| names.iter().find(|name| same(given, name));
@@ -61,8 +61,8 @@ fn rename(members: &mut Map<String, Value>, field: impl Fn(&str) -> Option<&'sta
     }
 }
 
-/// Whether a name differs from a field's in case only. Unicode folds two letters beyond ASCII to
-/// ASCII ones: the long s and the Kelvin sign.
+/// True if a name equals a field's name in any letter case. Unicode folds two letters beyond ASCII
+/// to ASCII ones: the long s and the Kelvin sign.
 fn folds_to(given: &str, field: &str) -> bool {
     let folded = |letter| match letter {
         'ſ' => 's',

@@ -1,6 +1,7 @@
-//! Durations as Go writes them.
+//! Durations in Go's syntax.
 
-/// The nanoseconds of a duration as Go's `time.ParseDuration` reads it: `1h15m30.918s`, `500ms`.
+/// Parses a duration as Go's `time.ParseDuration` does (`1h15m30.918s`, `500ms`). Returns
+/// nanoseconds.
 pub fn nanoseconds(text: &str) -> Option<i64> {
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
     let sign = if text.starts_with('-') { -1 } else { 1 };

@@ -1,5 +1,5 @@
-//! The messages of `istio.io/api/mesh/v1alpha1`, release 1.31, that `MeshConfig` leads to, in the
-//! order of their names.
+//! Messages of `istio.io/api/mesh/v1alpha1`, release 1.31, that are reachable from `MeshConfig`,
+//! sorted by name.
 
 use crate::Kind::{
     Any, Bool, Duration, Enum, Float, Int, List, Map, Pointer, String, Struct, Wrapper,

@@ -1,5 +1,5 @@
-//! The types of a pod: `k8s.io/api/core/v1` and `k8s.io/apimachinery/pkg/apis/meta/v1`, release
-//! 1.35, as far as `ObjectMeta` and `PodSpec` lead to them, in the order of their names.
+//! Types of a pod from `k8s.io/api/core/v1` and `k8s.io/apimachinery/pkg/apis/meta/v1`, release
+//! 1.35, that are reachable from `ObjectMeta` and `PodSpec`, sorted by name.
 
 use crate::Kind::{
     Any, Bool, Int, IntOrString, List, Map, Pointer, Quantity, String, Struct, Time,

@@ -1,4 +1,4 @@
-//! The Go types that Istio's templates see and that it reads their output into.
+//! Go types that Istio passes to its templates, and into which it parses their output.
 
 mod decoding;
 pub mod duration;
@@ -9,11 +9,11 @@ pub use self::decoding::{spell, spell_members};
 pub use self::istio::{MESH_CONFIG, PROXY_CONFIG};
 pub use self::kubernetes::{OBJECT_META, POD_SPEC};
 
-/// A struct.
+/// A Go struct.
 pub struct Type {
-    /// Its place in [`all`].
+    /// Its index in [`all`].
     pub id: u16,
-    /// Its name with its package, as Go's errors have it.
+    /// Its name with its package, as in Go's errors.
     pub name: &'static str,
     fields: &'static [Field],
 }
@@ -29,30 +29,30 @@ pub struct Field {
     presence: Presence,
 }
 
-/// When a field is written as JSON.
+/// Condition under which a field is written as JSON.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Presence {
     Always,
     Embedded,
     UnlessEmpty,
-    /// One of several of which a message has one; in Go it is reached by its getter alone.
+    /// Member of a protobuf `oneof`; Go reaches it only by its getter.
     OneOf,
 }
 
-/// What a field holds.
+/// Type of a field's value.
 #[derive(Clone, Copy)]
 pub enum Kind {
-    /// JSON of any form.
+    /// Any JSON.
     Any,
     /// A boolean.
     Bool,
     /// `google.protobuf.Duration`
     Duration,
-    /// Its words in the order of their numbers.
+    /// An enumeration with its names in the order of their numbers.
     Enum(&'static [&'static str]),
     /// A floating-point number.
     Float,
-    /// With this many bits.
+    /// An integer with this number of bits.
     Int(u8),
     /// Kubernetes' `intstr.IntOrString`.
     IntOrString,
@@ -75,7 +75,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// What has the fields that a getter of it gives.
+    /// Returns the struct whose fields the getter's result has.
     pub fn message(self) -> Option<&'static Type> {
         match self {
             Self::Pointer(Self::Struct(of)) => Some(of),
@@ -92,7 +92,7 @@ impl Kind {
 }
 
 impl Type {
-    /// Its fields, those of embedded structs in their place.
+    /// Returns its fields, with those of embedded structs in their place.
     pub fn fields(&self) -> impl Iterator<Item = &'static Field> {
         self.fields.iter().flat_map(|field| match field.kind {
             Kind::Struct(embedded) if field.presence == Presence::Embedded => embedded.fields,
@@ -100,7 +100,7 @@ impl Type {
         })
     }
 
-    /// The structs it embeds.
+    /// Returns the embedded structs by name.
     pub fn embedded(&self) -> impl Iterator<Item = (&'static str, &'static Type)> {
         self.fields.iter().filter_map(|field| match field.kind {
             Kind::Struct(embedded) if field.presence == Presence::Embedded => {
@@ -110,63 +110,64 @@ impl Type {
         })
     }
 
-    /// The field of this name in JSON; of a message also by its name in protobuf.
+    /// Returns the field with this JSON name. A message's field is also found by its original
+    /// protobuf name.
     pub fn field(&self, json: &str) -> Option<&'static Field> {
         let named = |name: &str| self.fields().find(|field| field.json == name);
         named(json).or_else(|| json.contains('_').then(|| named(&lower_camel_case(json))).flatten())
     }
 
-    /// Whether it is a protobuf message, whose fields have getters.
+    /// True for a protobuf message, whose fields have getters.
     pub fn is_message(&self) -> bool {
         let id = usize::from(self.id);
         id >= kubernetes::ALL.len() && id < kubernetes::ALL.len() + istio::ALL.len()
     }
 
-    /// Whether its fields have getters, those of `metav1.Object` or of a message.
+    /// True if its fields have getters: those of `metav1.Object` or of a message.
     pub fn has_getters(&self) -> bool {
         self.is_message() || self.is_object_meta()
     }
 
-    /// Whether it is a pod's metadata.
+    /// True for a pod's metadata.
     pub fn is_object_meta(&self) -> bool {
         self.id == OBJECT_META.id
     }
 
-    /// Whether JSON has the member `Value` in its place.
+    /// True if JSON has the member `Value` in its place.
     pub fn is_wrapper(&self) -> bool {
         self.name.starts_with("wrapperspb.")
     }
 }
 
 impl Field {
-    /// Whether JSON has it even when it is empty.
+    /// True if JSON has the field even if it is empty.
     pub fn is_kept(&self) -> bool {
         self.presence == Presence::Always
     }
 
-    /// Whether Go has only a getter for it.
+    /// True if Go has only a getter for the field.
     pub fn is_one_of(&self) -> bool {
         self.presence == Presence::OneOf
     }
 }
 
-/// All structs, each at the place of its `id`.
+/// Returns all structs, each at the index of its `id`.
 pub fn all() -> impl Iterator<Item = &'static Type> {
     kubernetes::ALL.iter().chain(&istio::ALL).chain(&DATA).copied()
 }
 
-/// The Go names of all fields that hold an enumeration.
+/// Returns the Go names of all fields of enumeration type.
 pub fn enumerations() -> impl Iterator<Item = &'static str> {
     let fields = istio::ALL.iter().flat_map(|of| of.fields());
     fields.filter(|field| matches!(field.kind, Kind::Enum(_))).map(|field| field.go)
 }
 
-/// The struct at a place of [`all`].
+/// Returns the struct at an index of [`all`].
 pub fn by_id(id: usize) -> Option<&'static Type> {
     all().nth(id)
 }
 
-/// The name of a field in protobuf's JSON, from its own name in protobuf.
+/// Returns the protobuf JSON name of a field from its original protobuf name.
 pub fn lower_camel_case(name: &str) -> String {
     let mut words = name.split('_');
     let mut camel = words.next().unwrap_or_default().to_owned();
@@ -197,7 +198,7 @@ const fn embedded(go: &'static str, of: &'static Type) -> Field {
 const STRINGS: Kind = Kind::List(&Kind::String);
 const STRING_MAP: Kind = Kind::Map(&Kind::String);
 
-/// What Istio gives to its templates.
+/// The data that Istio passes to its templates.
 pub static TEMPLATE_DATA: Type = Type {
     id: 208,
     name: "inject.SidecarTemplateData",
@@ -237,7 +238,7 @@ pub static NAMESPACED_NAME: Type = Type {
     fields: &[kept("Namespace", "Namespace", Kind::String), kept("Name", "Name", Kind::String)],
 };
 
-/// A port of a probe, where a template asks for its parts.
+/// A port of a probe, for templates that access its parts.
 pub static INT_OR_STRING: Type = Type {
     id: 211,
     name: "intstr.IntOrString",
@@ -262,14 +263,14 @@ const fn value(kind: Kind) -> Field {
     kept("Value", "value", kind)
 }
 
-/// A duration of a message, where a template asks for its parts.
+/// A duration of a message, for templates that access its parts.
 pub static DURATION: Type = Type {
     id: 213,
     name: "durationpb.Duration",
     fields: &[kept("Seconds", "seconds", Kind::Int(64)), kept("Nanos", "nanos", Kind::Int(32))],
 };
 
-/// What `semver` gives.
+/// The result of the template function `semver`.
 pub static SEMVER: Type = Type {
     id: 214,
     name: "semver.Version",
@@ -284,7 +285,7 @@ pub static SEMVER: Type = Type {
     ],
 };
 
-/// A list of resources, where a template asks it for one by its method.
+/// A resource list, for templates that call its methods.
 pub static RESOURCE_LIST: Type = Type {
     id: 218,
     name: "v1.ResourceList",

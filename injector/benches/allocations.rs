@@ -1,4 +1,4 @@
-//! How often and how much memory is asked for, for one review from bytes to bytes.
+//! Number and bytes of allocations for one review, from request bytes to response bytes.
 
 #![expect(clippy::print_stdout, reason = "figures are what it is for")]
 

@@ -1,4 +1,4 @@
-//! The time of a review from bytes to bytes.
+//! Duration of a review from request bytes to response bytes.
 
 #![allow(missing_docs, reason = "the macros of criterion make public functions")]
 
@@ -10,7 +10,7 @@ use cases::{Overlay, Review};
 use criterion::{Criterion, criterion_group, criterion_main};
 use mimalloc::MiMalloc;
 
-/// As in the programs.
+/// The allocator of the released programs.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 

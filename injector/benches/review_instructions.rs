@@ -1,8 +1,8 @@
-//! The instructions of a review from bytes to bytes, counted by valgrind: on a busy machine the
-//! same as on a quiet one.
+//! Instructions of a review from request bytes to response bytes, counted by valgrind. The count is
+//! the same on a busy machine.
 //!
-//! It runs itself twice under valgrind with different numbers of reviews. What they differ by is
-//! the cost of a review, without that of the process around it, and needs no symbols.
+//! The benchmark runs itself twice under valgrind with different numbers of reviews. The difference
+//! is the cost of a review without that of the process, and needs no symbols.
 
 #![expect(clippy::expect_used, reason = "a benchmark fails by panic")]
 #![expect(clippy::print_stdout, reason = "figures are what it is for")]
@@ -15,7 +15,7 @@ use std::process::Command;
 use cases::{Overlay, Review};
 use mimalloc::MiMalloc;
 
-/// As in the programs.
+/// The allocator of the released programs.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
@@ -50,7 +50,7 @@ fn main() {
     }
 }
 
-/// All instructions of a process that answers as many reviews.
+/// Returns the instructions of a process that answers this number of reviews.
 fn instructions(pod: &str, overlay: &str, reviews: u64) -> u64 {
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
@@ -64,7 +64,7 @@ fn instructions(pod: &str, overlay: &str, reviews: u64) -> u64 {
     count.expect("valgrind tells the count").1.trim().parse().expect("a number")
 }
 
-/// More would not change the figure.
+/// Number of reviews; more would not change the result.
 const REVIEWS: u64 = 4;
 const ANSWER: &str = "--answer";
 const TEMPLATE: &str = "template";

@@ -1,6 +1,6 @@
-//! Reviews at a given rate over TLS, on connections that are kept: the built program from outside.
+//! Reviews at a given rate over TLS, on kept connections, against the built program.
 //!
-//! `OUTRIGGER_RATE` and `OUTRIGGER_SECONDS` change the 500 reviews a second and the 20 seconds;
+//! `OUTRIGGER_RATE` and `OUTRIGGER_SECONDS` change the 500 reviews per second and the 20 seconds;
 //! `SIDECAR_INJECTOR` names another program than the one in `dist/`.
 
 #![allow(clippy::expect_used, reason = "a benchmark fails by panic")]
@@ -55,7 +55,8 @@ fn main() {
     }
 }
 
-/// How long each review took that was sent at a steady rate, all connections taken together.
+/// Returns the duration of each review. They are sent at a steady rate over all connections
+/// together.
 async fn load(program: &Program, body: &[u8], rate: u32, seconds: u32) -> Vec<Duration> {
     let period = Duration::from_secs(1) * CONNECTIONS / rate;
     let each = rate * seconds / CONNECTIONS;
@@ -134,7 +135,7 @@ impl Program {
             .map(|line| serde_json::from_str::<Value>(&line).unwrap_or(Value::String(line)));
         let listening = entries.find(|entry| entry["message"] == "listening").expect("a start");
         let address = listening["https"].as_str().and_then(|text| text.parse().ok());
-        // As whoever collects logs: takes all, and keeps nothing here.
+        // Reads the whole log, as a log collector does, and drops it.
         std::thread::spawn(move || entries.for_each(drop));
         let mut roots = RootCertStore::empty();
         let pem = fs::read(&ca).expect("the CA");
@@ -181,11 +182,11 @@ impl Drop for Program {
     }
 }
 
-/// What a process has used.
+/// Resource usage of a process.
 struct Usage {
-    /// Microseconds.
+    /// CPU time in microseconds.
     cpu: u64,
-    /// KiB of memory.
+    /// Resident memory in KiB.
     resident: u64,
     peak: u64,
 }
@@ -196,5 +197,5 @@ fn number(variable: &str, default: u32) -> u32 {
 }
 
 const CONNECTIONS: u32 = 16;
-/// Of `times(2)`, on every Linux that matters.
+/// Clock tick of `times(2)`, the same on all common Linux systems.
 const MICROSECONDS_PER_TICK: u64 = 10_000;

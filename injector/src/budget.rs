@@ -1,17 +1,17 @@
-//! Budget of one injection: the work that it may cause, whatever the pod and the templates say.
+//! Budget of one injection: a limit on its work, independent of the pod and the templates.
 //!
-//! One unit is about one byte or item that is made, copied or looked at, so the units bound both
-//! time and memory, and the same pod always costs the same. The clock stays outside: a caller that
-//! has a deadline, or whose client may leave, sets a flag.
+//! One unit is about one byte or item that is created, copied or read. So the units limit both time
+//! and memory, and the same pod always costs the same. The budget reads no clock: a caller with a
+//! deadline, or with a client that may disconnect, sets a flag.
 //!
-//! Functions of templates are bare function pointers, which cannot be handed a budget. So the
-//! budget in force is found through the thread.
+//! Template functions are bare function pointers without room for a budget. So the budget in force
+//! is kept in a thread-local variable.
 
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The work that may still be done.
+/// Remaining work of an injection.
 #[derive(Clone, Debug)]
 pub struct Budget {
     limit: u64,
@@ -20,26 +20,26 @@ pub struct Budget {
 }
 
 impl Default for Budget {
-    /// The work that one injection may cause: a hundred times as much as that of a pod with
-    /// thousands of variables.
+    /// Returns the budget of one injection, 100 times the cost of a pod with thousands of
+    /// environment variables.
     fn default() -> Self {
         Self::new(UNITS)
     }
 }
 
 impl Budget {
-    /// A budget of some units.
+    /// Returns a budget of this many units.
     pub fn new(units: u64) -> Self {
         Self { limit: units, left: units, cancelled: None }
     }
 
-    /// Ends the work as soon as the flag is set: because of a deadline, or of a caller that has gone.
+    /// Cancels the work as soon as the flag is set, by a deadline or because the caller has gone.
     #[must_use]
     pub fn cancelled_by(self, flag: Arc<AtomicBool>) -> Self {
         Self { cancelled: Some(flag), ..self }
     }
 
-    /// Does the work on this budget. A budget that was in force before is in force again afterwards.
+    /// Runs the work on this budget, and restores the previous budget afterwards.
     pub fn enter<T>(self, work: impl FnOnce() -> T) -> T {
         let _restored = Restore(CURRENT.replace(Some(self)));
         work()
@@ -59,7 +59,7 @@ impl Budget {
     }
 }
 
-/// Takes units from the budget in force. Without one, work is not limited.
+/// Takes units from the budget in force. Without a budget, work is not limited.
 pub fn spend(units: usize) -> Result<(), Exhausted> {
     CURRENT.with_borrow_mut(|current| match current {
         Some(budget) => budget.spend(units as u64),
@@ -67,29 +67,29 @@ pub fn spend(units: usize) -> Result<(), Exhausted> {
     })
 }
 
-/// Does the work on the budget in force or, where there is none, on a whole one.
+/// Runs the work on the budget in force, or on a new default budget if there is none.
 pub fn within<T>(work: impl FnOnce() -> T) -> T {
     let is_in_force = CURRENT.with_borrow(Option::is_some);
     if is_in_force { work() } else { Budget::default().enter(work) }
 }
 
-/// A budget that does not allow the next piece of work.
+/// Reason why a budget does not allow more work.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Exhausted {
     /// The deadline has passed, or the caller has gone.
     #[error("the injection did not end in time")]
     Cancelled,
-    /// The work exceeds what any pod needs.
+    /// The work exceeds the needs of any pod.
     #[error("the injection needs more than the {limit} units of work allowed; this limit is fixed")]
     Units {
-        /// The units of the whole budget.
+        /// Units of the whole budget.
         limit: u64,
     },
 }
 
 const UNITS: u64 = 256 << 20;
 
-/// Puts the budget back that was in force before, also after a panic.
+/// Restores the previous budget when dropped, also after a panic.
 struct Restore(Option<Budget>);
 
 impl Drop for Restore {

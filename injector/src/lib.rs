@@ -1,9 +1,9 @@
 //! Istio-compatible sidecar injection.
 //!
-//! [`inject::inject`] is the whole of it as a pure function: a pod and the [`settings`] in, the
-//! injected pod with its patch and warnings out. [`webhook`] serves it to an API server, [`cli`]
-//! applies it to files; neither is known to the modules before them. [`report`] says which pods are not
-//! as injection would have them, of what [`cluster`] reads.
+//! [`inject::inject`] is injection as a pure function: from a pod and the [`settings`] it returns
+//! the injected pod, its patch and warnings. [`webhook`] serves it to an API server. [`cli`]
+//! applies it to files. The other modules depend on neither. [`report`] compares the pods that
+//! [`cluster`] reads with a fresh injection.
 
 pub mod budget;
 pub mod cluster;

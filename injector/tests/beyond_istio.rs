@@ -1,4 +1,5 @@
-//! What Istio has no setting for, and what it reads in its own way: one case a behaviour.
+//! Settings that Istio does not have, and settings that it interprets differently: one case per
+//! behaviour.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panic")]
 
@@ -72,11 +73,11 @@ fn a_container_that_runs_as_the_proxy_is_told_or_refused() {
         assert_eq!(refused.word(), "proxy_user");
         assert!(refused.to_string().contains(&start), "{refused}");
     }
-    // Its own word stands before the pod's.
+    // The container's own user takes precedence over the pod's.
     let mut other = of_pod;
     other["spec"]["containers"][0]["securityContext"] = json!({"runAsUser": 1000});
     assert_eq!(warnings(&injected(&json!({}), &other)), [""; 0]);
-    // Where nothing is captured, there is nothing to say.
+    // Without capture there is no warning.
     let annotations = json!({"inject.istio.io/templates": "gateway"});
     let gateway = pod(&annotations, &json!({"securityContext": {"runAsUser": 1337}}));
     assert_eq!(warnings(&injected(&user("deny"), &gateway)), [""; 0]);
@@ -150,7 +151,7 @@ fn wrong_annotations_refuse_the_pod_by_name() {
         assert_eq!(error.word(), "bad_annotation");
         assert!(error.to_string().contains(key), "{error}");
     }
-    // Istio does not check this list, and what reads it passes over empty items.
+    // Istio does not check this list, and `istio-init` skips empty items.
     let sparse = json!({"traffic.sidecar.istio.io/includeOutboundPorts": "80,,81,"});
     injected(&json!({}), &pod(&sparse, &json!({})));
 }
@@ -452,7 +453,7 @@ fn containers_that_a_later_injection_changes_are_recorded_then() {
         };
         let mut other = first.clone();
         other["metadata"]["annotations"]["inject.istio.io/templates"] = templates.into();
-        // What another one finds is the same: `injected` sees to that.
+        // The result of a further injection is the same: `injected` checks that.
         let second = injected(&json!({}), &other).pod;
         let recorded = record(&second)["containers"].clone();
         let names: Vec<_> =
@@ -464,7 +465,7 @@ fn containers_that_a_later_injection_changes_are_recorded_then() {
         let present: Vec<_> = present.map(|container| container["image"].clone()).collect();
         assert_eq!(present[..2], ["web:1", "side:1"], "{templates}");
 
-        // A pod that Istio, or an earlier version, has changed without a record of it.
+        // A pod that Istio, or an earlier version, changed without a record.
         if templates == "grpc-simple" && names.len() == present.len() {
             let mut unrecorded = second;
             let annotations = unrecorded["metadata"]["annotations"].as_object_mut().unwrap();

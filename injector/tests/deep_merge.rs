@@ -1,12 +1,13 @@
-//! The strategic merge against `k8s-openapi`'s `DeepMerge`, which another project made from the
-//! same schema.
+//! The strategic merge compared with `k8s-openapi`'s `DeepMerge`, which another project generated
+//! from the same schema.
 //!
-//! Both mean the same for fields, maps, keyed lists and lists that are replaced. `DeepMerge` has
-//! no directives and no nulls, knows its own fields alone, and appends what is new to a list where
-//! the strategic merge of Kubernetes puts it first: so no overlay here has any of these, and keyed
-//! lists are compared without their order. Order and directives are held against an API server, in
-//! `kubernetes/`. Two fields are left out, which `DeepMerge` takes as server-side apply does: ports,
-//! told apart by their protocol too, and `nodeSelector`, replaced as a whole.
+//! Both agree on fields, maps, keyed lists and replaced lists. `DeepMerge` has no directives and no
+//! nulls, and it knows only its own fields. It appends new items of a list, whereas the strategic
+//! merge of Kubernetes puts them first. So no overlay here has directives, nulls or unknown fields,
+//! and keyed lists are compared without their order. The tests in `kubernetes/` compare order and
+//! directives with an API server. Two fields are left out, which `DeepMerge` merges as server-side
+//! apply does: `ports`, with the protocol as part of the key, and `nodeSelector`, replaced as a
+//! whole.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panic")]
 
@@ -36,7 +37,7 @@ fn typed(pod: &Value) -> Pod {
     serde_json::from_value(pod.clone()).unwrap()
 }
 
-/// Lists of objects in the order of their keys; lists of scalars, which are replaced, as they are.
+/// Sorts lists of objects by their keys. Lists of scalars, which are replaced, keep their order.
 fn without_order(value: Value) -> Value {
     match value {
         Value::Array(items) => {
@@ -50,7 +51,7 @@ fn without_order(value: Value) -> Value {
             items.into()
         }
         Value::Object(mut members) => {
-            // An empty list is no list.
+            // An empty list equals an absent one.
             members.retain(|_, value| value.as_array().is_none_or(|items| !items.is_empty()));
             members.into_iter().map(|(key, value)| (key, without_order(value))).collect()
         }
@@ -127,7 +128,7 @@ fn container() -> impl Strategy<Value = Value> {
     )
 }
 
-/// Some of these names in any order, each with fields.
+/// Generates objects with some of these names in any order, each with fields.
 fn named<S: Strategy<Value = Value> + 'static>(
     names: &'static [&'static str],
     fields: impl Fn() -> S + 'static,

@@ -1,5 +1,5 @@
-//! What holds for every pod: the patch gives the injected pod, a second injection changes
-//! nothing, and what injection does not know it leaves alone.
+//! Invariants of every pod: the patch yields the injected pod, reinjection changes nothing, and
+//! injection does not change unknown fields.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panic")]
 
@@ -30,7 +30,8 @@ proptest! {
 
     #[test]
     fn another_revisions_pod_becomes_this_revisions(
-        // Where the sidecar's form changes, Istio takes the earlier proxy for the user's own.
+        // If the proxy changes between native sidecar and container, Istio treats the previous
+        // proxy as user-supplied.
         pod in pods(), native in any::<bool>(),
     ) {
         let Some(old) = by_another_revision(&pod, native) else { return Ok(()) };
@@ -52,7 +53,7 @@ proptest! {
                 prop_assert!(env.contains(variable), "{} in {:?}", variable, env);
             }
         }
-        // The record of what the user wrote stays as the first injection made it.
+        // The record of user-supplied fields stays as the first injection wrote it.
         let metadata = |pod: &Value| {
             let mut metadata = pod["metadata"].clone();
             metadata["annotations"]["proxy.istio.io/overrides"] = Value::Null;
@@ -109,7 +110,7 @@ proptest! {
     }
 }
 
-/// A null in the user's own proxy takes nothing away from the injected one.
+/// A null in a user-supplied proxy removes nothing from the injected one.
 #[test]
 fn null_in_the_users_proxy_says_nothing() {
     let pod = json!({"metadata": {}, "spec": {"containers": [{"name": "app"},
@@ -120,7 +121,7 @@ fn null_in_the_users_proxy_says_nothing() {
     assert!(proxy["env"].as_array().is_some_and(|env| env.len() > 10));
 }
 
-/// An injection moves the user's proxy away from where its ports came among the others'.
+/// Injection moves a user-supplied proxy, but its ports keep their place among the others.
 #[test]
 fn ports_of_a_proxy_between_containers_keep_their_place() {
     let port = |name: &str, port: u16| json!({"name": name, "image": "x", "ports": [{"containerPort": port}]});
@@ -137,7 +138,8 @@ fn ports_of_a_proxy_between_containers_keep_their_place() {
     }
 }
 
-/// What another template leaves in the pod is still not its user's: Istio takes it for that.
+/// Containers that another template left in the pod are not user-supplied, although Istio treats
+/// them so.
 #[test]
 fn what_other_templates_leave_behind_does_not_come_and_go() {
     let app = json!({"name": "app", "image": "x", "ports": [{"containerPort": 80}],
@@ -165,7 +167,7 @@ fn what_other_templates_leave_behind_does_not_come_and_go() {
     }
 }
 
-/// A large pod costs what it weighs: the patch does not repeat what is not injection's.
+/// The patch of a large pod does not repeat the parts that injection leaves unchanged.
 #[test]
 fn five_thousand_variables_are_not_in_the_patch() {
     let env: Vec<_> =
@@ -183,7 +185,7 @@ fn injected(pod: &Value, native: bool) -> Option<Injection> {
     }
 }
 
-/// As a revision of other images, another trust domain, another environment injects it.
+/// Returns the injection of another revision, with other images, trust domain and environment.
 fn by_another_revision(pod: &Value, native_sidecars: bool) -> Option<Injection> {
     static SETTINGS: LazyLock<[Settings; 2]> = LazyLock::new(|| {
         let document = |text| Some(Document { source: "the other revision's", text });
@@ -272,7 +274,7 @@ fn pods() -> impl Strategy<Value = Value> {
     )
 }
 
-/// A proxy that the user wrote himself, whether under `containers`, and where there.
+/// Generates a user-supplied proxy, whether it is under `containers`, and its index there.
 fn own_proxy() -> impl Strategy<Value = Option<(Value, bool, prop::sample::Index)>> {
     let proxy = prop_oneof![
         Just(json!({"name": "istio-proxy", "image": "auto"})),

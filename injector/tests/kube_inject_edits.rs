@@ -1,5 +1,5 @@
-//! Edits of manifests: one patch on every file of `testdata/kube-inject/edits`, in every layout that
-//! people write.
+//! Edits of manifests: one patch on every file of `testdata/kube-inject/edits`, in every common
+//! layout.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -84,7 +84,7 @@ fn a_list_is_edited_item_by_item() {
     }
 }
 
-/// The documents of a file as the items of a `List`.
+/// Returns the documents of a file as the items of a `List`.
 fn in_a_list(text: &str, indent: &str, before: &str) -> String {
     let mut list = "apiVersion: v1\nitems:\n".to_owned();
     for document in Document::split(text) {
@@ -105,7 +105,7 @@ fn files() -> Vec<PathBuf> {
     entries.filter(|path| path.is_file()).collect()
 }
 
-/// The text after an edit of every pod template, checked against the patched values.
+/// Returns the text after an edit of every pod template. Checks it against the patched values.
 fn edited(text: &str) -> String {
     edited_each(Document::split(text))
 }
@@ -140,8 +140,8 @@ fn edited_each(documents: Vec<Document<'_>>) -> String {
     edited
 }
 
-/// Something of all that injection does: entries and items first, last and in new collections,
-/// values replaced and removed, containers in another order.
+/// Returns a patch with every kind of operation of an injection: entries and items added first,
+/// last and in new collections, values replaced and removed, containers reordered.
 fn patch(pod: &Value) -> Patch {
     let mut operations = Vec::new();
     let mut add = |path: &str, value: Value| {
@@ -198,7 +198,7 @@ fn at<'v>(value: &'v Value, place: &[String]) -> &'v Value {
     })
 }
 
-/// With the bytes that a reader of the snapshot cannot see.
+/// Makes the invisible bytes of a snapshot visible.
 fn visible(text: &str) -> String {
     let end = if text.ends_with('\n') { "" } else { "⟨no line break⟩" };
     let text = text.replace('\u{feff}', "⟨BOM⟩").replace('\t', "⟶").replace("\r\n", "␍\n");

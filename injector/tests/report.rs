@@ -1,4 +1,4 @@
-//! What is said of pods, given the webhook configuration of our own manifests.
+//! Reports on pods, with the webhook configuration of our own manifests.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -101,7 +101,7 @@ fn beside_istiod_one_webhook_injects() {
         ));
     }
     assert_eq!(Standing::of(&both.injectors(), &labels, &running), Standing::Current);
-    // Without istiod's it is ours that injects.
+    // Without istiod's webhook configuration, ours injects.
     let alone = World::of(&[ours], world.known);
     assert!(explain(&alone.injectors(), &labels, &running)[0].injected);
 }
@@ -113,12 +113,13 @@ fn a_pods_own_revision_counts_where_the_settings_say_so() {
     let canary = pod(&json!({"istio.io/rev": "canary"}));
     let any = World::new(&[("default", ""), ("canary", "")]);
     assert_eq!(word(&any, &labels, &canary), "no_sidecar");
-    // Its namespace's revision leaves it alone, and no webhook of its own selects it.
+    // The injector of its namespace's revision skips it, and no webhook of its own revision selects
+    // it.
     let strict = World::new(&[("default", own), ("canary", own)]);
     assert_eq!(word(&strict, &labels, &canary), "other_revision");
     let said = explain(&strict.injectors(), &labels, &canary);
     assert!(said.iter().all(|one| !one.injected), "{said:?}");
-    // A webhook of the other revision that selects by the pod alone does inject it.
+    // A webhook of the other revision that selects only by the pod's labels injects it.
     let mut open = manifest("canary");
     let hooks = open["webhooks"].as_array_mut().unwrap();
     hooks.retain(|hook| hook["name"].as_str().unwrap().starts_with("rev.object."));
@@ -185,7 +186,7 @@ fn an_image_type_of_a_proxy_config_is_not_stale() {
     let spec = json!({"image": {"imageType": "distroless"}});
     let resource = ProxyConfigResource::parse(origin, &spec).unwrap();
     world.known.get_mut("default").unwrap().proxy_configs = [resource].into_iter().collect();
-    // It came after the pod, whose image it changes.
+    // The resource was created after the pod, and changes its image.
     assert_eq!(word(&world, &labels, &running), "image_changed");
     let Answer::Inject(now) = world.known["default"].answer(&pod(&json!({}))) else { panic!() };
     assert_eq!(Standing::of(&world.injectors(), &labels, &now.pod), Standing::Current);
@@ -250,7 +251,7 @@ struct World {
 }
 
 impl World {
-    /// Revisions with their values.
+    /// Returns the state of a cluster with these revisions and their values.
     fn new(revisions: &[(&str, &str)]) -> Self {
         let parse = |revision: &str, values: &str| {
             let values = Document { source: "values", text: values };
@@ -296,7 +297,7 @@ impl World {
     }
 }
 
-/// The base's configuration, or the one that its component makes of it for a revision.
+/// Returns the base's configuration, or the component's for a revision.
 fn manifest(revision: &str) -> Value {
     let text = include_str!("../../manifests/base/webhook.yaml");
     if revision == "default" {

@@ -1,5 +1,5 @@
-//! Memory of templates that make as much as they can: whatever they combine, what the allocator is asked
-//! for stays within a multiple of what the template may make.
+//! Memory of expensive templates: the allocated bytes stay within a multiple of the template's
+//! budget.
 
 use std::alloc::System;
 
@@ -13,10 +13,10 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// A sixteenth of what one rendering may make, which keeps the test short.
+/// A sixteenth of the budget of one rendering, which keeps the test short.
 const UNITS: u64 = 4 << 20;
 
-/// Copies that the engine and the functions make of what is charged for once.
+/// Copies that the engine and the functions make of a value that is charged once.
 const COPIES: usize = 32;
 
 proptest! {
@@ -47,7 +47,7 @@ proptest! {
     }
 }
 
-/// Actions that make values of `$x` and `$y`.
+/// Generates actions that build values of `$x` and `$y`.
 fn body() -> impl Strategy<Value = String> {
     let value = || {
         prop::sample::select(vec![

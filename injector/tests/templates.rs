@@ -1,5 +1,5 @@
-//! Templates of a configuration: on top of what is built in, under aliases, refused when wrong, and
-//! closed to what a pod's annotations hold.
+//! Templates of a configuration: in addition to the built-in ones, under aliases, rejected if
+//! invalid, and safe from injection through a pod's annotations.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panic")]
 
@@ -185,7 +185,7 @@ fn characters_that_yaml_cannot_hold_come_through() {
 
 #[test]
 fn istios_list_of_containers_grows_in_place() {
-    // Copied for each container, it would take 40 million units.
+    // Copied for each container, the list would cost 40 million units.
     let template = "{{- $containers := list }}\n\
         {{- range $index, $container := .Spec.Containers }}{{ if not (eq $container.Name \"istio-proxy\") }}\
         {{ $containers = append $containers $container.Name }}{{ end }}{{- end }}\n\
@@ -355,7 +355,7 @@ fn the_data_has_gos_names() {
 fn openshifts_users_are_the_proxys() {
     let process = Process { native_sidecars: true, openshift: true, ..Process::default() };
     let settings = parse("policy: enabled", process).unwrap();
-    // What OpenShift wrote into both containers before the review.
+    // `OpenShift` wrote this into both containers before the review.
     let assigned = json!({"runAsUser": 1000, "runAsGroup": 1000});
     let mut pod = pod(&json!({}));
     pod["spec"]["containers"][0]["securityContext"] = assigned.clone();

@@ -1,5 +1,5 @@
-//! `istioctl kube-inject` as a whole process, and as a function: one document, a thousand, and ten
-//! thousand small ones, whose ratio tells whether the cost of a document grows with the file.
+//! `istioctl kube-inject` as a process and as a function: one document, a thousand, and ten
+//! thousand small ones. The ratio shows if the cost of a document grows with the file.
 
 #![expect(clippy::expect_used, reason = "a benchmark fails by panic")]
 #![expect(clippy::print_stdout, reason = "figures are what it is for")]
@@ -70,15 +70,15 @@ fn arguments(input: &Path, output: &Path, config: Option<&Path>) -> Vec<OsString
     arguments
 }
 
-/// Milliseconds.
+/// Times in milliseconds.
 struct Times {
     wall: f64,
-    /// Of all threads, in user space and in the kernel.
+    /// CPU time of all threads, in user space and in the kernel.
     cpu: f64,
 }
 
-/// What one of as many processes takes. CPU time is told in hundredths of a second, so that of a
-/// short process is known from many.
+/// Returns the times of one process, averaged over `runs`. The kernel counts CPU time in hundredths
+/// of a second, so a short process is measured over many runs.
 fn processes(arguments: &[OsString], runs: u32) -> Times {
     let before = cpu_of_children();
     let mut wall = f64::MAX;
@@ -101,7 +101,7 @@ fn cpu_of_children() -> f64 {
     used * 10.0
 }
 
-/// The same without a process, from the arguments to the file.
+/// Returns the time of a call without a process, from the arguments to the file.
 fn call(arguments: &[OsString]) -> f64 {
     let start = Instant::now();
     let mut streams = istioctl::Streams {

@@ -1,4 +1,4 @@
-//! `istioctl experimental check-inject`: whether a pod is injected, and why not.
+//! `istioctl experimental check-inject`: the injection decision for a pod, with reasons.
 
 use std::collections::BTreeMap;
 
@@ -61,7 +61,7 @@ impl CheckInject {
         let target = self.target.as_deref().unwrap_or_default();
         let (kind, rest) = target.split_once('/').unwrap_or(("pod", target));
         let kind = Kind::read(kind)?;
-        // With the namespace given, a dot belongs to the name.
+        // If the namespace is given, a dot is part of the name.
         let (name, namespace) = match rest.rsplit_once('.') {
             Some(parts) if namespace.is_empty() => parts,
             _ => (rest, namespace),
@@ -74,7 +74,7 @@ impl CheckInject {
     }
 }
 
-/// The pod, and the decision of every webhook on it.
+/// Returns every webhook's decision on the pod, and the pod.
 async fn explained(
     given: &Given,
     client: Client,
@@ -90,7 +90,7 @@ async fn explained(
     Ok((explain(&injectors, &labels, &pod), pod))
 }
 
-/// What stands beside the table.
+/// Prints the conclusions beside the table.
 fn conclude(explanations: &[Explanation], running: Option<&Value>, streams: &mut Streams<'_>) {
     let injecting = explanations.iter().filter(|one| one.injected).count();
     if injecting > 1 {
@@ -116,7 +116,7 @@ fn rows(explanations: &[Explanation]) -> String {
     table(["WEBHOOK", "REVISION", "INJECTED", "REASON"], &rows)
 }
 
-/// What is asked about.
+/// Object of the check.
 enum Given {
     Labels { labels: BTreeMap<String, String>, namespace: String },
     Object { kind: &'static Kind, name: String, namespace: String },
@@ -127,7 +127,7 @@ impl Given {
         matches!(self, Self::Object { kind, .. } if kind.template.is_empty())
     }
 
-    /// The namespace and the pod, or the template of one.
+    /// Reads the namespace and the pod or pod template.
     async fn read(&self, client: &Client) -> anyhow::Result<(String, Value)> {
         let or_default = |namespace: &str| match namespace {
             "" => client.default_namespace().to_owned(),
@@ -160,13 +160,13 @@ impl Given {
     }
 }
 
-/// A kind that is, or makes, pods.
+/// A kind that is a pod or has a pod template.
 struct Kind {
     names: &'static [&'static str],
     group: &'static str,
     version: &'static str,
     title: &'static str,
-    /// Where its pod is.
+    /// Path of the pod template.
     template: &'static str,
 }
 

@@ -1,4 +1,4 @@
-//! The cluster that a command asks. Nothing of it is made before a command needs it.
+//! Connection of a command to a cluster, made only when a command needs it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,30 +19,30 @@ use webhook_certs::kubeconfig;
 use crate::Streams;
 use crate::istio_flags::{ClusterFlags, USUAL_KUBECONFIG};
 
-/// What every command of a cluster is told.
+/// Flags that every command on a cluster needs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asker<'a> {
-    /// Which cluster.
+    /// Flags that select the cluster.
     pub(super) flags: &'a ClusterFlags,
-    /// The namespace; empty where none is given.
+    /// The namespace; empty if none is given.
     pub(super) namespace: &'a str,
-    /// The control plane's.
+    /// The control plane's namespace.
     pub(super) control_plane: &'a str,
 }
 
-/// A cluster that is asked.
+/// A connected cluster.
 pub(super) struct Cluster {
     pub(super) client: Client,
-    /// Its flags and the URL of its API server, for messages.
+    /// The flags and the URL of the API server, for messages.
     pub(super) name: String,
 }
 
-/// Runs what a command asks of a cluster, to its end.
+/// Connects to the cluster and runs a command's requests to completion.
 pub(super) fn ask<T>(
     flags: &ClusterFlags,
     asks: impl AsyncFnOnce(Cluster) -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
-    // The one provider there is; that somebody has installed it before is as good.
+    // An error means that a provider is installed already. There is only one.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.context("starting the runtime")?.block_on(async {
@@ -54,7 +54,7 @@ pub(super) fn ask<T>(
     })
 }
 
-/// Whether the environment names a kubeconfig.
+/// True if the environment names a kubeconfig.
 pub(super) fn is_named_by_environment() -> bool {
     std::env::var_os("KUBECONFIG").is_some_and(|path| !path.is_empty())
 }
@@ -63,7 +63,7 @@ async fn config(flags: &ClusterFlags) -> anyhow::Result<Config> {
     let (kubeconfig, origin) = match flags.kubeconfig.as_str() {
         "" => match Kubeconfig::read() {
             Ok(kubeconfig) => (kubeconfig, USUAL_KUBECONFIG.to_owned()),
-            // A pod has none, and its service account instead.
+            // A pod has no kubeconfig, but a service account.
             Err(error) => {
                 return Config::incluster().map_err(|_| in_words(&error)).context(NO_KUBECONFIG);
             }
@@ -84,12 +84,12 @@ async fn config(flags: &ClusterFlags) -> anyhow::Result<Config> {
         .with_context(|| format!("{origin}{}", named.unwrap_or_default()))
 }
 
-/// Each cause once: this error's own text has them as well.
+/// Joins the causes without repetition: the error's own text already contains them.
 fn in_words(error: &KubeconfigError) -> anyhow::Error {
     anyhow!(with_causes(error))
 }
 
-/// The webhook configurations that ask injectors; those that cannot be read are told of.
+/// Returns the webhook configurations of injectors. Prints those that cannot be parsed.
 pub(super) async fn configurations(
     client: &Client,
     streams: &mut Streams<'_>,
@@ -102,7 +102,8 @@ pub(super) async fn configurations(
     Ok(configurations)
 }
 
-/// The injector of every revision that is asked, as far as it is known; where it is not, that is told.
+/// Returns the known injector of every revision in the webhook configurations. Prints the unknown
+/// ones.
 pub(super) async fn injectors(
     client: &Client,
     namespace: &str,

@@ -1,4 +1,4 @@
-//! `istioctl experimental`: what is asked of a cluster.
+//! `istioctl experimental`: commands that read a cluster.
 
 use clap::{Args, Subcommand};
 

@@ -1,4 +1,4 @@
-//! `istioctl experimental injector list`: namespaces, injectors, and the pods that need a restart.
+//! `istioctl experimental injector list`: namespaces, injectors, and pods that need a restart.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -113,7 +113,7 @@ fn namespace_cells(row: &NamespaceRow) -> [String; 3] {
     [row.namespace.clone(), row.revision.clone(), pod_revisions(&row.pods)]
 }
 
-/// As Istio's command puts it.
+/// Formats the pods' revisions like Istio's command.
 fn pod_revisions(pods: &BTreeMap<String, Count>) -> String {
     if pods.is_empty() {
         return "<no pods>".to_owned();
@@ -151,5 +151,5 @@ fn finding_cells(finding: &Finding) -> [String; 5] {
     ]
 }
 
-/// Pods in memory at a time.
+/// Page size of the list of pods, which bounds the memory.
 const PAGE: u32 = 200;

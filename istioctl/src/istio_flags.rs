@@ -1,13 +1,13 @@
-//! Flags of Istio's `istioctl` for all commands, also those that mean nothing here: each is known, so that a
-//! command line for Istio's is understood, and none that would count is silently ignored.
+//! Flags of Istio's `istioctl`, valid for all commands. A command line for Istio's `istioctl` is
+//! accepted. A flag that would have an effect there is never silently ignored.
 
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 
-/// Istio's log flags: taken, and without effect, since the commands log nothing.
+/// Istio's log flags. They have no effect, because the commands log nothing.
 #[derive(Debug)]
 pub(super) struct LogFlags;
 
-/// Which cluster a command asks.
+/// Flags that select the cluster.
 #[derive(Debug, Args)]
 pub(super) struct ClusterFlags {
     /// The kubeconfig of the cluster that is asked; KUBECONFIG or ~/.kube/config by default
@@ -26,18 +26,18 @@ pub(super) struct ClusterFlags {
 }
 
 impl ClusterFlags {
-    /// Whether one of them was given.
+    /// True if any of the flags was given.
     pub(super) fn is_given(&self) -> bool {
         self.given().next().is_some()
     }
 
-    /// Which cluster is asked, in the words of the command line.
+    /// Returns the selection of the cluster as it stands in the command line.
     pub(super) fn words(&self) -> String {
         let words: Vec<_> = self.given().map(|(flag, value)| format!("--{flag} {value}")).collect();
         if words.is_empty() { USUAL_KUBECONFIG.to_owned() } else { words.join(", ") }
     }
 
-    /// The message of a command that asks no cluster, for the first of them that was given.
+    /// Returns an error for the first given flag. For commands that use no cluster.
     pub(super) fn refuse(&self) -> Result<(), String> {
         self.given().next().map_or(Ok(()), |(flag, value)| {
             Err(format!("error: --{flag} {value:?}: this command asks no cluster"))
@@ -50,14 +50,14 @@ impl ClusterFlags {
     }
 }
 
-/// Flags that reach for a control plane by its own interface.
+/// Flags that connect to a control plane by its own API.
 #[derive(Debug)]
 pub(super) struct ControlPlaneFlags {
     given: Vec<(&'static str, String)>,
 }
 
 impl ControlPlaneFlags {
-    /// The message for the first of them that was given another value than its default.
+    /// Returns an error for the first flag with a value other than its default.
     pub(super) fn refuse(&self) -> Result<(), String> {
         let Some((flag, value)) = self.given.first() else {
             return Ok(());
@@ -146,10 +146,10 @@ const LOG: &[Flag] = &[
     Flag::new("vklog", "0"),
 ];
 
-/// The kubeconfig of a command that is given none, for messages.
+/// The default kubeconfig, for messages.
 pub(super) const USUAL_KUBECONFIG: &str = "KUBECONFIG or ~/.kube/config";
 
-/// With Istio's defaults.
+/// The flags with Istio's defaults.
 const CONTROL_PLANE: &[Flag] = &[
     Flag::new("authority", ""),
     Flag::new("cert-dir", ""),

@@ -25,8 +25,8 @@ use version::Version;
 
 /// Runs a command line.
 ///
-/// What was asked for goes to `output`, everything else to `messages`. The exit code is 0 on
-/// success, 1 on failure, 2 for wrong usage; a reader that goes away early is no failure.
+/// Results go to `output`, everything else to `messages`. The exit code is 0 on success, 1 on
+/// failure, 2 for a usage error. A reader that closes the output early is not a failure.
 pub fn run(args: impl IntoIterator<Item = OsString>, streams: &mut Streams<'_>) -> ExitCode {
     let result = match Cli::try_parse_from(args) {
         Ok(cli) => cli.run(streams),
@@ -48,11 +48,11 @@ pub fn run(args: impl IntoIterator<Item = OsString>, streams: &mut Streams<'_>) 
     }
 }
 
-/// Where a command reads and writes.
+/// Input and outputs of a command.
 pub struct Streams<'a> {
-    /// What `-` reads.
+    /// Standard input, named `-`.
     pub input: &'a mut dyn Read,
-    /// What was asked for: nothing else is written here.
+    /// The result of the command, and nothing else.
     pub output: &'a mut dyn Write,
     /// Warnings and errors.
     pub messages: &'a mut dyn Write,
@@ -110,12 +110,12 @@ impl Cli {
     }
 }
 
-/// How a command fails.
+/// Failure of a command.
 #[derive(Debug)]
 enum Failure {
-    /// It could not be done, for each of these reasons.
+    /// Errors of the execution.
     Errors(Vec<anyhow::Error>),
-    /// The command line cannot be meant.
+    /// A usage error.
     Usage(String),
 }
 
@@ -125,5 +125,5 @@ impl Failure {
     }
 }
 
-/// The version, as every output of it shows it.
+/// The version in the form of every output.
 const VERSION: &str = concat!("Outrigger ", env!("CARGO_PKG_VERSION"));

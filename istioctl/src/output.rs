@@ -1,4 +1,4 @@
-//! Where results go, and in which form: all at once, or not at all.
+//! Output of results: all at once, or not at all.
 
 use std::io::{BufWriter, ErrorKind, Write};
 use std::path::Path;
@@ -7,19 +7,19 @@ use anyhow::Context;
 use clap::ValueEnum;
 use webhook_certs::exclusive::replace_file;
 
-/// The form of what is told.
+/// Output format.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(super) enum Form {
     Table,
     Json,
 }
 
-/// Writes a text to a stream. A reader that has seen enough and went away is no error.
+/// Writes a text to a stream. A reader that closes the stream early is not an error.
 pub(super) fn write(stream: &mut dyn Write, text: &str) -> anyhow::Result<()> {
     write_parts(stream, &[text])
 }
 
-/// The same of a text in parts.
+/// Writes a text in parts, as [`write()`].
 pub(super) fn write_parts(stream: &mut dyn Write, parts: &[impl AsRef<str>]) -> anyhow::Result<()> {
     let mut stream = BufWriter::new(stream);
     let mut parts = parts.iter().map(|part| part.as_ref().as_bytes());
@@ -29,14 +29,14 @@ pub(super) fn write_parts(stream: &mut dyn Write, parts: &[impl AsRef<str>]) -> 
     }
 }
 
-/// Writes a file at once: whoever reads it sees the old text or the whole new one, and a failure
-/// leaves the old one. An existing file keeps its owner and permissions; a device or pipe is
-/// written to.
+/// Replaces a file atomically: a reader sees the old text or the whole new one, and a failure keeps
+/// the old one. An existing file keeps its owner and permissions. A device or pipe is written
+/// directly.
 pub(super) fn write_file(path: &Path, parts: &[impl AsRef<[u8]>]) -> anyhow::Result<()> {
     replace_file(path, NEW_FILE, parts).with_context(|| format!("--output {}", path.display()))
 }
 
-/// What a new file may be, before the umask.
+/// Permissions of a new file, before the umask.
 const NEW_FILE: u32 = 0o666;
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Tables of text.
 
-/// Aligns columns, each as wide as its widest cell; a cell that is empty shows `-`.
+/// Aligns columns, each as wide as its widest cell. An empty cell shows `-`.
 pub(super) fn table<const N: usize>(header: [&str; N], rows: &[[String; N]]) -> String {
     let shown = |cell: &str| if cell.is_empty() { "-".to_owned() } else { cell.to_owned() };
     let header = header.map(str::to_owned);

@@ -1,11 +1,11 @@
-//! Usage errors without tips that name hidden flags.
+//! Removal of suggestions that name hidden flags from usage errors.
 
 use clap::error::{ContextKind, ContextValue};
 use clap::{Command, CommandFactory};
 
 use crate::Cli;
 
-/// The text of a usage error. A flag that the help does not show is not suggested either.
+/// Returns the text of a usage error. It suggests no hidden flag.
 pub(super) fn without_hidden_flags(mut usage: clap::Error) -> String {
     let suggested = match usage.get(ContextKind::SuggestedArg) {
         Some(ContextValue::String(flag)) => flag.split(['=', ' ']).next().map(str::to_owned),

@@ -1,4 +1,4 @@
-//! `istioctl kube-inject`, as a user runs it.
+//! `istioctl kube-inject` as a user runs it.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -236,7 +236,7 @@ fn usage_errors_exit_with_2() {
 fn a_cluster_that_cannot_be_had_is_named_with_its_flag_and_nothing_is_written() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("kubeconfig");
-    // Nobody listens on the port.
+    // No process listens on this port.
     let kubeconfig = "{current-context: here, contexts: [{name: here, context: {cluster: c}}], \
                       clusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}]}";
     fs::write(&file, kubeconfig).unwrap();
@@ -427,7 +427,8 @@ fn a_wrong_configuration_file_is_named() {
     let file = directory.path().join("file.yaml");
     fs::write(&file, "a: [b\n").unwrap();
     for flag in ["--injectConfigFile", "--valuesFile", "--meshConfigFile"] {
-        // What is no configuration is a template, which says so itself.
+        // A file that is not a configuration counts as a template, which has an error message of
+        // its own.
         let template = flag == "--injectConfigFile";
         for name in [path(&file), "/nowhere"].into_iter().skip(usize::from(template)) {
             let ran = run(&["kube-inject", "-f", "-", flag, name], POD);
@@ -473,7 +474,7 @@ struct Ran {
 }
 
 impl Ran {
-    /// The messages before the summary.
+    /// Returns the messages before the summary.
     fn told(&self) -> &str {
         let messages = self.messages.strip_suffix('\n').unwrap_or_default();
         let (told, summary) = match messages.rfind('\n') {
@@ -485,7 +486,7 @@ impl Ran {
     }
 }
 
-/// A command as a terminal shows it; the injected text is not shown.
+/// Returns a command as a terminal shows it, without the injected text.
 fn session(args: &[&str], input: &str) -> String {
     let ran = run(args, input);
     let shown = if args.contains(&"kube-inject") { "" } else { &ran.output };
@@ -523,7 +524,7 @@ fn istioctl(args: &[&str], environment: &[(&str, &str)]) -> Command {
 fn injected(file: &Path) -> String {
     let ran = run(&["kube-inject", "-f", path(file)], "");
     assert_eq!(ran.code, 0, "{}", file.display());
-    // Of a document that is no Kubernetes object.
+    // The messages are about documents that are not Kubernetes objects.
     assert!(ran.told().lines().all(|line| line.contains("(no_kind)")), "{}", ran.messages);
     ran.output
 }

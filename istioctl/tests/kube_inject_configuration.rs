@@ -1,4 +1,4 @@
-//! What `istioctl kube-inject` makes of the files that configure it.
+//! Configuration files of `istioctl kube-inject`.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -178,7 +178,7 @@ fn templates_see_the_default_revision_without_a_name_as_with_istio() {
 const ONE_POD: &str = "apiVersion: v1\nkind: Pod\nmetadata: {name: one}\n\
                        spec: {containers: [{name: app, image: app}]}\n";
 
-/// Files by the flags that name them.
+/// Files with the flags that name them.
 struct Files {
     directory: TempDir,
     flags: Vec<String>,
@@ -191,7 +191,7 @@ struct Ran {
 }
 
 impl Ran {
-    /// The messages before the summary.
+    /// Returns the messages before the summary.
     fn told(&self) -> &str {
         let end = self.messages.trim_end().rfind('\n').map_or(0, |at| at + 1);
         &self.messages[..end]
@@ -233,7 +233,7 @@ impl Files {
         }
     }
 
-    /// What the proxy of a pod reads from `PROXY_CONFIG`.
+    /// Returns the `PROXY_CONFIG` of a pod's proxy.
     fn proxy_config(&self, pod: &str) -> String {
         let ran = self.run(pod);
         assert_eq!((ran.code, ran.told()), (0, ""));

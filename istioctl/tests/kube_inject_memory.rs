@@ -1,5 +1,5 @@
-//! The memory that `istioctl kube-inject` takes for a `List`: no more than for the same workloads as
-//! documents of their own.
+//! Memory of `istioctl kube-inject` for a `List`: no more than for the same workloads as documents
+//! of their own.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -16,14 +16,14 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// Forms of the same workloads.
+/// Layouts of the same workloads.
 const FORMS: [(&str, Form); 3] =
     [("documents", documents), ("YAML list", yaml_list), ("JSON list", json_list)];
 
-/// The text of so many pods.
+/// A function that returns the text of this number of pods.
 type Form = fn(usize) -> String;
 
-/// One test, since the allocations of another one would count among its own.
+/// One test, because the allocations of a parallel test would be counted too.
 #[test]
 fn a_list_takes_as_much_memory_as_documents() {
     a_list_allocates_as_much_as_documents();
@@ -31,7 +31,7 @@ fn a_list_takes_as_much_memory_as_documents() {
 }
 
 fn a_list_allocates_as_much_as_documents() {
-    // The built-in settings and the like, which are made once.
+    // The built-in settings and other data that is created once.
     allocated("");
     for (form, text) in FORMS {
         let least = allocated(&documents(50));
@@ -54,7 +54,7 @@ fn a_list_is_in_memory_as_documents_are() {
     }
 }
 
-/// The bytes that are asked for from the arguments to the injected text.
+/// Returns the bytes allocated from the arguments to the injected text.
 fn allocated(text: &str) -> usize {
     let (mut input, mut output) = (text.as_bytes(), std::io::sink());
     let mut streams =
@@ -65,13 +65,13 @@ fn allocated(text: &str) -> usize {
     region.change().bytes_allocated
 }
 
-/// The most memory that the program had when it began to write, in KiB.
+/// Returns the peak memory of the program at the start of its output, in KiB.
 fn peak(file: &Path) -> usize {
     let mut command = Command::new(env!("CARGO_BIN_EXE_istioctl"));
     command.args(["kube-inject", "-f"]).arg(file).env_clear();
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut output = child.stdout.take().unwrap();
-    // It has more to write than fits into the pipe, and waits.
+    // The program waits, because its output does not fit into the pipe.
     output.read_exact(&mut [0]).unwrap();
     let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
     std::io::copy(&mut output, &mut std::io::sink()).unwrap();

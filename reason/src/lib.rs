@@ -1,12 +1,12 @@
-//! Why something happened that a user may not have expected.
+//! Reasons: explanations of decisions and warnings.
 
 use std::borrow::Cow;
 use std::fmt;
 
-/// A word, a message and a hint: the same word stands in the admission warning, the log line,
-/// the metric label and the output of `istioctl`.
+/// A word, a message and a hint. The same word appears in the admission warning, the log line, the
+/// metric label and the output of `istioctl`.
 ///
-/// The displayed form is `message (word)`, followed by `; hint: …` where there is a hint, on one
+/// The displayed form is `message (word)`, followed by `; hint: …` if there is a hint. It has one
 /// line, as the API server requires of admission warnings.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Reason {
@@ -16,30 +16,30 @@ pub struct Reason {
 }
 
 impl Reason {
-    /// Makes a reason from its word (lower case, words joined by `_`, fit for a metric label) and
-    /// its message.
+    /// Returns a reason with a word and a message. The word is in lower case, joined by `_`, and
+    /// fits a metric label.
     pub fn new(word: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
         Self { word, message: message.into(), hint: None }
     }
 
-    /// Adds what the user can do about it.
+    /// Adds a hint: the action that the user can take.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<Cow<'static, str>>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// The word: one of a small fixed set.
+    /// Returns the word, one of a small fixed set.
     pub fn word(&self) -> &'static str {
         self.word
     }
 
-    /// What happened, in a sentence without a full stop.
+    /// Returns the message, a sentence without a full stop.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// What the user can do about it.
+    /// Returns the hint.
     pub fn hint(&self) -> Option<&str> {
         self.hint.as_deref()
     }

@@ -1,4 +1,4 @@
-//! What is asked, and what the application says to it.
+//! Requests to the application, and its answers.
 
 use std::net::IpAddr;
 
@@ -11,7 +11,7 @@ use std::convert::Infallible;
 use crate::failures::Failures;
 use crate::say;
 
-/// What a request comes with.
+/// A request and its connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Question {
     pub(crate) port: u16,
@@ -22,8 +22,9 @@ pub(crate) struct Question {
 
 pub(crate) type Answer = Response<BoxBody<Bytes, Infallible>>;
 
-/// The path `/peer` says who asks; `/checked` wants a header and a host; a gRPC health check is
-/// answered; and every path fails while there is a file of its name.
+/// Answers a request. The path `/peer` returns the client's address, and `/checked` requires a
+/// header and a host. A gRPC health check is answered. A path fails while a file of its name
+/// exists.
 pub(crate) async fn answer(request: Request<Incoming>, question: &Question) -> Answer {
     let (head, body) = request.into_parts();
     let path = head.uri.path().to_owned();
@@ -62,7 +63,8 @@ fn page(status: StatusCode, text: String) -> Answer {
     response
 }
 
-/// gRPC's health protocol: the whole server serves, and so does every service without a file.
+/// Answers gRPC's health protocol: the whole server is healthy, and so is every service without a
+/// file.
 fn health(question: &[u8], failures: &Failures) -> Answer {
     // Five bytes of framing, then field 1 with its length.
     let service = question.get(7..).unwrap_or_default();

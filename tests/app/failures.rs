@@ -1,4 +1,4 @@
-//! What the application fails at: one file for each, so that a new container is healthy.
+//! Failures of the application: one file for each, so that a new container is healthy.
 
 use std::fs;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ impl Failures {
         Ok(Self(Arc::new(folder)))
     }
 
-    /// Whether there is a file of this name.
+    /// True if a file of this name exists.
     pub(crate) fn has(&self, name: &str) -> bool {
         !name.is_empty() && self.0.join(name).exists()
     }

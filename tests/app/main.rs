@@ -1,5 +1,5 @@
-//! The application of the stories: it answers over HTTP, HTTPS, gRPC and plain TCP, writes down
-//! what it is asked, and fails where a file in its folder says so.
+//! The application of the tests. It answers over HTTP, HTTPS, gRPC and plain TCP, logs its
+//! requests, and fails if a file in its folder demands it.
 
 mod answer;
 mod failures;

@@ -9,7 +9,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::failures::Failures;
 
-/// Listens, except while it is to fail: then connections are refused.
+/// Listens, except while it is to fail: then the port is closed.
 pub(crate) async fn serve(port: u16, failures: Failures) -> Result<()> {
     let name = format!("tcp-{port}");
     loop {

@@ -18,7 +18,7 @@ use tokio_rustls::TlsAcceptor;
 use crate::answer::{Question, answer};
 use crate::failures::Failures;
 
-/// Answers on a port until it cannot.
+/// Serves a port until an error.
 pub(crate) async fn serve(port: u16, tls: Option<TlsAcceptor>, failures: Failures) -> Result<()> {
     let listener = TcpListener::bind((Ipv6Addr::UNSPECIFIED, port)).await;
     let listener = listener.with_context(|| format!("listening on {port}"))?;
@@ -30,7 +30,7 @@ pub(crate) async fn serve(port: u16, tls: Option<TlsAcceptor>, failures: Failure
             match tls {
                 None => serve_one(stream, Question { port, peer, tls: false, failures }).await,
                 Some(tls) => {
-                    // Who does not speak TLS gets no answer.
+                    // A client without TLS gets no answer.
                     if let Ok(stream) = tls.accept(stream).await {
                         serve_one(stream, Question { port, peer, tls: true, failures }).await;
                     }
@@ -49,11 +49,11 @@ where
         async move { Ok::<_, Infallible>(answer(request, &question).await) }
     });
     let builder = auto::Builder::new(TokioExecutor::new());
-    // The client that went away knows why.
+    // A broken connection is the client's concern.
     let _ = builder.serve_connection(TokioIo::new(stream), service).await;
 }
 
-/// A certificate of its own.
+/// Creates a self-signed certificate.
 pub(crate) fn self_signed() -> Result<TlsAcceptor> {
     let own = rcgen::generate_simple_self_signed(["app.example".to_owned()])
         .context("signing a certificate")?;

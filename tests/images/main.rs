@@ -1,4 +1,4 @@
-//! Writes the images of our programs as archives that container tools load.
+//! Writes the images of our programs as archives for container tools.
 
 use anyhow::Result;
 use e2e::images;

@@ -1,4 +1,4 @@
-//! `pilot-agent proxy`: Envoy's life, and what is answered meanwhile.
+//! `pilot-agent proxy`: runs Envoy and serves the status port.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::environment::Pod;
 use crate::envoy::Envoy;
 use crate::status::Status;
 
-/// Runs Envoy until a signal ends both. That it ended by itself is an error.
+/// Runs Envoy until a signal ends both. The exit of Envoy without a signal is an error.
 pub(crate) async fn run(proxy: &Proxy) -> Result<()> {
     tracing_subscriber::fmt()
         .with_writer(std::io::stderr)

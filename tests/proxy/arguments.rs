@@ -41,7 +41,7 @@ pub(crate) struct Proxy {
     pub(crate) agent_log_level: AgentLogLevel,
 }
 
-/// What Envoy is there for.
+/// Role of Envoy.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub(crate) enum Role {
     /// Beside an application, whose connections it takes

@@ -6,7 +6,7 @@ use crate::admin;
 use crate::arguments::Role;
 use crate::environment::{Families, Interception, Pod};
 
-/// The bootstrap of one pod's Envoy.
+/// Returns the bootstrap of one pod's Envoy.
 pub(crate) fn bootstrap(pod: &Pod, role: Role) -> Value {
     let Pod { name, namespace, address, status_port, .. } = pod;
     let kind = match role {
@@ -38,8 +38,9 @@ fn outbound_listener(pod: &Pod) -> Value {
     capturing_listener("outbound", OUTBOUND_PORT, pod.families, &[original_destination_filter()])
 }
 
-/// Under TPROXY a connection arrives as it was sent, and goes on in the client's name, with the
-/// mark by which the rules tell it from the client's own.
+/// Returns the inbound listener. With TPROXY a connection keeps its destination. The proxy's
+/// connection to the application has the client's source address, and the mark by which the rules
+/// distinguish it from the client's.
 fn inbound_listener(pod: &Pod) -> Value {
     let mut filters = vec![original_destination_filter()];
     if pod.interception == Interception::Tproxy {
@@ -97,7 +98,8 @@ fn capturing_listener(direction: &str, port: u16, families: Families, filters: &
     })
 }
 
-/// One line per connection, with the original destination, in the container's log.
+/// Returns the access log: one line per connection, with the original destination, in the
+/// container's log.
 fn access_log(direction: &str) -> Value {
     json!({
         "name": "stdout",
@@ -115,7 +117,7 @@ fn access_log(direction: &str) -> Value {
     })
 }
 
-/// A listener that has one path, and passes it on.
+/// Returns a listener that forwards one path.
 fn http_listener(name: &str, port: u16, path: &str, cluster: &str) -> Value {
     let route = json!({ "match": { "path": path }, "route": { "cluster": cluster } });
     json!({
@@ -151,8 +153,8 @@ fn original_destination(name: &str) -> Value {
     })
 }
 
-/// From `127.0.0.6` and `::6` a connection to the application, which goes to the
-/// pod's own address, is not captured again.
+/// Binds connections to the application to `127.0.0.6` and `::6`. From there a connection to the
+/// pod's own address is not captured again.
 fn from_passthrough_address(mut cluster: Value) -> Value {
     cluster["upstream_bind_config"] = json!({
         "source_address": { "address": "127.0.0.6", "port_value": 0 },

@@ -1,4 +1,4 @@
-//! What injection tells the agent: variables, and the pod's annotations in a file.
+//! Input of the agent from injection: variables, and the pod's annotations in a file.
 
 use std::fs;
 use std::net::IpAddr;
@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use crate::app::AppProbes;
 
-/// The pod that the agent is in.
+/// The agent's pod.
 #[derive(Debug)]
 pub(crate) struct Pod {
     pub(crate) name: String,
@@ -17,21 +17,21 @@ pub(crate) struct Pod {
     pub(crate) address: IpAddr,
     pub(crate) interception: Interception,
     pub(crate) families: Families,
-    /// Where the agent answers; `None` when it is not to.
+    /// The status port; `None` for no status port.
     pub(crate) status_port: Option<u16>,
     pub(crate) app_probes: AppProbes,
 }
 
-/// How connections come to Envoy.
+/// Capture of connections.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Interception {
-    /// With their destination changed, or by no rules at all.
+    /// REDIRECT, which changes the destination, or no rules at all.
     Redirect,
-    /// As they are, so that the application can be asked in the client's name.
+    /// TPROXY, which keeps the addresses, so that the proxy can use the client's address.
     Tproxy,
 }
 
-/// The families that the pod's kernel has.
+/// Address families of the pod's kernel.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Families {
     Ipv4,
@@ -39,9 +39,9 @@ pub(crate) enum Families {
 }
 
 impl Pod {
-    /// This process's pod.
+    /// Returns the pod of this process.
     pub(crate) fn current() -> Result<Self> {
-        // Without the volume nobody annotated anything.
+        // Without the volume the pod has no annotations.
         let annotations = fs::read_to_string("/etc/istio/pod/annotations").unwrap_or_default();
         let families =
             if Path::new("/proc/net/if_inet6").exists() { Families::Both } else { Families::Ipv4 };
@@ -81,7 +81,7 @@ impl Pod {
     }
 }
 
-/// What is understood of `PROXY_CONFIG`.
+/// The supported fields of `PROXY_CONFIG`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ProxyConfig {
@@ -100,7 +100,8 @@ fn default_status_port() -> u16 {
     15020
 }
 
-/// The value of an annotation in a file of the downward API, whose lines are `key="value"`.
+/// Returns the value of an annotation from a file of the downward API, whose lines are
+/// `key="value"`.
 fn annotated<'a>(annotations: &'a str, key: &str) -> Option<&'a str> {
     let value = |line: &'a str| line.strip_prefix(key)?.strip_prefix("=\"")?.strip_suffix('"');
     annotations.lines().find_map(value)

@@ -25,7 +25,7 @@ impl Envoy {
         let mut envoy = Command::new("envoy");
         envoy.arg("--config-path").arg(&path);
         envoy.args(["--disable-hot-restart", "--concurrency", "2"]);
-        // The connections that it logs are looked for soon.
+        // The tests read the connection log soon after the connection.
         envoy.args(["--file-flush-interval-msec", "100"]);
         envoy.args(["--log-level", &proxy.log_level]);
         if !proxy.component_log_level.is_empty() {
@@ -34,12 +34,12 @@ impl Envoy {
         envoy.kill_on_drop(true).spawn().map(Self).context("starting envoy")
     }
 
-    /// Waits for its end.
+    /// Waits for the exit of Envoy.
     pub(crate) async fn end(&mut self) -> Result<ExitStatus> {
         self.0.wait().await.context("waiting for envoy")
     }
 
-    /// Asks it to end.
+    /// Sends a termination signal.
     pub(crate) fn terminate(&self) -> Result<()> {
         // Without an id it has ended already.
         let id = self.0.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
@@ -48,5 +48,5 @@ impl Envoy {
     }
 }
 
-/// The injected container mounts it, so it can be written to.
+/// A mount of the injected container, so it is writable.
 const FOLDER: &str = "/etc/istio/proxy";

@@ -1,4 +1,4 @@
-//! HTTP/1.1 as a client: one request on a connection of its own.
+//! HTTP/1.1 client with one request per connection.
 
 use anyhow::{Context, Result, ensure};
 use http_body_util::{BodyExt, Full};
@@ -10,21 +10,21 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
-/// A body that is known before it is sent.
+/// A request body of known length.
 pub(crate) type Whole = Full<Bytes>;
 
-/// Sends a request and returns the answer's head; its body is read by who wants it.
+/// Sends a request and returns the answer with an unread body.
 pub(crate) async fn ask<S>(stream: S, request: Request<Whole>) -> Result<Response<Incoming>>
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    // It ends with the sender and the body; what breaks it is told to them.
+    // The task ends with the sender and the body, which also report its errors.
     tokio::spawn(connection);
     Ok(sender.send_request(request).await?)
 }
 
-/// Asks a server on this pod's loopback, and returns what it says when that is a success.
+/// Sends a request to the pod's loopback address. Returns the body of a successful answer.
 pub(crate) async fn ask_loopback(method: &Method, port: u16, path: &str) -> Result<String> {
     let asked = || format!("{method} http://127.0.0.1:{port}{path}");
     let stream = TcpStream::connect((LOOPBACK, port)).await.with_context(asked)?;

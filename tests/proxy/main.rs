@@ -1,8 +1,8 @@
-//! The program beside Envoy in the image that stands for the proxy.
+//! The program beside Envoy in the image that replaces the proxy's.
 //!
-//! It does what injected pods ask of Istio's agent: `proxy` runs Envoy (with a static bootstrap
-//! instead of a control plane) and answers on the status port, `request` is the hook that drains,
-//! `wait` the hook that holds the application back.
+//! It has the interface of Istio's agent that injected pods use: `proxy` runs Envoy (with a static
+//! bootstrap instead of a control plane) and serves the status port, `request` is the draining
+//! hook, and `wait` the hook that holds the application back.
 
 mod admin;
 mod agent;

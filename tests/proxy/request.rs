@@ -1,4 +1,5 @@
-//! `pilot-agent request`: asks on this pod's loopback, and fails when the answer does.
+//! `pilot-agent request`: sends a request to the pod's loopback address, and fails if the answer is
+//! a failure.
 
 use anyhow::Result;
 

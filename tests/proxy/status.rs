@@ -19,7 +19,7 @@ use crate::app::{App, is_passthrough};
 use crate::environment::Families;
 use crate::http::Whole;
 
-/// What answers on the status port.
+/// Server of the status port.
 #[derive(Debug)]
 pub(crate) struct Status {
     listener: TcpListener,
@@ -27,11 +27,11 @@ pub(crate) struct Status {
 }
 
 impl Status {
-    /// Takes the port on every address of the pod.
+    /// Binds the port on every address of the pod.
     pub(crate) async fn bind(port: u16, families: Families, app: App) -> Result<Self> {
         let every: IpAddr = match families {
             Families::Ipv4 => Ipv4Addr::UNSPECIFIED.into(),
-            // It takes connections of both.
+            // The socket accepts connections of both families.
             Families::Both => Ipv6Addr::UNSPECIFIED.into(),
         };
         let listener = TcpListener::bind((every, port)).await;
@@ -39,7 +39,7 @@ impl Status {
         Ok(Self { listener, app })
     }
 
-    /// Answers for as long as the process lives.
+    /// Serves until the process ends.
     pub(crate) async fn serve(self: Arc<Self>) {
         loop {
             match self.listener.accept().await {
@@ -111,13 +111,13 @@ impl Status {
     }
 }
 
-/// Whether a peer is in this pod. What the proxy passes on is from elsewhere.
+/// True if a peer is in this pod. A connection that the proxy passes on comes from elsewhere.
 fn is_own(peer: IpAddr) -> bool {
     let peer = peer.to_canonical();
     peer.is_loopback() && !is_passthrough(peer)
 }
 
-/// A status, and a reason for people.
+/// A status with a readable reason.
 struct Answer {
     status: StatusCode,
     text: String,

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::arguments::Wait;
 use crate::http::{Whole, ask};
 
-/// Returns when the URL answers 200. The error says what it answered last.
+/// Returns when the URL answers 200. The error has the last answer.
 pub(crate) async fn run(wait: &Wait) -> Result<()> {
     let target = Target::of(&wait.url)?;
     let deadline = Instant::now() + wait.patience;
@@ -42,7 +42,7 @@ impl<'a> Target<'a> {
         );
         let host = url.host().with_context(|| format!("--url {url} names no host"))?;
         let path = url.path_and_query().map_or("/", |path| path.as_str());
-        // The pod's own loopback needs no resolver.
+        // The pod's own loopback address needs no resolver.
         let host = if host == "localhost" { "127.0.0.1" } else { host };
         Ok(Self { host, port: url.port_u16().unwrap_or(80), path })
     }

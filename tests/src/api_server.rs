@@ -1,4 +1,4 @@
-//! kube-apiserver: part of a node, or on its own.
+//! kube-apiserver, as part of a node or alone.
 
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -11,20 +11,20 @@ use crate::port::free_port;
 use crate::process::Process;
 use crate::run_folder::RunFolder;
 
-/// A started API server; answers may still take a moment.
+/// A started API server, which may not be ready yet.
 #[derive(Debug)]
 pub(crate) struct ApiServer {
     pub(crate) server: Server,
     pub(crate) process: Process,
 }
 
-/// What an API server is made of, whatever it is part of.
+/// Input that every API server needs.
 pub(crate) struct Parts<'a> {
     pub(crate) folder: &'a RunFolder,
     pub(crate) program: &'a Path,
     pub(crate) etcd: &'a Etcd,
     pub(crate) keys: &'a ServiceAccountKeys,
-    /// What the clients' tokens are made of.
+    /// The secret from which the clients' tokens are derived.
     pub(crate) secret: &'a str,
 }
 
@@ -43,13 +43,13 @@ impl ApiServer {
         let common = [
             format!("--etcd-servers={}", etcd.url()),
             format!("--secure-port={port}"),
-            // It makes its own certificate, for this address and the Service's.
+            // The API server creates its own certificate, for this address and the Service's.
             format!("--bind-address={address}"),
             format!("--cert-dir={}", certificates.display()),
             format!("--service-account-key-file={}", keys.public.display()),
             format!("--service-account-signing-key-file={}", keys.private.display()),
             format!("--service-account-issuer={ISSUER}"),
-            // istio-ca is the audience of the token that the proxy shows to its CA.
+            // istio-ca is the audience of the proxy's token for its CA.
             format!("--api-audiences={ISSUER},istio-ca"),
             format!("--service-cluster-ip-range={SERVICE_RANGE}"),
             format!("--token-auth-file={}", tokens.display()),
@@ -62,7 +62,7 @@ impl ApiServer {
     }
 }
 
-/// What tokens of service accounts are signed by and checked with.
+/// Keys for signing and verifying tokens of service accounts.
 pub(crate) struct ServiceAccountKeys {
     pub(crate) private: PathBuf,
     pub(crate) public: PathBuf,
@@ -78,6 +78,6 @@ impl ServiceAccountKeys {
     }
 }
 
-/// Where Services live.
+/// Address range of Services.
 pub(crate) const SERVICE_RANGE: &str = "10.96.0.0/24";
 const ISSUER: &str = "https://kubernetes.default.svc";

@@ -1,4 +1,4 @@
-//! API servers on one store, without a node: for what only talks to the API.
+//! API servers with a common store and without a node, for programs that only use the API.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -19,11 +19,11 @@ use crate::process::Process;
 use crate::programs::Programs;
 use crate::run_folder::RunFolder;
 
-/// Running API servers that share one etcd; all of it ends with this value, or with the thread
+/// Running API servers that share one etcd. All of them end with this value, or with the thread
 /// that started it.
 ///
-/// Nothing else of a cluster runs: no controller makes service accounts, so pods need none, and
-/// there is no node. Every request but those for leases is in the audit log.
+/// No other part of a cluster runs: no controller creates service accounts, so pods need none, and
+/// there is no node. The audit log has every request except those for leases.
 #[derive(Debug)]
 pub struct ApiServers {
     servers: Vec<ApiServer>,
@@ -35,17 +35,17 @@ pub struct ApiServers {
 impl ApiServers {
     /// Starts etcd and `count` API servers, and waits until each is ready.
     ///
-    /// The programs are those of `KUBEBUILDER_ASSETS` where it is set.
+    /// The programs come from `KUBEBUILDER_ASSETS` if it is set.
     pub fn start(programs: &Programs, count: usize) -> Result<Self> {
         Self::start_with(programs, count, &[])
     }
 
-    /// As [`ApiServers::start`], each with further flags.
+    /// Starts API servers as [`ApiServers::start`], each with further flags.
     pub fn start_with(programs: &Programs, count: usize, further: &[String]) -> Result<Self> {
         Self::start_each(programs, &vec![further; count])
     }
 
-    /// As [`ApiServers::start`], one for each list of further flags.
+    /// Starts API servers as [`ApiServers::start`], one for each list of further flags.
     pub fn start_each(programs: &Programs, further: &[&[String]]) -> Result<Self> {
         let folder = RunFolder::of_process()?;
         let etcd = Etcd::start(&folder, &programs.asset("etcd")?)?;
@@ -61,7 +61,8 @@ impl ApiServers {
             .map(|(index, further)| {
                 let name = format!("kube-apiserver-{index}");
                 let flags = [
-                    // Nothing dials it, but a loopback address is refused.
+                    // No client connects to this address, but the API server rejects a loopback
+                    // address.
                     "--advertise-address=192.0.2.1".to_owned(),
                     "--endpoint-reconciler-type=none".to_owned(),
                     "--authorization-mode=RBAC".to_owned(),
@@ -88,33 +89,33 @@ impl ApiServers {
         Ok(Self { servers, kubectl, etcd, folder })
     }
 
-    /// How many API servers there are.
+    /// Returns the number of API servers.
     pub fn count(&self) -> usize {
         self.servers.len()
     }
 
-    /// kubectl as the administrator, with the first API server.
+    /// Returns kubectl as the administrator, for the first API server.
     pub fn kubectl(&self) -> &Kubectl {
         &self.kubectl
     }
 
-    /// The port of an API server on this machine's loopback.
+    /// Returns the port of an API server on this machine's loopback address.
     pub fn port(&self, index: usize) -> u16 {
         self.servers[index].server.port
     }
 
-    /// A client of the administrator.
+    /// Returns a client of the administrator.
     pub async fn admin(&self, index: usize) -> Result<Client> {
         let token = Identity::Admin.token(&self.servers[index].server.secret);
         self.client(index, &token).await
     }
 
-    /// A client that shows `token`.
+    /// Returns a client with `token`.
     pub async fn client(&self, index: usize, token: &str) -> Result<Client> {
         self.client_by(self.port(index), index, token).await
     }
 
-    /// A client that shows `token` and reaches the API server by another port.
+    /// Returns a client with `token` that connects to the API server through another port.
     pub async fn client_by(&self, port: u16, index: usize, token: &str) -> Result<Client> {
         let server = self.servers[index].server.by(port);
         let kubeconfig: Kubeconfig = serde_json::from_value(server.kubeconfig("client", token))?;
@@ -123,38 +124,38 @@ impl ApiServers {
         Client::try_from(config).context("making a client")
     }
 
-    /// Writes the kubeconfig of somebody with a token.
+    /// Writes the kubeconfig of a user with a token.
     pub fn kubeconfig(&self, index: usize, user: &str, token: &str) -> Result<PathBuf> {
         let config = self.servers[index].server.kubeconfig(user, token);
         self.folder.write(&format!("kubeconfig/{user}-{index}"), config.to_string())
     }
 
-    /// The kubeconfig of the administrator, with the first API server.
+    /// Returns the administrator's kubeconfig for the first API server.
     pub fn admin_kubeconfig(&self) -> PathBuf {
         self.kubectl.kubeconfig().to_owned()
     }
 
-    /// Stops an API server in its tracks, as a machine that hangs does.
+    /// Suspends an API server, as on a machine that hangs.
     pub fn pause(&self, index: usize) -> Result<()> {
         self.servers[index].process.signal(Signal::STOP)
     }
 
-    /// Lets a paused API server go on.
+    /// Resumes a suspended API server.
     pub fn resume(&self, index: usize) -> Result<()> {
         self.servers[index].process.signal(Signal::CONT)
     }
 
-    /// Stops the store of all API servers in its tracks.
+    /// Suspends the store of all API servers.
     pub fn pause_store(&self) -> Result<()> {
         self.etcd.signal(Signal::STOP)
     }
 
-    /// Lets the store go on.
+    /// Resumes the store.
     pub fn resume_store(&self) -> Result<()> {
         self.etcd.signal(Signal::CONT)
     }
 
-    /// Starts a kube-controller-manager of the first API server that runs these controllers alone,
+    /// Starts a kube-controller-manager of the first API server with only these controllers and
     /// with further flags. It ends with its value, or with the thread that started it.
     pub fn controller_manager(
         &self,
@@ -163,7 +164,7 @@ impl ApiServers {
         further: &[String],
     ) -> Result<Process> {
         let flags = [
-            // It has the rights of the administrator, so that none has to be given to controllers.
+            // The administrator's rights make roles for the controllers unnecessary.
             format!("--kubeconfig={}", self.admin_kubeconfig().display()),
             format!("--controllers={controllers}"),
             "--leader-elect=false".to_owned(),
@@ -174,7 +175,7 @@ impl ApiServers {
         Process::start(&self.folder, "kube-controller-manager", &program, flags)
     }
 
-    /// The end of what was asked of all API servers so far.
+    /// Returns the current end of all audit logs.
     pub fn audited(&self) -> Result<Audited> {
         let end = |index| {
             let log = self.audit_log(index)?;
@@ -183,18 +184,18 @@ impl ApiServers {
         (0..self.servers.len()).map(end).collect::<Result<_>>().map(Audited)
     }
 
-    /// Reads what was asked of all API servers so far, as audit events.
+    /// Returns all requests to the API servers so far, as audit events.
     pub fn audit(&self) -> Result<Vec<Value>> {
         self.audit_since(&Audited(vec![0; self.servers.len()]))
     }
 
-    /// [`ApiServers::audit`] without what was answered before `since`.
+    /// Returns the requests as [`ApiServers::audit`], without those answered before `since`.
     pub fn audit_since(&self, since: &Audited) -> Result<Vec<Value>> {
         let mut events = Vec::new();
         for (index, begin) in since.0.iter().enumerate() {
             let log = self.audit_log(index)?;
             let lines = log[*begin..].split(|byte| *byte == b'\n');
-            // The last line may still be on its way.
+            // The last line may be incomplete.
             events.extend(lines.map_while(|line| serde_json::from_slice(line).ok()));
         }
         Ok(events)
@@ -205,13 +206,13 @@ impl ApiServers {
         fs::read(&path).with_context(|| format!("reading {}", path.display()))
     }
 
-    /// Where files and logs of programs beside the API servers belong.
+    /// Returns the folder for files and logs of programs beside the API servers.
     pub fn folder(&self) -> &RunFolder {
         &self.folder
     }
 }
 
-/// A place in the audit logs.
+/// A position in the audit logs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Audited(Vec<usize>);
 
@@ -219,8 +220,8 @@ fn audit_log(folder: &RunFolder, index: usize) -> PathBuf {
     folder.logs().join(format!("audit-{index}.log"))
 }
 
-/// Requests for pods are the load of tests, and those of the API servers themselves of no
-/// interest.
+/// Excludes requests for pods, which are the load of tests, and those of the API servers
+/// themselves.
 const AUDIT_POLICY: &str = r#"{
     "apiVersion": "audit.k8s.io/v1", "kind": "Policy",
     "omitStages": ["RequestReceived"],

@@ -1,4 +1,4 @@
-//! The bridge that joins the node's pods and the machine.
+//! The bridge between the node's pods and the machine.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -9,14 +9,14 @@ use anyhow::{Context, Result, bail};
 use crate::run_folder::RunFolder;
 use crate::tool::run;
 
-/// The bridge of the node: its own address is the node's and the API server's.
+/// The bridge of the node. Its address is also the node's and the API server's.
 #[derive(Debug)]
 pub(crate) struct Bridge {
     network: [u8; 2],
 }
 
 impl Bridge {
-    /// Creates the bridge with a private range that no route of the machine has.
+    /// Creates the bridge with a private range that no route of the machine uses.
     pub(crate) fn create(folder: &RunFolder) -> Result<Self> {
         let routes = run("ip", ["-4", "route", "show", "table", "all"])?;
         let bridge = free_range(&routes)?;
@@ -31,19 +31,19 @@ impl Bridge {
         Ok(bridge)
     }
 
-    /// The machine's address on the bridge.
+    /// Returns the machine's address on the bridge.
     pub(crate) fn address(&self) -> Ipv4Addr {
         let [first, second] = self.network;
         Ipv4Addr::new(first, second, 0, 1)
     }
 
-    /// The pods' range.
+    /// Returns the pods' address range.
     pub(crate) fn range(&self) -> String {
         let [first, second] = self.network;
         format!("{first}.{second}.0.0/24")
     }
 
-    /// What containerd gives each pod: an interface on this bridge.
+    /// Returns the network configuration for containerd: each pod gets an interface on this bridge.
     pub(crate) fn network_configuration(&self, state: &Path) -> serde_json::Value {
         serde_json::json!({
             "cniVersion": "1.0.0",
@@ -64,7 +64,7 @@ impl Bridge {
     }
 }
 
-/// Removes the bridge, and puts back the kernel settings that it needed.
+/// Removes the bridge, and restores the kernel settings that it needed.
 pub(crate) fn remove(node: &Path) -> Result<()> {
     if Path::new("/sys/class/net").join(NAME).exists() {
         run("ip", ["link", "delete", NAME])?;
@@ -103,8 +103,8 @@ fn switch_on(folder: &RunFolder, settings: &[&str]) -> Result<()> {
 
 const NAME: &str = "outrigger-e2e";
 const FORWARDING: &str = "/proc/sys/net/ipv4/ip_forward";
-/// Without it a pod's answer to another pod takes the short way over the bridge,
-/// past the translation of the Service's address.
+/// Without this setting, a pod's answer to another pod takes the direct path over the bridge and
+/// bypasses the translation of the Service's address.
 const FILTERED: &str = "/proc/sys/net/bridge/bridge-nf-call-iptables";
 const REMEMBERED: &str = "kernel-settings";
 

@@ -1,4 +1,4 @@
-//! What one service account asked of the API servers, from their audit logs.
+//! Requests of one service account, from the API servers' audit logs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,35 +9,35 @@ use serde_json::Value;
 
 use crate::api_servers::{ApiServers, Audited};
 
-/// A request that was answered.
+/// An answered request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// As `get`.
+    /// The verb, such as `get`.
     pub verb: String,
-    /// In the plural, without its group.
+    /// The resource in the plural, without its group.
     pub resource: String,
     /// The status of the answer.
     pub code: u64,
-    /// Asked without consequence.
+    /// True for a dry run.
     dry_run: bool,
 }
 
-/// An instant, in the clock and in the audit logs.
+/// A point in time, by the clock and in the audit logs.
 #[derive(Debug, Default)]
 pub struct Instant {
-    /// As audit logs have it.
+    /// The time in the format of audit logs.
     time: String,
     audited: Audited,
 }
 
 impl Instant {
-    /// The present one.
+    /// Returns the current time.
     pub fn now(servers: &ApiServers) -> Result<Self> {
         Ok(Self { time: format!("{:.6}", Timestamp::now()), audited: servers.audited()? })
     }
 }
 
-/// Every request of `account` that came since and was answered.
+/// Returns every answered request of `account` since then.
 pub fn since(servers: &ApiServers, account: &str, since: &Instant) -> Result<Vec<Call>> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let received = "requestReceivedTimestamp";
@@ -55,7 +55,7 @@ pub fn since(servers: &ApiServers, account: &str, since: &Instant) -> Result<Vec
         .collect())
 }
 
-/// How many requests changed something, by resource.
+/// Returns the number of writing requests by resource.
 pub fn writes(calls: &[Call]) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for call in calls {
@@ -67,13 +67,13 @@ pub fn writes(calls: &[Call]) -> BTreeMap<String, usize> {
     counts
 }
 
-/// What was asked for and refused for want of a right.
+/// Returns the verbs and resources that were denied.
 pub fn denied(calls: &[Call]) -> BTreeSet<(String, String)> {
     let denied = calls.iter().filter(|call| call.code == 403);
     denied.map(|call| (call.verb.clone(), call.resource.clone())).collect()
 }
 
-/// The verbs and resources that were asked for and had.
+/// Returns the verbs and resources that were requested and granted.
 pub fn used(calls: &[Call]) -> BTreeSet<(String, String)> {
     let had = calls.iter().filter(|call| call.code < 400);
     had.map(|call| (call.verb.clone(), call.resource.clone())).collect()

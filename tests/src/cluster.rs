@@ -1,4 +1,4 @@
-//! A whole Kubernetes on this machine: what the stories talk to.
+//! A complete Kubernetes cluster on this machine.
 
 use std::fs;
 use std::time::Duration;
@@ -22,11 +22,11 @@ use crate::programs::Programs;
 use crate::run_folder::RunFolder;
 use crate::{images, remains, wait};
 
-/// A running single-node cluster. One per test binary; every story has a
-/// namespace of its own in it.
+/// A running single-node cluster. There is one per test binary, and every test has a namespace of
+/// its own in it.
 ///
-/// The kernel kills the node's programs when the thread ends that started them,
-/// so start it from a thread that outlives the stories.
+/// The kernel kills the node's programs when the thread that started them ends, so start it from a
+/// thread that outlives the tests.
 #[derive(Debug)]
 pub struct Cluster {
     node: Node,
@@ -35,8 +35,8 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Clears what a killed run left, starts every program, imports the images,
-    /// and waits until the node is Ready.
+    /// Removes the remains of a killed run, starts every program, imports the images, and waits
+    /// until the node is Ready.
     pub fn start(programs: &Programs, images: &[Image]) -> Result<Self> {
         ensure!(geteuid().is_root(), "a node needs root, for containers and their network");
         let folder = RunFolder::claim()?;
@@ -45,19 +45,19 @@ impl Cluster {
         match Node::start(&folder, programs, images) {
             Ok(node) => Ok(Self { node, folder, stopped: false }),
             Err(error) => {
-                // The first error is the one to read; the next run clears again.
+                // The first error is the relevant one; the next run cleans up again.
                 let _ = remains::clear(&folder);
                 Err(error.context("starting the cluster"))
             }
         }
     }
 
-    /// kubectl as the cluster's administrator.
+    /// Returns kubectl as the cluster's administrator.
     pub fn kubectl(&self) -> &Kubectl {
         &self.node.kubectl
     }
 
-    /// Applies YAML documents, and returns what the API server warned of.
+    /// Applies YAML documents, and returns the API server's warnings.
     pub fn apply(&self, documents: &str) -> Result<String> {
         let args = ["apply", "--filename", "-"];
         let answer = self.kubectl().run_with_input(args, documents)?;
@@ -72,12 +72,12 @@ impl Cluster {
         Namespace::create(self, name, labels)
     }
 
-    /// The namespace that somebody else created.
+    /// Returns a namespace that another program created.
     pub fn existing_namespace(&self, name: &str) -> Namespace<'_> {
         Namespace::existing(self, name)
     }
 
-    /// Deletes the pods, stops every program, and leaves the machine as it was.
+    /// Deletes the pods, stops every program, and restores the machine's state.
     pub fn stop(mut self) -> Result<()> {
         self.stop_once()
     }
@@ -93,13 +93,13 @@ impl Cluster {
 impl Drop for Cluster {
     fn drop(&mut self) {
         if !self.stopped {
-            // On the way out of a panic, which is the error to read.
+            // During a panic, the panic is the relevant error.
             let _ = self.stop_once();
         }
     }
 }
 
-/// The programs, in the order in which they stop.
+/// The programs in the order in which they stop.
 #[derive(Debug)]
 struct Node {
     kubectl: Kubectl,
@@ -128,7 +128,7 @@ impl Node {
         let dns = Dns::start(server.address, kubectl.clone())?;
         make_cgroups()?;
         let kubelet = Kubelet::start(folder, programs, &containerd, server, &access)?;
-        // After the kubelet: it waits long for a node that does not exist yet.
+        // It starts after the kubelet, because it waits long for a node that does not exist yet.
         let kube_proxy = KubeProxy::start(folder, programs, &bridge, server)?;
         wait::until("the node is Ready", PATIENCE, || {
             let condition = format!("--for=condition=Ready=true node/{NODE_NAME} --timeout=0");
@@ -142,7 +142,7 @@ impl Node {
         Ok(Self { kubectl, kubelet, kube_proxy, _dns: dns, control_plane, etcd, containerd })
     }
 
-    /// Containers outlive a kubelet that stops before its pods are gone.
+    /// Stops the node. Containers outlive a kubelet that stops before its pods are gone.
     fn stop(&mut self) -> Result<()> {
         self.control_plane.stop_controllers()?;
         let released = self.release_pods();
@@ -163,7 +163,7 @@ impl Node {
         deleted.map(drop)
     }
 
-    /// Takes away what a controller that has stopped would have to take away, as that of Jobs.
+    /// Removes the finalizers that a stopped controller would have to remove, such as that of Jobs.
     fn release_pods(&self) -> Result<()> {
         let pods = "--output=jsonpath={range .items[?(@.metadata.finalizers)]}\
             {.metadata.namespace} {.metadata.name}{\"\\n\"}{end}";
@@ -171,7 +171,7 @@ impl Node {
         for (namespace, pod) in pods.lines().filter_map(|line| line.split_once(' ')) {
             let patch = r#"--patch={"metadata":{"finalizers":null}}"#;
             let namespace = format!("--namespace={namespace}");
-            // It may have gone meanwhile.
+            // The pod may be gone meanwhile.
             self.kubectl.run(["patch", "pod", pod, &namespace, "--type=merge", patch])?;
         }
         Ok(())

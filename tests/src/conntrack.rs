@@ -1,4 +1,4 @@
-//! The kernel's table of connections.
+//! Deletion of entries in the kernel's connection tracking table.
 
 use anyhow::{Context, Result, ensure};
 use rustix::io::Errno;
@@ -7,8 +7,8 @@ use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, recv, send, socket_with,
 };
 
-/// Makes the network namespace of the calling thread forget all connections, those that are over
-/// as well, so that no new one is taken for an old one of the same ports.
+/// Deletes all connection tracking entries in the network namespace of the calling thread, closed
+/// connections included. No new connection can then be confused with an old one of the same ports.
 pub fn forget_connections() -> Result<()> {
     let socket =
         socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, Some(NETFILTER))
@@ -23,8 +23,8 @@ pub fn forget_connections() -> Result<()> {
     Ok(())
 }
 
-/// `struct nlmsghdr` and `struct nfgenmsg`, without a connection: all are meant (kernel
-/// `include/uapi/linux/netfilter/nfnetlink_conntrack.h`).
+/// Returns `struct nlmsghdr` and `struct nfgenmsg` without a tuple, which selects all connections
+/// (kernel `include/uapi/linux/netfilter/nfnetlink_conntrack.h`).
 fn request() -> Vec<u8> {
     const LENGTH: u32 = 20;
     const CTNETLINK_DELETE: u16 = 1 << 8 | 2;

@@ -1,4 +1,4 @@
-//! containerd with root, state and socket of its own.
+//! containerd with its own root, state and socket.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -30,7 +30,7 @@ impl Containerd {
         let addresses = folder.folder("cni/addresses")?;
         let network = bridge.network_configuration(&addresses);
         let network = folder.write("cni/network.conflist", network.to_string())?;
-        // An image that was not imported is an error at once, and no question to a registry.
+        // An image that was not imported is an immediate error instead of a request to a registry.
         folder.write("containerd/registries/_default/hosts.toml", NOWHERE)?;
         let config = configuration(folder, &socket, &network, pause_image);
         let config = folder.write("containerd/config.toml", config)?;
@@ -49,7 +49,7 @@ impl Containerd {
         &self.socket
     }
 
-    /// Makes the images of a docker archive known to the node.
+    /// Imports the images of a docker archive.
     pub(crate) fn import(&self, archive: &Path) -> Result<()> {
         ctr(&self.socket, &["images".as_ref(), "import".as_ref(), archive]).map(drop)
     }
@@ -59,12 +59,12 @@ impl Containerd {
     }
 }
 
-/// The socket that tells our containerd and its shims from others.
+/// Returns the socket that distinguishes our containerd and its shims from others.
 pub(crate) fn socket(node: &Path) -> PathBuf {
     node.join("containerd/containerd.sock")
 }
 
-/// The state of running containers.
+/// Returns the folder with the state of running containers.
 pub(crate) fn state(node: &Path) -> PathBuf {
     node.join("containerd/state")
 }
@@ -79,8 +79,8 @@ fn configuration(folder: &RunFolder, socket: &Path, network: &Path, pause_image:
     let root = folder.node().join("containerd/root");
     let state = state(&folder.node());
     let networks = network.parent().unwrap_or(network);
-    // What comes after restrict_oom_score_adj lets it run without CAP_SYS_RESOURCE
-    // and AppArmor, and keeps every mount below `state`.
+    // The settings after restrict_oom_score_adj let containerd run without CAP_SYS_RESOURCE and
+    // AppArmor, and keep every mount below `state`.
     format!(
         r#"version = 2
 root = "{root}"

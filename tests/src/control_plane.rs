@@ -14,7 +14,7 @@ use crate::process::Process;
 use crate::programs::Programs;
 use crate::run_folder::RunFolder;
 
-/// The three programs, started; the API server is ready.
+/// The three started programs; the API server is ready.
 #[derive(Debug)]
 pub(crate) struct ControlPlane {
     server: Server,
@@ -24,7 +24,7 @@ pub(crate) struct ControlPlane {
 }
 
 impl ControlPlane {
-    /// Starts the control plane; the API server listens on `address`, where pods reach it.
+    /// Starts the control plane. The API server listens on `address`, which pods can reach.
     pub(crate) fn start(
         folder: &RunFolder,
         programs: &Programs,
@@ -56,7 +56,7 @@ impl ControlPlane {
         &self.server
     }
 
-    /// Stops what would make new pods.
+    /// Stops the programs that would create new pods.
     pub(crate) fn stop_controllers(&mut self) -> Result<()> {
         self.scheduler.stop()?;
         self.controller_manager.stop()
@@ -84,7 +84,7 @@ fn start_api_server(
         "--enable-admission-plugins=NodeRestriction".to_owned(),
         format!("--kubelet-client-certificate={}", access.certificate.display()),
         format!("--kubelet-client-key={}", access.key.display()),
-        // Else `kubectl logs` tries to resolve the node's name.
+        // Otherwise `kubectl logs` tries to resolve the node's name.
         "--kubelet-preferred-address-types=InternalIP".to_owned(),
     ];
     let ApiServer { server, mut process } =
@@ -96,7 +96,7 @@ fn start_api_server(
         if !answer.succeeded {
             bail!("{}", answer.stderr.trim());
         }
-        // Services need it, and a controller inside the API server writes it.
+        // Services need it, and a controller inside the API server creates it.
         kubectl.must(["get", "service", "kubernetes", "--namespace=default"])
     })?;
     Ok((server, process))

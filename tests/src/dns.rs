@@ -1,4 +1,4 @@
-//! The cluster's DNS: answers for Services, and for nothing else.
+//! The cluster's DNS server, which resolves only Services.
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 
 use crate::kubectl::Kubectl;
 
-/// A thread that answers on the bridge, in the place of the cluster's DNS server.
+/// A thread that answers on the bridge in place of the cluster's DNS server.
 #[derive(Debug)]
 pub(crate) struct Dns {
     ending: Arc<AtomicBool>,
@@ -18,7 +18,7 @@ pub(crate) struct Dns {
 }
 
 impl Dns {
-    /// Answers queries on port 53 of `address`, with the API server's Services.
+    /// Answers queries on port 53 of `address` with the API server's Services.
     pub(crate) fn start(address: Ipv4Addr, kubectl: Kubectl) -> Result<Self> {
         let socket = UdpSocket::bind((address, 53))
             .with_context(|| format!("binding {address}:53 for the cluster's DNS"))?;
@@ -50,12 +50,12 @@ fn answer_one(socket: &UdpSocket, find: impl Fn(&str) -> Option<Ipv4Addr>) {
         return;
     };
     if let Some(answer) = answer(&buffer[..length], find) {
-        // The client asks again.
+        // The client retries.
         let _ = socket.send_to(&answer, client);
     }
 }
 
-/// The address of `SERVICE.NAMESPACE.svc.cluster.local`.
+/// Returns the address of `SERVICE.NAMESPACE.svc.cluster.local`.
 fn service_address(kubectl: &Kubectl, name: &str) -> Option<Ipv4Addr> {
     let (service, namespace) = name.strip_suffix(".svc.cluster.local")?.split_once('.')?;
     let output = "--output=jsonpath={.spec.clusterIP}";
@@ -63,7 +63,7 @@ fn service_address(kubectl: &Kubectl, name: &str) -> Option<Ipv4Addr> {
     found.ok()?.parse().ok()
 }
 
-/// RFC 1035: one question, and at most one address as its answer.
+/// Returns an answer as in RFC 1035: one question, and at most one address.
 fn answer(query: &[u8], find: impl Fn(&str) -> Option<Ipv4Addr>) -> Option<Vec<u8>> {
     let (name, after_name) = question_name(query)?;
     let question = query.get(HEADER..after_name + 4)?;

@@ -11,7 +11,7 @@ use crate::port::free_port;
 use crate::process::Process;
 use crate::run_folder::RunFolder;
 
-/// A running etcd on loopback that does not wait for the disk.
+/// A running etcd on the loopback address that does not wait for the disk.
 #[derive(Debug)]
 pub(crate) struct Etcd {
     process: Process,

@@ -1,11 +1,11 @@
-//! A failure that is told when it happens.
+//! Immediate output of test failures.
 
 use anyhow::Error;
 
-/// Prints that a test failed and the first lines of why, and returns the whole reason.
+/// Prints the name of a failed test and the first lines of its error, and returns the whole error.
 ///
-/// A runner lists the reasons when everything has run, which a run that is killed never does, and
-/// where only the last lines of a log are kept, those of a later runner push them out.
+/// A test runner lists the errors only at the end. A killed run never gets there, and in a
+/// truncated log the output of later runners displaces them.
 #[expect(clippy::print_stderr, reason = "a failure is for people")]
 pub fn tell(test: &str, error: &Error) -> String {
     let reason = format!("{error:#}");

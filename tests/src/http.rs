@@ -1,4 +1,4 @@
-//! The HTTP requests that tests need from the machine.
+//! HTTP requests of tests from the machine.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-/// What a server answered.
+/// An HTTP answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Response {
     /// The status code.
@@ -16,7 +16,7 @@ pub struct Response {
 }
 
 impl Response {
-    /// The body, when the status is 200.
+    /// Returns the body if the status is 200.
     pub fn expect_ok(self) -> Result<String> {
         if self.status == 200 {
             return Ok(self.body);

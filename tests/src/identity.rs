@@ -1,4 +1,4 @@
-//! Who is who in the cluster: a token and a kubeconfig for each client of the API server.
+//! Identities in the cluster: a token and a kubeconfig for each client of the API server.
 
 use std::fs::File;
 use std::io::Read;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::run_folder::RunFolder;
 
-/// A client of the API server, with the rights that it has in any cluster.
+/// A client of the API server, with its usual permissions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Identity {
     Admin,
@@ -21,14 +21,14 @@ pub(crate) enum Identity {
 }
 
 impl Identity {
-    /// Writes the kubeconfig with which this client reaches the API server.
+    /// Writes the kubeconfig of this client.
     pub(crate) fn kubeconfig(self, folder: &RunFolder, server: &Server) -> Result<PathBuf> {
         let name = self.user().replace(':', "-");
         let config = server.kubeconfig(&name, &self.token(&server.secret));
         folder.write(&format!("kubeconfig/{name}-{}", server.port), config.to_string())
     }
 
-    /// The API server's `--token-auth-file` with all clients.
+    /// Returns the API server's `--token-auth-file` with all clients.
     pub(crate) fn token_file(secret: &str) -> String {
         let lines = ALL.map(|identity| {
             let (token, user, group) = (identity.token(secret), identity.user(), identity.group());
@@ -60,7 +60,7 @@ impl Identity {
     }
 }
 
-/// A word that only the programs of this run know.
+/// Returns a secret that only the programs of this run know.
 pub(crate) fn new_secret() -> Result<String> {
     let mut bytes = [0; 16];
     File::open("/dev/urandom")
@@ -69,24 +69,24 @@ pub(crate) fn new_secret() -> Result<String> {
     Ok(format!("{:032x}", u128::from_be_bytes(bytes)))
 }
 
-/// Where the API server answers, and what each side proves itself by.
+/// Address and credentials of the API server.
 #[derive(Debug, Clone)]
 pub(crate) struct Server {
     pub(crate) address: Ipv4Addr,
     pub(crate) port: u16,
-    /// The file with the authority of the API server's certificate.
+    /// The file with the CA of the API server's certificate.
     pub(crate) authority: PathBuf,
-    /// What the clients' tokens are made of.
+    /// The secret from which the clients' tokens are derived.
     pub(crate) secret: String,
 }
 
 impl Server {
-    /// The same, reached by another port.
+    /// Returns the same server, reached through another port.
     pub(crate) fn by(&self, port: u16) -> Self {
         Self { port, ..self.clone() }
     }
 
-    /// The kubeconfig of somebody with a token.
+    /// Returns the kubeconfig of a user with a token.
     pub(crate) fn kubeconfig(&self, user: &str, token: &str) -> Value {
         json!({
             "apiVersion": "v1",
@@ -105,7 +105,7 @@ impl Server {
     }
 }
 
-/// The node's name; the kubelet's identity repeats it.
+/// The node's name; the kubelet's identity contains it.
 pub(crate) const NODE_NAME: &str = "outrigger-e2e";
 
 const ALL: [Identity; 5] = [

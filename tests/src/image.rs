@@ -1,4 +1,4 @@
-//! Container images without a builder: a docker archive, written from files.
+//! Container images without a builder: docker archives written from files.
 
 use std::fs::{self, File};
 use std::io::{BufReader, BufWriter, Read, Write};
@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::tool::run;
 
-/// What an image holds and how it starts.
+/// Content and configuration of an image.
 #[derive(Debug, Clone)]
 pub struct Image {
     name: String,
@@ -26,7 +26,7 @@ enum Entry {
 }
 
 impl Image {
-    /// An empty image with a full name (`docker.io/library/busybox:1.37`), run by root.
+    /// Returns an empty image with a full name (`docker.io/library/busybox:1.37`), run by root.
     pub fn new(name: &str, entrypoint: &[&str]) -> Self {
         Self {
             name: name.to_owned(),
@@ -36,19 +36,19 @@ impl Image {
         }
     }
 
-    /// Its full name.
+    /// Returns the full name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Run by this user.
+    /// Sets the user.
     #[must_use]
     pub fn user(mut self, user: u32) -> Self {
         self.user = user.to_string();
         self
     }
 
-    /// With a file of this machine, as executable as it is here.
+    /// Adds a file of this machine, executable if it is so here.
     pub fn file(mut self, at: &str, from: &Path) -> Result<Self> {
         let metadata = from.metadata().with_context(|| format!("reading {}", from.display()))?;
         let mode = if metadata.permissions().mode() & 0o111 == 0 { 0o644 } else { 0o755 };
@@ -56,7 +56,7 @@ impl Image {
         Ok(self)
     }
 
-    /// With a program and the shared libraries that it needs here.
+    /// Adds a program and the shared libraries that it needs.
     pub fn program(mut self, at: &str, from: &Path) -> Result<Self> {
         for library in shared_libraries(from) {
             let library_at = library.to_string_lossy().into_owned();
@@ -67,14 +67,14 @@ impl Image {
         self.file(at, from)
     }
 
-    /// With a symbolic link.
+    /// Adds a symbolic link.
     #[must_use]
     pub fn link(mut self, at: &str, to: &str) -> Self {
         self.entries.push(Entry::Link { at: at.to_owned(), to: to.to_owned() });
         self
     }
 
-    /// Writes the archive that `ctr images import` and `docker load` take.
+    /// Writes an archive for `ctr images import` and `docker load`.
     pub fn write_archive(&self, path: &Path) -> Result<()> {
         let layer = path.with_extension("layer");
         self.write_layer(&layer).with_context(|| format!("writing {}", layer.display()))?;
@@ -142,9 +142,9 @@ impl Image {
     }
 }
 
-/// What the loader would open for a program; nothing for a static one.
+/// Returns the libraries that the loader would open for a program; none for a static one.
 fn shared_libraries(program: &Path) -> Vec<PathBuf> {
-    // It fails for a program that is not dynamic, and says so on its standard error.
+    // `ldd` fails for a program that is not dynamic, and prints that on standard error.
     run("ldd", [program]).map_or_else(|_| Vec::new(), |listing| libraries_in(&listing))
 }
 

@@ -1,4 +1,4 @@
-//! The images that the stories run.
+//! Images of the tests.
 
 use std::path::Path;
 
@@ -7,17 +7,18 @@ use anyhow::Result;
 use crate::image::Image;
 use crate::programs::Programs;
 
-/// Our programs, the stand-in for the proxy, and the applications of the examples.
+/// Returns the images of our programs, the replacement of the proxy, and the applications of the
+/// examples.
 ///
-/// `agent` is the program beside Envoy and `app` the application of the stories, which cargo
-/// names to test binaries only.
+/// `agent` is the program beside Envoy, and `app` the application of the tests. Cargo passes their
+/// paths only to test binaries.
 pub fn all(programs: &Programs, agent: &Path, app: &Path) -> Result<Vec<Image>> {
     let mut images = ours(programs)?;
     images.extend([proxy(programs, agent)?, busybox(programs)?, self::app(programs, app)?]);
     Ok(images)
 }
 
-/// The images that `manifests/install.yaml` and injected pods name.
+/// Returns the images named in `manifests/install.yaml` and in injected pods.
 pub fn ours(programs: &Programs) -> Result<Vec<Image>> {
     Ok(vec![
         own(programs, "sidecar-injector")?.user(65532),
@@ -26,14 +27,15 @@ pub fn ours(programs: &Programs) -> Result<Vec<Image>> {
     ])
 }
 
-/// One of our static programs, alone in its image.
+/// Returns the image of one of our static programs.
 pub fn own(programs: &Programs, name: &str) -> Result<Image> {
     let at = format!("/{name}");
     let image = Image::new(&format!("docker.io/outrigger/{name}:0.1.0"), &[&at]);
     image.file(&at, &programs.own(name)?)
 }
 
-/// What stands for the proxy image: the real Envoy, a program that starts it, and a shell.
+/// Returns the replacement of the proxy image: the real Envoy, a program that starts it, and a
+/// shell.
 pub fn proxy(programs: &Programs, agent: &Path) -> Result<Image> {
     let entrypoint = "/usr/local/bin/pilot-agent";
     Image::new("docker.io/istio/proxyv2:1.28.0", &[entrypoint])
@@ -43,7 +45,7 @@ pub fn proxy(programs: &Programs, agent: &Path) -> Result<Image> {
         .program("/bin/busybox", &programs.system("busybox")?)
 }
 
-/// The application of the examples.
+/// Returns the application of the examples.
 pub fn busybox(programs: &Programs) -> Result<Image> {
     let mut image = Image::new("docker.io/library/busybox:1.37", &[])
         .program("/bin/busybox", &programs.system("busybox")?)?;
@@ -54,14 +56,14 @@ pub fn busybox(programs: &Programs) -> Result<Image> {
     Ok(image)
 }
 
-/// The application that fails where it is told to, and busybox to tell it.
+/// Returns the application that fails on demand, with busybox to control it.
 pub fn app(programs: &Programs, app: &Path) -> Result<Image> {
     Image::new("docker.io/outrigger/app:0.1.0", &["/app"])
         .program("/app", app)?
         .program("/bin/busybox", &programs.system("busybox")?)
 }
 
-/// What holds a pod's namespaces open.
+/// Returns the image of the container that holds a pod's namespaces open.
 pub(crate) fn pause(programs: &Programs) -> Result<Image> {
     let wait = "trap 'exit 0' TERM INT; sleep 2147483647 & wait";
     Image::new(PAUSE, &["/bin/busybox", "sh", "-c", wait])

@@ -1,22 +1,23 @@
-//! The webhook configurations of istiod's injector, with what Istio's chart sets and no more.
+//! Webhook configurations of istiod's injector, with only the fields that Istio's chart sets.
 
 use serde_json::{Value, json};
 
-/// That of the default revision; with `auto`, the one of `enableNamespacesByDefault`.
+/// Returns the configuration of the default revision; with `auto`, the one for
+/// `enableNamespacesByDefault`.
 pub fn of_default_revision(auto: bool) -> Value {
     let mut entries = of_label("default", ISTIOD);
     entries.extend(of_default(auto));
     configuration("istio-sidecar-injector", &json!({"istio.io/rev": "default"}), &entries)
 }
 
-/// That of another revision.
+/// Returns the configuration of another revision.
 pub fn of_revision(revision: &str) -> Value {
     let entries = of_label(revision, &format!("istiod-{revision}"));
     let name = format!("istio-sidecar-injector-{revision}");
     configuration(&name, &json!({"istio.io/rev": revision}), &entries)
 }
 
-/// That of a tag of the default revision.
+/// Returns the configuration of a tag of the default revision.
 pub fn of_tag(tag: &str) -> Value {
     let mut entries = of_label(tag, ISTIOD);
     if tag == "default" {
@@ -38,7 +39,7 @@ fn configuration(name: &str, labels: &Value, entries: &[Value]) -> Value {
     })
 }
 
-/// What each revision and each tag has.
+/// Returns the webhooks of every revision and every tag.
 fn of_label(value: &str, service: &str) -> Vec<Value> {
     let is = is(REVISION, value);
     vec![
@@ -52,7 +53,7 @@ fn of_label(value: &str, service: &str) -> Vec<Value> {
     ]
 }
 
-/// What the default revision has besides.
+/// Returns the additional webhooks of the default revision.
 fn of_default(auto: bool) -> Vec<Value> {
     let silent = [absent(INJECTION), absent(REVISION)];
     let mut entries = vec![

@@ -1,4 +1,4 @@
-//! kube-proxy, which makes Services answer on this machine and from its pods.
+//! kube-proxy, which makes Services reachable from this machine and from its pods.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::programs::Programs;
 use crate::run_folder::RunFolder;
 use crate::tool::run;
 
-/// A running kube-proxy that writes `nf_tables`.
+/// A running kube-proxy in `nf_tables` mode.
 #[derive(Debug)]
 pub(crate) struct KubeProxy {
     process: Process,
@@ -40,7 +40,7 @@ impl KubeProxy {
                 format!("--hostname-override={NODE_NAME}"),
                 format!("--healthz-bind-address=127.0.0.1:{health_port}"),
                 format!("--metrics-bind-address=127.0.0.1:{}", free_port()?),
-                // The zeros keep it off the machine's conntrack settings.
+                // The zeros keep it from changing the machine's conntrack settings.
                 "--conntrack-max-per-core=0".to_owned(),
                 "--conntrack-tcp-timeout-established=0".to_owned(),
                 "--conntrack-tcp-timeout-close-wait=0".to_owned(),
@@ -59,7 +59,7 @@ impl KubeProxy {
     }
 }
 
-/// The families in which kube-proxy's table exists on this machine.
+/// Returns the families in which kube-proxy's table exists on this machine.
 pub(crate) fn tables() -> Result<Vec<&'static str>> {
     let tables = run("nft", ["list", "tables"])?;
     let exists =
@@ -67,7 +67,7 @@ pub(crate) fn tables() -> Result<Vec<&'static str>> {
     Ok(["ip", "ip6"].into_iter().filter(exists).collect())
 }
 
-/// Deletes what kube-proxy leaves behind when it ends.
+/// Deletes the tables that kube-proxy leaves when it ends.
 pub(crate) fn delete_tables() -> Result<()> {
     for family in tables()? {
         run("nft", ["delete", "table", family, TABLE])?;

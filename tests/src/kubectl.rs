@@ -1,4 +1,4 @@
-//! kubectl, the way into the cluster for harness and stories alike.
+//! kubectl, used by the harness and the tests.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -9,21 +9,21 @@ use anyhow::{Result, bail};
 use crate::programs::Programs;
 use crate::tool;
 
-/// kubectl with the rights of an administrator of one cluster.
+/// kubectl with the permissions of one cluster's administrator.
 #[derive(Debug, Clone)]
 pub struct Kubectl {
     program: PathBuf,
     kubeconfig: PathBuf,
 }
 
-/// What kubectl said.
+/// Result of a kubectl command.
 #[derive(Debug, Clone)]
 pub struct Answer {
-    /// Whether it ended with 0.
+    /// True if the exit code is 0.
     pub succeeded: bool,
     /// Standard output.
     pub stdout: String,
-    /// Standard error: errors, and the warnings of admission.
+    /// Standard error: errors, and admission warnings.
     pub stderr: String,
 }
 
@@ -36,12 +36,12 @@ impl Kubectl {
         Self { program, kubeconfig }
     }
 
-    /// The kubeconfig, for programs that take one themselves.
+    /// Returns the kubeconfig, for other programs.
     pub fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
     }
 
-    /// Runs kubectl; that it failed is part of the answer.
+    /// Runs kubectl; a failure is part of the answer.
     pub fn run<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Result<Answer> {
         self.run_with_input(args, "")
     }
@@ -53,7 +53,7 @@ impl Kubectl {
         input: &str,
     ) -> Result<Answer> {
         let mut command = Command::new(&self.program);
-        // By default it believes for hours what an earlier API server on this port had said.
+        // By default kubectl caches for hours the discovery of an earlier API server on this port.
         let cache = self.kubeconfig.with_extension("cache");
         command.arg("--cache-dir").arg(cache).arg("--kubeconfig").arg(&self.kubeconfig).args(args);
         let output = tool::output(&mut command, input)?;
@@ -64,12 +64,12 @@ impl Kubectl {
         })
     }
 
-    /// Runs kubectl and returns its standard output; that it failed is an error.
+    /// Runs kubectl and returns its standard output; a failure is an error.
     pub fn must<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Result<String> {
         self.must_with_input(args, "")
     }
 
-    /// [`Kubectl::must`] with a standard input.
+    /// Runs kubectl as [`Kubectl::must`], with a standard input.
     pub fn must_with_input<A: AsRef<OsStr>>(
         &self,
         args: impl IntoIterator<Item = A>,

@@ -1,4 +1,4 @@
-//! The kubelet, which turns this machine into the cluster's one node.
+//! The kubelet, which makes this machine the cluster's only node.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -66,7 +66,7 @@ fn configuration(
     access: &KubeletAccess,
     health_port: u16,
 ) -> Result<serde_json::Value> {
-    // Pods ask the cluster's DNS and, beyond it, nobody.
+    // Pods use only the cluster's DNS.
     let resolver = folder.write("resolv.conf", "")?;
     Ok(json!({
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
@@ -81,7 +81,7 @@ fn configuration(
         },
         "authorization": { "mode": "Webhook" },
         "containerRuntimeEndpoint": format!("unix://{}", containerd.socket().display()),
-        // Every process of a pod is below it, so a killed run can be cleared.
+        // All processes of pods are in this cgroup, so a killed run can be cleaned up.
         "cgroupRoot": CGROUP,
         "cgroupDriver": "cgroupfs",
         "failCgroupV1": false,
@@ -94,7 +94,7 @@ fn configuration(
         "resolvConf": resolver,
         "podLogsDir": folder.logs().join("pods"),
         "volumePluginDir": folder.node().join("kubelet-plugins"),
-        // A full disk of the machine is not this node's business.
+        // A full disk of the machine must not evict the node's pods.
         "evictionHard": {
             "imagefs.available": "0%",
             "memory.available": "0%",
@@ -106,6 +106,6 @@ fn configuration(
     }))
 }
 
-/// The cgroup that all pods of the node are below.
+/// The parent cgroup of all pods of the node.
 pub(crate) const CGROUP: &str = "/outrigger-e2e";
 const PATIENCE: Duration = Duration::from_secs(120);

@@ -1,4 +1,4 @@
-//! What the API server proves itself to the kubelet by.
+//! Client certificate of the API server for the kubelet.
 
 use std::path::PathBuf;
 
@@ -9,8 +9,8 @@ use rcgen::{
 
 use crate::run_folder::RunFolder;
 
-/// A client certificate of the API server, and the authority that issued it: the
-/// kubelet runs commands in containers for nobody else.
+/// A client certificate of the API server, and its CA. The kubelet runs commands in containers only
+/// for this client.
 #[derive(Debug)]
 pub(crate) struct KubeletAccess {
     pub(crate) authority: PathBuf,

@@ -1,8 +1,8 @@
-//! The harness of the end-to-end tests.
+//! Harness of the end-to-end tests.
 //!
-//! [`cluster::Cluster`] is a whole Kubernetes on this machine, [`images`] what
-//! runs in it; [`api_servers::ApiServers`] is the API alone. Errors are for the reader of a failed test, so they are
-//! [`anyhow::Error`]s with the whole way that led to them.
+//! [`cluster::Cluster`] is a complete Kubernetes cluster on this machine, [`images`] has its
+//! images; [`api_servers::ApiServers`] is the API alone. Errors are for the reader of a failed
+//! test, so they are [`anyhow::Error`]s with their whole context.
 
 mod api_server;
 pub mod api_servers;

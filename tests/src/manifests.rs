@@ -1,4 +1,4 @@
-//! `manifests/` as a user composes it: the base with components, rendered by kustomize.
+//! `manifests/` as users compose them: the base with components, rendered by kustomize.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,20 +11,20 @@ use tempfile::TempDir;
 use crate::programs::{Programs, repository};
 use crate::tool;
 
-/// What a kustomization is made of: the components in their order, and the names that some read.
+/// Parts of a kustomization: the components in their order, and the names for those that need one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Composition {
     /// Folders of `manifests/components`.
     pub components: &'static [&'static str],
-    /// What the component `revision` reads.
+    /// The name for the component `revision`.
     pub revision: Option<&'static str>,
-    /// What the component `tag` reads; each tag after the first is a kustomization above the one
-    /// before.
+    /// The names for the component `tag`. Each tag after the first is a kustomization on top of the
+    /// previous one.
     pub tags: &'static [&'static str],
 }
 
 impl Composition {
-    /// The base with components that read no name.
+    /// Returns the base with components that need no name.
     pub const fn of(components: &'static [&'static str]) -> Self {
         Self { components, revision: None, tags: &[] }
     }
@@ -59,7 +59,7 @@ impl Composition {
     }
 }
 
-/// A ConfigMap that kustomize reads and leaves out of what it renders.
+/// Returns a ConfigMap that kustomize reads and does not render.
 fn name_for_kustomize(key: &str, name: &str) -> Value {
     json!({
         "apiVersion": "v1",
@@ -83,14 +83,14 @@ fn write_kustomization(folder: &Path, resources: &[PathBuf], components: &[PathB
     write(&folder.join("kustomization.yaml"), &kustomization)
 }
 
-/// JSON is YAML.
+/// Writes a document as JSON, which is YAML.
 fn write(path: &Path, document: &Value) -> Result<()> {
     let folder = path.parent().unwrap_or(path);
     fs::create_dir_all(folder).with_context(|| format!("creating {}", folder.display()))?;
     fs::write(path, document.to_string()).with_context(|| format!("writing {}", path.display()))
 }
 
-/// The way from a folder to another; kustomize takes no absolute one.
+/// Returns the relative path from a folder to another. kustomize accepts no absolute path.
 fn relative(from: &Path, to: &Path) -> Result<PathBuf> {
     let to = to.canonicalize().with_context(|| format!("finding {}", to.display()))?;
     let up = from.components().skip(1).map(|_| "..");

@@ -1,4 +1,4 @@
-//! One story's namespace.
+//! Namespace of one test.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::cluster::Cluster;
 use crate::{http, wait};
 
-/// A namespace of the cluster; the verbs are those of a story.
+/// A namespace of the cluster, with the actions of a test.
 #[derive(Debug)]
 pub struct Namespace<'a> {
     cluster: &'a Cluster,
@@ -23,7 +23,7 @@ impl<'a> Namespace<'a> {
         for label in labels {
             cluster.kubectl().must(["label", "namespace", name, label])?;
         }
-        // istiod writes it into every namespace; an injected pod does not start without.
+        // istiod writes it into every namespace; an injected pod does not start without it.
         namespace.kubectl(&[
             "create",
             "configmap",
@@ -40,28 +40,28 @@ impl<'a> Namespace<'a> {
         Self { cluster, name: name.to_owned() }
     }
 
-    /// Its name.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Deletes the namespace, with all that runs in it. A story that fails leaves
-    /// its namespace for whoever looks into the failure.
+    /// Deletes the namespace with everything in it. A failed test keeps its namespace for the
+    /// investigation.
     pub fn delete(self) -> Result<()> {
         self.cluster.kubectl().must(["delete", "namespace", &self.name, "--wait=false"]).map(drop)
     }
 
-    /// Runs kubectl in this namespace; that it failed is an error.
+    /// Runs kubectl in this namespace; a failure is an error.
     pub fn kubectl(&self, args: &[&str]) -> Result<String> {
         self.kubectl_with_input(args, "")
     }
 
-    /// [`Namespace::kubectl`] with a standard input.
+    /// Runs kubectl as [`Namespace::kubectl`], with a standard input.
     pub fn kubectl_with_input(&self, args: &[&str], input: &str) -> Result<String> {
         self.cluster.kubectl().must_with_input(self.here(args), input)
     }
 
-    /// Applies YAML documents here, and returns what the API server warned of.
+    /// Applies YAML documents here, and returns the API server's warnings.
     pub fn apply(&self, documents: &str) -> Result<String> {
         let args = self.here(&["apply", "--filename", "-"]);
         let answer = self.cluster.kubectl().run_with_input(args, documents)?;
@@ -71,22 +71,21 @@ impl<'a> Namespace<'a> {
         Ok(answer.stderr)
     }
 
-    /// An object, as the API server has it.
+    /// Returns an object from the API server.
     pub fn get(&self, object: &str) -> Result<Value> {
         let text = self.kubectl(&["get", object, "--output=json"])?;
         serde_json::from_str(&text).with_context(|| format!("reading {object}"))
     }
 
-    /// Waits until all the replicas of a Deployment are available, and of no other
-    /// than its newest pod template.
+    /// Waits until all replicas of a Deployment are available and have its newest pod template.
     pub fn wait_until_available(&self, deployment: &str) -> Result<()> {
         let patience = format!("--timeout={}s", PATIENCE.as_secs());
         let object = format!("deployment/{deployment}");
         self.explained(self.kubectl(&["rollout", "status", &object, &patience]))
     }
 
-    /// Waits until a Service answers HTTP on a port, seen from the machine, and
-    /// returns its address. A pod can be Ready before its Service leads to it.
+    /// Waits until a Service answers HTTP on a port from the machine, and returns its address. A
+    /// pod can be Ready before its Service routes to it.
     pub fn wait_until_service_answers(&self, service: &str, port: u16) -> Result<IpAddr> {
         let found = self.get(&format!("service/{service}"))?;
         let address = found["spec"]["clusterIP"].as_str().context("the Service has no address")?;
@@ -97,9 +96,9 @@ impl<'a> Namespace<'a> {
         Ok(address)
     }
 
-    /// Waits for a condition in kubectl's words, as `condition=Ready` of `pod/client`.
+    /// Waits for a condition in kubectl's syntax, such as `condition=Ready` of `pod/client`.
     ///
-    /// An error comes with what `kubectl describe` says of the pods here.
+    /// An error includes `kubectl describe` of the pods here.
     pub fn wait_for(&self, condition: &str, object: &str) -> Result<()> {
         let condition = format!("--for={condition}");
         let patience = format!("--timeout={}s", PATIENCE.as_secs());
@@ -115,7 +114,7 @@ impl<'a> Namespace<'a> {
         bail!("{error:#}\n{pods}\n{events}")
     }
 
-    /// The pods with a label (`key=value`) that are not on their way out.
+    /// Returns the pods with a label (`key=value`) that are not being deleted.
     pub fn pods(&self, label: &str) -> Result<Vec<Value>> {
         let list = self.kubectl(&["get", "pods", "--selector", label, "--output=json"])?;
         let mut list: Value = serde_json::from_str(&list).context("reading a list of pods")?;
@@ -123,7 +122,7 @@ impl<'a> Namespace<'a> {
         Ok(pods.into_iter().filter(|pod| pod["metadata"]["deletionTimestamp"].is_null()).collect())
     }
 
-    /// The only pod with a label.
+    /// Returns the only pod with a label.
     pub fn pod(&self, label: &str) -> Result<Value> {
         let mut pods = self.pods(label)?;
         match (pods.pop(), pods.len()) {
@@ -132,7 +131,7 @@ impl<'a> Namespace<'a> {
         }
     }
 
-    /// What a container has written so far.
+    /// Returns the log of a container so far.
     pub fn logs(&self, pod: &str, container: &str) -> Result<String> {
         self.kubectl(&["logs", pod, "--container", container])
     }
@@ -149,13 +148,13 @@ impl<'a> Namespace<'a> {
     }
 }
 
-/// The address of a pod, as the API server has it.
+/// Returns the address of a pod from its status.
 pub fn address_of(pod: &Value) -> Result<IpAddr> {
     let address = pod["status"]["podIP"].as_str().context("the pod has no address yet")?;
     address.parse().with_context(|| format!("reading the pod's address {address}"))
 }
 
-/// The name of an object.
+/// Returns the name of an object.
 pub fn name_of(object: &Value) -> &str {
     object["metadata"]["name"].as_str().unwrap_or_default()
 }

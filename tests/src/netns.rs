@@ -1,4 +1,4 @@
-//! Network namespaces with real links between them.
+//! Network namespaces with veth links between them.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -16,18 +16,18 @@ use rustix::thread::{
     set_thread_res_uid,
 };
 
-/// A network namespace, gone when this is dropped.
+/// A network namespace, removed when the value is dropped.
 #[derive(Debug)]
 pub struct Namespace {
     name: String,
 }
 
-/// Who a thread acts as.
+/// Credentials of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Owner {
-    /// Its user.
+    /// The user.
     pub uid: u32,
-    /// Its only group.
+    /// The only group.
     pub gid: u32,
 }
 
@@ -37,8 +37,8 @@ impl Owner {
 }
 
 impl Namespace {
-    /// A namespace of its own with loopback up. The name tells which process it belongs to, and
-    /// the first creation of a process removes what killed processes left.
+    /// Creates a network namespace with loopback up. The name contains the process. The first call
+    /// in a process removes the remains of killed processes.
     pub fn create() -> Result<Self> {
         static ONCE: Once = Once::new();
         static COUNTER: AtomicU32 = AtomicU32::new(0);
@@ -51,13 +51,13 @@ impl Namespace {
         Ok(namespace)
     }
 
-    /// Its name for `ip netns`.
+    /// Returns the name for `ip netns`.
     pub fn name(&self) -> &str {
         &self.name
     }
 
     /// Connects it with another namespace: a link named `mine` here and `theirs` there, both up.
-    /// The links have no address that the kernel made, so that all of a namespace is known.
+    /// The links have no addresses from the kernel, so that the test sets all of them.
     pub fn connect(&self, mine: &str, other: &Self, theirs: &str) -> Result<()> {
         let here = &other.name;
         self.ip(&format!("link add {mine} type veth peer name {theirs} netns {here}"))?;
@@ -65,19 +65,19 @@ impl Namespace {
         other.ip(&format!("link set {theirs} addrgenmode none up"))
     }
 
-    /// Runs commands of `ip`, one a line, inside.
+    /// Runs commands of `ip` in the namespace, one per line.
     pub fn ip(&self, commands: &str) -> Result<()> {
         let mut ip = Command::new("ip");
         ip.args(["-netns", &self.name, "-batch", "-"]);
         succeed(&mut ip, commands).map(drop).with_context(|| format!("ip {commands}"))
     }
 
-    /// Runs a closure inside, as the administrator, on a thread of its own.
+    /// Runs a closure in the namespace as root, on a thread of its own.
     pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
         self.run_as(Owner::ROOT, work)
     }
 
-    /// Runs a closure inside, as this owner, on a thread of its own.
+    /// Runs a closure in the namespace as this owner, on a thread of its own.
     pub fn run_as<T: Send>(&self, owner: Owner, work: impl FnOnce() -> T + Send) -> Result<T> {
         thread::scope(|scope| {
             let thread = scope.spawn(|| {
@@ -89,13 +89,13 @@ impl Namespace {
         })
     }
 
-    /// Runs a program inside with this text as its input, and returns what it printed. An error
-    /// holds what it complained of.
+    /// Runs a program in the namespace with this input, and returns its output. An error includes
+    /// its standard error.
     pub fn output(&self, command: &mut Command, input: &str) -> Result<String> {
         self.run(|| succeed(command, input))?
     }
 
-    /// Moves the calling thread into it, for good.
+    /// Moves the calling thread into the namespace permanently.
     pub fn enter(&self) -> Result<()> {
         let path = Path::new(FOLDER).join(&self.name);
         let file = File::open(&path).with_context(|| format!("opening {}", path.display()))?;
@@ -106,18 +106,18 @@ impl Namespace {
 
 impl Drop for Namespace {
     fn drop(&mut self) {
-        // A panic here would hide the test's own; the next run removes what is left.
+        // A panic here would hide the test's own; the next run removes the remains.
         let _ = remove(&self.name);
     }
 }
 
-/// Runs a program to its end, and fails unless it succeeds.
+/// Runs a program to its end; a failure is an error.
 pub fn succeed(command: &mut Command, input: &str) -> Result<String> {
     let name = PathBuf::from(command.get_program()).display().to_string();
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().with_context(|| format!("starting {name}"))?;
     if let Some(mut stdin) = child.stdin.take() {
-        // A program that does not read its input ends before it is written.
+        // A program that does not read its input may end before the input is written.
         let _ = stdin.write_all(input.as_bytes());
     }
     let output = child.wait_with_output().with_context(|| format!("waiting for {name}"))?;
@@ -128,7 +128,7 @@ pub fn succeed(command: &mut Command, input: &str) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Users and groups belong to threads in Linux; only this one changes.
+/// Changes user and group of this thread only. In Linux, they belong to threads.
 fn become_owner(owner: Owner) -> Result<()> {
     if owner == Owner::ROOT {
         return Ok(());
@@ -158,7 +158,7 @@ fn remove(name: &str) -> Result<String> {
     succeed(Command::new("ip").args(["netns", "delete", name]), "")
 }
 
-/// Where `ip netns` keeps its namespaces.
+/// The folder of `ip netns`.
 const FOLDER: &str = "/run/netns";
 const PREFIX: &str = "outrigger-capture-";
 

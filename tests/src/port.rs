@@ -1,4 +1,4 @@
-//! Ports for programs that take theirs as a flag.
+//! Port numbers for programs that get theirs as a flag.
 
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, TcpListener};
@@ -9,19 +9,19 @@ use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail};
 
-/// A port that nobody listens on, and that nobody else is given: neither this process again, nor
-/// another one in this network namespace.
+/// Returns a port that no process listens on, and that is given to no other caller, neither in this
+/// process nor in another one in this network namespace.
 ///
-/// A port that the kernel gives and takes back is no such thing: in four thousand times it gave one
-/// of ten twice in twenty-eight, and the second program to bind it ends. The range is below the one
-/// that connections go out from (`net.ipv4.ip_local_port_range`, where nobody has changed it), so
-/// none of those takes the port before its program does.
+/// A port that the kernel assigns and releases does not suffice: of four thousand rounds with ten
+/// ports, twenty-eight got a port twice, and the second program to bind it fails. The range is
+/// below that of outgoing connections (`net.ipv4.ip_local_port_range`, unless changed), so no
+/// outgoing connection takes the port first.
 pub fn free_port() -> Result<u16> {
     static PORTS: Mutex<Ports> = Mutex::new(Ports::none());
     PORTS.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
-/// Blocks of ports that this process has claimed, and what is left of the last one.
+/// Blocks of ports that this process has claimed, and the rest of the last one.
 #[derive(Debug)]
 struct Ports {
     left: Range<u16>,
@@ -36,7 +36,7 @@ impl Ports {
     fn take(&mut self) -> Result<u16> {
         loop {
             match self.left.next() {
-                // Somebody who knows nothing of claims may listen there.
+                // A program that does not use claims may listen there.
                 Some(port) if TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).is_ok() => {
                     return Ok(port);
                 }
@@ -46,8 +46,8 @@ impl Ports {
         }
     }
 
-    /// Claims a block. An abstract name of a socket belongs to one process of the network
-    /// namespace, as the ports do, and is free again however the process ends.
+    /// Claims a block. A socket's abstract name belongs to one process in the network namespace, as
+    /// ports do, and the kernel releases it in any case when the process ends.
     fn claim(&mut self) -> Result<()> {
         let blocks = (RANGE.end - RANGE.start) / BLOCK;
         let first = u16::try_from(std::process::id() % u32::from(blocks)).unwrap_or_default();
@@ -68,7 +68,7 @@ impl Ports {
     }
 }
 
-/// Below the kernel's own, apart from Istio's and from those of `NodePort`s.
+/// A range below the kernel's own, apart from Istio's ports and from `NodePort`s.
 const RANGE: Range<u16> = 18000..30000;
 const BLOCK: u16 = 200;
 

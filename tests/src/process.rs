@@ -1,4 +1,4 @@
-//! A program that runs as our child.
+//! Child processes of the harness.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -13,8 +13,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::run_folder::RunFolder;
 use crate::wait;
 
-/// A running child in a process group of its own, which the kernel kills when
-/// the thread that started it ends: start it from the main thread.
+/// A running child in a process group of its own. The kernel kills it when the thread that started
+/// it ends, so start it from the main thread.
 #[derive(Debug)]
 pub struct Process {
     name: String,
@@ -32,7 +32,7 @@ impl Process {
     ) -> Result<Self> {
         let log = folder.logs().join(format!("{name}.log"));
         let output = File::create(&log).with_context(|| format!("creating {}", log.display()))?;
-        // setpriv asks for the death signal, which needs code between fork and exec.
+        // setpriv sets the death signal, which would otherwise need code between fork and exec.
         let child = Command::new("setpriv")
             .args(["--pdeathsig", "KILL", "--"])
             .arg(program)
@@ -51,8 +51,8 @@ impl Process {
         Ok(process)
     }
 
-    /// Waits like [`wait::until`], and fails at once when the process ends
-    /// before. An error shows the tail of the log.
+    /// Waits like [`wait::until`], and fails at once if the process ends before. An error shows the
+    /// tail of the log.
     pub fn wait_until<T>(
         &mut self,
         what: &str,
@@ -72,42 +72,42 @@ impl Process {
         }
     }
 
-    /// Its number.
+    /// Returns the process ID.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// What it has said so far, on both of its outputs.
+    /// Returns the output so far, standard output and standard error together.
     pub fn said(&self) -> Result<String> {
         let log = fs::read(&self.log).with_context(|| format!("reading {}", self.log.display()))?;
         Ok(String::from_utf8_lossy(&log).into_owned())
     }
 
-    /// Whether it has neither ended nor been killed.
+    /// True if the process is still running.
     pub fn runs(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Sends it a signal.
+    /// Sends a signal.
     pub fn signal(&self, signal: Signal) -> Result<()> {
         kill_process(Pid::from_child(&self.child), signal)
             .with_context(|| format!("sending a signal to {}", self.name))
     }
 
-    /// Kills it without notice, and waits until it is gone.
+    /// Kills the process, and waits until it is gone.
     pub fn kill(&mut self) -> Result<()> {
         self.child.kill().with_context(|| format!("killing {}", self.name))?;
         self.child.wait().with_context(|| format!("waiting for {}", self.name))?;
         Ok(())
     }
 
-    /// Asks the process to end, and kills it when it has not after some seconds.
+    /// Terminates the process, and kills it after some seconds.
     pub fn stop(&mut self) -> Result<()> {
         if matches!(self.child.try_wait(), Ok(Some(_))) {
             return Ok(());
         }
         self.signal(Signal::TERM)?;
-        // One that was paused cannot hear it.
+        // A suspended process does not handle the signal.
         self.signal(Signal::CONT)?;
         let child = &mut self.child;
         let ended = wait::until("it ends", PATIENCE_AT_THE_END, || match child.try_wait() {
@@ -132,12 +132,12 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Nothing better can be done with an error here: the kernel ends the child with us.
+        // An error cannot be handled here; the kernel ends the child with this process.
         let _ = self.stop();
     }
 }
 
-/// Kills the processes that an earlier run recorded and that still run.
+/// Kills processes that a previous run recorded, if they still run.
 pub(crate) fn kill_recorded(node: &Path) -> Result<()> {
     let Ok(records) = fs::read_dir(node.join(RECORDS)) else {
         return Ok(());
@@ -149,7 +149,7 @@ pub(crate) fn kill_recorded(node: &Path) -> Result<()> {
         let Some(record) = Record::parse(&text) else {
             continue;
         };
-        // The same number with another start time is somebody else's process.
+        // The same process ID with another start time is another process.
         if Record::of(record.pid).is_ok_and(|running| running == record) {
             kill(record.pid)?;
         }
@@ -157,7 +157,7 @@ pub(crate) fn kill_recorded(node: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Kills a process by its number; one that is gone already is fine.
+/// Kills a process by its ID; a process that is gone already is no error.
 pub(crate) fn kill(pid: u32) -> Result<()> {
     let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else {
         return Ok(());
@@ -168,7 +168,7 @@ pub(crate) fn kill(pid: u32) -> Result<()> {
     }
 }
 
-/// What tells one process from a later one with the same number.
+/// Identity of a process, distinct from a later one with the same ID.
 #[derive(Debug, PartialEq, Eq)]
 struct Record {
     pid: u32,
@@ -178,7 +178,7 @@ struct Record {
 impl Record {
     fn of(pid: u32) -> Result<Self> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
-        // The second field, the program's name in parentheses, may hold spaces.
+        // The second field, the program's name in parentheses, may contain spaces.
         let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
         let started = after_name.split_whitespace().nth(START_TIME_AFTER_NAME);
         let started = started.context("no start time")?.parse()?;

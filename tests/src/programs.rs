@@ -1,11 +1,11 @@
-//! Where the programs are that a node consists of.
+//! Paths of the programs that a node consists of.
 
 use std::env;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-/// Programs outside the tree (`make setup` puts them there) and our own ones.
+/// Programs outside the tree (installed by `make setup`) and our own.
 #[derive(Debug, Clone)]
 pub struct Programs {
     cache: PathBuf,
@@ -21,7 +21,7 @@ impl Programs {
         Ok(Self { cache: cache.join("outrigger") })
     }
 
-    /// [`Programs::find`], when what API servers without a node need is there.
+    /// Returns [`Programs::find`] if it has the programs of API servers without a node.
     pub fn of_api_servers() -> Result<Self> {
         let programs = Self::find()?;
         for name in ["etcd", "kube-apiserver", "kubectl"] {
@@ -30,8 +30,8 @@ impl Programs {
         Ok(programs)
     }
 
-    /// [`Programs::of_api_servers`] for tests that do without where there are none, but in CI: they
-    /// say so on stderr and are left out.
+    /// Returns [`Programs::of_api_servers`], or `None` with a message on stderr if they are absent.
+    /// In CI their absence is an error.
     #[expect(clippy::print_stderr, reason = "what is left out is said")]
     pub fn of_api_servers_if_any() -> Result<Option<Self>> {
         match Self::of_api_servers() {
@@ -43,9 +43,9 @@ impl Programs {
         }
     }
 
-    /// A Kubernetes program, of the version that `tests/kubernetes/go.mod` names.
+    /// Returns a Kubernetes program of the version in `tests/kubernetes/go.mod`.
     ///
-    /// `KUBEBUILDER_ASSETS` is not asked: a node's programs are of one version.
+    /// It ignores `KUBEBUILDER_ASSETS`, because all programs of a node have the same version.
     pub fn kubernetes(&self, name: &str) -> Result<PathBuf> {
         let version = include_str!("../kubernetes/go.mod")
             .lines()
@@ -54,8 +54,8 @@ impl Programs {
         existing(self.cache.join(format!("kubernetes-{version}")).join(name), "make setup")
     }
 
-    /// A program of an API server without a node: from the folder `KUBEBUILDER_ASSETS`, where that
-    /// is set, else the one of a node.
+    /// Returns a program of an API server without a node: from the folder `KUBEBUILDER_ASSETS` if
+    /// it is set, else that of a node.
     pub fn asset(&self, name: &str) -> Result<PathBuf> {
         match env::var_os("KUBEBUILDER_ASSETS").map(|folder| Path::new(&folder).join(name)) {
             Some(program) => existing(program, "unset KUBEBUILDER_ASSETS"),
@@ -64,18 +64,18 @@ impl Programs {
         }
     }
 
-    /// Envoy, of the version in `tests/envoy-version`.
+    /// Returns Envoy of the version in `tests/envoy-version`.
     pub fn envoy(&self) -> Result<PathBuf> {
         let version = include_str!("../envoy-version").trim();
         existing(self.cache.join(format!("envoy-{version}")).join("envoy"), "make setup")
     }
 
-    /// A release program of this repository.
+    /// Returns a release program of this repository.
     pub fn own(&self, name: &str) -> Result<PathBuf> {
         existing(repository().join("dist").join(name), "make build")
     }
 
-    /// A program that a Debian package brings.
+    /// Returns a program from a Debian package.
     pub fn system(&self, name: &str) -> Result<PathBuf> {
         let folders = ["/usr/bin", "/usr/sbin", "/bin", "/sbin", "/usr/local/bin"];
         match folders.iter().map(|folder| Path::new(folder).join(name)).find(|path| path.exists()) {
@@ -85,7 +85,7 @@ impl Programs {
     }
 }
 
-/// The top of the work tree.
+/// Returns the root of the work tree.
 pub fn repository() -> &'static Path {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     package.parent().unwrap_or(package)

@@ -1,4 +1,4 @@
-//! What the Envoy of a pod tells of itself.
+//! Statistics of a pod's Envoy.
 
 use std::net::IpAddr;
 
@@ -8,16 +8,16 @@ use serde_json::Value;
 use crate::http;
 use crate::namespace::address_of;
 
-/// The connections that one Envoy has taken so far, by its own statistics.
+/// Numbers of connections that one Envoy has accepted, from its statistics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Connections {
-    /// On the virtual inbound listener.
+    /// Connections on the virtual inbound listener.
     pub inbound: u64,
-    /// On the virtual outbound listener.
+    /// Connections on the virtual outbound listener.
     pub outbound: u64,
 }
 
-/// Asks the Envoy of a pod for its statistics, on the port that is never captured.
+/// Gets the statistics of a pod's Envoy from the port that is never captured.
 pub fn connections(pod: &Value) -> Result<Connections> {
     let address: IpAddr = address_of(pod)?;
     let page = http::get((address, STATISTICS_PORT).into(), "/stats/prometheus")?.expect_ok()?;

@@ -1,4 +1,4 @@
-//! Removing what a node leaves on the machine, whether it was stopped or killed.
+//! Removal of a node's remains on the machine, whether it was stopped or killed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,11 +10,10 @@ use rustix::mount::{UnmountFlags, unmount};
 use crate::run_folder::RunFolder;
 use crate::{bridge, containerd, kube_proxy, kubelet, process, wait};
 
-/// Leaves the machine as it was before the node whose state is in `folder`.
+/// Restores the machine's state from before the node whose state is in `folder`.
 ///
-/// Everything it ends or removes carries the node's mark: a recorded process, a
-/// shim with our containerd's socket, the node's cgroup, a mount below the
-/// folder, the bridge by its name.
+/// Everything that it ends or removes has the node's mark: a recorded process, a shim with our
+/// containerd's socket, the node's cgroup, a mount below the folder, the bridge by its name.
 pub(crate) fn clear(folder: &RunFolder) -> Result<()> {
     let node = folder.node();
     if !node.exists() {
@@ -31,7 +30,7 @@ pub(crate) fn clear(folder: &RunFolder) -> Result<()> {
     folder.end()
 }
 
-/// Another kube-proxy's tables would be ours to delete later: rather not start.
+/// Returns an error if another kube-proxy has tables here, because the cleanup would delete them.
 fn refuse_foreign_tables() -> Result<()> {
     if !kube_proxy::tables()?.is_empty() {
         bail!("this machine has a kube-proxy table already; hint: is it a node of a cluster?");
@@ -75,7 +74,7 @@ fn clear_cgroups() -> Result<()> {
     })
 }
 
-/// The node's cgroup in each hierarchy of the machine.
+/// Returns the node's cgroup in each hierarchy of the machine.
 pub(crate) fn cgroup_tops() -> Result<Vec<PathBuf>> {
     let name = kubelet::CGROUP.trim_start_matches('/');
     let root = Path::new("/sys/fs/cgroup");
@@ -119,7 +118,7 @@ fn folders_in(folder: &Path) -> Vec<PathBuf> {
 fn unmount_below(node: &Path) -> Result<()> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").context("listing mounts")?;
     let points = mounts.lines().filter_map(|line| line.split(' ').nth(MOUNT_POINT));
-    // A later mount may lie on an earlier one.
+    // A later mount may cover an earlier one.
     for point in points.map(Path::new).filter(|point| point.starts_with(node)).rev() {
         unmount(point, UnmountFlags::DETACH)
             .with_context(|| format!("unmounting {}", point.display()))?;
@@ -127,19 +126,19 @@ fn unmount_below(node: &Path) -> Result<()> {
     Ok(())
 }
 
-/// containerd keeps its shims' sockets in a folder of the machine.
+/// Removes the shims' sockets, which containerd keeps in a folder of the machine.
 fn remove_shim_sockets(node: &Path) {
     let tasks = containerd::state(node).join("io.containerd.runtime.v2.task/k8s.io");
     for task in folders_in(&tasks) {
         let address = fs::read_to_string(task.join("address")).unwrap_or_default();
         if let Some(socket) = address.trim().strip_prefix("unix://") {
-            // A shim that ended in order has removed it itself.
+            // A shim that ended properly has removed it itself.
             let _ = fs::remove_file(socket);
         }
     }
 }
 
-/// The kubelet links every log into a folder of the machine, for log collectors.
+/// Removes the kubelet's links to logs in a folder of the machine for log collectors.
 fn remove_links_to_logs(folder: &RunFolder) {
     let entries = fs::read_dir("/var/log/containers").into_iter().flatten().flatten();
     for link in entries.map(|entry| entry.path()) {
@@ -149,6 +148,6 @@ fn remove_links_to_logs(folder: &RunFolder) {
     }
 }
 
-/// The place of the mount point in a line of proc(5)'s `mountinfo`.
+/// Index of the mount point in a line of proc(5)'s `mountinfo`.
 const MOUNT_POINT: usize = 4;
 const PATIENCE: Duration = Duration::from_secs(120);

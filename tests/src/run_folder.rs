@@ -1,4 +1,4 @@
-//! The folder that everything of a run lives in.
+//! Folder with all files of a run.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -17,19 +17,19 @@ pub struct RunFolder {
 
 #[derive(Debug)]
 enum Held {
-    /// The machine's one node.
+    /// The lock of the machine's only node.
     Lock { _lock: File },
     /// A folder of this process, removed at its end.
     Folder { _folder: TempDir },
 }
 
 impl RunFolder {
-    /// The folder of the running node, locked: a machine runs one node at a time, since bridge,
-    /// cgroup and packet filter tables belong to the machine. Waits for the lock; then the folder
-    /// is ours until this value is dropped.
+    /// Returns the folder of the running node after waiting for its lock. A machine runs one node
+    /// at a time, since bridge, cgroup and packet filter tables belong to the machine. The lock is
+    /// held until the value is dropped.
     ///
-    /// `node/` is gone after the run, or cleared by the next one when the run was killed; `logs/`
-    /// stays until the next run, for whoever looks into a failure.
+    /// `node/` is removed after the run, or by the next one if the run was killed. `logs/` stays
+    /// until the next run, for the investigation of failures.
     pub fn claim() -> Result<Self> {
         let root = env::temp_dir().join("outrigger-e2e");
         fs::create_dir_all(&root).with_context(|| format!("creating {}", root.display()))?;
@@ -43,8 +43,8 @@ impl RunFolder {
         Ok(Self { root, _held: Held::Lock { _lock: lock } })
     }
 
-    /// A folder of this process alone, for programs that share nothing with another run; it is
-    /// removed when this value is dropped. What killed processes left is removed first.
+    /// Creates a folder of this process, for programs that share nothing with another run. It is
+    /// removed when the value is dropped. Remains of killed processes are removed first.
     pub fn of_process() -> Result<Self> {
         clear_what_killed_runs_left();
         let folder = tempfile::Builder::new()
@@ -59,17 +59,19 @@ impl RunFolder {
         Ok(run)
     }
 
-    /// State of the run; exists only while it runs or after it was killed.
+    /// Returns the folder with the state of the run. It exists only during the run, or after a
+    /// killed one.
     pub fn node(&self) -> PathBuf {
         self.root.join("node")
     }
 
-    /// Logs of the programs (`NAME.log`), and of a node's pods (`pods/`).
+    /// Returns the folder with the logs of the programs (`NAME.log`), and of a node's pods
+    /// (`pods/`).
     pub fn logs(&self) -> PathBuf {
         self.root.join("logs")
     }
 
-    /// Starts a run: empty `node/` and `logs/`.
+    /// Starts a run with empty `node/` and `logs/`.
     pub(crate) fn begin(&self) -> Result<()> {
         remove(&self.logs())?;
         for folder in [self.node(), self.logs()] {
@@ -81,14 +83,14 @@ impl RunFolder {
         self.write(NEW_FOLDERS, new.join("\n")).map(drop)
     }
 
-    /// A folder below `node/`, created.
+    /// Creates a folder below `node/`.
     pub fn folder(&self, name: &str) -> Result<PathBuf> {
         let path = self.node().join(name);
         fs::create_dir_all(&path).with_context(|| format!("creating {}", path.display()))?;
         Ok(path)
     }
 
-    /// A file below `node/`, written; its folder is created.
+    /// Writes a file below `node/`; its folder is created.
     pub fn write(&self, name: &str, content: impl AsRef<[u8]>) -> Result<PathBuf> {
         let path = self.node().join(name);
         if let Some(folder) = path.parent() {
@@ -98,8 +100,7 @@ impl RunFolder {
         Ok(path)
     }
 
-    /// Ends a run: `node/` is removed, and so are the folders of the machine that
-    /// did not exist before.
+    /// Ends a run: removes `node/`, and those folders of the machine that did not exist before.
     pub(crate) fn end(&self) -> Result<()> {
         let new = fs::read_to_string(self.node().join(NEW_FOLDERS)).unwrap_or_default();
         for folder in new.lines() {
@@ -114,14 +115,15 @@ fn say_that_it_waits() {
     eprintln!("another run has a node on this machine: waiting until it ends");
 }
 
-/// A run that was killed leaves its folder, called by its process; the kernel ends the programs.
+/// Removes the folders of killed runs, named after their processes. The kernel has ended their
+/// programs.
 fn clear_what_killed_runs_left() {
     for folder in fs::read_dir(env::temp_dir()).into_iter().flatten().flatten() {
         let name = folder.file_name();
         let process = name.to_str().and_then(|name| name.strip_prefix(OF_PROCESS));
         let process = process.and_then(|rest| rest.split_once('-'));
         if process.is_some_and(|(id, _)| !Path::new("/proc").join(id).exists()) {
-            // Another run may be clearing too.
+            // Another run may be removing it too.
             let _ = fs::remove_dir_all(folder.path());
         }
     }
@@ -136,7 +138,7 @@ fn remove(folder: &Path) -> Result<()> {
     }
 }
 
-/// Where the kubelet, containerd and its network plugins write, whatever they are told.
+/// Folders into which the kubelet, containerd and its network plugins write, regardless of options.
 const FOLDERS_WITHOUT_OPTION: [&str; 4] =
     ["/run/containerd", "/var/lib/cni", "/var/lib/kubelet", "/var/log/containers"];
 const OF_PROCESS: &str = "outrigger-run-";

@@ -1,4 +1,4 @@
-//! A signer of the cluster, as somebody else runs it: it signs what was approved.
+//! A signer of the cluster, as another program implements it: it signs approved requests.
 
 use anyhow::{Context, Result};
 use jiff::{SignedDuration, Timestamp, tz::TimeZone};
@@ -13,7 +13,7 @@ use rcgen::{
 
 use crate::kubectl::Kubectl;
 
-/// A CA, and the name of the signer whose requests it answers.
+/// A CA, and the name of the signer for which it signs.
 #[derive(Debug)]
 pub struct Signer {
     name: String,
@@ -22,7 +22,7 @@ pub struct Signer {
 }
 
 impl Signer {
-    /// Makes a CA for a signer's name, as `example.com/serving`.
+    /// Creates a CA for a signer's name, such as `example.com/serving`.
     pub fn create(name: &str) -> Result<Self> {
         let mut params = CertificateParams::new([])?;
         params.distinguished_name.push(DnType::CommonName, name);
@@ -34,12 +34,12 @@ impl Signer {
         Ok(Self { name: name.to_owned(), authority, issuer: Issuer::new(params, key) })
     }
 
-    /// The CA's certificate in PEM.
+    /// Returns the CA's certificate in PEM.
     pub fn authority(&self) -> &str {
         &self.authority
     }
 
-    /// Signs each request that was approved and has no certificate yet; returns how many.
+    /// Signs each approved request without a certificate. Returns their number.
     pub fn sign_approved(&self, kubectl: &Kubectl) -> Result<usize> {
         let found = kubectl.must(["get", "--raw", REQUESTS])?;
         let found: List<CertificateSigningRequest> =
@@ -68,7 +68,7 @@ impl Signer {
     }
 }
 
-/// From yesterday on, for a month.
+/// Sets the validity from yesterday for a month.
 fn set_validity(params: &mut CertificateParams) {
     let midnight = |at: Timestamp| {
         let date = at.to_zoned(TimeZone::UTC).date();

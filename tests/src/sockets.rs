@@ -1,4 +1,4 @@
-//! Real sockets that tell who answered, and for whom the packet was meant.
+//! Sockets that report which listener answered, and the original destination.
 
 use std::fmt;
 use std::io::{Read, Write};
@@ -18,31 +18,31 @@ use socket2::SockRef;
 
 use crate::netns::Namespace;
 
-/// TCP and UDP listeners of a namespace, on all its addresses, which answer with an [`Answer`].
-/// Gone when this is dropped.
+/// TCP and UDP listeners on all addresses of a namespace, which answer with an [`Answer`]. They are
+/// closed when the value is dropped.
 #[derive(Debug)]
 pub struct Listeners {
     stop: UnixStream,
     thread: Option<JoinHandle<()>>,
 }
 
-/// What a client learns from a listener.
+/// A listener's report to the client.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Answer {
     /// The namespace and port that answered, as `pod:80`.
     pub by: String,
-    /// Where the connection was going before anything redirected it.
+    /// The original destination, before any redirection.
     pub original: String,
-    /// The client's address as the listener saw it, without its port.
+    /// The client's address as the listener sees it, without the port.
     pub client: String,
 }
 
-/// What became of a try to reach somebody.
+/// Result of a connection attempt.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Outcome {
-    /// Somebody answered.
+    /// A listener answered.
     Answered(Answer),
-    /// Nobody did; the kernel's word for it.
+    /// No answer; the kernel's error.
     Failed(String),
 }
 
@@ -67,7 +67,7 @@ impl Listeners {
 
 impl Drop for Listeners {
     fn drop(&mut self) {
-        // When the thread is gone already, there is nothing to stop.
+        // If the thread is gone already, there is nothing to stop.
         let _ = self.stop.write_all(&[0]);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -75,7 +75,7 @@ impl Drop for Listeners {
     }
 }
 
-/// Tries to reach somebody from the calling thread: its namespace, its owner.
+/// Tries to reach a target from the calling thread, with its namespace and its owner.
 pub fn reach(transport: Transport, source: Option<IpAddr>, target: SocketAddr) -> Outcome {
     let tried = match transport {
         Transport::Tcp => reach_by_tcp(source, target),
@@ -84,8 +84,8 @@ pub fn reach(transport: Transport, source: Option<IpAddr>, target: SocketAddr) -
     Outcome::of(tried)
 }
 
-/// Reaches somebody by TCP from an address that need not be this machine's, with packets that bear
-/// a mark: as the proxy calls the application in the client's name.
+/// Connects by TCP from an address that need not be this machine's, with marked packets, as the
+/// proxy connects to the application with the client's address.
 pub fn reach_in_the_name_of(client: SocketAddr, mark: u32, target: SocketAddr) -> Outcome {
     let connect = || {
         let socket = open(target.ip(), SocketType::STREAM)?;
@@ -110,7 +110,8 @@ fn exchange(
 ) -> Result<String, Errno> {
     sockopt::set_socket_timeout(&socket, Timeout::Send, Some(PATIENCE))?;
     sockopt::set_socket_timeout(&socket, Timeout::Recv, Some(PATIENCE))?;
-    // Closing resets: thousands of tries must not leave thousands of waiting connections.
+    // Closing resets the connection: thousands of attempts must not leave thousands of sockets in
+    // TIME_WAIT.
     sockopt::set_socket_linger(&socket, Some(Duration::ZERO))?;
     if let Some(source) = source {
         rustix::net::bind(&socket, &source)?;
@@ -130,14 +131,14 @@ fn reach_by_udp(source: Option<IpAddr>, target: SocketAddr) -> Result<String, Er
         SocketAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
         SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
     };
-    // Connection tracking remembers a datagram's ports for half a minute, and what was decided of
-    // them: no port comes again so soon.
+    // Connection tracking remembers a datagram's ports and their translation for half a minute. So
+    // no port is reused that soon.
     let step = NEXT_UDP_PORT.fetch_add(1, Ordering::Relaxed) % UDP_PORTS;
     let source = SocketAddr::new(source.unwrap_or(unspecified), FIRST_UDP_PORT + step);
     rustix::net::bind(&socket, &source)?;
     let socket = UdpSocket::from(socket);
     let mut buffer = [0; 512];
-    // The answer may come from another address than the one that was asked.
+    // The answer may come from an address other than the target.
     let answered = socket.send_to(b"who?", target).and_then(|_| socket.recv(&mut buffer));
     match answered {
         Ok(length) => Ok(String::from_utf8_lossy(&buffer[..length]).into_owned()),
@@ -202,7 +203,7 @@ impl Sockets {
             }
             let is_ready = |index: usize| !fds[index].revents().is_empty();
             let tcp = (1..).zip(&self.tcp).filter(|(index, _)| is_ready(*index));
-            // One client that is gone before it is answered is no concern of the others.
+            // A client that is gone before its answer does not affect the others.
             tcp.for_each(|(_, (port, socket))| drop(answer_tcp(who, *port, socket)));
             let udp = (1 + self.tcp.len()..).zip(&self.udp).filter(|(index, _)| is_ready(*index));
             udp.for_each(|(_, (port, socket))| drop(answer_udp(who, *port, socket)));
@@ -216,7 +217,7 @@ fn answer_tcp(who: &str, port: u16, socket: &TcpListener) -> std::io::Result<()>
         SocketAddr::V4(_) => sockopt::ip_original_dst(&stream).map(SocketAddr::V4),
         SocketAddr::V6(_) => sockopt::ipv6_original_dst(&stream).map(SocketAddr::V6),
     };
-    // Where connections are not tracked, nothing can have redirected this one.
+    // Without connection tracking, this connection cannot have been redirected.
     let original = original.or_else(|_| stream.local_addr())?;
     let by = format!("{who}:{port}");
     let answer = Answer { by, original: original.to_string(), client: client.ip().to_string() };
@@ -233,7 +234,7 @@ fn answer_udp(who: &str, port: u16, socket: &UdpSocket) -> std::io::Result<()> {
 fn bound(address: IpAddr, port: u16, kind: SocketType) -> Result<OwnedFd, Errno> {
     let socket = open(address, kind)?;
     sockopt::set_socket_reuseaddr(&socket, true)?;
-    // As the proxy's: it may be given connections to addresses that are not its own.
+    // Like the proxy's socket, it may accept connections to foreign addresses.
     allow_foreign_addresses(&socket, address)?;
     rustix::net::bind(&socket, &SocketAddr::new(address, port))?;
     Ok(socket)
@@ -253,17 +254,18 @@ fn open(address: IpAddr, kind: SocketType) -> Result<OwnedFd, Errno> {
         return socket_with(AddressFamily::INET, kind, SocketFlags::CLOEXEC, None);
     }
     let socket = socket_with(AddressFamily::INET6, kind, SocketFlags::CLOEXEC, None)?;
-    // Each family has its own listener: the original destination is asked per family.
+    // Each family has its own listener, because the original destination is queried per family.
     sockopt::set_ipv6_v6only(&socket, true)?;
     Ok(socket)
 }
 
 static NEXT_UDP_PORT: AtomicU16 = AtomicU16::new(0);
-/// Above all that anybody listens on. A power of two, so that the count's overflow is no step back.
+/// First source port, above all ports of listeners. Their number is a power of two, so that the
+/// counter wraps without reusing a recent port.
 const FIRST_UDP_PORT: u16 = 20_000;
 const UDP_PORTS: u16 = 32_768;
 const BACKLOG: i32 = 128;
-/// Far beyond what an answer on this machine takes; only a lost packet waits so long.
+/// Far more than an answer on this machine takes; only a lost packet waits so long.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Programs that are run for their result.
+//! Programs that run to completion.
 
 use std::ffi::OsStr;
 use std::io::Write;
@@ -6,8 +6,8 @@ use std::process::{Command, Output, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-/// Runs a program of the machine and returns its standard output; ending other
-/// than with 0 is an error that quotes the standard error.
+/// Runs a program of the machine and returns its standard output. An exit code other than 0 is an
+/// error that quotes the standard error.
 pub(crate) fn run<A: AsRef<OsStr>>(
     program: &str,
     args: impl IntoIterator<Item = A>,
@@ -25,7 +25,7 @@ pub(crate) fn run<A: AsRef<OsStr>>(
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Runs a command with a text as its standard input, and returns all it said.
+/// Runs a command with a text as its standard input, and returns its output.
 pub(crate) fn output(command: &mut Command, input: &str) -> Result<Output> {
     let name = command.get_program().to_string_lossy().into_owned();
     let mut child = command
@@ -35,7 +35,7 @@ pub(crate) fn output(command: &mut Command, input: &str) -> Result<Output> {
         .spawn()
         .with_context(|| format!("starting {name}"))?;
     if let Some(mut stdin) = child.stdin.take() {
-        // A program that does not read its input closes it: its status tells why.
+        // A program that does not read its input closes it; its exit code gives the reason.
         let _ = stdin.write_all(input.as_bytes());
     }
     child.wait_with_output().with_context(|| format!("waiting for {name}"))

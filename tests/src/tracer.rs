@@ -1,4 +1,4 @@
-//! Runs a program under ptrace(2), stop by stop, and kills it where a test says.
+//! Runs a program under ptrace(2) from stop to stop, and kills it at a chosen stop.
 #![expect(clippy::expect_used, reason = "a test may stop where it stands")]
 
 use std::collections::BTreeMap;
@@ -11,21 +11,21 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
-/// Who is killed.
+/// Processes to kill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Victims {
-    /// The program; what it started goes on, and is waited for.
+    /// The program. Its children continue, and the tracer waits for them.
     Program,
-    /// One of those that it started, whichever comes to the stop or to one after it.
+    /// One of its children: the first that reaches the stop or a later one.
     Child,
-    /// The program and all that it started.
+    /// The program and all its children.
     All,
 }
 
-/// How a run ended.
+/// End of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
-    /// By itself, after so many stops.
+    /// The program exited by itself, after this number of stops.
     Exited {
         /// Its exit code.
         code: i32,
@@ -34,14 +34,14 @@ pub enum End {
         /// Its output on stderr.
         stderr: String,
     },
-    /// It was killed.
+    /// The program was killed.
     Killed,
 }
 
-/// A program that is told when to die.
+/// A traced program with the stop at which to kill it.
 struct Traced {
     program: Pid,
-    /// The process that each thread belongs to.
+    /// The process of each thread.
     processes: BTreeMap<Pid, Pid>,
     stops: usize,
     death: Option<(usize, Victims)>,
@@ -49,12 +49,12 @@ struct Traced {
     code: Option<i32>,
 }
 
-/// Runs a command to its end or to its death: at the stop of that number, where a stop is the
-/// begin or the end of a system call of the program or of one that it started.
+/// Runs a command to its end, or kills it at the stop of that number. A stop is the entry or the
+/// exit of a system call of the program or of one of its children.
 ///
-/// The thread that calls this must have no other children.
+/// The calling thread must have no other children.
 pub fn run(command: &Command, death: Option<(usize, Victims)>) -> End {
-    // ptrace(2) stops a process that runs already: this one waits for a line until then.
+    // ptrace(2) attaches to a running process: this one waits for a line until then.
     let mut gate = Command::new("/bin/sh");
     gate.args(["-c", "read line && exec \"$0\" \"$@\""]);
     gate.arg(command.get_program()).args(command.get_args()).env_clear();
@@ -65,12 +65,12 @@ pub fn run(command: &Command, death: Option<(usize, Victims)>) -> End {
     let mut child = gate.spawn().expect("a shell");
     let program = Pid::from_raw(child.id().try_into().expect("a number of a process"));
     ptrace::seize(program, options()).expect("ptrace");
-    // Closed at once, the line is there, and nothing after it.
+    // The pipe has one line, and is closed immediately.
     child.stdin.take().expect("a pipe").write_all(b"\n").expect("a line");
     let processes = BTreeMap::from([(program, program)]);
     let traced = Traced { program, processes, stops: 0, death, is_doomed: false, code: None };
     let (code, stops) = traced.follow();
-    // The tracer has seen its end; this finds nobody.
+    // The tracer has reaped the process already.
     let _ = child.wait();
     let mut text = String::new();
     stderr.rewind().and_then(|()| stderr.read_to_string(&mut text)).expect("what it said");
@@ -79,9 +79,9 @@ pub fn run(command: &Command, death: Option<(usize, Victims)>) -> End {
 
 impl Traced {
     fn follow(mut self) -> (Option<i32>, usize) {
-        // Until its exec, it is the shell.
+        // Before its exec, the process is the shell.
         let mut is_begun = false;
-        // Other tests have children too; they belong to other threads.
+        // Other tests have children too, but on other threads.
         let mine = WaitPidFlag::__WALL | WaitPidFlag::__WNOTHREAD;
         loop {
             match waitpid(None, Some(mine)) {
@@ -108,7 +108,7 @@ impl Traced {
         }
     }
 
-    /// Remembers whom a process starts.
+    /// Records the new process or thread of an event.
     fn learn(&mut self, thread: Pid, event: i32) {
         let is = |known: Event| event == known as i32;
         let is_thread = is(Event::PTRACE_EVENT_CLONE);
@@ -120,7 +120,7 @@ impl Traced {
         }
     }
 
-    /// Kills whom the time has come for.
+    /// Kills the victims if the stop is reached.
     fn judge(&mut self, thread: Pid) {
         let process = self.process(thread);
         let Some((_, victims)) = self.death.filter(|(stop, _)| self.stops >= *stop) else {
@@ -145,17 +145,17 @@ impl Traced {
 
     fn resume(&self, thread: Pid, is_begun: bool, signal: Option<Signal>) {
         if self.is_doomed {
-            // One that was only just born.
+            // A process that was just created.
             end(thread);
         }
         let resumed =
             if is_begun { ptrace::syscall(thread, signal) } else { ptrace::cont(thread, signal) };
-        // Who is dead cannot go on.
+        // A dead process cannot be resumed.
         assert!(matches!(resumed, Ok(()) | Err(Errno::ESRCH)), "{resumed:?}");
     }
 }
 
-/// One that is gone already needs no more.
+/// Kills a process; a process that is gone already is no error.
 fn end(process: Pid) {
     let _ = kill(process, Signal::SIGKILL);
 }

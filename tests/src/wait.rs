@@ -1,4 +1,4 @@
-//! Waiting for a condition, never for a time.
+//! Waiting for conditions instead of fixed times.
 
 use std::fmt::Display;
 use std::thread;
@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-/// Asks `probe` until it answers `Ok`, and returns what it answered.
+/// Calls `probe` until it returns `Ok`, and returns the value.
 ///
-/// `Err` from the probe means "not yet, because". After `patience` the last
-/// reason becomes the error, so a test that fails says what was missing.
+/// `Err` from the probe is the reason to wait. After the timeout the last reason becomes the error,
+/// so a failed test says what was missing.
 pub fn until<T, E: Display>(
     what: &str,
     patience: Duration,

@@ -1,7 +1,7 @@
-//! YAML as kubectl reads it, and YAML that every reader of it understands alike.
+//! YAML parsing as in kubectl, and YAML output that every parser reads alike.
 //!
-//! The one place that knows the YAML library: its options are chosen here, and its two traps
-//! (numbers with a leading zero, block scalars that begin with a TAB) end here.
+//! Only this module uses the YAML library. It sets the library's options and works around two
+//! traps: numbers with a leading zero, and block scalars that begin with a TAB.
 
 mod ordinary;
 mod outdented;
@@ -15,15 +15,17 @@ use serde_saphyr::options::AliasLimits;
 
 /// Parses one document.
 ///
-/// As kubectl does: `0644` is the number 420, `8080.0` is 8080, `yes` is true, merge keys are
+/// As in kubectl, `0644` is the number 420, `8080.0` is 8080, `yes` is true, merge keys are
 /// resolved, and an empty document is `null`. A repeated key is an error.
 ///
-/// Aliases stand for ten thousand values at most, or one for every 16 bytes of the text.
+/// Aliases may expand to at most ten thousand values, or one for every 16 bytes of the text if that
+/// is more.
 pub fn parse(text: &str) -> Result<Value, YamlError> {
     parse_with(text, aliases(text))
 }
 
-/// The same of a file that its user named: thousands of workloads may share a part by aliases.
+/// Parses one document of a file that the user named. The limit on aliases is the library's
+/// default, because thousands of workloads may share a part by aliases.
 pub fn parse_file(text: &str) -> Result<Value, YamlError> {
     parse_with(text, AliasLimits::default())
 }
@@ -36,11 +38,11 @@ fn parse_with(text: &str, aliases: AliasLimits) -> Result<Value, YamlError> {
     }
 }
 
-/// Parses the first document of a text as Go's `sigs.k8s.io/yaml` does: of a repeated key the last
-/// value counts, what follows the first document is not read, and a quoted string goes on in any
-/// column.
+/// Parses the first document of a text as Go's `sigs.k8s.io/yaml` does. The last value of a
+/// repeated key counts, text after the first document is ignored, and a quoted string may continue
+/// in any column.
 ///
-/// The second part is what [`parse`] refuses the text for, if it does.
+/// The second part of the result is the error with which [`parse`] rejects the text, if it does.
 pub fn parse_first(text: &str) -> Result<(Value, Option<YamlError>), YamlError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let (text, strict) = match outdented::parse(text) {
@@ -61,8 +63,8 @@ pub fn parse_first(text: &str) -> Result<(Value, Option<YamlError>), YamlError> 
     Ok((whole::numbers(first), Some(strict)))
 }
 
-/// The value of a document whose events, without comments, are known; `None` where only
-/// [`parse`] can tell: for anchors, tags and the like.
+/// Returns the value of a document from its parser events, without comments. `None` if only
+/// [`parse`] can parse it, for example because of anchors or tags.
 pub fn of_events<'a>(events: impl Iterator<Item = Event<'a>>) -> Option<Value> {
     ordinary::read(events, scalar)
 }
@@ -71,12 +73,12 @@ fn scalar(text: &str) -> Option<Value> {
     by_library(text, aliases(text)).ok()
 }
 
-/// Whether a string is written as it stands, and read so by every reader of YAML.
+/// True if a string needs no quotes in any YAML parser.
 pub fn is_word(text: &str) -> bool {
     ordinary::is_word(text)
 }
 
-/// Parses by the library's own deserializer.
+/// Parses with the library's own deserializer.
 fn by_library(text: &str, aliases: AliasLimits) -> Result<Value, YamlError> {
     let options = serde_saphyr::options! {
         budget: budget(),
@@ -90,10 +92,10 @@ fn by_library(text: &str, aliases: AliasLimits) -> Result<Value, YamlError> {
         .map_err(|error| YamlError::of(&error))
 }
 
-/// Writes a value as a block document that ends with a line break.
+/// Returns a value as a block document that ends with a line break.
 ///
-/// Strings that a YAML 1.1 reader takes for something else (`yes`, `1_000`, `12:30:45`) are
-/// quoted, so that Go's reader gives back the same value.
+/// Strings that a YAML 1.1 parser would read as another type (`yes`, `1_000`, `12:30:45`) are
+/// quoted, so that Go's parser returns the same value.
 pub fn to_string(value: &Value) -> Result<String, YamlError> {
     let options = serde_saphyr::ser_options! {
         folded_wrap_chars: NEVER_FOLDED,
@@ -105,14 +107,14 @@ pub fn to_string(value: &Value) -> Result<String, YamlError> {
     })
 }
 
-/// A text that is not one YAML document, or a value that YAML cannot hold.
+/// An error of a text that is not one YAML document, or of a value that YAML cannot represent.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub struct YamlError {
-    /// The line, from 1; 0 where there is none.
+    /// The line, from 1; 0 if unknown.
     pub line: usize,
-    /// The column, from 1; 0 where there is none.
+    /// The column, from 1; 0 if unknown.
     pub column: usize,
-    /// What is wrong there.
+    /// The problem at this position.
     pub problem: String,
 }
 
@@ -168,21 +170,21 @@ impl Serialize for Guarded<'_> {
     }
 }
 
-/// libyaml refuses a block scalar whose first line of text starts with a TAB; and one that ends
-/// with empty lines would take in those that happen to follow it.
+/// True if the text can be a block scalar. libyaml rejects a block scalar whose first line of text
+/// starts with a TAB. A block scalar that ends with empty lines would absorb empty lines after it.
 fn suits_a_block(text: &str) -> bool {
     let body = text.trim_start_matches('\n');
     !body.starts_with('\t') && !text.ends_with("\n\n") && (text.is_empty() || !body.is_empty())
 }
 
-/// JSON in a string reads better in single quotes, where nothing in it needs a backslash.
+/// True if the text is JSON that needs no escapes in single quotes, where it is easier to read.
 fn is_json(text: &str) -> bool {
     let printable = |c: char| c != '\'' && (c == ' ' || c.is_ascii_graphic());
     text.starts_with(['{', '[']) && text.contains('"') && text.chars().all(printable)
 }
 
-/// The library's limits, with room for a file of thousands of workloads: what is parsed here was
-/// named by the user who runs the program. What aliases stand for has a limit of its own.
+/// Returns the library's limits, raised for a file of thousands of workloads: the text is from the
+/// user who runs the program. Expansion of aliases has a limit of its own.
 fn budget() -> Option<serde_saphyr::Budget> {
     serde_saphyr::budget! {
         max_events: 100_000_000,
@@ -192,21 +194,21 @@ fn budget() -> Option<serde_saphyr::Budget> {
     }
 }
 
-/// Ten lines could stand for a thousand million values otherwise.
+/// Returns the limit on aliases. Without it, ten lines could expand to a thousand million values.
 fn aliases(text: &str) -> AliasLimits {
     serde_saphyr::alias_limits! {
         max_total_replayed_events: (text.len() / 16).max(10_000),
     }
 }
 
-/// The library's words, without the place that [`YamlError`] already has and without advice to
-/// programmers.
+/// Returns the library's message without the position, which [`YamlError`] has, and without advice
+/// to programmers.
 fn problem(message: &str) -> &str {
     let message = message.rsplit_once(" at line ").map_or(message, |(problem, _)| problem);
     message.split_once(", set DuplicateKeyPolicy").map_or(message, |(problem, _)| problem)
 }
 
-/// Folding would rewrite long strings over several lines for no gain.
+/// Line width that disables folding. Folding would only split long strings over several lines.
 const NEVER_FOLDED: usize = 1 << 30;
 
 #[cfg(test)]
@@ -325,7 +327,8 @@ mod tests {
         insta::assert_snapshot!(to_string(&value).unwrap(), @r#"status: '{"revision":"default"}'"#);
     }
 
-    /// What tells apart the two ways to read: marks, quotes, numbers and almost-numbers.
+    /// Generates the tokens that matter to the choice of parser: marks, quotes, numbers and text
+    /// that looks like a number.
     fn piece() -> impl Strategy<Value = String> {
         let words = prop::sample::select(vec![
             "a",

@@ -1,21 +1,21 @@
-//! Ordinary YAML, read from the parser's events without a deserializer in between.
+//! Fast path for ordinary YAML: reads the parser's events without a deserializer.
 //!
-//! Only what cannot be understood in two ways is read here. All else (anchors, tags, merge keys,
-//! repeated keys, errors) is left to the library's deserializer, and so is the meaning of every
-//! scalar that might be more than a word.
+//! Only unambiguous YAML is read here. The library's deserializer handles everything else (anchors,
+//! tags, merge keys, repeated keys, errors), and every scalar that might not be a word.
 
 use granit_parser::{Event, Parser, ScalarStyle};
 use serde_json::{Map, Value};
 
-/// The document's value; `None` where it is not ordinary. `resolve` tells what a plain scalar
-/// means that is neither a word nor a short number.
+/// Returns the document's value; `None` if it is not ordinary. `resolve` returns the value of a
+/// plain scalar that is neither a word nor a short number.
 pub(super) fn parse(text: &str, resolve: impl Fn(&str) -> Option<Value>) -> Option<Value> {
     let options = granit_parser::options! { emit_comments: false };
     let events = Parser::new_from_str_with_options(text, options);
     read(events.map_while(|next| next.ok().map(|(event, _)| event)), resolve)
 }
 
-/// [`parse`] from the parser's events without comments; those after an error are left out.
+/// Parses like [`parse`] from the parser's events without comments. The caller omits events after
+/// an error.
 pub(super) fn read<'a>(
     events: impl Iterator<Item = Event<'a>>,
     resolve: impl Fn(&str) -> Option<Value>,
@@ -23,7 +23,7 @@ pub(super) fn read<'a>(
     Reader { events, resolve, depth: 0 }.document()
 }
 
-/// Whether a plain scalar is a string to every reader of YAML, and a string is written plain.
+/// True if every YAML parser reads a plain scalar as a string, so that the string needs no quotes.
 pub(super) fn is_word(text: &str) -> bool {
     let bytes = text.as_bytes();
     (2..=MOST_LETTERS).contains(&bytes.len())
@@ -32,8 +32,8 @@ pub(super) fn is_word(text: &str) -> bool {
         && !RESERVED.iter().any(|word| word.eq_ignore_ascii_case(text))
 }
 
-/// Whether a plain scalar of one line can be read as nothing but a string: an image, a flag such as
-/// `--domain`, a reference to a variable such as `$(HOST_IP)`, or a quantity such as `100m` and `1Gi`.
+/// True if a plain scalar of one line can only be a string: an image, a flag such as `--domain`, a
+/// variable reference such as `$(HOST_IP)`, or a quantity such as `100m` and `1Gi`.
 fn is_text(text: &str) -> bool {
     let bytes = text.as_bytes();
     let digits = bytes.iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -115,7 +115,7 @@ where
         }
     }
 
-    /// Whether a scalar is a key that is its own text, and no merge key.
+    /// True if a scalar is a string key, and not a merge key.
     fn is_key(&self, text: &str, style: ScalarStyle) -> bool {
         let plain = style == ScalarStyle::Plain;
         text != "<<" && (!plain || self.plain(text).is_some_and(|value| value.is_string()))
@@ -138,7 +138,7 @@ where
         if digits && text.len() <= MOST_DIGITS && (text == "0" || !text.starts_with('0')) {
             return text.parse::<u64>().ok().map(Value::from);
         }
-        // By itself it could be a mark or several lines.
+        // Alone it could be a document marker or several lines.
         if text.contains('\n') || text.starts_with("---") || text.starts_with("...") {
             return None;
         }
@@ -146,14 +146,14 @@ where
     }
 }
 
-/// What old and new readers of YAML take for something other than a string.
+/// Words that old and new YAML parsers read as something other than a string.
 const RESERVED: [&str; 11] =
     ["false", "inf", "infinity", "nan", "no", "null", "off", "on", "true", "yes", "y"];
-/// What makes a string of a number without leaving a doubt.
+/// Suffixes that unambiguously turn a number into a string.
 const UNITS: [&str; 7] = ["Gi", "Ki", "Mi", "Ti", "h", "m", "s"];
 /// Longer words might be written over several lines.
 const MOST_LETTERS: usize = 64;
-/// Fewer than the library's own limit, so that its message is the one that is seen.
+/// Lower than the library's own limit, so that the library reports the error.
 const MOST_LEVELS: usize = 40;
-/// Any number of so many digits fits.
+/// Every number with this many digits fits into 64 bits.
 const MOST_DIGITS: usize = 18;

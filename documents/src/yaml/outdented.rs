@@ -1,6 +1,6 @@
-//! Quoted strings that go on further left than the block they stand in, which Go's reader folds and
-//! the library here refuses. Blanks in front of such a line are not part of the string, so the line
-//! is moved to the right.
+//! Quoted strings whose continuation lines are indented less than the block around them. Go's
+//! parser folds them, but the library rejects them. White space before such a line is not part of
+//! the string, so the line is indented further.
 
 use std::borrow::Cow;
 
@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use super::YamlError;
 
-/// Parses one document, as [`parse`](super::parse) does but for such lines; with the text in which
-/// they are moved.
+/// Parses one document like [`parse`](super::parse), but accepts such lines. Also returns the text
+/// with those lines indented.
 pub(super) fn parse(text: &str) -> (Cow<'_, str>, Result<Value, YamlError>) {
     let mut text = Cow::Borrowed(text);
     for _ in 0..MOST_LINES {
@@ -25,8 +25,8 @@ pub(super) fn parse(text: &str) -> (Cow<'_, str>, Result<Value, YamlError>) {
     (text, last)
 }
 
-/// The text with one line, counted from 1, further right than any block; `None` where it is the end
-/// of the document.
+/// Returns the text with one line, counted from 1, indented more than any block; `None` if the line
+/// ends the document.
 fn moved(text: &str, line: usize) -> Option<String> {
     let start = text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
     let (before, line) = text.split_at(start);
@@ -34,10 +34,10 @@ fn moved(text: &str, line: usize) -> Option<String> {
     (!ends).then(|| [before, &" ".repeat(FURTHEST), line].concat())
 }
 
-/// What the library says of such a line.
+/// The library's error about such a line.
 const PROBLEM: &str = "invalid indentation in multiline quoted scalar";
 
-/// The most lines that are moved: each costs a reading of the text.
+/// Most lines that are indented: each costs another parse of the text.
 const MOST_LINES: usize = 256;
 
 /// No block begins beyond this column: pods nest a dozen levels.

@@ -1,9 +1,9 @@
-//! Whole numbers that are written as if they had a fraction.
+//! Integers written with a fraction or an exponent.
 
 use serde_json::Value;
 
-/// The value with `8080.0` and `8.08e3` as 8080, as Go writes them in JSON: an API server refuses a
-/// port of `8080.0`.
+/// Returns the value with `8080.0` and `8.08e3` as integers, as Go writes them in JSON. An API
+/// server rejects a port of `8080.0`.
 pub(super) fn numbers(mut value: Value) -> Value {
     match &mut value {
         Value::Number(number) if number.is_f64() => {
@@ -26,7 +26,7 @@ pub(super) fn numbers(mut value: Value) -> Value {
     value
 }
 
-/// The number as it is, where 64 bits hold it without a fraction.
+/// Returns the number as an integer if it has no fraction and fits into 64 bits.
 fn whole(number: f64) -> Option<i64> {
     const BEYOND: f64 = 9_223_372_036_854_775_808.0;
     let fits = number.fract() == 0.0 && (-BEYOND..BEYOND).contains(&number);

@@ -1,19 +1,19 @@
-//! Damage to an input, the same for the same name and number.
+//! Deterministic damage to an input, by name and number.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// A source of numbers that chooses the damage.
+/// A source of random numbers that chooses the damage.
 pub(crate) struct Damage(u64);
 
 impl Damage {
     pub(crate) fn new(name: &str, number: u64) -> Self {
-        // Its keys are fixed, unlike those of a map.
+        // `DefaultHasher::new` has fixed keys, unlike the hasher of a `HashMap`.
         let mut hasher = DefaultHasher::new();
         (name, number).hash(&mut hasher);
         Self(hasher.finish())
     }
 
-    /// The input after one to three damages; the others are what pieces may come from.
+    /// Returns the input after one to three damages. Pieces may come from the other inputs.
     pub(crate) fn done_to(mut self, input: &[u8], others: &[Vec<u8>]) -> Vec<u8> {
         let mut bytes = input.to_vec();
         for _ in 0..=self.below(3) {
@@ -48,7 +48,7 @@ impl Damage {
         (from, from + self.below((length - from).min(LONGEST_PIECE) + 1))
     }
 
-    /// A number below the bound (`splitmix64`).
+    /// Returns a number below the bound (`splitmix64`).
     fn below(&mut self, bound: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -58,7 +58,7 @@ impl Damage {
     }
 }
 
-/// What parsers have rules for.
+/// Characters and words with a meaning to parsers.
 const PIECES: [&str; 16] = [
     "\0",
     "\n",

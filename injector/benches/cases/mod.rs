@@ -1,4 +1,5 @@
-//! What is measured: the pods, the settings and one review from bytes to bytes.
+//! Pods, settings and reviews of the benchmarks. A review is measured from request bytes to
+//! response bytes.
 
 #![allow(clippy::expect_used, reason = "a benchmark fails by panic")]
 #![allow(clippy::print_stdout, reason = "figures are what it is for")]
@@ -17,23 +18,24 @@ use injector::webhook::admission::review;
 use injector::webhook::admission::verdict::Admission;
 use serde_json::{Value, json};
 
-/// Where the overlay comes from.
+/// Source of the overlay.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Overlay {
-    /// The one that is built in.
+    /// The built-in overlay.
     BuiltIn,
     /// The template of Istio's chart.
     Template,
 }
 
-/// A review and what it is answered with.
+/// A review with the settings to answer it.
 pub(crate) struct Review {
     settings: Settings,
     pub(crate) body: Vec<u8>,
 }
 
 impl Review {
-    /// One of the pods; `None` where it needs Istio's cases, which are not there.
+    /// Returns the review of one of the pods; `None` if it needs Istio's cases, and they are
+    /// absent.
     pub(crate) fn of(pod: &str, overlay: Overlay) -> Option<Self> {
         let settings = settings(overlay)?;
         let pod = match pod {
@@ -69,7 +71,7 @@ impl Review {
         Some(Self { settings, body: review.to_string().into_bytes() })
     }
 
-    /// All of a call but the HTTP around it.
+    /// Answers the review, without HTTP.
     pub(crate) fn answer(&self) -> Vec<u8> {
         let review = review::parse(&self.body).expect("a review");
         let verdict =
@@ -78,7 +80,7 @@ impl Review {
     }
 }
 
-/// The settings of a chart with default values.
+/// Returns the settings of a chart with default values.
 pub(crate) fn settings(overlay: Overlay) -> Option<Settings> {
     let config = match overlay {
         Overlay::BuiltIn => None,
@@ -90,26 +92,26 @@ pub(crate) fn settings(overlay: Overlay) -> Option<Settings> {
     Some(Settings::parse(&documents, process).expect("settings"))
 }
 
-/// The `config` document of Istio's chart, its templates included.
+/// Returns the `config` document of Istio's chart, templates included.
 fn inject_config() -> Option<String> {
     let path = config_path()?;
     Some(fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display())))
 }
 
-/// The file of Istio's configuration, where `ISTIO_CASES` names the directory of its cases.
+/// Returns the file of Istio's configuration if `ISTIO_CASES` names the directory of its cases.
 pub(crate) fn config_path() -> Option<PathBuf> {
     let cases = std::env::var_os("ISTIO_CASES")?;
     Some(PathBuf::from(cases).join("defaults/inject_config.yaml"))
 }
 
-/// Says what is not measured without Istio's templates.
+/// Prints the measurement that is skipped without Istio's templates.
 pub(crate) fn say_left_out(what: &str) {
     if config_path().is_none() {
         println!("LEFT OUT: {what}: ISTIO_CASES does not name the directory of Istio's cases");
     }
 }
 
-/// The pods, by name.
+/// Names of the pods.
 pub(crate) const PODS: [&str; 5] = ["small", "typical", "variables", "injected", "grpc-simple"];
 
 fn injected(settings: &Settings, pod: &Value) -> Value {
@@ -120,7 +122,7 @@ fn injected(settings: &Settings, pod: &Value) -> Value {
     }
 }
 
-/// A file of as many Deployments of the typical pod, as YAML.
+/// Returns a YAML file of `count` Deployments of the typical pod.
 pub(crate) fn deployments(count: usize) -> String {
     let mut file = String::new();
     for number in 0..count {
@@ -131,7 +133,7 @@ pub(crate) fn deployments(count: usize) -> String {
     file
 }
 
-/// A file of as many Deployments of one container.
+/// Returns a YAML file of `count` Deployments with one container.
 pub(crate) fn small_deployments(count: usize) -> String {
     let deployment = |number| {
         format!(

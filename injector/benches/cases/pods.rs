@@ -1,8 +1,8 @@
-//! The pods.
+//! Pods of the benchmarks.
 
 use serde_json::{Map, Value, json};
 
-/// One container.
+/// Returns a pod with one container.
 pub(crate) fn small() -> Value {
     json!({
         "apiVersion": "v1",
@@ -19,15 +19,15 @@ pub(crate) fn small() -> Value {
     })
 }
 
-/// One container with as many environment variables.
+/// Returns a pod with one container and `count` environment variables.
 pub(crate) fn with_variables(count: usize) -> Value {
     let mut pod = small();
     pod["spec"]["containers"][0]["env"] = variables(count);
     pod
 }
 
-/// Three containers, nine probes, thirty environment variables: what the API server sends for a
-/// pod of a Deployment.
+/// Returns a pod of a Deployment as the API server sends it: three containers, nine probes, thirty
+/// environment variables.
 pub(crate) fn typical() -> Value {
     let containers: Vec<_> = ["cart", "worker", "metrics"]
         .into_iter()
@@ -65,7 +65,7 @@ pub(crate) fn typical() -> Value {
     })
 }
 
-/// A Deployment of the typical pod, which differs from others by its name.
+/// Returns a Deployment of the typical pod with the number in its name.
 pub(crate) fn deployment(number: usize) -> Value {
     let mut template = typical();
     let pod = template.as_object_mut().map(std::mem::take).unwrap_or_default();

@@ -12,8 +12,9 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 
 #[expect(clippy::print_stderr, reason = "the log may be turned off")]
 fn main() -> ExitCode {
-    // Of a huge page, each thread's few kilobytes would take up one. The allocator is built not to
-    // ask for them; some nodes give them unasked. Where the kernel refuses, it takes more, and runs.
+    // With huge pages, each thread's few kilobytes would occupy a whole huge page. The allocator is
+    // built not to request them, but some nodes grant them by default. If the kernel rejects the
+    // call, the process needs more memory but runs.
     let _ = rustix::thread::disable_transparent_huge_pages(true);
     if rustls::crypto::ring::default_provider().install_default().is_err() {
         eprintln!("error: another TLS provider is installed already");

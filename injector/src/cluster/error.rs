@@ -1,14 +1,14 @@
-//! Why a cluster does not tell.
+//! Errors of requests to a cluster.
 
 use kube::core::Status;
 
-/// Why a cluster does not tell, in words for people.
+/// Error of a request to a cluster, with a message for users.
 #[derive(Debug, thiserror::Error)]
 pub enum ClusterError {
-    /// The API server has refused, and says why.
+    /// The API server rejects the request, with a reason.
     #[error("{}", .0.message)]
     Refused(Box<Status>),
-    /// There was no answer that can be read.
+    /// There is no valid response.
     #[error(transparent)]
     Failed(Box<kube::Error>),
 }
@@ -23,22 +23,22 @@ impl From<kube::Error> for ClusterError {
 }
 
 impl ClusterError {
-    /// Whether a right is missing.
+    /// True if a permission is missing.
     pub fn is_forbidden(&self) -> bool {
         matches!(self, Self::Refused(status) if matches!(status.code, 401 | 403))
     }
 
-    /// Whether there is no such object, or no such resource.
+    /// True if there is no such object, or no such resource.
     pub fn is_absent(&self) -> bool {
         matches!(self, Self::Refused(status) if status.code == 404)
     }
 
-    /// Whether the object is there already.
+    /// True if the object already exists.
     pub fn is_conflict(&self) -> bool {
         matches!(self, Self::Refused(status) if status.code == 409)
     }
 
-    /// Whether there is no such namespace, or soon will be none.
+    /// True if the namespace does not exist, or is being deleted.
     pub fn is_of_a_vanishing_namespace(&self) -> bool {
         let Self::Refused(status) = self else { return false };
         let mut causes = status.details.iter().flat_map(|details| &details.causes);

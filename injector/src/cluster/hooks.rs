@@ -1,4 +1,4 @@
-//! The webhook configurations of a cluster.
+//! Webhook configurations of a cluster.
 
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use kube::api::{ApiResource, DynamicObject, ListParams};
@@ -9,8 +9,8 @@ use super::error::ClusterError;
 use super::pages::in_pages;
 use crate::kubernetes::webhook_configuration::{HookConfiguration, HookError};
 
-/// Every webhook configuration that asks injectors, by name, and those that cannot be read. Needs
-/// list on mutating webhook configurations.
+/// Returns every webhook configuration that calls injectors, sorted by name, and the errors of the
+/// invalid ones. Needs list on mutating webhook configurations.
 pub async fn all(client: Client) -> Result<(Vec<HookConfiguration>, Vec<HookError>), ClusterError> {
     let (mut configurations, mut wrong) = (Vec::new(), Vec::new());
     let parameters = ListParams::default().limit(PAGE);
@@ -23,7 +23,8 @@ pub async fn all(client: Client) -> Result<(Vec<HookConfiguration>, Vec<HookErro
     Ok((configurations, wrong))
 }
 
-/// Those of these names that exist, as [`all`] gives them. Needs get on them.
+/// Returns the webhook configurations of these names that exist, in the form of [`all`]. Needs get
+/// on them.
 pub async fn named(
     client: Client,
     names: &[String],
@@ -41,7 +42,7 @@ pub async fn named(
     Ok((configurations, wrong))
 }
 
-/// As they are stored: no field is lost to a type that does not know it.
+/// Returns the API of the objects as stored: no field is lost to a type that does not know it.
 fn api(client: Client) -> Api<DynamicObject> {
     Api::all_with(client, &ApiResource::erase::<MutatingWebhookConfiguration>(&()))
 }

@@ -1,4 +1,4 @@
-//! What is read from a cluster, in pages of which none is kept.
+//! Read requests to a cluster. Lists are paginated, and no page is kept.
 
 pub mod error;
 pub mod hooks;

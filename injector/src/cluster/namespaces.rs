@@ -1,4 +1,4 @@
-//! The namespaces of a cluster.
+//! Namespaces of a cluster.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::error::ClusterError;
 
-/// The labels of every namespace. Needs list on namespaces.
+/// Returns the labels of every namespace. Needs list on namespaces.
 pub async fn labels(client: Client) -> Result<BTreeMap<String, Value>, ClusterError> {
     let api: Api<Namespace> = Api::all(client);
     let mut namespaces = BTreeMap::new();
@@ -26,13 +26,13 @@ pub async fn labels(client: Client) -> Result<BTreeMap<String, Value>, ClusterEr
     }
 }
 
-/// The labels of one namespace. Needs get on it.
+/// Returns the labels of one namespace. Needs get on it.
 pub async fn labels_of(client: Client, name: &str) -> Result<Value, ClusterError> {
     let api: Api<Namespace> = Api::all(client);
     Ok(json!(api.get_metadata(name).await?.labels()))
 }
 
-/// The annotations of one namespace. Needs get on it.
+/// Returns the annotations of one namespace. Needs get on it.
 pub async fn annotations_of(
     client: Client,
     name: &str,

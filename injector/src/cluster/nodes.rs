@@ -1,4 +1,4 @@
-//! The nodes of a cluster.
+//! Nodes of a cluster.
 
 use k8s_openapi::api::core::v1::Node;
 use kube::api::ListParams;
@@ -8,16 +8,16 @@ use super::error::ClusterError;
 use super::pages::in_pages;
 use crate::kubernetes::native_sidecars::{KubeletVersion, Kubelets};
 
-/// What happens while nodes cannot be read, in words.
+/// Consequence of unreadable nodes, in words.
 pub const WITHOUT: &str = "every node is taken to have native sidecars";
 
-/// The version of a node's kubelet.
+/// Returns the version of a node's kubelet.
 pub fn version(node: Node) -> KubeletVersion {
     let info = node.status.and_then(|status| status.node_info);
     KubeletVersion::read(&info.map(|info| info.kubelet_version).unwrap_or_default())
 }
 
-/// The versions of all kubelets. Needs list on nodes.
+/// Returns the versions of all kubelets. Needs list on nodes.
 pub async fn kubelets(client: Client) -> Result<Kubelets, ClusterError> {
     let mut versions = Vec::new();
     let api: Api<Node> = Api::all(client);

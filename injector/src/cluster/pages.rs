@@ -1,4 +1,4 @@
-//! Lists, page by page.
+//! Paginated lists.
 
 use std::fmt::Debug;
 
@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 
 use super::error::ClusterError;
 
-/// Hands every object of a kind to `take`, a page of them in memory at a time.
+/// Passes every object of a kind to `take`, with one page in memory at a time.
 pub(super) async fn in_pages<K>(
     api: &Api<K>,
     parameters: ListParams,

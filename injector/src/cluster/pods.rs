@@ -1,4 +1,4 @@
-//! The pods of a cluster.
+//! Pods of a cluster.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{ApiResource, ListParams, NotUsed, Object};
@@ -8,9 +8,11 @@ use serde_json::{Value, json};
 use super::error::ClusterError;
 use super::pages::in_pages;
 
-/// Hands every pod that has not ended and is not on its way out to `take`: its metadata and spec.
+/// Passes the metadata and spec of every pod to `take`, except pods that have ended or are being
+/// deleted.
 ///
-/// Needs list on pods, in one namespace or else in the whole cluster. `page` is how many of them are in memory at a time.
+/// Needs list on pods, in one namespace or else in the whole cluster. `page` is the number of pods
+/// in memory at a time.
 pub async fn each(
     client: Client,
     namespace: Option<&str>,

@@ -1,4 +1,4 @@
-//! The `ProxyConfig` resources of a cluster.
+//! `ProxyConfig` resources of a cluster.
 
 use jiff::Timestamp;
 use kube::api::{ApiResource, DynamicObject, ListParams};
@@ -9,7 +9,7 @@ use super::error::ClusterError;
 use super::pages::in_pages;
 use crate::settings::proxy_configs::{Origin, ProxyConfigResource, ProxyConfigs};
 
-/// All of them, whatever namespace they are in.
+/// Returns the API of the resources in all namespaces.
 pub fn api(client: Client) -> Api<DynamicObject> {
     Api::all_with(client, &resource())
 }
@@ -24,12 +24,12 @@ fn resource() -> ApiResource {
     }
 }
 
-/// Whether it is for a revision; one without the label is for every one.
+/// True if the resource applies to a revision. One without the label `istio.io/rev` applies to all.
 pub fn is_for(revision: &str, object: &DynamicObject) -> bool {
     object.labels().get("istio.io/rev").is_none_or(|label| label == revision)
 }
 
-/// Reads one; an error says what is wrong with it.
+/// Parses a resource. The error is a message for users.
 pub fn read(object: &DynamicObject) -> Result<ProxyConfigResource, String> {
     let created = object.creation_timestamp().map_or(Timestamp::MIN, |time| time.0);
     let namespace = object.namespace().unwrap_or_default();
@@ -37,7 +37,7 @@ pub fn read(object: &DynamicObject) -> Result<ProxyConfigResource, String> {
     ProxyConfigResource::parse(origin, object.data.get("spec").unwrap_or(&Value::Null))
 }
 
-/// Those for a revision that can be used; none where the resource is not installed. Needs list on
+/// Returns the valid resources of a revision; none if the resource is not installed. Needs list on
 /// proxyconfigs.
 pub async fn usable(client: Client, revision: &str) -> Result<ProxyConfigs, ClusterError> {
     match readable(api(client), revision).await {
@@ -47,8 +47,8 @@ pub async fn usable(client: Client, revision: &str) -> Result<ProxyConfigs, Clus
     }
 }
 
-/// Those of one namespace for a revision, and why the others of it cannot be used, each with its
-/// name. Needs list on proxyconfigs there.
+/// Returns the valid resources of a revision in one namespace, and name and error of each invalid
+/// one. Needs list on proxyconfigs there.
 pub async fn of_namespace(
     client: Client,
     namespace: &str,
@@ -57,7 +57,7 @@ pub async fn of_namespace(
     readable(Api::namespaced_with(client, namespace, &resource()), revision).await
 }
 
-/// Those for a revision, and why the others of it cannot be used.
+/// Returns the valid resources of a revision, and name and error of each invalid one.
 async fn readable(
     api: Api<DynamicObject>,
     revision: &str,

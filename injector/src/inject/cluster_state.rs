@@ -1,16 +1,16 @@
-//! What is known of the cluster round a pod.
+//! Cluster state that the injection of a pod depends on.
 
 use std::collections::BTreeMap;
 
 use crate::settings::proxy_configs::ProxyConfigs;
 
-/// What the cluster says of one pod's surroundings; by default, nothing is known.
+/// Cluster state for one pod; by default, all of it is unknown.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ClusterFacts<'a> {
-    /// The annotations of the pod's namespace; `OpenShift` writes into them which users and groups a
-    /// pod may have.
+    /// Annotations of the pod's namespace. In them `OpenShift` writes the users and groups allowed
+    /// for pods.
     pub namespace_annotations: Option<&'a BTreeMap<String, String>>,
-    /// Whether the nodes that the pod may come to have native sidecars; in place of
+    /// True if the nodes eligible for the pod support native sidecars. Takes precedence over
     /// [`Process::native_sidecars`](crate::settings::Process::native_sidecars).
     pub native_sidecars: Option<bool>,
     /// The `ProxyConfig` resources.

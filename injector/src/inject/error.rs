@@ -1,4 +1,4 @@
-//! Why a pod cannot be injected.
+//! Errors of injection.
 
 use documents::excerpt;
 use reason::Reason;
@@ -8,50 +8,51 @@ use crate::kubernetes::merge::MergeError;
 use crate::overlay::error::{Asker, OverlayError};
 use crate::settings::annotations::AnnotationError;
 
-/// Why a pod cannot be injected. Its message names the annotation or setting at fault.
+/// The reason why a pod cannot be injected. The message names the invalid annotation or setting.
 #[derive(Debug, thiserror::Error)]
 pub enum InjectError {
-    /// One or more annotations of the pod are wrong.
+    /// One or more annotations of the pod are invalid.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     Annotations(Vec<AnnotationError>),
-    /// The work for the pod exceeds its budget.
+    /// The work for the pod exceeds the budget.
     #[error("pod: {0}")]
     Exhausted(#[from] Exhausted),
-    /// A field of the pod that injection reads or extends has another type than Kubernetes gives it.
+    /// A field of the pod that injection reads or extends does not have the type of the Kubernetes
+    /// API.
     #[error("pod: {problem}")]
     Form {
-        /// The keys that lead to it.
+        /// The keys that lead to the field.
         path: Vec<String>,
-        /// The field and what it has to be.
+        /// The field and its required type.
         problem: String,
     },
-    /// An overlay and the pod do not go together.
+    /// A conflict between an overlay and the pod.
     #[error("template {template:?}: {problem}")]
     Merge {
         /// The overlay's name.
         template: String,
-        /// Why not.
+        /// The conflict.
         problem: MergeError,
     },
-    /// An overlay cannot be made.
+    /// An overlay cannot be built.
     #[error(transparent)]
     Overlay(OverlayError),
-    /// What the pod says of an injected container does not go over it.
+    /// A conflict between user-supplied fields and an injected container.
     #[error(transparent)]
     Own(OwnError),
-    /// The pod itself has a form that cannot be injected.
+    /// The pod itself cannot be injected.
     #[error("pod: {0}")]
     Pod(String),
-    /// The pod is larger than any that can run.
+    /// The pod exceeds a size limit.
     #[error("pod: {0}")]
     TooLarge(String),
-    /// A container runs as the proxy's user, and the settings refuse that.
+    /// A container runs as the proxy's user, and the settings deny that.
     #[error("pod: {0}")]
     ProxyUser(Reason),
 }
 
 impl InjectError {
-    /// The word for logs and metrics, as [`Reason::word`].
+    /// Returns the word for logs and metrics, as [`Reason::word`].
     pub fn word(&self) -> &'static str {
         match self {
             Self::Annotations(_) => "bad_annotation",
@@ -65,7 +66,7 @@ impl InjectError {
         }
     }
 
-    /// The message without what the pod holds, which may be secret: for logs.
+    /// Returns the message for logs, without the pod's values, which may be secret.
     pub fn without_values(&self) -> String {
         match self {
             Self::Annotations(errors) => {
@@ -89,7 +90,7 @@ impl InjectError {
     }
 }
 
-/// What the user wrote of a container has no meaning.
+/// Invalid user-supplied fields of an injected container.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{origin} {name}: {problem}")]
 pub struct OwnError {

@@ -1,8 +1,8 @@
-//! Limits on the size of a pod that is injected.
+//! Limits on the size of a pod.
 //!
-//! Kubernetes validates a pod only after mutating webhooks, so what it would refuse later arrives
-//! here first. An entry of an annotation costs many times its length once it is parsed and put into
-//! containers, and some work grows with the product of two lists.
+//! Kubernetes validates a pod only after mutating webhooks, so the webhook also receives pods that
+//! Kubernetes will reject. An entry of an annotation costs many times its length once it is parsed
+//! and put into containers, and some work grows with the product of two lists.
 
 use std::io;
 
@@ -12,14 +12,14 @@ use serde_json::Value;
 use crate::inject::error::InjectError;
 use crate::settings::annotations::key;
 
-/// The bytes that Kubernetes allows in the annotations of an object, keys and values together
+/// Kubernetes' limit on the annotations of an object in bytes, keys and values together
 /// (`TotalAnnotationSizeLimitB` in `k8s.io/apimachinery/pkg/api/validation`).
 pub(crate) const ANNOTATION_BYTES: usize = 256 << 10;
 
-/// The entries that `inject.istio.io/templates` may have: each renders and merges a whole template.
+/// Most entries of `inject.istio.io/templates`; each renders and merges a whole template.
 pub(crate) const TEMPLATES: usize = 32;
 
-/// The most items of each list of a pod's `spec`: more than any node could start.
+/// Most items of each list of a pod's `spec`: more than any node could start.
 const LISTS: [(&str, usize); 5] = [
     ("containers", 1_000),
     ("ephemeralContainers", 1_000),
@@ -28,7 +28,7 @@ const LISTS: [(&str, usize); 5] = [
     ("volumes", 5_000),
 ];
 
-/// Checks the pod before any of its annotations is parsed.
+/// Checks the pod's size before any of its annotations is parsed.
 pub(crate) fn check(pod: &Value) -> Result<(), InjectError> {
     let bytes = annotation_bytes(pod);
     if bytes > ANNOTATION_BYTES {
@@ -49,11 +49,11 @@ pub(crate) fn check(pod: &Value) -> Result<(), InjectError> {
     Ok(())
 }
 
-/// Checks a user's own container of an injected name, which is copied several times, and recorded
-/// in an annotation.
+/// Checks the size of a user-supplied container with the name of an injected one. It is copied
+/// several times and recorded in an annotation.
 pub(crate) fn check_recorded(container: &Value) -> Result<(), InjectError> {
     let fields = container.as_object().into_iter().flatten();
-    // A long environment is recorded in part.
+    // `env` does not count: a long environment is recorded in part.
     let bytes: usize =
         fields.filter(|(field, _)| *field != "env").map(|(_, value)| json_bytes(value)).sum();
     if bytes <= ANNOTATION_BYTES {
@@ -67,7 +67,7 @@ pub(crate) fn check_recorded(container: &Value) -> Result<(), InjectError> {
     )))
 }
 
-/// The length of a value as JSON.
+/// Returns the length of a value as JSON.
 fn json_bytes(value: &Value) -> usize {
     struct Count(usize);
     impl io::Write for Count {
@@ -86,7 +86,7 @@ fn json_bytes(value: &Value) -> usize {
     }
 }
 
-/// The bytes of a pod's annotations as Kubernetes counts them.
+/// Returns the size of a pod's annotations as Kubernetes counts it, in bytes.
 pub(crate) fn annotation_bytes(pod: &Value) -> usize {
     let annotations = pod["metadata"]["annotations"].as_object().into_iter().flatten();
     annotations.map(|(key, value)| key.len() + value.as_str().map_or(0, str::len)).sum()

@@ -1,4 +1,4 @@
-//! The way through: a pod in, an [`Injection`] out.
+//! Sidecar injection as a pure function.
 
 pub mod check;
 pub mod cluster_state;
@@ -28,7 +28,7 @@ use crate::kubernetes::api_defaults;
 use crate::kubernetes::merge::{merge, settle};
 use crate::settings::Settings;
 
-/// Injects the pod, or says why not.
+/// Injects the pod, or returns the reason why not.
 ///
 /// Pure: the same settings and target always give the same outcome, byte for byte.
 pub fn inject(settings: &Settings, target: Target<'_>) -> Result<Outcome, InjectError> {
@@ -41,40 +41,40 @@ pub fn inject(settings: &Settings, target: Target<'_>) -> Result<Outcome, Inject
     Ok(Outcome::Injected(Box::new(injection)))
 }
 
-/// What came of it.
+/// Result of [`inject`].
 #[derive(Clone, Debug)]
 pub enum Outcome {
     /// The pod was injected.
     Injected(Box<Injection>),
-    /// The pod stays as it is.
+    /// The pod stays unchanged.
     Skipped {
-        /// Why.
+        /// The reason for the decision.
         reason: Reason,
-        /// What else the user should know: of a switch that says nothing, and of keys that look
+        /// Further warnings: an `inject` label or annotation without effect, and keys that look
         /// like one of the injector's.
         advice: Vec<Reason>,
     },
 }
 
-/// An injected pod and how it came about.
+/// An injected pod with its changes and warnings.
 #[derive(Clone, Debug)]
 pub struct Injection {
     /// The pod after injection.
     pub pod: Value,
-    /// What was done to the target's pod.
+    /// The changes to the target's pod.
     pub change: Change,
-    /// What the user should know.
+    /// Warnings for the user.
     pub warnings: Vec<Reason>,
 }
 
 impl Injection {
-    /// RFC 6902: turns the target's pod into the injected one.
+    /// Returns the RFC 6902 patch from the target's pod to the injected one.
     pub fn patch(&self) -> Patch<'_> {
         patch::write(&self.pod, &self.change)
     }
 }
 
-/// Puts everything into the pod, and brings it into order.
+/// Merges the overlays into the pod and postprocesses it.
 fn carry_out(plan: Plan<'_>, pod: Value) -> Result<Injection, InjectError> {
     let computed = if plan.reinjected { computed_env::computed_of(&pod) } else { Vec::new() };
     let mut draft = Draft::new(pod);

@@ -1,4 +1,4 @@
-//! Whether a pod is injected, and why not.
+//! Decision to inject a pod, or the reason to skip it.
 
 use reason::Reason;
 use serde_json::Value;
@@ -8,28 +8,28 @@ use crate::settings::Settings;
 use crate::settings::inject_config::{InjectConfig, Policy};
 use crate::settings::outrigger::{Outrigger, PodRevision};
 
-/// Whether a pod is injected.
+/// Result of the injection decision.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Decision {
-    /// It is.
+    /// The pod is injected.
     Inject,
-    /// It stays as it is.
+    /// The pod stays unchanged.
     Skip(Reason),
 }
 
-/// Which rules decide.
+/// Set of rules for the injection decision.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Rules {
-    /// The webhook's, and those of `istioctl kube-inject` by a cluster's configuration: namespaces
-    /// that are never injected, policy and selectors of the configuration.
+    /// Rules of the webhook, and of `istioctl kube-inject` with a cluster's configuration: excluded
+    /// namespaces, then policy and selectors of the configuration.
     Admission,
-    /// Else `istioctl kube-inject`'s: the user asked for it, so policy and selectors do not count; a
-    /// pod's own opt-out, its namespace and host networking do.
+    /// Rules of `istioctl kube-inject` otherwise. The user asked for the injection, so policy and
+    /// selectors do not apply; the pod's opt-out, namespace and host networking do.
     Manual,
 }
 
-/// Why a pod is not injected, be it by the configuration or by the settings of revisions; `None`
-/// where it is.
+/// Returns the reason to skip a pod, by the configuration or by the settings of revisions; `None`
+/// if the pod is injected.
 pub fn why_not(settings: &Settings, rules: Rules, pod: &Value, namespace: &str) -> Option<Reason> {
     match decide(&settings.inject, rules, pod, namespace) {
         Decision::Skip(reason) => Some(reason),
@@ -38,9 +38,9 @@ pub fn why_not(settings: &Settings, rules: Rules, pod: &Value, namespace: &str) 
     }
 }
 
-/// Decides for one pod, in Istio's order (`injectRequired`): host networking, Windows (of which
-/// Istio knows nothing), namespaces that are never injected, the pod's label and then its
-/// annotation `sidecar.istio.io/inject`, `neverInjectSelector`, `alwaysInjectSelector`, policy.
+/// Decides for one pod, in the order of Istio's `injectRequired`: host networking, Windows (a check
+/// that Istio lacks), excluded namespaces, the pod's label and then its annotation
+/// `sidecar.istio.io/inject`, `neverInjectSelector`, `alwaysInjectSelector`, policy.
 pub fn decide(config: &InjectConfig, rules: Rules, pod: &Value, namespace: &str) -> Decision {
     let metadata = &pod["metadata"];
     if pod["spec"]["hostNetwork"] == true {
@@ -60,7 +60,7 @@ pub fn decide(config: &InjectConfig, rules: Rules, pod: &Value, namespace: &str)
     }
     let namespace = match metadata["namespace"].as_str() {
         Some(own) if !own.is_empty() => own,
-        // In a file the namespace of a workload is not that of its pod template.
+        // In a file, a workload's namespace does not apply to its pod template.
         _ if rules == Rules::Manual => "",
         _ => namespace,
     };
@@ -93,8 +93,9 @@ pub fn decide(config: &InjectConfig, rules: Rules, pod: &Value, namespace: &str)
     }
 }
 
-/// Why a pod is not this revision's, where the settings let the pod's own label `istio.io/rev`
-/// stand before its namespace's; the API server's selectors ask the namespace first.
+/// Returns the reason to skip a pod that belongs to another revision. Applies only if the settings
+/// give the pod's label `istio.io/rev` precedence over its namespace's; the API server's selectors
+/// match the namespace first.
 pub fn of_another_revision(settings: &Settings, pod: &Value) -> Option<Reason> {
     let Outrigger { pod_revision: PodRevision::Own, revision_tags, .. } =
         &settings.values.outrigger
@@ -141,7 +142,7 @@ fn opted_out(word: &'static str, place: &str) -> Reason {
     Reason::new(word, format!("{place} sidecar.istio.io/inject of the pod is \"false\""))
 }
 
-/// A value of the pod's own switch that means nothing and is passed over.
+/// Warns about an invalid value of the pod's `sidecar.istio.io/inject`, which the decision ignores.
 pub fn unknown_switch(pod: &Value) -> Option<Reason> {
     let metadata = &pod["metadata"];
     let (place, value) = [("label", "labels"), ("annotation", "annotations")]
@@ -154,7 +155,8 @@ pub fn unknown_switch(pod: &Value) -> Option<Reason> {
     })
 }
 
-/// What the pod itself says; its label, even an empty one, stands before its annotation.
+/// The pod's own `sidecar.istio.io/inject`. The label, even an empty one, takes precedence over the
+/// annotation.
 enum Switch {
     On,
     OffByLabel,
@@ -175,7 +177,7 @@ impl Switch {
     }
 }
 
-/// Whether no pod of the namespace is ever injected.
+/// True if pods of the namespace are never injected.
 pub fn is_ignored(namespace: &str) -> bool {
     IGNORED_NAMESPACES.contains(&namespace)
 }

@@ -1,4 +1,4 @@
-//! What is to be injected.
+//! Input of an injection.
 
 use serde_json::Value;
 
@@ -6,27 +6,27 @@ use crate::inject::cluster_state::ClusterFacts;
 use crate::inject::policy::Rules;
 use crate::kubernetes::workload::Workload;
 
-/// A pod, and what is known of it.
+/// A pod with its namespace, its workload and the known state of the cluster.
 #[derive(Clone, Debug)]
 pub struct Target<'a> {
-    /// The pod (or pod template): an object with `metadata` and `spec`. It becomes the injected
-    /// one.
+    /// The pod (or pod template): an object with `metadata` and `spec`. Injection changes it in
+    /// place.
     pub pod: Value,
-    /// The namespace of the request, or of the workload in a file; empty where it is not known.
+    /// The namespace of the request, or of the workload in a file; empty if unknown.
     pub namespace: &'a str,
-    /// What is known of the cluster.
+    /// Known state of the cluster.
     pub cluster: ClusterFacts<'a>,
-    /// The workload, where the caller knows it; otherwise it is inferred from the pod.
+    /// The workload, if the caller knows it; otherwise it is inferred from the pod.
     pub workload: Option<Workload>,
     /// Environment for the proxy from the webhook's path, in any order
     /// (`/inject/cluster/c1/net/n1`).
     pub path_env: &'a [(String, String)],
-    /// Which rules decide.
+    /// The rules of the injection decision.
     pub rules: Rules,
 }
 
 impl<'a> Target<'a> {
-    /// A new pod of a namespace, decided as at admission; nothing else is known.
+    /// Returns a target for a new pod at admission, with nothing known except its namespace.
     pub fn at_admission(pod: Value, namespace: &'a str) -> Self {
         Self {
             pod,

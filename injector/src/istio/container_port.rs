@@ -1,8 +1,9 @@
-//! A container's port as JSON.
+//! JSON of a container port.
 
 use serde_json::Value;
 
-/// Writes a port as Go writes the type `ContainerPort`: its fields in the type's order, none empty.
+/// Returns the JSON that Go writes for a `ContainerPort`: its fields in the type's order, without
+/// empty ones.
 pub(crate) fn json(port: &Value) -> String {
     let fields = ["name", "hostPort", "containerPort", "protocol", "hostIP"];
     let mut json = String::from("{");

@@ -1,12 +1,12 @@
-//! OpenTelemetry's resource attributes for the spans of the proxy.
+//! OpenTelemetry resource attributes for the proxy's spans.
 
 use serde_json::Value;
 
-/// The value of `OTEL_RESOURCE_ATTRIBUTES`; empty where no tracing provider of the mesh asks for
-/// the semantic conventions.
+/// Returns the value of `OTEL_RESOURCE_ATTRIBUTES`; empty if no tracing provider of the mesh
+/// enables the semantic conventions.
 ///
-/// `annotation` and `label` look up the pod's; `containers` are the names and images of those that
-/// its user wrote, a proxy of his own among them, as Istio has it.
+/// `annotation` and `label` look up those of the pod. `containers` has the names and images of the
+/// user-supplied containers, including a user-supplied proxy, as in Istio.
 pub(crate) fn resource_attributes<'a>(
     providers: &[Value],
     annotation: impl Fn(&str) -> Option<&'a str>,
@@ -45,7 +45,7 @@ pub(crate) fn resource_attributes<'a>(
     attributes.join(",")
 }
 
-/// Whether one of the mesh's `extensionProviders` wants the attributes.
+/// True if one of the mesh's `extensionProviders` enables the attributes.
 pub(crate) fn asks(providers: &[Value]) -> bool {
     providers.iter().any(|provider| {
         let enrichment = &provider["opentelemetry"]["serviceAttributeEnrichment"];
@@ -53,7 +53,7 @@ pub(crate) fn asks(providers: &[Value]) -> bool {
     })
 }
 
-/// The tag of an image, its digest, or both.
+/// Returns the tag of an image, its digest, or both.
 fn version_of(image: &str) -> Option<String> {
     let (name, digest) = match image.split_once('@') {
         Some((name, digest)) => (name, Some(digest)),

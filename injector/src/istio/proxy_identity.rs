@@ -1,13 +1,13 @@
-//! The user and group that a proxy runs as.
+//! User and group of a proxy.
 
 use std::collections::BTreeMap;
 
-/// The proxy's user and group; its own connections are not captured.
+/// User and group of the proxy; the rules exempt connections with them from capture.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Identity {
-    /// The user.
+    /// User ID.
     pub uid: u64,
-    /// The group.
+    /// Group ID.
     pub gid: u64,
 }
 
@@ -18,8 +18,8 @@ impl Default for Identity {
 }
 
 impl Identity {
-    /// The identity that `OpenShift` allows in a namespace: the last user and the last group of the
-    /// ranges that its annotations name. Without a range that can be read, the usual one.
+    /// Returns the identity that `OpenShift` allows in a namespace: the last user and the last
+    /// group of the ranges in its annotations. An absent or invalid range gives the default.
     pub fn of_namespace(annotations: &BTreeMap<String, String>) -> Self {
         let users = annotations.get(UID_RANGE);
         let groups = annotations.get(SUPPLEMENTAL_GROUPS).filter(|groups| !groups.is_empty());
@@ -30,13 +30,14 @@ impl Identity {
     }
 }
 
-/// The last of the first range of a list; none where one of the list cannot be read.
+/// Returns the last number of the first range in a list; `None` if any range of the list is
+/// invalid.
 fn last_of_first(ranges: &str) -> Option<u64> {
     let ends: Option<Vec<_>> = ranges.split(',').map(last).collect();
     ends?.first().copied()
 }
 
-/// The last of a range, `start/size` or `first-last`.
+/// Returns the last number of a range, `start/size` or `first-last`.
 fn last(range: &str) -> Option<u64> {
     let number = |text: &str| text.trim().parse::<u32>().ok().map(u64::from);
     if let Some((start, size)) = range.split_once('/') {
@@ -48,7 +49,7 @@ fn last(range: &str) -> Option<u64> {
     (first <= last).then_some(last)
 }
 
-/// The user and group of a proxy where nothing else is demanded.
+/// Default user and group of a proxy.
 pub(crate) const PROXY_UID: u64 = 1337;
 
 const SUPPLEMENTAL_GROUPS: &str = "openshift.io/sa.scc.supplemental-groups";

@@ -1,13 +1,13 @@
-//! The webhook's URL path, which can carry environment for the proxy:
+//! URL path of the webhook, which can carry environment variables for the proxy:
 //! `/inject/cluster/c1/net/n1`.
 //!
-//! Remote clusters are told apart by it. The rules are Istio's, with what Go's HTTP server does to
-//! a path before a handler sees it.
+//! It distinguishes remote clusters. The rules are Istio's, after the path cleaning of Go's HTTP
+//! server.
 
 use std::collections::BTreeMap;
 
-/// Whether a path is as Go's server would clean it: no empty, `.` or `..` segments; a trailing
-/// slash is kept. Otherwise the clean path, to which the client is to be redirected.
+/// Checks that a path is clean, as Go's server defines it: no empty, `.` or `..` segments; a
+/// trailing slash is kept. The error is the clean path, to which the client is redirected.
 pub fn clean(path: &str) -> Result<(), String> {
     let inner = path.strip_prefix('/').unwrap_or(path);
     let (inner, slash) = match inner.strip_suffix('/') {
@@ -35,11 +35,11 @@ pub fn clean(path: &str) -> Result<(), String> {
     Err(format!("/{}{slash}", kept.join("/")))
 }
 
-/// Reads the environment that a path carries; sorted by name, each name once, the last value
-/// given for it.
+/// Parses the environment variables of a path. They are sorted by name; for a repeated name the
+/// last value counts.
 ///
-/// `path` is as it stands in the request line, without the query. A key without a value at the
-/// end is left out.
+/// `path` is the path in the request line, without the query and still percent-encoded. A last key
+/// without a value is ignored.
 pub fn environment(path: &str) -> Result<Vec<(String, String)>, PathError> {
     let decoded = decode(path)?;
     let inner = decoded.strip_suffix('/').unwrap_or(&decoded);
@@ -60,8 +60,8 @@ pub fn environment(path: &str) -> Result<Vec<(String, String)>, PathError> {
     }
     let wrong = |reason| PathError { path: path.to_owned(), reason };
     for (name, value) in &environment {
-        // What the API server takes; with any other the pod would be refused later, for reasons
-        // that do not name the path.
+        // The API server accepts only such names and values. It would reject the pod later, with
+        // reasons that do not mention the path.
         if !name.chars().all(|c| matches!(c, ' '..='~') && c != '=') {
             return Err(wrong(PathReason::Variable));
         }
@@ -72,31 +72,31 @@ pub fn environment(path: &str) -> Result<Vec<(String, String)>, PathError> {
     Ok(environment.into_iter().collect())
 }
 
-/// A path that carries no environment which a container could have.
+/// Path with invalid environment variables.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("path {path:?}: {reason}")]
 pub struct PathError {
-    /// The path as it was requested.
+    /// Requested path.
     pub path: String,
-    /// What is wrong with it.
+    /// Kind of error.
     pub reason: PathReason,
 }
 
-/// What is wrong with a path.
+/// Kind of error in a path.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum PathReason {
-    /// It cannot be decoded to text.
+    /// The path cannot be decoded to text.
     #[error("the percent-encoding is not valid UTF-8 text")]
     Encoding,
-    /// A key cannot be the name of a variable.
+    /// A key is no valid variable name.
     #[error("a key is not the name of a variable: want printable ASCII without `=`")]
     Variable,
-    /// A value cannot be a variable's.
+    /// A value contains control characters.
     #[error("a value has control characters")]
     Value,
 }
 
-/// The variable's name for a key of the path.
+/// Returns the variable name for a key of the path.
 fn variable(key: &str) -> String {
     match key {
         "cluster" => "ISTIO_META_CLUSTER_ID".to_owned(),
@@ -124,7 +124,7 @@ fn decode(path: &str) -> Result<String, PathError> {
     String::from_utf8(bytes).map_err(|_| wrong())
 }
 
-/// What starts each item of the older form, `/inject/:ENV:net=n1:ENV:cluster=c1`.
+/// Start of each item in the older form, `/inject/:ENV:net=n1:ENV:cluster=c1`.
 const ENV_MARK: &str = ":ENV:";
 
 #[cfg(test)]

@@ -1,50 +1,50 @@
-//! What was done to a value: a record beside the value itself.
+//! Record of the changes to a JSON value, kept beside the value.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use serde_json::{Map, Value};
 
-/// What was done to a JSON value since some earlier state of it.
+/// Changes to a JSON value since an earlier state.
 ///
-/// It keeps what was replaced or removed, and so says together with the present state all that a
-/// patch needs: nobody has to keep a copy of the earlier state. What is [`Kept`](Self::Kept) is
-/// never looked at.
+/// It keeps the replaced and removed values. Together with the present value it is all that a patch
+/// needs, so no caller has to keep a copy of the earlier state. A part that is [`Kept`](Self::Kept)
+/// is never read.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub enum Change {
-    /// Nothing.
+    /// No change.
     #[default]
     Kept,
-    /// It was added or replaced, whole; with what was there before, if anything was.
+    /// The whole value was added or replaced; holds the previous value, if there was one.
     Set(Option<Value>),
-    /// It was removed; with what it was. Stands only under a key of an object.
+    /// The value was removed; holds the previous value. Occurs only under a key of an object.
     Removed(Value),
-    /// Some members of an object; those not named were kept.
+    /// Changes to members of an object; members not named here were kept.
     Object(BTreeMap<String, Change>),
-    /// Some items of a list.
+    /// Changes to items of a list.
     List(ListChange),
 }
 
-/// What was done to a list.
+/// Changes to a list.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct ListChange {
-    /// For each present item the index it had before, or `None` for a new one; absent when all
-    /// items are the earlier ones in their order.
+    /// The previous index of each present item, or `None` for a new item. Absent if all items are
+    /// the previous ones in the same order.
     origins: Option<Vec<Option<usize>>>,
-    /// The items that were taken out, by the index they had before.
+    /// Removed items by their previous index.
     gone: BTreeMap<usize, Value>,
-    /// What was done to the items that were there before, by present index.
+    /// Changes to items that existed before, by present index.
     items: BTreeMap<usize, Change>,
 }
 
 impl Change {
-    /// The change that this one and a later one make together.
+    /// Combines this change with a later one.
     #[must_use]
     pub fn then(self, later: Self) -> Self {
         match (self, later) {
             (earlier, Self::Kept) => earlier,
             (Self::Kept, later) => later,
-            // What is below a value that was set or put anew is part of that value.
+            // Changes below a value that was set or added are part of that value.
             (Self::Set(before), Self::Set(_) | Self::Object(_) | Self::List(_)) => {
                 Self::Set(before)
             }
@@ -75,12 +75,12 @@ impl Change {
         }
     }
 
-    /// Makes it the change that it and a later one make together.
+    /// Combines this change with a later one, in place.
     fn add(&mut self, later: Self) {
         *self = std::mem::take(self).then(later);
     }
 
-    /// Makes the present value the earlier one again.
+    /// Restores the earlier state of the value.
     fn undo(self, value: &mut Value) {
         match (self, value) {
             (Self::Set(Some(before)) | Self::Removed(before), value) => *value = before,
@@ -106,7 +106,7 @@ impl Change {
         }
     }
 
-    /// Adds what was done at the end of a path.
+    /// Adds a change at the end of a path.
     fn record(&mut self, path: &[Step<'_>], change: Self) {
         let Some((step, rest)) = path.split_first() else {
             return self.add(change);
@@ -138,7 +138,7 @@ impl Change {
         }
     }
 
-    /// The change of an object in which one member changed.
+    /// Returns the change of an object with one changed member.
     pub fn member(key: impl Into<String>, change: Self) -> Self {
         match change {
             Self::Kept => Self::Kept,
@@ -146,9 +146,10 @@ impl Change {
         }
     }
 
-    /// The change of a list whose items come from the given earlier indices (`None`: new), with
-    /// those that were taken out, by earlier index, and with what was done to those that stayed,
-    /// by present index.
+    /// Returns the change of a list.
+    ///
+    /// `origins` has the previous index of each item (`None`: new), `gone` the removed items by
+    /// previous index, and `items` the changes to kept items by present index.
     pub fn list(
         origins: Vec<Option<usize>>,
         gone: BTreeMap<usize, Value>,
@@ -167,24 +168,24 @@ impl Change {
 }
 
 impl ListChange {
-    /// For each present item the index it had before (`None`: new); `None` when all items are
-    /// the earlier ones in their order.
+    /// Returns the previous index of each present item (`None`: new), or `None` if all items are
+    /// the previous ones in the same order.
     pub fn origins(&self) -> Option<&[Option<usize>]> {
         self.origins.as_deref()
     }
 
-    /// The earlier indices of the items that were taken out, ascending.
+    /// Returns the previous indices of the removed items, ascending.
     pub fn gone(&self) -> impl DoubleEndedIterator<Item = usize> {
         self.gone.keys().copied()
     }
 
-    /// What was done to the items that were there before, by present index, ascending.
+    /// Returns the changes to items that existed before, by present index, ascending.
     pub fn items(&self) -> impl Iterator<Item = (usize, &Change)> {
         self.items.iter().map(|(index, change)| (*index, change))
     }
 
-    /// Forgets what was done to the items for which `stays` says no; it may change the others'
-    /// record, and is given their present index.
+    /// Removes the changes to items for which `stays` returns false. `stays` gets the present index
+    /// of an item and may modify its change.
     pub(crate) fn retain_items(&mut self, mut stays: impl FnMut(usize, &mut Change) -> bool) {
         self.items.retain(|index, change| stays(*index, change));
     }
@@ -220,7 +221,7 @@ impl ListChange {
         Self { origins: Some(origins), gone: self.gone, items }
     }
 
-    /// Makes the present items the earlier ones again.
+    /// Restores the earlier state of the items.
     pub(crate) fn undo(self, items: &mut Vec<Value>) {
         for (index, change) in self.items {
             if let Some(item) = items.get_mut(index) {
@@ -235,13 +236,13 @@ impl ListChange {
         }
     }
 
-    /// The index that a present item had before; `None` for a new one.
+    /// Returns the previous index of a present item; `None` for a new one.
     fn origin(&self, index: usize) -> Option<usize> {
         self.origins.as_ref().map_or(Some(index), |origins| origins[index])
     }
 }
 
-/// A value that is worked on, with the record of what was done to it.
+/// Value under modification, with the record of its changes.
 #[derive(Clone, Debug)]
 pub struct Draft {
     value: Value,
@@ -254,12 +255,12 @@ impl Draft {
         Self { value, change: Change::Kept }
     }
 
-    /// The value as it is now.
+    /// Returns the present value.
     pub fn value(&self) -> &Value {
         &self.value
     }
 
-    /// What is at the end of a path.
+    /// Returns the value at the end of a path.
     pub fn at(&self, path: &[Step<'_>]) -> Option<&Value> {
         path.iter().try_fold(&self.value, |value, step| match step {
             Step::Index(index) => value.get(index),
@@ -267,20 +268,20 @@ impl Draft {
         })
     }
 
-    /// The value and what was done to it since the start.
+    /// Returns the value and its changes since the start.
     pub fn finish(self) -> (Value, Change) {
         (self.value, self.change)
     }
 
-    /// Lets a function change the value; it returns what it did.
+    /// Applies a function that changes the value and returns the change.
     pub fn edit<E>(&mut self, edit: impl FnOnce(&mut Value) -> Result<Change, E>) -> Result<(), E> {
         let change = edit(&mut self.value)?;
         self.change.add(change);
         Ok(())
     }
 
-    /// Works on what is at the end of a path by itself, if it is there: for several changes the way
-    /// is gone once.
+    /// Edits the value at the end of a path as a draft of its own, if it exists. Several edits then
+    /// resolve the path only once.
     pub fn within(&mut self, path: &[Step<'_>], work: impl FnOnce(&mut Self)) {
         let inner = path.iter().try_fold(&mut self.value, |value, step| step.of_mut(value));
         let Some(inner) = inner else { return };
@@ -290,15 +291,14 @@ impl Draft {
         self.change.record(path, draft.change);
     }
 
-    /// Sets the value at a path. Objects on the way are made where they are missing; an item of a
-    /// list must be there.
+    /// Sets the value at a path. Creates missing objects on the path; an item of a list must exist.
     pub fn set(&mut self, path: &[Step<'_>], value: Value) {
         if let Some((steps, before)) = set(&mut self.value, path, value) {
             self.change.record(&path[..steps], Change::Set(before));
         }
     }
 
-    /// Removes the member of an object, if it is there.
+    /// Removes the member of an object, if it exists.
     pub fn remove(&mut self, path: &[Step<'_>], key: &str) {
         let parent = path.iter().try_fold(&mut self.value, |value, step| step.of_mut(value));
         let removed = parent.and_then(Value::as_object_mut).and_then(|parent| parent.remove(key));
@@ -307,8 +307,8 @@ impl Draft {
         }
     }
 
-    /// Puts the items of a list into another order: for each place the present index of the item
-    /// that goes there, every index once.
+    /// Reorders the items of a list. `order` has for each new position the present index of its
+    /// item, every index once.
     pub fn reorder(&mut self, path: &[Step<'_>], order: &[usize]) {
         let list = path.iter().try_fold(&mut self.value, |value, step| step.of_mut(value));
         let Some(list) = list.and_then(Value::as_array_mut) else {
@@ -320,7 +320,7 @@ impl Draft {
         self.change.record(path, Change::list(origins, BTreeMap::new(), BTreeMap::new()));
     }
 
-    /// Appends an item to a list, which is made where it is missing.
+    /// Appends an item to a list; creates a missing list.
     pub fn push(&mut self, path: &[Step<'_>], item: Value) {
         let list = path.iter().try_fold(&mut self.value, |value, step| step.of_mut(value));
         let Some(list) = list.and_then(Value::as_array_mut) else {
@@ -333,12 +333,12 @@ impl Draft {
     }
 }
 
-/// One step of the way into a value.
+/// One step of a path into a value.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Step<'a> {
-    /// To the item of a list.
+    /// Index of an item in a list.
     Index(usize),
-    /// To the member of an object.
+    /// Key of a member of an object.
     Key(&'a str),
 }
 
@@ -363,8 +363,8 @@ impl Step<'_> {
     }
 }
 
-/// Sets what is at the end of a path; the number of steps to what is new, if anything is, and what
-/// was there before.
+/// Sets the value at the end of a path. Returns the number of steps to the new or replaced value
+/// and the previous value, or `None` if nothing changed.
 fn set(target: &mut Value, path: &[Step<'_>], value: Value) -> Option<(usize, Option<Value>)> {
     let Some((step, rest)) = path.split_first() else {
         let changes = *target != value;

@@ -2,3 +2,4 @@
 
 pub mod change;
 pub mod patch;
+pub(crate) mod short;

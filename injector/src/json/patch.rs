@@ -1,4 +1,4 @@
-//! From what was done to RFC 6902.
+//! RFC 6902 patches from recorded changes.
 
 use std::fmt::Write as _;
 
@@ -9,28 +9,28 @@ use serde_json::Value;
 
 use crate::json::change::{Change, ListChange};
 
-/// Writes what was done as a patch that leads to the present state.
+/// Returns the patch that leads to the present value.
 ///
-/// Only what was changed is looked at. Members come in the order of their keys; in a list, first
-/// what goes (from the end), then what comes, then what changed in place. There are no `test`
-/// operations.
+/// The cost depends only on the changes. Members come in the order of their keys. In a list the
+/// removals come first, from the end, then the additions, then the changes in place. There are no
+/// `test` operations.
 pub fn write<'a>(present: &'a Value, change: &'a Change) -> Patch<'a> {
     let mut writer = Writer { path: String::new(), operations: Vec::new() };
     writer.value(present, change);
     Patch(writer.operations)
 }
 
-/// A patch whose values are those of the value that it leads to.
+/// A patch that borrows its values from the patched value.
 #[derive(Clone, Debug, Serialize)]
 pub struct Patch<'a>(Vec<Operation<'a>>);
 
 impl Patch<'_> {
-    /// Whether nothing was done.
+    /// True if there is no operation.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The patch with values of its own.
+    /// Returns a copy of the patch that owns its values.
     pub fn owned(&self) -> json_patch::Patch {
         json_patch::Patch(self.0.iter().map(Operation::owned).collect())
     }
@@ -65,7 +65,7 @@ impl Operation<'_> {
 }
 
 struct Writer<'a> {
-    /// The way to what is looked at, as a JSON pointer (RFC 6901).
+    /// JSON pointer (RFC 6901) to the current value.
     path: String,
     operations: Vec<Operation<'a>>,
 }
@@ -143,7 +143,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Appends a key as a step of a JSON pointer.
+/// Appends a key as a reference token of a JSON pointer.
 fn push_escaped(path: &mut String, key: &str) {
     let mut rest = key;
     while let Some(at) = rest.bytes().position(|byte| matches!(byte, b'~' | b'/')) {
@@ -154,10 +154,10 @@ fn push_escaped(path: &mut String, key: &str) {
     path.push_str(rest);
 }
 
-/// Marks a longest run of items whose earlier indices ascend: these stay where they are, all
-/// others are taken out and put in.
+/// Marks a longest run of items with ascending previous indices. They stay; all others are removed
+/// and added again.
 fn longest_ascending(origins: &[Option<usize>]) -> Vec<bool> {
-    // For each length, where the run of that length with the smallest end ends.
+    // For each length, the end of the run of that length with the smallest last index.
     let mut ends: Vec<usize> = Vec::new();
     let mut before: Vec<Option<usize>> = vec![None; origins.len()];
     for (index, origin) in origins.iter().enumerate() {
@@ -293,7 +293,7 @@ mod tests {
         }
     }
 
-    /// A value with these items, and the same after these edits.
+    /// Returns a value with these items before and after the edits.
     fn edited(items: &[u8], edits: &[Edit]) -> (Value, Draft) {
         let items: Vec<_> = items.iter().map(|v| json!({"a": v, "~": 1})).collect();
         let before = json!({"l": items});

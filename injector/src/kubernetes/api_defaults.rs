@@ -1,7 +1,7 @@
-//! What the API server writes into a pod where nothing is said.
+//! Defaults that the API server writes into absent fields of a pod.
 //!
-//! The values are those of Kubernetes' `pkg/apis/core/v1/defaults.go`, and of the admission that
-//! every API server has.
+//! The values are those of Kubernetes' `pkg/apis/core/v1/defaults.go` and of the admission plugins
+//! that every API server runs.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,22 +9,23 @@ use serde_json::{Map, Value, json};
 
 use crate::json::change::{Change, ListChange};
 use crate::kubernetes::merge::{is_omitted, key_of};
+use crate::kubernetes::port_identity::PortIdentity;
 use crate::kubernetes::quantity;
 
-/// Leaves the defaults in a pod that an injection would take out of it: the API server writes them
-/// again, and an injection of the same pod would never be the last one.
+/// Restores the defaults that an injection would remove from a pod. Otherwise the API server would
+/// write them again, and every reinjection of the pod would change it.
 ///
-/// `change` is what was done to the pod; it is shortened by what stays.
+/// `change` is the record of the injection; restored fields are removed from it.
 pub(crate) fn keep(pod: &mut Value, change: &mut Change) {
     keep_in(pod, change, Place { field: "", limits: &Value::Null });
 }
 
-/// Where a value is.
+/// Position of a value in a pod.
 #[derive(Clone, Copy)]
 struct Place<'a> {
-    /// The field that holds it; of an item of a list, the one that holds the list.
+    /// The field that holds the value; for an item of a list, the field that holds the list.
     field: &'a str,
-    /// The limits beside it, where it is of a container's resources.
+    /// The limits beside the value, if it belongs to a container's resources.
     limits: &'a Value,
 }
 
@@ -59,8 +60,8 @@ fn keep_in(value: &mut Value, change: &mut Change, place: Place<'_>) {
     }
 }
 
-/// Whether items were taken out of a list and came back to where they were; they get back what the
-/// API server had written into them.
+/// True if items were removed from a list and added again at the same index. Restores the defaults
+/// in these items.
 fn is_as_before(items: &mut [Value], list: &ListChange, place: Place<'_>) -> bool {
     let Some(origins) = list.origins().filter(|_| list.gone().next().is_some()) else {
         return false;
@@ -94,7 +95,7 @@ fn keep_in_members(
                 members.insert(key.clone(), before.take());
                 return false;
             }
-            // The API server leaves it out again.
+            // The API server removes the value again.
             Change::Set(None)
                 if members.get(key).is_some_and(|value| is_omitted(place.field, key, value)) =>
             {
@@ -110,7 +111,7 @@ fn keep_in_members(
     });
 }
 
-/// Puts the defaults of an earlier value into the one that took its place.
+/// Copies the defaults of a previous value into the value that replaced it.
 fn put_back(value: &mut Value, before: &Value, place: Place<'_>) {
     match (value, before) {
         (Value::Object(members), Value::Object(before)) => {
@@ -148,8 +149,8 @@ fn put_back(value: &mut Value, before: &Value, place: Place<'_>) {
     }
 }
 
-/// The same of items that took the place of earlier ones: of a list that is merged by a key, those
-/// of one key belong together; of another one, those of one place.
+/// Copies the defaults of previous items into the items that replaced them. Items of a list with a
+/// merge key are matched by that key, other items by index.
 fn put_back_items<'a>(
     items: impl Iterator<Item = &'a mut Value>,
     before: &[&Value],
@@ -173,15 +174,11 @@ fn put_back_items<'a>(
     }
 }
 
-/// Whether two texts of variables name the same ports, but for what the API server wrote into the
-/// ports after the earlier one was made of them.
+/// True if two values of environment variables list the same ports. Ignores the `protocol` that the
+/// API server may have added to the ports after one of them was written.
 fn tell_the_same_ports(text: &str, before: &str) -> bool {
-    let ports = |text: &str| serde_json::from_str::<Vec<Map<_, _>>>(text).ok();
-    let Some((mut ports, mut before)) = ports(text).zip(ports(before)) else { return false };
-    for port in ports.iter_mut().chain(&mut before) {
-        port.entry("protocol").or_insert_with(|| "TCP".into());
-    }
-    ports == before
+    let ports = PortIdentity::parse_list(text);
+    ports.is_some() && ports == PortIdentity::parse_list(before)
 }
 
 fn limits_of(members: &Map<String, Value>, place: Place<'_>) -> Value {
@@ -189,12 +186,12 @@ fn limits_of(members: &Map<String, Value>, place: Place<'_>) -> Value {
     limits.cloned().unwrap_or_default()
 }
 
-/// Whether the API server takes a value for none, and writes its default in its place.
+/// True if the API server treats a value as absent and writes its default instead.
 fn says_nothing(key: &str, value: &Value) -> bool {
     value.is_null() || value == "" || *value == 0 && !MAY_BE_ZERO.contains(&key)
 }
 
-/// Whether the API server writes this value under this key of an object that has nothing there.
+/// True if the API server writes this value under this key of an object without the key.
 fn is_default(object: &Map<String, Value>, place: Place<'_>, key: &str, value: &Value) -> bool {
     let has = |key: &str, value: &Value| object.get(key).is_some_and(|own| own == value);
     match (place.field, key) {
@@ -275,7 +272,7 @@ fn is_default_of_volume(
     }
 }
 
-/// Whether admission adds this toleration to every pod without one of its kind.
+/// True if admission adds this toleration to every pod without a similar one.
 fn is_admissions(toleration: &Value) -> bool {
     let key = toleration["key"].as_str().unwrap_or_default();
     let unready = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
@@ -293,14 +290,15 @@ fn pull_policy(image: &str) -> &'static str {
     }
 }
 
-/// Numbers of which zero is one, and not none.
+/// Number fields in which zero is a value and does not mean absent.
 const MAY_BE_ZERO: [&str; 3] = ["defaultMode", "priority", "terminationGracePeriodSeconds"];
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// What a merge with an overlay makes of a pod, and whether the patch says the same.
+    /// Merges an overlay into a pod; returns the pod and the paths of the patch, which must have
+    /// the same effect.
     fn merged(pod: &Value, overlay: Value) -> (Value, Vec<String>) {
         let mut now = pod.clone();
         let mut change = crate::kubernetes::merge::merge(&mut now, overlay).unwrap();

@@ -7,11 +7,11 @@ use serde_json::Value;
 
 use documents::nulls::or_default;
 
-/// A label selector: every label and every expression must hold
-/// (`k8s.io/apimachinery` `LabelSelector`).
+/// A label selector: every label and every expression must match (`k8s.io/apimachinery`
+/// `LabelSelector`).
 ///
-/// One that Kubernetes would refuse is kept with its [`problem`](Self::problem) and selects
-/// nothing, so that it leaves the others of a list in force.
+/// A selector that Kubernetes would reject has a [`problem`](Self::problem) and matches nothing.
+/// The other selectors of a list stay in force.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LabelSelector {
@@ -22,8 +22,8 @@ pub struct LabelSelector {
 }
 
 impl LabelSelector {
-    /// Whether the labels (an object, or null for none) are selected. An empty selector selects
-    /// nothing, as Istio's injector reads it.
+    /// True if the selector matches the labels (an object, or null for none). An empty selector
+    /// matches nothing, as in Istio's injector.
     pub fn selects(&self, labels: &Value) -> bool {
         let empty = self.match_labels.is_empty() && self.match_expressions.is_empty();
         !empty
@@ -32,13 +32,13 @@ impl LabelSelector {
             && self.match_expressions.iter().all(|requirement| requirement.holds(labels))
     }
 
-    /// Whether the labels are selected as the API server reads a selector: an empty one selects
+    /// True if the selector matches the labels as in the API server: an empty selector matches
     /// everything.
     pub fn admits(&self, labels: &Value) -> bool {
         (self.match_labels.is_empty() && self.match_expressions.is_empty()) || self.selects(labels)
     }
 
-    /// All that is required; a label that has to have a value is `In` with that value alone.
+    /// Returns all requirements. An entry of `matchLabels` becomes `In` with one value.
     pub fn requirements(&self) -> impl Iterator<Item = Requirement> {
         let labels = self.match_labels.iter().map(|(key, value)| Requirement {
             key: key.clone(),
@@ -48,7 +48,7 @@ impl LabelSelector {
         labels.chain(self.match_expressions.iter().cloned())
     }
 
-    /// Why Kubernetes would refuse the selector; `None` for a good one.
+    /// Returns the reason why Kubernetes would reject the selector; `None` for a valid one.
     pub fn problem(&self) -> Option<String> {
         let labels = self.match_labels.iter().find_map(|(key, value)| {
             let problem = key_problem(key).or_else(|| value_problem(value))?;
@@ -61,21 +61,21 @@ impl LabelSelector {
     }
 }
 
-/// One thing that a selector requires of labels.
+/// One requirement of a selector.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(default)]
 pub struct Requirement {
     /// The label's key.
     pub key: String,
-    /// `In`, `NotIn`, `Exists` or `DoesNotExist`; anything else holds for nothing.
+    /// `In`, `NotIn`, `Exists` or `DoesNotExist`. Any other operator matches nothing.
     pub operator: String,
-    /// What the operator is about; empty for `Exists` and `DoesNotExist`.
+    /// The values to compare with; empty for `Exists` and `DoesNotExist`.
     #[serde(deserialize_with = "or_default")]
     pub values: Vec<String>,
 }
 
 impl Requirement {
-    /// Whether the labels are as required.
+    /// True if the labels meet the requirement.
     pub fn holds(&self, labels: &Value) -> bool {
         let value = labels.get(&self.key).and_then(Value::as_str);
         let listed = value.is_some_and(|value| self.values.iter().any(|one| one == value));
@@ -102,7 +102,8 @@ impl Requirement {
     }
 }
 
-/// A label's key: a name of up to 63 characters, after a DNS name and `/` or not.
+/// Returns the problem of a label key: an optional DNS name with `/`, then a name of up to 63
+/// characters.
 fn key_problem(key: &str) -> Option<String> {
     let (prefix, name) = key.split_once('/').map_or((None, key), |(a, b)| (Some(a), b));
     let domain = |prefix: &str| {
@@ -115,7 +116,7 @@ fn key_problem(key: &str) -> Option<String> {
     (!good).then(|| format!("{key:?} is not a label's key"))
 }
 
-/// Whether Kubernetes takes this as a label's value.
+/// True if the text is a valid label value.
 pub fn is_value(value: &str) -> bool {
     value.is_empty() || (is_name(value) && value.len() <= 63)
 }
@@ -125,7 +126,7 @@ fn value_problem(value: &str) -> Option<String> {
     (!good).then(|| format!("{value:?} is not a label's value"))
 }
 
-/// Letters, digits, `-`, `_` and `.`, a letter or digit at either end.
+/// True if the text has only letters, digits, `-`, `_` and `.`, with a letter or digit at each end.
 fn is_name(text: &str) -> bool {
     let ends = [text.bytes().next(), text.bytes().last()];
     ends.iter().all(|end| end.is_some_and(|byte| byte.is_ascii_alphanumeric()))

@@ -6,6 +6,7 @@ pub mod merge;
 pub mod native_sidecars;
 pub mod pod;
 pub(crate) mod pod_schema;
+pub(crate) mod port_identity;
 pub mod quantity;
 pub mod webhook_configuration;
 pub mod workload;

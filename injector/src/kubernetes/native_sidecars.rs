@@ -1,4 +1,4 @@
-//! Whether proxies become native sidecars: what both programs are told, and what nodes allow.
+//! Native sidecars: the setting `ENABLE_NATIVE_SIDECARS` and the support of nodes.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -6,17 +6,17 @@ use std::str::FromStr;
 /// The value of `ENABLE_NATIVE_SIDECARS`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum NativeSidecars {
-    /// As the nodes allow, where a cluster can be asked for them; every supported version of
-    /// Kubernetes does.
+    /// Native if every node supports it. Without a cluster it is native, because every supported
+    /// version of Kubernetes supports it.
     Auto,
-    /// Never.
+    /// Never native.
     False,
-    /// Always.
+    /// Always native.
     True,
 }
 
 impl NativeSidecars {
-    /// Whether the proxy becomes one where neither a pod nor a cluster says.
+    /// True if the proxy becomes a native sidecar when neither pod nor cluster decides.
     pub fn by_default(self) -> bool {
         self != Self::False
     }
@@ -25,7 +25,7 @@ impl NativeSidecars {
 impl FromStr for NativeSidecars {
     type Err = String;
 
-    /// Reads the word in any letter case; an empty one, as of a variable that is set to nothing,
+    /// Parses the word in any letter case. An empty word, as of a variable set to the empty string,
     /// is `auto`.
     fn from_str(word: &str) -> Result<Self, Self::Err> {
         match word.to_ascii_lowercase().as_str() {
@@ -37,16 +37,16 @@ impl FromStr for NativeSidecars {
     }
 }
 
-/// The versions of a cluster's kubelets, by node.
+/// Kubelet versions of a cluster by node.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Kubelets {
     versions: BTreeMap<String, KubeletVersion>,
-    /// Whether all of them have native sidecars; so it is without any.
+    /// True if every node supports native sidecars, also without any nodes.
     all: bool,
 }
 
 impl Default for Kubelets {
-    /// Those of no node.
+    /// Returns the versions of a cluster without nodes.
     fn default() -> Self {
         std::iter::empty().collect()
     }
@@ -61,27 +61,28 @@ impl FromIterator<(String, KubeletVersion)> for Kubelets {
 }
 
 impl Kubelets {
-    /// Whether a pod for this node gets a native sidecar; for no node, or one that is not known,
-    /// whether it would on every node.
+    /// True if a pod for this node gets a native sidecar. Without a node, or with an unknown one,
+    /// every node must support native sidecars.
     pub fn native_sidecars(&self, node: Option<&str>) -> bool {
         let version = node.and_then(|node| self.versions.get(node));
         version.map_or(self.all, |version| version.has_native_sidecars())
     }
 }
 
-/// The version of a kubelet as its node tells it; `None` inside where that cannot be read.
+/// Kubelet version reported by a node; `None` inside if it cannot be parsed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct KubeletVersion(Option<(u32, u32)>);
 
 impl KubeletVersion {
-    /// Reads `v1.33.2`, with whatever a distribution adds to it.
+    /// Parses a version such as `v1.33.2`, with any suffix of a distribution.
     pub fn read(text: &str) -> Self {
         let number = |part: Option<&str>| part.and_then(|part| part.parse().ok());
         let mut parts = text.strip_prefix('v').unwrap_or(text).split(['.', '-', '+']);
         Self(number(parts.next()).zip(number(parts.next())))
     }
 
-    /// Native sidecars are stable from 1.33 on, from which Istio uses them unasked.
+    /// True if native sidecars are stable, which is so from 1.33 on. Istio uses them by default
+    /// from then on.
     fn has_native_sidecars(self) -> bool {
         self.0.is_some_and(|version| version >= (1, 33))
     }

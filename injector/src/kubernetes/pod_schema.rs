@@ -1,4 +1,4 @@
-//! Whether what a template renders fits Kubernetes' types, into which Istio decodes it.
+//! Type check of rendered templates against the Kubernetes types into which Istio decodes them.
 
 use std::fmt;
 
@@ -7,11 +7,11 @@ use serde_json::Value;
 
 use crate::kubernetes::quantity;
 
-/// The first value of a partial pod that its type does not take. Fields that no type has are not
-/// looked at, nor the directives of a strategic merge.
+/// Returns the first value of a partial pod that does not fit its type. Ignores unknown fields and
+/// the directives of a strategic merge patch.
 pub(crate) fn misfit(pod: &Value) -> Option<Misfit> {
     if pod.get("spec").is_some_and(Value::is_null) {
-        // A merge would take the pod's away.
+        // A null would remove the pod's `spec` in the merge.
         let path = vec![Step::Field("spec".to_owned())];
         return Some(Misfit { path, found: named(&Value::Null), expected: MAPPING });
     }
@@ -27,19 +27,19 @@ pub(crate) fn misfit(pod: &Value) -> Option<Misfit> {
     })
 }
 
-/// Where in a pod's spec a value is to stand.
+/// List in a pod's spec for which a value is meant.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Place {
-    /// Among its containers.
+    /// `containers` of the pod.
     Container,
-    /// Among its volumes.
+    /// `volumes` of the pod.
     Volume,
-    /// Among the mounts of a container.
+    /// `volumeMounts` of a container.
     VolumeMount,
 }
 
 impl Place {
-    /// What stands there.
+    /// Returns the type of the list's items.
     fn item(self) -> Option<Kind> {
         let lists = match self {
             Self::Container => &["containers"][..],
@@ -54,28 +54,28 @@ impl Place {
     }
 }
 
-/// What in a JSON value does not fit the place it is for, as a sentence that names its path from the
-/// value's own name on.
+/// Returns the first misfit of a JSON value as a sentence. The path in the sentence begins with
+/// `name`, the name of the value.
 pub(crate) fn in_json(place: Place, value: &Value, name: &str) -> Option<String> {
     let misfit = of_kind(place.item()?, value)?.within(Step::Field(name.to_owned()));
     let quotes = if misfit.wants_quotes() { "; put it between quotes" } else { "" };
     Some(format!("{}{quotes}", misfit.sentence()))
 }
 
-/// Whether what stands in this place has a field of this name.
+/// True if items of this list have a field of this name.
 pub(crate) fn is_field(place: Place, name: &str) -> bool {
     matches!(place.item(), Some(Kind::Struct(of)) if of.decoded(name).is_some())
 }
 
-/// Gives the fields of a JSON value for this place their names in Kubernetes' API.
+/// Renames the fields of a JSON value for this list to their names in the Kubernetes API.
 pub(crate) fn spell(place: Place, value: &mut Value) {
     if let Some(kind) = place.item() {
         go_types::spell(kind, value);
     }
 }
 
-/// A partial pod as Istio decodes it: its fields have their names in Kubernetes' API, and keys beside
-/// those of an object, as one that only holds an anchor, are lost.
+/// Returns a partial pod as Istio decodes it. Fields get their names in the Kubernetes API. Unknown
+/// top-level keys are dropped, such as one that only holds a YAML anchor.
 pub(crate) fn decoded(mut pod: Value) -> Value {
     if let Some(members) = pod.as_object_mut() {
         members.retain(|key, _| OF_OBJECTS.contains(&key.as_str()) || is_directive(key));
@@ -88,10 +88,10 @@ pub(crate) fn decoded(mut pod: Value) -> Value {
     pod
 }
 
-/// A value of another kind than its field's.
+/// Value that does not have the type of its field.
 #[derive(Debug)]
 pub(crate) struct Misfit {
-    /// From the value outwards.
+    /// Path of the value, innermost step first.
     path: Vec<Step>,
     found: &'static str,
     expected: &'static str,
@@ -100,7 +100,7 @@ pub(crate) struct Misfit {
 #[derive(Debug)]
 enum Step {
     Field(String),
-    /// Its place, and its name if it has one.
+    /// Index of the item, and its name if it has one.
     Item(usize, Option<String>),
     Key(String),
 }
@@ -111,7 +111,7 @@ impl Misfit {
         self
     }
 
-    /// Where it is, and what it is instead of what.
+    /// Returns a sentence with the path, the type found and the type expected.
     fn sentence(&self) -> String {
         let path = self.path.iter().rev().enumerate();
         let path: String = path
@@ -174,17 +174,17 @@ fn of_struct(of: &Type, value: &Value) -> Option<Misfit> {
     })
 }
 
-/// The fields of a pod that Istio decodes.
+/// Parts of a pod that Istio decodes.
 const PARTS: [(&str, &Type); 2] = [("metadata", &OBJECT_META), ("spec", &POD_SPEC)];
 
 const OF_OBJECTS: [&str; 5] = ["apiVersion", "kind", "metadata", "spec", "status"];
 
-/// Keys that tell the merge what to do.
+/// True for keys that are directives to the merge.
 fn is_directive(key: &str) -> bool {
     key.starts_with('$')
 }
 
-/// Whether a field of a kind takes this scalar.
+/// True if a field of this type accepts the scalar.
 fn takes(kind: Kind, value: &Value) -> bool {
     match kind {
         Kind::Bool => value.is_boolean(),

@@ -1,9 +1,10 @@
-//! Kubernetes' quantities, as far as they have to be compared and written.
+//! Kubernetes quantities: validation, comparison and canonical form.
 
 use serde_json::Value;
 
-/// Whether a text is `apimachinery`'s `resource.Quantity`: a decimal number with a binary, decimal or exponent
-/// suffix, where a number without digits is 0; not a negative one, which no container may ask for.
+/// True if the text is a non-negative `resource.Quantity` of `apimachinery`: a decimal number with
+/// a binary, decimal or exponent suffix. A number without digits is 0. Negative quantities are
+/// rejected because no container may request one.
 pub fn may_be_asked_for(value: &str) -> bool {
     let negative = value.strip_prefix('-');
     let unsigned = negative.or_else(|| value.strip_prefix('+')).unwrap_or(value);
@@ -11,7 +12,7 @@ pub fn may_be_asked_for(value: &str) -> bool {
     let (number, suffix) = unsigned.split_at(end);
     let digits = number.bytes().filter(u8::is_ascii_digit).count();
     let points = number.len() - digits;
-    // What has more is no amount of anything, and keeps the API server busy for minutes.
+    // More digits are not a realistic amount, and keep the API server busy for minutes.
     let sensible = digits <= 30;
     let exponent = suffix.strip_prefix(['e', 'E']).is_some_and(|power| {
         let power = power.strip_prefix(['+', '-']).unwrap_or(power);
@@ -25,14 +26,13 @@ pub fn may_be_asked_for(value: &str) -> bool {
     !value.is_empty() && allowed && sensible && points <= 1 && known
 }
 
-/// Whether the member of this key of the object in this field of a pod is a quantity: the API server
-/// writes `2000m` as `2`, which is no change.
+/// True if the member `key` of the object in `field` of a pod is a quantity. The API server writes
+/// `2000m` as `2`, which is not a change.
 pub fn is_one(field: &str, key: &str) -> bool {
     ["limits", "requests"].contains(&field) || ["divisor", "sizeLimit"].contains(&key)
 }
 
-/// The number that a quantity stands for, near enough to compare it with another one; `None` for
-/// what is none.
+/// Returns the approximate number of a quantity for comparisons; `None` for any other value.
 pub fn parse(quantity: &Value) -> Option<f64> {
     let text = match quantity {
         Value::Number(number) => return number.as_f64(),
@@ -48,9 +48,9 @@ pub fn parse(quantity: &Value) -> Option<f64> {
     number.parse::<f64>().ok().map(|number| number * factor)
 }
 
-/// The quantity as Kubernetes writes it: a whole number with the largest suffix that leaves it one
-/// (`3000m` is `3`, `2048Mi` is `2Gi`). `None` for what is none, for powers of ten (`1e3`), and for
-/// what is finer than a nano or larger than any machine.
+/// Returns the quantity as Kubernetes writes it: an integer with the largest suffix for which it
+/// stays one (`3000m` is `3`, `2048Mi` is `2Gi`). `None` for values that are not quantities, for
+/// exponents (`1e3`), for fractions of a nano, and for quantities out of range.
 pub fn canonical(quantity: &Value) -> Option<String> {
     let text = match quantity {
         Value::Number(number) => number.to_string(),
@@ -86,11 +86,11 @@ pub fn canonical(quantity: &Value) -> Option<String> {
     decimal(number, 3 * i32::try_from(place).ok()? - NANO - decimals)
 }
 
-/// How many parts of which `parts` make one the quantity is, rounded away from 0; `None` for what is
-/// none, or more than 64 bits hold.
+/// Returns the quantity in units of 1/`parts`, rounded away from 0. `None` for values that are not
+/// quantities, and for results beyond 64 bits.
 pub fn rounded_up(quantity: &Value, parts: i128) -> Option<i64> {
     let Some(text) = canonical(quantity) else {
-        // A power of ten.
+        // The quantity has an exponent.
         let number = parse(quantity)?.to_string().parse::<i128>().ok()?;
         return number.checked_mul(parts)?.try_into().ok();
     };
@@ -107,12 +107,12 @@ pub fn rounded_up(quantity: &Value, parts: i128) -> Option<i64> {
     (number / below + rest).try_into().ok()
 }
 
-/// Whether a number has no digits, which Kubernetes reads as 0.
+/// True if a number has no digits. Kubernetes parses it as 0.
 fn is_bare(number: &str) -> bool {
     ["", "."].contains(&number.strip_prefix(['+', '-']).unwrap_or(number))
 }
 
-/// A number times a power of ten.
+/// Returns a number times a power of ten with a decimal suffix.
 fn decimal(mut number: i128, mut exponent: i32) -> Option<String> {
     if number == 0 {
         return Some("0".to_owned());
@@ -127,7 +127,7 @@ fn decimal(mut number: i128, mut exponent: i32) -> Option<String> {
     Some(format!("{}{suffix}", number.checked_mul(10_i128.checked_pow(zeros)?)?))
 }
 
-/// Whether two quantities are one number.
+/// True if two quantities are equal.
 pub fn same(a: &Value, b: &Value) -> bool {
     match (parse(a), parse(b)) {
         (Some(a), Some(b)) => (a - b).abs() <= 1e-9 * a.abs(),
@@ -135,13 +135,13 @@ pub fn same(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// Suffixes of powers of 1024, from none.
+/// Suffixes of powers of 1024, beginning with 1024^0.
 const BINARY: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 
-/// Suffixes of powers of 1000, from a thousand-millionth.
+/// Suffixes of powers of 1000, from nano to exa.
 const DECIMAL: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
 
-/// How many powers of ten the first of them is below one, and the last above it.
+/// Exponents of the first and the last decimal suffix: 10^-9 and 10^18.
 const NANO: i32 = 9;
 const EXA: i32 = 18;
 

@@ -1,4 +1,4 @@
-//! The webhook configurations by which pods come to an injector.
+//! Webhook configurations that call injectors.
 
 use std::collections::BTreeMap;
 
@@ -10,23 +10,23 @@ use serde_json::Value;
 use crate::istio::labels::REVISION;
 use crate::kubernetes::label_selector::LabelSelector;
 
-/// A webhook configuration, as far as it asks injectors about new pods.
+/// Webhook configuration, reduced to its calls of injectors for new pods.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct HookConfiguration {
-    /// Its name.
+    /// Name of the configuration.
     pub name: String,
-    /// The revision that it asks: its label `istio.io/rev`, or else what its entries select by;
-    /// `default` where neither says.
+    /// Revision that it calls: its label `istio.io/rev`, else the revision that its entries select,
+    /// else `default`.
     pub revision: String,
-    /// The revision's tag that it stands for (label `istio.io/tag`).
+    /// Revision tag that it stands for (label `istio.io/tag`).
     pub tag: Option<String>,
-    /// Its entries for injectors, in their order.
+    /// Entries that call injectors, in their order.
     pub hooks: Vec<Hook>,
 }
 
 impl HookConfiguration {
-    /// Reads a `MutatingWebhookConfiguration`; `None` where no entry of it is an injector's, whose
-    /// names end in `istio.io`.
+    /// Parses a `MutatingWebhookConfiguration`; `None` if it has no entry for injectors. The name
+    /// of such an entry ends in `istio.io`.
     pub fn read(configuration: &Value) -> Result<Option<Self>, HookError> {
         let Raw { metadata: RawMetadata { name, mut labels }, webhooks } =
             Raw::deserialize(configuration).map_err(|error| HookError {
@@ -44,16 +44,17 @@ impl HookConfiguration {
         Ok(Some(Self { name, revision, tag: labels.remove(TAG), hooks }))
     }
 
-    /// The entry by which the API server asks about a new pod, given the labels of its namespace.
+    /// Returns the entry by which the API server calls the injector for a new pod, given the labels
+    /// of its namespace.
     ///
-    /// Istio's entries of one configuration exclude each other; where two match all the same, it is
-    /// the first.
+    /// Istio's entries of one configuration are mutually exclusive. If two match all the same, the
+    /// first one is returned.
     pub fn asks(&self, namespace_labels: &Value, pod: &Value) -> Option<&Hook> {
         self.hooks.iter().find(|hook| hook.asks(namespace_labels, pod))
     }
 
-    /// Whether it was put out of use by `istioctl tag set default`, which leaves selectors that
-    /// match nothing.
+    /// True if `istioctl tag set default` has deactivated it, which leaves selectors that match
+    /// nothing.
     pub fn is_deactivated(&self) -> bool {
         self.hooks.iter().any(|hook| {
             [&hook.namespace_selector, &hook.object_selector].into_iter().all(|selector| {
@@ -63,42 +64,42 @@ impl HookConfiguration {
     }
 }
 
-/// A webhook configuration that cannot be read.
+/// Webhook configuration that cannot be parsed.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("MutatingWebhookConfiguration {name}: {problem}")]
 pub struct HookError {
-    /// Its name.
+    /// Name of the configuration.
     pub name: String,
-    /// What is wrong with it.
+    /// Error message.
     pub problem: String,
 }
 
-/// One entry of a webhook configuration that asks an injector about new pods.
+/// Entry of a webhook configuration that calls an injector for new pods.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Hook {
-    /// Its name, `namespace.sidecar-injector.istio.io` for one.
+    /// Name of the entry, for example `namespace.sidecar-injector.istio.io`.
     pub name: String,
-    /// Of whose namespaces it asks.
+    /// Selector of namespaces.
     pub namespace_selector: LabelSelector,
-    /// Of which pods it asks.
+    /// Selector of pods.
     pub object_selector: LabelSelector,
-    /// The namespace of the Service that it asks; `None` where it asks at a URL.
+    /// Namespace of the called Service; `None` for a URL.
     pub service_namespace: Option<String>,
-    /// The path at which it asks, `/inject/cluster/c1` for one; empty where there is none.
+    /// Path of the call, for example `/inject/cluster/c1`; empty if there is none.
     pub path: String,
     conditions: Vec<Condition>,
 }
 
 impl Hook {
-    /// Whether the API server asks by this entry about a new pod. A match condition that cannot be
-    /// read here counts as met.
+    /// True if the API server calls this entry for a new pod. An unsupported match condition counts
+    /// as met.
     pub fn asks(&self, namespace_labels: &Value, pod: &Value) -> bool {
         self.namespace_selector.admits(namespace_labels)
             && self.object_selector.admits(&pod["metadata"]["labels"])
             && self.conditions.iter().all(|condition| condition.holds(pod))
     }
 
-    /// The names of the match conditions that cannot be read here.
+    /// Returns the names of the unsupported match conditions.
     pub fn unknown_conditions(&self) -> impl Iterator<Item = &str> {
         self.conditions.iter().filter_map(|condition| match condition {
             Condition::Unknown(name) => Some(name.as_str()),
@@ -106,7 +107,7 @@ impl Hook {
         })
     }
 
-    /// The revision by which it selects namespaces or pods.
+    /// Returns the revision by which the entry selects namespaces or pods.
     fn selected_revision(&self) -> Option<String> {
         let selectors = [&self.namespace_selector, &self.object_selector];
         let mut requirements = selectors.into_iter().flat_map(LabelSelector::requirements);
@@ -115,8 +116,8 @@ impl Hook {
     }
 }
 
-/// What a match condition asks of a pod, as far as it is of the form that is read here: that the
-/// pod has not a certain annotation. Others are CEL, which only the API server runs.
+/// Match condition. The only supported form requires the absence of an annotation. Others are CEL,
+/// which only the API server evaluates.
 #[derive(Clone, Debug, Eq, PartialEq)]
 enum Condition {
     AnnotationAbsent(String),
@@ -191,7 +192,7 @@ struct RawService {
 }
 
 impl RawClientConfig {
-    /// The namespace of the Service, and the path.
+    /// Returns the namespace of the Service, and the path.
     fn place(self) -> (Option<String>, String) {
         if let Some(service) = self.service {
             return (Some(service.namespace), service.path);

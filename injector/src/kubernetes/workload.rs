@@ -1,4 +1,4 @@
-//! Which workload a pod belongs to.
+//! Owning workload of a pod.
 
 use serde_json::Value;
 
@@ -11,16 +11,16 @@ pub struct Workload {
     pub kind: String,
     /// The workload's name; may be empty.
     pub name: String,
-    /// The workload's namespace; empty where it is not known.
+    /// The workload's namespace; empty if unknown.
     pub namespace: String,
 }
 
 impl Workload {
-    /// Infers the workload from a pod's own metadata, without asking the API server.
+    /// Infers the workload from a pod's own metadata, without a request to the API server.
     ///
-    /// The controller named in `ownerReferences` counts only for a pod with `generateName`.
-    /// Behind a `ReplicaSet`, a `ReplicationController` or a `Job` stands what made it, as far as
-    /// labels and names tell: a `Deployment`, an Argo `Rollout`, a `DeploymentConfig`, a `CronJob`
+    /// The controller in `ownerReferences` counts only for a pod with `generateName`. A
+    /// `ReplicaSet`, a `ReplicationController` or a `Job` is replaced by its own owner if labels
+    /// and name identify it: a `Deployment`, an Argo `Rollout`, a `DeploymentConfig` or a `CronJob`
     /// (Istio's `GetDeployMetaFromPod`).
     pub fn of_pod(pod: &Value, namespace: &str) -> Self {
         let metadata = &pod["metadata"];
@@ -47,7 +47,7 @@ impl Workload {
         workload
     }
 
-    /// Replaces a controller that is itself made by another one.
+    /// Replaces a controller by the owner that its labels and name identify.
     fn look_behind(&mut self, labels: &Value) {
         let label = |key: &str| labels[key].as_str().filter(|value| !value.is_empty());
         match self.kind.as_str() {
@@ -86,14 +86,15 @@ fn controller(metadata: &Value) -> Option<&Value> {
     metadata["ownerReferences"].as_array()?.iter().find(|owner| owner["controller"] == true)
 }
 
-/// The name of what made a controller whose name ends in this hash; where no `-` stands before the
-/// hash, Istio takes the whole name for it.
+/// Returns the name of the owner of a controller whose name ends with this hash. Without a `-`
+/// before the hash, Istio uses the whole name.
 fn without(name: &str, hash: &str) -> Option<String> {
     let start = name.strip_suffix(hash)?;
     Some(start.strip_suffix('-').unwrap_or(name).to_owned())
 }
 
-/// A `CronJob` names its `Job`s by the minute they were due, in 8 to 10 digits.
+/// Returns the name of the owning `CronJob`. The names of its `Job`s end with the scheduled time in
+/// minutes, which has 8 to 10 digits.
 fn without_schedule(job: &str) -> Option<String> {
     let (name, due) = job.rsplit_once('-')?;
     let scheduled = (8..=10).contains(&due.len()) && due.bytes().all(|b| b.is_ascii_digit());

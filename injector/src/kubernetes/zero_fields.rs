@@ -1,9 +1,10 @@
-//! Zero values that Kubernetes' types leave out of a container's JSON.
+//! Zero values that Kubernetes' types omit from a container's JSON.
 
 use serde_json::Value;
 
-/// Takes out of a container what an API server takes out before a webhook sees it, and Istio before
-/// it puts a user's own container over the injected one: `args: []` says nothing of arguments.
+/// Removes the zero values that an API server removes before it calls a webhook. Istio removes them
+/// before it merges a user-supplied container over the injected one. So `args: []` does not replace
+/// the injected arguments.
 pub(crate) fn take_out(container: &mut Value) {
     take_out_of(container, CONTAINER);
     for (place, fields) in INSIDE {
@@ -34,7 +35,7 @@ fn is_zero(value: &Value) -> bool {
     }
 }
 
-/// The fields of a container that are no pointers in Kubernetes' types and may be left out.
+/// Fields of a container that have `omitempty` and are not pointers in Kubernetes' types.
 const CONTAINER: &[&str] = &[
     "args",
     "command",
@@ -54,7 +55,7 @@ const CONTAINER: &[&str] = &[
     "workingDir",
 ];
 
-/// The same of what is in a container.
+/// Such fields of members of a container.
 const INSIDE: &[(&str, &[&str])] = &[
     ("env", &["value"]),
     ("livenessProbe", PROBE),

@@ -1,7 +1,7 @@
-//! A JSON patch applied to a tree: it marks what is to change, and writes nothing.
+//! Application of JSON patches to a tree: marks the changes and writes nothing.
 //!
-//! What a node becomes is not kept here. The value that the document is to have is known, so a
-//! node that is [`Kind::Fresh`] is written from the value at its place.
+//! The tree holds no new values. The final value of the document is known, so a node that is
+//! [`Kind::Fresh`] is written from the value at its place.
 
 use std::collections::BTreeSet;
 
@@ -9,14 +9,14 @@ use json_patch::{Patch, PatchOperation};
 
 use super::tree::{Collection, Kind, Node, Slot};
 
-/// A patch of the node at a place.
+/// A patch, and the place of the node that it applies to.
 pub(super) type PlacedPatch<'a> = (&'a [String], &'a Patch);
 
 /// Applies patches.
 ///
-/// A part that comes from an alias or a merge key is expanded where it changes, and the anchor
-/// stays as it is; where an anchored part itself changes, its aliases are expanded, so that only
-/// the patched place gets another value.
+/// A part from an alias or a merge key is expanded where it changes, and the anchor stays as it is.
+/// Where an anchored part itself changes, its aliases are expanded, so that only the patched place
+/// gets another value.
 pub(super) fn apply<'a>(root: &mut Node, patches: impl Iterator<Item = PlacedPatch<'a>>) {
     let mut lost = BTreeSet::new();
     for (place, patch) in patches {
@@ -25,7 +25,7 @@ pub(super) fn apply<'a>(root: &mut Node, patches: impl Iterator<Item = PlacedPat
     expand_lost(root, &mut lost);
 }
 
-/// Marks the nodes at these places as to be written anew as a whole.
+/// Marks the nodes at these places for complete rewriting.
 pub(super) fn renew<'a>(root: &mut Node, places: impl Iterator<Item = &'a [String]>) {
     let mut lost = BTreeSet::new();
     for place in places {
@@ -89,7 +89,7 @@ fn act(node: &mut Node, path: &[String], what: Act, lost: &mut BTreeSet<usize>) 
     }
 }
 
-/// Whether that could be done without writing the mapping anew.
+/// Applies an operation to a mapping. Returns false if the mapping must be rewritten completely.
 fn act_on_entry(
     collection: &mut Collection,
     key: &str,
@@ -118,7 +118,7 @@ fn act_on_entry(
             act(value, rest, what, lost);
             collection.can_renew(at)
         }
-        // An entry of the mapping's own goes before one from its merge keys.
+        // The mapping's own entry takes precedence over one from its merge keys.
         None if rest.is_empty() && what == Act::Remove => false,
         None => {
             collection.slots.push(Slot::New(Some(key.to_owned())));
@@ -127,7 +127,7 @@ fn act_on_entry(
     }
 }
 
-/// Whether that could be done without writing the sequence anew.
+/// Applies an operation to a sequence. Returns false if the sequence must be rewritten completely.
 fn act_on_item(
     collection: &mut Collection,
     token: &str,
@@ -161,7 +161,7 @@ fn act_on_item(
     }
 }
 
-/// Moves an item within its sequence, which keeps its text; `false` if it is not such a move.
+/// Moves an item within its sequence and keeps its text. Returns false for any other move.
 fn reorder(root: &mut Node, from: &[String], to: &[String], lost: &mut BTreeSet<usize>) -> bool {
     let (Some((last_from, parent)), Some((last_to, other))) = (from.split_last(), to.split_last())
     else {
@@ -217,7 +217,7 @@ fn is_sequence(root: &Node, path: &[String]) -> bool {
     matches!(&node.kind, Kind::Collection(collection) if !collection.map)
 }
 
-/// The aliases of anchors that are gone or have another value now are written out.
+/// Expands the aliases of anchors that are removed or have another value now.
 fn expand_lost(root: &mut Node, lost: &mut BTreeSet<usize>) {
     while !lost.is_empty() {
         let before = lost.len();
@@ -229,8 +229,8 @@ fn expand_lost(root: &mut Node, lost: &mut BTreeSet<usize>) {
     }
 }
 
-/// Marks the aliases of these anchors (of all, for `None`) as to be written out. Returns whether
-/// there were any.
+/// Marks the aliases of these anchors (of all, for `None`) for expansion. Returns true if there
+/// were any.
 fn expand_aliases(
     node: &mut Node,
     anchors: Option<&BTreeSet<usize>>,
@@ -301,8 +301,8 @@ fn index(token: &str, count: usize) -> Option<usize> {
 }
 
 impl Collection {
-    /// Whether the value of an entry can be replaced by another text: not after `? key`, nor
-    /// where an entry has no colon.
+    /// True if the value of an entry can be replaced in the text. It cannot after `? key`, nor if
+    /// the entry has no colon.
     fn can_renew(&self, at: usize) -> bool {
         let item = &self.items[at];
         !matches!(item.value.kind, Kind::Fresh)
@@ -310,7 +310,8 @@ impl Collection {
             || !item.explicit && item.after.is_some() && item.key.as_deref() != Some("<<")
     }
 
-    /// The index in the text of the item that a path's token names, if it is from the text.
+    /// Returns the index in the original text of the item named by a path's token; `None` for a new
+    /// item.
     fn old_index(&self, token: &str) -> Option<usize> {
         if self.map {
             return self.slots.iter().find_map(|slot| match slot {

@@ -1,4 +1,4 @@
-//! Comments that an edit cannot keep.
+//! Comments that an edit loses.
 
 use granit_parser::{Event, Parser};
 use json_patch::PatchOperation;
@@ -6,8 +6,8 @@ use json_patch::PatchOperation;
 use super::{Edit, Manifest};
 
 impl Manifest<'_> {
-    /// The lines, counted from 1 in the document, that hold comments inside of what an edit takes
-    /// out of a list: a container that goes to another list is written anew there.
+    /// Returns the lines with comments inside list items that an edit removes, counted from 1 in
+    /// the document. A container that moves to another list is written anew there.
     pub fn comments_lost(&self, edit: &Edit<'_>) -> Vec<usize> {
         let Some(root) = &self.root else { return Vec::new() };
         let taken_out = edit.patch.iter().filter_map(|operation| {

@@ -1,37 +1,37 @@
-//! A file as its documents.
+//! Splitting of a file into documents.
 
 use super::render::Style;
 
-/// One document of a file, with the separator before it.
+/// One document of a file, including the separator before it.
 ///
-/// The texts of all documents, one after the other, are the text of the file.
+/// The texts of all documents, concatenated, are the text of the file.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Document<'a> {
     /// Its text.
     pub text: &'a str,
-    /// Its number in the file, from 1. Parts that hold nothing but comments have that of the
-    /// document before them.
+    /// The document's number in the file, from 1. A part with only comments has the number of the
+    /// document before it.
     pub number: usize,
-    /// The line of the file at which its text starts, from 1.
+    /// The line of the file at which the text starts, from 1.
     pub line: usize,
-    /// The part of a document that it is.
+    /// The role of the text in its document.
     pub(super) role: Role,
 }
 
-/// The part of a document that a text is.
+/// Role of a text in its document.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Role {
     /// Text before, between and after the items of a `List`.
     BesideItems,
     /// An item of a `List` in this style.
     Item(Style),
-    /// All of it.
+    /// The whole document.
     Whole,
 }
 
 impl<'a> Document<'a> {
-    /// Splits a file at its separators: lines that start with `---` and, as YAML has it, after
-    /// lines that start with `...`.
+    /// Splits a file at its separators: lines that start with `---`. As in YAML, a line that starts
+    /// with `...` also ends a document.
     pub fn split(text: &'a str) -> Vec<Self> {
         let mut documents = Vec::new();
         let mut part = Part { start: 0, line: 1, state: State::Nothing };
@@ -47,7 +47,7 @@ impl<'a> Document<'a> {
         for (line_number, line) in (1..).zip(text.split_inclusive('\n')) {
             let bare = line.trim_start_matches('\u{feff}');
             let separator = is_marker(bare, "---");
-            // `%YAML` and the like belong to the document whose separator follows.
+            // Directives such as `%YAML` belong to the document after the next separator.
             if separator && part.state != State::Directives {
                 finish(&part, position);
                 part = Part { start: position, line: line_number, state: State::Nothing };
@@ -71,7 +71,7 @@ struct Part {
     state: State,
 }
 
-/// What a part held so far.
+/// Content of a part so far.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum State {
     Content,

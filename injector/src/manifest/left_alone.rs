@@ -1,4 +1,4 @@
-//! Objects of a document that injection leaves alone because of their kind.
+//! Objects of a document that injection skips because of their kind.
 
 use reason::Reason;
 use serde_json::Value;
@@ -8,28 +8,29 @@ use super::document::Role;
 use super::pod_template::{self, LIST};
 use super::tree::{Kind, Node};
 
-/// An object that holds no pod template that could be injected.
+/// An object without a pod template to inject.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct LeftAlone {
-    /// Its kind; empty for none.
+    /// The object's kind; empty for none.
     pub kind: String,
-    /// The reason for which its author may have expected an injection.
+    /// A warning if the author may have expected an injection.
     pub surprise: Option<Surprise>,
 }
 
-/// Reasons for which the author of an object that is left alone may have expected an injection.
+/// A warning about a skipped object whose author may have expected an injection.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Surprise {
     /// The line of the document at which the object starts, from 1.
     pub line: usize,
-    /// `Kind "namespace/name"`, as far as the object has them; empty for no object.
+    /// `Kind "namespace/name"` with the parts that the object has; empty if the document is not an
+    /// object.
     pub title: String,
     /// The reason.
     pub reason: Reason,
 }
 
 impl Manifest<'_> {
-    /// The objects of the document that are no workloads of a known kind.
+    /// Returns the objects of the document that are not workloads of a known kind.
     pub fn left_alone(&self) -> Vec<LeftAlone> {
         let Some(root) = &self.root else { return Vec::new() };
         let mut found = Vec::new();
@@ -108,7 +109,7 @@ fn surprise(object: View<'_>, api_version: &str, kind: &str) -> Option<Reason> {
     })
 }
 
-/// The path of the first mapping that has a `spec` with a list `containers`.
+/// Returns the path of the first mapping that has a `spec` with a list `containers`.
 fn pod_template_in(object: View<'_>) -> Option<String> {
     fn find(object: View<'_>, path: &mut Vec<String>) -> bool {
         let spec = object.get("spec");
@@ -140,7 +141,8 @@ fn title(object: View<'_>, kind: &str) -> String {
     }
 }
 
-/// A part of a document: as a value where it was read to its end, and else as its text has it.
+/// A part of a document: as a value if the document was parsed completely, else as nodes of its
+/// text.
 #[derive(Clone, Copy)]
 enum View<'a> {
     Text(&'a Node),
@@ -177,7 +179,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The values in it, by key or index.
+    /// Returns the inner values by key or index.
     fn members(self) -> Vec<(String, Self)> {
         match self {
             Self::Text(Node { kind: Kind::Collection(inner), .. }) => {

@@ -1,8 +1,8 @@
-//! A `List` as its items, so that they are edited one after the other.
+//! Splitting of a `List` into its items, which are edited one after the other.
 //!
-//! An injected pod takes a hundred times the memory of its text. A `List` of thousands is therefore
-//! never held as values: one pass over the parser's events finds the texts of its items, and
-//! each of them is a document of its own then.
+//! An injected pod takes a hundred times the memory of its text. Therefore a `List` of thousands is
+//! never parsed as a whole. One pass over the parser's events finds the texts of its items, and
+//! each text becomes a document of its own.
 
 use std::ops::Range;
 
@@ -17,8 +17,9 @@ use super::source::Source;
 use super::tree::{self, Builder, Kind, Node, Placed};
 
 impl Document<'_> {
-    /// The document in parts that can be edited one by one: the items of a `List` and the texts
-    /// around them, or itself. The texts of the parts, one after the other, are its text.
+    /// Splits the document into parts that can be edited one by one: the items of a `List` and the
+    /// texts around them, or else the document itself. The texts of the parts, concatenated, are
+    /// its text.
     pub fn parts(self) -> Vec<Self> {
         let source = Source::new(self.text);
         let Some(Items { ranges, style }) = Items::find(&source) else {
@@ -43,16 +44,16 @@ impl Document<'_> {
     }
 }
 
-/// The items of a `List`, each of which means the same when it stands alone.
+/// The items of a `List`, each of which has the same meaning on its own.
 struct Items {
-    /// The texts of the items, from the start of their lines where they have lines of their own.
+    /// The texts of the items. An item on lines of its own includes the start of its first line.
     ranges: Vec<Range<usize>>,
     style: Style,
 }
 
 impl Items {
-    /// Finds them; `None` for any other document, for one with anchors, tags and the like, and for
-    /// one that is not valid.
+    /// Finds the items. `None` for any other document, for one with anchors, tags and the like, and
+    /// for an invalid one.
     fn find(source: &Source<'_>) -> Option<Self> {
         if !(source.text.contains(LIST) && source.text.contains(ITEMS)) {
             return None;
@@ -88,8 +89,8 @@ impl Items {
     }
 }
 
-/// Reads the items below a key that is given with the offset after its colon. Returns the offset at
-/// which they end.
+/// Reads the items below a key, which is given with the offset after its colon. Returns the end
+/// offset of the items.
 fn read_items<'a, I: Iterator<Item = Placed<'a>>>(
     source: &Source<'_>,
     builder: &mut Builder<'_, 'a, I>,
@@ -108,7 +109,7 @@ fn read_items<'a, I: Iterator<Item = Placed<'a>>>(
             position = value.end;
             let line = source.line_start(value.start);
             let indented = source.text[line..value.start].trim_start().is_empty();
-            // Its indentation would be lost.
+            // The item's indentation would be lost.
             if !indented && source.text[value.start..value.end].contains('\n') {
                 return None;
             }
@@ -125,7 +126,7 @@ fn read_items<'a, I: Iterator<Item = Placed<'a>>>(
         let value = builder.child(dash + 1).ok()?;
         seen.look(source, &value);
         position = value.end.max(dash + 1);
-        // With the comments below it, up to the line of what comes next.
+        // Includes the comments below the item, up to the line of the next token.
         let next = source.skip_trivia(position);
         let end = if next == source.text.len() { next } else { source.line_start(next) };
         if end < position {
@@ -136,7 +137,7 @@ fn read_items<'a, I: Iterator<Item = Placed<'a>>>(
     Some(position)
 }
 
-/// Whether an event means the same without what stands before it.
+/// True if an event has the same meaning without the text before it.
 fn is_context_free((event, ..): &Placed<'_>) -> bool {
     matches!(
         event,
@@ -152,7 +153,7 @@ fn is_context_free((event, ..): &Placed<'_>) -> bool {
     )
 }
 
-/// Whether a document without its items is a `List`.
+/// True if a document without its items is a `List`.
 fn is_list(rest: &str) -> bool {
     yaml::parse_file(rest).is_ok_and(|list| {
         let empty = match &list[ITEMS] {

@@ -1,9 +1,9 @@
 //! YAML and JSON files of Kubernetes objects: finds the pod templates and edits them in place.
 //!
-//! What no change touches stays byte for byte: comments, order, quoting, anchors, line breaks,
-//! unknown fields, other documents. An edited text is read again and compared with what it has to
-//! say, unless only whole lines of plain block style came and went, so that an edit is right or an
-//! error, never silently wrong. Builds with debug assertions, and so all tests, read every one.
+//! Unchanged parts stay byte for byte: comments, order, quoting, anchors, line breaks, unknown
+//! fields, other documents. An edited text is parsed again and compared with the expected value, so
+//! that an edit is right or an error, never silently wrong. Edits of whole lines in plain block
+//! style skip this check, except in builds with debug assertions, which all tests are.
 
 mod apply;
 mod comments;
@@ -30,33 +30,33 @@ use tree::{Kind, Node};
 
 use documents::yaml::{self, YamlError};
 
-/// A document as read, with the pod templates in it.
+/// A parsed document with its pod templates.
 #[derive(Debug)]
 pub struct Manifest<'a> {
     source: Source<'a>,
     root: Option<Node>,
     value: Value,
-    /// Whether its text holds no anchors, tags and the like.
+    /// True if the text has no anchors, tags and the like.
     ordinary: bool,
     role: Role,
     pods: Vec<PodTemplate>,
 }
 
-/// What a pod template is to become.
+/// The edit of a pod template.
 #[derive(Debug)]
 pub struct Edit<'a> {
-    /// Which one.
+    /// The pod template.
     pub template: &'a PodTemplate,
-    /// RFC 6902: turns it into `pod`.
+    /// The RFC 6902 patch that turns it into `pod`.
     pub patch: &'a Patch,
-    /// What it is to be.
+    /// The new value.
     pub pod: &'a Value,
 }
 
-/// A document that cannot be read or edited.
+/// A document that cannot be parsed or edited.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum ManifestError {
-    /// The edited text would not say what it has to.
+    /// The edited text would not have the expected value.
     #[error("{0}; hint: write this part in block style, without anchors and aliases")]
     Edit(String),
     /// A workload without its pod template.
@@ -70,7 +70,7 @@ pub enum ManifestError {
         kind: String,
         /// The workload's name.
         name: String,
-        /// Where the pod template had to be.
+        /// The expected path of the pod template.
         template: String,
     },
     /// The text is not YAML.
@@ -79,8 +79,8 @@ pub enum ManifestError {
 }
 
 impl<'a> Manifest<'a> {
-    /// Reads a document. One that holds no workload of a known kind has no pod templates, and of
-    /// such a document no more is asked than that it is YAML.
+    /// Parses a document. A document without a workload of a known kind has no pod templates, and
+    /// only has to be YAML.
     pub fn read(document: &Document<'a>) -> Result<Self, ManifestError> {
         Self::read_text(document).map_err(|error| match error {
             ManifestError::Read(mut error) if error.line > 0 => {
@@ -91,18 +91,18 @@ impl<'a> Manifest<'a> {
         })
     }
 
-    /// The pod templates, in the order of the text.
+    /// Returns the pod templates in the order of the text.
     pub fn pods(&self) -> &[PodTemplate] {
         &self.pods
     }
 
-    /// A pod template's value.
+    /// Returns a pod template's value.
     pub fn pod(&self, template: &PodTemplate) -> &Value {
         at(&self.value, &template.place).unwrap_or(&Value::Null)
     }
 
-    /// The line of the document, from 1, at which a field of a pod template stands, by the keys that
-    /// lead to it; `None` for no key, and for one that an alias stands for.
+    /// Returns the line, from 1 in the document, of a field of a pod template, by the keys that
+    /// lead to it. `None` without a key, and for a field from an alias.
     pub fn line_of(&self, template: &PodTemplate, path: &[String]) -> Option<usize> {
         let (last, path) = path.split_last()?;
         let mut path = template.place.iter().chain(path);
@@ -111,9 +111,9 @@ impl<'a> Manifest<'a> {
         Some(self.source.place(parent.item(last)?.start).0)
     }
 
-    /// The text with these edits.
+    /// Returns the text with these edits.
     ///
-    /// Where an edit cannot be made in place, the whole pod template is written anew.
+    /// If an edit cannot be made in place, the whole pod template is rewritten.
     pub fn edit(&self, edits: &[Edit<'_>]) -> Result<String, ManifestError> {
         let edits: Vec<_> =
             edits.iter().filter(|edit| edit.pod != self.pod(edit.template)).collect();
@@ -148,7 +148,7 @@ impl<'a> Manifest<'a> {
         let Some(root) = Node::build(&source, &events)? else {
             return Ok(manifest);
         };
-        // Behind its dash, an item is the only one of a sequence.
+        // The text of an item is a sequence with one item, because it includes the dash.
         let dash = matches!(role, Role::Item(_)).then(|| root.item("0")).flatten();
         if may_hold_pods(dash.map_or(&root, |item| &item.value)) {
             let ordinary = yaml::of_events(events.into_iter().map(|(event, ..)| event));
@@ -158,7 +158,8 @@ impl<'a> Manifest<'a> {
                 Some(_) => pod_template::find_in_items(&manifest.value),
                 None => pod_template::find(&manifest.value),
             };
-            // Aliases aside, they come in the order of the text: no line is counted twice.
+            // Except for aliases, the pods come in the order of the text, so each line is counted
+            // once.
             let (mut line, mut counted) = (line, 0);
             for pod in &mut manifest.pods {
                 let start = start_of(&root, &pod.place[..pod.outer]).max(counted);
@@ -179,7 +180,7 @@ impl<'a> Manifest<'a> {
         Ok(manifest)
     }
 
-    /// The text after a change of its tree, if it reads as `value`.
+    /// Returns the text after a change of its tree, if it parses as `value`.
     fn write(
         &self,
         value: &Value,
@@ -211,8 +212,8 @@ impl<'a> Manifest<'a> {
     }
 }
 
-/// Told from the text alone, so that a document of another kind may hold what only its own reader
-/// understands.
+/// True if the document may hold pods, judged by the text alone. A document of another kind may
+/// hold content that only its own parser understands.
 fn may_hold_pods(root: &Node) -> bool {
     let Kind::Collection(collection) = &root.kind else {
         return false;

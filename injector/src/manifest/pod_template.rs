@@ -1,40 +1,40 @@
-//! Where in a document the pods are.
+//! Positions of the pods in a document.
 
 use serde_json::Value;
 
 use crate::kubernetes::workload::Workload;
 
-/// A pod template of a document, or the pod that it is.
+/// A pod template or a pod of a document.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct PodTemplate {
-    /// The workload it is the template of; for a pod, the pod.
+    /// The workload that owns the template; for a pod, the pod.
     pub workload: Workload,
-    /// The keys and indexes that lead from the document to it.
+    /// The keys and indexes that lead from the document to the template.
     pub place: Vec<String>,
     /// The line of the file at which the workload starts, from 1.
     pub line: usize,
-    /// How many keys of `place` lead to the workload.
+    /// Number of keys of `place` that lead to the workload.
     pub(super) outer: usize,
 }
 
 impl PodTemplate {
-    /// Whether it is a pod of its own, so that its own metadata tell its workload.
+    /// True if it is a pod. Its workload is then derived from its own metadata.
     pub fn is_pod(&self) -> bool {
         self.workload.kind == "Pod"
     }
 }
 
-/// Whether a kind can hold a pod.
+/// True if objects of the kind can hold a pod.
 pub(super) fn is_known(kind: &str) -> bool {
     KINDS.iter().any(|known| known.kind == kind) || kind == LIST
 }
 
-/// Whether objects of a kind hold a pod that is injected.
+/// True if injection supports the kind in this API version.
 pub(super) fn is_injected(api_version: &str, kind: &str) -> bool {
     KINDS.iter().any(|known| (known.api_version, known.kind) == (api_version, kind))
 }
 
-/// The kind that a word means but for its letter case, with its API versions.
+/// Returns the kind with the same name in any letter case, and its API versions.
 pub(super) fn meant(word: &str) -> Option<(&'static str, Vec<&'static str>)> {
     let list = Known { api_version: "v1", kind: LIST, template: &[] };
     let known: Vec<_> =
@@ -43,14 +43,14 @@ pub(super) fn meant(word: &str) -> Option<(&'static str, Vec<&'static str>)> {
     Some((kind, known.iter().map(|known| known.api_version).collect()))
 }
 
-/// Finds where every pod template of a document is, or has to be.
+/// Returns the position of every pod template of a document, including absent ones.
 pub(super) fn find(document: &Value) -> Vec<PodTemplate> {
     let mut found = Vec::new();
     look(document, &mut Vec::new(), &mut found);
     found
 }
 
-/// The same of a sequence of objects.
+/// Returns the positions of the pod templates in a sequence of objects.
 pub(super) fn find_in_items(items: &Value) -> Vec<PodTemplate> {
     let mut found = Vec::new();
     look_at_items(items, &mut Vec::new(), &mut found);
@@ -93,7 +93,7 @@ fn look(value: &Value, place: &mut Vec<String>, found: &mut Vec<PodTemplate>) {
     found.push(PodTemplate { workload, place, line: 0, outer });
 }
 
-/// A kind that holds a pod, and where.
+/// A kind that holds a pod, and the path of the pod template.
 struct Known {
     api_version: &'static str,
     kind: &'static str,
@@ -105,7 +105,7 @@ pub(super) const LIST: &str = "List";
 const TEMPLATE: &[&str] = &["spec", "template"];
 const CRON_TEMPLATE: &[&str] = &["spec", "jobTemplate", "spec", "template"];
 
-/// The kinds that Istio's `kube-inject` knows.
+/// The kinds that Istio's `kube-inject` supports.
 const KINDS: &[Known] = &[
     Known { api_version: "apps.openshift.io/v1", kind: "DeploymentConfig", template: TEMPLATE },
     Known { api_version: "apps/v1", kind: "DaemonSet", template: TEMPLATE },

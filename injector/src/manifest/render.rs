@@ -1,4 +1,4 @@
-//! New values as text that fits the text around them.
+//! Rendering of new values in the style of the text around them.
 
 use documents::yaml::{self, YamlError};
 use serde_json::Value;
@@ -7,24 +7,25 @@ use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
 use super::source::Source;
 use super::tree::{Item, Kind, Node, Slot};
 
-/// How a document indents its block collections.
+/// Indentation of block collections in a document.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Style {
-    /// How much further a mapping is indented than the mapping it is in.
+    /// Indentation of a mapping relative to the mapping around it.
     pub(super) step: usize,
-    /// How much further a sequence is indented than the mapping it is in; often 0.
+    /// Indentation of a sequence relative to the mapping around it; often 0.
     pub(super) dash: usize,
 }
 
 impl Style {
-    /// Reads it off a document.
+    /// Detects the style of a document.
     pub(super) fn of(source: &Source<'_>, root: &Node) -> Self {
         let mut seen = SeenStyle::default();
         seen.look(source, root);
         seen.style()
     }
 
-    /// What follows `key:` for a value, its further lines indented relative to the key.
+    /// Returns the text after `key:` for a value. Its further lines are indented relative to the
+    /// key.
     pub(super) fn entry_value(&self, value: &Value) -> Result<String, YamlError> {
         if is_block(value) {
             return Ok(format!("\n{}", self.below_key(value)?));
@@ -32,12 +33,13 @@ impl Style {
         scalar(value)
     }
 
-    /// `key: value`, its further lines indented relative to the key.
+    /// Returns `key: value`. Its further lines are indented relative to the key.
     pub(super) fn entry(&self, key: &str, value: &Value) -> Result<String, YamlError> {
         Ok(format!("{}:{}", self::key(key)?, self.entry_value(value)?))
     }
 
-    /// What follows a dash for a value, its further lines indented relative to the dash.
+    /// Returns the text after a dash for a value. Its further lines are indented relative to the
+    /// dash.
     pub(super) fn item_value(&self, value: &Value) -> Result<String, YamlError> {
         if is_block(value) {
             return Ok(format!(" {}", self.below_dash(value)?.trim_start_matches(' ')));
@@ -45,7 +47,7 @@ impl Style {
         scalar(value)
     }
 
-    /// A value on lines of its own below its key.
+    /// Returns a value on lines of its own below its key.
     pub(super) fn below_key(&self, value: &Value) -> Result<String, YamlError> {
         match value {
             Value::Array(items) if !items.is_empty() => {
@@ -58,7 +60,7 @@ impl Style {
         }
     }
 
-    /// A value on lines of its own below its dash.
+    /// Returns a value on lines of its own below its dash.
     pub(super) fn below_dash(&self, value: &Value) -> Result<String, YamlError> {
         if is_block(value) {
             return Ok(indented(&self.lines(value)?, DASH.len()));
@@ -66,7 +68,7 @@ impl Style {
         Ok(format!("{:1$}{2}", "", DASH.len(), scalar(value)?.trim_start_matches(' ')))
     }
 
-    /// A collection's items, or a scalar, from column 0.
+    /// Returns a collection's items, or a scalar, from column 0.
     pub(super) fn lines(&self, value: &Value) -> Result<String, YamlError> {
         let lines: Vec<_> = match value {
             Value::Array(items) if !items.is_empty() => {
@@ -75,7 +77,7 @@ impl Style {
             }
             Value::Object(entries) if !entries.is_empty() => {
                 let entry = |(key, value): (&String, &Value)| self.entry(key, value);
-                // A name tells what the lines below it are about.
+                // The name comes first, because it identifies the lines below it.
                 let (name, rest): (Vec<_>, Vec<_>) =
                     entries.iter().partition(|(key, _)| *key == "name");
                 name.into_iter().chain(rest).map(entry).collect::<Result<_, _>>()?
@@ -86,17 +88,17 @@ impl Style {
     }
 }
 
-/// How a collection in brackets is laid out.
+/// Layout of a flow collection.
 #[derive(Clone, Debug)]
 pub(super) enum Layout {
     /// On one line, with or without spaces.
     Line { spaces: bool },
-    /// An item a line: the indentation of the items, and how much it grows with each level.
+    /// One item per line: the indentation of the items, and its increase with each level.
     Lines { indent: String, step: String },
 }
 
 impl Layout {
-    /// Reads it off a collection that has items.
+    /// Detects the layout of a collection with items.
     pub(super) fn of(source: &Source<'_>, node: &Node) -> Self {
         let Kind::Collection(collection) = &node.kind else {
             return Self::Line { spaces: true };
@@ -119,7 +121,7 @@ impl Layout {
         Self::Line { spaces: marks.all(|at| source.byte(at) == Some(b' ')) }
     }
 
-    /// What stands between two items.
+    /// Returns the text between two items.
     pub(super) fn between(&self, eol: &str) -> String {
         match self {
             Self::Line { spaces: true } => ", ".to_owned(),
@@ -128,7 +130,7 @@ impl Layout {
         }
     }
 
-    /// A value, as JSON.
+    /// Returns a value as JSON.
     pub(super) fn value(&self, value: &Value, eol: &str) -> Result<String, YamlError> {
         match self {
             Self::Line { spaces: true } => json(value, Spaced),
@@ -140,14 +142,14 @@ impl Layout {
         }
     }
 
-    /// `"key": value`.
+    /// Returns `"key": value`.
     pub(super) fn entry(&self, key: &str, value: &Value, eol: &str) -> Result<String, YamlError> {
         let colon = if matches!(self, Self::Line { spaces: false }) { ":" } else { ": " };
         Ok(format!("{}{colon}{}", Value::from(key), self.value(value, eol)?))
     }
 }
 
-/// A text with its lines but the first indented, and with the line breaks of the document.
+/// Returns a text with all lines but the first indented, and with the document's line breaks.
 pub(super) fn hanging(text: &str, indent: usize, eol: &str) -> String {
     let mut lines = text.split('\n');
     let mut out = lines.next().unwrap_or_default().to_owned();
@@ -161,7 +163,7 @@ pub(super) fn hanging(text: &str, indent: usize, eol: &str) -> String {
     out
 }
 
-/// Whether a value takes lines of its own.
+/// True if a value takes lines of its own.
 pub(super) fn is_block(value: &Value) -> bool {
     match value {
         Value::Array(items) => !items.is_empty(),
@@ -191,7 +193,7 @@ fn key(key: &str) -> Result<String, YamlError> {
     Err(YamlError { line: 0, column: 0, problem })
 }
 
-/// A scalar as it stands after `key:` or a dash, with the space before it.
+/// Returns a scalar as it stands after `key:` or a dash, with the space before it.
 fn scalar(value: &Value) -> Result<String, YamlError> {
     match value {
         Value::String(text) if yaml::is_word(text) => return Ok(format!(" {text}")),
@@ -213,7 +215,7 @@ fn json(value: &Value, formatter: impl Formatter) -> Result<String, YamlError> {
     String::from_utf8(out).map_err(|error| failed(error.to_string()))
 }
 
-/// JSON on one line with a space after each colon and comma.
+/// Formatter for JSON on one line with a space after each colon and comma.
 struct Spaced;
 
 impl Formatter for Spaced {
@@ -241,7 +243,7 @@ impl Formatter for Spaced {
     }
 }
 
-/// The first indentations of a document, which its [`Style`] is read off.
+/// The first indentations of a document, from which its [`Style`] is derived.
 #[derive(Debug, Default)]
 pub(super) struct SeenStyle {
     step: Option<usize>,
@@ -249,12 +251,12 @@ pub(super) struct SeenStyle {
 }
 
 impl SeenStyle {
-    /// The style, as far as anything was seen of it.
+    /// Returns the style, with defaults for indentations that were not seen.
     pub(super) fn style(&self) -> Style {
         Style { step: self.step.unwrap_or(2), dash: self.dash.unwrap_or(0) }
     }
 
-    /// Looks at a node and what is in it.
+    /// Inspects a node and its contents.
     pub(super) fn look(&mut self, source: &Source<'_>, node: &Node) {
         let Kind::Collection(outer) = &node.kind else {
             return;
@@ -276,7 +278,7 @@ impl SeenStyle {
         }
     }
 
-    /// Looks at the value of a key in block style that starts at `key`, and what is in it.
+    /// Inspects the value of a key in block style that starts at `key`, and its contents.
     pub(super) fn look_at_entry(&mut self, source: &Source<'_>, key: usize, value: &Node) {
         if let Kind::Collection(inner) = &value.kind
             && let Some(first) = inner.items.first()
@@ -292,12 +294,12 @@ impl SeenStyle {
         self.look(source, value);
     }
 
-    /// Looks at the first dash below a key.
+    /// Inspects the first dash below a key.
     pub(super) fn look_at_dash(&mut self, source: &Source<'_>, key: usize, dash: usize) {
         self.dash = self.dash.or(source.column(dash).checked_sub(source.column(key)));
     }
 }
 
-/// YAML's limit for a key in one line with its value.
+/// YAML's limit on a key in one line with its value.
 const LONGEST_KEY: usize = 1_024;
 const DASH: &str = "- ";

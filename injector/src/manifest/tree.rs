@@ -1,4 +1,4 @@
-//! A document as a tree of nodes that know their place in the text.
+//! Tree of a document's nodes with their positions in the text.
 
 use std::borrow::Borrow;
 use std::iter::Peekable;
@@ -8,10 +8,10 @@ use granit_parser::{Event, Parser, ScalarStyle, StructureStyle};
 
 use super::source::Source;
 
-/// An event of the parser, and the offsets at which its text starts and ends.
+/// An event of the parser with the start and end offsets of its text.
 pub(super) type Placed<'a> = (Event<'a>, usize, usize);
 
-/// Parses a text to its events, comments excluded.
+/// Parses a text into events, without comments.
 pub(super) fn events<'a>(source: &Source<'a>) -> Result<Vec<Placed<'a>>, YamlError> {
     let mut events = Vec::with_capacity(source.text.len() / BYTES_AN_EVENT);
     for event in each_event(source) {
@@ -20,7 +20,7 @@ pub(super) fn events<'a>(source: &Source<'a>) -> Result<Vec<Placed<'a>>, YamlErr
     Ok(events)
 }
 
-/// The events one by one, comments excluded.
+/// Returns the events one by one, without comments.
 pub(super) fn each_event<'a>(
     source: &Source<'a>,
 ) -> impl Iterator<Item = Result<Placed<'a>, YamlError>> {
@@ -39,74 +39,74 @@ pub(super) fn each_event<'a>(
 /// A node of a document.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
-    /// The offset at which it starts, its anchor and tag included.
+    /// The start offset, including anchor and tag.
     pub(super) start: usize,
-    /// The offset at which it ends, comments and line breaks after it excluded.
+    /// The end offset, without the comments and line breaks after it.
     pub(super) end: usize,
     /// The number of its anchor; 0 for none.
     pub(super) anchor: usize,
-    /// Whether the text has it as a block collection, so that a comment at its end is inside it.
+    /// True if the text has it as a block collection. A comment at its end is then inside it.
     pub(super) block: bool,
-    /// What it is.
+    /// The content of the node.
     pub(super) kind: Kind,
 }
 
-/// What a node is.
+/// Content of a node.
 #[derive(Clone, Debug)]
 pub(super) enum Kind {
     /// `*name`, with the number of the anchor.
     Alias(usize),
     /// A mapping or a sequence.
     Collection(Collection),
-    /// To be written anew from its value.
+    /// A node to be rewritten from its value.
     Fresh,
-    /// Something that is read but never edited inside, such as the pair in `[a: b]`.
+    /// A node that is parsed but never edited inside, such as the pair in `[a: b]`.
     Opaque,
-    /// A scalar, with its text after quoting.
+    /// A scalar, with its text without quotes and escapes.
     Scalar(String),
 }
 
 /// A mapping or a sequence.
 #[derive(Clone, Debug)]
 pub(super) struct Collection {
-    /// Whether it is a mapping.
+    /// True for a mapping, false for a sequence.
     pub(super) map: bool,
-    /// Whether it is written with brackets.
+    /// True if it is written with brackets.
     pub(super) flow: bool,
     /// Its items in the order of the text.
     pub(super) items: Vec<Item>,
-    /// Its items as they are to be; at first those of the text.
+    /// The items of the new text; at first those of the original text.
     pub(super) slots: Vec<Slot>,
-    /// Whether it, or something in it, is to change.
+    /// True if the collection or its contents change.
     pub(super) dirty: bool,
 }
 
 /// An entry of a mapping or an item of a sequence.
 #[derive(Clone, Debug)]
 pub(super) struct Item {
-    /// The offset of its key, its `?`, or its dash; of its value in a sequence in brackets.
+    /// The offset of its key, its `?`, or its dash. In a flow sequence, the offset of its value.
     pub(super) start: usize,
-    /// The offset after the colon or the dash; `None` where there is neither.
+    /// The offset after the colon or the dash; `None` if there is neither.
     pub(super) after: Option<usize>,
-    /// The key of an entry, where it is a scalar.
+    /// The key of an entry, if it is a scalar.
     pub(super) key: Option<String>,
-    /// Whether it is written `? key`.
+    /// True if it is written as `? key`.
     pub(super) explicit: bool,
-    /// Its value.
+    /// The value of the item.
     pub(super) value: Node,
 }
 
-/// A place in a collection as it is to be.
+/// An item of a collection's new text.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum Slot {
-    /// Something new, under this key in a mapping.
+    /// A new item, with its key in a mapping.
     New(Option<String>),
-    /// The item of this index in the text.
+    /// The item with this index in the original text.
     Old(usize),
 }
 
 impl Node {
-    /// Builds it from the events of a text of one document; `None` when it holds no node.
+    /// Builds the tree of a text of one document from its events; `None` if it has no node.
     pub(super) fn build(
         source: &Source<'_>,
         events: &[Placed<'_>],
@@ -121,7 +121,7 @@ impl Node {
         Ok(None)
     }
 
-    /// The item of a mapping in the text that has this key.
+    /// Returns the item of a mapping in the text that has this key.
     pub(super) fn entry(&self, key: &str) -> Option<&Item> {
         match &self.kind {
             Kind::Collection(c) if c.map => {
@@ -131,7 +131,7 @@ impl Node {
         }
     }
 
-    /// The item in the text that a path's token names.
+    /// Returns the item in the text that a path's token names.
     pub(super) fn item(&self, token: &str) -> Option<&Item> {
         match &self.kind {
             Kind::Collection(collection) if !collection.map => {
@@ -141,23 +141,23 @@ impl Node {
         }
     }
 
-    /// A document that holds only comments is read as an empty scalar.
+    /// True for the empty scalar as which the parser reports a document with only comments.
     fn is_nothing(&self) -> bool {
         self.start == self.end && matches!(self.kind, Kind::Scalar(_))
     }
 }
 
 impl Item {
-    /// The offset at which it ends.
+    /// Returns the end offset.
     pub(super) fn end(&self) -> usize {
         self.value.end.max(self.after.unwrap_or(self.start))
     }
 }
 
-/// Builds nodes from events.
+/// Builder of nodes from events.
 pub(super) struct Builder<'s, 'a, I: Iterator> {
     source: &'s Source<'a>,
-    /// Those to come.
+    /// The remaining events.
     events: Peekable<I>,
     depth: usize,
 }
@@ -167,22 +167,22 @@ where
     I: Iterator,
     I::Item: Borrow<Placed<'a>>,
 {
-    /// Starts at the first of the events.
+    /// Returns a builder at the first of the events.
     pub(super) fn new(source: &'s Source<'a>, events: I) -> Self {
         Self { source, events: events.peekable(), depth: 0 }
     }
 
-    /// The next event.
+    /// Returns the next event.
     pub(super) fn next(&mut self) -> Option<I::Item> {
         self.events.next()
     }
 
-    /// The next event, which stays the next one.
+    /// Returns the next event without consuming it.
     pub(super) fn peek(&mut self) -> Option<&Placed<'a>> {
         self.events.peek().map(Borrow::borrow)
     }
 
-    /// The next node, whose text lies after `from`; `None` where a collection ends.
+    /// Returns the next node, whose text is after `from`; `None` at the end of a collection.
     fn node(&mut self, from: usize) -> Result<Option<Node>, YamlError> {
         let Some(next) = self.next() else {
             return Ok(None);
@@ -197,7 +197,8 @@ where
                 let block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
                 let first = place(anchor, tag.is_some() || block);
                 let end = if block { self.source.block_scalar_end(first, end) } else { end };
-                // The reader gives an empty scalar a text, and a place before the colon.
+                // The parser reports an empty scalar with a text, and with a position before the
+                // colon.
                 let empty = style == ScalarStyle::Plain && start == end;
                 let text = if empty { String::new() } else { text.to_string() };
                 let (first, end) =
@@ -278,12 +279,13 @@ where
         }
     }
 
-    /// The node that must be there.
+    /// Returns the next node, or an error at the end of a collection.
     pub(super) fn child(&mut self, from: usize) -> Result<Node, YamlError> {
         self.node(from)?.ok_or_else(|| self.unsupported(from))
     }
 
-    /// The offset after the end of the collection, if it ends here.
+    /// Consumes the end of a collection. Returns the offset after it; `None` if the next event is
+    /// another one.
     pub(super) fn closing(&mut self) -> Option<usize> {
         let &(Event::SequenceEnd | Event::MappingEnd, _, end) = self.peek()? else {
             return None;
@@ -336,7 +338,7 @@ impl Node {
     }
 }
 
-/// Where a collection begins.
+/// Start of a collection.
 struct Opening {
     from: usize,
     start: usize,
@@ -346,18 +348,19 @@ struct Opening {
 }
 
 impl Opening {
-    /// A block collection has no mark of its own: it starts with its first dash or key.
+    /// Returns the start of the node. A block collection has no start mark: it starts with its
+    /// first dash or key.
     fn node_start(&self, source: &Source<'_>, bracket: bool) -> usize {
         if bracket && !self.properties { self.start } else { source.skip_trivia(self.from) }
     }
 
-    /// The offset after anchor and tag.
+    /// Returns the offset after anchor and tag.
     fn content(&self, source: &Source<'_>, start: usize) -> usize {
         if self.properties { source.skip_properties(start) } else { start }
     }
 }
 
-/// Fewer than most documents have.
+/// Estimate of bytes per event, lower than in most documents.
 const BYTES_AN_EVENT: usize = 12;
-/// As deep as the YAML reader itself goes.
+/// The depth limit of the YAML parser itself.
 const MAX_DEPTH: usize = 64;

@@ -1,12 +1,12 @@
-//! The overlay `grpc-agent`: applications that speak gRPC's own xDS, and an agent that hands them
-//! configuration and certificates. Nothing is captured.
+//! The overlay `grpc-agent`: proxyless gRPC applications with an agent that provides xDS
+//! configuration and certificates. No traffic is captured.
 
 use serde_json::{Value, json};
 
 use super::context::{Context, object};
 use super::{metadata, proxy_container, volumes};
 
-/// Makes the overlay for one pod.
+/// Returns the overlay for one pod.
 pub fn overlay(context: &Context<'_>) -> Value {
     let mut spec = context.spec(volumes::of_grpc_agent(context));
     let mounts = volumes::mounts_of_grpc_application(context);

@@ -1,12 +1,12 @@
-//! The overlay `grpc-simple`: applications that speak gRPC's own xDS to the control plane, without
-//! an agent. An init container writes what they start from.
+//! The overlay `grpc-simple`: proxyless gRPC applications that connect to the control plane without
+//! an agent. An init container writes their gRPC xDS bootstrap file.
 
 use serde_json::{Value, json};
 
 use super::context::Context;
 use crate::settings::annotations::key;
 
-/// Makes the overlay for one pod.
+/// Returns the overlay for one pod.
 pub fn overlay(context: &Context<'_>) -> Value {
     let field = |name: &str, path: &str| json!({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}});
     let mounts = json!([{"name": VOLUME, "mountPath": "/var/lib/grpc/data/"}]);
@@ -18,7 +18,7 @@ pub fn overlay(context: &Context<'_>) -> Value {
             field("INSTANCE_IP", "status.podIP"),
             field("POD_NAME", "metadata.name"),
             field("POD_NAMESPACE", "metadata.namespace"),
-            // The line break is Istio's.
+            // Istio's template has this line break too.
             {"name": "ISTIO_NAMESPACE", "value": format!("{}\n", &*context.values().global.istio_namespace)},
         ],
         "command": ["sh", "-c", SCRIPT],

@@ -1,20 +1,21 @@
-//! The images of the injected containers.
+//! Images of the injected containers.
 
 use super::context::Context;
 use crate::settings::annotations::key;
 
-/// The proxy's image.
+/// Returns the proxy's image.
 pub(super) fn of_proxy(context: &Context<'_>) -> String {
     let name = &context.values().global.proxy.image;
     of(context, name, context.proxy_config.image_type())
 }
 
-/// The init container's image; its variant is not a matter of the proxy's configuration.
+/// Returns the init container's image. The image type of the proxy's configuration does not apply
+/// to it.
 pub(super) fn of_init(context: &Context<'_>) -> String {
     of(context, &context.values().global.proxy_init.image, "")
 }
 
-/// A name with a `/` is the whole image; any other is completed by hub, tag and variant.
+/// Completes an image name with hub, tag and variant. A name with a `/` is already complete.
 fn of(context: &Context<'_>, name: &str, configured_type: &str) -> String {
     let given = context.annotations.or(key::PROXY_IMAGE, name);
     if given.contains('/') {

@@ -1,5 +1,5 @@
 //! The init container: `istio-init`, which programs the capture, or `istio-validation`, which
-//! checks what the CNI plugin programmed.
+//! checks the rules of the CNI plugin.
 
 use serde_json::{Map, Value, json};
 
@@ -42,7 +42,7 @@ fn args(context: &Context<'_>) -> Vec<String> {
     let mut put = |flag: &str, value: &str| args.extend([flag.to_owned(), value.to_owned()]);
     put("-p", &mesh.proxy_listen_port.to_string());
     put("-z", &mesh.proxy_inbound_listen_port.to_string());
-    // TPROXY finds the proxy's connections by its group, which is fixed then.
+    // With TPROXY, the proxy's connections are recognised by its group, which is fixed to this ID.
     let uid = if context.tproxy() { PROXY_UID } else { context.identity.uid };
     put("-u", &uid.to_string());
     put("-m", context.interception_mode());
@@ -79,7 +79,8 @@ fn args(context: &Context<'_>) -> Vec<String> {
     args
 }
 
-/// The ports of the pod that are not captured: the user's, and the agent's status port.
+/// Returns the inbound ports excluded from capture: the configured ones and the agent's status
+/// port.
 pub(super) fn excluded_inbound_ports(context: &Context<'_>) -> String {
     let default = &context.values().global.proxy.exclude_inbound_ports;
     let excluded = context.annotations.or(key::EXCLUDE_INBOUND_PORTS, default);

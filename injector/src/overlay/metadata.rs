@@ -7,7 +7,7 @@ use super::init_container::excluded_inbound_ports;
 use crate::istio::multus::with_network;
 use crate::settings::annotations::key;
 
-/// Of a sidecar.
+/// Returns the metadata of a pod with a sidecar.
 pub(super) fn of_sidecar(context: &Context<'_>) -> Value {
     let mut labels = labels(context);
     let mut put = |key: &str, value: &str| labels.insert(key.to_owned(), value.into());
@@ -24,19 +24,20 @@ pub(super) fn of_sidecar(context: &Context<'_>) -> Value {
     object([("labels", labels.into()), ("annotations", annotations.into())])
 }
 
-/// Of a gateway.
+/// Returns the metadata of a gateway.
 pub(super) fn of_gateway(context: &Context<'_>) -> Value {
     object([("labels", labels(context).into()), ("annotations", annotations(context).into())])
 }
 
-/// Of an application that speaks xDS itself: its probes stay, since no proxy is in their way.
+/// Returns the metadata of a proxyless gRPC application. Its probes stay, as no proxy intercepts
+/// them.
 pub(super) fn of_grpc_agent(context: &Context<'_>) -> Value {
     let mut annotations = annotations(context);
     annotations.insert(key::REWRITE_APP_PROBES.to_owned(), "false".into());
     object([("labels", labels(context).into()), ("annotations", annotations.into())])
 }
 
-/// The canonical service.
+/// Returns the labels of the canonical service.
 fn labels(context: &Context<'_>) -> Map<String, Value> {
     let mut labels = Map::new();
     let mut put = |key: &str, value: &str| labels.insert(key.to_owned(), value.into());
@@ -54,7 +55,7 @@ fn labels(context: &Context<'_>) -> Map<String, Value> {
     labels
 }
 
-/// As much of a name as fits a label's value.
+/// Truncates a name to a valid label value.
 fn label_value(name: &str) -> &str {
     let mut end = name.len().min(63);
     while !name.is_char_boundary(end) {
@@ -79,7 +80,7 @@ fn annotations(context: &Context<'_>) -> Map<String, Value> {
     annotations
 }
 
-/// What the CNI plugin, which programs the capture then, reads from the pod.
+/// Adds the annotations for the CNI plugin, which then programs the capture.
 fn for_cni(context: &Context<'_>, put: &mut impl FnMut(&str, &str)) {
     let given = context.annotations;
     let proxy = &context.values().global.proxy;

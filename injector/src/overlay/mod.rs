@@ -1,4 +1,4 @@
-//! Where injected content comes from: overlays, which the merge puts over the pod.
+//! Overlays: partial pods with the injected content, merged into the pod.
 
 pub mod context;
 pub mod error;
@@ -20,7 +20,7 @@ use self::context::Context;
 use self::error::{OverlayError, not_found};
 use crate::kubernetes::pod_schema;
 
-/// Makes the overlay of one name: a template that the configuration defines, or the built-in one.
+/// Returns the overlay of this name: a template of the configuration, or else a built-in one.
 pub fn make(name: &str, context: &Context<'_>) -> Result<Value, OverlayError> {
     let templates = &context.settings.templates;
     if templates.contains(name) {

@@ -1,4 +1,4 @@
-//! The proxy's container, in each of its roles.
+//! The proxy's container, as sidecar, gateway or gRPC agent.
 
 use serde_json::{Map, Value, json};
 
@@ -8,7 +8,7 @@ use crate::istio::proxy_identity::{Identity, PROXY_UID};
 use crate::kubernetes::pod::PROXY;
 use crate::settings::annotations::key;
 
-/// Of a sidecar.
+/// Returns the container of a sidecar.
 pub(super) fn of_sidecar(context: &Context<'_>) -> Value {
     let global = &context.values().global;
     let mut container = begin(context);
@@ -38,7 +38,7 @@ pub(super) fn of_sidecar(context: &Context<'_>) -> Value {
     Value::Object(container)
 }
 
-/// Of a gateway.
+/// Returns the container of a gateway.
 pub(super) fn of_gateway(context: &Context<'_>) -> Value {
     let proxy = &context.values().global.proxy;
     let mut container = begin(context);
@@ -61,7 +61,7 @@ pub(super) fn of_gateway(context: &Context<'_>) -> Value {
     Value::Object(container)
 }
 
-/// Of an agent beside an application that speaks gRPC's own xDS.
+/// Returns the container of the agent for a proxyless gRPC application.
 pub(super) fn of_grpc_agent(context: &Context<'_>) -> Value {
     let mut container = begin(context);
     let mut put = |key: &str, value: Value| container.insert(key.to_owned(), value);
@@ -118,7 +118,7 @@ fn args(context: &Context<'_>, role: &str) -> Vec<String> {
     args
 }
 
-/// The operator's own, handed to Kubernetes as it stands.
+/// Returns the operator's `lifecycle`, which is passed on unchanged.
 fn given_lifecycle(context: &Context<'_>) -> Option<Value> {
     let given = &context.values().global.proxy.lifecycle;
     given.as_object().filter(|lifecycle| !lifecycle.is_empty()).map(|_| given.clone())
@@ -151,7 +151,8 @@ fn startup_probe(context: &Context<'_>) -> Value {
     })
 }
 
-/// Initial delay, period and failure threshold: the pod's, or else those of the values.
+/// Returns initial delay, period and failure threshold: from the pod's annotations, or else from
+/// the values.
 fn own_readiness<'a>(context: &Context<'a>) -> [&'a str; 3] {
     let proxy = &context.values().global.proxy;
     let given = context.annotations;
@@ -166,7 +167,7 @@ fn readiness_probe(port: u16, [delay, period, threshold]: &[&str; 3]) -> Value {
     let delay = number(delay);
     json!({
         "httpGet": {"path": "/healthz/ready", "port": port},
-        // Kubernetes leaves out a zero; that of another injection must not stay either.
+        // Kubernetes omits a zero. The null removes a value of a previous injection.
         "initialDelaySeconds": if delay == 0 { Value::Null } else { delay },
         "periodSeconds": number(period),
         "timeoutSeconds": 3,
@@ -193,7 +194,7 @@ fn security_context(context: &Context<'_>) -> Value {
     }
     capabilities.insert("drop".to_owned(), json!(["ALL"]));
     let root = context.tproxy() || binds_low_ports || traces;
-    // By this group TPROXY and the capture of low ports tell the proxy's connections.
+    // TPROXY and the capture of low ports recognise the proxy's connections by this group.
     let fixed_group = (context.tproxy() || binds_low_ports) && !traces;
     let mut security = json!({
         "allowPrivilegeEscalation": privileged || traces,

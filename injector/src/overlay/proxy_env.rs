@@ -1,4 +1,4 @@
-//! The environment of an injected proxy, in Istio's order.
+//! Environment variables of an injected proxy, in Istio's order.
 
 use mesh::mesh_config::InboundTrafficPolicy;
 use serde_json::{Map, Value, json};
@@ -7,7 +7,7 @@ use super::context::{Context, object};
 use crate::istio::{container_port, otel_attributes};
 use crate::settings::annotations::key;
 
-/// Of a sidecar.
+/// Returns the environment of a sidecar.
 pub(super) fn of_sidecar(context: &Context<'_>) -> Vec<Value> {
     let mut env = Environment::default();
     env.localhost(context);
@@ -30,7 +30,7 @@ pub(super) fn of_sidecar(context: &Context<'_>) -> Vec<Value> {
     env.variables
 }
 
-/// Of a gateway.
+/// Returns the environment of a gateway.
 pub(super) fn of_gateway(context: &Context<'_>) -> Vec<Value> {
     let mut env = Environment::default();
     env.control_plane(context);
@@ -49,7 +49,7 @@ pub(super) fn of_gateway(context: &Context<'_>) -> Vec<Value> {
     env.variables
 }
 
-/// Of an agent beside an application that speaks gRPC's own xDS.
+/// Returns the environment of the agent for a proxyless gRPC application.
 pub(super) fn of_grpc_agent(context: &Context<'_>) -> Vec<Value> {
     let mut env = Environment::default();
     env.text("ISTIO_META_GENERATOR", "grpc");
@@ -63,7 +63,7 @@ pub(super) fn of_grpc_agent(context: &Context<'_>) -> Vec<Value> {
     env.workload(context, &context.workload.name);
     env.trust(context);
     env.metadata(context);
-    // gRPC resolves xds:/// addresses itself.
+    // gRPC resolves `xds:///` addresses itself.
     env.text("ISTIO_META_DNS_CAPTURE", "false");
     env.text("DISABLE_ENVOY", "true");
     env.variables
@@ -81,7 +81,7 @@ fn ca_address(context: &Context<'_>) -> String {
     format!("istiod{revision}.{}.svc:15012", &*values.global.istio_namespace)
 }
 
-/// The application's ports as a JSON list, an item a line.
+/// Returns the application's ports as a JSON list, one item per line.
 fn pod_ports(context: &Context<'_>) -> String {
     let containers = context.pod["spec"]["containers"].as_array().into_iter().flatten();
     let ports =
@@ -203,7 +203,7 @@ impl Environment {
         if &*context.values().global.proxy.tracer == "datadog"
             && let Some(given) = context.annotations.get(key::DATADOG_ENV)
         {
-            // Validation has shown that it is an object.
+            // Validation has checked that the value is an object.
             let given = serde_json::from_str::<Map<String, Value>>(given).unwrap_or_default();
             for (name, value) in given {
                 self.text(&name, value.as_str().map_or_else(|| value.to_string(), str::to_owned));

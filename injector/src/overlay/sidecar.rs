@@ -1,12 +1,12 @@
-//! The overlay `sidecar`: an init container that captures the pod's traffic and a proxy that
-//! takes it.
+//! The overlay `sidecar`: an init container that captures the pod's traffic, and the proxy that
+//! handles it.
 
 use serde_json::Value;
 
 use super::context::{Context, object};
 use super::{init_container, metadata, proxy_container, volumes};
 
-/// Makes the overlay for one pod.
+/// Returns the overlay for one pod.
 pub fn overlay(context: &Context<'_>) -> Value {
     let init = (context.interception_mode() != "NONE").then(|| init_container::of(context));
     let proxy = proxy_container::of_sidecar(context);

@@ -1,4 +1,4 @@
-//! What a template of the configuration sees: the pod and the settings as values of Go's types.
+//! Template data: the pod and the settings as values of Go types.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -20,7 +20,7 @@ use crate::template::values::json::{JSON, OTEL, document};
 use crate::template::values::used_fields::Asked;
 use crate::template::values::{self, of_struct};
 
-/// The data of one pod.
+/// Returns the data for one pod.
 ///
 /// Text that comes from the pod is guarded, see [`escape`].
 pub(super) fn of(context: &Context<'_>) -> Datum {
@@ -70,7 +70,7 @@ fn object_meta(context: &Context<'_>, asked: &Asked) -> Datum {
         && let Some(Datum::Map(annotations)) = fields.get_mut("Annotations")
         && let Some(Datum::String(port)) = annotations.get_mut(key::STATUS_PORT)
     {
-        // Blanks around it count nowhere else.
+        // Surrounding blanks are ignored here as everywhere else.
         *port = port.trim().to_owned();
     }
     fields
@@ -116,14 +116,15 @@ fn text(text: &str) -> Datum {
     Datum::String(escape::guarded(text).into_owned())
 }
 
-/// A value of a struct all of whose fields are known.
+/// Returns a value of a struct, given all of its fields.
 fn value<const N: usize>(of: &Type, fields: [(&str, Datum); N]) -> Datum {
     let fields = fields.into_iter().map(|(name, value)| (name.to_owned(), value));
     let fields: HashMap<_, _> = fields.chain([values::typed(of)]).collect();
     Datum::Object(fields)
 }
 
-/// `DefaultMeshConfig` of `istio/pkg/config/mesh`, but for what [`MeshConfig`] knows itself.
+/// `DefaultMeshConfig` of `istio/pkg/config/mesh`, without the fields that [`MeshConfig`] has
+/// itself.
 static MESH_DEFAULTS: LazyLock<Map<String, Value>> = LazyLock::new(|| {
     let defaults = json!({
         "connectTimeout": "10s",
@@ -157,7 +158,7 @@ mod tests {
     use super::*;
     use crate::template::Templates;
 
-    /// What an expression gives for a pod; `$c` is its container, `$v` its volume.
+    /// Returns the result of an expression for a pod; `$c` is its container, `$v` its volume.
     fn shown(expression: &str) -> String {
         let given = "{{- $c := index .Spec.Containers 0 }}{{ $v := index .Spec.Volumes 0 -}}";
         let template = format!("{given}a: |-\n  {{{{ {expression} }}}}\n");

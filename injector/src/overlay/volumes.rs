@@ -1,4 +1,4 @@
-//! The volumes of an injected pod and where its containers mount them, in Istio's order.
+//! Volumes of an injected pod and their mounts, in Istio's order.
 
 use serde_json::{Value, json};
 
@@ -7,10 +7,11 @@ use crate::kubernetes::pod_schema::Place;
 use crate::settings::annotation_json;
 use crate::settings::annotations::key;
 
-/// Of a sidecar.
+/// Returns the volumes of a sidecar.
 pub(super) fn of_sidecar(context: &Context<'_>) -> Vec<Value> {
     let values = context.values();
-    // These have no source, so that a template on top can choose one; Kubernetes takes emptyDir.
+    // These volumes have no source, so that a later template can set one; Kubernetes defaults to
+    // `emptyDir`.
     let mut volumes = vec![sourceless("workload-socket"), sourceless("credential-socket")];
     volumes.push(identity(context, sourceless("workload-certs")));
     volumes.extend(bootstrap(context));
@@ -28,7 +29,7 @@ pub(super) fn of_sidecar(context: &Context<'_>) -> Vec<Value> {
     volumes
 }
 
-/// Of a gateway.
+/// Returns the volumes of a gateway.
 pub(super) fn of_gateway(context: &Context<'_>) -> Vec<Value> {
     let mut volumes = vec![sourceless("workload-socket"), empty("credential-socket")];
     volumes.push(identity(context, empty("workload-certs")));
@@ -40,7 +41,7 @@ pub(super) fn of_gateway(context: &Context<'_>) -> Vec<Value> {
     volumes
 }
 
-/// Of an application that speaks gRPC's own xDS, and its agent.
+/// Returns the volumes of a proxyless gRPC application and its agent.
 pub(super) fn of_grpc_agent(context: &Context<'_>) -> Vec<Value> {
     let mut volumes = vec![sourceless("workload-socket")];
     volumes.push(identity(context, sourceless("workload-certs")));
@@ -53,7 +54,7 @@ pub(super) fn of_grpc_agent(context: &Context<'_>) -> Vec<Value> {
     volumes
 }
 
-/// Where a sidecar mounts them.
+/// Returns the volume mounts of a sidecar.
 pub(super) fn mounts_of_sidecar(context: &Context<'_>) -> Value {
     let mut mounts = sockets();
     mounts.push(identity_mount(context));
@@ -70,7 +71,7 @@ pub(super) fn mounts_of_sidecar(context: &Context<'_>) -> Value {
     mounts.into()
 }
 
-/// Where a gateway mounts them.
+/// Returns the volume mounts of a gateway.
 pub(super) fn mounts_of_gateway(context: &Context<'_>) -> Value {
     let mut mounts = sockets();
     mounts.push(identity_mount(context));
@@ -81,7 +82,7 @@ pub(super) fn mounts_of_gateway(context: &Context<'_>) -> Value {
     mounts.into()
 }
 
-/// Where gRPC's agent mounts them.
+/// Returns the volume mounts of the gRPC agent.
 pub(super) fn mounts_of_grpc_agent(context: &Context<'_>) -> Value {
     let mut mounts = vec![mount("workload-socket", WORKLOAD_SOCKET), identity_mount(context)];
     if istiod_signs(context) {
@@ -94,13 +95,14 @@ pub(super) fn mounts_of_grpc_agent(context: &Context<'_>) -> Value {
     mounts.into()
 }
 
-/// Where an application that speaks gRPC's own xDS mounts them.
+/// Returns the volume mounts of a proxyless gRPC application.
 pub(super) fn mounts_of_grpc_application(context: &Context<'_>) -> Value {
     let mounts = [mount("istio-data", DATA), mount("istio-xds", "/etc/istio/proxy")];
     mounts.into_iter().chain([identity_mount(context)]).collect()
 }
 
-/// Without a source, also where an earlier injection or the API server has given it one.
+/// Returns a volume without a source. The null removes an `emptyDir` that a previous injection or
+/// the API server has set.
 fn sourceless(name: &str) -> Value {
     json!({"name": name, "emptyDir": null})
 }
@@ -113,7 +115,7 @@ fn in_memory(name: &str) -> Value {
     json!({"name": name, "emptyDir": {"medium": "Memory"}})
 }
 
-/// The workload's certificate, from Google's driver or from the agent.
+/// Returns the volume for the workload certificate, from Google's CSI driver or from the agent.
 fn identity(context: &Context<'_>, otherwise: Value) -> Value {
     if !on_gke(context) {
         return otherwise;
@@ -127,7 +129,7 @@ fn bootstrap(context: &Context<'_>) -> Option<Value> {
     Some(json!({"name": "custom-bootstrap-volume", "configMap": {"name": config_map}}))
 }
 
-/// What every agent has: its data, the pod's metadata and its token.
+/// Returns the volumes of every agent: its data, the pod's metadata and its token.
 fn always(context: &Context<'_>) -> [Value; 3] {
     let fields = json!([
         {"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}},
@@ -210,10 +212,10 @@ fn root_certificate(context: &Context<'_>) -> Option<Value> {
     })
 }
 
-/// The volumes or mounts of an annotation.
+/// Returns the volumes or mounts in an annotation.
 fn of_annotation(context: &Context<'_>, key: &str, place: Place) -> Vec<Value> {
     let given = context.annotations.get(key);
-    // Validation has shown that they can be read.
+    // Validation has checked that the annotation can be parsed.
     given.and_then(|given| annotation_json::named_objects(place, given)).unwrap_or_default()
 }
 
@@ -225,7 +227,7 @@ fn istiod_signs(context: &Context<'_>) -> bool {
     &*context.values().global.pilot_cert_provider == "istiod"
 }
 
-/// The file with the tracing collector's CA, where tracing goes to Lightstep over TLS.
+/// Returns the file with the CA of the tracing collector, if the tracer is Lightstep over TLS.
 fn lightstep_certificates<'a>(context: &Context<'a>) -> Option<&'a str> {
     let lightstep = &*context.values().global.proxy.tracer == "lightstep";
     let file = context.proxy_config.tracing_ca_certificates();

@@ -1,5 +1,5 @@
-//! Why each webhook configuration has a pod injected or not, in the words of `istioctl`'s
-//! `check-inject`.
+//! Explanations of why each webhook configuration has a pod injected or not, in the words of
+//! `istioctl`'s `check-inject`.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -8,20 +8,20 @@ use super::inspection::{Answer, Asked, Injectors};
 use crate::kubernetes::label_selector::{LabelSelector, Requirement};
 use crate::kubernetes::webhook_configuration::{Hook, HookConfiguration};
 
-/// What one webhook configuration means for a pod, and why.
+/// Decision of one webhook configuration on a pod, and its reason.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct Explanation {
-    /// The configuration's name.
+    /// Name of the configuration.
     pub webhook: String,
-    /// The revision that it asks.
+    /// Revision that it calls.
     pub revision: String,
-    /// Whether it has the pod injected.
+    /// True if it has the pod injected.
     pub injected: bool,
-    /// Why.
+    /// Reason.
     pub reason: String,
 }
 
-/// One explanation for each configuration, in the order of their names.
+/// Returns one explanation for each configuration, in the order of their names.
 pub fn explain(
     injectors: &Injectors<'_>,
     namespace_labels: &Value,
@@ -68,7 +68,7 @@ impl Labels<'_> {
         }
     }
 
-    /// Which labels an entry selects by.
+    /// Describes the labels by which an entry selects the pod.
     fn asked(&self, hook: &Hook) -> String {
         let namespace = selected_by(&hook.namespace_selector, self.namespace);
         let pod = selected_by(&hook.object_selector, self.pod);
@@ -96,7 +96,7 @@ impl Labels<'_> {
         if let Some(reason) = prevented.next() {
             return reason;
         }
-        // Labels are right, and nothing but a condition is left.
+        // The labels match, so only a match condition can exclude the pod.
         let is_selected = |hook: &&Hook| {
             hook.namespace_selector.admits(self.namespace) && hook.object_selector.admits(self.pod)
         };
@@ -126,7 +126,8 @@ impl Labels<'_> {
         )
     }
 
-    /// The label that keeps an entry away whose other selector is content.
+    /// Returns the message about a label that excludes the pod, if the entry's other selector
+    /// matches.
     fn prevented(&self, hook: &Hook) -> Option<String> {
         let by_namespace = hook.namespace_selector.admits(self.namespace);
         let by_pod = hook.object_selector.admits(self.pod);
@@ -136,13 +137,14 @@ impl Labels<'_> {
         }
         let (key, value) = kept_away_by(&hook.namespace_selector, self.namespace)
             .filter(|_| by_pod && !by_namespace)?;
-        // A namespace of another revision prevents nothing: that one injects its pods.
+        // A namespace of another revision prevents nothing, because that revision injects its pods.
         let prevents = key == NAME || (key == INJECTION && value != "enabled");
         prevents.then(|| format!("Namespace has {key}={value} label, preventing injection"))
     }
 }
 
-/// The label that a selector asks for; `None` where it only asks labels to be absent or other.
+/// Returns the label that a selector requires; `None` if it only requires labels to be absent or to
+/// differ.
 fn selected_by(selector: &LabelSelector, labels: &Value) -> Option<String> {
     let mut requirements = selector.requirements();
     let requirement = requirements.find(|one| matches!(one.operator.as_str(), "In" | "Exists"))?;
@@ -150,7 +152,7 @@ fn selected_by(selector: &LabelSelector, labels: &Value) -> Option<String> {
     Some(format!("{}={value}", requirement.key))
 }
 
-/// The label that a selector asks to be absent or other.
+/// Returns the label that a selector requires to be absent or to differ, and that is set.
 fn kept_away_by<'a>(selector: &LabelSelector, labels: &'a Value) -> Option<(String, &'a str)> {
     let mut requirements = selector.requirements();
     let requirement = requirements.find(|one| {

@@ -1,5 +1,4 @@
-//! What would become of a pod if it were created now: both gates, in the order in which the API
-//! server asks.
+//! Simulated admission of a pod: both gates, in the order of the API server's calls.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -16,36 +15,36 @@ use crate::kubernetes::webhook_configuration::{Hook, HookConfiguration};
 use crate::settings::Settings;
 use crate::settings::proxy_configs::ProxyConfigs;
 
-/// All that decides on injection in a cluster.
+/// Webhook configurations and injectors of a cluster.
 #[derive(Clone, Copy, Debug)]
 pub struct Injectors<'a> {
-    /// The webhook configurations, in the order of their names, in which the API server asks.
+    /// Webhook configurations sorted by name, which is the API server's order of calls.
     pub configurations: &'a [HookConfiguration],
-    /// What is known of the injectors, by revision.
+    /// Known injectors, by revision.
     pub known: &'a BTreeMap<String, Injector>,
 }
 
-/// What an injector decides by.
+/// Inputs of an injector's decision.
 #[derive(Clone, Debug)]
 pub struct Injector {
-    /// Its settings.
+    /// Settings of the injector.
     pub settings: Arc<Settings>,
-    /// The `ProxyConfig` resources that are for it.
+    /// `ProxyConfig` resources that apply to it.
     pub proxy_configs: ProxyConfigs,
 }
 
-/// What one webhook configuration means for a pod.
+/// Call of one webhook configuration for a pod.
 #[derive(Clone, Debug)]
 pub struct Asked<'a> {
     /// The configuration.
     pub configuration: &'a HookConfiguration,
-    /// The entry by which it asks.
+    /// Entry that matches the pod.
     pub hook: &'a Hook,
-    /// What the injector would answer.
+    /// Answer of the injector.
     pub answer: Answer,
 }
 
-/// What an injector would answer.
+/// Answer of an injector.
 #[derive(Clone, Debug)]
 pub enum Answer {
     /// The pod gets a sidecar.
@@ -54,14 +53,13 @@ pub enum Answer {
     Skip(Reason),
     /// The pod is denied.
     Deny(Reason),
-    /// The settings of the revision are not known.
+    /// The settings of the revision are unknown.
     Unknown,
 }
 
 impl<'a> Injectors<'a> {
-    /// Every configuration by which the API server would ask about the pod, if it were created in
-    /// a namespace with these labels, and the answer. The pod is taken without an earlier
-    /// injection.
+    /// Returns every configuration that the API server would call for the pod in a namespace with
+    /// these labels, and the injector's answer. A previous injection is removed from the pod first.
     pub fn ask(&self, namespace_labels: &Value, pod: &Value) -> Vec<Asked<'a>> {
         let mut bare = without_status(pod);
         let mut asked = Vec::new();
@@ -69,7 +67,7 @@ impl<'a> Injectors<'a> {
             let Some(hook) = configuration.asks(namespace_labels, &bare) else { continue };
             let injector = self.known.get(&configuration.revision);
             let answer = injector.map_or(Answer::Unknown, |injector| injector.answer(pod));
-            // The next one sees what this one has made of the pod.
+            // The next configuration sees the pod as changed by this one.
             if let Answer::Inject(injection) = &answer {
                 bare = Cow::Owned(injection.pod.clone());
             }
@@ -80,7 +78,7 @@ impl<'a> Injectors<'a> {
 }
 
 impl Injector {
-    /// What it would answer, asked about the pod without an earlier injection.
+    /// Returns the injector's answer for the pod without its previous injection.
     pub fn answer(&self, pod: &Value) -> Answer {
         let earlier = Earlier::of_pod(pod);
         let status_port = self.settings.mesh.default_config.status_port();
@@ -97,15 +95,16 @@ impl Injector {
     }
 }
 
-/// Why a pod would be denied, for those who may not read the pod: Events have other readers, and
-/// what a template makes of an annotation, or a field of the pod, may be a secret.
+/// Returns the reason of a denial, for readers without access to the pod. Events have other readers
+/// than the pod, and a field of the pod or the output of a template may be a secret.
 fn denial(error: &InjectError) -> Reason {
     let message = format!("the pod would be denied: {}", error.without_values());
     Reason::new(error.word(), message)
         .with_hint("creating it with --dry-run=server says what is wrong")
 }
 
-/// What decides whether the API server asks is read from metadata alone.
+/// Returns the pod without the annotation of its previous injection. The API server's selectors and
+/// conditions use metadata only.
 fn without_status(pod: &Value) -> Cow<'_, Value> {
     let mut bare = Cow::Borrowed(pod);
     if pod["metadata"]["annotations"].get(STATUS).is_some()

@@ -15,7 +15,7 @@ use crate::kubernetes::pod::PROXY;
 use crate::kubernetes::webhook_configuration::HookConfiguration;
 use crate::kubernetes::workload::Workload;
 
-/// Gathers pods, one after the other; none is kept.
+/// Counts and findings of pods, added one after the other; no pod is kept.
 #[derive(Debug)]
 pub struct Inventory<'a> {
     injectors: Injectors<'a>,
@@ -24,65 +24,65 @@ pub struct Inventory<'a> {
     findings: Vec<Finding>,
 }
 
-/// The pods of one revision in one namespace.
+/// Counts of the pods of one revision in one namespace.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Count {
-    /// All of them.
+    /// All pods.
     pub pods: usize,
-    /// Those that opt out.
+    /// Pods that opt out.
     pub injection_disabled: usize,
-    /// Those that a new pod in their place would differ from.
+    /// Pods that differ from a new pod in their place.
     pub needs_restart: usize,
 }
 
-/// A pod that is not as injection would have it today.
+/// Pod that differs from a fresh injection, or for which this is unknown.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Finding {
-    /// The pod's namespace.
+    /// Namespace of the pod.
     pub namespace: String,
-    /// Its name.
+    /// Name of the pod.
     pub name: String,
-    /// `Kind/name` of what made it.
+    /// `Kind/name` of its workload.
     pub owner: String,
-    /// `no sidecar`, `stale` or `unknown`.
+    /// State: `no sidecar`, `stale` or `unknown`.
     pub state: &'static str,
-    /// Why.
+    /// Reasons for the state.
     pub reasons: Vec<Reason>,
 }
 
-/// One row of the namespaces.
+/// Row of the list of namespaces.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct NamespaceRow {
-    /// Its name.
+    /// Name of the namespace.
     pub namespace: String,
-    /// The revision that injects a pod that says nothing; `MISSING/` and what is asked for where
-    /// there is no such revision, and empty where nothing is asked for.
+    /// Revision that injects a pod without labels of its own. `MISSING/` and the requested revision
+    /// if there is no such revision; empty if none is requested.
     pub revision: String,
-    /// Its pods, by the revision that injected them; `<non-Istio>` for those without sidecar.
+    /// Pods by the revision that injected them; `<non-Istio>` for pods without a sidecar.
     pub pods: BTreeMap<String, Count>,
 }
 
-/// One row of the injectors.
+/// Row of the list of injectors.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct InjectorRow {
-    /// The namespaces in which it injects pods that say nothing.
+    /// Namespaces in which it injects pods without labels of their own.
     pub namespaces: Vec<String>,
-    /// The webhook configuration.
+    /// Name of the webhook configuration.
     pub hook: String,
-    /// The revision.
+    /// Revision that it calls.
     pub revision: String,
-    /// The proxy's image, of a pod that says nothing; empty where it is not known.
+    /// Image of the proxy in a pod that only requests injection; empty if unknown.
     pub image: String,
 }
 
 impl<'a> Inventory<'a> {
-    /// Begins, with the labels of all namespaces.
+    /// Returns an empty inventory for namespaces with these labels.
     pub fn new(injectors: Injectors<'a>, namespaces: &'a BTreeMap<String, Value>) -> Self {
         Self { injectors, namespaces, counts: BTreeMap::new(), findings: Vec::new() }
     }
 
-    /// Takes a pod into account. Those of namespaces that are never injected do not count.
+    /// Counts a pod. Pods in namespaces that are never injected are ignored.
     pub fn add(&mut self, pod: &Value) {
         let metadata = &pod["metadata"];
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -115,8 +115,8 @@ impl<'a> Inventory<'a> {
         });
     }
 
-    /// Every namespace, but those that are never injected, `control_plane`, and those of the
-    /// ambient mode, whose pods have no sidecars.
+    /// Returns a row for every namespace, except `control_plane`, namespaces that are never
+    /// injected, and those of the ambient mode, whose pods have no sidecars.
     pub fn namespaces(&self, control_plane: &str) -> Vec<NamespaceRow> {
         let shown = self.namespaces.iter().filter(|(name, labels)| {
             !is_ignored(name) && *name != control_plane && labels[MODE] != "ambient"
@@ -129,7 +129,7 @@ impl<'a> Inventory<'a> {
         shown.map(row).collect()
     }
 
-    /// Every webhook configuration.
+    /// Returns a row for every webhook configuration.
     pub fn injectors(&self) -> Vec<InjectorRow> {
         let row = |configuration: &HookConfiguration| {
             let injects = |(name, labels): &(&String, &Value)| {
@@ -146,7 +146,7 @@ impl<'a> Inventory<'a> {
         self.injectors.configurations.iter().map(row).collect()
     }
 
-    /// Every pod that is not as it should be, by namespace and name.
+    /// Returns the findings, by namespace and name.
     pub fn findings(mut self) -> Vec<Finding> {
         let key = |one: &Finding| (one.namespace.clone(), one.name.clone());
         self.findings.sort_by_key(key);
@@ -167,7 +167,7 @@ impl<'a> Inventory<'a> {
         }
     }
 
-    /// Of a pod that asks for injection.
+    /// Returns the image of the proxy in a pod that requests injection.
     fn image(&self, configuration: &HookConfiguration) -> String {
         let injector = self.injectors.known.get(&configuration.revision);
         let mut pod = silent_pod("default");

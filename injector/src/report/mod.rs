@@ -1,8 +1,9 @@
-//! Which pods of a cluster are not as injection would have them today.
+//! Comparison of a cluster's pods with a fresh injection.
 //!
-//! Pure: [`hook`] reads the webhook configurations, [`inspection`] asks the API server's selectors
-//! and then the injector's own decision about a pod, [`standing`] compares the pod with the answer.
-//! [`explanation`], [`inventory`] and [`tally`] put that together for people and for metrics.
+//! All functions are pure. [`hook`] parses the webhook configurations. [`inspection`] evaluates the
+//! API server's selectors and then the injector's own decision on a pod. [`standing`] compares the
+//! pod with the answer. [`explanation`], [`inventory`] and [`tally`] summarise the results for
+//! users and for metrics.
 
 pub mod explanation;
 pub mod inspection;

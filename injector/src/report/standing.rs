@@ -1,4 +1,4 @@
-//! How a pod stands to what injection would make of it today.
+//! Comparison of a running pod with a fresh injection.
 
 use reason::Reason;
 use serde_json::Value;
@@ -8,26 +8,26 @@ use crate::inject::Injection;
 use crate::inject::reinject::status::Earlier;
 use crate::kubernetes::pod::{CONTAINERS, INIT_CONTAINERS, find};
 
-/// How a pod stands to what injection would make of it today.
+/// Result of comparing a running pod with a fresh injection.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Standing {
-    /// It was injected, and would be injected alike.
+    /// The pod was injected, and a fresh injection is the same.
     Current,
-    /// It was injected, and would come out otherwise.
+    /// The pod was injected, and a fresh injection differs.
     Stale(Vec<Reason>),
-    /// It has no sidecar, and both gates say that it should.
+    /// The pod has no sidecar, although both gates select it.
     Missing(Reason),
-    /// Nobody would inject it, whether it has a sidecar or not.
+    /// No injector would inject the pod, whether it has a sidecar or not.
     NotAsked(Reason),
-    /// What the injector would say is not known.
+    /// The injector's answer is unknown.
     Unknown(Reason),
 }
 
 impl Standing {
-    /// How a pod with `metadata` (and its namespace's labels) and `spec` stands.
+    /// Compares a pod with `metadata` (and its namespace's labels) and `spec`.
     ///
-    /// Compared are the revision and the injected containers with their images; the rest of a
-    /// sidecar changes between its making and its running by others' hands as well.
+    /// The comparison covers the revision and the injected containers with their images. Other
+    /// components may also change the rest of a sidecar between its injection and its start.
     pub fn of(injectors: &Injectors<'_>, namespace_labels: &Value, pod: &Value) -> Self {
         let asked = injectors.ask(namespace_labels, pod);
         let earlier = Earlier::of_pod(pod);
@@ -47,7 +47,8 @@ impl Standing {
     }
 }
 
-/// Of several refusals, the one that somebody has to act upon.
+/// Returns the result for a pod that no injector injects. Of several answers it uses the one that
+/// needs action: a denial, else an unknown configuration, else a skip.
 fn not_injected(asked: Vec<Asked<'_>>, has_sidecar: bool) -> Standing {
     let mut standing = None;
     for Asked { configuration, answer, .. } in asked {
@@ -83,7 +84,7 @@ fn missing(by: &Asked<'_>) -> Reason {
     )
 }
 
-/// In what the injected containers differ from today's.
+/// Returns the differences between the pod's injection and a fresh one.
 fn differences(
     pod: &Value,
     earlier: &Earlier,
@@ -122,7 +123,7 @@ fn differences(
     reasons
 }
 
-/// The image of a container of either list.
+/// Returns the image of a container or init container.
 pub(super) fn image<'a>(pod: &'a Value, name: &str) -> Option<&'a str> {
     let mut lists = [CONTAINERS, INIT_CONTAINERS].into_iter();
     lists.find_map(|list| pod["spec"][list][find(pod, list, name)?]["image"].as_str())

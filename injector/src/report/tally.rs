@@ -1,4 +1,4 @@
-//! Pods that are not as they should be, counted by namespace and by workload.
+//! Counts of pods without a sidecar or with a stale one, by namespace and by workload.
 
 use std::collections::BTreeMap;
 
@@ -8,50 +8,50 @@ use serde_json::Value;
 use super::standing::Standing;
 use crate::kubernetes::workload::Workload;
 
-/// Counts of one round over all pods, none of which is kept.
+/// Counts of one round over all pods; no pod is kept.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Tally {
-    /// How many pods were looked at.
+    /// Number of examined pods.
     pub pods: u64,
     namespaces: BTreeMap<String, Counts>,
     workloads: BTreeMap<Subject, Affected>,
 }
 
-/// The pods of a namespace that are not as they should be.
+/// Numbers of affected pods.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Counts {
-    /// Those without a sidecar, though both gates say yes.
+    /// Pods without a sidecar, although both gates select them.
     pub without_sidecar: u64,
-    /// Those whose sidecar would be another today.
+    /// Pods whose sidecar differs from a fresh injection.
     pub stale: u64,
 }
 
-/// The workload of pods: what an Event is about.
+/// Workload of pods, the subject of an Event.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Subject {
-    /// Its namespace.
+    /// Namespace of the workload.
     pub namespace: String,
-    /// Its kind.
+    /// Kind of the workload.
     pub kind: String,
-    /// Its name.
+    /// Name of the workload.
     pub name: String,
-    /// Its API version.
+    /// API version of the workload.
     pub api_version: String,
-    /// Its UID, where a pod tells: a pod names its controller, not what stands behind that.
+    /// UID, if a pod contains it: a pod names its controller, but not the controller's owner.
     pub uid: String,
 }
 
-/// What is wrong with a workload's pods.
+/// Affected pods of a workload.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Affected {
-    /// How many of them.
+    /// Numbers of pods.
     pub counts: Counts,
-    /// Of a first pod without a sidecar, or else of a first stale one.
+    /// Reasons of the first pod without a sidecar, or else of the first stale one.
     pub reasons: Vec<Reason>,
 }
 
 impl Affected {
-    /// Whether a pod is without a sidecar; else it is stale.
+    /// True if a pod has no sidecar; otherwise a pod is stale.
     pub fn is_without_sidecar(&self) -> bool {
         self.counts.without_sidecar > 0
     }
@@ -81,8 +81,8 @@ impl Tally {
         affected.counts.add(counts);
     }
 
-    /// The counts of the namespaces with the most such pods, at most so many, by name; the others
-    /// are together under [`OTHERS`].
+    /// Returns the counts of the `at_most` namespaces with the most affected pods, by name. The
+    /// others are summed up under [`OTHERS`].
     pub fn namespaces(&self, at_most: usize) -> Vec<(String, Counts)> {
         let mut all: Vec<_> = self.namespaces.iter().collect();
         all.sort_by_key(|(name, counts)| {
@@ -102,7 +102,8 @@ impl Tally {
         named
     }
 
-    /// The workloads with such pods, the first ten thousand that were met, by namespace and name.
+    /// Returns the workloads with affected pods by namespace and name: the first ten thousand
+    /// found.
     pub fn workloads(&self) -> &BTreeMap<Subject, Affected> {
         &self.workloads
     }
@@ -128,8 +129,8 @@ impl Subject {
     }
 }
 
-/// No namespace can be called so.
+/// Name for the sum of the other namespaces; no namespace can have it.
 pub const OTHERS: &str = "(others)";
 
-/// More are counted by namespace alone.
+/// Largest number of workloads; pods of others are counted by namespace only.
 const WORKLOADS: usize = 10_000;

@@ -1,4 +1,4 @@
-//! Values of annotations that are JSON objects.
+//! Validation of annotation values that are JSON.
 
 use go_types;
 use mesh::proxy_config_rules;
@@ -7,23 +7,24 @@ use webhook_certs::names;
 
 use crate::kubernetes::pod_schema::{self, Place};
 
-/// What of a value is wrong.
+/// Invalid part of an annotation value.
 pub(super) enum Fault {
     Whole,
     Item(String),
-    /// In words of its own.
+    /// A problem that has its own wording.
     Because(String),
 }
 
-/// The volumes or mounts of an annotation: a list of them, or an object of them by name. Each has a
-/// name, its own or else its key or index, and its fields have their names in Kubernetes' API.
+/// Returns the volumes or mounts of an annotation, which is a JSON list or a JSON object keyed by
+/// name. An object without a name gets its key or its index as the name. Field names get the
+/// spelling of the Kubernetes API.
 ///
-/// `None` where the text is neither; `null` is an empty list.
+/// `None` if the value is neither a list nor an object. `null` is an empty list.
 pub(crate) fn named_objects(place: Place, value: &str) -> Option<Vec<Value>> {
     Some(keyed_objects(place, value)?.into_iter().map(|(_, object)| object).collect())
 }
 
-/// The same, each with its path in the annotation.
+/// Returns the same objects as [`named_objects`], each with its path in the annotation.
 fn keyed_objects(place: Place, value: &str) -> Option<Vec<(String, Value)>> {
     let named = |path: String, name: String, mut object: Value| {
         pod_schema::spell(place, &mut object);
@@ -45,7 +46,7 @@ fn keyed_objects(place: Place, value: &str) -> Option<Vec<(String, Value)>> {
     })
 }
 
-/// Volumes.
+/// Returns the first invalid volume. A volume may have at most one source.
 pub(super) fn volumes(value: &str) -> Option<Fault> {
     objects(Place::Volume, value, |_| true).or_else(|| {
         keyed_objects(Place::Volume, value)?.iter().find_map(|(path, volume)| {
@@ -60,14 +61,15 @@ pub(super) fn volumes(value: &str) -> Option<Fault> {
     })
 }
 
-/// Mounts, each of the volume that it names.
+/// Returns the first invalid mount. A mount needs a `mountPath` and the name of its volume.
 pub(super) fn mounts(value: &str) -> Option<Fault> {
     objects(Place::VolumeMount, value, |mount| {
         mount["mountPath"].as_str().is_some_and(|path| !path.is_empty())
     })
 }
 
-/// Objects with names as Kubernetes takes them for volumes, of the types that it has for them.
+/// Returns the first object that is invalid: its name must be a DNS label, its fields must have the
+/// types of the Kubernetes API, and it may hold no strategic-merge directive.
 fn objects(place: Place, value: &str, good: impl Fn(&Value) -> bool) -> Option<Fault> {
     let Some(given) = keyed_objects(place, value) else {
         return Some(Fault::Whole);
@@ -85,7 +87,7 @@ fn objects(place: Place, value: &str, good: impl Fn(&Value) -> bool) -> Option<F
     })
 }
 
-/// A key that a strategic merge obeys, however deep it stands.
+/// Returns a strategic-merge directive at any depth of the value.
 fn directive(value: &Value) -> Option<&str> {
     match value {
         Value::Object(members) => {
@@ -102,13 +104,13 @@ fn is_directive(key: &str) -> bool {
     ["$patch", "$retainKeys"].contains(&key) || list.iter().any(|list| key.starts_with(list))
 }
 
-/// Values of environment variables by name.
+/// True if the value is a JSON object whose keys are valid names of environment variables.
 pub(super) fn environment(value: &str) -> bool {
     let given = serde_json::from_str::<Map<String, Value>>(value);
     given.is_ok_and(|given| given.keys().all(|name| proxy_config_rules::is_variable(name)))
 }
 
-/// Containers and init containers.
+/// Returns the invalid part of an `overrides` annotation: its containers and init containers.
 pub(super) fn overrides(value: &str) -> Option<Fault> {
     let Ok(given) = serde_json::from_str::<Option<Map<String, Value>>>(value) else {
         return Some(Fault::Whole);
@@ -133,5 +135,5 @@ pub(super) fn overrides(value: &str) -> Option<Fault> {
     })
 }
 
-/// The fields of the annotation `proxy.istio.io/overrides`.
+/// Fields of the annotation `proxy.istio.io/overrides`.
 pub(crate) const OVERRIDES: [&str; 2] = ["containers", "initContainers"];

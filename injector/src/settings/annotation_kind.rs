@@ -1,4 +1,4 @@
-//! What the value of an annotation may be.
+//! Types of annotation values, and their validation.
 
 use std::net::IpAddr;
 
@@ -10,8 +10,8 @@ use serde_json::Value;
 use super::annotation_json::{self as json, Fault};
 use crate::kubernetes::quantity;
 
-/// The type of an annotation's value. An empty value is allowed where Istio allows it: in lists
-/// of addresses, ports and interfaces.
+/// The type of an annotation's value. An empty value is valid where Istio allows it: in lists of
+/// addresses, ports and interfaces.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Kind {
     /// Address ranges.
@@ -40,16 +40,16 @@ pub enum Kind {
     ProxyConfig,
     /// A Kubernetes quantity.
     Quantity,
-    /// Ports and ranges of ports, 0 included, in a list that may have empty items: Istio leaves
-    /// its reading to `istio-init`, which takes ranges and passes over empty items.
+    /// Ports and port ranges, 0 included. The list may have empty items: Istio passes the list to
+    /// `istio-init`, which accepts ranges and skips empty items.
     PortRanges,
-    /// The same or `*`.
+    /// Port ranges or `*`.
     PortRangesOrAll,
-    /// A number of seconds or times, as Kubernetes' probes take it.
+    /// A non-negative number of seconds or of attempts, as in the fields of a Kubernetes probe.
     Seconds,
-    /// A boolean as Go's `strconv.ParseBool` reads it.
+    /// A boolean in the syntax of Go's `strconv.ParseBool`.
     Switch,
-    /// The end of an image's tag.
+    /// The suffix of an image tag.
     Tag,
     /// Names of templates.
     Templates,
@@ -62,7 +62,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// What is allowed, in words for messages and the reference page.
+    /// Returns the allowed values in words, for messages and the reference page.
     pub fn allowed(self) -> &'static str {
         match self {
             Self::Cidrs => "a list of address ranges such as 10.1.0.0/16,fd00::/8",
@@ -96,8 +96,8 @@ impl Kind {
         }
     }
 
-    /// What a Helm value in place of an annotation may be: nobody but the program that gets a list
-    /// has read it so far.
+    /// Returns the type that applies to the Helm value with the same meaning. A Helm value may hold
+    /// port ranges, because only `istio-init` parses it.
     pub(super) fn in_values(self) -> Self {
         match self {
             Self::Ports => Self::PortRanges,
@@ -106,12 +106,12 @@ impl Kind {
         }
     }
 
-    /// Whether it is a list that Istio hands on as it is where it is a Helm value.
+    /// True if the type is a list that Istio passes on unchecked when it comes from a Helm value.
     pub(super) fn is_list(self) -> bool {
         matches!(self, Self::Cidrs | Self::CidrsOrAll | Self::PortRanges | Self::PortRangesOrAll)
     }
 
-    /// The words of a kind that has few.
+    /// Returns the allowed words of an enumeration; empty for every other type.
     fn words(self) -> &'static [&'static str] {
         match self {
             Self::InterceptionMode => &["REDIRECT", "TPROXY", "NONE"],
@@ -120,13 +120,13 @@ impl Kind {
         }
     }
 
-    /// Checks a value; the error completes the sentence that begins with the value.
+    /// Validates a value. The error completes a sentence that begins with the value.
     pub fn check(self, value: &str) -> Result<(), String> {
         let fault = match self {
             Self::Cidrs => list(value, cidr),
             Self::CidrsOrAll => all_or(value, |value| list(value, cidr)),
             Self::ConfigMap => fault(!value.is_empty()),
-            // Without a slash it has no effect.
+            // A value without a slash has no effect.
             Self::Image => fault(
                 !value.contains('/') || !value.chars().any(|c| c.is_whitespace() || c.is_control()),
             ),
@@ -146,7 +146,7 @@ impl Kind {
             Self::Tag => {
                 fault(value.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.-".contains(&b)))
             }
-            // Each is rendered, and the list may be as long as all annotations of a pod together.
+            // Each template is rendered, and only the size of a pod's annotations limits the list.
             Self::Templates => fault(value.split(',').count() <= 32),
             Self::Text => return Ok(()),
             Self::VolumeMounts => json::mounts(value),
@@ -171,7 +171,7 @@ impl Kind {
     }
 }
 
-/// The items of a list that are not empty, without blanks.
+/// Returns the list without empty items and without white space around items.
 fn dense(list: &str) -> String {
     let items = list.split(',').map(str::trim).filter(|item| !item.is_empty());
     items.collect::<Vec<_>>().join(",")
@@ -193,8 +193,8 @@ fn list(value: &str, good: impl Fn(&str) -> bool) -> Option<Fault> {
     Some(if wrong == value { Fault::Whole } else { Fault::Item(wrong.to_owned()) })
 }
 
-/// Address and length as Go's `netip.ParsePrefix` takes them: host bits may be set, a zone or a
-/// leading zero may not.
+/// True if the item is a prefix that Go's `netip.ParsePrefix` accepts: host bits may be set, but a
+/// zone or a leading zero is invalid.
 fn cidr(item: &str) -> bool {
     let Some((address, length)) = item.split_once('/') else {
         return false;
@@ -207,7 +207,7 @@ fn cidr(item: &str) -> bool {
     !leading_zero && decimal(length).is_some_and(|length| length <= most)
 }
 
-/// The value of a boolean as Go's `strconv.ParseBool` reads it.
+/// Parses a boolean in the syntax of Go's `strconv.ParseBool`.
 pub fn switch(text: &str) -> Option<bool> {
     match text {
         "1" | "t" | "T" | "TRUE" | "true" | "True" => Some(true),
@@ -220,7 +220,7 @@ fn port(item: &str) -> bool {
     decimal(item).is_some_and(|number| u16::try_from(number).is_ok())
 }
 
-/// A port, or two with `-` or `:` between them.
+/// True if the item is a port, or two ports in ascending order joined by `-` or `:`.
 fn port_range(item: &str) -> bool {
     let Some((first, last)) = item.split_once([':', '-']) else {
         return port(item);
@@ -229,7 +229,8 @@ fn port_range(item: &str) -> bool {
     ordered && port(last)
 }
 
-/// With a leading zero it would be octal in a template's YAML.
+/// True if the text is a non-negative `int32`. A leading zero is invalid: in the YAML of a template
+/// it would mean an octal number.
 fn seconds(text: &str) -> bool {
     let whole = text == "0" || !text.starts_with('0');
     whole && decimal(text).is_some_and(|number| i32::try_from(number).is_ok())
@@ -240,7 +241,8 @@ fn decimal(text: &str) -> Option<u64> {
     if digits { text.parse().ok() } else { None }
 }
 
-/// Linux takes 15 bytes; Istio allows letters, digits, `_`, `.` and `-`, a letter first.
+/// True if the text is an interface name. Linux allows 15 bytes. Istio allows letters, digits, `_`,
+/// `.` and `-`, with a letter first.
 fn interface(name: &str) -> bool {
     name.len() <= 15
         && name.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -325,7 +327,7 @@ mod tests {
                     r#"{"v":{"name":"w","emptyDir":{}}}"#,
                     r#"[{"name":"v","emptyDir":{}}]"#,
                     r#"[{"emptyDir":{}}]"#,
-                    // Kubernetes makes an emptyDir of a volume without a source.
+                    // Kubernetes turns a volume without a source into an emptyDir.
                     r#"[{"name":"v"}]"#,
                     r#"{"v":{"emptyDir":null}}"#,
                 ],

@@ -1,5 +1,5 @@
-//! Every honoured annotation: one table of name, type and meaning, from which validation, the
-//! reference page and the reading come.
+//! Every supported annotation. One table of name, type and meaning drives the lookup, the
+//! validation and the reference page.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -10,15 +10,15 @@ use serde_json::{Map, Value};
 
 use super::annotation_kind::Kind;
 
-/// A pod's annotations, all honoured ones valid.
+/// A pod's annotations. Every supported one is valid.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Annotations<'a> {
     entries: Option<&'a Map<String, Value>>,
 }
 
 impl<'a> Annotations<'a> {
-    /// Reads a pod's annotations, and says every one that is wrong; only if there is none may they
-    /// be used.
+    /// Returns a pod's annotations and every invalid one. The annotations may be used only if there
+    /// are no errors.
     pub fn of_pod(pod: &'a Value) -> (Self, Vec<AnnotationError>) {
         let annotations = Self { entries: pod["metadata"]["annotations"].as_object() };
         let errors = HONOURED
@@ -36,28 +36,28 @@ impl<'a> Annotations<'a> {
         (annotations, errors)
     }
 
-    /// The annotation's value, if the pod has it, even an empty one.
+    /// Returns the annotation's value if the pod has it; the value may be empty.
     pub fn get(self, key: &str) -> Option<&'a str> {
         self.entries?.get(key)?.as_str()
     }
 
-    /// The annotation's value, even an empty one, or else the default.
+    /// Returns the annotation's value, which may be empty, or else the default.
     pub fn or(self, key: &str, default: &'a str) -> &'a str {
         self.get(key).unwrap_or(default)
     }
 
-    /// All of them, by key.
+    /// Returns all annotations by key.
     pub fn iter(self) -> impl Iterator<Item = (&'a str, &'a str)> {
         let entries = self.entries.into_iter().flatten();
         entries.filter_map(|(key, value)| Some((key.as_str(), value.as_str()?)))
     }
 }
 
-/// Checks the Helm values that stand in for annotations; the error names the first that no pod
-/// can have.
+/// Validates the Helm values that are defaults of annotations. The error names the first value that
+/// no pod could have.
 ///
-/// Lists are not checked by Istio, and only the program that gets them reads them: a wrong one is
-/// the path of a value and what is odd about it.
+/// Istio does not check lists, and only `istio-init` parses them. An invalid list is therefore a
+/// warning: the path of the value and its problem.
 pub(super) fn check_values(values: &Value) -> Result<Vec<Oddity>, String> {
     let mut odd = Vec::new();
     for Honoured { kind, default, .. } in HONOURED {
@@ -78,32 +78,32 @@ pub(super) fn check_values(values: &Value) -> Result<Vec<Oddity>, String> {
     Ok(odd)
 }
 
-/// A wrong annotation value.
+/// An invalid annotation value.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("annotation {key}: {:?} {}", excerpt::of(value), excerpt::of(problem))]
 pub struct AnnotationError {
-    /// The annotation's key, as the user wrote it.
+    /// The annotation's key as the user wrote it.
     pub key: Cow<'static, str>,
     /// The value as the user wrote it.
     pub value: String,
-    /// What is wrong with it and what is allowed.
+    /// The problem, and the allowed values.
     pub problem: String,
 }
 
-/// One honoured annotation.
+/// One supported annotation.
 #[derive(Clone, Copy, Debug)]
 pub struct Honoured {
     /// Its key.
     pub key: &'static str,
-    /// What its value may be.
+    /// The type of its value.
     pub kind: Kind,
-    /// The Helm value that applies without it; empty where there is none.
+    /// The Helm value that applies if the annotation is absent; empty if there is none.
     pub default: &'static str,
-    /// What it does.
+    /// The effect of the annotation.
     pub meaning: &'static str,
 }
 
-/// The reference page of the annotations, in Markdown.
+/// Returns the reference page of the annotations in Markdown.
 pub fn reference() -> String {
     let mut page = String::from(
         "# Annotations\n\n\

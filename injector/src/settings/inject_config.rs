@@ -15,32 +15,32 @@ use super::known_keys;
 use crate::kubernetes::label_selector::LabelSelector;
 use crate::settings::template_names;
 
-/// What is injected by default, into which pods, and the templates people wrote themselves.
+/// Injection policy, selectors and custom templates.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(rename_all = "camelCase", default)]
 pub struct InjectConfig {
-    /// Whether pods that do not say are injected.
+    /// Default decision for pods without an `inject` label or annotation.
     pub policy: Policy,
-    /// The templates of a pod that does not name its own.
+    /// Templates of a pod that names none.
     pub default_templates: Vec<String>,
-    /// Go templates by name; a name that is not here means the built-in overlay of that name.
+    /// Go templates by name. A name that is absent here means the built-in overlay of that name.
     pub templates: BTreeMap<String, String>,
-    /// Names that stand for several templates; not expanded again.
+    /// Names that stand for several templates. Aliases within an alias are not expanded.
     pub aliases: BTreeMap<String, Vec<String>>,
-    /// Pods that are not injected unless they ask for it.
+    /// Pods that are not injected unless they request it.
     pub never_inject_selector: Vec<LabelSelector>,
     /// Pods that are injected even under policy `disabled`.
     pub always_inject_selector: Vec<LabelSelector>,
-    /// Annotations that every injected pod gets, over its own.
+    /// Annotations that every injected pod gets. They replace the pod's own values.
     pub injected_annotations: BTreeMap<String, String>,
-    /// What in the document is hardly meant: the path of a key, and why.
+    /// Suspicious parts of the document: the path of a key, and the problem.
     #[serde(skip)]
     pub oddities: Vec<(String, String)>,
 }
 
 impl InjectConfig {
-    /// Reads the document, as Istio reads it: a mapping with any of the document's keys is a
-    /// configuration; anything else is the text of the template `sidecar`.
+    /// Parses the document as Istio does. A mapping with any of the document's keys is a
+    /// configuration; any other text is the template `sidecar`.
     pub fn parse(text: &str) -> Result<Self, String> {
         let read = notice::read(text);
         if let Ok((document, _)) = &read {
@@ -71,7 +71,7 @@ impl InjectConfig {
         }
     }
 
-    /// Leaves the templates alone in force, as Istio's `kube-inject` does; returns the keys that
+    /// Drops everything except the templates, as Istio's `kube-inject` does. Returns the keys that
     /// would have had an effect.
     pub fn keep_templates_alone(&mut self) -> Vec<&'static str> {
         let whole = std::mem::take(self);
@@ -88,7 +88,7 @@ impl InjectConfig {
         differs.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key).collect()
     }
 
-    /// Values that mean nothing.
+    /// Returns the values that have no effect.
     fn without_effect(&self) -> Vec<Oddity> {
         let mut oddities = Vec::new();
         if let Policy::Unknown(word) = &self.policy {
@@ -131,7 +131,7 @@ impl InjectConfig {
         oddities
     }
 
-    /// What a name that no template has comes to.
+    /// Returns the message about a name for which no template exists.
     fn missing(&self, name: &str, effect: &str) -> String {
         let have = template_names::names(&self.templates);
         let near = suggest::among(name, &have);
@@ -139,7 +139,7 @@ impl InjectConfig {
         format!("{name:?} is no template, so that {effect}; have {}{hint}", have.join(", "))
     }
 
-    /// The templates of a pod that does not name its own.
+    /// Returns the templates of a pod that names none.
     pub fn default_templates(&self) -> &[String] {
         static FALLBACK: std::sync::LazyLock<[String; 1]> =
             std::sync::LazyLock::new(|| [SIDECAR.to_owned()]);
@@ -147,15 +147,15 @@ impl InjectConfig {
     }
 }
 
-/// Whether pods that do not say are injected.
+/// Default decision for pods without an `inject` label or annotation.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub enum Policy {
-    /// They are.
+    /// Pods are injected.
     #[default]
     Enabled,
-    /// They are not.
+    /// Pods are not injected.
     Disabled,
-    /// A word that means nothing: no pod is injected, as with Istio.
+    /// An unknown word. No pod is injected, as in Istio.
     Unknown(String),
 }
 
@@ -169,14 +169,14 @@ impl<'de> Deserialize<'de> for Policy {
     }
 }
 
-/// A document that does not parse is a configuration with an error if one of its lines begins
-/// with one of the keys; a template hardly ever does.
+/// True if a line of the text begins with a key of the configuration. Such a document is reported
+/// as a configuration with a syntax error; a template hardly ever has such a line.
 fn looks_like_configuration(text: &str) -> bool {
     text.lines()
         .any(|line| line.split_once(':').is_some_and(|(key, _)| KEYS.contains(&key.trim_end())))
 }
 
-/// A bare template says something about a pod, or has an action that may.
+/// True if the text may be a bare template: it has `metadata` or `spec`, or a template action.
 fn looks_like_template(document: &Value, text: &str) -> bool {
     text.contains("{{") || ["metadata", "spec"].iter().any(|key| document.get(*key).is_some())
 }

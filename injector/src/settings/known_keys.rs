@@ -1,4 +1,4 @@
-//! The keys of Istio's documents: those that are read here, and those that others read.
+//! Keys of Istio's documents, including the keys that only other programs read.
 
 use documents::unknown_keys::Shape::{self, Any, Keys, List};
 
@@ -19,7 +19,8 @@ const LABEL_SELECTOR: Shape = Keys(&[
     ("matchLabels", Any),
 ]);
 
-/// The `values` document, with the keys of the whole chart, since people pass its values as well.
+/// The `values` document with the keys of the whole chart, because users also pass the chart's
+/// values.
 pub(super) const VALUES: Shape = Keys(&[
     ("_internal_defaults_do_not_set", Any),
     ("affinity", Any),

@@ -1,4 +1,4 @@
-//! What injection is configured by, parsed once.
+//! Settings of injection, parsed once.
 
 pub(crate) mod annotation_json;
 pub mod annotation_kind;
@@ -20,7 +20,7 @@ use values::Values;
 
 use crate::template::Templates;
 
-/// Everything injection is configured by.
+/// All settings of injection.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The `config` document.
@@ -31,13 +31,13 @@ pub struct Settings {
     pub values: Values,
     /// The mesh configuration.
     pub mesh: MeshConfig,
-    /// What the process was started with.
+    /// Flags and environment of the process.
     pub process: Process,
-    /// What in the documents is hardly meant, for whoever loads them to tell.
+    /// Warnings about the documents, for the caller to report.
     pub notices: Vec<Notice>,
 }
 
-/// The documents settings are read from; `None` means the embedded default.
+/// The documents that settings are parsed from; `None` means the embedded default.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Documents<'a> {
     /// The `config` document of the ConfigMap `istio-sidecar-injector`.
@@ -48,38 +48,38 @@ pub struct Documents<'a> {
     pub mesh_config: Option<Document<'a>>,
 }
 
-/// A document and where it came from, for messages: a file's path or `ConfigMap ns/name, key`.
+/// A document and its source.
 #[derive(Clone, Copy, Debug)]
 pub struct Document<'a> {
-    /// Where it came from.
+    /// The source for messages: a file's path, or `ConfigMap ns/name, key`.
     pub source: &'a str,
     /// Its text.
     pub text: &'a str,
 }
 
-/// What the process was started with, by flag or environment.
+/// Flags and environment of the process.
 #[derive(Clone, Debug, Default)]
 pub struct Process {
-    /// The control plane's revision; empty means the default one.
+    /// The control plane's revision; empty for the default one.
     pub revision: String,
-    /// Whether the proxy becomes a native sidecar where a pod does not say.
+    /// Default for pods that do not choose: true if the proxy becomes a native sidecar.
     pub native_sidecars: bool,
-    /// `COMPLIANCE_POLICY` of the process, handed to the proxy; empty for none.
+    /// `COMPLIANCE_POLICY` of the process, passed to the proxy; empty for none.
     pub compliance_policy: String,
-    /// Whether pods run under `OpenShift`'s rules for users (`PLATFORM=openshift`).
+    /// True if pods run under `OpenShift`'s user ID rules (`PLATFORM=openshift`).
     pub openshift: bool,
 }
 
 impl Process {
-    /// The revision's name; the default one is called `default`.
+    /// Returns the revision's name; the default revision is called `default`.
     pub fn revision_name(&self) -> &str {
         if self.revision.is_empty() { "default" } else { &self.revision }
     }
 }
 
 impl Settings {
-    /// With the proxy configuration of a workload in a file over the mesh's, as Istio has it there:
-    /// a status port of its own counts for its probes and its metrics too.
+    /// Returns the settings with the status port of a workload's own proxy configuration. As in
+    /// Istio's handling of files, that port applies to the workload's probes and metrics too.
     pub fn with_proxy_config(&self, own: Option<&ProxyConfig>) -> Cow<'_, Self> {
         let mesh = &self.mesh.default_config;
         match own.filter(|own| own.status_port() != mesh.status_port()) {
@@ -92,8 +92,8 @@ impl Settings {
         }
     }
 
-    /// Parses the documents. An error names the document's source, the key, the value and what
-    /// is allowed.
+    /// Parses the documents. An error names the document's source, the key, the value and the
+    /// allowed values.
     pub fn parse(documents: &Documents<'_>, process: Process) -> Result<Self, SettingsError> {
         let inject_config = documents.inject_config.unwrap_or(INJECT_CONFIG);
         let values_document = documents.values.unwrap_or(VALUES);
@@ -128,13 +128,13 @@ impl Document<'_> {
     }
 }
 
-/// A document that cannot be used.
+/// An unusable document.
 #[derive(Debug, thiserror::Error)]
 #[error("{origin}: {problem}")]
 pub struct SettingsError {
-    /// Where the document came from.
+    /// The document's source.
     pub origin: String,
-    /// What is wrong with it.
+    /// The problem.
     pub problem: String,
 }
 
@@ -182,7 +182,7 @@ mod tests {
         within.into_iter().chain([Value::Null]).collect()
     }
 
-    /// A pod injected by documents; the one that is called `name` is `document`.
+    /// Returns a pod injected with the built-in documents, except that `document` replaces `name`.
     fn injected(name: &str, document: &Value) -> Value {
         let text = document.to_string();
         let one = |called: &str| {
@@ -207,8 +207,8 @@ mod tests {
         }
     }
 
-    /// The document with what is null in it as an empty text where the default is one that is not
-    /// empty, and without it where there is none; mappings stay null.
+    /// Replaces each null by the zero value of its default's type: `""`, `false` or `[]`. Null
+    /// mappings and nulls without a default stay null.
     fn emptied(document: &Value, default: &Value) -> Value {
         match (document, default) {
             (Value::Object(members), _) => members
@@ -238,7 +238,7 @@ mod tests {
         }
         let defaults = Values::default().document;
         for null in nulls(known_keys::VALUES) {
-            // A key that has a default is empty then, as Go has it without the chart's defaults.
+            // A null key that has a default is empty, as in Go without the chart's defaults.
             let empty = emptied(&null, &defaults);
             assert_eq!(injected("values", &null), injected("values", &empty), "{null}");
         }

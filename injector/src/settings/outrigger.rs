@@ -1,4 +1,4 @@
-//! `outrigger` of the values document: what Istio has no setting for.
+//! `outrigger` of the values document: settings that Istio does not have.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -6,80 +6,80 @@ use serde_json::{Map, Value};
 use documents::nulls::or_default;
 use documents::suggest;
 
-/// What users ask for beyond Istio. Istio passes over the key; without it everything is as Istio
-/// has it.
+/// Settings beyond Istio's. Istio ignores the key. Without it everything is as in Istio.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Outrigger {
-    /// `cpuLimits`: whether injected containers get the default CPU limit.
+    /// `cpuLimits`: default CPU limit of injected containers.
     #[serde(deserialize_with = "or_default")]
     pub cpu_limits: CpuLimits,
-    /// `initResources`: requests and limits of the injected init container, in place of
-    /// `global.proxy.resources`; null for those.
+    /// `initResources`: requests and limits of the injected init container. Null means
+    /// `global.proxy.resources`.
     pub init_resources: Value,
-    /// `podResources`: the default resources in a pod that has resources of its own
-    /// (`spec.resources`).
+    /// `podResources`: default resources in a pod with pod-level resources (`spec.resources`).
     #[serde(deserialize_with = "or_default")]
     pub pod_resources: PodResources,
-    /// `podRevision`: whose pods are injected.
+    /// `podRevision`: filter of pods by revision.
     #[serde(deserialize_with = "or_default")]
     pub pod_revision: PodRevision,
-    /// `proxyUser`: what becomes of a pod with a container that runs as the proxy's user or group.
+    /// `proxyUser`: handling of pods with a container that runs as the proxy's user or group.
     #[serde(deserialize_with = "or_default")]
     pub proxy_user: ProxyUser,
-    /// `revisionTags`: further names of this revision that pods may have in `istio.io/rev`.
+    /// `revisionTags`: further names of this revision that a pod may have in `istio.io/rev`.
     #[serde(deserialize_with = "or_default")]
     pub revision_tags: Vec<String>,
 }
 
-/// Whether injected containers get the default CPU limit.
+/// Default CPU limit of injected containers.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "lowercase")]
 pub enum CpuLimits {
-    /// They do.
+    /// Injected containers get the limit.
     #[default]
     Keep,
-    /// They get none, unless the pod's annotation asks for one.
+    /// Injected containers get no limit, unless the pod's annotation sets one.
     Omit,
 }
 
-/// The default resources in a pod that has resources of its own.
+/// Default resources of injected containers in a pod with pod-level resources.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "lowercase")]
 pub enum PodResources {
-    /// They stay; a warning says where Kubernetes will refuse the pod for it.
+    /// The default resources stay. A warning says if Kubernetes will reject the pod because of
+    /// them.
     #[default]
     Keep,
-    /// They are left out, and the injected containers share what the pod has.
+    /// The default resources are omitted. The injected containers share those of the pod.
     Omit,
 }
 
-/// Whose pods are injected, of those that arrive.
+/// Filter of the pods under review by revision.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "lowercase")]
 pub enum PodRevision {
-    /// Everybody's: the API server's selectors have decided.
+    /// All pods: the API server's selectors have decided.
     #[default]
     Any,
-    /// Not those whose own label `istio.io/rev` names another revision.
+    /// All pods except those with a label `istio.io/rev` of another revision.
     Own,
 }
 
-/// What becomes of a pod with a container that runs as the proxy's user or group, and whose
-/// traffic is therefore not captured.
+/// Handling of pods with a container that runs as the proxy's user or group. The traffic of such a
+/// container is not captured.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "lowercase")]
 pub enum ProxyUser {
-    /// It is injected without a word.
+    /// Injects the pod without a warning.
     Allow,
-    /// It is denied.
+    /// Denies the pod.
     Deny,
-    /// It is injected with a warning.
+    /// Injects the pod with a warning.
     #[default]
     Warn,
 }
 
-/// Tells of a key that is not known and near one that is; any other is told of when it is read.
+/// Returns an error with a suggestion for an unknown key close to a known one. Other unknown keys
+/// are rejected when the document is deserialised.
 pub(super) fn check_keys(given: &Map<String, Value>) -> Result<(), String> {
     let unknown = given.keys().filter(|key| !KEYS.contains(&key.as_str()));
     let mut near = unknown.filter_map(|key| Some((key, suggest::among(key, &KEYS)?)));

@@ -1,4 +1,4 @@
-//! The `ProxyConfig` resources of a cluster, and the layers of a pod's proxy configuration.
+//! `ProxyConfig` resources of a cluster, and the layers of a pod's proxy configuration.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::annotations::key;
 
-/// One resource `ProxyConfig` of `networking.istio.io`.
+/// One `ProxyConfig` resource of `networking.istio.io`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProxyConfigResource {
     namespace: String,
@@ -20,22 +20,22 @@ pub struct ProxyConfigResource {
     layer: Value,
 }
 
-/// Where a resource is from, and its age.
+/// Namespace, name and creation time of a resource.
 #[derive(Clone, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Origin {
     /// The resource's namespace.
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// When it was created; of two that count alike, the older one does.
+    /// The creation time. Among resources of equal rank the oldest applies.
     pub created: Timestamp,
 }
 
 impl ProxyConfigResource {
-    /// Reads the `spec` of a resource. Fields other than `selector`, `concurrency`,
+    /// Parses the `spec` of a resource. Fields other than `selector`, `concurrency`,
     /// `environmentVariables` and `image` have no effect.
     ///
-    /// An error names the field, its value and what is allowed.
+    /// An error names the field, its value and the allowed values.
     pub fn parse(origin: Origin, spec: &Value) -> Result<Self, String> {
         let none = Map::new();
         let spec = match spec {
@@ -56,16 +56,16 @@ impl ProxyConfigResource {
     }
 }
 
-/// The fields of a resource that count, and what the proxy's configuration calls them.
+/// The effective fields of a resource, and their names in the proxy configuration.
 const FIELDS: [(&str, &str); 3] =
     [("concurrency", "concurrency"), ("environmentVariables", "proxyMetadata"), ("image", "image")];
 
-/// Which pods of its namespace a resource is for.
+/// Pods of its namespace to which a resource applies.
 #[derive(Clone, Debug, PartialEq)]
 enum Selector {
-    /// All of them.
+    /// All pods.
     All,
-    /// Those with these labels.
+    /// Pods with these labels.
     Labels(BTreeMap<String, String>),
 }
 
@@ -105,10 +105,10 @@ impl Selector {
     }
 }
 
-/// The resources of a cluster.
+/// The `ProxyConfig` resources of a cluster.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ProxyConfigs {
-    /// By namespace, the oldest first.
+    /// Resources by namespace, oldest first.
     namespaces: BTreeMap<String, Vec<ProxyConfigResource>>,
 }
 
@@ -126,12 +126,12 @@ impl FromIterator<ProxyConfigResource> for ProxyConfigs {
 }
 
 impl ProxyConfigs {
-    /// The layer of a whole namespace: of its oldest resource without a selector.
+    /// Returns the layer of a namespace: its oldest resource without a selector.
     fn of_namespace(&self, namespace: &str) -> Option<&Value> {
         self.oldest(namespace, |resource| resource.selector == Selector::All)
     }
 
-    /// The layer of a pod: of its namespace's oldest resource that selects it by its labels.
+    /// Returns the layer of a pod: the oldest resource of its namespace whose selector matches.
     fn of_pod(&self, namespace: &str, labels: Option<&Map<String, Value>>) -> Option<&Value> {
         self.oldest(namespace, |resource| resource.selector.has(labels))
     }
@@ -146,25 +146,25 @@ impl ProxyConfigs {
     }
 }
 
-/// What a pod's proxy configuration is made of.
+/// Layers of a pod's proxy configuration.
 #[derive(Clone, Copy, Debug)]
 pub struct Layers<'a> {
     /// The mesh, whose `defaultConfig` is the lowest layer.
     pub mesh: &'a MeshConfig,
-    /// The resources of the cluster, where there is one.
+    /// The resources of the cluster; `None` without a cluster.
     pub resources: Option<&'a ProxyConfigs>,
     /// The pod's namespace.
     pub namespace: &'a str,
     /// The pod's labels.
     pub labels: Option<&'a Map<String, Value>>,
-    /// The pod's annotation `proxy.istio.io/config`, read and checked.
+    /// The pod's annotation `proxy.istio.io/config`, parsed and validated.
     pub annotation: Option<&'a Value>,
 }
 
 impl Layers<'_> {
-    /// The configuration of an admitted pod. From the lowest to the highest: `defaultConfig`, the
-    /// resource of the root namespace, that of the pod's namespace, the annotation, the resource
-    /// that selects the pod.
+    /// Returns the configuration of an admitted pod. The layers from lowest to highest:
+    /// `defaultConfig`, the resource of the root namespace, the resource of the pod's namespace,
+    /// the annotation, the resource that selects the pod.
     pub fn for_admission(&self) -> ProxyConfig {
         let root = self.mesh.root_namespace.as_str();
         let of_namespace = |namespace| self.resources?.of_namespace(namespace);
@@ -176,14 +176,14 @@ impl Layers<'_> {
         ];
         let mut config = self.mesh.lowest_layer.clone();
         for layer in layers.into_iter().flatten() {
-            // Resources and annotation have been checked where they were read.
+            // Resources and annotation were validated when they were parsed.
             let _ = config.overlay(layer);
         }
         config
     }
 
-    /// What in the pod's annotation is hardly meant: fields that Istio does not know and, for an
-    /// admitted pod, zeros that leave what is below.
+    /// Returns warnings about the pod's annotation: fields that Istio does not know and, for an
+    /// admitted pod, zero values without effect.
     pub fn advice(&self, config: &ProxyConfig, zero_counts: bool) -> Vec<Reason> {
         let Some(layer) = self.annotation else { return Vec::new() };
         let unknown = ProxyConfig::unknown_keys(layer).into_iter().map(|key| {
@@ -205,8 +205,8 @@ impl Layers<'_> {
         unknown.chain(left).collect()
     }
 
-    /// The configuration of a workload in a file, where zeros of the annotation count, as Istio's
-    /// `kube-inject` has it.
+    /// Returns the configuration of a workload in a file. Zero values of the annotation count, as
+    /// in Istio's `kube-inject`.
     pub fn for_a_file(&self) -> ProxyConfig {
         let mut config = self.mesh.default_config.clone();
         if let Some(layer) = self.annotation {

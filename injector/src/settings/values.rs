@@ -15,8 +15,8 @@ use super::{annotations, known_keys};
 
 /// The Helm values that shape pods. Names are those of Istio's chart.
 ///
-/// A key that the document leaves out has the value of [`Values::default`], which is Istio's
-/// chart default with the images that `manifests/base` names too; a key that is `null` is empty. Keys that are not known are accepted.
+/// An absent key has the value of [`Values::default`]: Istio's chart default with the images that
+/// `manifests/base` names too. A `null` key is empty. Unknown keys are accepted.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 pub struct Values {
     /// `gateways`.
@@ -31,22 +31,22 @@ pub struct Values {
     /// `pilot`.
     #[serde(default)]
     pub pilot: Pilot,
-    /// `revision` of the installation; empty for the default one.
+    /// `revision` of the installation; empty for the default revision.
     #[serde(default)]
     pub revision: Text,
     /// `sidecarInjectorWebhook`.
     #[serde(default, rename = "sidecarInjectorWebhook")]
     pub sidecar_injector_webhook: SidecarInjectorWebhook,
-    /// The document as it was given, for templates; the defaults where none was.
+    /// The original document for templates; the defaults if there was none.
     #[serde(skip)]
     pub document: Value,
-    /// What of the document is passed over, or cannot be meant.
+    /// Ignored or suspicious parts of the document.
     #[serde(skip)]
     odd: Vec<Oddity>,
 }
 
 impl Values {
-    /// Reads the document, JSON or YAML.
+    /// Parses the document, JSON or YAML.
     pub fn parse(text: &str) -> Result<Self, String> {
         let defaults = yaml::parse(DEFAULTS).map_err(|error| error.to_string())?;
         let (document, repeated) = notice::read(text).map_err(|error| error.to_string())?;
@@ -65,8 +65,8 @@ impl Values {
         Ok(Self { document: given, odd, ..values })
     }
 
-    /// What in the document is hardly meant: keys that neither the chart knows nor one of the
-    /// templates names.
+    /// Returns the suspicious parts of the document: keys that neither the chart knows nor one of
+    /// the templates names.
     pub(super) fn oddities(&self, templates: &BTreeMap<String, String>) -> Vec<Oddity> {
         let unknown = unknown_keys(&self.document, known_keys::VALUES).into_iter();
         let is_named = |path: &str| {
@@ -243,7 +243,7 @@ pub struct SidecarInjectorWebhook {
     pub rewrite_app_http_probe: Switch,
 }
 
-/// A value that templates print: a string, a number or a boolean, as text; empty for `null`.
+/// A value that templates print as text: a string, a number or a boolean; empty for `null`.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Text(String);
 
@@ -271,7 +271,7 @@ impl<'de> Deserialize<'de> for Text {
 pub struct Switch(bool);
 
 impl Switch {
-    /// Whether it is on.
+    /// True if the value is true.
     pub fn on(self) -> bool {
         self.0
     }
@@ -290,14 +290,14 @@ impl<'de> Deserialize<'de> for Switch {
     }
 }
 
-/// Puts the document over the defaults, mapping by mapping; a mapping that is handed to
-/// Kubernetes as it stands replaces the default whole.
+/// Merges the document over the defaults, mapping by mapping. A mapping that is passed to
+/// Kubernetes unchanged replaces the default as a whole.
 fn over(below: Value, above: Value, key: &str) -> Value {
     match (below, above) {
         (Value::Object(mut below), Value::Object(above)) if !VERBATIM.contains(&key) => {
             for (key, value) in above {
                 let default = below.remove(&key);
-                // Of a key without a default, null says no more than no key.
+                // A null key without a default is the same as an absent key.
                 if default.is_some() || !value.is_null() {
                     let merged = over(default.unwrap_or_default(), value, &key);
                     below.insert(key, merged);

@@ -1,4 +1,4 @@
-//! What is wrong with a template, in the words of who wrote it.
+//! Errors of templates, with positions and names from the author's text.
 
 use std::fmt;
 
@@ -10,17 +10,17 @@ use super::values::methods::Call;
 use super::values::type_tag;
 use super::{escape, functions};
 
-/// A template that cannot be parsed or rendered.
+/// Error in the parsing or rendering of a template.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct TemplateError {
     name: String,
-    /// Line and column, from 1, where they are known.
+    /// Line and column, from 1, if known.
     place: Option<(usize, usize)>,
     problem: String,
 }
 
 impl TemplateError {
-    /// An error of the engine's parser, whose places are brought back to those of the text.
+    /// Converts an error of the engine's parser. `of_text` maps positions to the author's text.
     pub(crate) fn of_parse(
         name: &str,
         text: &str,
@@ -40,7 +40,7 @@ impl TemplateError {
         }
     }
 
-    /// At a line and column of the template's text.
+    /// Returns an error at a line and column of the template's text.
     pub(crate) fn at(name: &str, text: &str, place: (usize, usize), problem: &str) -> Self {
         let line = text.lines().nth(place.0.saturating_sub(1));
         let problem = match line {
@@ -50,7 +50,7 @@ impl TemplateError {
         Self { name: name.to_owned(), place: Some(place), problem }
     }
 
-    /// An error of a rendering, whose places are brought back to those of the text.
+    /// Converts an error of a rendering. `of_text` maps positions to the author's text.
     pub(crate) fn of_render(
         name: &str,
         error: &ExecError,
@@ -66,7 +66,7 @@ impl TemplateError {
         Self { name: name.to_owned(), place, problem: told(&escape::plain(&problem)) }
     }
 
-    /// Of what was rendered, where no place of the template is known.
+    /// Returns an error about the rendered output, without a position in the template.
     pub(crate) fn of_rendered(name: &str, problem: String) -> Self {
         Self { name: name.to_owned(), place: None, problem }
     }
@@ -84,7 +84,7 @@ impl fmt::Display for TemplateError {
 
 impl std::error::Error for TemplateError {}
 
-/// The engine's words, without the values that it prints: they are a pod's.
+/// Rewrites the engine's message without the values in it, which come from a pod.
 fn told(problem: &str) -> String {
     if let Some((field, value)) =
         problem.strip_prefix("no field `").and_then(|rest| rest.split_once("` in "))
@@ -129,7 +129,7 @@ fn of_field(field: &str, of: Option<&'static Type>) -> String {
     format!("a {} has no field {field}{near}", of.name)
 }
 
-/// A function that there is not: one of sprig's that is left out, or a slip of the pen.
+/// Explains an unknown function: a sprig function that is left out, or a typing error.
 fn of_function(problem: &str) -> Option<String> {
     let name = problem.strip_prefix("function ")?.strip_suffix(" not defined")?;
     if let Some(why) = functions::left_out(name) {

@@ -1,10 +1,10 @@
-//! Text from a pod, written so that a template cannot make structure of it.
+//! Encoding of text from a pod that prevents YAML injection through templates.
 //!
-//! A template pastes text into YAML, between quotes or without. Characters that could end a quoted
-//! string, a line or a scalar are replaced by stand-ins from a private plane of Unicode before the
-//! template sees them, and put back in the strings of the parsed document. Characters of that plane
-//! which the text brings itself are escaped. Whatever a pod's annotation holds, it comes out as the
-//! text it is.
+//! A template pastes text into YAML, with or without quotes. Before the template sees the text,
+//! characters that could end a quoted string, a line or a scalar are replaced by stand-ins from a
+//! private plane of Unicode. In the strings of the parsed document, the stand-ins are replaced by
+//! the original characters. Characters of that plane in the pod's text are escaped. So every
+//! annotation value of a pod survives rendering unchanged.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use documents::yaml;
 
-/// The text with stand-ins.
+/// Returns the text with stand-ins.
 pub(crate) fn guarded(text: &str) -> Cow<'_, str> {
     if !text.bytes().any(|byte| !byte.is_ascii_alphanumeric() && !b" ./-_".contains(&byte))
         && !begins_list(text)
@@ -22,7 +22,7 @@ pub(crate) fn guarded(text: &str) -> Cow<'_, str> {
     }
     let mut characters = text.chars().peekable();
     let mut before = None;
-    // YAML passes over blanks in front of a scalar.
+    // YAML ignores blanks in front of a scalar.
     let mut leading = true;
     let mut guarded = String::with_capacity(text.len() + 8);
     while let Some(c) = characters.next() {
@@ -44,10 +44,10 @@ pub(crate) fn guarded(text: &str) -> Cow<'_, str> {
     if guarded == text { Cow::Borrowed(text) } else { Cow::Owned(guarded) }
 }
 
-/// The text for a place where it cannot become structure: with stand-ins only for what YAML cannot
-/// hold at all. It comes out of [`plain`] as it is.
+/// Returns the text for a position where it cannot become YAML structure. Only characters that YAML
+/// cannot hold get stand-ins. [`plain`] restores the text.
 pub(crate) fn escaped_only(text: &str) -> Cow<'_, str> {
-    // Each character that is changed begins with one of these.
+    // The UTF-8 of every replaced character begins with one of these bytes.
     if !text.bytes().any(|byte| byte < b' ' || [0x7F, 0xC2, 0xEF, 0xF3].contains(&byte)) {
         return Cow::Borrowed(text);
     }
@@ -62,10 +62,10 @@ pub(crate) fn escaped_only(text: &str) -> Cow<'_, str> {
     Cow::Owned(written)
 }
 
-/// A key of the pod's text with stand-ins. Templates paste keys without quotes, and none stands for
-/// a number: what YAML would take for something else than a string gets a stand-in for nothing at
-/// its end, where it changes the order of keys least. A key that a template names after a dot stays
-/// as it is, since it would not be found.
+/// Returns a key from the pod's text with stand-ins. Templates paste keys without quotes, and no
+/// key is meant as a number. So a key that YAML would not parse as a string gets a stand-in for
+/// nothing at its end, where it affects the sort order least. A key that a template names after a
+/// dot stays unchanged, or the template would not find it.
 pub(crate) fn guarded_key(text: &str, after_dot: impl Fn(&str) -> bool) -> Cow<'_, str> {
     let guarded = guarded(text);
     if guarded.is_empty() || is_string(&guarded) || after_dot(text) {
@@ -75,24 +75,24 @@ pub(crate) fn guarded_key(text: &str, after_dot: impl Fn(&str) -> bool) -> Cow<'
     }
 }
 
-/// Whether a text without quotes is a string to YAML.
+/// True if YAML parses the unquoted text as a string.
 pub(crate) fn is_string(text: &str) -> bool {
     yaml::is_word(text) || yaml::parse(text).is_ok_and(|value| value.is_string())
 }
 
-/// Whether a template may have this text after a dot.
+/// True if a template can have this text after a dot.
 pub(crate) fn is_name(text: &str) -> bool {
     !text.starts_with(|c: char| c.is_ascii_digit())
         && text.chars().all(|c| c == '_' || c.is_alphanumeric())
 }
 
-/// Whether an unquoted text begins with a list's dash.
+/// True if an unquoted text begins with the dash of a YAML list.
 fn begins_list(text: &str) -> bool {
     let rest = text.trim_start().strip_prefix('-');
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
 }
 
-/// The text that [`guarded`] was given.
+/// Returns the text from which [`guarded`] was made.
 pub(crate) fn plain(text: &str) -> Cow<'_, str> {
     if !has_stand_ins(text) {
         return Cow::Borrowed(text);
@@ -109,13 +109,13 @@ pub(crate) fn plain(text: &str) -> Cow<'_, str> {
     if plain == text { Cow::Borrowed(text) } else { Cow::Owned(plain) }
 }
 
-/// Whether a text may have characters of the plane that stand-ins are from.
+/// True if a text may contain characters of the plane used for stand-ins.
 fn has_stand_ins(text: &str) -> bool {
-    // All of the plane begins with this byte.
+    // The UTF-8 of all characters of the plane begins with this byte.
     text.as_bytes().contains(&0xF3)
 }
 
-/// Whether a datum holds stand-ins.
+/// True if a template value contains stand-ins.
 pub(crate) fn holds(datum: &Datum) -> bool {
     match datum {
         Datum::String(text) => matches!(plain(text), Cow::Owned(_)),
@@ -127,7 +127,7 @@ pub(crate) fn holds(datum: &Datum) -> bool {
     }
 }
 
-/// Rewrites every text of a datum, keys too.
+/// Applies a function to all strings of a template value, including keys.
 pub(crate) fn rewrite(datum: &Datum, with: fn(&str) -> Cow<'_, str>) -> Datum {
     match datum {
         Datum::String(text) => Datum::String(with(text).into_owned()),
@@ -138,7 +138,7 @@ pub(crate) fn rewrite(datum: &Datum, with: fn(&str) -> Cow<'_, str>) -> Datum {
                 .map(|(key, value)| (with(key).into_owned(), rewrite(value, with)))
                 .collect(),
         ),
-        // The names of a struct's fields are no text of a pod.
+        // Names of struct fields are not text from a pod.
         Datum::Object(members) => Datum::Object(
             members.iter().map(|(name, value)| (name.clone(), rewrite(value, with))).collect(),
         ),
@@ -146,13 +146,13 @@ pub(crate) fn rewrite(datum: &Datum, with: fn(&str) -> Cow<'_, str>) -> Datum {
     }
 }
 
-/// The document with the original text in all its strings and keys.
+/// Returns the document with the original text in all strings and keys.
 pub(crate) fn release(mut document: Value) -> Value {
     release_in(&mut document);
     document
 }
 
-/// In place: few strings hold a stand-in.
+/// Works in place, as few strings contain a stand-in.
 fn release_in(value: &mut Value) {
     match value {
         Value::String(text) => {
@@ -173,12 +173,13 @@ fn release_in(value: &mut Value) {
     }
 }
 
-/// Characters that YAML cannot hold (its specification, section 5.1), and some that it can.
+/// True for characters that YAML cannot hold (YAML specification, section 5.1), and for some
+/// control characters that it can.
 pub(crate) fn is_unprintable(c: char) -> bool {
     c.is_control() || ['\u{fffe}', '\u{ffff}'].contains(&c)
 }
 
-/// Characters that mean something in YAML wherever they stand, end a line or cannot stand in it.
+/// True for characters that are syntax anywhere in YAML, end a line or are not allowed in one.
 fn always(c: char) -> bool {
     is_unprintable(c)
         || ['"', '\'', '\\', ',', '{', '}', '[', ']', '\u{2028}', '\u{2029}', '\u{feff}']
@@ -194,7 +195,8 @@ fn original(c: char) -> Option<char> {
     (always(c) || LEADING.contains(&c) || "-?:#".contains(c)).then_some(c)
 }
 
-/// A character of the private plane as it follows [`ESCAPE`]: one of the next plane.
+/// Returns the character that follows [`ESCAPE`] for a character of the private plane: its
+/// counterpart in the next plane.
 fn escaped(c: char) -> Option<char> {
     let c = u32::from(c);
     (PLANE..NEXT_PLANE).contains(&c).then(|| char::from_u32(c + NEXT_PLANE - PLANE))?
@@ -206,12 +208,12 @@ fn unescaped(c: char) -> Option<char> {
 
 const LEADING: [char; 8] = ['&', '*', '!', '|', '>', '%', '@', '`'];
 
-/// The first character of Unicode's private plane 15, and of plane 16.
+/// First character of Unicode's private plane 15; `NEXT_PLANE` is that of plane 16.
 const PLANE: u32 = 0xF_0000;
 const NEXT_PLANE: u32 = 0x10_0000;
-/// The last two of plane 15.
+/// Stand-in for nothing. Together with `ESCAPE`, the last two characters of plane 15.
 const NOTHING: char = '\u{FFFFD}';
-/// An empty text that is not nothing to the engine.
+/// Empty text that the engine does not treat as empty.
 pub(crate) const EMPTY: &str = "\u{FFFFD}";
 const ESCAPE: char = '\u{FFFFC}';
 
@@ -248,7 +250,7 @@ mod tests {
         }
         let guarded = |key| guarded_key(key, |_| false);
         assert!(matches!(guarded("ISTIO_META_DNS_CAPTURE"), Cow::Borrowed(_)));
-        // A template ranges over keys in their order, and so do the built-in overlays.
+        // A template ranges over keys in sorted order, and so do the built-in overlays.
         assert!(guarded("0x1f") < guarded("1") && guarded("1") < guarded("A"));
         assert_eq!(guarded_key("on", |key| key == "on"), "on");
     }

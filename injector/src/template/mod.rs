@@ -1,4 +1,4 @@
-//! Overlays that the configuration brings as Go templates.
+//! Overlays rendered from the configuration's Go templates.
 
 pub(crate) mod error;
 pub(crate) mod escape;
@@ -23,7 +23,7 @@ use self::values::{json, type_tag};
 use crate::budget;
 use crate::kubernetes::pod_schema;
 
-/// The templates of a configuration, parsed, with the values that they read.
+/// Parsed templates of a configuration, with the values document that they read.
 #[derive(Clone)]
 pub struct Templates {
     parsed: Arc<BTreeMap<String, (Template, Source)>>,
@@ -32,8 +32,8 @@ pub struct Templates {
 }
 
 impl Templates {
-    /// Parses all templates. An error names the template, the line and the column, and a function
-    /// that there is not by its name.
+    /// Parses all templates. An error names the template, the line and the column, and an unknown
+    /// function.
     pub fn parse(texts: &BTreeMap<String, String>, values: &Value) -> Result<Self, TemplateError> {
         for (name, text) in texts {
             if let Some((place, problem)) = nesting::too_deep(text) {
@@ -56,25 +56,25 @@ impl Templates {
         })
     }
 
-    /// Whether there is a template of this name.
+    /// True if there is a template of this name.
     pub fn contains(&self, name: &str) -> bool {
         self.parsed.contains_key(name)
     }
 
-    /// What the templates ask for by name.
+    /// Returns the fields and methods that the templates name.
     pub(crate) fn asked(&self) -> &Asked {
         &self.asked
     }
 
-    /// The values document as templates see it.
+    /// Returns the values document as template value.
     pub(crate) fn values(&self) -> &Datum {
         &self.values
     }
 
-    /// Renders a template and reads the YAML that comes out.
+    /// Renders a template and parses the resulting YAML.
     ///
-    /// Limits hold for iterations, nesting and size, and for all values that are made; no clock is
-    /// read.
+    /// Iterations, nesting, output size and the size of all created values are limited. Rendering
+    /// reads no clock.
     pub(crate) fn render(&self, name: &str, data: Datum) -> Result<Value, TemplateError> {
         let failed = |problem: String| TemplateError::of_rendered(name, problem);
         let Some((template, source)) = self.parsed.get(name) else {
@@ -88,7 +88,7 @@ impl Templates {
         if let Some(problem) = type_tag::problem(&text) {
             return Err(failed(problem));
         }
-        // As in Istio, of a repeated key the last value counts.
+        // As in Istio, the last value of a repeated key counts.
         match yaml::parse_first(&text).map(|(document, _)| document) {
             Ok(document @ Value::Object(_)) => {
                 let document = escape::release(document);
@@ -120,13 +120,13 @@ impl fmt::Debug for Templates {
     }
 }
 
-/// The text of a template on its way to the engine.
+/// Text of a template in the stages of its rewriting.
 struct Source {
     strings: Rewritten,
-    /// With chains of fields as the data answers to them, byte for byte in the same places.
+    /// The text with rewritten field chains, byte for byte at the same positions.
     fields: String,
     metered: Rewritten,
-    /// As it was written.
+    /// The text as written by the author.
     text: String,
 }
 
@@ -138,7 +138,7 @@ impl Source {
         Self { strings, fields, metered, text: text.to_owned() }
     }
 
-    /// The line and column that its author finds a line and column of the engine's at.
+    /// Maps a line and column in the engine's text to those in the author's text.
     fn place(&self, place: (usize, usize)) -> (usize, usize) {
         let at = self.metered.origin(edits::byte_at(&self.metered.text, place));
         edits::place_of(&self.text, self.strings.origin(at))
@@ -147,14 +147,14 @@ impl Source {
 
 fn parse(text: &str) -> Result<Template, ParseError> {
     let mut template = Template::with_limits(limits());
-    // A definition in it may have any name, also its own.
+    // A definition in the template may have any name, even that of the template.
     "\0".clone_into(&mut template.name);
     functions::add_to(&mut template);
     template.parse(text)?;
     Ok(template)
 }
 
-/// What one rendering may consume: room for the largest pod that a review can hold.
+/// Returns the limits of one rendering, enough for the largest pod that a review can hold.
 fn limits() -> Limits {
     Limits::default()
         .with_iterations(100_000)
@@ -389,7 +389,8 @@ mod tests {
         assert!(errors[1].contains("more than 100 times `else if`"), "{}", errors[1]);
     }
 
-    /// Templates within all limits on steps and output, each of which took gigabytes or a minute.
+    /// Templates that keep to the engine's limits on steps and output, and yet took gigabytes or a
+    /// minute each.
     const ATTACKS: [(&str, &str); 16] = [
         ("indented", r#"{{ indent 1000000 (repeat 1000000 "\n") }}"#),
         ("list", "{{ $x := list 1 }}{{ range 30 }}{{ $x = list $x $x }}{{ end }}"),
@@ -458,7 +459,7 @@ mod tests {
         ];
         let attacks = ATTACKS.iter().map(|(name, text)| (*name, (*text).to_owned()));
         for (name, text) in attacks.chain(many) {
-            // A sixteenth of what a rendering may cost.
+            // A sixteenth of the limit for one rendering.
             let problem = budget::Budget::new(4 << 20).enter(|| render(&text).unwrap_err());
             let problem = problem.to_string();
             assert!(

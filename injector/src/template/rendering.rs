@@ -1,7 +1,8 @@
-//! State of one rendering: what it has cost, the lists that grow in variables, and the regular
-//! expressions that it has compiled.
+//! State of one rendering: its cost, the lists that grow in variables, and the compiled regular
+//! expressions.
 //!
-//! Functions of templates are bare function pointers, so they find it through the thread.
+//! Template functions are bare function pointers, so they find the state in a thread-local
+//! variable.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -15,11 +16,11 @@ use crate::budget;
 #[derive(Clone)]
 pub(in crate::template) struct Pattern {
     pub(in crate::template) regex: Regex,
-    /// The units of matching a byte, in the worst case those of each part of the expression.
+    /// Units for matching a byte; in the worst case, each part of the expression visits it.
     pub(in crate::template) of_byte: usize,
 }
 
-/// Costs and state of one rendering.
+/// Cost and state of one rendering.
 #[derive(Default)]
 struct Rendering {
     cost: usize,
@@ -27,13 +28,13 @@ struct Rendering {
     patterns: HashMap<String, Pattern>,
 }
 
-/// Does the work as one rendering.
+/// Runs the work as one rendering.
 pub(crate) fn enter<T>(work: impl FnOnce() -> T) -> T {
     let _restored = Restore(CURRENT.replace(Some(Rendering::default())));
     work()
 }
 
-/// Charges for what is about to be made: a unit for each byte of a text, [`ITEM`] for each item.
+/// Charges for a value before it is created: one unit per byte of text, [`ITEM`] per item.
 pub(crate) fn charge(units: usize) -> Result<(), FuncError> {
     let failed = |problem: String| Err(FuncError::Generic(problem));
     if let Err(exhausted) = budget::spend(units) {
@@ -51,12 +52,12 @@ pub(crate) fn charge(units: usize) -> Result<(), FuncError> {
     }
 }
 
-/// Charges for as many pieces of a size.
+/// Charges for `pieces` pieces of this size.
 pub(crate) fn charge_for(pieces: usize, size: usize) -> Result<(), FuncError> {
     charge(pieces.saturating_mul(size))
 }
 
-/// The units of a value: about the bytes it takes.
+/// Returns the cost of a value, about its size in bytes.
 pub(crate) fn weight(datum: &Datum) -> usize {
     match datum {
         Datum::String(text) => text.len(),
@@ -69,7 +70,7 @@ pub(crate) fn weight(datum: &Datum) -> usize {
     }
 }
 
-/// Keeps a list that is to grow, and gives what stands for it. Without a rendering there is none.
+/// Stores a list that will grow and returns its handle; `None` outside a rendering.
 pub(crate) fn keep(list: Vec<Datum>) -> Option<Datum> {
     let number = CURRENT.with_borrow_mut(|current| {
         let lists = &mut current.as_mut()?.lists;
@@ -79,7 +80,7 @@ pub(crate) fn keep(list: Vec<Datum>) -> Option<Datum> {
     Some(Datum::Object([(KEPT.to_owned(), Datum::from(number))].into()))
 }
 
-/// Does something with the list that a value stands for, if it does for one.
+/// Runs the work on the list behind a handle; `None` if the value is not a handle.
 pub(crate) fn with_kept<T>(datum: &Datum, work: impl FnOnce(&mut Vec<Datum>) -> T) -> Option<T> {
     let Datum::Object(members) = datum else { return None };
     let Datum::Number(number) = members.get(KEPT)? else { return None };
@@ -89,14 +90,14 @@ pub(crate) fn with_kept<T>(datum: &Datum, work: impl FnOnce(&mut Vec<Datum>) -> 
             Some(std::mem::replace(current.as_mut()?.lists.get_mut(number)?, list))
         })
     };
-    // The work may charge for what it does.
+    // Takes the list out meanwhile, as the work may charge and so borrow the state.
     let mut list = exchange(Vec::new())?;
     let done = work(&mut list);
     exchange(list);
     Some(done)
 }
 
-/// The pattern of an expression, compiled by its first use.
+/// Returns the compiled pattern of an expression. The first use compiles it.
 pub(crate) fn pattern(
     expression: &str,
     compile: impl FnOnce() -> Result<Pattern, FuncError>,
@@ -114,7 +115,7 @@ pub(crate) fn pattern(
     Ok(pattern)
 }
 
-/// Puts the rendering back that went on before, also after a panic.
+/// Restores the previous rendering when dropped, also after a panic.
 struct Restore(Option<Rendering>);
 
 impl Drop for Restore {
@@ -127,17 +128,17 @@ thread_local! {
     static CURRENT: RefCell<Option<Rendering>> = const { RefCell::new(None) };
 }
 
-/// Units of an item of a list or a mapping.
+/// Units for an item of a list or a mapping.
 pub(crate) const ITEM: usize = 64;
 
-/// Units of a mapping beside those of its items.
+/// Units for a mapping, in addition to those of its items.
 pub(crate) const MAPPING: usize = 256;
 
-/// Units of reading a byte of YAML, which takes much longer than to copy it.
+/// Units for parsing a byte of YAML, which takes much longer than copying it.
 pub(crate) const YAML: usize = 16;
 
-/// Units of one rendering.
+/// Most units of one rendering.
 const MOST_COST: usize = 64 << 20;
 
-/// Under this key a value has the number of the list that it stands for.
+/// Key of a handle for the number of its list.
 const KEPT: &str = "\u{0}kept";

@@ -1,5 +1,5 @@
-//! A connection without a socket, for the fuzz target of HTTP; the module that serves one is
-//! private.
+//! Connection without a socket, for the fuzz target of HTTP. It stands here because the module that
+//! serves connections is private.
 
 use std::io;
 use std::net::SocketAddr;
@@ -23,7 +23,8 @@ use super::server::turns::Turns;
 use super::telemetry::metrics::Metrics;
 use super::telemetry::traces::Traces;
 
-/// All that a webhook with this configuration answers to these bytes and the end of the client.
+/// Returns everything that a webhook with this configuration sends in response to `bytes`, after
+/// which the client closes its side.
 pub fn answers(configuration: Arc<Configuration>, bytes: &[u8]) -> io::Result<Vec<u8>> {
     let webhook = Webhook {
         configuration,
@@ -31,7 +32,7 @@ pub fn answers(configuration: Arc<Configuration>, bytes: &[u8]) -> io::Result<Ve
         admission: Admission::new(crate::inject::inject),
         metrics: Arc::new(Metrics::new()),
         turns: Turns::new(1),
-        large: LargeBodies::new(1 << 20),
+        large: LargeBodies::new(1 << 20)?,
         body_limit: 1 << 20,
         time_limit: Duration::from_secs(10),
         traces: Traces::default(),
@@ -52,7 +53,7 @@ pub fn answers(configuration: Arc<Configuration>, bytes: &[u8]) -> io::Result<Ve
             stages,
             is_last: || false,
         };
-        // However the connection ends, the answers are what counts.
+        // Only the responses matter, not the result of the connection.
         let _ = connection::serve(server, terms).await;
         let mut answers = Vec::new();
         client.read_to_end(&mut answers).await?;

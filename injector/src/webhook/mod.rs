@@ -1,10 +1,12 @@
-//! The admission webhook: reviews in, patches out, over HTTPS.
+//! Admission webhook: reviews in, patches out, over HTTPS.
 //!
-//! [`run`] is the whole server. What it is made of: [`server`] and `connection` accept and bound
-//! connections, [`handler`] reads calls, [`review`] and [`admission`] answer them by
-//! [`crate::inject`], [`reload`] keeps the settings current, [`surroundings`] what
-//! the cluster says of pods, [`admin`] tells of all that, [`reports`] of the cluster's pods. `slots`
-//! and `run_queue` share connections and CPU among callers.
+//! [`run`] is the whole server. Its parts:
+//!
+//! - [`server`] and `connection` accept connections and limit them.
+//! - `slots` and `run_queue` share connections and CPU among callers.
+//! - [`handler`] reads calls. [`review`] and [`admission`] answer them with [`crate::inject`].
+//! - [`reload`] keeps the settings up to date, and [`surroundings`] the cluster snapshot.
+//! - [`admin`] serves health, metrics and log levels. [`reports`] reports on the cluster's pods.
 
 pub mod admin;
 pub mod admission;
@@ -59,26 +61,27 @@ use self::telemetry::metrics::Metrics;
 use self::telemetry::traces::Traces;
 use self::tls::client_ca::ClientFile;
 
-/// Serves until SIGTERM or SIGINT, and until what was in flight then is answered.
+/// Serves until SIGTERM, SIGINT or SIGQUIT, and then until the requests in flight are answered.
 ///
 /// A second signal skips the delay in which reviews are still accepted.
 pub fn run(args: &Args) -> Result<(), RunError> {
     let log = Arc::new(Log::install(&args.log.levels, args.log.as_json));
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(workers())
-        // A handshake computes for long: by default, 61 of them come between two looks at sockets.
+        // A handshake computes for long, and tokio's default polls 61 tasks between two checks of
+        // the sockets.
         .event_interval(EVENT_INTERVAL)
         .global_queue_interval(EVENT_INTERVAL)
         .enable_all()
         .build()
         .map_err(RunError::Runtime)?;
     let served = runtime.block_on(serve(args, &log));
-    // Whoever still has a share in the log ends first, so that its last lines are written.
+    // Tasks that still hold the log end first, so that its last lines are written.
     drop(runtime);
     served
 }
 
-/// The threads that serve.
+/// Returns the number of serving threads.
 fn workers() -> usize {
     std::thread::available_parallelism().map_or(1, NonZero::get).min(MAX_WORKERS)
 }
@@ -144,7 +147,7 @@ async fn serve(args: &Args, log: &Arc<Log>) -> Result<(), RunError> {
         admission: Admission::new(crate::inject::inject),
         metrics: Arc::clone(&metrics),
         turns: Turns::new(workers().min(args.limits.reviews as usize)),
-        large: LargeBodies::new(args.limits.review_bytes as usize),
+        large: LargeBodies::new(args.limits.review_bytes as usize).map_err(RunError::Runtime)?,
         body_limit: args.limits.review_bytes as usize,
         time_limit: args.limits.review,
         traces: traces.clone(),
@@ -189,20 +192,20 @@ async fn serve(args: &Args, log: &Arc<Log>) -> Result<(), RunError> {
     for server in plain {
         let _ = server.await;
     }
-    // It blocks, and the runtime is what sends the last spans.
+    // `end` blocks, and the runtime sends the last spans.
     let _ = tokio::task::spawn_blocking(move || traces.end()).await;
     tracing::info!("done");
     Ok(())
 }
 
-/// A listener with a thread of its own, so that no load delays the next connection.
+/// Listener with a thread of its own, so that no load delays the next connection.
 struct Bound {
     thread: Handle,
     listener: TcpListener,
 }
 
 impl Bound {
-    /// Binds, and returns the address besides, whose port may have been chosen by the system.
+    /// Binds the listener. Also returns its address, because the system may have chosen the port.
     fn new(flag: &'static str, address: SocketAddr) -> Result<(Self, SocketAddr), RunError> {
         let failed = |source| RunError::Bind { flag, address, source };
         let thread =
@@ -215,7 +218,7 @@ impl Bound {
         Ok((Self { thread, listener }, at))
     }
 
-    /// Serves plain HTTP, on this thread alone.
+    /// Serves plain HTTP on this thread only.
     fn serve_plain(self, router: Router, stages: watch::Receiver<Stage>) -> JoinHandle<()> {
         let Self { thread, listener } = self;
         let limits =
@@ -226,7 +229,7 @@ impl Bound {
     }
 }
 
-/// Loads the configuration, where it can be loaded at once, and keeps it current.
+/// Loads the configuration, from files at once, and keeps it up to date.
 async fn configure(
     args: &Args,
     source: ConfigurationSource,
@@ -249,7 +252,7 @@ async fn configure(
     Ok(())
 }
 
-/// Loads the certificate, where it can be loaded at once, and keeps it current.
+/// Loads the certificate, at once unless it comes from the cluster, and keeps it up to date.
 async fn certify(
     args: &Args,
     source: CertificateSource,
@@ -283,7 +286,7 @@ async fn certify(
     Ok(())
 }
 
-/// Prepares what is negotiated with clients, and keeps current who may be one.
+/// Returns the TLS configuration of new connections, and keeps its client CAs up to date.
 fn negotiate(
     args: &Args,
     parameters: TlsParameters,
@@ -321,15 +324,17 @@ async fn connect(access: ClusterAccess) -> Result<kube::Client, RunError> {
     kube::Client::try_from(config).map_err(|error| RunError::Client(Box::new(error)))
 }
 
-/// A pod with a service account has both; the variable alone is also set by `enableServiceLinks`.
+/// True if the process runs in a pod with a service account, which has the variable and the token.
+/// The variable alone is also set by `enableServiceLinks`.
 fn runs_in_pod() -> bool {
     std::env::var_os("KUBERNETES_SERVICE_HOST").is_some() && Path::new(TOKEN).exists()
 }
 
 const TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
 
-/// A review takes microseconds; a node's full number of cores would only cost memory.
+/// Largest number of serving threads. A review takes microseconds; a thread for each core of a node
+/// would only cost memory.
 const MAX_WORKERS: usize = 8;
 
-/// Polls of tasks between two looks at sockets, and at connections that were just accepted.
+/// Number of task polls between two checks of the sockets, and of newly accepted connections.
 const EVENT_INTERVAL: u32 = 8;

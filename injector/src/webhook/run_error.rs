@@ -1,4 +1,4 @@
-//! Why the server cannot start or go on.
+//! Errors that end the server.
 
 use std::io;
 use std::net::SocketAddr;
@@ -18,7 +18,7 @@ use super::tls::certificate::InMemoryError;
 use super::tls::client_ca::ClientFileError;
 use crate::settings::SettingsError;
 
-/// Why the server cannot start or go on.
+/// Error that prevents the start of the server, or ends it.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// The threads cannot be started.
@@ -30,67 +30,67 @@ pub enum RunError {
     /// Flags contradict each other.
     #[error("{0}")]
     Options(#[source] OptionsError),
-    /// Reports are asked for that cannot be made.
+    /// The requested reports cannot be made.
     #[error("{0}")]
     Reports(#[source] ReportsError),
-    /// An address cannot be listened on.
+    /// An address cannot be bound.
     #[error("{flag} {address}: {source}")]
     Bind {
-        /// The flag that names it.
+        /// Flag that names the address.
         flag: &'static str,
         /// The address.
         address: SocketAddr,
-        /// Why not.
+        /// Cause.
         source: io::Error,
     },
-    /// The kubeconfig cannot be used.
+    /// The kubeconfig is invalid.
     #[error("--kubeconfig {}: {source}", path.display())]
     Kubeconfig {
-        /// The file.
+        /// Path of the kubeconfig.
         path: PathBuf,
-        /// Why not.
+        /// Cause.
         source: KubeconfigError,
     },
-    /// A name in the kubeconfig leads nowhere.
+    /// A name in the kubeconfig does not exist.
     #[error("{0}")]
     KubeconfigName(#[source] KubeconfigNameError),
     /// The pod's service account cannot be used.
     #[error("the pod's service account: {0}")]
     Pod(#[source] InClusterError),
-    /// There is no client for the cluster.
+    /// The client for the cluster cannot be created.
     #[error("making a client for the cluster: {0}")]
     Client(#[source] Box<kube::Error>),
     /// A configuration file cannot be read.
     #[error("{0}")]
     File(#[source] FileError),
-    /// A configuration file cannot be used.
+    /// A configuration file is invalid.
     #[error("{0}")]
     Settings(#[source] SettingsError),
     /// The certificate files cannot be used.
     #[error("--tlsCertFile, --tlsKeyFile: {0}")]
     CertificateFiles(#[source] FilesError),
-    /// What the environment says of traces cannot be used.
+    /// The environment variables of tracing are invalid, or its client cannot be created.
     #[error("{0}")]
     Traces(#[source] TracesError),
-    /// The CAs of clients cannot be used.
+    /// The client CAs cannot be used.
     #[error(
         "{0}\nhint: want a file that this process may read, with the CA certificates of clients in PEM"
     )]
     ClientFile(#[source] ClientFileError),
-    /// No certificate can be made without a cluster.
+    /// The certificate of a process without a cluster cannot be created.
     #[error("{0}")]
     InMemory(#[source] InMemoryError),
-    /// What keeps configuration or certificate current has panicked; without it the process would
-    /// go on with what it has, and nobody would know.
+    /// A task that keeps configuration or certificate up to date has panicked. The process ends,
+    /// because it would otherwise continue with outdated data unnoticed.
     #[error("keeping configuration and certificate current: {0}")]
     Stopped(#[source] JoinError),
-    /// No certificate can be kept up in the cluster.
+    /// The certificate in the cluster cannot be maintained.
     #[error("keeping the certificate up: {0}")]
     Upkeep(#[source] CertificateError),
 }
 
 impl RunError {
-    /// 2 where a flag or a file of the user is at fault, else 1.
+    /// Returns 2 if a flag or a file of the user is wrong, else 1.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Options(_)

@@ -1,4 +1,4 @@
-//! What the built program makes of a cluster's objects, with a real API server.
+//! Use of a cluster's objects by the built program, with a real API server.
 
 #![allow(clippy::unwrap_used, reason = "what a test's own helpers unwrap fails that test")]
 

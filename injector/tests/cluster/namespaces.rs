@@ -1,4 +1,4 @@
-//! What `OpenShift` writes into namespaces.
+//! `OpenShift`'s annotations of namespaces.
 
 use serde_json::{Value, json};
 
@@ -9,14 +9,14 @@ pub(crate) fn a_new_namespaces_users_are_known_at_once(stage: &Stage<'_>) {
     stage.allow("", "namespaces", &["get", "list", "watch"]);
     let flags = ["--platform", "openshift", "--enable-native-sidecars", "true"];
     let program = stage.start(&flags);
-    // Whether the watch has shown it by then or not.
+    // The result does not depend on the watch having delivered the namespace.
     for number in 1..=10 {
         let name = format!("openshift-{number}");
         let first = number * 10_000;
         stage.create_namespace(&name, &json!({RANGE: format!("{first}/10000")}));
         assert_eq!(user(&program, &name), (json!(first + 9_999), json!(null)));
     }
-    // A namespace that says nothing is not one that is not known.
+    // A known namespace without the annotations differs from an unknown namespace.
     assert_eq!(user(&program, "default"), (json!(1337), json!(null)));
 
     let other = stage.start(&["--enable-native-sidecars", "true"]);
@@ -34,7 +34,7 @@ pub(crate) fn an_unknown_namespace_is_warned_of(stage: &Stage<'_>) {
     assert!(warnings[0].as_str().unwrap().contains("(namespace_unknown)"), "{warnings}");
 }
 
-/// The user of a pod's proxy, and the warnings.
+/// Returns the user of a pod's proxy, and the warnings.
 fn user(program: &Program, namespace: &str) -> (Value, Value) {
     let (pod, warnings) = injected(&mut program.connect(), namespace, &pod(&json!({}), None));
     let proxy = &pod["spec"]["initContainers"][1];

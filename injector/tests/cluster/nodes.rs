@@ -1,4 +1,4 @@
-//! Versions of nodes.
+//! Kubelet versions of nodes.
 
 use serde_json::json;
 
@@ -31,7 +31,7 @@ pub(crate) fn the_versions_of_nodes_decide_on_native_sidecars(stage: &Stage<'_>)
     stage.delete(&node("old"));
     until("a node that is gone does not count", || is_native(None));
 
-    // Who says true or false does not ask.
+    // With `true` or `false` the program does not read nodes.
     let other = stage.start(&["--enable-native-sidecars", "false"]);
     let (pod, _) = injected(&mut other.connect(), "default", &pod(&json!({}), Some("new")));
     assert_eq!(pod["spec"]["containers"][1]["name"], "istio-proxy", "{pod}");

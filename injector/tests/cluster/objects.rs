@@ -1,8 +1,8 @@
-//! Objects of which the cluster's surroundings are made.
+//! Objects that the injector reads from the cluster.
 
 use serde_json::{Value, json};
 
-/// A `ProxyConfig`.
+/// Returns a `ProxyConfig` resource.
 pub(crate) fn resource(namespace: &str, name: &str, spec: &Value) -> Value {
     json!({
         "apiVersion": "networking.istio.io/v1beta1",
@@ -12,7 +12,8 @@ pub(crate) fn resource(namespace: &str, name: &str, spec: &Value) -> Value {
     })
 }
 
-/// The definition of `ProxyConfig`: Istio's name, and a schema that lets mistakes through.
+/// Returns the definition of `ProxyConfig`: Istio's name, and a schema that accepts invalid
+/// resources.
 pub(crate) fn definition() -> Value {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -38,7 +39,7 @@ pub(crate) fn node(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})
 }
 
-/// The same with the version of its kubelet.
+/// Returns a node with this kubelet version.
 pub(crate) fn with_version(name: &str, version: &str) -> Value {
     let mut node = node(name);
     let mut info = serde_json::Map::new();
@@ -50,7 +51,7 @@ pub(crate) fn with_version(name: &str, version: &str) -> Value {
     node
 }
 
-/// All of a node's information is required.
+/// The required fields of a node's `nodeInfo`.
 const FIELDS: [&str; 9] = [
     "architecture",
     "bootID",

@@ -10,7 +10,7 @@ use crate::stage::{Stage, injected, pod};
 pub(crate) fn proxy_configs_count_for_the_next_review(stage: &Stage<'_>) {
     stage.allow(GROUP, "proxyconfigs", &["list", "watch"]);
     let program = stage.start(&["--enable-native-sidecars", "true"]);
-    // Without the resource, all else goes on.
+    // Without the resource type, everything else works.
     program.metric_becomes(&state("absent"), 1.0);
     assert_eq!(plain_get(program.admin, "/healthz/ready").status, 200);
     let said = program.log("not installed; looked for again and again");
@@ -30,12 +30,12 @@ pub(crate) fn proxy_configs_count_for_the_next_review(stage: &Stage<'_>) {
     stage.apply(&everywhere(json!({"concurrency": 4, "environmentVariables": {"A": "root"}})));
     until("the changed one counts", || web()["concurrency"] == 4);
 
-    // A process that has just begun knows it as well.
+    // A process that has just started knows it too.
     let other = stage.start(&["--enable-native-sidecars", "true"]);
     assert_eq!(proxy_config(&other, &json!({"app": "web"}))["concurrency"], 4);
     drop(other);
 
-    // Of these three, the first cannot be used and the last is another revision's.
+    // The first of these three is invalid, and the last one belongs to another revision.
     stage.create_namespace(SHOP, &json!({}));
     let labels = json!({"matchLabels": {"app": "web"}});
     let wrong = json!({"concurrency": "many", "selector": labels});
@@ -74,7 +74,8 @@ pub(crate) fn without_rights_there_is_one_warning(stage: &Stage<'_>) {
         assert!(program.metric(&metric("forbidden")) > 0.0, "{resource}");
     }
     assert_eq!(plain_get(program.admin, "/healthz/ready").status, 200);
-    // Every node is taken to have native sidecars, and every namespace to allow the usual user.
+    // The defaults apply: every node supports native sidecars, and every namespace allows the
+    // default user.
     let (pod, warnings) = injected(&mut program.connect(), "default", &pod(&json!({}), None));
     assert_eq!(pod["spec"]["initContainers"][1]["name"], "istio-proxy", "{pod}");
     assert_eq!(pod["spec"]["initContainers"][1]["securityContext"]["runAsUser"], 1337);
@@ -85,7 +86,7 @@ pub(crate) fn without_rights_there_is_one_warning(stage: &Stage<'_>) {
     program.metric_becomes("sidecar_injector_watch{resource=\"nodes\",state=\"current\"}", 1.0);
 }
 
-/// What the proxy of a pod in the shop reads from `PROXY_CONFIG`.
+/// Returns the `PROXY_CONFIG` of a pod's proxy in the namespace of the shop.
 fn proxy_config(program: &Program, labels: &Value) -> Value {
     let (pod, _) = injected(&mut program.connect(), SHOP, &pod(labels, None));
     let proxy = &pod["spec"]["initContainers"][1];

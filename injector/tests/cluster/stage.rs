@@ -1,4 +1,4 @@
-//! What one story plays on: an account of its own, and objects made by the administrator.
+//! Fixture of one test: a service account of its own, and objects created by the administrator.
 
 use std::fs;
 
@@ -21,12 +21,12 @@ pub(crate) struct Stage<'a> {
     server: &'a ApiServers,
     admin: Client,
     runtime: Runtime,
-    /// The story's own, where its account is.
+    /// The test's own namespace, with its service account.
     pub(crate) namespace: String,
 }
 
 impl<'a> Stage<'a> {
-    /// Makes the namespace, and in it an account without any rights.
+    /// Creates the namespace, and in it a service account without any permissions.
     pub(crate) fn set(server: &'a ApiServers, namespace: &str) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let admin = runtime.block_on(server.admin(0))?;
@@ -41,7 +41,7 @@ impl<'a> Stage<'a> {
         Ok(stage)
     }
 
-    /// Allows the account these verbs on a resource of the whole cluster.
+    /// Allows the account these verbs on a cluster-wide resource.
     pub(crate) fn allow(&self, group: &str, resource: &str, verbs: &[&str]) {
         let name = format!("{}-{resource}", self.namespace);
         self.apply(&json!({
@@ -59,12 +59,12 @@ impl<'a> Stage<'a> {
         }));
     }
 
-    /// Creates an object, or gives it these fields.
+    /// Creates an object, or sets these fields of it.
     pub(crate) fn apply(&self, object: &Value) {
         self.try_apply(object).unwrap();
     }
 
-    /// As [`Self::apply`], of a resource that may not be served yet.
+    /// Applies an object as [`Self::apply`]. Returns an error if its resource is not served yet.
     pub(crate) fn try_apply(&self, object: &Value) -> kube::Result<()> {
         let name = object["metadata"]["name"].as_str().unwrap();
         let apply = PatchParams::apply("stories").force();
@@ -72,7 +72,7 @@ impl<'a> Stage<'a> {
         self.runtime.block_on(api.patch(name, &apply, &Patch::Apply(object))).map(drop)
     }
 
-    /// Gives an object this status.
+    /// Sets the status of an object.
     pub(crate) fn apply_status(&self, object: &Value) {
         let name = object["metadata"]["name"].as_str().unwrap();
         let api = self.api(object);
@@ -97,7 +97,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Starts the program under the story's account, with a configuration from files.
+    /// Starts the program under the test's account, with a configuration from files.
     pub(crate) fn start(&self, flags: &[&str]) -> Program {
         let directory = TempDir::new().unwrap();
         let mesh = directory.path().join("mesh.yaml").to_str().unwrap().to_owned();
@@ -105,7 +105,8 @@ impl<'a> Stage<'a> {
         self.start_in(directory, &[&["--meshConfigFile", &mesh][..], flags].concat())
     }
 
-    /// As [`Stage::start`], with the configuration of the `ConfigMaps` of the story's namespace.
+    /// Starts the program as [`Stage::start`], with the configuration from the `ConfigMaps` of the
+    /// test's namespace.
     #[allow(dead_code, reason = "the stories of reports use it")]
     pub(crate) fn start_by_config_maps(&self, flags: &[&str]) -> Program {
         let namespace = ["--namespace", &self.namespace];
@@ -122,7 +123,7 @@ impl<'a> Stage<'a> {
         Program::spawn(directory, &[&own, flags].concat())
     }
 
-    /// The administrator's kubeconfig with the account's token.
+    /// Returns the administrator's kubeconfig with the account's token.
     pub(crate) fn kubeconfig(&self) -> Result<Value> {
         let accounts: Api<ServiceAccount> = Api::namespaced(self.admin.clone(), &self.namespace);
         let request: TokenRequest =
@@ -135,7 +136,7 @@ impl<'a> Stage<'a> {
         Ok(config)
     }
 
-    /// How often the account was told that it may not do this to a resource.
+    /// Returns the number of requests of this kind that the API server denied to the account.
     pub(crate) fn denials(&self, verb: &str, resource: &str) -> usize {
         let account = format!("system:serviceaccount:{}:injector", self.namespace);
         let events = self.server.audit().unwrap();
@@ -148,7 +149,7 @@ impl<'a> Stage<'a> {
         denied.count()
     }
 
-    /// A namespace beside the story's own.
+    /// Creates a further namespace.
     pub(crate) fn create_namespace(&self, name: &str, annotations: &Value) {
         let namespace = json!({"metadata": {"name": name, "annotations": annotations}});
         let namespace: Namespace = serde_json::from_value(namespace).unwrap();
@@ -157,7 +158,7 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// What becomes of a pod in a namespace, and the warnings.
+/// Returns the injected pod of a review in a namespace, and the warnings.
 pub(crate) fn injected(caller: &mut Caller, namespace: &str, pod: &Value) -> (Value, Value) {
     let request = json!({"uid": "u", "namespace": namespace, "object": pod});
     let mut response = caller.review("/inject", &request);
@@ -165,7 +166,7 @@ pub(crate) fn injected(caller: &mut Caller, namespace: &str, pod: &Value) -> (Va
     (patched(pod, &response), response["warnings"].take())
 }
 
-/// A plain pod with labels, for a node or none.
+/// Returns a plain pod with labels, optionally assigned to a node.
 pub(crate) fn pod(labels: &Value, node: Option<&str>) -> Value {
     let mut pod = json!({
         "metadata": {"name": "web", "labels": labels},

@@ -1,4 +1,4 @@
-//! What came out of an injection, injected again: Istio's own outcomes, and ours.
+//! Reinjection of injected pods: of Istio's results and of ours.
 
 use injector::inject::{Injection, Outcome, inject};
 use injector::settings::Settings;
@@ -31,7 +31,7 @@ fn istios_pods_and_ours_stay_as_they_are() {
     assert!(stayed > 0 || Case::all().is_none(), "no case ran");
 }
 
-/// Native sidecars are turned on or off between two injections: the next one has nothing to do.
+/// Native sidecars are turned on or off between two injections. A third injection changes nothing.
 #[test]
 fn a_pod_of_the_other_mode_changes_once() {
     for (case, overlays) in runs() {

@@ -13,21 +13,21 @@ use serde_json::Value;
 
 use crate::normal::{differences, normal};
 
-/// Which overlays a case is run with.
+/// Overlays with which a case is run.
 #[derive(Clone, Copy, Eq, PartialEq)]
 pub(crate) enum Overlays {
-    /// Those that are built in.
+    /// The built-in overlays.
     BuiltIn,
     /// The templates of Istio's chart.
     Templates,
 }
 
-/// One review of a case, and what Istio answers.
+/// One review of a case, and Istio's answer.
 pub(crate) struct Review {
     pub(crate) number: usize,
     pub(crate) pod: Value,
     pub(crate) verdict: Verdict,
-    /// The pod after Istio's patch; null where there is none.
+    /// The pod after Istio's patch; null without a patch.
     pub(crate) expected: Value,
 }
 
@@ -64,7 +64,7 @@ pub(crate) struct Namespace {
 }
 
 impl Case {
-    /// All cases, by name; `None` where their directory is not given.
+    /// Returns all cases by name; `None` if their directory is not given.
     pub(crate) fn all() -> Option<Vec<Self>> {
         let folder = folder()?;
         let entries = fs::read_dir(folder).expect("ISTIO_CASES names a directory");
@@ -81,13 +81,13 @@ impl Case {
         Some(cases)
     }
 
-    /// Why the outcome is not Istio's, where it is not meant to be.
+    /// Returns the reason for an intended difference from Istio's result.
     pub(crate) fn differs(&self) -> Option<&'static str> {
         let reason = DIFFERENT.iter().find(|(name, _)| *name == self.name);
         reason.map(|(_, reason)| *reason)
     }
 
-    /// Injects the pods of the case's reviews; says how many were equal.
+    /// Injects the pods of the case's reviews. Returns the number of equal results.
     pub(crate) fn run_reviews(&self, overlays: Overlays) -> Result<usize, String> {
         if !self.options.modes.iter().any(|mode| mode == "webhook") {
             return Ok(0);
@@ -115,7 +115,7 @@ impl Case {
         Ok(equal)
     }
 
-    /// The reviews of the case.
+    /// Returns the reviews of the case.
     pub(crate) fn reviews(&self) -> Vec<Review> {
         let file = |number: usize, kind: &str| {
             self.folder.join(format!("webhook/{number:02}.{kind}.json"))
@@ -134,7 +134,7 @@ impl Case {
             .collect()
     }
 
-    /// A pod in the place of a review's.
+    /// Returns the target of a review with another pod.
     pub(crate) fn target<'a>(&'a self, review: &'a Review, pod: Value) -> Target<'a> {
         let namespace = self.options.fixture_namespace.as_ref();
         let namespace_annotations = namespace.map(|namespace| &namespace.annotations);
@@ -167,8 +167,8 @@ impl Case {
         Settings::parse(&documents, process).unwrap()
     }
 
-    /// The configuration document, where it is asked for without the chart's templates, so that
-    /// what is built in takes their place.
+    /// Returns the configuration document. Without the chart's templates, the built-in overlays
+    /// take their place if the case allows it.
     pub(crate) fn inject_config(&self, overlays: Overlays) -> String {
         let text = read(&self.file("inject_config.yaml"));
         if overlays == Overlays::Templates || !self.options.builtin {
@@ -181,7 +181,7 @@ impl Case {
         serde_json::to_string(&config).unwrap()
     }
 
-    /// A file of the case.
+    /// Returns the path of a file of the case.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
@@ -217,8 +217,7 @@ pub(crate) fn runs() -> Vec<(Case, Overlays)> {
     let all = |overlays| Case::all().into_iter().flatten().map(move |case| (case, overlays));
     all(Overlays::BuiltIn).chain(all(Overlays::Templates)).collect()
 }
-
-/// The directory of the cases; `None`, with a line that says so, where it is not given.
+/// Returns the directory of the cases. If it is not given, prints a line and returns `None`.
 pub(crate) fn folder() -> Option<PathBuf> {
     let folder = std::env::var_os("ISTIO_CASES");
     if folder.is_none() {
@@ -251,7 +250,7 @@ const CHART_TEMPLATES: [&str; 8] = [
     "agentgateway-waypoint",
 ];
 
-/// Cases whose outcome is not Istio's, and why.
+/// Cases with an intended difference from Istio's result, and the reason.
 const DIFFERENT: &[(&str, &str)] = &[
     ("cronjob", "the pod template gets the metadata, not the Job (docs/differences.md)"),
     (

@@ -1,4 +1,4 @@
-//! What generated settings are put together from.
+//! Building blocks of generated settings.
 
 /// Fields of the mesh configuration.
 pub(crate) const MESH: &[(&str, &str)] = &[
@@ -22,7 +22,7 @@ pub(crate) const MESH: &[(&str, &str)] = &[
     ),
 ];
 
-/// Places in the values document.
+/// Fields of the values document.
 pub(crate) const VALUES: &[(&str, &str)] = &[
     ("/gateways/securityContext", "{fsGroup: 1337}"),
     ("/global/caAddress", "'ca.example:15012'"),

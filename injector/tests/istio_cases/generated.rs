@@ -1,4 +1,5 @@
-//! Pods and settings that no case has: the built-in overlays give what the chart's templates give.
+//! Generated pods and settings: the built-in overlays give the same result as the chart's
+//! templates.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -26,8 +27,8 @@ fn the_built_in_overlays_give_what_the_templates_give() {
     let mut runner = TestRunner::new(Config {
         failure_persistence: None,
         cases: config.cases / 2,
-        // What differs on purpose is so much that not all of it can be kept out. PROPTEST_RNG_SEED
-        // and PROPTEST_CASES look elsewhere.
+        // The intended differences are so many that not all can be excluded, so the seed is fixed.
+        // `PROPTEST_RNG_SEED` and `PROPTEST_CASES` extend the search.
         rng_seed: match config.rng_seed {
             RngSeed::Random => RngSeed::Fixed(0),
             fixed @ RngSeed::Fixed(_) => fixed,
@@ -55,7 +56,7 @@ fn the_built_in_overlays_give_what_the_templates_give() {
     outcome.unwrap_or_else(|failure| panic!("{failure}"));
 }
 
-/// A pod and all that shapes its injection.
+/// A pod and all input of its injection.
 #[derive(Clone, Debug)]
 struct Situation {
     pod: Value,
@@ -75,13 +76,13 @@ impl Situation {
         values
     }
 
-    /// What an injection of what came out gives.
+    /// Injects the injected pod again.
     fn again(&self, pod: &Value, config: &str, values: &str) -> Value {
         let again = Self { pod: pod.clone(), ..self.clone() };
         again.inject(config, values).unwrap()
     }
 
-    /// With these Istio's template puts `volumeMounts` where they mean nothing.
+    /// True if Istio's template writes `volumeMounts` in an invalid place.
     fn is_istios_fault(&self) -> bool {
         let annotations = &self.pod["metadata"]["annotations"];
         let templates = annotations["inject.istio.io/templates"].as_str().unwrap_or_default();
@@ -167,7 +168,7 @@ fn namespace() -> impl Strategy<Value = BTreeMap<String, String>> {
     })
 }
 
-/// As the webhook's path gives it.
+/// Generates the environment from the webhook's path.
 fn path_env() -> impl Strategy<Value = Vec<(String, String)>> {
     let variables = [
         ("ISTIO_META_NETWORK", "n9"),

@@ -1,4 +1,4 @@
-//! Istio's own injection cases, whose directory `ISTIO_CASES` names: the same pods come out.
+//! Istio's own injection cases, from the directory in `ISTIO_CASES`: the results are the same.
 
 #![expect(
     clippy::expect_used,

@@ -1,8 +1,8 @@
-//! When two objects are equal: the rules that come with the cases.
+//! Equality of two objects, by the rules that come with the cases.
 
 use serde_json::Value;
 
-/// Brings an object into the form in which equal ones are the same.
+/// Normalises an object, so that equal objects become identical.
 pub(crate) fn normal(mut value: Value) -> Value {
     if let Some(object) = value.as_object_mut() {
         object.remove("status");
@@ -10,7 +10,7 @@ pub(crate) fn normal(mut value: Value) -> Value {
     prune("", value).unwrap_or_default()
 }
 
-/// All places where two normal values differ, each with what stands on either side.
+/// Returns all differences of two normalised values: the path and both values.
 pub(crate) fn differences(ours: &Value, theirs: &Value) -> Vec<String> {
     let mut found = Vec::new();
     collect("", ours, theirs, &mut found);
@@ -35,7 +35,7 @@ fn collect(path: &str, ours: &Value, theirs: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// `None` for what counts as absent.
+/// Returns `None` for a value that counts as absent.
 fn prune(key: &str, value: Value) -> Option<Value> {
     match value {
         Value::Null => None,
@@ -105,7 +105,7 @@ fn quantity(value: &Value) -> Value {
     number.parse::<f64>().map_or(Value::String(text.clone()), |number| Value::from(number * factor))
 }
 
-/// Fields that Kubernetes leaves out when they are zero.
+/// Fields that Kubernetes omits when they are zero.
 const OMITTED: [&str; 5] = ["initialDelaySeconds", "minReadySeconds", "paused", "readOnly", "test"];
 
 const UNORDERED: [&str; 6] =

@@ -1,4 +1,4 @@
-//! Generated pods, and what they are put together from.
+//! Generated pods and their building blocks.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -113,7 +113,7 @@ fn object(entries: Entries) -> Value {
         .into()
 }
 
-/// What would write fields of its own if it were pasted into a document.
+/// Text that would add fields if a template pasted it into a document unquoted.
 pub(crate) const HOSTILE: &str = "a\"\n    - name: INJECTED\n      value: \"b' {c: [d]} # \\e";
 
 /// Values of `inject.istio.io/templates`.

@@ -1,4 +1,4 @@
-//! Values of annotations that are refused, and others that are not.
+//! Invalid and valid values of annotations.
 
 use injector::inject::Outcome;
 use injector::inject::policy::Rules;
@@ -27,7 +27,7 @@ fn all_bad_values_of_a_pod_are_told_at_once() {
     }
 }
 
-/// Istio's documented form, in a configuration's template as in the built-in one.
+/// Istio's documented form works in a configuration's template as in the built-in one.
 #[test]
 fn volumes_and_mounts_are_lists_or_objects_of_any_case() {
     let forms = [

@@ -1,4 +1,4 @@
-//! Whether a pod is injected.
+//! The decision to inject a pod.
 
 use injector::inject::Outcome;
 use injector::inject::policy::Rules;

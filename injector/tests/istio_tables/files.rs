@@ -1,4 +1,4 @@
-//! What is otherwise for a workload in a file than for a pod at admission.
+//! Differences between a workload in a file and a pod at admission.
 
 use injector::inject::Outcome;
 use injector::inject::policy::Rules;
@@ -13,8 +13,8 @@ fn injected(pod: &Value, rules: Rules) -> Option<Value> {
     }
 }
 
-/// In a file the annotation is laid over the mesh configuration; at admission it is the proxy's
-/// alone.
+/// In a file the annotation overlays the mesh configuration. At admission it applies to the proxy
+/// only.
 #[test]
 fn a_status_port_of_the_proxys_own_configuration_counts_for_probes_and_metrics() {
     let probe = json!({"httpGet": {"port": 80}});

@@ -1,4 +1,4 @@
-//! The images of the injected containers.
+//! Images of the injected containers.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Pods as people write them: what the settings of each kind make of the proxy and its capture.
+//! User-written pods: effects of each kind of setting on the proxy and its capture.
 
 use serde_json::{Value, json};
 

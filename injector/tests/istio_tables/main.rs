@@ -1,7 +1,7 @@
-//! Tables of what Istio decides, infers and writes, a row a behaviour, through the whole injection.
+//! Tables of Istio's decisions and output, one row per behaviour, through the whole injection.
 //!
-//! Where `ISTIO_CASES` names the directory of Istio's own cases, each pod is injected with the
-//! chart's templates as well, and both must give the same.
+//! If `ISTIO_CASES` names the directory of Istio's own cases, each pod is also injected with the
+//! chart's templates, and both results must be the same.
 
 #![expect(clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panic")]
 

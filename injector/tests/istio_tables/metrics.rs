@@ -1,4 +1,4 @@
-//! The application's metrics beside the proxy's.
+//! Merging of the application's metrics with the proxy's.
 
 use injector::inject::Outcome;
 use injector::inject::policy::Rules;
@@ -79,7 +79,7 @@ fn targets_stay_where_metrics_are_not_merged() {
     }
 }
 
-/// A template may bring the targets, and then brings them to each injection.
+/// A template may set the targets, and then sets them in each injection.
 #[test]
 fn targets_of_a_template_are_merged_once() {
     for targets in ["8080:/m,9090", "unreadable"] {

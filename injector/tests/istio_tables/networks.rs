@@ -1,4 +1,4 @@
-//! The list of networks that Multus reads.
+//! The network list for Multus.
 
 use serde_json::json;
 

@@ -61,7 +61,7 @@ fn tproxy_has_its_own_user() {
     assert_eq!(flag(&injected, "istio-validation", "-u"), Some("1337"));
 }
 
-/// `OpenShift` has given every container the first user before the webhook sees the pod.
+/// `OpenShift` gives every container the first user before it calls the webhook.
 #[test]
 fn the_user_that_every_container_was_given_is_not_the_proxys() {
     let assigned = |user: u64, group: Option<u64>| match group {

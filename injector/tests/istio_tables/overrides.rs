@@ -1,4 +1,4 @@
-//! What a pod records of the containers that its user wrote, and pods with a proxy too many.
+//! Records of user-supplied containers, and pods with two proxies.
 
 use injector::inject::Outcome;
 use injector::inject::policy::Rules;
@@ -47,7 +47,7 @@ fn the_record_is_spelt_as_kubernetes_types_spell_it_and_the_pod_as_its_user_did(
     assert_eq!(record(&injected)["containers"], json!([spelt]));
 }
 
-/// The place of the user's proxy among the containers is told by the ports that it was told of.
+/// The ports recorded in the proxy show the position of a user-supplied proxy among the containers.
 #[test]
 fn ports_of_one_number_are_told_apart_by_their_names() {
     let port = |name: &str| json!([{"name": name, "containerPort": 9090}]);
@@ -58,12 +58,12 @@ fn ports_of_one_number_are_told_apart_by_their_names() {
         ];
         let own = json!({"name": "istio-proxy", "image": "auto", "ports": port("own")});
         containers.insert(proxy, own);
-        // `pod` injects once more, which changes nothing.
+        // `pod` checks that reinjection changes nothing.
         Stage::default().pod(&pod_of(&json!({}), &containers.into()));
     }
 }
 
-/// Overlays that name all containers would find it among them.
+/// Without that, overlays that list all containers would find the proxy among them.
 #[test]
 fn a_proxy_that_was_written_as_an_init_container_is_one_for_the_next_injection() {
     for templates in [
@@ -101,7 +101,7 @@ fn what_has_no_name_in_a_record_is_of_no_container() {
     for nameless in [json!({"image": "evil"}), json!({"name": "", "image": "evil"})] {
         let annotations = json!({OVERRIDES: json!({"containers": [nameless]}).to_string()});
         let containers = json!([{"name": "app", "image": "app:1"}]);
-        // `pod` injects once more, which changes nothing.
+        // `pod` checks that reinjection changes nothing.
         Stage::default().pod(&pod_of(&annotations, &containers));
     }
 }
@@ -135,7 +135,7 @@ fn two_proxies_of_an_earlier_injection_become_one() {
     }
 }
 
-/// As Istio's chart documents `spire`: for native sidecars. Istio gives a classic pod two proxies.
+/// Istio's chart documents `spire` for native sidecars. Istio gives a classic pod two proxies.
 #[test]
 fn an_overlay_of_a_native_sidecar_reaches_the_proxy_of_a_classic_pod() {
     let mount = json!({"name": "workload-socket", "mountPath": "/run/spiffe", "readOnly": true});
@@ -170,7 +170,7 @@ fn an_overlay_of_a_native_sidecar_reaches_the_proxy_of_a_classic_pod() {
     }
 }
 
-/// An API server leaves them out before a webhook sees them, and so does Istio in a file.
+/// An API server removes zero values before it calls a webhook, and so does Istio in a file.
 #[test]
 fn zeros_in_the_pods_own_proxy_say_nothing() {
     let zeros = json!({
@@ -188,7 +188,7 @@ fn zeros_in_the_pods_own_proxy_say_nothing() {
     assert_eq!(proxy["args"][0], "proxy");
     assert_eq!(variable(&injected, "ISTIO_META_CLUSTER_ID"), Some("Kubernetes"));
     assert_eq!(proxy["readinessProbe"]["periodSeconds"], 15);
-    // Those of pointers are values.
+    // Zero values of pointer fields are kept.
     assert_eq!(proxy["securityContext"]["readOnlyRootFilesystem"], false);
     assert_eq!(proxy["securityContext"]["runAsGroup"], 0);
 }
@@ -225,7 +225,7 @@ fn two_proxies_that_the_user_wrote_are_refused() {
     assert!(error.starts_with(start), "{error}");
 }
 
-/// Kubernetes would refuse two containers of one name, and speak of one that the user did not write.
+/// Kubernetes would reject two containers of one name, and name one that the user did not write.
 #[test]
 fn a_container_of_an_injected_ones_name_in_another_list_is_refused_by_name() {
     let cni = || json!({"pilot": {"cni": {"enabled": true}}});
@@ -259,7 +259,7 @@ fn nulls_in_lists_of_unknown_fields_neither_go_nor_grow() {
     let future = json!({"a": [null, {}, {"b": []}, []]});
     let own = |name: &str| json!({"name": name, "image": "i", "future": future});
     let record = json!({"initContainers": [own("istio-init")]}).to_string();
-    // `pod` injects once more, which changes nothing.
+    // `pod` checks that reinjection changes nothing.
     Stage::default().pod(&pod(&json!({OVERRIDES: record})));
     for (name, list) in [
         ("istio-init", "initContainers"),
@@ -275,7 +275,7 @@ fn nulls_in_lists_of_unknown_fields_neither_go_nor_grow() {
     }
 }
 
-/// Kubernetes refuses the user's field beside the template's, and both are in Istio's pod.
+/// Kubernetes rejects the user's field beside the template's. Istio's pod has both.
 #[test]
 fn what_the_users_fields_exclude_is_left_out_and_told() {
     let told = |fields: Value| {
@@ -318,12 +318,12 @@ fn what_the_users_fields_exclude_is_left_out_and_told() {
     assert!(warnings[0].starts_with("container istio-proxy is to run as user 0"), "{warnings:?}");
     let root = json!({"securityContext": {"runAsUser": 0, "runAsNonRoot": false}});
     assert_eq!(told(root).1, [""; 0]);
-    // What does not exclude anything stays beside the template's.
+    // The template's fields without a conflict stay.
     let (proxy, warnings) = told(json!({"resources": {"requests": {"cpu": "1"}}}));
     assert_eq!((&proxy["resources"]["limits"]["memory"], warnings), (&json!("1024Mi"), vec![]));
 }
 
-/// A pod with one container, and one more in a list.
+/// Returns a pod with one container, and one more in a list.
 fn pod_with(annotations: &Value, list: &str, more: &Value) -> Value {
     let mut pod = pod(annotations);
     match pod["spec"][list].as_array_mut() {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::stage::{Stage, container, pod_of, variable};
 
-/// The handlers of one container, and what the agent is told to ask.
+/// Checks the handlers of one container against the agent's probers.
 #[test]
 fn the_agent_is_told_what_to_ask() {
     let ports = json!([{"name": "web", "containerPort": 8080}, {"containerPort": 90}]);
@@ -171,7 +171,8 @@ fn the_pods_status_port_is_asked() {
     assert_eq!(seen(&mesh, own), 123);
 }
 
-/// The agent of one port was not asked for the application's probe of it, and answered 404.
+/// In an earlier version the agent did not get the application's probe of this port, and answered
+/// 404.
 #[test]
 fn a_probe_of_the_pods_status_port_is_handed_to_the_agent() {
     let probe = json!([{"name": "app", "image": "a",
@@ -194,7 +195,8 @@ fn a_probe_of_the_meshs_status_port_is_told() {
     }
 }
 
-/// The API server refused the pod for its port before; rewritten, it accepted it.
+/// In an earlier version the probe was rewritten, and the API server accepted the pod. It must
+/// reject the port.
 #[test]
 fn a_probe_of_no_port_stays_for_the_api_server_to_refuse() {
     for port in [json!(0), json!(65536), json!(-1), json!("0"), json!(null)] {

@@ -1,4 +1,4 @@
-//! Pods that are injected again after something has changed: the settings, or the pod.
+//! Reinjection after a change of the settings or of the pod.
 
 use injector::inject::Outcome;
 use injector::inject::policy::Rules;
@@ -34,7 +34,7 @@ fn the_users_own_proxy_is_kept_when_the_mode_changes() {
     }
 }
 
-/// Istio makes a native sidecar of a proxy that it put among the containers, and keeps its fields.
+/// Istio turns a proxy that it put into `containers` into a native sidecar, and keeps its fields.
 #[test]
 fn a_proxy_that_held_the_application_keeps_its_fields_until_an_upgrade() {
     let hold = json!({"defaultConfig": {"holdApplicationUntilProxyStarts": true}});
@@ -83,7 +83,7 @@ fn a_proxy_that_changes_lists_leaves_the_hook_of_the_one_behind() {
     }
 }
 
-/// Metadata may name a variable that the template has from elsewhere; the later one counts.
+/// The proxy metadata may set a variable that the template also sets; the later one counts.
 #[test]
 fn metadata_of_a_variable_of_the_template_stand_in_its_place() {
     let app = json!({"name": "app", "image": "app:1", "readinessProbe": {"httpGet": {"port": 80}}});
@@ -98,7 +98,7 @@ fn metadata_of_a_variable_of_the_template_stand_in_its_place() {
                     "proxy.istio.io/config": metadata, "inject.istio.io/templates": template,
                 });
                 let values = json!({"global": {"multiCluster": {"clusterName": cluster}}});
-                // `pod` injects once more, which changes nothing.
+                // `pod` checks that reinjection changes nothing.
                 let pod = Stage::with_values(values).pod(&pod_of(&annotations, &containers));
                 let env = container(&pod, "istio-proxy")["env"].as_array().unwrap();
                 let last = |name: &str| env.iter().rfind(|one| one["name"] == name).unwrap();
@@ -133,7 +133,7 @@ fn a_delay_that_is_taken_back_does_not_stay_in_the_pod() {
     }
 }
 
-/// As the chart's template writes it, and as the API server does.
+/// The chart's template writes the zero value; the API server omits it.
 #[test]
 fn a_zero_and_nothing_are_the_same_to_the_next_injection() {
     let injected = Stage::default().pod(&pod(&json!({"inject.istio.io/templates": "gateway"})));
@@ -171,7 +171,7 @@ fn resources_that_the_values_take_back_do_not_stay_in_the_pod() {
     }
 }
 
-/// Kubernetes' types write them out, so what came out has them when it is injected again.
+/// Kubernetes' types write an empty `resources`, so the pod has it at reinjection.
 #[test]
 fn no_resources_leave_the_empty_ones_that_the_api_server_wrote_out() {
     for templates in ["sidecar", "gateway", "grpc-agent"] {
@@ -223,7 +223,7 @@ fn variables_that_are_computed_stand_before_the_users_in_every_injection() {
             let path = path.iter().map(|(name, value)| ((*name).into(), (*value).into()));
             let mut stage = Stage { path_env: path.collect(), ..Stage::default() };
             stage.process.native_sidecars = native_sidecars;
-            // `pod` injects once more, which changes nothing.
+            // `pod` checks that reinjection changes nothing.
             let pod = stage.pod(pod);
             let has = |name, part| variable(&pod, name).is_some_and(|value| value.contains(part));
             assert!(has("ISTIO_KUBE_APP_PROBERS", "/app-health/app/readyz"), "{pod:#}");
@@ -235,8 +235,8 @@ fn variables_that_are_computed_stand_before_the_users_in_every_injection() {
     }
 }
 
-/// The pod with a template of the configuration, which another injection changes no more, neither as
-/// it came out nor as the API server gives it back.
+/// Injects the pod with a template of the configuration. Checks that reinjection changes nothing,
+/// neither in the injected pod nor in the pod as the API server returns it.
 fn with_template(template: &str, pod: &Value, back: fn(&mut Value)) -> Value {
     let config = json!({"policy": "enabled", "templates": {"own": template}}).to_string();
     let inject =
@@ -268,7 +268,8 @@ fn app(fields: &Value) -> Value {
     app
 }
 
-/// Kubernetes' merge drops it, and has something to replace once the API server wrote it.
+/// Kubernetes' merge drops the value. On reinjection it has something to replace, because the API
+/// server wrote a default.
 #[test]
 fn what_replaces_nothing_is_there_from_the_first() {
     let template = r#"{"spec": {"securityContext": {"$patch": "replace", "fsGroup": 6},
@@ -281,7 +282,7 @@ fn what_replaces_nothing_is_there_from_the_first() {
     assert_eq!(container(&pod, "app")["resources"], json!({"limits": {"cpu": "3000m"}}));
 }
 
-/// Kubernetes' merge keeps it in a new container, without its directive.
+/// Kubernetes' merge keeps the item in a new container, without its directive.
 #[test]
 fn what_is_deleted_from_a_new_container_is_not_there() {
     let template = r#"{"spec": {"containers": [{"name": "extra", "image": "e:1", "env": [
@@ -337,7 +338,7 @@ fn tolerations_and_accounts_that_admission_adds_stay() {
     });
 }
 
-/// `grpc-agent` names the proxy first, and it comes last.
+/// `grpc-agent` lists the proxy first, but it comes last in the pod.
 #[test]
 fn a_container_of_another_template_keeps_its_place() {
     let template = r#"{"spec": {"containers": [{"name": "extra", "image": "e:1"}]}}"#;
@@ -365,7 +366,7 @@ fn zeros_and_empty_lists_that_the_api_server_leaves_out_do_not_come_again() {
     });
 }
 
-/// There a name that Kubernetes knows may stand for something else.
+/// In an unknown field, a list with a known name may have another type.
 #[test]
 fn lists_in_fields_that_nobody_knows_are_replaced() {
     let template = r#"{"spec": {"future": {"ports": [80, 81], "env": [{"key": "a"}]}}}"#;
@@ -373,7 +374,7 @@ fn lists_in_fields_that_nobody_knows_are_replaced() {
     assert_eq!(pod["spec"]["future"], json!({"ports": [80, 81], "env": [{"key": "a"}]}));
 }
 
-/// What validates the rules of a plugin that is not there any more would find none.
+/// If the plugin that writes the rules is gone, a validation before `istio-init` would find none.
 #[test]
 fn what_validates_the_rules_stands_behind_what_makes_them() {
     let cni = Stage { values: json!({"pilot": {"cni": {"enabled": true}}}), ..Stage::default() };
@@ -382,7 +383,7 @@ fn what_validates_the_rules_stands_behind_what_makes_them() {
     let second = Stage::default().pod(&first);
     assert_eq!(names(&second, "initContainers"), ["istio-init", "istio-validation"]);
     assert_eq!(Stage::default().pod(&second), second);
-    // One of the pod's own stands where Istio puts it.
+    // The pod's own container stays where Istio puts it.
     let mut own = pod(&json!({NATIVE: "false"}));
     own["spec"]["initContainers"] = json!([
         {"name": "setup", "image": "setup:1"}, {"name": "istio-validation", "image": "own:1"},
@@ -392,7 +393,7 @@ fn what_validates_the_rules_stands_behind_what_makes_them() {
     assert_eq!(Stage::default().pod(&first), first);
 }
 
-/// As where the pod has the status of an earlier injection.
+/// The record alone counts like a record with the status of a previous injection.
 #[test]
 fn a_record_without_a_status_is_shown_to_the_templates_from_the_first() {
     let record = r#"{"containers":[{"name":"extra","image":"extra:1"}]}"#;

@@ -1,4 +1,4 @@
-//! The attributes of the proxy's spans.
+//! Attributes of the proxy's spans.
 
 use serde_json::{Value, json};
 
@@ -115,7 +115,7 @@ fn a_proxy_of_the_users_own_is_one_of_the_containers() {
                 "service": "s", "port": 4317, "serviceAttributeEnrichment": "OTEL_SEMANTIC_CONVENTIONS"}}]);
             let mut stage = Stage::with_mesh(json!({"extensionProviders": providers}));
             stage.process.native_sidecars = native;
-            // `pod` injects once more, which changes nothing.
+            // `pod` checks that reinjection changes nothing.
             let injected = stage.pod(&of(&json!({}), &json!({}), &containers));
             let expected = format!(
                 "service.namespace=test-ns,{version}service.instance.id=test-ns.$(POD_NAME).{name}"

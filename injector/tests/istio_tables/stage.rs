@@ -1,4 +1,4 @@
-//! The settings of a row, and the pod that comes out.
+//! Fixture of a table row: the settings, and the injected pod.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,14 +12,14 @@ use serde_json::{Value, json};
 
 use crate::normal::{differences, normal};
 
-/// What a pod is injected with.
+/// Settings of an injection.
 #[derive(Clone, Debug)]
 pub(crate) struct Stage {
-    /// Put over the default values.
+    /// Overlaid on the default values.
     pub(crate) values: Value,
     /// The mesh configuration.
     pub(crate) mesh: Value,
-    /// What the process was started with.
+    /// Flags and environment of the process.
     pub(crate) process: Process,
     /// The annotations of the pod's namespace.
     pub(crate) namespace: BTreeMap<String, String>,
@@ -40,18 +40,18 @@ impl Default for Stage {
 }
 
 impl Stage {
-    /// With these values over the default ones.
+    /// Returns a fixture with these values over the default ones.
     pub(crate) fn with_values(values: Value) -> Self {
         Self { values, ..Self::default() }
     }
 
-    /// With this mesh configuration.
+    /// Returns a fixture with this mesh configuration.
     pub(crate) fn with_mesh(mesh: Value) -> Self {
         Self { mesh, ..Self::default() }
     }
 
-    /// The injected pod: the same with both kinds of overlay, by its patch, and after another
-    /// injection.
+    /// Returns the injected pod. Checks that both kinds of overlay and the patch yield it, and that
+    /// reinjection changes nothing.
     pub(crate) fn pod(&self, pod: &Value) -> Value {
         let ours = self.injection(pod).unwrap_or_else(|error| panic!("{error}\n{pod:#}"));
         let mut patched = pod.clone();
@@ -67,12 +67,12 @@ impl Stage {
         ours.pod
     }
 
-    /// What the built-in overlays make of the pod.
+    /// Injects the pod with the built-in overlays.
     pub(crate) fn injection(&self, pod: &Value) -> Result<Injection, InjectError> {
         self.run("policy: enabled", &self.values, pod, Rules::Admission).map(injected)
     }
 
-    /// What comes of the pod with this configuration.
+    /// Injects the pod with this configuration.
     pub(crate) fn run(
         &self,
         config: &str,
@@ -102,7 +102,7 @@ impl Stage {
         inject(&settings, target)
     }
 
-    /// The chart's configuration and values, with the images that are built in here.
+    /// Returns the chart's configuration and values, with the built-in images.
     fn of_the_chart(&self) -> Option<(String, Value)> {
         let folder = PathBuf::from(std::env::var_os("ISTIO_CASES")?).join("defaults");
         let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap();
@@ -117,12 +117,12 @@ impl Stage {
     }
 }
 
-/// A pod with one container.
+/// Returns a pod with one container.
 pub(crate) fn pod(annotations: &Value) -> Value {
     pod_of(annotations, &json!([{"name": "app", "image": "app:1"}]))
 }
 
-/// A pod with these containers.
+/// Returns a pod with these containers.
 pub(crate) fn pod_of(annotations: &Value, containers: &Value) -> Value {
     json!({
         "metadata": {"name": "web", "annotations": annotations},
@@ -130,7 +130,7 @@ pub(crate) fn pod_of(annotations: &Value, containers: &Value) -> Value {
     })
 }
 
-/// A container or init container of the pod.
+/// Returns a container or init container of the pod.
 pub(crate) fn container<'a>(pod: &'a Value, name: &str) -> &'a Value {
     let lists = ["initContainers", "containers"];
     let all = lists.iter().flat_map(|list| pod["spec"][*list].as_array().into_iter().flatten());
@@ -139,20 +139,20 @@ pub(crate) fn container<'a>(pod: &'a Value, name: &str) -> &'a Value {
         .unwrap_or_else(|| panic!("no {name} in {pod:#}"))
 }
 
-/// A variable of the proxy.
+/// Returns a variable of the proxy.
 pub(crate) fn variable<'a>(pod: &'a Value, name: &str) -> Option<&'a str> {
     let env = container(pod, "istio-proxy")["env"].as_array()?;
     env.iter().find(|variable| variable["name"] == name)?["value"].as_str()
 }
 
-/// What follows a flag among the init container's arguments.
+/// Returns the value of a flag in the init container's arguments.
 pub(crate) fn flag<'a>(pod: &'a Value, init: &str, flag: &str) -> Option<&'a str> {
     let args = container(pod, init)["args"].as_array()?;
     let place = args.iter().position(|arg| arg == flag)?;
     args.get(place + 1)?.as_str()
 }
 
-/// The names of a list of containers.
+/// Returns the names of a list of containers.
 pub(crate) fn names<'a>(pod: &'a Value, list: &str) -> Vec<&'a str> {
     let containers = pod["spec"][list].as_array().into_iter().flatten();
     containers.filter_map(|container| container["name"].as_str()).collect()

@@ -1,4 +1,4 @@
-//! The workload behind a pod, and the names that the mesh knows it by.
+//! The workload that owns a pod, and its names in the mesh.
 
 use serde_json::{Value, json};
 
@@ -277,7 +277,7 @@ fn an_empty_name_of_a_network_or_cluster_replaces_none() {
         assert_eq!(variable(&injected, "ISTIO_META_CLUSTER_ID"), cluster, "{case}");
         assert_eq!(injected["metadata"]["labels"][label].as_str(), network, "{case}");
         let env = container(&injected, "istio-proxy")["env"].as_array().unwrap();
-        // As the API server writes a variable whose value is empty.
+        // The API server writes a variable with an empty value like this.
         let kept = env.contains(&json!({"name": "FOO"}));
         assert_eq!(kept, *path_env == empty, "{case}");
     }

@@ -1,4 +1,4 @@
-//! Patches that fit a value, whatever it is.
+//! Generated patches that apply to any value.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use serde_json::{Value, json};
 
-/// One operation, of whatever can be done to the value at hand.
+/// One operation, chosen from those possible on the current value.
 #[derive(Clone, Debug)]
 pub(crate) struct Step {
     what: u8,
@@ -36,7 +36,7 @@ pub(crate) fn step() -> impl Strategy<Value = Step> {
         .prop_map(|(what, place, other, value)| Step { what, place, other, value })
 }
 
-/// A patch as it grows, with the marks of the values that it touches.
+/// A growing patch, with the marks of the values that it touches.
 #[derive(Default)]
 pub(crate) struct Changes {
     pub(crate) pod: Value,

@@ -1,8 +1,8 @@
-//! Values, and ways to write them.
+//! Generated values and their layout.
 
 use proptest::prelude::*;
 
-/// A value with the way it is written.
+/// A value with its layout.
 #[derive(Clone, Debug)]
 pub(crate) enum Node {
     Map { flow: bool, entries: Vec<(u8, Comments, Node)> },
@@ -10,7 +10,7 @@ pub(crate) enum Node {
     Sequence { flow: bool, items: Vec<(Comments, Node)> },
 }
 
-/// What stands around an entry or item.
+/// Comments around an entry or item.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Comments {
     pub(crate) above: bool,

@@ -1,5 +1,5 @@
-//! Edits of any YAML by any patch: the result reads as it has to, and what the patch does not
-//! touch is there as it was.
+//! Edits of any YAML by any patch: the result has the expected value, and the text that the patch
+//! does not touch stays.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

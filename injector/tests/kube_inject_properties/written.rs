@@ -1,4 +1,4 @@
-//! A value as text.
+//! Rendering of a value as text.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::changes::Changes;
 use crate::layout::{Comments, Layout, Node};
 
-/// A text, and which of its parts have to be there as long as one of these marks is untouched.
+/// A text and its parts. A part must stay as long as one of its marks is untouched.
 pub(crate) struct Written {
     pub(crate) text: String,
     layout: Layout,
@@ -46,9 +46,9 @@ impl Written {
         written
     }
 
-    /// Every part that is not touched is there, and in the same order.
+    /// Checks that every untouched part is present, in the same order.
     pub(crate) fn assert_kept(&self, text: &str, changes: &Changes) -> Result<(), TestCaseError> {
-        // A mapping from which a merged entry is removed is written anew.
+        // A mapping from which a merged entry is removed is rewritten.
         if self.merges {
             return Ok(());
         }
@@ -120,7 +120,7 @@ impl Written {
         }
     }
 
-    /// Blank line and comment above; returns the index of the comment's part.
+    /// Writes blank line and comment above; returns the index of the comment's part.
     fn begin(&mut self, comments: Comments, indent: usize, inline: bool) -> Option<usize> {
         let above = (!inline && comments.above).then_some(self.parts.len());
         if inline {
@@ -139,7 +139,7 @@ impl Written {
         above
     }
 
-    /// The comment above belongs to what it stands above.
+    /// Assigns the comment above to the element below it.
     fn own(&mut self, above: Option<usize>, marks: &BTreeSet<String>) {
         if let Some(above) = above {
             self.parts[above].0.extend(marks.iter().cloned());
@@ -267,7 +267,7 @@ impl Written {
     }
 }
 
-/// A line without what changes when it gets or loses a dash.
+/// Returns a line without the parts that change when it gets or loses a dash.
 fn bare(line: &str) -> &str {
     line.trim_start_matches([' ', '-']).trim_end()
 }

@@ -1,4 +1,4 @@
-//! Injected pods, offered to the API server.
+//! Injected pods, sent to the API server.
 
 use injector::inject::{Outcome, Target, inject};
 use injector::settings::{Document, Documents, Process, Settings};
@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::Kubernetes;
 
-/// Whoever's pod is accepted without a sidecar gets it with one.
+/// Checks that the API server accepts every pod with a sidecar that it accepts without one.
 pub(crate) fn every_injected_pod_is_accepted(kubernetes: &Kubernetes) {
     let config = Config { failure_persistence: None, ..Config::default() };
     let counts = std::cell::Cell::new((0, 0));
@@ -28,7 +28,7 @@ pub(crate) fn every_injected_pod_is_accepted(kubernetes: &Kubernetes) {
             Ok(Outcome::Injected(injection)) => {
                 let accepted = kubernetes.post(PODS, &injection.pod);
                 prop_assert!(accepted.is_ok(), "{}", accepted.unwrap_err());
-                // As it came out, and as it is restored from a backup.
+                // The injected pod, and the pod as restored from a backup.
                 for pod in [injection.pod, unborn(accepted.unwrap())] {
                     let again = inject(&settings, target(&pod));
                     let Ok(Outcome::Injected(again)) = again else {
@@ -73,7 +73,7 @@ pub(crate) fn target(pod: &Value) -> Target<'static> {
     Target::at_admission(pod.clone(), "default")
 }
 
-/// The pod without what only one that was created has.
+/// Removes the fields that only a created pod has.
 pub(crate) fn unborn(mut pod: Value) -> Value {
     let metadata = pod["metadata"].as_object_mut().unwrap();
     metadata
@@ -87,7 +87,8 @@ fn named(mut pod: Value) -> Value {
     with_account(pod)
 }
 
-/// No controller makes accounts here, so the admission that names a pod's is off.
+/// Names a service account. No controller creates accounts here, so the admission plugin that names
+/// one is off.
 pub(crate) fn with_account(mut pod: Value) -> Value {
     if pod["spec"]["serviceAccountName"].is_null() {
         pod["spec"]["serviceAccountName"] = "default".into();
@@ -170,8 +171,8 @@ fn own_proxy() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Some of the entries; a key with slashes or dots in it leads into objects where its value is a
-/// setting.
+/// Generates an object with some of the entries. A key that begins with a dot is a path into nested
+/// objects, and its value is JSON. Any other value is a string.
 fn some_of(
     entries: &'static [(&'static str, &'static str)],
     most: usize,

@@ -1,4 +1,4 @@
-//! Injected pods that come back: from the API server, from another revision, with any template.
+//! Reinjection of pods from the API server, from another revision, with any template.
 
 use std::cell::Cell;
 
@@ -12,13 +12,13 @@ use crate::Kubernetes;
 use crate::accepted::{PODS, target, unborn, web, with_account};
 use crate::fragments::{ANNOTATIONS, OF_A_CONTAINER, OF_A_POD, OF_METADATA, PROBES};
 
-/// Whatever a template puts into a pod, and whatever the API server adds to it: another injection
-/// changes nothing.
+/// Checks that reinjection changes nothing, whatever a template puts into a pod and whatever the
+/// API server adds to it.
 pub(crate) fn what_comes_back_stays_as_it_is(kubernetes: &Kubernetes) {
     let config = Config::default();
     let mut runner = TestRunner::new(Config {
         failure_persistence: None,
-        // PROPTEST_RNG_SEED and PROPTEST_CASES look elsewhere.
+        // `PROPTEST_RNG_SEED` and `PROPTEST_CASES` extend the search.
         rng_seed: match config.rng_seed {
             RngSeed::Random => RngSeed::Fixed(0),
             fixed @ RngSeed::Fixed(_) => fixed,
@@ -47,12 +47,13 @@ struct Situation {
     pod: Value,
     templates: Vec<Template>,
     native_sidecars: bool,
-    /// Whether the pod has the API server's defaults before it is injected, as a webhook sees it.
+    /// True if the pod has the API server's defaults before it is injected, as a webhook sees it.
     at_admission: bool,
 }
 
 impl Situation {
-    /// Whether the pod was accepted wherever it came by; an error where it did not stay as it was.
+    /// Returns true if the API server accepted the pod at every step; an error if reinjection
+    /// changed it.
     fn comes_back(&self, kubernetes: &Kubernetes) -> Result<bool, String> {
         let mut pod = self.pod.clone();
         let Ok(created) = kubernetes.post(PODS, &pod) else { return Ok(false) };
@@ -112,12 +113,12 @@ fn injected(settings: &Settings, pod: &Value, what: &str) -> Result<Option<Value
             json_patch::patch(&mut patched, &patch).map_err(|error| format!("{what}: {error}"))?;
             if patched == injection.pod { Ok(Some(patched)) } else { Err(format!("{what}: patch")) }
         }
-        // Templates that exclude each other.
+        // The templates conflict.
         _ => Ok(None),
     }
 }
 
-/// The pod after an injection that must not change it.
+/// Returns the pod after an injection that must not change it.
 fn unchanged(settings: &Settings, pod: &Value, what: &str) -> Result<Value, String> {
     match inject(settings, target(pod)) {
         Ok(Outcome::Injected(injection)) if injection.patch().is_empty() => Ok(injection.pod),
@@ -129,7 +130,8 @@ fn unchanged(settings: &Settings, pod: &Value, what: &str) -> Result<Value, Stri
     }
 }
 
-/// The pod with what the account's admission, which is off here, adds, and what a scheduler says.
+/// Returns the pod with the mounts of the service account plugin, which is off here, and the fields
+/// that a scheduler sets.
 fn started(mut pod: Value) -> Value {
     let mount = json!({"name": ACCESS, "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount", "readOnly": true});
     for list in ["initContainers", "containers"] {
@@ -159,7 +161,7 @@ fn started(mut pod: Value) -> Value {
     pod
 }
 
-/// What a template says of the containers of a pod, and of the pod.
+/// Fields that a template sets in the containers of a pod, and in the pod.
 #[derive(Clone, Debug)]
 struct Template {
     of_each: Value,
@@ -171,7 +173,7 @@ struct Template {
 }
 
 impl Template {
-    /// As a configuration has it. YAML takes JSON as it is.
+    /// Returns the template's text in the form of a configuration. YAML includes JSON.
     fn text(&self) -> String {
         let mut lists = [String::new(), String::new()];
         let ranges =
@@ -252,7 +254,7 @@ fn template() -> impl Strategy<Value = Template> {
         })
 }
 
-/// Fields of a container, without its name.
+/// Generates fields of a container, without its name.
 fn container(most: usize) -> impl Strategy<Value = Value> {
     let probes = prop::collection::vec(
         (
@@ -312,7 +314,7 @@ fn pod() -> impl Strategy<Value = Value> {
     )
 }
 
-/// What is left of a fragment for a pod itself.
+/// Returns the part of a fragment that a pod itself can have.
 fn without_directives(mut value: Value) -> Value {
     match &mut value {
         Value::Object(members) => {
@@ -355,7 +357,7 @@ fn parsed(text: &str) -> Value {
 /// The volume of an account's token.
 const ACCESS: &str = "kube-api-access-x7k2p";
 
-/// The templates of the configuration.
+/// Names of the configuration's templates.
 const NAMES: [&str; 3] = ["one", "two", "three"];
 
 const ALL: [&str; 10] = [

@@ -1,4 +1,4 @@
-//! Pods of every kind of field, each by itself, with every template and in both forms.
+//! Pods with every kind of field, one at a time, with every template and in both forms.
 
 use injector::inject::{Outcome, inject};
 use serde_json::{Value, json};
@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 use crate::Kubernetes;
 use crate::accepted::{PODS, settings, target, web, with_account};
 
-/// What is accepted without a sidecar is accepted with one, and comes out again as it is.
+/// Checks that a pod accepted without a sidecar is accepted with one, and that reinjection does not
+/// change it.
 pub(crate) fn every_field_is_accepted(kubernetes: &Kubernetes) {
     let settings =
         [true, false].map(|native| settings("policy: enabled", &json!({}), &json!({}), native));
@@ -41,7 +42,7 @@ pub(crate) fn every_field_is_accepted(kubernetes: &Kubernetes) {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// What is tried, and the pod's `spec` with it.
+/// Returns the specs to test, with a description of each.
 fn specs() -> Vec<(String, Value)> {
     let with = |mut value: Value, fields: &str| {
         let fields: Value = serde_json::from_str(fields).unwrap();
@@ -69,7 +70,7 @@ fn specs() -> Vec<(String, Value)> {
 const TEMPLATES: [&str; 5] =
     ["sidecar", "gateway", "grpc-agent", "grpc-simple", "grpc-simple,sidecar"];
 
-/// Fields of a proxy of the user's own.
+/// Fields of a user-supplied proxy.
 const OF_A_PROXY: &[&str] = &[
     r#"{"securityContext": {"privileged": true}}"#,
     r#"{"securityContext": {"allowPrivilegeEscalation": true}}"#,

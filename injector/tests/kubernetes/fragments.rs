@@ -1,7 +1,6 @@
-//! What templates and pods say, piece by piece.
+//! Fragments of templates and pods.
 
-/// Fields of a container that a template may set; the ones of probes stand three times, by
-/// [`PROBES`].
+/// Fields of a container that a template may set. [`PROBES`] adds the fields of the three probes.
 pub(crate) const OF_A_CONTAINER: &[(&str, &str)] = &[
     ("lifecycle", r#"{"preStop": {"httpGet": {"port": 80}}}"#),
     ("lifecycle", r#"{"preStop": {"httpGet": {"port": "http", "path": "/x", "scheme": "HTTPS"}}}"#),
@@ -230,7 +229,7 @@ pub(crate) const OF_METADATA: &[(&str, &str)] = &[
     ("finalizers", r#"["a.b/c"]"#),
 ];
 
-/// Annotations of a pod, but for those that name its templates.
+/// Annotations of a pod, except for the names of its templates.
 pub(crate) const ANNOTATIONS: &[(&str, &str)] = &[
     ("sidecar.istio.io/nativeSidecar", "false"),
     ("sidecar.istio.io/nativeSidecar", "true"),

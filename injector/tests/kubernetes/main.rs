@@ -1,4 +1,4 @@
-//! What the real API server makes of it: the same strategic merge, and pods that it accepts.
+//! Comparison with the real API server: the same strategic merge, and pods that it accepts.
 
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a test fails by panic")]
 
@@ -57,15 +57,14 @@ fn stories(kubernetes: &Arc<Kubernetes>) -> Vec<Trial> {
     ]
 }
 
-/// An API server, asked one thing after the other.
+/// An API server with sequential requests.
 pub(crate) struct Kubernetes {
     runtime: Runtime,
     client: Client,
 }
 
 impl Kubernetes {
-    /// Makes what a pod needs to be accepted and a controller would make.
-    /// Creates an object; an error is the API server's refusal.
+    /// Creates an object; an error is the API server's rejection.
     pub(crate) fn post(&self, path: &str, object: &Value) -> Result<Value, String> {
         self.ask(Request::post(path).header("Content-Type", "application/json"), object)
     }
@@ -84,7 +83,7 @@ impl Kubernetes {
         let answer = self.runtime.block_on(self.client.request::<Value>(request));
         answer.map_err(|error| match error {
             kube::Error::Api(status) => status.message,
-            // A merge that means nothing is an error of the server's own.
+            // The API server answers an invalid merge with an internal error.
             other => panic!("no answer: {other}"),
         })
     }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::Kubernetes;
 
 pub(crate) fn a_merge_is_the_api_servers(kubernetes: &Kubernetes) {
-    // A few hundred; PROPTEST_CASES asks for more.
+    // A few hundred; `PROPTEST_CASES` sets more.
     let config = Config { failure_persistence: None, ..Config::default() };
     let (mut number, mut accepted) = (0, 0);
     let cell = std::cell::RefCell::new((&mut number, &mut accepted));
@@ -71,7 +71,7 @@ fn template() -> impl Strategy<Value = Value> {
     )
 }
 
-/// Something of everything an overlay can say, directives included.
+/// Generates an overlay with every kind of content, directives included.
 fn overlay() -> impl Strategy<Value = Value> {
     let names = prop::sample::subsequence(vec!["a", "b", "c", "d"], 0..4).prop_shuffle();
     let containers = names.prop_flat_map(|names| {
@@ -160,7 +160,7 @@ fn item(name: &'static str, whole: bool) -> impl Strategy<Value = Value> {
     let resources = prop::sample::select(vec![
         json!({}),
         json!({"limits": {"cpu": "1500m", "memory": "1024Mi"}}),
-        // A null quantity of a new container would be a zero to the API server.
+        // The API server would read a null quantity of a new container as zero.
         json!({"limits": null, "requests": {"memory": "64Mi"}}),
     ]);
     (env, ports, mounts, args, probe, security, resources, any::<u8>()).prop_map(

@@ -1,4 +1,4 @@
-//! Mounts of the user's, as the API server keeps them.
+//! User-supplied mounts, as the API server keeps them.
 
 use injector::inject::{Outcome, inject};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::Kubernetes;
 use crate::accepted::{PODS, settings, target, web, with_account};
 
-/// The API server drops fields of another case: the mount would be writable.
+/// The API server drops fields in another letter case, so the mount would be writable.
 pub(crate) fn a_user_mount_is_read_only_in_any_case(kubernetes: &Kubernetes) {
     let volumes = r#"[{"name":"certs","emptydir":{"Medium":"Memory"}}]"#;
     for mounts in [

@@ -1,4 +1,4 @@
-//! Pods that come out of Istio as what Kubernetes refuses.
+//! Pods that Kubernetes rejects after injection by Istio.
 
 use injector::inject::{Outcome, inject};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::Kubernetes;
 use crate::accepted::{PODS, settings, target, web, with_account};
 
-/// Ours are accepted.
+/// Checks that Kubernetes accepts our result.
 pub(crate) fn what_istio_gets_refused_is_accepted(kubernetes: &Kubernetes) {
     let (http, tcp) = (json!({"httpGet": {"port": 80}}), json!({"tcpSocket": {"port": 15021}}));
     let proxy = |fields: Value| {
@@ -183,7 +183,7 @@ pub(crate) fn what_istio_gets_refused_is_accepted(kubernetes: &Kubernetes) {
     }
 }
 
-/// Variables that the template takes from the pod, has itself, and has computed.
+/// Returns variables that the template takes from the pod, sets itself, or computes.
 fn metadata_of_the_template() -> Value {
     let names = [
         "POD_NAME",

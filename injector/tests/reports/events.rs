@@ -1,4 +1,4 @@
-//! What the injector itself tells of pods.
+//! Events about pods, written by the injector.
 
 use std::fs;
 
@@ -20,7 +20,7 @@ pub(crate) fn metrics_and_one_event_for_each_workload(server: &ApiServers) {
     fs::write(&values, "{}").unwrap();
     let values_flag = ["--valuesFile", values.to_str().unwrap(), "--reload-interval", "100ms"];
     let start = || shop.stage.start(&[&EVERY_SECOND[..], &shop.hooks(), &values_flag].concat());
-    // Two replicas, of which the API server asks the first.
+    // Two replicas; the API server calls the first.
     let replicas = [start(), start()];
     shop.namespace(NAMESPACE, &json!({}));
     shop.stage.apply(&json!({
@@ -34,13 +34,13 @@ pub(crate) fn metrics_and_one_event_for_each_workload(server: &ApiServers) {
     for name in ["web-1", "web-2"] {
         shop.pod(NAMESPACE, name, &of_deployment("web"));
     }
-    // Nobody checks the name that a pod gives its controller.
+    // The API server does not check the name that a pod gives for its controller.
     shop.namespace(ODD, &json!({}));
     let mut odd = of_deployment("odd");
     let owner = &mut odd["metadata"]["ownerReferences"][0];
     (owner["kind"], owner["name"]) = (json!("Odd_Kind"), json!("Odd_Näme/x"));
     shop.pod(ODD, "odd", &odd);
-    // Where Events are refused, that is no other one's loss.
+    // Rejected Events in one namespace do not affect others.
     shop.namespace(REFUSED, &json!({}));
     shop.pod(REFUSED, "refused", &json!({}));
     refuse_events(server, &shop);
@@ -50,7 +50,7 @@ pub(crate) fn metrics_and_one_event_for_each_workload(server: &ApiServers) {
         assert!(replica.metric(&series("without_sidecar")) < 1.0);
     }
 
-    // The label comes after the pods.
+    // The label is set after the pods were created.
     shop.namespace(ODD, &json!({"istio-injection": "enabled"}));
     shop.namespace(REFUSED, &json!({"istio-injection": "enabled"}));
     shop.namespace(NAMESPACE, &json!({"istio-injection": "enabled"}));
@@ -72,7 +72,7 @@ pub(crate) fn metrics_and_one_event_for_each_workload(server: &ApiServers) {
     let described = shop.kubectl(&["describe", "deployment", "web", "-n", NAMESPACE], "");
     assert!(described.contains("SidecarMissing"), "{described}");
 
-    // A pod that comes now is injected, and stale once the configuration is another.
+    // A new pod is injected, and stale once the configuration changes.
     shop.pod(NAMESPACE, "api", &json!({}));
     fs::write(&values, "global: {tag: 9.9.9}").unwrap();
     for replica in &replicas {
@@ -84,7 +84,7 @@ pub(crate) fn metrics_and_one_event_for_each_workload(server: &ApiServers) {
     let uid = &shop.get(&["pod", "api", "-n", NAMESPACE])["metadata"]["uid"];
     assert_eq!(&stale["involvedObject"]["uid"], uid);
 
-    // More rounds write nothing more: each replica has tried once for each workload.
+    // Further rounds write nothing: each replica has tried once for each workload.
     for replica in &replicas {
         rounds(replica, 3);
     }
@@ -98,7 +98,7 @@ pub(crate) fn metrics_and_one_event_for_each_workload(server: &ApiServers) {
     assert!(created.len() <= 4, "{created:?}");
     assert_eq!(created.iter().filter(|code| **code == 201).count(), 2, "{created:?}");
 
-    // What is gone is told no longer.
+    // Deleted pods are no longer reported.
     for name in ["web-1", "web-2", "api"] {
         shop.delete(NAMESPACE, name);
     }
@@ -127,7 +127,7 @@ pub(crate) fn without_rights_injection_goes_on(server: &ApiServers) {
     );
     assert_eq!(pod["spec"]["initContainers"][1]["name"], "istio-proxy", "{pod}");
 
-    // A right that comes later counts, and metrics need none to write Events.
+    // A permission granted later takes effect, and metrics need no permission to write Events.
     shop.hook(&injector);
     allow_reading(&shop);
     injector.metric_becomes("sidecar_injector_report{state=\"current\"}", 1.0);
@@ -136,7 +136,7 @@ pub(crate) fn without_rights_injection_goes_on(server: &ApiServers) {
     assert_eq!(injector.count("no Events are written; metrics tell the same"), 1);
 }
 
-/// It used to come one interval late: there was no configuration yet.
+/// In an earlier version it came one interval late, because there was no configuration yet.
 pub(crate) fn the_first_report_waits_for_a_configuration_alone(server: &ApiServers) {
     let shop = Shop::open(server, "first");
     allow_reading(&shop);
@@ -151,7 +151,7 @@ pub(crate) fn the_first_report_waits_for_a_configuration_alone(server: &ApiServe
     injector.metric_becomes("sidecar_injector_report{state=\"current\"}", 1.0);
 }
 
-/// Has a policy refuse every Event in [`REFUSED`].
+/// Creates a policy that rejects every Event in [`REFUSED`].
 fn refuse_events(server: &ApiServers, shop: &Shop<'_>) {
     let version = "admissionregistration.k8s.io/v1";
     shop.stage.apply(&json!({
@@ -191,7 +191,7 @@ fn allow_reading(shop: &Shop<'_>) {
     shop.stage.allow("", "pods", &["list"]);
 }
 
-/// Waits until so many more rounds are over.
+/// Waits for this number of further rounds.
 fn rounds(program: &Program, count: u32) {
     let time = || program.metric("sidecar_injector_report_timestamp_seconds");
     let after = time() + f64::from(count);
@@ -202,7 +202,7 @@ fn series(what: &str) -> String {
     format!("sidecar_injector_pods_{what}{{namespace=\"{NAMESPACE}\"}}")
 }
 
-/// The Events of the injector, the latest first.
+/// Returns the Events of the injector, latest first.
 fn events(shop: &Shop<'_>) -> Vec<Value> {
     let list = shop.get(&["events", "-n", NAMESPACE]);
     let events = list["items"].as_array().unwrap().iter();
@@ -214,7 +214,7 @@ fn events(shop: &Shop<'_>) -> Vec<Value> {
     own
 }
 
-/// The codes by which the API server has answered those who wanted to create Events there.
+/// Returns the API server's status codes for creations of Events in that namespace.
 fn created(server: &ApiServers) -> Vec<u64> {
     let audit = server.audit().unwrap();
     let created = audit.iter().filter(|event| {
@@ -228,7 +228,7 @@ fn created(server: &ApiServers) -> Vec<u64> {
 
 const EVERY_SECOND: [&str; 4] = ["--enable-native-sidecars", "true", "--report-interval", "1s"];
 const NAMESPACE: &str = "events";
-/// Before the other one, by name.
+/// Sorts before [`NAMESPACE`], so that it comes first.
 const ODD: &str = "a-odd";
-/// As is this one.
+/// Sorts before [`NAMESPACE`] too.
 const REFUSED: &str = "a-refused";

@@ -1,4 +1,4 @@
-//! What the built programs report on the pods of a real API server.
+//! Reports of the built programs on the pods of a real API server.
 
 #![allow(clippy::unwrap_used, reason = "what a test's own helpers unwrap fails that test")]
 
@@ -32,7 +32,7 @@ fn main() -> Result<ExitCode> {
     let Some(programs) = Programs::of_api_servers_if_any()? else {
         return Ok(ExitCode::SUCCESS);
     };
-    // Each story speaks of all pods of the cluster.
+    // Each test is about all pods of the cluster, so they run one after the other.
     arguments.test_threads = Some(1);
     let server = Arc::new(ApiServers::start(&programs, 1)?);
     let stories: [(&str, Story); 3] = [

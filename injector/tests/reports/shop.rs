@@ -1,4 +1,4 @@
-//! A cluster with an injector that the API server asks, and namespaces to put pods into.
+//! Fixture: a cluster with an injector that the API server calls, and namespaces for pods.
 
 use documents::yaml;
 use e2e::api_servers::ApiServers;
@@ -15,7 +15,7 @@ pub(crate) struct Shop<'a> {
 }
 
 impl<'a> Shop<'a> {
-    /// A control plane in a namespace of its own, without an injector yet.
+    /// Creates a control plane in a namespace of its own, without an injector yet.
     pub(crate) fn open(server: &'a ApiServers, name: &str) -> Self {
         let stage = Stage::set(server, &format!("control-{name}")).unwrap();
         let shop = Self { server, stage, hooks: format!("hooks-{name}"), pods: Vec::new() };
@@ -28,7 +28,7 @@ impl<'a> Shop<'a> {
         shop
     }
 
-    /// What `istioctl` is told of the injector's configuration.
+    /// Writes the `ConfigMaps` from which `istioctl` reads the injector's configuration.
     pub(crate) fn configure(&self, values: &str) {
         for name in ["istio-sidecar-injector", "istio-sidecar-injector-canary"] {
             self.stage.apply(&json!({
@@ -39,13 +39,14 @@ impl<'a> Shop<'a> {
         }
     }
 
-    /// Has the API server ask an injector that runs, by the webhook configuration of our manifests.
+    /// Registers a running injector at the API server with the webhook configuration of our
+    /// manifests.
     pub(crate) fn hook(&self, program: &Program) {
         let hooks = yaml::parse(include_str!("../../../manifests/base/webhook.yaml")).unwrap();
         self.apply_hooks(program, &self.hooks, hooks);
     }
 
-    /// As [`Self::hook`], for the revision `canary` beside the default one.
+    /// Registers the revision `canary` as [`Self::hook`], beside the default one.
     pub(crate) fn hook_canary(&self, program: &Program) {
         let text = include_str!("../../../manifests/base/webhook.yaml");
         let mut hooks = yaml::parse(&text.replace("[default]", "[canary]")).unwrap();
@@ -72,7 +73,7 @@ impl<'a> Shop<'a> {
         self.stage.apply(&hooks);
     }
 
-    /// The flag that tells the injector which webhook configuration is its own.
+    /// Returns the flag with the name of the injector's webhook configuration.
     pub(crate) fn hooks(&self) -> [&str; 2] {
         ["--webhook-configuration", &self.hooks]
     }
@@ -88,7 +89,7 @@ impl<'a> Shop<'a> {
             "apiVersion": "v1", "kind": "Pod",
             "metadata": {"name": name, "namespace": namespace},
             "spec": {
-                // Nobody else gives pods one here, and a token is projected for the proxy.
+                // No admission plugin sets an account here, and the proxy needs a projected token.
                 "serviceAccountName": "default",
                 "containers": [{"name": "app", "image": "app"}],
             },
@@ -116,7 +117,7 @@ impl<'a> Shop<'a> {
 
 impl Drop for Shop<'_> {
     fn drop(&mut self) {
-        // The next story must not meet an injector that is gone.
+        // The next test must not meet the configuration of a stopped injector.
         let kubectl = self.server.kubectl();
         for name in [&self.hooks, &self.canary_hooks()] {
             let _ =
@@ -130,7 +131,7 @@ impl Drop for Shop<'_> {
     }
 }
 
-/// What makes a pod one of a Deployment.
+/// Returns the metadata of a pod of a Deployment.
 pub(crate) fn of_deployment(name: &str) -> Value {
     json!({"metadata": {
         "generateName": format!("{name}-abc-"),

@@ -1,4 +1,4 @@
-//! Every answer of the contract, over one connection where it stays open.
+//! Every answer of the webhook's contract, over one connection if it stays open.
 
 use serde_json::json;
 
@@ -141,7 +141,7 @@ fn tells_what_may_be_meant_by_a_pod_that_is_left_alone() {
     assert!(warnings[1].as_str().unwrap().contains("did you mean sidecar.istio.io/inject?"));
 }
 
-/// An API server sends the version that the webhook configuration lists first.
+/// An API server sends the first version in the list of the webhook configuration.
 #[test]
 fn answers_a_review_of_the_older_version_in_that_version() {
     let program = Program::start(&[]);

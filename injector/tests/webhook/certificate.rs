@@ -1,4 +1,4 @@
-//! Certificates in files, as somebody else keeps them.
+//! Certificates in files, as another program maintains them.
 
 use std::fs;
 use std::path::Path;

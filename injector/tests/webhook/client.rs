@@ -1,4 +1,4 @@
-//! A client that can misbehave: bytes over TLS, and answers read by hand.
+//! A client that can misbehave: raw bytes over TLS, and its own parser of answers.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -17,25 +17,25 @@ use serde_json::{Value, json};
 
 use crate::program::PATIENCE;
 
-/// A connection with its TLS handshake done.
+/// A connection after its TLS handshake.
 pub(crate) struct Client {
     stream: StreamOwned<ClientConnection, TcpStream>,
 }
 
 impl Client {
-    /// Connects and shakes hands, trusting the CA alone.
+    /// Connects and completes the handshake, trusting only this CA.
     pub(crate) fn connect(address: SocketAddr, ca: &[u8]) -> io::Result<Self> {
         let config = trusting(ca, rustls::DEFAULT_VERSIONS).with_no_client_auth();
         Self::connect_by(address, Arc::new(config))
     }
 
-    /// Connects and shakes hands. With TLS 1.3, whether the server takes the client's certificate
-    /// is only known by what it answers.
+    /// Connects and completes the handshake. With TLS 1.3 the first answer shows if the server
+    /// accepted the client's certificate.
     pub(crate) fn connect_by(address: SocketAddr, config: Arc<ClientConfig>) -> io::Result<Self> {
         Self::connect_over(tcp(address)?, config)
     }
 
-    /// Shakes hands over an open connection.
+    /// Completes the handshake over an open connection.
     pub(crate) fn connect_over(stream: TcpStream, config: Arc<ClientConfig>) -> io::Result<Self> {
         let name = ServerName::IpAddress(stream.peer_addr()?.ip().into());
         let connection = ClientConnection::new(config, name).unwrap();
@@ -46,25 +46,25 @@ impl Client {
         Ok(Self { stream })
     }
 
-    /// What was negotiated.
+    /// Returns the negotiated version, cipher suite and kind of handshake.
     pub(crate) fn negotiated(&self) -> (ProtocolVersion, CipherSuite, HandshakeKind) {
         let connection = &self.stream.conn;
         let suite = connection.negotiated_cipher_suite().unwrap().suite();
         (connection.protocol_version().unwrap(), suite, connection.handshake_kind().unwrap())
     }
 
-    /// The connection without its TLS, of which no more is sent.
+    /// Returns the TCP connection without sending more TLS data.
     pub(crate) fn into_tcp(self) -> TcpStream {
         self.stream.sock
     }
 
-    /// Asks whether the server is ready, and returns the status, if there is an answer.
+    /// Requests the readiness. Returns the status if there is an answer.
     pub(crate) fn try_ready(&mut self) -> io::Result<u16> {
         self.stream.write_all(b"GET /ready HTTP/1.1\r\nHost: test\r\n\r\n")?;
         read_answer(&mut self.stream).map(|answer| answer.status)
     }
 
-    /// The serving certificate as it was presented.
+    /// Returns the presented serving certificate.
     pub(crate) fn certificate(&self) -> Vec<u8> {
         self.stream.conn.peer_certificates().unwrap()[0].to_vec()
     }
@@ -88,7 +88,7 @@ impl Client {
         self.answer()
     }
 
-    /// Sends a review and reads the response in the review that answers.
+    /// Sends a review and returns the response of the answered review.
     pub(crate) fn review(&mut self, path: &str, request: &Value) -> Value {
         let answer = self.ask("POST", path, JSON, review(request).to_string().as_bytes());
         assert_eq!(answer.status, 200, "{}", answer.body);
@@ -103,7 +103,7 @@ impl Client {
         read_answer(&mut self.stream)
     }
 
-    /// Waits for the server to end the connection, which it does without another word.
+    /// Waits for the server to close the connection. Returns true if it sends nothing before.
     pub(crate) fn is_closed(&mut self) -> bool {
         let mut rest = Vec::new();
         match self.stream.read_to_end(&mut rest) {
@@ -113,7 +113,7 @@ impl Client {
     }
 }
 
-/// Whether an error means that the other side has ended the connection.
+/// True if an error means that the peer has closed the connection.
 pub(crate) fn is_end(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -121,22 +121,22 @@ pub(crate) fn is_end(error: &io::Error) -> bool {
     )
 }
 
-/// What came back.
+/// An HTTP answer.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
-    /// In lower case, one line each.
+    /// The header in lower case, one line per field.
     pub(crate) head: String,
     pub(crate) body: String,
 }
 
 impl Answer {
-    /// The value of a header; its name is in lower case.
+    /// Returns the value of a header. The name is in lower case.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
     }
 
-    /// The response in a review, after what every review has in common.
+    /// Returns the response of a review, after checks of the fields common to all reviews.
     pub(crate) fn review(&self) -> Value {
         let mut review: Value = serde_json::from_str(&self.body).unwrap();
         assert_eq!(self.header("content-type"), Some("application/json"));
@@ -146,7 +146,7 @@ impl Answer {
     }
 }
 
-/// A client's configuration up to its own certificate.
+/// Returns a client's configuration except for its own certificate.
 pub(crate) fn trusting(
     ca: &[u8],
     versions: &[&'static SupportedProtocolVersion],
@@ -162,12 +162,12 @@ pub(crate) fn trusting(
         .with_root_certificates(roots)
 }
 
-/// A review with this request.
+/// Returns a review with this request.
 pub(crate) fn review(request: &Value) -> Value {
     json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request})
 }
 
-/// The pod with the response's patch.
+/// Returns the pod with the response's patch applied.
 pub(crate) fn patched(pod: &Value, response: &Value) -> Value {
     let patch = response["patch"].as_str().unwrap();
     let patch = base64::engine::general_purpose::STANDARD.decode(patch).unwrap();
@@ -177,22 +177,22 @@ pub(crate) fn patched(pod: &Value, response: &Value) -> Value {
     pod
 }
 
-/// A request over plain HTTP.
+/// Sends a request over plain HTTP.
 pub(crate) fn plain_get(address: SocketAddr, path: &str) -> Answer {
     plain(address, "GET", path, "")
 }
 
-/// A request over plain HTTP, with a body.
+/// Sends a request with a body over plain HTTP.
 pub(crate) fn plain(address: SocketAddr, method: &str, path: &str, body: &str) -> Answer {
     plain_over(&mut tcp(address).unwrap(), method, path, body)
 }
 
-/// A request over an open connection, which it is the last of.
+/// Sends the last request of an open connection.
 pub(crate) fn plain_over(stream: &mut TcpStream, method: &str, path: &str, body: &str) -> Answer {
     try_plain_over(stream, method, path, body).unwrap()
 }
 
-/// As [`plain_over`], where there may be no answer.
+/// Sends a request as [`plain_over`]; an error if there is no answer.
 pub(crate) fn try_plain_over(
     stream: &mut TcpStream,
     method: &str,
@@ -204,12 +204,12 @@ pub(crate) fn try_plain_over(
     read_answer(stream)
 }
 
-/// A TCP connection that gives up rather than hang a test.
+/// Opens a TCP connection with a timeout, so that a test does not hang.
 pub(crate) fn tcp(address: SocketAddr) -> io::Result<TcpStream> {
     patient(TcpStream::connect(address)?)
 }
 
-/// As [`tcp`], from a loopback address of the caller's choice.
+/// Opens a connection as [`tcp`], from the given loopback address.
 pub(crate) fn tcp_from(source: Ipv4Addr, address: SocketAddr) -> io::Result<TcpStream> {
     let socket = socket(AddressFamily::INET, SocketType::STREAM, None)?;
     bind(&socket, &SocketAddr::from((source, 0)))?;
@@ -223,7 +223,7 @@ fn patient(stream: TcpStream) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// The header that a review is sent with.
+/// The header of a review request.
 pub(crate) const JSON: &str = "Content-Type: application/json\r\n";
 
 fn read_answer(stream: &mut impl Read) -> io::Result<Answer> {

@@ -101,7 +101,7 @@ fn a_mounted_config_map_is_taken_as_a_whole() {
         &["--injectConfigFile", &config, "--valuesFile", &values, "--reload-interval", "20ms"],
     );
     assert_eq!(program.metric("sidecar_injector_configuration_generation").to_string(), "1");
-    // What the kubelet does to a volume.
+    // Update of a volume as the kubelet does it.
     version("..2", "disabled", "two");
     symlink("..2", mount.join("..data_tmp")).unwrap();
     fs::rename(mount.join("..data_tmp"), mount.join("..data")).unwrap();
@@ -176,12 +176,12 @@ fn the_certificate_of_files_is_followed() {
     let ca = issue(&program.path(""));
     until("the new certificate is served", || Client::connect(program.https, &ca).is_ok());
     assert_ne!(Client::connect(program.https, &ca).unwrap().certificate(), first.certificate());
-    // A connection that is open goes on.
+    // An open connection continues.
     assert_eq!(first.ask("GET", "/ready", "", b"").status, 200);
     assert!(program.metric("sidecar_injector_certificate_not_after_timestamp_seconds") > 0.0);
 }
 
-/// What becomes of a plain pod.
+/// Returns the result for a plain pod.
 fn injected(program: &Program) -> &'static str {
     let pod = json!({"metadata": {"name": "p"},
         "spec": {"containers": [{"name": "app", "image": "app"}]}});
@@ -190,7 +190,7 @@ fn injected(program: &Program) -> &'static str {
     if response["patch"].is_string() { "injected" } else { "skipped" }
 }
 
-/// Writes a file at once, so that no reader finds it empty.
+/// Replaces a file atomically, so that no reader finds it empty.
 fn replace(path: &Path, text: &str) {
     let new = path.with_extension("new");
     fs::write(&new, text).unwrap();

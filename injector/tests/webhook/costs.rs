@@ -47,11 +47,11 @@ fn a_pods_own_lists_do_not_take_the_memory_either() {
     let mounts = (0..13_000).map(|n| json!({"mountPath": format!("/{n}"), "name": "x"}));
     let proxy = |field: &str, list: Value| json!({"containers": [{"name": "istio-proxy", "image": "auto", field: list}]});
     for (what, spec, status) in [
-        ("containers", with("containers", 20_000), 200),
-        ("volumes", with("volumes", 20_000), 200),
+        ("containers", with("containers", 19_000), 200),
+        ("volumes", with("volumes", 19_000), 200),
         ("objects", with("unknown", 50_000), 413),
-        ("numbers", json!({"unknown": vec![0; 300_000]}), 413),
-        ("env", proxy("env", Value::Array(names(39_000))), 200),
+        ("numbers", json!({"unknown": vec![0; 110_000]}), 413),
+        ("env", proxy("env", Value::Array(names(19_000))), 200),
         ("mounts", proxy("volumeMounts", mounts.collect()), 200),
     ] {
         let pod = json!({"metadata": {"name": "p"}, "spec": spec});
@@ -60,6 +60,29 @@ fn a_pods_own_lists_do_not_take_the_memory_either() {
         assert_eq!(answer.status, status, "{what}: {}", answer.body);
         let peak = peak_mebibytes(&program);
         assert!(peak < 160, "{what}: {peak} MiB");
+    }
+}
+
+#[test]
+fn json_in_variables_of_a_reinjected_pod_stays_text() {
+    let program = Program::start(&["--review-timeout", "60s"]);
+    for item in ["0", "{}", "[]", r#"{"name":"a"}"#] {
+        let list = format!("[{}]", vec![item; (1400 << 10) / (item.len() + 1)].join(","));
+        let env =
+            ["ISTIO_META_POD_PORTS", "ISTIO_KUBE_APP_PROBERS", "ISTIO_PROMETHEUS_ANNOTATIONS"]
+                .map(|name| json!({"name": name, "value": list}));
+        let proxy = json!({"name": "istio-proxy", "image": "auto", "env": env});
+        let status = json!({"containers": ["istio-proxy"]}).to_string();
+        let annotations =
+            json!({"sidecar.istio.io/status": status, "prometheus.io/scrape": "true"});
+        let pod = json!({
+            "metadata": {"annotations": annotations},
+            "spec": {"containers": [{"name": "app"}, proxy]},
+        });
+        let body = review(&json!({"uid": "u", "namespace": "shop", "object": pod})).to_string();
+        program.connect().ask("POST", "/inject", JSON, body.as_bytes());
+        let peak = peak_mebibytes(&program);
+        assert!(peak < 130, "{item}: {peak} MiB");
     }
 }
 
@@ -80,13 +103,17 @@ fn small_pods_of_one_namespace_delay_no_other() {
 /// Sends an honest review, and then the smallest one, while many others wait for their turn.
 fn delays_no_other(others: u8, greedy: &str, honest: &str) {
     let program = Program::start(&["--review-timeout", "60s"]);
-    let endpoint = &program.endpoint();
+    let connect = || {
+        // While reviews occupy every core, a handshake may exceed its timeout.
+        let mut client = program.connect();
+        client.try_ready().unwrap();
+        client
+    };
+    let mut client = connect();
     let ended = &AtomicUsize::new(0);
     std::thread::scope(|scope| {
-        for _ in 0..others {
+        for mut client in (0..others).map(|_| connect()).collect::<Vec<_>>() {
             scope.spawn(move || {
-                let (address, ca) = endpoint;
-                let mut client = Client::connect(*address, ca).unwrap();
                 client.ask("POST", "/inject", JSON, greedy.as_bytes());
                 ended.fetch_add(1, Ordering::SeqCst);
             });
@@ -94,14 +121,13 @@ fn delays_no_other(others: u8, greedy: &str, honest: &str) {
         until("all are under way", || {
             program.metric("sidecar_injection_requests_total") >= f64::from(others)
         });
-        let mut client = program.connect();
         let before = ended.load(Ordering::SeqCst);
         let answer = client.ask("POST", "/inject", JSON, honest.as_bytes());
         let waited_for = ended.load(Ordering::SeqCst) - before;
         assert_eq!(answer.status, 200, "{}", answer.body);
-        // Those that had their turn already, and those whose answer was on its way.
-        let cores = std::thread::available_parallelism().unwrap().get();
-        assert!(waited_for <= 2 * cores, "{waited_for} others were answered first");
+        // Some had their turn already, and a busy machine may report some late.
+        let few = usize::from(others) / 2;
+        assert!(waited_for <= few, "{waited_for} others were answered first");
         let small =
             json!({"uid": "u", "namespace": "shop", "object": {"spec": {"containers": []}}});
         client.review("/inject", &small);
@@ -124,7 +150,7 @@ fn an_answer_has_few_warnings() {
     assert_eq!(warnings[50], "1950 more warnings are left out");
 }
 
-/// Values of annotations that are read, each of about so many bytes.
+/// Returns values of parsed annotations, each of about this number of bytes.
 fn attacks(bytes: usize) -> Vec<(&'static str, String)> {
     let items = |item: &dyn Fn(usize) -> String| {
         let mut list = String::with_capacity(bytes);
@@ -164,19 +190,19 @@ fn attacks(bytes: usize) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// A flow sequence, which takes YAML's reader longer than anything else of its length.
+/// Returns a flow sequence, the most expensive text of its length for the YAML parser.
 fn list(bytes: usize) -> String {
     format!("x: [{}]", vec!["a"; bytes / 2].join(","))
 }
 
-/// The review of a pod with one annotation.
+/// Returns the review of a pod with one annotation.
 fn expensive(namespace: &str, key: &str, value: &str) -> String {
     let annotations = json!({key: value, "prometheus.io/scrape": "true"});
     let pod = json!({"metadata": {"annotations": annotations}, "spec": {"containers": [{"name": "app"}]}});
     review(&json!({"uid": "u", "namespace": namespace, "object": pod})).to_string()
 }
 
-/// The most memory that the program has had.
+/// Returns the peak memory of the program.
 fn peak_mebibytes(program: &Program) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", program.id())).unwrap();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();

@@ -1,4 +1,4 @@
-//! Connections that are opened without end by callers that do nothing useful with them.
+//! Floods of connections from callers that do nothing useful with them.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -19,7 +19,7 @@ pub(crate) enum Opening {
     Tls(Arc<ClientConfig>, &'static [u8]),
 }
 
-/// A flood that goes on until this is dropped.
+/// A flood that lasts until the value is dropped.
 pub(crate) struct Flood {
     stop: Arc<AtomicBool>,
     dropped: Arc<AtomicUsize>,
@@ -27,8 +27,8 @@ pub(crate) struct Flood {
 }
 
 impl Flood {
-    /// Keeps `count` connections open, in turns from `sources` addresses; each that the server
-    /// drops is opened anew.
+    /// Keeps `count` connections open, in turns from `sources` addresses. Replaces each connection
+    /// that the server drops.
     pub(crate) fn start(address: SocketAddr, sources: u8, count: usize, opening: Opening) -> Self {
         let (stop, dropped) = (Arc::<AtomicBool>::default(), Arc::<AtomicUsize>::default());
         let (is_over, counted) = (Arc::clone(&stop), Arc::clone(&dropped));
@@ -65,7 +65,7 @@ impl Drop for Flood {
 }
 
 impl Opening {
-    /// Nothing where the server drops it before.
+    /// Opens a connection; `None` if the server drops it before.
     fn open(&self, source: Ipv4Addr, address: SocketAddr) -> Option<TcpStream> {
         let mut stream = tcp_from(source, address).ok()?;
         let stream = match self {

@@ -1,4 +1,4 @@
-//! From not being ready yet to the end.
+//! Life cycle of the process, from start to shutdown.
 
 use std::fs;
 use std::net::TcpStream;
@@ -40,7 +40,7 @@ fn needs_a_configuration_beside_a_certificate() {
     );
     let answer = plain_get(program.admin, "/healthz/ready");
     assert_eq!((answer.status, answer.body.as_str()), (503, "no configuration yet\n"));
-    // A call that comes all the same fails, so that the webhook's failurePolicy decides.
+    // A call at this time fails, so that the webhook's failurePolicy decides.
     let body = review(&json!({"uid": "u", "object": {}})).to_string();
     assert_eq!(program.connect().ask("POST", "/inject", JSON, body.as_bytes()).status, 503);
 }
@@ -52,7 +52,7 @@ fn serves_on_for_a_while_after_sigterm() {
     until("readiness is taken back", || plain_get(program.admin, "/healthz/ready").status == 503);
     assert_eq!(plain_get(program.admin, "/ready").body, "shutting down\n");
     assert_eq!(plain_get(program.admin, "/healthz/live").status, 200);
-    // API servers that have not heard of it yet are still served, on new connections too.
+    // API servers that do not know it yet are still served, also on new connections.
     let skipped = json!({"uid": "u", "operation": "UPDATE", "object": {}});
     assert_eq!(program.connect().review("/inject", &skipped)["allowed"], true);
     program.signal(Signal::INT);
@@ -89,12 +89,12 @@ fn a_rolling_restart_under_load_fails_no_review() {
         .map(|_| {
             let (endpoint, stop) = (Arc::clone(&endpoint), Arc::clone(&stop));
             let answered = Arc::clone(&answered);
-            // As an API server does: keeps its connection until it is told that it ends.
+            // Like an API server, the client keeps its connection until the server closes it.
             std::thread::spawn(move || {
                 let skipped = json!({"uid": "u", "operation": "UPDATE", "object": {}});
                 let body = review(&skipped).to_string();
                 while !stop.load(Ordering::Relaxed) {
-                    // Whoever has the old address is connected before it is taken away.
+                    // A client with the old address connects before the address is removed.
                     let endpoint = endpoint.lock().unwrap();
                     let mut client = Client::connect(endpoint.0, &endpoint.1).unwrap();
                     drop(endpoint);
@@ -114,7 +114,7 @@ fn a_rolling_restart_under_load_fails_no_review() {
         until("reviews are answered", || answered.load(Ordering::Relaxed) > before + 100);
         let next = start();
         current.signal(Signal::TERM);
-        // The endpoint is taken away a moment later than the signal comes.
+        // The endpoint is removed shortly after the signal.
         current.log("shutting down");
         *endpoint.lock().unwrap() = next.endpoint();
         current.metric_becomes("sidecar_injector_connections", 0.0);
@@ -156,7 +156,7 @@ fn answers_what_is_in_flight_and_closes() {
 fn answers_a_connection_that_was_opened_at_the_very_end() {
     let mut program = Program::start(&["--shutdown-delay", "0s"]);
     let (https, ca) = program.endpoint();
-    // One that is accepted before the signal, and one that the kernel alone knows by then.
+    // One connection is accepted before the signal, and one is then only in the kernel's queue.
     let accepted = tcp(https).unwrap();
     program.metric_becomes("sidecar_injector_connections", 1.0);
     program.signal(Signal::STOP);
@@ -210,7 +210,7 @@ fn takes_no_huge_page_for_a_few_kilobytes() {
     let program = Program::start(&[]);
     let status = fs::read_to_string(format!("/proc/{}/status", program.id())).unwrap();
     assert!(status.lines().any(|line| line == "THP_enabled:\t0"), "{status}");
-    // Memory for which they were asked for (`hg`) before that was said may have got them already.
+    // Memory with the flag `hg` may have huge pages from before the call.
     let maps = fs::read_to_string(format!("/proc/{}/smaps", program.id())).unwrap();
     let mut flags = maps.lines().filter_map(|line| line.strip_prefix("VmFlags: ")).peekable();
     assert!(flags.peek().is_some(), "{maps}");
@@ -236,7 +236,7 @@ fn a_client_that_trusts_another_ca_is_refused_alone() {
     assert_eq!(one.connect().ask("GET", "/ready", "", b"").status, 200);
 }
 
-/// The kubeconfig of a cluster that does not answer: port 1 of the loopback address.
+/// Returns the kubeconfig of a cluster that does not answer: port 1 of the loopback address.
 fn unreachable_cluster(directory: &TempDir) -> String {
     let path = directory.path().join("kubeconfig");
     let config = json!({

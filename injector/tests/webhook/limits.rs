@@ -60,7 +60,7 @@ fn an_idle_connection_outlives_the_time_for_a_head_and_ends_at_its_own() {
     let mut client = program.connect();
     assert_eq!(client.ask("GET", "/ready", "", b"").status, 200);
     assert!(client.is_closed());
-    // Were it taken for a slow head, that would be the phase.
+    // If it counted as a slow head, the phase would be `head`.
     expired(&program, "idle");
 }
 
@@ -88,7 +88,7 @@ fn slow_bodies_keep_no_review_from_its_place() {
     let program = Program::start(&["--max-reviews", "1", "--review-timeout", "1h"]);
     let slow: Vec<_> = (0..8).map(|_| busy(&program)).collect();
     assert_eq!(program.connect().review("/inject?timeout=10s", &skipped(0))["allowed"], true);
-    // They are read to their end all the same.
+    // They are still read completely.
     for mut client in slow {
         client.send(b"}");
         assert_eq!(client.answer().status, 400);
@@ -103,7 +103,8 @@ fn slow_bodies_of_great_length_keep_no_large_review_out() {
         let response = program.connect().review("/inject?timeout=10s", &skipped(length));
         assert_eq!(response["allowed"], true);
     }
-    // What stands still with room of its own loses it; what takes none has the time of a review.
+    // A stalled body that holds a share of the body budget loses its connection. One without such a
+    // share has the time of a review.
     for client in &mut slow[1..] {
         let answer = client.answer();
         assert_eq!((answer.status, answer.header("connection")), (408, Some("close")));
@@ -133,7 +134,7 @@ fn large_bodies_that_come_at_once_are_all_answered() {
 #[test]
 fn accepts_no_more_connections_than_allowed() {
     let program = Program::start(&["--max-connections", "2", "--review-timeout", "1h"]);
-    // Half a body is nothing that others have to wait for.
+    // A connection with half a body does not keep others waiting: the server may close it.
     let (mut first, mut second) = (busy(&program), busy(&program));
     assert_eq!(program.connect().try_ready().unwrap(), 200);
     assert!(first.is_closed());
@@ -155,7 +156,7 @@ fn probes_are_answered_while_plain_ports_are_flooded() {
         for round in 0..30 {
             for path in ["/healthz/live", "/healthz/ready"] {
                 let mut stream = tcp(address).unwrap();
-                // As long as the kubelet waits by our manifests.
+                // The probe timeout of our manifests.
                 stream.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
                 let answer = try_plain_over(&mut stream, "GET", path, "").unwrap();
                 assert_eq!(answer.status, 200, "{address} {path} {round}");
@@ -174,7 +175,7 @@ fn floods_of_many_addresses_keep_no_other_out() {
     floods(50);
 }
 
-/// Calls on new and on kept connections, while others that do nothing useful are opened without end.
+/// Calls on new and on kept connections during a flood of useless ones.
 fn floods(sources: u8) {
     let program = Program::start(&["--max-connections", "128", "--review-timeout", "1h"]);
     let (https, ca) = program.endpoint();
@@ -209,13 +210,14 @@ fn whoever_fills_every_place_with_idle_connections_keeps_nobody_out() {
     let skipped = json!({"uid": "u", "operation": "UPDATE", "object": {}});
     let mut first = program.connect();
     first.review("/inject", &skipped);
-    // Idle ones of both kinds: some have never asked, one has.
+    // Idle connections of both kinds: most have never sent a request, one has.
     let mut idle: Vec<_> = (0..1023).map(|_| program.connect()).collect();
     program.metric_becomes("sidecar_injector_connections", 1024.0);
     for _ in 0..10 {
         assert_eq!(program.connect().review("/inject", &skipped)["allowed"], true);
     }
-    // Whoever had asked stays, and the one that has waited longest without a question is gone.
+    // The connection with a request stays. The one that has waited longest without a request is
+    // closed.
     assert_eq!(first.review("/inject", &skipped)["allowed"], true);
     assert!(idle[0].is_closed());
     assert!(program.metric("sidecar_injector_displaced_connections_total") >= 1.0);
@@ -236,7 +238,7 @@ fn whoever_fills_every_place_without_a_handshake_keeps_nobody_out() {
 
 #[test]
 fn idle_connections_do_not_take_every_file_that_may_be_open() {
-    // What service managers and container runtimes give: more may be had, or may not.
+    // Limits of service managers and container runtimes: the soft limit can be raised or not.
     for (soft, hard, slots) in [(256, 4096, 400), (512, 512, 512 - 288)] {
         let directory = TempDir::new().unwrap();
         let program = program::command();
@@ -262,7 +264,7 @@ fn idle_connections_do_not_take_every_file_that_may_be_open() {
 fn whoever_speaks_http2_loses_the_connection_and_nothing_else_happens() {
     let program = Program::start(&[]);
     let mut client = program.connect();
-    // The preface, settings, and streams that are opened and reset.
+    // The HTTP/2 preface, settings, and streams that are opened and reset.
     let settings = [0, 0, 0, 4, 0, 0, 0, 0, 0];
     let reset = [0, 0, 4, 3, 0, 0, 0, 0, 1, 0, 0, 0, 8];
     let mut flood = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
@@ -300,13 +302,13 @@ fn a_head_of_any_size_is_bounded() {
     let long = format!("a: {}\r\n", "b".repeat(200 << 10));
     for headers in [many, long] {
         let mut client = program.connect();
-        // The server may be gone before all of it is sent.
+        // The server may close the connection before all of it is sent.
         let head = format!("GET /ready HTTP/1.1\r\nHost: t\r\n{headers}\r\n");
         if let Err(error) = client.try_send(head.as_bytes()) {
             assert!(is_end(&error), "{error}");
             continue;
         }
-        // Bytes that were not read any more may overtake the answer.
+        // Unread bytes may make the kernel reset the connection before the answer arrives.
         match client.try_answer() {
             Ok(answer) => assert_eq!(answer.status, 431),
             Err(error) => assert!(is_end(&error), "{error}"),
@@ -315,7 +317,7 @@ fn a_head_of_any_size_is_bounded() {
     assert_eq!(program.connect().try_ready().unwrap(), 200);
 }
 
-/// A client of which half a review has arrived.
+/// Returns a client of which half a review has arrived.
 fn busy(program: &Program) -> Client {
     let mut client = program.connect();
     let before = program.metric("sidecar_injection_requests_total");
@@ -325,7 +327,7 @@ fn busy(program: &Program) -> Client {
     client
 }
 
-/// A client that has announced a great body and sent `length` bytes of it.
+/// Returns a client that announced a large body and sent `length` bytes of it.
 fn large(program: &Program, length: usize) -> Client {
     let mut client = program.connect();
     let before = program.metric("sidecar_injection_requests_total");
@@ -336,7 +338,7 @@ fn large(program: &Program, length: usize) -> Client {
     client
 }
 
-/// A request that nothing is done for, of more than `length` bytes.
+/// Returns a skipped request of more than `length` bytes.
 fn skipped(length: usize) -> Value {
     json!({"uid": "u", "operation": "UPDATE", "object": {"data": "x".repeat(length)}})
 }

@@ -1,4 +1,4 @@
-//! The log is talk: whether somebody listens changes nothing, and how much it says can be changed.
+//! The log does not affect the service: a blocked reader has no effect. Its levels can be changed.
 
 use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader};
@@ -43,7 +43,7 @@ fn goes_on_when_its_log_is_full() {
     }
     let address = |key: &str| listening[key].as_str().unwrap().parse::<SocketAddr>().unwrap();
     let mut client = Client::connect(address("https"), &std::fs::read(&ca).unwrap()).unwrap();
-    // Nobody reads from here on; a pipe holds some hundred lines, and the queue some thousand.
+    // The log is not read from here on. A pipe holds some hundred lines, the queue some thousand.
     let skipped = json!({"uid": "u".repeat(200), "operation": "UPDATE", "object": {}});
     let lost = || {
         let page = plain_get(address("admin"), "/metrics").body;
@@ -58,7 +58,7 @@ fn goes_on_when_its_log_is_full() {
         asked += 500;
         assert!(asked < 50_000, "no line was lost");
     }
-    // Nor does its end wait.
+    // The end of the process does not wait for the log.
     kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
     until("the program ends", || child.try_wait().unwrap().is_some());
 }
@@ -144,7 +144,7 @@ fn says_more_or_less_while_it_runs() {
 #[test]
 fn only_whoever_is_in_the_pod_changes_the_log() {
     let program = Program::start(&["--adminAddr", "0.0.0.0:0"]);
-    // A loopback address that is not the one of `kubectl port-forward`, as a sidecar uses.
+    // A loopback address other than that of `kubectl port-forward`, as a sidecar uses.
     for (method, path, status) in
         [("GET", "/logging", 403), ("PUT", "/logging", 403), ("GET", "/healthz/ready", 200)]
     {
@@ -153,7 +153,7 @@ fn only_whoever_is_in_the_pod_changes_the_log() {
         let answer = plain_over(&mut stream, method, path, "all:debug");
         assert_eq!(answer.status, status, "{method} {path}");
     }
-    // Nor is it on the webhook's own port.
+    // The webhook's own port does not serve it either.
     assert_eq!(program.connect().ask("PUT", "/logging", "", b"all:debug").status, 404);
 }
 

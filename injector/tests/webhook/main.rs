@@ -1,4 +1,4 @@
-//! The webhook server from outside: the built program, real sockets and real TLS.
+//! The webhook server as a black box: the built program, real sockets and real TLS.
 
 #![allow(clippy::unwrap_used, reason = "what a test's own helpers unwrap fails that test")]
 

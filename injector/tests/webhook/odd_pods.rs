@@ -1,4 +1,4 @@
-//! Pods of every odd form, as an API server or another webhook may send them.
+//! Malformed pods, as an API server or another webhook may send them.
 
 use serde_json::{Value, json};
 
@@ -60,7 +60,7 @@ fn a_pod_of_any_form_is_injected_once() {
     }
 }
 
-/// Of a repeated key the last one counts, as for the API server.
+/// As in the API server, the last of repeated keys counts.
 #[test]
 fn the_last_of_repeated_keys_counts() {
     let program = Program::start(&[]);

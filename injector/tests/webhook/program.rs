@@ -1,4 +1,4 @@
-//! The built `sidecar-injector`, started for one test and gone with it.
+//! The built `sidecar-injector`, started for one test and stopped with it.
 
 use std::cell::RefCell;
 use std::io::{BufRead, BufReader};
@@ -18,7 +18,7 @@ use crate::client::{Client, plain_get};
 pub(crate) struct Program {
     child: Child,
     log: Receiver<Value>,
-    /// The lines that were taken from it.
+    /// The lines read from the log so far.
     seen: RefCell<Vec<Value>>,
     directory: TempDir,
     pub(crate) https: SocketAddr,
@@ -33,20 +33,19 @@ impl Program {
         Self::start_in(TempDir::new().unwrap(), flags)
     }
 
-    /// As [`Program::start`], with the CA written into `directory`.
+    /// Starts it as [`Program::start`], with the CA written into `directory`.
     pub(crate) fn start_in(directory: TempDir, flags: &[&str]) -> Self {
         let ca = directory.path().join("ca.pem");
         let ca = ["--writeCaFile", ca.to_str().unwrap()];
         Self::spawn(directory, &[&ca, flags].concat())
     }
 
-    /// Starts it with these flags and no others but for addresses and the log, where they say
-    /// nothing of those.
+    /// Starts it with these flags. Defaults are added for addresses and the log.
     pub(crate) fn spawn(directory: TempDir, flags: &[&str]) -> Self {
         Self::spawn_by(command(), directory, flags)
     }
 
-    /// As [`Program::spawn`], by a command that may have an environment of its own.
+    /// Starts it as [`Program::spawn`], with a command that may have its own environment.
     pub(crate) fn spawn_by(mut command: Command, directory: TempDir, flags: &[&str]) -> Self {
         let usual = [
             ("--httpsAddr", "127.0.0.1:0"),
@@ -87,17 +86,17 @@ impl Program {
         program
     }
 
-    /// The directory that is gone with the program.
+    /// Returns a path in the directory that is removed with the program.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
 
-    /// A new connection with its TLS handshake done.
+    /// Opens a new connection and completes its TLS handshake.
     pub(crate) fn connect(&self) -> Client {
         Client::connect(self.https, &std::fs::read(self.path("ca.pem")).unwrap()).unwrap()
     }
 
-    /// Where it listens, and the CA that it is trusted by.
+    /// Returns the listening address and the CA to trust.
     pub(crate) fn endpoint(&self) -> (SocketAddr, Vec<u8>) {
         (self.https, std::fs::read(self.path("ca.pem")).unwrap())
     }
@@ -121,7 +120,7 @@ impl Program {
         }
     }
 
-    /// How many log lines so far have this message.
+    /// Returns the number of log lines so far with this message.
     pub(crate) fn count(&self, message: &str) -> usize {
         self.seen.borrow_mut().extend(self.log.try_iter());
         self.seen.borrow().iter().filter(|entry| entry["message"] == message).count()
@@ -132,7 +131,7 @@ impl Program {
         self.log = channel().1;
     }
 
-    /// The value of a metric, by its name and labels as they stand on the page.
+    /// Returns the value of a metric, by its name and labels as they are on the page.
     pub(crate) fn metric(&self, name: &str) -> f64 {
         let page = plain_get(self.admin, "/metrics").body;
         let value = page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
@@ -152,7 +151,7 @@ impl Program {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// Waits for the program's own end.
+    /// Waits for the program to exit.
     pub(crate) fn exit(&mut self) -> ExitStatus {
         let mut status = None;
         until("the program ends", || {
@@ -165,13 +164,14 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // After a failed test it still runs; after a passed one there is nothing to kill.
+        // After a failed test the program still runs. After a passed one it has ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// The program, without anything of this environment that would change what it does.
+/// Returns the command for the program, without environment variables that would change its
+/// behaviour.
 pub(crate) fn command() -> Command {
     let mut command = crate::sidecar_injector();
     for name in [
@@ -196,5 +196,5 @@ pub(crate) fn until(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// Enough for a busy machine.
+/// Timeout that is enough for a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);

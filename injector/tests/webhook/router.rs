@@ -1,5 +1,5 @@
-//! The routes with another function in the place of injection: what it is told, and what becomes
-//! of its failures.
+//! The routes with another function in place of injection: its input, and the handling of its
+//! errors.
 
 #![expect(clippy::unnecessary_wraps, reason = "the form of the functions is given")]
 
@@ -56,7 +56,7 @@ async fn a_panic_costs_one_call() {
     let router = router(webhook);
     let (status, _) = ask_in(&router, "/inject", "panic").await;
     assert_eq!(status, StatusCode::INTERNAL_SERVER_ERROR);
-    // The only place was given back.
+    // The only review slot was released.
     let (status, response) = ask(&router, "/inject").await;
     assert_eq!(status, StatusCode::OK);
     assert_eq!(response["allowed"], true);
@@ -149,7 +149,7 @@ fn unconfigured(inject: Inject, places: usize) -> Webhook {
         admission: Admission::new(inject),
         metrics,
         turns: Turns::new(places),
-        large: LargeBodies::new(1024),
+        large: LargeBodies::new(1024).unwrap(),
         body_limit: 1024,
         time_limit: Duration::from_secs(9),
         traces: Traces::default(),

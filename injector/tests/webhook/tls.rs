@@ -1,4 +1,4 @@
-//! What is negotiated, and who may connect.
+//! TLS negotiation, and authentication of clients.
 
 use std::fs;
 use std::net::TcpListener;
@@ -96,7 +96,7 @@ fn serves_clients_with_the_right_certificate_alone() {
         assert_eq!(ask(Some(ours.issue("other", &["Kube-APIServer.example"]))), Some(200));
         assert_eq!(ask(None), None);
         assert_eq!(ask(Some(foreign.issue("apiserver", &[]))), None);
-        // As every kubelet has one of the cluster's CA.
+        // Every kubelet has such a certificate of the cluster's CA.
         assert_eq!(ask(Some(ours.issue("system:node:n1", &["n1.example"]))), None);
         assert_eq!(ask(Some(ours.issue("Apiserver", &[]))), None);
     }
@@ -120,7 +120,7 @@ fn resumes_no_session_of_a_client_that_had_to_show_a_certificate() {
             let (chain, key) = ours.issue("apiserver", &[]);
             let config = trusting(&ca, &[version]).with_client_auth_cert(chain, key).unwrap();
             let config = Arc::new(config);
-            // What there is to resume comes with or after the first answer.
+            // The session ticket comes with or after the first answer.
             for kind in [HandshakeKind::Full, expected] {
                 let mut client = Client::connect_by(address, Arc::clone(&config)).unwrap();
                 assert_eq!(client.try_ready().unwrap(), 200);
@@ -150,12 +150,12 @@ fn follows_the_file_of_client_cas() {
     program.log(&warning);
     assert_eq!(status(&program, &TLS13, Some(old.issue("apiserver", &[]))), Some(200));
 
-    // At once, as a rename is.
+    // The change is atomic, because a rename is.
     new.write_to(directory.path());
     program.log("the CAs of clients are replaced");
     assert_eq!(status(&program, &TLS13, Some(new.issue("apiserver", &[]))), Some(200));
     assert_eq!(status(&program, &TLS13, Some(old.issue("apiserver", &[]))), None);
-    // Who had connected before is answered once more.
+    // A client that had connected before gets one more answer.
     assert_eq!(kept.review("/inject", &skipped)["allowed"], true);
     assert!(kept.is_closed());
 }
@@ -166,7 +166,8 @@ fn does_not_start_with_a_file_that_lets_nobody_in() {
     let empty = directory.path().join("empty.pem");
     fs::write(&empty, "").unwrap();
     let missing = directory.path().join("missing.pem");
-    // Before any port is bound: a port that is taken would be told of first.
+    // The check happens before any port is bound: otherwise the error would be about the port in
+    // use.
     let holder = TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = holder.local_addr().unwrap().to_string();
     for (path, message) in [(empty, "no certificate in it"), (missing, "No such file")] {
@@ -182,7 +183,7 @@ fn does_not_start_with_a_file_that_lets_nobody_in() {
 
 type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
-/// What the server answers to a client, where it does.
+/// Returns the status of the server's answer to a client; `None` without an answer.
 fn status(
     program: &Program,
     version: &'static SupportedProtocolVersion,
@@ -232,7 +233,7 @@ impl Authority {
         Self { issuer: Issuer::new(parameters, key), pem }
     }
 
-    /// Puts its certificate where the program looks for it.
+    /// Writes its certificate to the file that the program reads.
     fn write_to(&self, directory: &Path) -> String {
         let path = directory.join("clients.pem");
         let new = directory.join("new.pem");

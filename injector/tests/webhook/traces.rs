@@ -54,7 +54,7 @@ fn an_admission_is_a_span_in_the_trace_of_its_caller() {
     outrigger.outcome: injected
     outrigger.revision: canary
     "#);
-    // Neither what annotations hold nor what the pod is made of.
+    // Neither values of annotations nor fields of the pod are sent.
     assert!(!format!("{:?}", received.request).contains("secret"));
 }
 
@@ -68,7 +68,7 @@ fn a_call_that_is_denied_or_refused_is_an_error_with_its_reason() {
     let mut client = program.connect();
     ask(&mut client, "", &json!({"uid": "u-2", "namespace": "shop", "object": "no pod"}));
     client.ask("POST", "/inject", "Content-Type: text/plain\r\n", b"{}");
-    // The end of the process sends what is waiting; a batch would be due after seconds.
+    // The process sends waiting spans before it ends; a batch would be due only after seconds.
     program.signal(Signal::TERM);
 
     let received = collector.next();
@@ -173,7 +173,7 @@ fn pod(annotation: &str) -> Value {
     }})
 }
 
-/// Takes spans by OTLP over HTTP.
+/// A collector that receives spans by OTLP over HTTP.
 struct Collector {
     address: String,
     received: Receiver<Received>,
@@ -212,7 +212,7 @@ impl Received {
     }
 }
 
-/// Takes one request; `None` at the end of the connection.
+/// Receives one request; `None` at the end of the connection.
 fn take(mut stream: &TcpStream, sender: &Sender<Received>) -> Option<()> {
     let mut reader = BufReader::new(stream);
     let mut line = String::new();

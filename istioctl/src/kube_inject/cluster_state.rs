@@ -1,4 +1,4 @@
-//! What a cluster says of the surroundings of a file's pods, as its injector is told of them.
+//! Cluster snapshot for a file's pods, with the data that the cluster's injector uses.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,28 +15,28 @@ use serde_json::Value;
 
 use crate::Streams;
 
-/// What is asked of a cluster.
+/// Parts of the snapshot to read.
 #[derive(Debug)]
 pub(super) struct Questions {
-    /// Whether the nodes decide on native sidecars.
+    /// True if the nodes decide about native sidecars.
     pub(super) nodes: bool,
-    /// Whether `ProxyConfig` resources count.
+    /// True if `ProxyConfig` resources apply.
     pub(super) proxy_configs: bool,
-    /// Whose pods it is about.
+    /// The namespaces of the pods.
     pub(super) namespaces: BTreeSet<String>,
 }
 
-/// What is known of a cluster; by default, nothing.
+/// Snapshot of a cluster; empty by default.
 #[derive(Debug, Default)]
 pub(super) struct Surroundings {
     kubelets: Option<Kubelets>,
-    /// The annotations of namespaces.
+    /// Annotations by namespace.
     namespaces: BTreeMap<String, BTreeMap<String, String>>,
     proxy_configs: Option<ProxyConfigs>,
 }
 
 impl Surroundings {
-    /// Asks. Of what may not be read, the user is told what that means.
+    /// Reads the snapshot. Explains to the user the effect of each part that may not be read.
     pub(super) async fn ask(
         client: Client,
         questions: Questions,
@@ -44,7 +44,8 @@ impl Surroundings {
         streams: &mut Streams<'_>,
     ) -> anyhow::Result<Self> {
         let Questions { nodes, proxy_configs, mut namespaces } = questions;
-        // Any other is refused with its workload, and is no part of a path.
+        // A workload with any other namespace is rejected later, and the name must not become part
+        // of a path.
         namespaces.retain(|name| label_selector::is_value(name));
         let mut known = Self::default();
         if nodes {
@@ -63,7 +64,7 @@ impl Surroundings {
         Ok(known)
     }
 
-    /// What is known of a pod's surroundings.
+    /// Returns the known cluster state for a pod.
     pub(super) fn facts(&self, namespace: &str, pod: &Value) -> ClusterFacts<'_> {
         let node = pod.pointer("/spec/nodeName").and_then(Value::as_str);
         let kubelets = self.kubelets.as_ref();
@@ -75,7 +76,7 @@ impl Surroundings {
     }
 }
 
-/// The annotations of namespaces that are there and may be read.
+/// Returns the annotations of those namespaces that exist and may be read.
 async fn annotations(
     client: Client,
     names: &BTreeSet<String>,
@@ -95,7 +96,7 @@ async fn annotations(
     Ok(known)
 }
 
-/// The resources of namespaces, as far as they may be read and can be used.
+/// Returns the `ProxyConfig` resources of the namespaces that may be read and are valid.
 async fn all_proxy_configs(
     client: Client,
     namespaces: &BTreeSet<String>,
@@ -105,7 +106,7 @@ async fn all_proxy_configs(
     let mut known = Vec::new();
     for namespace in namespaces {
         let read = cluster::proxy_configs::of_namespace(client.clone(), namespace, revision).await;
-        // The resource is not installed.
+        // The resource type is not installed.
         if matches!(&read, Err(error) if error.is_absent()) {
             break;
         }
@@ -122,7 +123,7 @@ async fn all_proxy_configs(
     Ok(known.into_iter().collect())
 }
 
-/// What was read; `None` for what may not be, and the user is told what that means.
+/// Returns the result; `None` if access is denied, with an explanation to the user.
 pub(super) fn or_told<T>(
     read: Result<T, ClusterError>,
     what: &str,

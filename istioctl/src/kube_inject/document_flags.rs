@@ -1,4 +1,4 @@
-//! The documents that configure an injection, as the command line names them.
+//! Configuration documents named on the command line.
 
 use std::path::PathBuf;
 
@@ -12,8 +12,8 @@ use webhook_certs::cause::with_causes;
 
 use super::operator_file;
 
-/// Where the documents are. What is named by none of these flags is the cluster's, where one is
-/// asked, and else built in.
+/// Sources of the documents. A document that no flag names comes from the cluster if there is one,
+/// else it is built in.
 #[expect(clippy::doc_markdown, reason = "it is shown as help, where backticks only disturb")]
 #[derive(Debug, Args)]
 pub(super) struct DocumentFlags {
@@ -53,7 +53,7 @@ pub(super) struct DocumentFlags {
 }
 
 impl DocumentFlags {
-    /// The documents of the files.
+    /// Reads the documents from the files.
     pub(super) fn read(&self) -> anyhow::Result<Texts> {
         let files = Files {
             inject_config: self.inject_config.clone(),
@@ -67,13 +67,13 @@ impl DocumentFlags {
         }
     }
 
-    /// Whether they name a `ConfigMap`, and so a cluster.
+    /// True if a flag names a `ConfigMap`, and so requires a cluster.
     pub(super) fn name_config_maps(&self) -> bool {
         self.inject_config_map.is_some() || self.mesh_config_map.is_some()
     }
 
-    /// Where a cluster has the documents of a revision. A name that is not Istio's stands as it was
-    /// given, without the revision, as with Istio's command.
+    /// Returns the names of a cluster's `ConfigMap`s for a revision. A name other than Istio's
+    /// default gets no revision suffix, as in Istio's command.
     pub(super) fn config_maps(&self, namespace: &str, revision: &str) -> ConfigMaps {
         let usual = ConfigMaps::of_revision(namespace, revision);
         let named = |given: &Option<String>, base: &str, usual: String| {

@@ -1,24 +1,24 @@
-//! By what the workloads of a file are injected.
+//! Settings and cluster state for injecting a file.
 
 use injector::inject::policy::Rules;
 use injector::settings::Settings;
 
 use super::cluster_state::Surroundings;
 
-/// By what workloads are injected.
+/// Settings and cluster state for injecting workloads.
 #[derive(Debug)]
 pub(super) struct Means {
     pub(super) settings: Settings,
     pub(super) rules: Rules,
-    /// The namespace of workloads that name none; empty where it is not known.
+    /// The namespace of workloads that name none; empty if unknown.
     pub(super) namespace: String,
-    /// What the path of a cluster's webhook says of the proxy's environment.
+    /// Environment of the proxy from the path of a cluster's webhook.
     pub(super) path_env: Vec<(String, String)>,
     pub(super) surroundings: Surroundings,
 }
 
 impl Means {
-    /// By settings alone: nothing is known of a cluster.
+    /// Returns the input of an injection without a cluster.
     pub(super) fn of_files(settings: Settings, namespace: &str) -> Self {
         Self {
             settings,

@@ -1,4 +1,4 @@
-//! `istioctl kube-inject`: the sidecar for the workloads of a file.
+//! `istioctl kube-inject`: sidecar injection for the workloads of a file.
 
 mod cluster_state;
 mod document_flags;
@@ -95,7 +95,7 @@ pub(super) struct KubeInject {
 }
 
 impl KubeInject {
-    /// Reads, injects, and writes only when all went well.
+    /// Reads, injects, and writes only if everything succeeded.
     pub(super) fn run(&self, asker: Asker<'_>, streams: &mut Streams<'_>) -> Result<(), Failure> {
         let given = self.documents.read().map_err(Failure::of)?;
         let names_cluster = asker.flags.is_given() || self.documents.name_config_maps();
@@ -147,7 +147,8 @@ impl KubeInject {
         Ok(())
     }
 
-    /// By files and built-in defaults, and the file with its name for messages.
+    /// Returns the settings from files and built-in defaults, and the input file with its name for
+    /// messages.
     fn of_files(
         &self,
         given: &Texts,
@@ -160,7 +161,8 @@ impl KubeInject {
         Ok((means, self.read(streams)?))
     }
 
-    /// By what a cluster's injector is configured by and told.
+    /// Returns the settings and the cluster snapshot that the cluster's injector uses, and the
+    /// input file.
     async fn of_cluster(
         &self,
         Cluster { client, name: cluster }: Cluster,
@@ -169,7 +171,8 @@ impl KubeInject {
         streams: &mut Streams<'_>,
     ) -> anyhow::Result<(Means, (String, String))> {
         let words = || cluster.clone();
-        // A file's templates are put in by this command's own rules, a cluster's by its injector's.
+        // The rules of `kube-inject` apply to a file's templates, those of admission to a
+        // cluster's.
         let rules = if given.inject_config.is_some() { Rules::Manual } else { Rules::Admission };
         let webhook = Webhook::of_cluster(&client, asker.control_plane, &self.revision, streams);
         let webhook = webhook.await.with_context(words)?;
@@ -200,7 +203,7 @@ impl KubeInject {
 
     fn process(&self, revision: &str) -> Process {
         Process {
-            // As with Istio's command: templates see the default revision without a name.
+            // As in Istio's command, templates see the default revision without a name.
             revision: if revision == "default" { "" } else { revision }.to_owned(),
             native_sidecars: self.native_sidecars.by_default(),
             compliance_policy: self.compliance_policy.clone(),
@@ -208,7 +211,7 @@ impl KubeInject {
         }
     }
 
-    /// The name for messages and the text.
+    /// Returns the name of the input for messages, and its text.
     fn read(&self, streams: &mut Streams<'_>) -> anyhow::Result<(String, String)> {
         let (name, bytes) = if self.filename == Path::new(STANDARD) {
             let mut bytes = Vec::new();
@@ -224,7 +227,7 @@ impl KubeInject {
     }
 }
 
-/// What the documents say, and what in them is hardly meant is told.
+/// Parses the documents, and prints warnings about them.
 fn settings(
     texts: &Texts,
     process: Process,
@@ -241,8 +244,8 @@ fn settings(
     Ok(settings)
 }
 
-/// A file's pods are injected by its templates alone, as with Istio's command; what that leaves
-/// without effect is said.
+/// Keeps only the templates of a file, as Istio's command does. Adds a warning for each part that
+/// has no effect.
 fn keep_templates_alone(settings: &mut Settings, config: Option<&Text>) {
     let without_effect = settings.inject.keep_templates_alone();
     let Some(config) = config else { return };
@@ -253,7 +256,7 @@ fn keep_templates_alone(settings: &mut Settings, config: Option<&Text>) {
     }));
 }
 
-/// Why a cluster's documents are not read, with what the user can do about it.
+/// Returns the error for unreadable documents of a cluster, with a hint for the user.
 fn unread(error: &ReadError, webhook: &Webhook) -> anyhow::Error {
     let by_tag = match &webhook.tagged_by {
         Some(name) => format!(
@@ -268,7 +271,7 @@ fn unread(error: &ReadError, webhook: &Webhook) -> anyhow::Error {
 
 const NO_CLUSTER: &str = "hint: KUBECONFIG is set, but the configuration of its cluster counts \
 only with --context or --kubeconfig";
-/// Standard input or output.
+/// File name that means standard input or output.
 const STANDARD: &str = "-";
 const WHERE_ELSE: &str = "\n  hint: --istioNamespace names the control plane's namespace, \
 --revision its revision, --injectConfigMapName and --meshConfigMapName its ConfigMaps; with \

@@ -1,4 +1,4 @@
-//! Documents `IstioOperator`: the values and the mesh configuration that are in them.
+//! `IstioOperator` documents: extraction of values and mesh configuration.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use documents::yaml;
 use injector::webhook::reload::{Text, Texts};
 
-/// The documents of a file `IstioOperator` for those that are not given otherwise.
+/// Completes the documents: those that are not given come from an `IstioOperator` file.
 pub(super) fn complete(path: &Path, given: Texts) -> anyhow::Result<Texts> {
     let origin = format!("--operatorFileName {}", path.display());
     let text = fs::read_to_string(path).with_context(|| origin.clone())?;
@@ -46,8 +46,8 @@ fn read(origin: &str, text: &str) -> Result<Texts, String> {
     Ok(Texts { inject_config: None, values: part("values")?, mesh_config: part("meshConfig")? })
 }
 
-/// The line of a key in block style, by the keys that lead to it; `None` where it is not to be found,
-/// or is written otherwise.
+/// Returns the line of a key in block style, found by its path. `None` if it is absent or in
+/// another style.
 fn place(text: &str, path: &[&str]) -> Option<String> {
     let mut lines = text.lines().enumerate().filter(|(_, line)| {
         let line = line.trim_start();

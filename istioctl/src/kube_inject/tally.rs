@@ -1,15 +1,15 @@
-//! Counts of the workloads and other objects of a file, by what became of them.
+//! Counts of the workloads and other objects of a file by result.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Counts of a file or a part of it.
+/// Counts for a file or a part of it.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(super) struct Tally {
     pub(super) injected: usize,
-    /// Workloads that stay as they are, by the word of the reason.
+    /// Unchanged workloads by the word of the reason.
     pub(super) skipped: BTreeMap<&'static str, usize>,
-    /// Objects that are no workloads of a known kind, by kind.
+    /// Objects that are not workloads of a known kind, by kind.
     pub(super) left_alone: BTreeMap<String, usize>,
 }
 
@@ -40,7 +40,7 @@ impl fmt::Display for Tally {
     }
 }
 
-/// `3 skipped (2 host_network, 1 inject_annotation)`, the most frequent first.
+/// Writes counts, the most frequent first: `3 skipped (2 host_network, 1 inject_annotation)`.
 fn write_counts(
     f: &mut fmt::Formatter<'_>,
     what: &str,
@@ -56,7 +56,7 @@ fn write_counts(
     if shown.is_empty() { Ok(()) } else { write!(f, " ({})", shown.join(", ")) }
 }
 
-/// Names that fit into a line.
+/// Most names in a line.
 const MOST: usize = 8;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What the webhook configurations of a cluster say of its injector.
+//! Revision and path of a cluster's injector, from its webhook configurations.
 
 use anyhow::Context;
 use injector::cluster::hooks;
@@ -9,20 +9,20 @@ use kube::Client;
 use super::cluster_state::or_told;
 use crate::Streams;
 
-/// How a cluster's injector is asked.
+/// Revision and path environment of a cluster's injector.
 #[derive(Debug, Default, Eq, PartialEq)]
 pub(super) struct Webhook {
-    /// Its revision; empty or `default` for the one without a name.
+    /// The injector's revision; empty or `default` for the one without a name.
     pub(super) revision: String,
-    /// The webhook configuration that makes this the default revision, where one does.
+    /// The webhook configuration that makes this the default revision, if any.
     pub(super) tagged_by: Option<String>,
-    /// The proxy's environment from the path at which it is asked.
+    /// The proxy's environment from the webhook's path.
     pub(super) path_env: Vec<(String, String)>,
 }
 
 impl Webhook {
-    /// Of the injector of a revision; for an empty one, of the default revision: the one with the
-    /// tag `default`, and else the one without a name.
+    /// Returns the webhook of a revision. An empty revision means the default one: the one with the
+    /// tag `default`, else the one without a name.
     pub(super) async fn of_cluster(
         client: &Client,
         control_plane: &str,
@@ -63,8 +63,8 @@ impl Webhook {
     }
 }
 
-/// Whether a configuration asks the injector of this control plane, as far as it says: at a URL
-/// may be anybody's.
+/// True if a configuration may call the injector of this control plane. The owner of a webhook at a
+/// URL is unknown, so it may.
 fn is_of(control_plane: &str, configuration: &HookConfiguration) -> bool {
     let mut namespaces = configuration.hooks.iter().map(|hook| hook.service_namespace.as_deref());
     namespaces.all(|namespace| namespace.is_none_or(|namespace| namespace == control_plane))
@@ -82,7 +82,8 @@ mod tests {
 
     use super::*;
 
-    /// A configuration by its name, labels, the namespace of its Service, and its path.
+    /// Returns a configuration with this name, these labels, this namespace of its Service, and
+    /// this path.
     fn configuration(
         name: &str,
         [revision, tag]: [&str; 2],
@@ -119,7 +120,7 @@ mod tests {
         assert_eq!(found(&[&canary, &plain], "n", "canary"), is("canary", false, 2));
         let all = [&tag, &canary, &plain];
         assert_eq!(found(&all, "n", ""), is("canary", true, 2));
-        // Who names a revision, the default one too, means it.
+        // An explicit revision is used as it is, `default` included.
         assert_eq!(found(&all, "n", "default"), is("default", false, 0));
         assert_eq!(found(&all, "n", "stable"), is("stable", false, 0));
         assert_eq!(found(&all, "elsewhere", ""), is("", false, 0));

@@ -1,4 +1,4 @@
-//! The workloads of a file: injected, or left alone, and what is told of each.
+//! Injection of the workloads of a file, with the messages about each.
 
 use std::collections::BTreeSet;
 use std::num::NonZero;
@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::injection_source::Means;
 use super::tally::Tally;
 
-/// Works on the items with all cores, in runs of neighbours; the results are in their order.
+/// Maps the items on all cores, in runs of neighbours. The results are in the order of the items.
 pub(super) fn in_order<'a, T: Sync, R: Send>(
     items: &'a [T],
     work: impl Fn(&'a T) -> R + Sync,
@@ -37,11 +37,11 @@ pub(super) fn in_order<'a, T: Sync, R: Send>(
 
 /// A document after injection.
 pub(super) struct Injected {
-    /// Its text, or why there is none.
+    /// The new text, or the errors.
     pub(super) text: Result<String, Vec<anyhow::Error>>,
     /// Warnings for the user.
     pub(super) messages: Vec<String>,
-    /// Objects that are left alone although their author may have expected something else.
+    /// Warnings about unchanged objects whose author may have expected an injection.
     pub(super) surprises: Vec<anyhow::Error>,
     pub(super) tally: Tally,
 }
@@ -141,7 +141,7 @@ fn injected_template(
         pod: pod.clone(),
         namespace,
         cluster: means.surroundings.facts(namespace, pod),
-        // A pod's own metadata tell its owner.
+        // The owner of a pod is derived from its own metadata.
         workload: (!template.is_pod()).then_some(workload),
         path_env: &means.path_env,
         rules: means.rules,
@@ -149,7 +149,8 @@ fn injected_template(
     inject(&means.settings, target)
 }
 
-/// The faults that an error is about, each with the keys that lead to it in the pod template.
+/// Splits an error into single errors, each with the keys that lead to its place in the pod
+/// template.
 fn faults(error: InjectError) -> Vec<(Vec<String>, anyhow::Error)> {
     let annotation = |key: &str| ["metadata", "annotations", key].map(str::to_owned).to_vec();
     match error {
@@ -165,7 +166,7 @@ fn faults(error: InjectError) -> Vec<(Vec<String>, anyhow::Error)> {
     }
 }
 
-/// The namespaces of the workloads of a file, as far as it can be read.
+/// Returns the namespaces of the workloads of a file; invalid documents are skipped.
 pub(super) fn namespaces(text: &str, default: &str) -> BTreeSet<String> {
     let documents = manifest::Document::split(text).into_iter();
     let parts = documents.flat_map(manifest::Document::parts);
@@ -178,7 +179,7 @@ pub(super) fn namespaces(text: &str, default: &str) -> BTreeSet<String> {
     manifests.flat_map(of_manifest).collect()
 }
 
-/// The namespace of a pod: its own, its workload's, or else the given one.
+/// Returns the namespace of a pod: its own, its workload's, or else the default.
 fn namespace_of<'a>(pod: &'a Value, template: &'a PodTemplate, default: &'a str) -> &'a str {
     let own = pod.pointer("/metadata/namespace").and_then(Value::as_str).unwrap_or_default();
     let namespaces = [own, &template.workload.namespace, default];
@@ -199,7 +200,8 @@ fn comments_lost(title: &Title<'_>, lines: &[String]) -> String {
     format!("warning: {title}: {reason}")
 }
 
-/// Istio's words, which scripts look for, and then ours.
+/// Returns the message about a skipped workload: Istio's wording, which scripts look for, and the
+/// reason.
 fn skipped(title: &Title<'_>, reason: &Reason) -> String {
     let words = match reason.word() {
         "host_network" => "has host networking enabled",
@@ -208,7 +210,7 @@ fn skipped(title: &Title<'_>, reason: &Reason) -> String {
     format!("===> Skipping injection because {title} {words}\n     {reason}")
 }
 
-/// `Deployment "namespace/name"`.
+/// Display of a workload as `Deployment "namespace/name"`.
 struct Title<'a>(&'a PodTemplate);
 
 impl fmt::Display for Title<'_> {
@@ -221,5 +223,5 @@ impl fmt::Display for Title<'_> {
     }
 }
 
-/// Fewer documents are done before another thread has started.
+/// Fewer documents are finished before another thread has started.
 const WORTH_A_THREAD: usize = 16;

@@ -1,4 +1,4 @@
-//! `istioctl experimental`, against the API server.
+//! `istioctl experimental` with the API server.
 
 use std::fmt::Write;
 
@@ -22,7 +22,7 @@ pub(crate) fn lists_what_needs_a_restart(server: &ApiServers) {
     shop.pod("shop", "agent", &json!({"spec": {"hostNetwork": true}}));
     insta::assert_snapshot!("list", shop.told(&["x", "injector", "list"]));
 
-    // The namespace alone, and the injectors all the same.
+    // The list has only this namespace, but all injectors.
     let told = shop.told(&["x", "injector", "list", "-n", "billing"]);
     assert!(told.contains("billing    MISSING/gone") && !told.contains("early"), "{told}");
     assert!(told.contains("hooks-list") && !told.contains("\nquiet"), "{told}");
@@ -33,7 +33,7 @@ pub(crate) fn lists_what_needs_a_restart(server: &ApiServers) {
         "error: --kubeconfig FILE, server https://SERVER/: --namespace gone: no such namespace\n";
     assert_eq!(messages, expected);
 
-    // What was current is stale by another configuration, with the pod's own image as the other.
+    // A new configuration makes current pods stale, because their image differs from the new one.
     shop.configure("global: {hub: registry.example, tag: 9.9.9}");
     insta::assert_snapshot!("list_of_stale", shop.told(&["experimental", "injector", "list"]));
 
@@ -101,7 +101,7 @@ pub(crate) fn says_why(server: &ApiServers) {
     shop.kubectl(&["delete", "deployment", "agent", "-n", "why"], "");
 }
 
-/// For every combination of labels that Istio's entries know.
+/// Checks every combination of the labels in Istio's selectors.
 pub(crate) fn says_what_the_api_server_does(server: &ApiServers) {
     let shop = Shop::open(server, "grid");
     let injector = shop.stage.start(&["--enable-native-sidecars", "true"]);
@@ -142,7 +142,7 @@ pub(crate) fn says_what_the_api_server_does(server: &ApiServers) {
     insta::assert_snapshot!("grid", grid);
 }
 
-/// Whether the API server has pods with these labels injected.
+/// Returns for each set of labels whether the API server's pod is injected.
 fn created(shop: &Shop<'_>, namespace: &str, labels: &[&str]) -> Vec<bool> {
     let pod = |(index, labels): (usize, &&str)| {
         let labels = labels.split(',').map(|pair| pair.split_once('=').unwrap());
@@ -159,7 +159,7 @@ fn created(shop: &Shop<'_>, namespace: &str, labels: &[&str]) -> Vec<bool> {
     let pods: Vec<_> = labels.iter().enumerate().map(pod).collect();
     let list = json!({"apiVersion": "v1", "kind": "List", "items": pods}).to_string();
     let created = shop.kubectl(&["create", "--dry-run=server", "-o", "json", "-f", "-"], &list);
-    // One document after the other.
+    // The output is a sequence of documents.
     let created = serde_json::Deserializer::from_str(&created).into_iter::<Value>();
     let created: Vec<_> = created
         .map(Result::unwrap)

@@ -15,7 +15,7 @@ use crate::objects::{GROUP, RESOURCE, definition, node, resource, with_version};
 use crate::program::{Program, until};
 use crate::shop::{Shop, of_deployment};
 
-/// For pods that everything counts for that the cluster has to say.
+/// Checks pods that depend on every part of the cluster's state.
 pub(crate) fn gives_what_the_webhook_gives(server: &ApiServers) {
     let shop = Shop::open(server, "same");
     configure(&shop, "istio-sidecar-injector", CONFIG, "{}");
@@ -92,7 +92,7 @@ pub(crate) fn gives_what_the_webhook_gives(server: &ApiServers) {
         if name == "of the selector" {
             assert!(messages.contains("(never_inject_selector)"), "{messages}");
         }
-        // What the cluster has to say is in the pod.
+        // The state of the cluster is visible in the pod.
         let list = if name == "for a new node" { "initContainers" } else { "containers" };
         for (text, counts) in [
             ("1000659999", !skipped),
@@ -108,7 +108,7 @@ pub(crate) fn gives_what_the_webhook_gives(server: &ApiServers) {
         let proxy = containers.iter().any(|container| container["name"] == "istio-proxy");
         assert_eq!(proxy, !skipped, "{name}");
     }
-    // A workload stands for the pods that its controllers make of it.
+    // A workload stands for the pods that its controllers create.
     let mut made = pod();
     made["metadata"].as_object_mut().unwrap().remove("name");
     injector::kubernetes::merge::merge(&mut made, of_deployment("web")).unwrap();
@@ -125,7 +125,7 @@ pub(crate) fn gives_what_the_webhook_gives(server: &ApiServers) {
     let given = yaml::parse(&output).unwrap();
     assert_eq!(given["spec"]["template"]["spec"], expected["spec"]);
 
-    // As if there were none: a file's templates are put in by the command's own rules.
+    // The result is as without a cluster: the command's own rules apply to a file's templates.
     let directory = TempDir::new().unwrap();
     let file = directory.path().join("config.yaml");
     fs::write(&file, CONFIG).unwrap();
@@ -144,7 +144,7 @@ pub(crate) fn gives_what_the_webhook_gives(server: &ApiServers) {
     shop.stage.delete(&definition());
 }
 
-/// The documents by revision, by name, from files; and where there are none.
+/// Documents by revision, by name, from files, and absent ones.
 pub(crate) fn finds_the_configuration(server: &ApiServers) {
     let shop = Shop::open(server, "found");
     let image = |image: &str| format!("global: {{proxy: {{image: registry.example/{image}:1}}}}");
@@ -236,7 +236,8 @@ pub(crate) fn without_rights_warns_and_goes_on(server: &ApiServers) {
     );
 }
 
-/// A webhook configuration of the revision `canary`, for the tag `default`, by which nobody is asked.
+/// Returns a webhook configuration of the revision `canary` for the tag `default`, which matches no
+/// pod.
 fn tagged(shop: &Shop<'_>) -> Value {
     let nothing = json!({"matchLabels": {"istio.io/deactivated": "never-match"}});
     json!({

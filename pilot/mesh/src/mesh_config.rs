@@ -1,4 +1,4 @@
-//! `MeshConfig`: what the whole mesh agrees on.
+//! `MeshConfig`: the mesh-wide settings.
 
 use documents::kubernetes_object;
 use documents::notice::{self, Oddity};
@@ -9,41 +9,42 @@ use serde_json::{Map, Value};
 use crate::proto_json::whole;
 use crate::proxy_config::ProxyConfig;
 
-/// The part of Istio's `MeshConfig` that shapes pods, with Istio's defaults where the document
-/// says nothing. Keys that are not known are accepted.
+/// The part of Istio's `MeshConfig` that shapes pods. An absent key has Istio's default. Unknown
+/// keys are accepted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MeshConfig {
-    /// Where the proxy takes outbound connections.
+    /// Port on which the proxy accepts outbound connections.
     pub proxy_listen_port: u16,
-    /// Where the proxy takes inbound connections.
+    /// Port on which the proxy accepts inbound connections.
     pub proxy_inbound_listen_port: u16,
     /// The trust domain of the mesh; may be empty.
     pub trust_domain: String,
-    /// Whether the proxy serves the application's metrics beside its own.
+    /// True if the proxy serves the application's metrics beside its own.
     pub enable_prometheus_merge: bool,
-    /// To which address of the pod inbound connections go.
+    /// Destination address of inbound connections.
     pub inbound_traffic_policy: InboundTrafficPolicy,
-    /// The namespace whose configuration counts for the whole mesh.
+    /// The namespace whose configuration applies to the whole mesh.
     pub root_namespace: String,
-    /// Istio's defaults with `defaultConfig` on top, zeros included.
+    /// Istio's defaults overlaid with `defaultConfig`; zero values in it count.
     pub default_config: ProxyConfig,
-    /// The same as the lowest layer of an admitted pod: there, zero leaves the default.
+    /// The lowest layer of an admitted pod: as `default_config`, but a zero value leaves the
+    /// default.
     pub lowest_layer: ProxyConfig,
-    /// `extensionProviders`, as they stand.
+    /// `extensionProviders`, unparsed.
     pub extension_providers: Vec<Value>,
-    /// The document as it was given, for templates.
+    /// The original document, for templates.
     pub document: Map<String, Value>,
-    /// What of the document is passed over.
+    /// The ignored part of the document: repeated keys or further documents.
     repeated: Option<Oddity>,
 }
 
 impl MeshConfig {
-    /// Reads the `mesh` document of the ConfigMap `istio`, YAML or JSON.
+    /// Parses the `mesh` document of the ConfigMap `istio`, YAML or JSON.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (document, repeated) = notice::read(text).map_err(|error| error.to_string())?;
         kubernetes_object::refuse(&document, "mesh")?;
         let document: Map<_, _> = match document {
-            // Protobuf's own names (`root_namespace`) are read as well.
+            // Protobuf also accepts its original field names (`root_namespace`).
             Value::Object(document) => {
                 document.into_iter().map(|(key, value)| (lower_camel_case(&key), value)).collect()
             }
@@ -75,7 +76,7 @@ impl MeshConfig {
         })
     }
 
-    /// What in the document is hardly meant: keys that Istio does not know.
+    /// Returns the suspicious parts of the document: keys that Istio does not know.
     pub fn oddities(&self) -> Vec<Oddity> {
         let unknown =
             unknown_keys(&Value::Object(self.document.clone()), Shape::Message(&MESH_CONFIG));
@@ -83,12 +84,12 @@ impl MeshConfig {
     }
 }
 
-/// To which address of the pod inbound connections go.
+/// Destination address of inbound connections.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum InboundTrafficPolicy {
-    /// To 127.0.0.1.
+    /// 127.0.0.1.
     Localhost,
-    /// To the address the client used.
+    /// The address that the client used.
     Passthrough,
 }
 
@@ -109,7 +110,7 @@ impl InboundTrafficPolicy {
 fn port(document: &Map<String, Value>, key: &str, default: u16) -> Result<u16, String> {
     match document.get(key) {
         None | Some(Value::Null) => Ok(default),
-        // Protobuf's JSON takes numbers in quotes as well.
+        // Protobuf's JSON also accepts numbers in quotes.
         Some(value) => whole(value)
             .and_then(|number| u16::try_from(number).ok())
             .map(|number| if number == 0 { default } else { number })

@@ -4,10 +4,10 @@ use documents::nulls::without_nulls;
 use go_types::{Field, Kind, Type, duration};
 use serde_json::{Map, Value, json};
 
-/// The value of a field in canonical form: durations in seconds, enumerations by name, names of
-/// fields in camel case, and messages without fields that are zero or that nobody knows.
+/// Returns a field's value in canonical form: durations in seconds, enumerations by name, and field
+/// names in camel case. Messages lose unknown fields and fields with a zero value.
 ///
-/// An error calls the field `name`, and says what is allowed.
+/// An error calls the field `name`, and says which values are allowed.
 pub(crate) fn canonical(kind: Kind, name: &str, value: &Value) -> Result<Value, String> {
     let wrong = |allowed: &str| Err(format!("{name}: {value} is not {allowed}"));
     match (kind, value) {
@@ -26,7 +26,8 @@ pub(crate) fn canonical(kind: Kind, name: &str, value: &Value) -> Result<Value, 
         }
         (Kind::Bool, Value::Bool(_)) | (Kind::String, Value::String(_)) => Ok(value.clone()),
         (Kind::Int(bits), _) => match whole(value) {
-            // A double holds no number of 64 bits, so that protobuf writes it as text.
+            // Protobuf writes 64-bit integers as text, because a double cannot represent all of
+            // them.
             Some(number) if bits > 32 => Ok(Value::String(number.to_string())),
             Some(number) => i32::try_from(number).map(Value::from).or(wrong(WHOLE)),
             None => wrong(WHOLE),
@@ -61,8 +62,8 @@ pub(crate) fn canonical(kind: Kind, name: &str, value: &Value) -> Result<Value, 
     }
 }
 
-/// Whether the JSON of a message leaves the field out. A wrapped scalar, a message and one of several
-/// are there or not, whatever is in them.
+/// True if the JSON of a message omits the field because its value is zero. Presence counts for a
+/// wrapped scalar, a message and a member of a `oneof`, whatever the value.
 pub(crate) fn is_omitted(field: &Field, value: &Value) -> bool {
     !field.is_one_of()
         && match (field.kind, value) {
@@ -76,7 +77,7 @@ pub(crate) fn is_omitted(field: &Field, value: &Value) -> bool {
         }
 }
 
-/// A number as protobuf's JSON takes it: `2`, `"2"` and `2.0`.
+/// Parses an integer in any form that protobuf's JSON accepts: `2`, `"2"` and `2.0`.
 pub(crate) fn whole(value: &Value) -> Option<i64> {
     match value {
         Value::String(text) => text.parse().ok(),
@@ -104,7 +105,7 @@ fn message(of: &Type, name: &str, members: &Map<String, Value>) -> Result<Value,
     Ok(Value::Object(known))
 }
 
-/// The entry of a map: what is read as a number or a switch is text where text is asked for.
+/// Returns the canonical form of a map entry. A number or boolean becomes text in a map of strings.
 fn entry_of(kind: Kind, name: &str, entry: &Value) -> Result<Value, String> {
     match (kind, entry) {
         (Kind::String, Value::Bool(_) | Value::Number(_)) => Ok(Value::String(entry.to_string())),
@@ -120,8 +121,8 @@ fn one_of(words: &[&str]) -> String {
     }
 }
 
-/// The canonical JSON form of a `google.protobuf.Duration` that is written as Go does, which is how
-/// Istio reads one (`1m30s`, `10ms`): seconds, with none, three, six or nine decimals.
+/// Returns the canonical JSON form of a `google.protobuf.Duration`: seconds with zero, three, six
+/// or nine decimals. The text has Go's syntax (`1m30s`, `10ms`), as Istio requires.
 fn duration(text: &str) -> Option<String> {
     let nanoseconds = u64::try_from(duration::nanoseconds(text)?).ok()?;
     let (whole, fraction) = (nanoseconds / 1_000_000_000, nanoseconds % 1_000_000_000);

@@ -1,4 +1,4 @@
-//! `ProxyConfig`: what one proxy is started with, and the layers it comes from.
+//! `ProxyConfig`: the configuration of one proxy, and the overlay of its layers.
 
 use documents::unknown_keys::{Shape, UnknownKey, unknown_keys};
 use go_types::PROXY_CONFIG;
@@ -8,7 +8,7 @@ use crate::proxy_field::{FIELDS, Field, field};
 
 /// Istio's `ProxyConfig` as canonical protobuf JSON, field by field.
 ///
-/// Starts as Istio's defaults; [`overlay`](Self::overlay) puts a layer on top.
+/// The default is Istio's; [`overlay`](Self::overlay) puts a layer on top.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProxyConfig {
     fields: Map<String, Value>,
@@ -23,18 +23,19 @@ impl Default for ProxyConfig {
 }
 
 impl ProxyConfig {
-    /// Puts a layer on top: a field that is in the layer replaces, nested messages whole; the
-    /// entries of `proxyMetadata` and the members of `proxyHeaders` replace one by one. Fields
-    /// that Istio omits when they are zero (`0`, `""`, the first word of an enumeration) leave
-    /// what is below.
+    /// Puts a layer on top. A field of the layer replaces the field below, nested messages
+    /// included. Entries of `proxyMetadata` and members of `proxyHeaders` are replaced one by one.
+    /// A field with a zero value that Istio omits (`0`, `""`, the first name of an enumeration)
+    /// leaves the field below.
     ///
-    /// An error is the field, the value and what is allowed; nothing of the layer is taken then.
+    /// An error names the field, the value and the allowed values. After an error the configuration
+    /// is unchanged.
     pub fn overlay(&mut self, layer: &Value) -> Result<(), String> {
         self.put(layer, Zero::Omitted)
     }
 
-    /// As [`overlay`](Self::overlay), but zero counts: Istio reads the mesh's `defaultConfig` so,
-    /// and `kube-inject` a pod's annotation.
+    /// Applies a layer as [`overlay`](Self::overlay), but zero values count. Istio parses the
+    /// mesh's `defaultConfig` like this, and `kube-inject` a pod's annotation.
     pub fn apply(&mut self, layer: &Value) -> Result<(), String> {
         self.put(layer, Zero::Counts)
     }
@@ -45,7 +46,7 @@ impl ProxyConfig {
         };
         let mut checked = Vec::<(&Field, Value)>::with_capacity(layer.len());
         for (name, value) in layer {
-            // A field of a later Istio is not ours to refuse; as in Istio it has no effect.
+            // An unknown field may be of a later Istio. As in Istio, it has no effect.
             let Some(field) = field(name).filter(|_| !value.is_null()) else {
                 continue;
             };
@@ -71,17 +72,18 @@ impl ProxyConfig {
         Ok(())
     }
 
-    /// The canonical form of a value of the field `name`; the error calls it as the user did.
+    /// Returns the canonical form of a value of the field `name`. The error uses the user's
+    /// spelling.
     pub fn value_of(name: &str, called: &str, value: &Value) -> Result<Value, String> {
         field(name).map_or_else(|| Ok(value.clone()), |field| field.canonical(called, value))
     }
 
-    /// The fields of a layer that Istio does not know.
+    /// Returns the fields of a layer that Istio does not know.
     pub fn unknown_keys(layer: &Value) -> Vec<UnknownKey> {
         unknown_keys(layer, Shape::Message(&PROXY_CONFIG))
     }
 
-    /// The fields of a layer that are zero and so leave a value that is not in force.
+    /// Returns the layer's zero values that have no effect, since the value in force differs.
     pub fn left_by<'a>(&self, layer: &'a Value) -> Vec<(&'a str, &Value)> {
         let fields = layer.as_object().into_iter().flatten();
         let left = fields.filter_map(|(name, value)| {
@@ -94,53 +96,54 @@ impl ProxyConfig {
         left.collect()
     }
 
-    /// All fields that are set, defaults included.
+    /// Returns all fields that are set, defaults included.
     pub fn fields(&self) -> &Map<String, Value> {
         &self.fields
     }
 
-    /// `interceptionMode`: how inbound connections are captured where the pod does not say.
+    /// Returns `interceptionMode`: the capture of inbound connections in a pod that does not
+    /// choose.
     pub fn interception_mode(&self) -> &str {
         self.fields.get("interceptionMode").and_then(Value::as_str).unwrap_or("REDIRECT")
     }
 
-    /// `holdApplicationUntilProxyStarts`.
+    /// Returns `holdApplicationUntilProxyStarts`.
     pub fn hold_application_until_proxy_starts(&self) -> bool {
         self.fields.get("holdApplicationUntilProxyStarts") == Some(&Value::Bool(true))
     }
 
-    /// `statusPort`: where the agent answers probes; 0 for nowhere.
+    /// Returns `statusPort`, the port on which the agent answers probes; 0 for none.
     pub fn status_port(&self) -> u16 {
         let port = self.fields.get("statusPort").and_then(Value::as_u64);
         port.and_then(|port| u16::try_from(port).ok()).unwrap_or_default()
     }
 
-    /// `image.imageType`; empty for none.
+    /// Returns `image.imageType`; empty for none.
     pub fn image_type(&self) -> &str {
         let image = self.fields.get("image").and_then(|image| image.get("imageType"));
         image.and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// `tracing.tlsSettings.caCertificates`, where tracing has TLS settings.
+    /// Returns `tracing.tlsSettings.caCertificates`; `None` if tracing has no TLS settings.
     pub fn tracing_ca_certificates(&self) -> Option<&str> {
         let settings = self.fields.get("tracing")?.get("tlsSettings")?;
         Some(settings.get("caCertificates").and_then(Value::as_str).unwrap_or_default())
     }
 
-    /// One entry of `proxyMetadata`.
+    /// Returns one entry of `proxyMetadata`.
     pub fn metadata(&self, name: &str) -> Option<&str> {
         self.fields.get("proxyMetadata")?.get(name)?.as_str()
     }
 
-    /// All of `proxyMetadata`, sorted by name.
+    /// Returns all entries of `proxyMetadata`, sorted by name.
     pub fn all_metadata(&self) -> impl Iterator<Item = (&str, &str)> {
         let entries = self.fields.get("proxyMetadata").and_then(Value::as_object);
         let entries = entries.into_iter().flatten();
         entries.map(|(name, value)| (name.as_str(), value.as_str().unwrap_or_default()))
     }
 
-    /// The JSON that the proxy reads from `PROXY_CONFIG`: every field that differs from Istio's
-    /// default, in the order of the protobuf message, without white space.
+    /// Returns the JSON that the proxy reads from `PROXY_CONFIG`: every field that differs from
+    /// Istio's default, in the order of the protobuf message, without white space.
     pub fn to_json(&self) -> String {
         let mut json = String::from("{");
         let set = FIELDS.iter().filter_map(|field| Some((field, self.fields.get(field.name)?)));
@@ -161,7 +164,7 @@ impl ProxyConfig {
     }
 }
 
-/// What a layer means by a field that is zero.
+/// Meaning of a zero value in a layer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Zero {
     Counts,

@@ -1,4 +1,4 @@
-//! What Istio demands of a `ProxyConfig` beyond the types of its fields.
+//! Istio's validation rules for `ProxyConfig` beyond the types of its fields.
 
 use std::net::IpAddr;
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::proxy_config::ProxyConfig;
 
-/// The fields that no proxy could be started with: each field, its value and what is allowed
+/// Returns the fields with which no proxy could start: each field, its value and the allowed values
 /// (Istio's `ValidateMeshConfigProxyConfig`).
 pub fn problems(config: &ProxyConfig) -> Vec<String> {
     let mut rules = Rules { config, problems: Vec::new() };
@@ -37,7 +37,7 @@ pub fn problems(config: &ProxyConfig) -> Vec<String> {
     rules.problems
 }
 
-/// A configuration, and what is wrong with it so far.
+/// A configuration and the problems found so far.
 struct Rules<'a> {
     config: &'a ProxyConfig,
     problems: Vec<String>,
@@ -50,7 +50,7 @@ impl<'a> Rules<'a> {
         keys.try_fold(first, |value, key| value.get(key))
     }
 
-    /// The text of a field that protobuf's JSON leaves out where it is empty.
+    /// Returns the text of a field. Protobuf's JSON omits an empty text.
     fn text(&self, path: &str) -> &'a str {
         self.at(path).and_then(Value::as_str).unwrap_or_default()
     }
@@ -68,7 +68,7 @@ impl<'a> Rules<'a> {
         }
     }
 
-    /// Names that Kubernetes takes; Istio leaves them to it.
+    /// Requires variable names that Kubernetes accepts. Istio leaves this check to Kubernetes.
     fn variables(&mut self) {
         let names = self.at("proxyMetadata").and_then(Value::as_object);
         let wrong = names.into_iter().flat_map(Map::keys).filter(|name| !is_variable(name));
@@ -99,7 +99,7 @@ impl<'a> Rules<'a> {
             ("tracing.datadog", "tracing.datadog.address"),
         ] {
             if self.at(tracer).is_some() {
-                // The agent puts the node's address there.
+                // The agent replaces `$(HOST_IP)` by the node's address.
                 let with_host = |text: &str| text.replacen("$(HOST_IP)", "127.0.0.1", 1);
                 self.demand_text(path, ADDRESS, |text| is_address(&with_host(text)));
             }
@@ -149,12 +149,12 @@ impl<'a> Rules<'a> {
     }
 }
 
-/// Whether Kubernetes takes this for the name of an environment variable.
+/// True if Kubernetes accepts the name for an environment variable.
 pub fn is_variable(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| (b' '..=b'~').contains(&byte) && byte != b'=')
 }
 
-/// A name or an IP address, and a port.
+/// True if the text is a host name or IP address with a port.
 fn is_address(address: &str) -> bool {
     let Some((host, port)) = address.rsplit_once(':') else { return false };
     let bracketed = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
@@ -164,7 +164,7 @@ fn is_address(address: &str) -> bool {
     separated && port && (is_domain(host) || is_ip(host))
 }
 
-/// An IP address, that of IPv6 with a zone or without.
+/// True if the text is an IP address. An IPv6 address may have a zone.
 fn is_ip(host: &str) -> bool {
     match host.split_once('%') {
         Some((host, zone)) => host.contains(':') && !zone.is_empty() && is_ip(host),
@@ -172,7 +172,7 @@ fn is_ip(host: &str) -> bool {
     }
 }
 
-/// A DNS name, relative or absolute, whose last label is no number.
+/// True if the text is a DNS name, relative or absolute, whose last label is not a number.
 fn is_domain(host: &str) -> bool {
     let name = host.strip_suffix('.').unwrap_or(host);
     let last = host.rsplit('.').next().unwrap_or_default();

@@ -1,47 +1,47 @@
-//! The fields of `ProxyConfig`.
+//! Fields of `ProxyConfig`.
 
 use go_types::{self, PROXY_CONFIG};
 use serde_json::Value;
 
 use crate::proto_json;
 
-/// One field.
+/// One field of `ProxyConfig`.
 pub(crate) struct Field {
     /// Its name in protobuf's JSON.
     pub(crate) name: &'static str,
     initial: Initial,
 }
 
-/// The field that a name of the user means: protobuf's own names (`status_port`) mean it too.
+/// Returns the field with this name. Protobuf's original names (`status_port`) are accepted too.
 pub(crate) fn field(name: &str) -> Option<&'static Field> {
     let typed = PROXY_CONFIG.field(name)?;
     FIELDS.iter().find(|field| field.name == typed.json)
 }
 
 impl Field {
-    /// A value of it in protobuf's own form; the error calls the field as the user did.
+    /// Returns a value in canonical protobuf JSON. The error uses the user's spelling of the field.
     pub(crate) fn canonical(&self, called: &str, value: &Value) -> Result<Value, String> {
         self.typed()
             .map_or(Ok(Value::Null), |field| proto_json::canonical(field.kind, called, value))
     }
 
-    /// Whether protobuf's JSON leaves the value out.
+    /// True if protobuf's JSON omits the value.
     pub(crate) fn is_zero(&self, value: &Value) -> bool {
         self.typed().is_some_and(|field| proto_json::is_omitted(field, value))
     }
 
-    /// Whether `other` has no value where this field has one.
+    /// True if `other` must be unset when this field is set.
     pub(crate) fn excludes(&self, other: &Self) -> bool {
         let one_of = |field: &Self| field.typed().is_some_and(go_types::Field::is_one_of);
         self.name != other.name && one_of(self) && one_of(other)
     }
 
-    /// Whether a layer adds the members it has to those below, and does not replace them all.
+    /// True if a layer adds its members to those below instead of replacing them all.
     pub(crate) fn unites(&self) -> bool {
         ["proxyHeaders", "proxyMetadata"].contains(&self.name)
     }
 
-    /// The value where nobody says anything.
+    /// Returns the default value.
     pub(crate) fn initial(&self) -> Option<Value> {
         match self.initial {
             Initial::Unset => None,
@@ -55,7 +55,7 @@ impl Field {
     }
 }
 
-/// What a field is where nobody says anything.
+/// Default value of a field.
 enum Initial {
     Unset,
     Text(&'static str),
@@ -74,7 +74,7 @@ const fn number(name: &'static str, initial: i32) -> Field {
     Field { name, initial: Initial::Number(initial) }
 }
 
-/// The fields of `mesh.v1alpha1.ProxyConfig` in the order of their numbers.
+/// The fields of `mesh.v1alpha1.ProxyConfig` in the order of their field numbers.
 pub(crate) const FIELDS: &[Field] = &[
     text("configPath", "./etc/istio/proxy"),
     text("binaryPath", "/usr/local/bin/envoy"),

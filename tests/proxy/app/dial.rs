@@ -5,19 +5,19 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use anyhow::{Context, Result};
 use tokio::net::{TcpSocket, TcpStream, lookup_host};
 
-/// Reaches the application as the kubelet would, past the proxy.
+/// Connects to the application as the kubelet would, bypassing the proxy.
 #[derive(Debug)]
 pub(super) struct Dialer {
     pod: IpAddr,
 }
 
 impl Dialer {
-    /// From inside of the pod with this address.
+    /// Returns a dialer inside the pod with this address.
     pub(super) fn new(pod: IpAddr) -> Self {
         Self { pod }
     }
 
-    /// Connects to the pod, or to the host that the probe names.
+    /// Connects to the pod, or to the host of the probe.
     pub(super) async fn dial(&self, host: Option<&str>, port: u16) -> Result<TcpStream> {
         let connected = match host {
             None => self.connect((self.pod, port).into()).await,
@@ -26,7 +26,7 @@ impl Dialer {
         connected.with_context(|| format!("connecting to {}", self.authority(host, port)))
     }
 
-    /// The host and port that a request says it is for.
+    /// Returns the host and port for the `Host` header of a request.
     pub(super) fn authority(&self, host: Option<&str>, port: u16) -> String {
         let pod = self.pod.to_string();
         let host = host.unwrap_or(&pod);
@@ -54,8 +54,8 @@ impl Dialer {
             SocketAddr::V4(_) => (TcpSocket::new_v4()?, PASSTHROUGH[0]),
             SocketAddr::V6(_) => (TcpSocket::new_v6()?, PASSTHROUGH[1]),
         };
-        // A connection of the proxy's user to the pod itself is captured, but for this source,
-        // from which no other host can be reached.
+        // A connection of the proxy's user to its own pod is captured, except from this source
+        // address. Other hosts cannot be reached from it.
         if to.ip() == self.pod || to.ip().is_loopback() {
             socket.bind((source, 0).into())?;
         }
@@ -63,7 +63,7 @@ impl Dialer {
     }
 }
 
-/// Whether connections from here are on their way from the proxy to the application.
+/// True if the source address marks a connection from the proxy to the application.
 pub(crate) fn is_passthrough(address: IpAddr) -> bool {
     PASSTHROUGH.contains(&address)
 }

@@ -1,5 +1,5 @@
-//! The health protocol of gRPC, `grpc.health.v1.Health/Check`: one question with one string in
-//! it, one answer with one number.
+//! gRPC's health protocol, `grpc.health.v1.Health/Check`: the request is one string, the answer one
+//! number.
 
 use anyhow::{Context, Result, bail, ensure};
 use http_body_util::BodyExt;
@@ -11,7 +11,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use super::dial::Dialer;
 use crate::http::Whole;
 
-/// Returns when the server says that it serves `service`; else the error says what it said.
+/// Returns if the server reports `service` as serving; else the error has its status.
 pub(super) async fn check(dialer: &Dialer, port: u16, service: &str) -> Result<()> {
     let asked = || format!("asking for the health of {service:?} at port {port}");
     let stream = TokioIo::new(dialer.dial(None, port).await?);
@@ -27,7 +27,7 @@ pub(super) async fn check(dialer: &Dialer, port: u16, service: &str) -> Result<(
     ensure!(answer.status() == 200, "{}: the server answers {}", asked(), answer.status());
     let (head, body) = answer.into_parts();
     let body = body.collect().await.with_context(asked)?;
-    // An answer without a message has its trailers at its head.
+    // An answer without a message has its trailers in the header.
     let trailers = body.trailers().unwrap_or(&head.headers);
     expect_success(trailers).with_context(asked)?;
     let health = health(&body.to_bytes()).with_context(asked)?;
@@ -44,7 +44,7 @@ fn expect_success(trailers: &HeaderMap) -> Result<()> {
     }
 }
 
-/// A `HealthCheckRequest` in its frame: field 1 is the service, left out when it is empty.
+/// Returns a framed `HealthCheckRequest`: field 1 is the service, omitted if empty.
 fn question(service: &str) -> Vec<u8> {
     let mut message = Vec::new();
     if !service.is_empty() {
@@ -56,7 +56,7 @@ fn question(service: &str) -> Vec<u8> {
     [&[0][..], &length.to_be_bytes(), &message].concat()
 }
 
-/// The number in a `HealthCheckResponse`: field 1, zero when it is left out.
+/// Returns the number of a `HealthCheckResponse`: field 1, zero if omitted.
 fn health(frame: &[u8]) -> Result<u8> {
     match *frame {
         [0, 0, 0, 0, 0] => Ok(UNKNOWN),

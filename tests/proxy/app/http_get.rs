@@ -13,10 +13,10 @@ use crate::http::{Whole, ask};
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct HttpGet {
     pub(super) scheme: Scheme,
-    /// Where to connect; the pod, if there is none.
+    /// The host to connect to; `None` for the pod.
     pub(super) host: Option<String>,
     pub(super) port: u16,
-    /// With its slash and its query.
+    /// The path with its leading slash and its query.
     pub(super) path: String,
     pub(super) headers: Vec<(HeaderName, HeaderValue)>,
 }
@@ -28,8 +28,8 @@ pub(super) enum Scheme {
 }
 
 impl HttpGet {
-    /// The status of the application's answer. Redirects within the same host are followed; one
-    /// that leads elsewhere is the answer.
+    /// Returns the status of the application's answer. Redirects within the same host are followed;
+    /// a redirect to another host is itself the answer.
     pub(super) async fn ask(
         &self,
         dialer: &Dialer,
@@ -65,7 +65,7 @@ impl HttpGet {
         answer.with_context(|| format!("GET {} at port {}", target.path, target.port))
     }
 
-    /// What `Host` has to say: the probe's own header, or where it goes.
+    /// Returns the value of `Host`: the probe's own header, or else the destination.
     fn authority(&self, target: &Target, dialer: &Dialer) -> Result<HeaderValue> {
         let own = self.headers.iter().rfind(|(name, _)| *name == HOST);
         match own {
@@ -74,7 +74,7 @@ impl HttpGet {
         }
     }
 
-    /// The kubelet's headers, under those of the probe.
+    /// Returns the kubelet's headers, overridden by those of the probe.
     fn headers(&self, kubelet: &HeaderMap, host: HeaderValue) -> HeaderMap {
         let mut headers = kubelet.clone();
         for name in OF_THE_CONNECTION {
@@ -92,11 +92,11 @@ impl HttpGet {
     }
 }
 
-/// They speak of the connection to the agent, and of a body that there is not.
+/// Headers about the connection to the agent, and about a body, which the request does not have.
 const OF_THE_CONNECTION: [&str; 7] =
     ["connection", "content-length", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"];
 
-/// As the kubelet has it.
+/// The kubelet's limit.
 const MOST_REQUESTS: usize = 10;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The application beside the proxy: what the kubelet wants to know of it, and how it is asked.
+//! Probes of the application, sent in place of the kubelet's.
 
 mod dial;
 mod grpc;
@@ -20,7 +20,7 @@ use dial::Dialer;
 use probes::{Action, AppProbe};
 use tls::Unverified;
 
-/// Asks the application in the kubelet's place.
+/// Sends the application's probes in place of the kubelet.
 #[derive(Debug)]
 pub(crate) struct App {
     probes: AppProbes,
@@ -29,15 +29,14 @@ pub(crate) struct App {
 }
 
 impl App {
-    /// The application in the pod with this address.
+    /// Returns the application in the pod with this address.
     pub(crate) fn new(probes: AppProbes, pod: IpAddr) -> Result<Self> {
         Ok(Self { probes, dialer: Dialer::new(pod), tls: Unverified::new()? })
     }
 
-    /// Asks what `path` stands for, with the headers of the kubelet's own request.
+    /// Sends the probe that `path` stands for, with the headers of the kubelet's own request.
     ///
-    /// `None` when nothing is known of the path. An error is the application's failure, or that
-    /// of the way to it.
+    /// `None` for an unknown path. The error is the application's failure, or a failed connection.
     pub(crate) async fn ask(&self, path: &str, kubelet: &HeaderMap) -> Option<Result<StatusCode>> {
         let probe = self.probes.get(path)?;
         let asked = self.act(probe, kubelet);
@@ -75,8 +74,8 @@ mod tests {
 
     use super::*;
 
-    /// A server that gives these answers, one per connection, and returns what it was asked: the
-    /// client's address, and the head.
+    /// Starts a server that gives these answers, one per connection. Returns for each request the
+    /// client's address and the head.
     fn server(answers: &'static [&'static str]) -> (u16, JoinHandle<Vec<String>>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -124,7 +123,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_application_that_says_nothing_fails_in_its_time() {
-        // Connections are made, and nobody takes them.
+        // The kernel completes the connections, but no process accepts them.
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let error = ask(&format!(r#"{{"grpc":{{"port":{port}}}}}"#)).await.unwrap_err();

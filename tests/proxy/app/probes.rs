@@ -1,4 +1,4 @@
-//! `ISTIO_KUBE_APP_PROBERS`: for each path that the kubelet asks for, the original action.
+//! `ISTIO_KUBE_APP_PROBERS`: the original action for each path that the kubelet requests.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use super::http_get::{HttpGet, Scheme};
 pub(crate) struct AppProbes(BTreeMap<String, AppProbe>);
 
 impl AppProbes {
-    /// Reads the variable's value. The error names the path that is not understood.
+    /// Parses the variable's value. The error names the invalid path.
     pub(crate) fn parse(text: &str) -> Result<Self> {
         let written: BTreeMap<String, Written> =
             serde_json::from_str(text).context("it is not a map from paths to probes")?;
@@ -29,21 +29,22 @@ impl AppProbes {
         probes.collect::<Result<_>>().map(Self)
     }
 
-    /// The action that a path stands for.
+    /// Returns the action of a path.
     pub(super) fn get(&self, path: &str) -> Option<&AppProbe> {
         self.0.get(path)
     }
 }
 
-/// One action, and how long it may take.
+/// One action with its timeout.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct AppProbe {
     pub(super) action: Action,
-    /// A lifecycle handler has none of its own: the kubelet goes away when it has waited enough.
+    /// The timeout; `None` for a lifecycle handler, because the kubelet closes its connection at
+    /// the handler's timeout.
     pub(super) timeout: Option<Duration>,
 }
 
-/// What Kubernetes calls a handler, with its ports resolved to numbers.
+/// A Kubernetes handler, with its ports resolved to numbers.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Http(HttpGet),
@@ -53,7 +54,7 @@ pub(super) enum Action {
     },
     Grpc {
         port: u16,
-        /// Empty for the server as a whole.
+        /// The service; empty for the server as a whole.
         service: String,
     },
 }
@@ -74,7 +75,7 @@ fn check_path(path: &str) -> Result<()> {
     Ok(())
 }
 
-/// As the injector writes it, in Kubernetes' own words.
+/// A prober as the injector writes it, with Kubernetes' field names.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Written {
@@ -129,7 +130,7 @@ impl Written {
             }
             _ => bail!("expected exactly one of httpGet, tcpSocket and grpc"),
         };
-        // Kubernetes' own default is a second.
+        // Kubernetes' default is one second.
         let timeout = is_probe.then(|| Duration::from_secs(self.timeout_seconds.max(1).into()));
         Ok(AppProbe { action, timeout })
     }

@@ -1,11 +1,11 @@
-//! Redirects, as far as the kubelet follows them.
+//! Redirects that the kubelet follows.
 
 use hyper::header::{HeaderValue, LOCATION};
 use hyper::{Response, Uri};
 
 use super::http_get::Scheme;
 
-/// What is asked for of a host.
+/// Scheme and path of a request to a host.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Target {
     pub(super) scheme: Scheme,
@@ -13,18 +13,18 @@ pub(super) struct Target {
     pub(super) path: String,
 }
 
-/// Where an answer leads.
+/// Classification of an answer.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Redirect {
     No,
-    /// To the same host, so the kubelet would follow.
+    /// A redirect within the same host, which the kubelet follows.
     Within(Target),
-    /// To another host: the kubelet takes the redirect itself for a success.
+    /// A redirect to another host, which the kubelet treats as success.
     Elsewhere,
 }
 
 impl Redirect {
-    /// Reads an answer of `host`, which was asked for `target`.
+    /// Classifies an answer of `host` to a request for `target`.
     pub(super) fn of<T>(answer: &Response<T>, target: &Target, host: &HeaderValue) -> Self {
         if !matches!(answer.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
             return Self::No;
@@ -52,7 +52,7 @@ impl Redirect {
     }
 }
 
-/// A reference that begins at the folder of what was asked for, as one that begins at the top.
+/// Returns an absolute reference for one that is relative to the folder of the request.
 fn resolve(location: &str, path: &str) -> String {
     if location.starts_with('/') || location.contains("://") {
         return location.to_owned();

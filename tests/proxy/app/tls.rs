@@ -1,5 +1,4 @@
-//! TLS to the application. The kubelet does not verify certificates in probes, so neither is
-//! anything verified here.
+//! TLS to the application. Like the kubelet in probes, it verifies no certificates.
 
 use std::sync::Arc;
 
@@ -12,7 +11,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// Connects with whoever answers.
+/// Connects to any server.
 pub(super) struct Unverified(TlsConnector);
 
 impl std::fmt::Debug for Unverified {
@@ -33,7 +32,7 @@ impl Unverified {
         Ok(Self(TlsConnector::from(Arc::new(config))))
     }
 
-    /// The stream, encrypted.
+    /// Completes the handshake and returns the encrypted stream.
     pub(super) async fn handshake(&self, stream: TcpStream) -> Result<TlsStream<TcpStream>> {
         let peer = stream.peer_addr().context("the connection is gone")?;
         let name = ServerName::IpAddress(peer.ip().into());
@@ -42,7 +41,7 @@ impl Unverified {
     }
 }
 
-/// Takes any certificate, and any signature by it.
+/// Accepts any certificate, and any signature by it.
 #[derive(Debug)]
 struct Anybody;
 

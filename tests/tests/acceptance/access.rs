@@ -1,4 +1,4 @@
-//! What API servers allow the account of the manifests.
+//! Permissions of the manifests' account at the API servers.
 
 use anyhow::{Result, ensure};
 use k8s_openapi::api::authorization::v1::LocalSubjectAccessReview;
@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::stage::{ACCOUNT, NAME, NAMESPACE, SECRET, eventually};
 use crate::world::World;
 
-/// Waits until every API server allows a verb, or none does: each learns of roles in its own time.
+/// Waits until every API server allows a verb, or none does. Each learns of roles at its own pace.
 pub(crate) async fn until_allowed(
     world: &World,
     (resource, verb): (&str, &str),

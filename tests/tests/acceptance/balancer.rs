@@ -1,4 +1,4 @@
-//! The Service in front of the replicas: connections go to each of them in turn.
+//! The Service in front of the replicas, with connections in turn to each.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -10,7 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// Passes connections on, at every address of the Services' range; TLS goes through untouched.
+/// Forwards connections, at every address of the Services' range. TLS passes through unchanged.
 #[derive(Debug)]
 pub(crate) struct Balancer {
     backends: Arc<Backends>,
@@ -22,7 +22,7 @@ struct Backends {
     addresses: Mutex<Vec<SocketAddr>>,
     next: AtomicUsize,
     blocked: AtomicBool,
-    /// How many connections each has.
+    /// Number of connections of each replica.
     busy: watch::Sender<BTreeMap<SocketAddr, usize>>,
 }
 
@@ -37,19 +37,19 @@ impl Balancer {
         Ok(Self { backends, task })
     }
 
-    /// Sends further connections to these, and to no other.
+    /// Sets the addresses for further connections.
     pub(crate) fn set(&self, addresses: Vec<SocketAddr>) {
         *self.backends.addresses.lock().unwrap_or_else(PoisonError::into_inner) = addresses;
     }
 
-    /// Waits until no connection leads to a replica any more.
+    /// Waits until a replica has no connections.
     pub(crate) async fn until_idle(&self, address: SocketAddr) {
         let mut busy = self.backends.busy.subscribe();
-        // It lives as long as this value.
+        // The sender lives as long as this value.
         let _ = busy.wait_for(|busy| busy.get(&address).is_none_or(|count| *count == 0)).await;
     }
 
-    /// Whether connections are swallowed without an answer, as by a firewall.
+    /// Swallows connections without an answer, as a firewall does, if `blocked`.
     pub(crate) fn block(&self, blocked: bool) {
         self.backends.blocked.store(blocked, Ordering::Relaxed);
     }
@@ -62,12 +62,12 @@ impl Drop for Balancer {
 }
 
 async fn accept(listener: TcpListener, backends: Arc<Backends>) {
-    // A connection that broke in the queue is nobody's any more.
+    // A connection that broke in the queue is skipped.
     loop {
         let Ok((client, _)) = listener.accept().await else { continue };
         let backends = Arc::clone(&backends);
         tokio::spawn(async move {
-            // Which end breaks a connection is seen by the other.
+            // The peer sees the break of a connection.
             let _ = pass(client, &backends).await;
         });
     }
@@ -80,7 +80,8 @@ async fn pass(mut client: TcpStream, backends: &Backends) -> std::io::Result<()>
     client.set_nodelay(true)?;
     let addresses = backends.addresses.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let first = backends.next.fetch_add(1, Ordering::Relaxed);
-    // One that was killed a moment ago refuses; the next one takes over, as with any load balancer.
+    // A replica that was just killed refuses connections; the next one takes over, as with any load
+    // balancer.
     for turn in 0..addresses.len() {
         let address = addresses[(first + turn) % addresses.len()];
         if let Ok(mut server) = TcpStream::connect(address).await {

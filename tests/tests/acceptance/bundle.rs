@@ -1,4 +1,4 @@
-//! What becomes of a `caBundle` that others write too.
+//! Repair of a `caBundle` that other clients write too.
 
 use std::time::{Duration, Instant};
 
@@ -24,7 +24,7 @@ pub(crate) async fn a_bundle_that_is_wiped_is_repaired_by_one_write(
         slowest = slowest.max(begin.elapsed());
         stage.until_injected().await?;
         let writes = || anyhow::Ok(stage.writes(CONFIGURATIONS)? - before);
-        // A write may be seen before it is in the log.
+        // A write may be visible before it is in the audit log.
         eventually("the write is in the audit log", async || {
             ensure!(writes()? > 0, "{how}: no write");
             Ok(())
@@ -50,7 +50,8 @@ pub(crate) async fn somebody_who_keeps_overwriting_a_bundle_is_not_answered_for_
         tokio::time::sleep(BETWEEN_REWRITES).await;
     }
     let ours = stage.writes(CONFIGURATIONS)? - before;
-    // One that stood still for a moment has not seen what the other wrote, and has its budget yet.
+    // A replica that was suspended for a moment has not seen the other client's writes, and still
+    // has its write budget.
     let each = BURST + begin.elapsed().as_secs() / INTERVAL + 1;
     let allowed = stage.replicas.len() as u64 * each;
     stage.tell(&Tally::default(), &format!("{ours} against {theirs} of somebody else"))?;
@@ -65,7 +66,7 @@ pub(crate) async fn an_installation_leaves_the_entries_of_another_service_alone(
 ) -> Result<()> {
     stage.install(2).await?;
     let state = stage.until_published().await?;
-    // Its rights are no matter here, only what it makes of them: it is the administrator.
+    // Its permissions do not matter here, only its writes: it is the administrator.
     stage.flag("namespace", "pods");
     let kubeconfig = stage.world.servers.admin_kubeconfig();
     let other = stage.launch(&kubeconfig)?;
@@ -125,7 +126,7 @@ pub(crate) async fn a_configuration_that_is_deleted_and_created_anew_is_never_ha
     let mut slowest = Duration::ZERO;
     let rounds = 5 * stage.pace().rounds;
     for _ in 0..rounds {
-        // A wipe makes them write at the very moment of the deletion.
+        // A wipe makes the replicas write at the moment of the deletion.
         wipe(stage, "JSON patch").await?;
         stage.configurations().delete(NAME, &DeleteParams::default()).await?;
         tokio::time::sleep(BETWEEN_REWRITES).await;
@@ -140,7 +141,7 @@ pub(crate) async fn a_configuration_that_is_deleted_and_created_anew_is_never_ha
     stage.tell(&Tally::default(), &format!("{rounds} times, published after {slowest:.1?} at most"))
 }
 
-/// Takes the bundle of every entry away, in one of the ways in which that happens.
+/// Removes the bundle of every entry, in one of several ways.
 async fn wipe(stage: &Stage<'_>, how: &str) -> Result<()> {
     let configurations = stage.configurations();
     match how {
@@ -172,6 +173,6 @@ async fn wipe(stage: &Stage<'_>, how: &str) -> Result<()> {
 
 const CONFIGURATIONS: &str = "mutatingwebhookconfigurations";
 const BETWEEN_REWRITES: Duration = Duration::from_millis(200);
-/// What the injector allows itself by default.
+/// The injector's default write budget.
 const BURST: u64 = 5;
 const INTERVAL: u64 = 30;

@@ -1,4 +1,4 @@
-//! A client of the webhook itself: what an API server does, and what nobody should.
+//! A client of the webhook: behaves as an API server, or misbehaves.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,15 +14,15 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use webhook_certs::bundle::Bundle;
 
-/// A connection that is kept for further requests.
+/// A kept connection.
 #[derive(Debug)]
 pub(crate) struct Caller {
     stream: TlsStream<TcpStream>,
-    /// What came after the previous answer.
+    /// Bytes after the previous answer.
     rest: Vec<u8>,
 }
 
-/// What the webhook answered.
+/// An answer of the webhook.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -30,12 +30,12 @@ pub(crate) struct Answer {
 }
 
 impl Caller {
-    /// Connects as an API server does that trusts the CAs of a bundle.
+    /// Connects as an API server that trusts the CAs of a bundle.
     pub(crate) async fn connect(address: SocketAddr, bundle: &Bundle) -> Result<Self> {
         Self::connect_as(address, bundle, None).await
     }
 
-    /// Connects with a certificate of its own, where there is one.
+    /// Connects with a client certificate, if given.
     pub(crate) async fn connect_as(
         address: SocketAddr,
         bundle: &Bundle,
@@ -59,12 +59,12 @@ impl Caller {
         Ok(Self { stream, rest: Vec::new() })
     }
 
-    /// The certificate that the webhook presented.
+    /// Returns the certificate that the webhook presented.
     pub(crate) fn certificate(&self) -> Option<&CertificateDer<'static>> {
         self.stream.get_ref().1.peer_certificates()?.first()
     }
 
-    /// Asks for a review of a pod, which has to come back with a patch.
+    /// Sends a review of a pod. The answer must have a patch.
     pub(crate) async fn review(&mut self, review: &[u8]) -> Result<()> {
         let answer = self.call("POST", "/inject?timeout=5s", "application/json", review).await?;
         ensure!(answer.status == 200, "status {}", answer.status);
@@ -86,19 +86,19 @@ impl Caller {
              Content-Length: {}\r\n\r\n",
             body.len()
         );
-        // A server that has seen enough answers before it has read everything.
+        // A server that rejects a request early answers before it has read everything.
         let _ = self.send(&[head.as_bytes(), body].concat()).await;
         self.answer().await
     }
 
-    /// Sends bytes, whatever they mean.
+    /// Sends raw bytes.
     pub(crate) async fn send(&mut self, bytes: &[u8]) -> Result<()> {
         self.stream.write_all(bytes).await?;
         self.stream.flush().await?;
         Ok(())
     }
 
-    /// Waits until the server ends the connection, and drops what it says before.
+    /// Waits until the server closes the connection, and drops everything it sends before.
     pub(crate) async fn until_closed(&mut self) {
         let mut bytes = [0; 4096];
         while self.stream.read(&mut bytes).await.is_ok_and(|count| count > 0) {}
@@ -125,7 +125,7 @@ impl Caller {
     }
 }
 
-/// A review of a pod as an API server sends it.
+/// Returns a review of a pod as an API server sends it.
 pub(crate) fn review() -> Vec<u8> {
     json!({
         "apiVersion": "admission.k8s.io/v1",

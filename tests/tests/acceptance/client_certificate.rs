@@ -1,4 +1,4 @@
-//! A23: API servers that prove who they are.
+//! A23: API servers with client certificates.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ pub(crate) async fn only_api_servers_with_the_right_certificate_are_served(
     stage: &mut Stage<'_>,
 ) -> Result<()> {
     let world = stage.world;
-    // Of another CA than that of the API servers' certificate.
+    // A CA other than that of the API servers' certificate.
     let foreign = Authority::create()?;
     let foreign_ca = world.client.directory.path().join("foreign.pem");
     fs::write(&foreign_ca, &foreign.pem)?;
@@ -41,7 +41,7 @@ pub(crate) async fn only_api_servers_with_the_right_certificate_are_served(
     let refused = "sidecar_injector_handshake_failures_total{cause=\"client_certificate_refused\"}";
     stage.replicas[0].until_metric(refused, |count| count > 0)?;
 
-    // The file is followed: from here on the API servers' own CA counts.
+    // The file is watched: from here on the API servers' own CA counts.
     let new = world.client.directory.path().join("new.pem");
     fs::copy(&world.client.authority, &new)?;
     fs::rename(&new, &foreign_ca)?;
@@ -74,7 +74,7 @@ pub(crate) async fn only_api_servers_with_the_right_certificate_are_served(
     tally.expect_no_failure()
 }
 
-/// What API servers show to a webhook that asks for a client certificate.
+/// Client certificate that API servers present to a webhook on request.
 pub(crate) struct ClientIdentity {
     directory: TempDir,
     issuer: Authority,
@@ -169,5 +169,5 @@ fn write(path: &Path, text: &str) -> Result<()> {
     Ok(fs::write(path, text)?)
 }
 
-/// As which the API servers are known.
+/// The name of the API servers in their certificate.
 const NAME: &str = "kube-apiserver";

@@ -1,4 +1,4 @@
-//! Processes whose time stands still.
+//! Suspended processes.
 
 use std::time::{Duration, Instant};
 

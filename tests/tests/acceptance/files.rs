@@ -1,4 +1,4 @@
-//! Certificates that somebody else keeps, in files.
+//! Certificates in files, maintained by another program.
 
 use std::net::SocketAddr;
 
@@ -68,7 +68,7 @@ pub(crate) async fn files_that_are_swapped_while_clients_connect_fail_no_handsha
     tally.expect_no_failure()
 }
 
-/// Waits until each replica has told of so many pairs that do not fit.
+/// Waits until each replica has reported this number of mismatched pairs.
 async fn until_mismatches(stage: &Stage<'_>, count: usize) -> Result<()> {
     for replica in &stage.replicas {
         eventually("it tells of the mismatch", async || {
@@ -82,7 +82,7 @@ async fn until_mismatches(stage: &Stage<'_>, count: usize) -> Result<()> {
     Ok(())
 }
 
-/// A CA whose leaves are written into files.
+/// A CA with leaves that are written into files.
 #[derive(Debug)]
 pub(crate) struct Keeper(pub(crate) Authority);
 
@@ -92,7 +92,7 @@ impl Keeper {
         Ok(Self(Authority::create("keeper", 1, lifetime, Entropy::draw()?)?))
     }
 
-    /// A leaf for the Service.
+    /// Issues a leaf for the Service.
     pub(crate) fn issue(&self) -> Result<Leaf> {
         let names = ServerNames::of_service("sidecar-injector", NAMESPACE, "cluster.local", &[])?;
         let lifetime = Lifetime::starting(Timestamp::now(), SignedDuration::from_hours(1));
@@ -100,7 +100,7 @@ impl Keeper {
     }
 }
 
-/// Clients that connect anew for each review, all the time.
+/// Clients that open a new connection for each review, all the time.
 struct Clients {
     stop: watch::Sender<bool>,
     tasks: JoinSet<Result<u64>>,
@@ -126,7 +126,7 @@ impl Clients {
         Self { stop, tasks }
     }
 
-    /// The number of handshakes; an error if one of them failed.
+    /// Returns the number of handshakes; an error if one of them failed.
     async fn stop(mut self) -> Result<u64> {
         self.stop.send_replace(true);
         let mut handshakes = 0;

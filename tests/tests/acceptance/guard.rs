@@ -1,4 +1,4 @@
-//! The guard policies while a CA is replaced and pods are created all the time.
+//! Guard policies during the rotation of a CA, with pods created all the time.
 
 use anyhow::{Result, bail, ensure};
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
@@ -19,7 +19,8 @@ pub(crate) async fn the_guard_policy_stops_a_thief_and_not_the_injector(
         thieves.push(stage.account(index).await?);
     }
     for thief in &thieves {
-        // A dry run is admitted as anything else is, and changes nothing before the policy counts.
+        // A dry run passes admission like any request, and changes nothing before the policy is in
+        // force.
         let how = PatchParams { dry_run: true, ..PatchParams::default() };
         eventually("the policy is in force", async || denied(thief, &thefts()[0], &how).await)
             .await?;
@@ -53,7 +54,7 @@ pub(crate) async fn the_guard_policy_stops_a_thief_and_not_the_injector(
     tally.expect_no_failure()
 }
 
-/// What the right to patch would be good for.
+/// Returns the attacks that the patch permission would allow.
 fn thefts() -> [Value; 4] {
     let replace =
         |path: &str, value: Value| json!([{"op": "replace", "path": path, "value": value}]);
@@ -65,7 +66,7 @@ fn thefts() -> [Value; 4] {
     ]
 }
 
-/// Fails unless the policy is what denies it.
+/// Returns an error unless the policy denies the change.
 async fn denied(thief: &Client, change: &Value, how: &PatchParams) -> Result<()> {
     match patch(thief, change, how).await {
         Err(error) if format!("{error:#}").contains("the injector may") => Ok(()),

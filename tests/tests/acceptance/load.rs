@@ -1,4 +1,4 @@
-//! Pods that are created all the time, as a dry run, at every API server in turn.
+//! Load of pods that are created all the time, as a dry run, at every API server in turn.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,12 +22,12 @@ pub(crate) struct Load {
     task: JoinHandle<()>,
 }
 
-/// Admissions and what became of them.
+/// Admissions and their results.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) admitted: usize,
     pub(crate) failures: Vec<Failure>,
-    /// How long each took.
+    /// Duration of each admission.
     times: Vec<Duration>,
 }
 
@@ -41,7 +41,8 @@ pub(crate) struct Failure {
 }
 
 impl Load {
-    /// Creates `rate` pods a second; while an API server owes many answers, it gets no more.
+    /// Creates `rate` pods per second. An API server with many unanswered requests gets no more for
+    /// the moment.
     pub(crate) fn start(clients: &[Client], rate: u32) -> Self {
         let tally = Arc::<Mutex<Tally>>::default();
         let (stop, mut stopped) = tokio::sync::watch::channel(false);
@@ -83,12 +84,12 @@ impl Load {
         Self { tally, stop, task }
     }
 
-    /// What has been answered so far.
+    /// Returns the results so far.
     pub(crate) fn tally(&self) -> Tally {
         self.tally.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Waits until so many more pods have been admitted.
+    /// Waits until this number of further pods have been admitted.
     pub(crate) async fn until_admitted(&self, further: usize) -> Result<()> {
         let admitted = || self.tally.lock().unwrap_or_else(PoisonError::into_inner).admitted;
         let wanted = admitted() + further;
@@ -100,7 +101,7 @@ impl Load {
         Ok(())
     }
 
-    /// Creates no further pods, and waits for the answers of those that are on their way.
+    /// Stops creating pods, and waits for the outstanding answers.
     pub(crate) async fn stop(mut self) -> Result<Tally> {
         self.stop.send_replace(true);
         (&mut self.task).await.context("the load broke off")?;
@@ -115,14 +116,14 @@ impl Drop for Load {
 }
 
 impl Tally {
-    /// Fails unless every pod was admitted.
+    /// Returns an error unless every pod was admitted.
     pub(crate) fn expect_no_failure(&self) -> Result<()> {
         ensure!(self.admitted > 0, "no pod was admitted");
         ensure!(self.failures.is_empty(), "{self}");
         Ok(())
     }
 
-    /// Takes out the failures that `excused` gives a reason for, and returns how many.
+    /// Removes the failures that are `excused`, and returns their number.
     pub(crate) fn excuse(&mut self, excused: impl Fn(&Failure) -> bool) -> usize {
         let before = self.failures.len();
         self.failures.retain(|failure| !excused(failure));
@@ -131,8 +132,8 @@ impl Tally {
 }
 
 impl Failure {
-    /// A call that was in flight when its replica was killed and its connections broke; API servers
-    /// do not repeat a call that broke off.
+    /// True if the call was in flight when its replica was killed and its connections broke. API
+    /// servers do not repeat a call that broke off.
     pub(crate) fn broke_off_in(&self, kill: &Range<Instant>) -> bool {
         let broke = [
             "EOF",
@@ -170,7 +171,7 @@ impl fmt::Display for Tally {
     }
 }
 
-/// What the API server says, without the object that it says it by.
+/// Returns the API server's message without the object.
 fn first_clause(error: &anyhow::Error) -> String {
     match error.downcast_ref() {
         Some(kube::Error::Api(status)) => status.message.clone(),
@@ -178,7 +179,7 @@ fn first_clause(error: &anyhow::Error) -> String {
     }
 }
 
-/// Creates a pod as a dry run; it has to come back with its sidecar.
+/// Creates a pod as a dry run; the result must have a sidecar.
 pub(crate) async fn create(client: Client) -> Result<()> {
     let spec = create_plain(client, "pods").await?;
     let mut containers = spec.containers.iter().chain(spec.init_containers.iter().flatten());
@@ -188,12 +189,12 @@ pub(crate) async fn create(client: Client) -> Result<()> {
     bail!("the pod has no sidecar")
 }
 
-/// Creates a pod as a dry run, and returns what became of it.
+/// Creates a pod as a dry run, and returns the result.
 pub(crate) async fn create_plain(client: Client, namespace: &str) -> Result<PodSpec> {
     let pod: Pod = serde_json::from_value(json!({
         "metadata": {"generateName": "load-"},
         "spec": {
-            // Named, since a volume of the sidecar holds its token.
+            // The account is named because a volume of the sidecar has its token.
             "serviceAccountName": "default",
             "securityContext": {"runAsNonRoot": true, "runAsUser": 1000,
                                 "seccompProfile": {"type": "RuntimeDefault"}},

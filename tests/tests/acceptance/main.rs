@@ -1,9 +1,9 @@
-//! What must hold of certificates and admission, whatever happens: two API servers on one store,
-//! real injectors with the rights and the configuration of `manifests/`, pods created all the time.
+//! Invariants of certificates and admission: two API servers on one store, real injectors with the
+//! permissions and the configuration of `manifests/`, pods created all the time.
 //!
-//! Each case prints counted figures. They run one after the other on the main thread, which the
-//! programs live as long as, in a network namespace of this process: Services are reached there at
-//! their own addresses and ports. `make soak` runs the same cases with long times.
+//! Each case prints its counts. The cases run one after the other on the main thread, which the
+//! programs' lives depend on. They run in a network namespace of this process, in which Services
+//! have their own addresses and ports. `make soak` runs the same cases with long times.
 
 mod access;
 mod balancer;
@@ -62,7 +62,7 @@ fn main() -> Result<ExitCode> {
     Ok(conclusion.exit_code())
 }
 
-/// Replaces this process by itself in a network namespace of its own; returns why it could not.
+/// Re-executes this process in a network namespace of its own. Returns the error if it could not.
 fn enter_namespace() -> String {
     let program = match std::env::current_exe() {
         Ok(program) => program,
@@ -124,5 +124,5 @@ fn trials(world: Option<&Arc<World>>) -> Vec<Trial> {
 }
 
 const IN_NAMESPACE: &str = "OUTRIGGER_ACCEPTANCE_IN_NAMESPACE";
-/// Every address of the range is one of this namespace.
+/// This namespace has every address of the range.
 const SERVICES: &str = "10.96.0.0/24";

@@ -1,4 +1,4 @@
-//! A mounted Secret of type `kubernetes.io/tls`, changed as the kubelet changes one.
+//! A mounted Secret of type `kubernetes.io/tls`, updated as the kubelet does.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-/// A folder in which `tls.crt` and `tls.key` lead through the link `..data` to what was written
-/// last, both at once.
+/// A folder in which `tls.crt` and `tls.key` point through the link `..data` to the latest files,
+/// so that both change at once.
 #[derive(Debug)]
 pub(crate) struct Mount {
     folder: PathBuf,
@@ -15,7 +15,7 @@ pub(crate) struct Mount {
 }
 
 impl Mount {
-    /// Makes an empty one.
+    /// Creates an empty one.
     pub(crate) fn create(folder: &Path) -> Result<Self> {
         fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
         let mount = Self { folder: folder.to_owned(), generation: 0 };
@@ -25,12 +25,12 @@ impl Mount {
         Ok(mount)
     }
 
-    /// Where a file of it is.
+    /// Returns the path of one of its files.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
 
-    /// Puts other files in the place of those that are there; those are gone a moment later.
+    /// Replaces the files; the old ones are removed a moment later.
     pub(crate) fn swap(&mut self, certificate: &str, key: &str) -> Result<()> {
         let before = self.generation_folder();
         self.generation += 1;

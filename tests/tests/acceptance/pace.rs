@@ -1,4 +1,4 @@
-//! How long the cases take: seconds in `make test`, what people would run overnight in `make soak`.
+//! Durations of the cases: seconds in `make test`, realistic ones for a whole night in `make soak`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,22 +12,22 @@ pub(crate) struct Pace {
     pub(crate) authority_lifetime: Duration,
     pub(crate) leaf_lifetime: Duration,
     pub(crate) tick: Duration,
-    /// Pods that are created per second, over all API servers.
+    /// Pods created per second, over all API servers.
     pub(crate) rate: u32,
     /// Consecutive automatic rotations.
     pub(crate) rotations: u32,
-    /// Times that several replicas start at once.
+    /// Number of simultaneous starts of several replicas.
     pub(crate) starts: u32,
-    /// How long somebody else keeps rewriting a `caBundle`.
+    /// Time for which another client keeps rewriting a `caBundle`.
     pub(crate) contention: Duration,
-    /// Rounds of whatever is done several times.
+    /// Rounds of repeated steps.
     pub(crate) rounds: u32,
-    /// Reviews per second, and for how long, when the webhook itself is measured.
+    /// Rate of reviews per second, and duration, of the measurement of the webhook itself.
     pub(crate) reviews: (u32, Duration),
 }
 
 impl Pace {
-    /// `OUTRIGGER_PACE`: `test`, which is the default, or `soak`.
+    /// Returns the pace in `OUTRIGGER_PACE`: `test`, which is the default, or `soak`.
     pub(crate) fn of_environment() -> Result<Self> {
         match std::env::var("OUTRIGGER_PACE").as_deref() {
             Err(_) | Ok("test") => Ok(TEST),
@@ -36,18 +36,18 @@ impl Pace {
         }
     }
 
-    /// How long a CA that no longer signs stays trusted: a leaf's life and twice the time in which
-    /// a decision is carried out.
+    /// Returns the time for which a CA that no longer signs stays trusted: a leaf's lifetime and
+    /// twice the propagation delay of a decision.
     pub(crate) fn retire_delay(&self) -> Duration {
         self.leaf_lifetime + 2 * self.propagation_delay
     }
 
-    /// The flags of a replica, by name.
+    /// Returns the flags of a replica, by name.
     pub(crate) fn flags(&self) -> BTreeMap<&'static str, String> {
         let text = |time: Duration| format!("{}ms", time.as_millis());
         BTreeMap::from([
             ("propagation-delay", text(self.propagation_delay)),
-            // Rotations come when the case asks for them.
+            // Rotations happen only on request of the case.
             ("authority-lifetime", "24h".to_owned()),
             ("leaf-lifetime", text(self.leaf_lifetime)),
             ("retire-delay", text(self.retire_delay())),

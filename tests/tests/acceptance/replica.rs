@@ -11,7 +11,7 @@ use e2e::run_folder::RunFolder;
 use e2e::{http, wait};
 use rustix::process::Signal;
 
-/// A replica on ports of its own.
+/// A replica with ports of its own.
 #[derive(Debug)]
 pub(crate) struct Replica {
     pub(crate) process: Process,
@@ -20,7 +20,7 @@ pub(crate) struct Replica {
 }
 
 impl Replica {
-    /// Starts it; its log is called by `name`.
+    /// Starts a replica; its log has the name `name`.
     pub(crate) fn start(
         folder: &RunFolder,
         program: &Path,
@@ -40,17 +40,17 @@ impl Replica {
         Ok(Self { process, https, admin })
     }
 
-    /// Where it takes reviews.
+    /// Returns the address for reviews.
     pub(crate) fn address(&self) -> SocketAddr {
         (Ipv4Addr::LOCALHOST, self.https).into()
     }
 
-    /// Whether it says that it may be sent reviews.
+    /// Returns an error unless the replica reports readiness.
     pub(crate) fn ready(&self) -> Result<()> {
         http::get(self.admin(), "/healthz/ready")?.expect_ok().map(drop)
     }
 
-    /// Waits until it is ready, and fails at once when it ends before.
+    /// Waits until it is ready, and fails at once if it ends before.
     pub(crate) fn until_ready(&mut self) -> Result<()> {
         let admin = self.admin();
         self.process.wait_until("the replica is ready", PATIENCE, || {
@@ -58,7 +58,7 @@ impl Replica {
         })
     }
 
-    /// The value of a metric, with its labels as they are written.
+    /// Returns the value of a metric, by its name with labels.
     pub(crate) fn metric(&self, name: &str) -> Result<i64> {
         let page = http::get(self.admin(), "/metrics")?.expect_ok()?;
         let line = page
@@ -68,7 +68,7 @@ impl Replica {
         line.parse().with_context(|| format!("metric {name}: {line}"))
     }
 
-    /// Waits until a metric is as wanted.
+    /// Waits until a metric has a wanted value.
     pub(crate) fn until_metric(&self, name: &str, wanted: impl Fn(i64) -> bool) -> Result<()> {
         wait::until(name, PATIENCE, || {
             let value = self.metric(name)?;
@@ -76,12 +76,12 @@ impl Replica {
         })
     }
 
-    /// Stops it in its tracks, as a machine that hangs does.
+    /// Suspends the replica, as on a machine that hangs.
     pub(crate) fn pause(&self) -> Result<()> {
         self.process.signal(Signal::STOP)
     }
 
-    /// Lets it go on.
+    /// Resumes the replica.
     pub(crate) fn resume(&self) -> Result<()> {
         self.process.signal(Signal::CONT)
     }

@@ -1,4 +1,4 @@
-//! A14: the rights of the manifests, each of them, and without each of them.
+//! A14: the permissions of the manifests, each one used, and the behaviour without each one.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub(crate) async fn every_right_is_used_and_none_is_missing(stage: &mut Stage<'_
     let granted = granted(stage).await?;
     eventually("every right is used", async || {
         let used = calls::used(&stage.calls()?);
-        // There is nothing to tell where nothing is wrong.
+        // Events are written only when something is wrong.
         let unused: Vec<_> =
             granted.difference(&used).filter(|(_, resource)| resource != "events").collect();
         ensure!(unused.is_empty(), "granted and not used: {unused:?}");
@@ -42,7 +42,7 @@ pub(crate) async fn without_a_right_the_rest_goes_on(stage: &mut Stage<'_>) -> R
     for (resource, verb, without) in RIGHTS {
         let mut stage = Stage::set(stage.world, "without_a_right_the_rest_goes_on").await?;
         let played = without_one(&mut stage, (resource, verb), without).await;
-        // The next one begins with all of them.
+        // The next round starts with all permissions.
         if played.is_err() {
             stage.apply(&stage.world.base)?;
         }
@@ -55,16 +55,16 @@ pub(crate) async fn without_a_right_the_rest_goes_on(stage: &mut Stage<'_>) -> R
     Ok(())
 }
 
-/// What is left without a right.
+/// Remaining function without a permission.
 #[derive(Clone, Copy, Debug)]
 enum Without {
-    /// Changes are seen at the next tick.
+    /// Everything works; changes are seen at the next tick.
     Everything,
-    /// What is there goes on; the CA is not replaced.
+    /// Existing state continues; the CA is not rotated.
     Admission,
-    /// Somebody else has to publish the CA.
+    /// Reviews are served; another client has to publish the CA.
     Serving,
-    /// It waits, and says what for.
+    /// The replica waits, and reports the missing permission.
     Nothing,
 }
 
@@ -116,7 +116,7 @@ async fn without_one(
     Ok(())
 }
 
-/// Takes a verb out of the rules about a resource.
+/// Removes a verb from the rules for a resource.
 async fn take(stage: &Stage<'_>, resource: &str, verb: &str) -> Result<()> {
     let strip = |rules: &mut Option<Vec<PolicyRule>>| {
         for rule in rules.iter_mut().flatten() {
@@ -124,7 +124,7 @@ async fn take(stage: &Stage<'_>, resource: &str, verb: &str) -> Result<()> {
                 rule.verbs.retain(|other| other != verb);
             }
         }
-        // A rule without any verb is not allowed.
+        // A rule without any verb is invalid.
         rules.get_or_insert_default().retain(|rule| !rule.verbs.is_empty());
     };
     let how = PostParams::default();

@@ -1,4 +1,4 @@
-//! CAs that are replaced while pods are created all the time.
+//! Rotation of CAs while pods are created all the time.
 
 use std::time::{Duration, Instant};
 
@@ -44,7 +44,7 @@ pub(crate) async fn a_replica_that_is_killed_at_any_step_of_a_rotation_does_no_h
     for round in 0..pace.rounds as usize {
         let before = stage.state().await?.active.ca().clone();
         stage.ask_for_rotation().await?;
-        // The Secret says so, and perhaps no entry yet.
+        // The phase is in the Secret, but perhaps in no entry yet.
         let prepared = stage.until_phase("prepared").await?;
         kills.push(stage.kill_and_replace(round % 2).await?);
         until(prepared.phase_since, pace.propagation_delay.mul_f64(0.9)).await;
@@ -74,7 +74,7 @@ pub(crate) async fn an_api_server_that_hangs_meanwhile_does_no_harm(
     stage.install(2).await?;
     let load = stage.load();
     let pace = *stage.pace();
-    // Then it has as long as any machine needs to learn of what it missed.
+    // Afterwards it has as much time as any machine to catch up.
     let hang = pace.propagation_delay.saturating_sub(TO_CATCH_UP);
     let mut pauses = Vec::new();
     stage.ask_for_rotation().await?;
@@ -90,8 +90,8 @@ pub(crate) async fn an_api_server_that_hangs_meanwhile_does_no_harm(
     stage.until_published().await?;
     load.until_admitted(100).await?;
     let mut tally = load.stop().await?;
-    // A call that it had begun broke off or ran out of time while it stood still. That it does not
-    // trust whom it reached is no such thing.
+    // A call that began before or during the suspension may break off or time out. A certificate
+    // error is not excused.
     let lost = tally.excuse(|failure| {
         let is_meanwhile = |(paused, resumed): &(Instant, Instant)| {
             failure.began < *resumed && failure.ended > *paused
@@ -106,12 +106,12 @@ pub(crate) async fn an_api_server_that_hangs_meanwhile_does_no_harm(
     tally.expect_no_failure()
 }
 
-/// Waits until another CA signs, and returns that.
+/// Waits until another CA signs, and returns it.
 async fn until_replaced(stage: &Stage<'_>, load: &Load, before: &TrustedCa) -> Result<TrustedCa> {
     let patience = 2 * stage.pace().authority_lifetime;
     eventually_within(patience, "another CA signs", async || {
         let tally = load.tally();
-        // Waiting on would only bury the reason.
+        // Waiting longer would only hide the reason.
         if !tally.failures.is_empty() {
             return Ok(Err(anyhow::anyhow!("{:?}: {tally}", stage.state().await?.phase)));
         }
@@ -122,7 +122,7 @@ async fn until_replaced(stage: &Stage<'_>, load: &Load, before: &TrustedCa) -> R
     .await?
 }
 
-/// Waits until so much time has gone by since an instant.
+/// Waits until this time has passed since the timestamp.
 async fn until(since: Timestamp, delay: Duration) {
     let passed = Timestamp::now().duration_since(since).unsigned_abs();
     tokio::time::sleep(delay.saturating_sub(passed)).await;

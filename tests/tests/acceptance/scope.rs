@@ -1,4 +1,4 @@
-//! Pods that have to come up whatever becomes of the injector.
+//! Pods that must start even without the injector.
 
 use anyhow::{Result, bail, ensure};
 

@@ -1,4 +1,4 @@
-//! A Secret that is deleted, damaged or exchanged while pods are created all the time.
+//! A Secret that is deleted, damaged or replaced while pods are created all the time.
 
 use std::time::Instant;
 
@@ -18,7 +18,8 @@ use crate::stage::{INSTALL, SECRET, Stage, eventually};
 pub(crate) async fn a_deleted_emptied_damaged_or_foreign_secret_comes_back(
     stage: &mut Stage<'_>,
 ) -> Result<()> {
-    // More than is ever wrong in a row; each of two replicas pays for its try.
+    // More than the number of consecutive faults, because a failed attempt of each of two replicas
+    // counts.
     stage.flag("write-burst", "20");
     stage.install(2).await?;
     let original = stage.until_published().await?;
@@ -84,7 +85,7 @@ pub(crate) async fn an_expired_ca_is_found_at_the_start(stage: &mut Stage<'_>) -
     Ok(())
 }
 
-/// The state of a Secret that somebody else's installation has written.
+/// Returns the state of a Secret from another installation.
 fn other(generation: u64) -> Result<State> {
     let now = Timestamp::now();
     let lifetime = Lifetime::starting(now, SignedDuration::from_hours(24));

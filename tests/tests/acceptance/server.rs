@@ -15,7 +15,7 @@ use crate::caller::{Caller, review};
 use crate::load::Tally;
 use crate::stage::{Stage, eventually};
 
-/// A whole rotation goes on meanwhile.
+/// A whole rotation happens during the measurement.
 pub(crate) async fn reviews_come_quickly_and_none_fails(stage: &mut Stage<'_>) -> Result<()> {
     stage.install(1).await?;
     let (rate, time) = stage.pace().reviews;
@@ -31,13 +31,13 @@ pub(crate) async fn reviews_come_quickly_and_none_fails(stage: &mut Stage<'_>) -
         callers.spawn(async move {
             let review = review();
             let mut caller = Caller::connect(address, &bundle).await?;
-            // One after the other, not all at once.
+            // The callers start one after the other, not all at once.
             let first = tokio::time::Instant::now() + period * index / CALLERS;
             let mut ticks = interval_at(first, period);
             let mut times = Vec::new();
             while Instant::now() < end {
                 ticks.tick().await;
-                // API servers make a new connection now and then.
+                // API servers open a new connection now and then.
                 if times.len() % PER_CONNECTION == PER_CONNECTION - 1 {
                     caller = Caller::connect(address, &bundle).await?;
                 }
@@ -83,7 +83,7 @@ pub(crate) async fn slow_idle_and_wrong_clients_are_no_harm_to_others(
     let bundle = stage.until_published().await?.bundle();
     let load = stage.load();
 
-    // Each is a file of this process as well.
+    // Each connection is an open file of this process as well.
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })?;
     let mut silent = Vec::new();
@@ -129,8 +129,8 @@ pub(crate) async fn slow_idle_and_wrong_clients_are_no_harm_to_others(
     tally.expect_no_failure()
 }
 
-/// Replicas are replaced one by one, as by a Deployment: a new one is ready, the old one is told to
-/// end, and only a moment later does the Service leave it out.
+/// Replaces the replicas one by one, as a Deployment does: a new one is ready, the old one is
+/// terminated, and the Service removes it only a moment later.
 pub(crate) async fn a_rolling_restart_fails_no_admission(stage: &mut Stage<'_>) -> Result<()> {
     stage.flag("shutdown-delay", "3s");
     stage.install(2).await?;
@@ -160,11 +160,11 @@ pub(crate) async fn a_rolling_restart_fails_no_admission(stage: &mut Stage<'_>) 
     tally.expect_no_failure()
 }
 
-/// What a process has used.
+/// Resource usage of a process.
 struct Usage {
-    /// Milliseconds.
+    /// CPU time in milliseconds.
     cpu: u64,
-    /// KiB of memory.
+    /// Resident memory in KiB.
     resident: u64,
     peak: u64,
 }
@@ -191,10 +191,10 @@ impl Usage {
 
 const CALLERS: u32 = 16;
 const PER_CONNECTION: usize = 100;
-/// More than there are places.
+/// More than there are connection slots.
 const SILENT: usize = 2000;
 const HALF_A_REQUEST: &str = "POST /inject HTTP/1.1\r\nHost: webhook\r\n\
     Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n{";
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Of `times(2)`, on every Linux that matters.
+/// Clock tick of `times(2)`, the same on all common Linux systems.
 const MILLISECONDS_PER_TICK: u64 = 10;

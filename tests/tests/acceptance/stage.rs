@@ -1,4 +1,4 @@
-//! One case: an installation from the manifests, its replicas, and what they did.
+//! Fixture of a case: an installation from the manifests, its replicas, and their requests.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -33,9 +33,9 @@ pub(crate) struct Stage<'a> {
     pub(crate) name: &'static str,
     since: calls::Instant,
     started: usize,
-    /// Of the account of the manifests.
+    /// Token of the manifests' account.
     token: String,
-    /// Of that account, with each API server.
+    /// Kubeconfigs of that account, one for each API server.
     kubeconfigs: Vec<PathBuf>,
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct Stage<'a> {
 pub(crate) type Flags = BTreeMap<&'static str, String>;
 
 impl<'a> Stage<'a> {
-    /// Makes everything as it is before a first installation's Deployment runs.
+    /// Creates the state before a first installation's Deployment runs.
     pub(crate) async fn set(world: &'a World, name: &'static str) -> Result<Self> {
         world.balancer.block(false);
         world.balancer.set(Vec::new());
@@ -90,8 +90,8 @@ impl<'a> Stage<'a> {
         self.flags.insert(name, value.to_owned());
     }
 
-    /// Has the replicas that are started next serve the pair of a mount, and returns the flags that
-    /// it was before.
+    /// Makes the replicas that are started next serve the certificate of a mount. Returns the
+    /// previous flags.
     pub(crate) fn serve_files(&mut self, mount: &Mount, interval: &str) -> Flags {
         let before = self.flags.clone();
         for (flag, file) in [("tlsCertFile", "tls.crt"), ("tlsKeyFile", "tls.key")] {
@@ -106,7 +106,7 @@ impl<'a> Stage<'a> {
         self.flags = flags;
     }
 
-    /// A client with the token of the replicas.
+    /// Returns a client with the token of the replicas.
     pub(crate) async fn account(&self, server: usize) -> Result<Client> {
         self.world.servers.client(server, &self.token).await
     }
@@ -129,7 +129,7 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    /// Starts replicas, each with the next API server; does not wait for them.
+    /// Starts replicas, each with the next API server, without waiting for them.
     pub(crate) fn start(&mut self, count: usize) -> Result<()> {
         for _ in 0..count {
             let kubeconfig = self.kubeconfig(self.replicas.len());
@@ -140,7 +140,7 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    /// Starts one more, and sends it connections when it is ready.
+    /// Starts a further replica, and sends it connections when it is ready.
     pub(crate) fn add(&mut self) -> Result<()> {
         let kubeconfig = self.kubeconfig(self.replicas.len());
         let mut replica = self.launch(&kubeconfig)?;
@@ -150,8 +150,8 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    /// Sends a replica no further connections, and then ends it, as a rollout does; returns within
-    /// which time it ended those that it had.
+    /// Removes a replica from the Service and then terminates it, as a rollout does. Returns the
+    /// period in which it closed its connections.
     pub(crate) fn retire(&mut self, index: usize) -> Result<Range<Instant>> {
         let mut replica = self.replicas.remove(index);
         self.balance();
@@ -165,7 +165,7 @@ impl<'a> Stage<'a> {
         self.replicas.iter_mut().try_for_each(Replica::until_ready)
     }
 
-    /// Installs everything, and waits until each API server gets pods injected.
+    /// Installs everything, and waits until pods are injected through each API server.
     pub(crate) async fn install(&mut self, replicas: usize) -> Result<()> {
         self.start(replicas)?;
         self.until_ready()?;
@@ -173,8 +173,8 @@ impl<'a> Stage<'a> {
         self.until_injected().await
     }
 
-    /// Kills a replica without notice, starts another one with the same API server in its place, and
-    /// waits until that is ready; returns within which time the connections of the first broke.
+    /// Kills a replica, starts another one with the same API server, and waits until it is ready.
+    /// Returns the period in which the connections of the first broke.
     pub(crate) async fn kill_and_replace(&mut self, index: usize) -> Result<Range<Instant>> {
         let begin = Instant::now();
         let address = self.replicas[index].address();
@@ -188,7 +188,7 @@ impl<'a> Stage<'a> {
         Ok(broken)
     }
 
-    /// Waits until a pod is injected by way of each API server.
+    /// Waits until a pod is injected through each API server.
     pub(crate) async fn until_injected(&self) -> Result<()> {
         for client in &self.world.admins {
             eventually("pods are injected", async || load::create(client.clone()).await).await?;
@@ -196,12 +196,12 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    /// Creates pods all the time from now on.
+    /// Starts to create pods all the time.
     pub(crate) fn load(&self) -> Load {
         Load::start(&self.world.admins, self.pace().rate)
     }
 
-    /// Prints the figures of the case: what was admitted, and what the replicas wrote.
+    /// Prints the counts of the case: admissions, and writes of the replicas.
     #[expect(clippy::print_stderr, reason = "figures are for people")]
     pub(crate) fn tell(&self, tally: &Tally, more: &str) -> Result<()> {
         let writes = calls::writes(&self.calls()?);
@@ -212,17 +212,17 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    /// Everything that the replicas asked of the API servers.
+    /// Returns all requests of the replicas to the API servers.
     pub(crate) fn calls(&self) -> Result<Vec<Call>> {
         calls::since(&self.world.servers, ACCOUNT, &self.since)
     }
 
-    /// How many writes to one kind of resource succeeded.
+    /// Returns the number of successful writes to one kind of resource.
     pub(crate) fn writes(&self, resource: &str) -> Result<usize> {
         Ok(calls::writes(&self.calls()?).remove(resource).unwrap_or_default())
     }
 
-    /// How often the replicas have looked at the Secret.
+    /// Returns the number of times the replicas have read the Secret.
     pub(crate) fn looks(&self) -> Result<usize> {
         let is_look = |call: &&Call| call.verb == "get" && call.resource == "secrets";
         Ok(self.calls()?.iter().filter(is_look).count())
@@ -240,19 +240,20 @@ impl<'a> Stage<'a> {
         Ok(self.configurations().get(NAME).await?)
     }
 
-    /// The state of the Secret, which has to be whole.
+    /// Returns the state of the Secret, which must be complete.
     pub(crate) async fn state(&self) -> Result<State> {
         Ok(State::parse(&self.secrets().get(SECRET).await?)?)
     }
 
-    /// The bundle of each entry.
+    /// Returns the bundle of each entry.
     pub(crate) async fn bundles(&self) -> Result<Vec<Bundle>> {
         let webhooks = self.configuration().await?.webhooks.unwrap_or_default();
         let bundle = webhooks.into_iter().map(|webhook| webhook.client_config.ca_bundle);
         Ok(bundle.map(|bundle| Bundle::observed(&bundle.unwrap_or_default().0)).collect())
     }
 
-    /// Publishes a bundle in every entry, as whoever keeps it does where the replicas do not.
+    /// Publishes a bundle in every entry, in place of the program that maintains it when the
+    /// replicas do not.
     pub(crate) async fn publish(&self, bundle: &[u8]) -> Result<()> {
         let bundle = ByteString(bundle.to_vec());
         let names = self.configuration().await?.webhooks.unwrap_or_default();
@@ -268,7 +269,7 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    /// Waits until every entry holds the CAs of the Secret, and no other.
+    /// Waits until every entry has the CAs of the Secret, and no other.
     pub(crate) async fn until_published(&self) -> Result<State> {
         eventually("every entry has the CAs of the Secret and no other", async || {
             let state = self.state().await?;
@@ -282,8 +283,8 @@ impl<'a> Stage<'a> {
         .await
     }
 
-    /// Waits until the rotation is in a phase. The first one is short: when nobody looked, it may be
-    /// over.
+    /// Waits until the rotation is in a phase. The first phase is short and may be over when the
+    /// state is read.
     pub(crate) async fn until_phase(&self, phase: &str) -> Result<State> {
         let is_over = |word| phase == "prepared" && word == "activated";
         eventually(phase, async || {
@@ -302,11 +303,11 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    /// Puts what the replicas say beside the error of a failed case.
+    /// Adds the replicas' logs to the error of a failed case.
     pub(crate) fn explain(&self, error: &anyhow::Error) -> anyhow::Error {
         let logs = self.replicas.iter().enumerate().map(|(index, replica)| {
             let said = replica.process.said().unwrap_or_default();
-            // One line for each review would hide the rest.
+            // The log lines of reviews would hide the rest.
             let is_news = |line: &&str| !line.contains(" admission uid=");
             let lines: Vec<_> = said.lines().filter(is_news).collect();
             let tail = lines[lines.len().saturating_sub(LINES_SHOWN)..].join("\n");
@@ -316,13 +317,13 @@ impl<'a> Stage<'a> {
         anyhow::anyhow!("{error:#}\n{}", logs.join("\n"))
     }
 
-    /// Lets the Service lead to the replicas that there are, and to no other.
+    /// Makes the Service route to the current replicas only.
     pub(crate) fn balance(&self) {
         let addresses = self.replicas.iter().map(Replica::address);
         self.world.balancer.set(addresses.collect());
     }
 
-    /// Starts a replica apart from the others, with another account.
+    /// Starts a separate replica with another account.
     pub(crate) fn launch(&mut self, kubeconfig: &Path) -> Result<Replica> {
         self.started += 1;
         let name = format!("{}-{}", self.name, self.started);
@@ -342,21 +343,21 @@ impl<'a> Stage<'a> {
 }
 
 impl Drop for Stage<'_> {
-    /// All of them end at the same time, and not one after the other.
+    /// Terminates all replicas at the same time.
     fn drop(&mut self) {
         for replica in &self.replicas {
-            // One that has been killed hears nothing.
+            // A replica that was killed gets no signal.
             let _ = replica.process.signal(Signal::TERM);
         }
     }
 }
 
-/// Asks `probe` until it answers, and fails with its last reason when that takes too long.
+/// Calls `probe` until it succeeds, and fails with its last error after a timeout.
 pub(crate) async fn eventually<T>(what: &str, probe: impl AsyncFn() -> Result<T>) -> Result<T> {
     eventually_within(PATIENCE, what, probe).await
 }
 
-/// [`eventually`], with another patience.
+/// Waits as [`eventually`], with another timeout.
 pub(crate) async fn eventually_within<T>(
     patience: Duration,
     what: &str,
@@ -374,7 +375,7 @@ pub(crate) async fn eventually_within<T>(
     }
 }
 
-/// What is not there needs no deletion.
+/// Ignores the error that an object to delete does not exist.
 fn absent(error: kube::Error) -> Result<()> {
     match error {
         kube::Error::Api(status) if status.code == 404 => Ok(()),

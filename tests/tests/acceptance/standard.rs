@@ -1,4 +1,4 @@
-//! Namespaces that the Pod Security Standard holds to less than a sidecar's rules need.
+//! Namespaces with a Pod Security Standard that forbids a sidecar.
 
 use anyhow::{Result, ensure};
 
@@ -13,7 +13,7 @@ pub(crate) async fn a_pod_that_the_standard_refuses_comes_back_with_what_the_inj
     let kubectl = stage.world.servers.kubectl();
     kubectl.must_with_input(["apply", "--filename", "-"], BASELINE)?;
     let create = ["create", "--dry-run=server", "--filename", "-"];
-    // The API server learns of a namespace in its own time.
+    // The API server learns of a namespace with a delay.
     eventually("the namespace is one of those with injection", async || {
         let answer = kubectl.run_with_input(create, POD)?;
         ensure!(answer.stderr.contains("Warning: "), "{}{}", answer.stdout, answer.stderr);
@@ -24,7 +24,7 @@ pub(crate) async fn a_pod_that_the_standard_refuses_comes_back_with_what_the_inj
         Ok(())
     })
     .await?;
-    // The application alone would have been let in.
+    // The application alone would be admitted.
     let plain =
         POD.replace("\"labels\": {}", "\"labels\": {\"sidecar.istio.io/inject\": \"false\"}");
     kubectl.must_with_input(create, &plain)?;

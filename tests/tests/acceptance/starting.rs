@@ -39,7 +39,7 @@ pub(crate) async fn five_replicas_at_once_make_one_ca(stage: &mut Stage<'_>) -> 
             replica.until_metric("sidecar_injector_webhook_trusted", |trusted| trusted == 1)?;
         }
         fresh.until_injected().await?;
-        // Nothing is written when they have settled.
+        // Replicas that have settled write nothing.
         let looks = fresh.looks()?;
         eventually("each of them looks again", async || {
             let further = fresh.looks()? - looks;

@@ -1,4 +1,4 @@
-//! What is found at the start and was written by another version, or by another program.
+//! State from another version or another program, found at the start.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::files::Keeper;
 use crate::mount::Mount;
 use crate::stage::{SECRET, Stage, eventually};
 
-/// A24: a program before this one had the same CA, and wrote nothing but it into the Secret.
+/// A24: an older program used the same CA, and wrote nothing else into the Secret.
 pub(crate) async fn a_secret_without_annotations_is_taken_over_with_its_ca(
     stage: &mut Stage<'_>,
 ) -> Result<()> {
@@ -25,7 +25,7 @@ pub(crate) async fn a_secret_without_annotations_is_taken_over_with_its_ca(
     let mut secret = State::new(keeper.0.clone(), 1, Timestamp::now()).write(secret);
     secret.metadata.annotations = None;
     stage.secrets().create(&PostParams::default(), &secret).await?;
-    // It still serves, with a leaf of that CA.
+    // The older program still serves, with a leaf of that CA.
     let mut mount =
         Mount::create(&stage.world.servers.folder().folder("mounted")?.join("earlier"))?;
     let leaf = keeper.issue()?;
@@ -49,7 +49,7 @@ pub(crate) async fn a_secret_without_annotations_is_taken_over_with_its_ca(
     ensure!(state.active == keeper.0, "another CA signs");
     load.until_admitted(100).await?;
     let mut tally = load.stop().await?;
-    // An API server may send a call at the very moment at which its connection is ended.
+    // An API server may send a call at the moment when its connection is closed.
     let lost = tally.excuse(|failure| failure.broke_off_in(&end));
     let patches = stage.writes("mutatingwebhookconfigurations")?;
     stage.tell(&tally, &format!("{lost} calls met the end of their connection"))?;
@@ -57,7 +57,7 @@ pub(crate) async fn a_secret_without_annotations_is_taken_over_with_its_ca(
     tally.expect_no_failure()
 }
 
-/// A24: the Secret is another program's.
+/// A24: the Secret of another program.
 pub(crate) async fn a_secret_of_another_program_is_made_usable_and_loses_nothing(
     stage: &mut Stage<'_>,
 ) -> Result<()> {
@@ -116,7 +116,7 @@ async fn found(
     stage.until_ready()?;
     stage.until_injected().await?;
     let state = stage.state().await?;
-    // Whoever serves with that CA is trusted until the grace is over.
+    // Servers with a leaf of that CA are trusted until the grace period ends.
     eventually("both CAs are trusted", async || {
         for published in stage.bundles().await? {
             ensure!(published.is_superset_of(bundle), "theirs is gone: {published:?}");

@@ -1,4 +1,4 @@
-//! What all cases share: API servers, a namespace to create pods in, the Service.
+//! State shared by all cases: API servers, a namespace for pods, the Service.
 
 use std::fs;
 use std::path::PathBuf;
@@ -19,11 +19,11 @@ pub(crate) struct World {
     /// A client of the administrator for each API server.
     pub(crate) admins: Vec<Client>,
     pub(crate) balancer: Balancer,
-    /// What the API servers show to a webhook that asks for it.
+    /// The API servers' client certificate for webhooks that request one.
     pub(crate) client: ClientIdentity,
     pub(crate) pace: Pace,
     pub(crate) injector: PathBuf,
-    /// The manifests without and with nothing but the webhook configuration.
+    /// The manifests without the webhook configuration, and the webhook configuration alone.
     pub(crate) base: String,
     pub(crate) webhook: String,
     runtime: Runtime,
@@ -59,7 +59,7 @@ impl World {
         kubectl.must_with_input(["apply", "--filename", "-"], PODS)?;
         let world =
             Self { servers, admins, balancer, client, pace, injector, base, webhook, runtime };
-        // The account has to be known to every API server before a replica asks anything.
+        // Every API server must know the account before a replica sends a request.
         for right in [("secrets", "create"), ("mutatingwebhookconfigurations", "patch")] {
             world.runtime.block_on(access::until_allowed(&world, right, true))?;
         }
@@ -72,7 +72,7 @@ impl World {
 }
 
 const API_SERVERS: usize = 2;
-/// A namespace to create pods in, and what Istio has that the injector reads where it is there.
+/// A namespace for pods, and the objects of Istio that the injector reads if they exist.
 const PODS: &str = r#"
 {"apiVersion": "v1", "kind": "Namespace",
  "metadata": {"name": "pods", "labels": {"istio-injection": "enabled"}}}

@@ -1,7 +1,7 @@
-//! A13: a machine whose clock is wrong, while that of the API server is right.
+//! A13: a machine with a wrong clock, while that of the API server is right.
 //!
-//! The programs are static, so that no library can stand between them and the kernel. What they all
-//! call is the kernel's `vdso` in their own memory: it is written over there, for one process.
+//! The programs are static, so a library cannot replace their system calls. They all call the
+//! kernel's `vdso` in their own memory, so the test overwrites it there, for one process.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -27,7 +27,8 @@ pub(crate) async fn a_clock_that_is_half_an_hour_off_fails_no_admission(
             set_clock(replica, ahead)?;
             until_skew(replica, ahead)?;
         }
-        // Leaves of this time are served, and the CA is replaced by one of this time.
+        // Leaves with the shifted time are served, and a CA with the shifted time replaces the old
+        // one.
         let renewed = Instant::now() + stage.pace().leaf_lifetime;
         let before = stage.until_published().await?;
         stage.ask_for_rotation().await?;
@@ -67,7 +68,7 @@ pub(crate) async fn by_a_clock_that_is_two_hours_off_no_ca_is_made(
         let state = stage.state().await?;
         ensure!(state == before, "a CA was made: {:?}", state.phase);
     }
-    // It does what it was asked for as soon as its clock is right.
+    // It rotates as requested as soon as its clock is right.
     set_clock(&stage.replicas[0], SignedDuration::ZERO)?;
     stage.until_phase("prepared").await?;
     let tally = load.stop().await?;
@@ -75,14 +76,14 @@ pub(crate) async fn by_a_clock_that_is_two_hours_off_no_ca_is_made(
     tally.expect_no_failure()
 }
 
-/// Waits until the replica has measured how wrong its clock is; an answer takes its time.
+/// Waits until the replica has measured its clock skew, up to the duration of a request.
 fn until_skew(replica: &Replica, ahead: SignedDuration) -> Result<()> {
     replica.until_metric("sidecar_injector_clock_skew_seconds", |measured| {
         (measured - ahead.as_secs()).abs() <= 5
     })
 }
 
-/// Sets what the process takes for the time of day, from this moment on.
+/// Sets the process's time of day from now on.
 fn set_clock(replica: &Replica, ahead: SignedDuration) -> Result<()> {
     let id = replica.process.id();
     replica.pause()?;
@@ -104,10 +105,11 @@ fn stands_still(id: u32) -> Result<()> {
     Ok(())
 }
 
-/// Code for the beginning of `clock_gettime`: asks the kernel itself, and adds to `CLOCK_REALTIME`.
+/// Returns code for the start of `clock_gettime`: it makes the system call, and adds to
+/// `CLOCK_REALTIME`.
 ///
-/// The kernel's own code is much longer than this, and what is behind stays as it was for a thread
-/// that was stopped in it.
+/// The kernel's own code is much longer, and its remainder stays unchanged for a thread that was
+/// stopped in it.
 fn clock_gettime(ahead_seconds: i64) -> Vec<u8> {
     let mut code = vec![
         0xb8, 228, 0, 0, 0, // mov eax, __NR_clock_gettime

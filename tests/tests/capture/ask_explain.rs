@@ -1,4 +1,4 @@
-//! What `explain` says of packets, and what becomes of them.
+//! Predictions of `explain`, compared with real packets.
 
 use std::ffi::OsString;
 use std::net::{IpAddr, SocketAddr};
@@ -15,8 +15,8 @@ use crate::places::{FROM_LOOPBACK, LOOPBACKS, OUTSIDE, OWN};
 use crate::pod::{From, PORTS, Pod, Try, address};
 use crate::settings::Settings;
 
-/// Settings that Istio does not have; all others are held against its rules elsewhere, and
-/// explained there.
+/// Settings that Istio does not have. Other tests compare all others with Istio's rules, and
+/// explain them.
 #[test]
 fn explanations_are_what_becomes_of_real_packets() {
     let mut dice = Dice(0x00e4_b1a5);
@@ -31,7 +31,7 @@ fn explanations_are_what_becomes_of_real_packets() {
     }
 }
 
-/// By TPROXY the packet has a socket before the redirection of a virtual interface comes.
+/// With TPROXY the packet has a socket before the redirection of a virtual interface applies.
 #[test]
 fn a_redirection_behind_tproxy_decides_nothing() {
     let settings = Settings::injected_dual().with('m', "TPROXY").with('k', "net1");
@@ -44,9 +44,9 @@ fn a_redirection_behind_tproxy_decides_nothing() {
     explains(&settings, &planned(&settings), &tries, &outcomes);
 }
 
-/// Tries from one place come together: one thread carries them out.
+/// Returns attempts grouped by origin, because one thread makes those of one origin.
 pub(crate) fn random_tries(dice: &mut Dice, plan: &Plan, count: usize) -> Vec<Try> {
-    // The source ::6 is there when IPv6 is captured.
+    // The source ::6 exists only if IPv6 is captured.
     let is_possible = |t: &Try| plan.passthrough_address || t.source != Some(address("::6"));
     let tries = std::iter::repeat_with(|| random_try(dice));
     let mut tries: Vec<Try> = tries.filter(is_possible).take(count).collect();
@@ -54,7 +54,7 @@ pub(crate) fn random_tries(dice: &mut Dice, plan: &Plan, count: usize) -> Vec<Tr
     tries
 }
 
-/// What `explain` says of each packet is what became of it.
+/// Checks that the prediction of `explain` for each packet is its real outcome.
 pub(crate) fn explains(settings: &Settings, plan: &Plan, tries: &[Try], outcomes: &[Outcome]) {
     for (attempt, outcome) in tries.iter().zip(outcomes) {
         let explanation = explain(plan, &packet(attempt));
@@ -67,7 +67,7 @@ pub(crate) fn is_explained(plan: &Plan, attempt: &Try, outcome: &Outcome) -> boo
     seen(attempt, outcome) == expected(attempt, &explain(plan, &packet(attempt)))
 }
 
-/// Who answers, and for whom the packet was meant.
+/// Returns the expected listener, and the original destination.
 fn expected(attempt: &Try, explanation: &Explanation) -> String {
     let target = attempt.target;
     let original = match attempt.transport {

@@ -1,4 +1,4 @@
-//! What `verify`, `plan --from-kernel` and `probe` say of rules that are installed.
+//! `verify`, `plan --from-kernel` and `probe` on installed rules.
 
 use std::fs::{self, Permissions};
 use std::net::TcpListener;
@@ -23,7 +23,7 @@ fn what_is_installed_is_what_is_planned() {
         let installed = succeed(&pod, &["plan", "--from-kernel", "--output=nft"], "");
         let planned = succeed(&pod, &["plan", "--output=nft"], flags);
         assert_eq!(installed.lines().count(), planned.lines().count(), "{flags}");
-        // Whoever installs what was read back has what there was.
+        // Installing the rules that were read back restores the same state.
         let script: String = without_remarks(&installed);
         pod.output(Command::new("nft").args(["-f", "-"]), &script).expect(&installed);
         assert!(succeed(&pod, &["verify"], flags).starts_with("installed as planned"), "{flags}");
@@ -66,7 +66,7 @@ fn routes_of_tproxy_are_verified() {
     succeed(&pod, &["verify"], flags);
 }
 
-/// As a run leaves it that was killed after the rule.
+/// The state of a run that was killed after adding the rule.
 #[test]
 fn a_policy_rule_of_ours_without_its_route_is_verified() {
     let pod = namespace();
@@ -92,7 +92,8 @@ fn a_probe_finds_rules_as_they_are() {
     }
 }
 
-/// Istio's validation passes when the rules capture nothing; ours does not, when they should.
+/// Istio's validation passes if the rules capture nothing. Ours fails if they should capture
+/// something.
 #[test]
 fn a_probe_finds_what_does_not_hold() {
     let pod = namespace();
@@ -106,7 +107,7 @@ fn a_probe_finds_what_does_not_hold() {
     succeed(&pod, &["--run-validation"], "-i * -b *");
 }
 
-/// Neither the flags nor the rules alone tell where the other differs.
+/// Neither the flags nor the rules alone show the difference.
 #[test]
 fn a_probe_finds_a_half_of_ipv4_that_is_left_out() {
     for (installed, asked) in [("-x 0.0.0.0/1", ""), ("", "-x 0.0.0.0/1"), ("-x 1.2.0.0/16", "")] {
@@ -127,7 +128,7 @@ fn probe_tells_who_accepts_connections_from_outside() {
     let flags = "-i * -b * -d 15090 -c net1,a+ --dual-stack";
     succeed(&pod, &[], flags);
     let before = links(&pod);
-    // A program of the pod's own accepts on an excluded port; the probe cannot listen there.
+    // A program of the pod accepts on an excluded port, so the probe cannot listen there.
     let answer = pod.run(|| {
         let _own = TcpListener::bind("0.0.0.0:15008").expect("a free port");
         ask(&pod, &["probe", "-o", "json"], flags)
@@ -182,7 +183,7 @@ fn killed_probe_leaves_no_interface() {
     let pod = namespace();
     succeed(&pod, &[], "-i * -b * -d 15090");
     let before = links(&pod);
-    // It tries again as long as the excluded port bypasses the proxy.
+    // It retries while the excluded port bypasses the proxy.
     let flags = "probe --backend nftables -i * -b * --probe-timeout 1m";
     let mut command = istio_init();
     command.args(flags.split(' '));
@@ -234,15 +235,15 @@ fn a_run_and_verify_count_rules_as_plan_lists_them() {
     }
 }
 
-/// The validation container has the proxy's user and no right at all.
+/// The validation container has the proxy's user and no capabilities.
 #[test]
 fn a_validation_without_rights_tries_what_it_may() {
     let pod = namespace();
     let flags = "--run-validation --skip-rule-apply --probe-timeout 400ms -i * -b *";
-    // The folder of builds may be closed to others.
+    // The build folder may be inaccessible to other users.
     let folder = tempfile::tempdir().expect("a folder");
     let program = folder.path().join("istio-init");
-    // Another process copies: a program that is open for writing here could not be run.
+    // Another process copies the program: a program that is open for writing cannot be executed.
     let mut install = Command::new("install");
     install.args(["-m", "755"]).arg(istio_init().get_program()).arg(&program);
     netns::succeed(&mut install, "").expect("a copy");
@@ -289,7 +290,7 @@ fn rules_of_istios_own_program_can_be_asked() {
     let settings = [
         Settings::injected(),
         Settings::injected_dual().with('i', "10.0.0.0/8,fd00::/8").with('x', "10.96.0.0/12"),
-        // Where TPROXY captures what comes to the tunnel's port, ours does not.
+        // With TPROXY, Istio's rules capture connections to the tunnel's port, ours do not.
         Settings::injected().with('m', "TPROXY").with('o', "25,3306").with('e', "15007"),
         Settings::default().with('q', "443").with('b', "80"),
     ];
@@ -303,7 +304,7 @@ fn rules_of_istios_own_program_can_be_asked() {
         };
         let planned = settings.command_line();
         if settings.flag('m') != "TPROXY" {
-            // Auto: what is installed is compared, whoever installed it.
+            // Auto: compares the installed rules, whichever program installed them.
             let flags: Vec<String> =
                 planned[1..].iter().filter(|word| !word.contains("backend")).cloned().collect();
             assert!(ask(&["verify"], &flags).contains(", by iptables-"), "{settings:?}");
@@ -384,7 +385,7 @@ fn logs_are_json_when_that_is_asked_for() {
 }
 
 fn namespace() -> Namespace {
-    // Nobody answers here: what leaves the pod ends at its own link.
+    // No host answers here: traffic that leaves the pod ends at its own link.
     let pod = Namespace::create().expect("a namespace");
     pod.ip("link add eth0 type veth peer name peer0
          link set eth0 addrgenmode none up
@@ -397,7 +398,7 @@ fn namespace() -> Namespace {
     pod
 }
 
-/// Interfaces, addresses and routes.
+/// Returns interfaces, addresses and routes.
 fn links(pod: &Namespace) -> String {
     let list = |words: &str| {
         let mut ip = Command::new("ip");
@@ -421,7 +422,7 @@ fn succeed(pod: &Namespace, words: &[&str], flags: &str) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// With no backend but the one that is named, and every program in reach.
+/// Runs the program with the named backend only, and with every binary in its search path.
 fn ask_anything(pod: &Namespace, words: &[&str], flags: &str, code: i32) -> String {
     let mut command = istio_init();
     command.args(words).env("PATH", SEARCH_PATH);
@@ -433,7 +434,7 @@ fn ask_anything(pod: &Namespace, words: &[&str], flags: &str, code: i32) -> Stri
     text(&output)
 }
 
-/// What an explanation says of the packet, and the setting it names.
+/// Returns the predicted fate of the packet, and the setting that caused it.
 fn fate(explanation: &str) -> (String, Option<String>) {
     let mut lines = explanation.lines().rev();
     let cause = lines.next().unwrap_or_default();
@@ -454,7 +455,7 @@ fn without_remarks(script: &str) -> String {
     commands.map(|line| line.to_owned() + "\n").collect()
 }
 
-/// Packets that meet rules of every kind.
+/// Packets that match rules of every kind.
 const PACKETS: [&str; 12] = [
     "--to 10.1.2.3:80 --uid 1000 --gid 1000",
     "--to 10.96.0.1:443 --uid 1000 --gid 1000",
@@ -470,7 +471,7 @@ const PACKETS: [&str; 12] = [
     "--to [fd00::1]:80 --uid 1000 --gid 1000",
 ];
 
-/// Flags of every kind that the rules show.
+/// Flags of every kind that are visible in the rules.
 const SETS: [&str; 6] = [
     "-i * -b * -d 15090,15021,15020 --dual-stack",
     "-i 10.0.0.0/8,172.16.0.0/12,fd00::/8 -x 10.96.0.0/12 -b 80,8000:9000 -o 25,3306 --dual-stack",

@@ -1,4 +1,4 @@
-//! Which backend a run takes, and what it makes of the other's rules.
+//! Backend choice of a run, and the handling of the other backend's rules.
 
 use crate::iptables_lifecycle::{Recorder, every_kind_of_rule, iptables, nft, ours};
 use crate::iptables_rules::legacy_tables;
@@ -33,7 +33,7 @@ fn rules_of_iptables_nft_go_without_that_program() {
         "-t nat -A OUTPUT -p tcp --dport 99 -j RETURN",
         "-t mangle -N OTHERS",
         "-t mangle -A OTHERS -m comment --comment of_istio-init -j RETURN",
-        // A chain of the kernel's stays, once it is there.
+        // A chain of the kernel stays once it exists.
         "-t nat -A PREROUTING -p tcp --dport 99 -j RETURN",
         "-t mangle -A PREROUTING -p tcp --dport 99 -j OTHERS",
         "-t mangle -A OUTPUT -p tcp --dport 99 -j OTHERS",
@@ -73,7 +73,7 @@ fn auto_takes_iptables_where_there_is_one() {
     assert_eq!(legacy_tables(&with.namespace), "", "looking makes no table");
     run(&without, None);
     assert_eq!(nft(&without, "list tables"), "table inet istio-proxy-nat\n");
-    // Whoever has legacy rules uses the legacy program; an empty table says nothing.
+    // A pod with legacy rules uses the legacy program; an empty table does not count.
     iptables(&legacy, "legacy", "-t nat -A OUTPUT -p tcp --dport 1 -j RETURN");
     run(&legacy, Some(SEARCH_PATH));
     assert_eq!(nft(&legacy, "list tables"), "");
@@ -103,7 +103,7 @@ fn a_pod_that_starts_again_in_an_image_of_the_other_kind_has_one_set_of_rules() 
 fn auto_takes_what_works_for_a_user_with_one_capability() {
     let (pod, expected) = (Pod::create(), Pod::create());
     expected.init(&Settings::injected().by_iptables("nft"));
-    // The legacy program would be preferred, but is for the administrator.
+    // The legacy program would be preferred, but only the administrator may run it.
     for pod in [&pod, &expected] {
         iptables(pod, "legacy", "-t nat -A OUTPUT -p tcp --dport 99 -j RETURN");
     }

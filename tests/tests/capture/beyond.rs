@@ -1,4 +1,4 @@
-//! What TPROXY, DNS capture and what Istio does not have do to packets.
+//! Effects of TPROXY, DNS capture and settings beyond Istio's on packets.
 
 use std::net::SocketAddr;
 use std::process::Command;
@@ -180,7 +180,7 @@ fn a_nodes_network_is_left_alone_unless_that_is_meant() {
     assert!(refusal.contains("interface cni0, interface veth1a2b"), "{refusal}");
     assert!(refusal.contains("--allow-host-network"), "{refusal}");
     assert_eq!(pod.dump(), before);
-    // Answers change nothing, and a dry run says what the run would do.
+    // Queries change nothing, and a dry run predicts the result of the run.
     let words = |words: &[&str]| {
         let mut command = istio_init();
         pod.namespace.run(|| command.args(words).output()).unwrap().unwrap()
@@ -209,7 +209,7 @@ fn a_node_without_such_links_is_told_by_its_chains() {
         let refusal = pod.try_init(&Settings::injected()).unwrap_err().to_string();
         assert!(refusal.contains(sign) && refusal.contains("--allow-host-network"), "{refusal}");
         assert_eq!(pod.dump(), before);
-        // The link is one of the pod's networks where the user names it.
+        // The link is one of the pod's networks if the user names it.
         pod.init(&Settings::injected().with('c', "veth1a2b"));
     }
 }
@@ -229,11 +229,11 @@ fn one_sign_of_a_node_is_a_pods() {
     pod.init(&Settings::injected());
 }
 
-/// Flags that capture nothing: should the run not be rejected, the machine goes on.
+/// Flags that capture nothing: if the run is not rejected by mistake, the machine still works.
 #[test]
 fn the_machines_first_namespace_is_left_alone() {
     let own = std::fs::read_link("/proc/self/ns/net").unwrap();
-    // Fixed in Linux 6.18, and the first of all numbers before.
+    // Fixed in Linux 6.18; the first of all numbers before.
     let is_first = ["net:[4026531833]", "net:[4026531840]"].iter().any(|n| own.as_os_str() == *n);
     let run = |word: &str| istio_init().args(["--backend=nftables", word]).output().unwrap();
     let stderr = String::from_utf8_lossy(&run("--dry-run").stderr).into_owned();
@@ -255,7 +255,7 @@ fn process_1_of_a_container_does_not_make_it_a_node() {
 #[test]
 fn a_pod_with_links_and_chains_of_its_own_is_none() {
     let pod = Pod::create();
-    // As a virtual machine in a pod has it, and a container of Docker.
+    // Like a virtual machine in a pod, and a container of Docker.
     pod.namespace.ip("link add k6t-eth0 type bridge").unwrap();
     pod.namespace.ip("link set net1 master k6t-eth0").unwrap();
     let commands = "add table ip nat; add chain ip nat DOCKER_OUTPUT; add table ip filter";

@@ -1,6 +1,6 @@
-//! Chance that is the same on every run.
+//! Deterministic random numbers.
 
-/// Numbers that look random and are the same on every run (Marsaglia's xorshift).
+/// Pseudo-random numbers that are the same on every run (Marsaglia's xorshift).
 pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {
@@ -8,7 +8,7 @@ impl Dice {
         self.roll(sides) == 0
     }
 
-    /// One to three of these, separated by commas.
+    /// Returns one to three of the choices, separated by commas.
     pub(crate) fn some_of(&mut self, choices: &[&str]) -> String {
         let count = 1 + self.roll(3);
         let picked: Vec<&str> = (0..count).map(|_| self.pick(choices)).collect();

@@ -1,5 +1,5 @@
-//! Istio's own rules, loaded by the real iptables, and ours, in twin pods: every packet must fare
-//! the same.
+//! Istio's own rules, loaded by the real iptables, and ours, in twin pods: every packet must have
+//! the same outcome.
 
 use std::net::SocketAddr;
 
@@ -71,7 +71,7 @@ fn every_flag_decides_as_in_istio() {
     }
 }
 
-/// TPROXY, DNS, virtual interfaces, invalid packets, alone and together.
+/// Returns settings with TPROXY, DNS, virtual interfaces, invalid packets, alone and together.
 fn beyond_redirection() -> Vec<Settings> {
     let dual = Settings::injected_dual;
     let tproxy = || dual().with('m', "TPROXY");
@@ -114,8 +114,8 @@ fn more_random_settings_decide_as_in_istio() {
     random_sets_are_alike(0x5eed_ed5e);
 }
 
-/// Istio's rules, our two backends and what `explain` says of them: all decide alike. Each of our
-/// runs comes after one with other settings.
+/// Compares Istio's rules, our two backends and the predictions of `explain`. Each of our runs
+/// follows one with other settings.
 fn random_sets_are_alike(seed: u64) {
     let mut dice = Dice(seed);
     let [istios, by_nftables, by_iptables] = [(); 3].map(|()| Pod::create());
@@ -139,7 +139,7 @@ fn random_sets_are_alike(seed: u64) {
     }
 }
 
-/// A part of all tries, another one for each place in the list of settings.
+/// Compares a part of all attempts, another part for each index in the list of settings.
 fn compare(settings: &Settings, addresses: Addresses, place: usize) {
     let (ours, istios) = (Pod::with(addresses), Pod::with(addresses));
     ours.init(settings);
@@ -167,9 +167,9 @@ fn no_difference(
     assert_eq!(found, 0, "{settings:?}: ours by nftables, then the other's:\n{shown}");
 }
 
-/// The differences that are meant. By TPROXY, Istio captures the tunnel's port too; ours does
-/// not, in either way. With several proxy users, Istio's rule "over loopback and
-/// not the first" catches the others' calls to their own pod. Ours treats all of them alike.
+/// True for an intended difference. With TPROXY, Istio also captures the tunnel's port; ours does
+/// not, in either direction. With several proxy users, Istio's rule "over loopback and not the
+/// first" matches the others' connections to their own pod. Ours treats all of them alike.
 fn is_allowed(settings: &Settings, attempt: &Try) -> bool {
     let is_tunnel = attempt.target.port().to_string() == settings.flag('e');
     if settings.flag('m') == "TPROXY" && is_tunnel {
@@ -184,7 +184,7 @@ fn is_allowed(settings: &Settings, attempt: &Try) -> bool {
     is_later && stays_in_the_pod && !istio::captures_loopback(settings)
 }
 
-/// Every owner from the pod, and the world, to every address and port.
+/// Returns attempts of every owner in the pod, and of the world, to every address and port.
 fn matrix(addresses: Addresses) -> Vec<Try> {
     let has = |text: &&&str| match addresses {
         Addresses::V4 => !text.contains(':'),
@@ -244,7 +244,7 @@ fn random_settings(dice: &mut Dice) -> Settings {
         ('i', &ranges, true),
         ('x', &ranges, false),
         ('c', &["net1", "eth0", "eth+"], false),
-        // Several users seldom: there a difference from Istio is allowed.
+        // Several users are rare, because a difference from Istio is allowed for them.
         ('u', &["1337", "1337", "1337", "1400"], false),
         ('g', &["1337", "2000", "5000"], false),
         ('p', &["15001", "16001"], false),
@@ -297,7 +297,7 @@ const GROUPS: &str = "ISTIO_OUTBOUND_OWNER_GROUPS";
 const GROUPS_EXCLUDE: &str = "ISTIO_OUTBOUND_OWNER_GROUPS_EXCLUDE";
 const LOOPBACK: &str = "ISTIO_OUTBOUND_IPV4_LOOPBACK_CIDR";
 
-/// Applications, the proxy, and those who share only its user or only its group.
+/// Applications, the proxy, and processes with only its user or only its group.
 const OWNERS: &[Owner] = &[
     Owner { uid: 0, gid: 0 },
     Owner { uid: 1000, gid: 1000 },
@@ -310,5 +310,5 @@ const OWNERS: &[Owner] = &[
 ];
 const RANDOM_SETS: usize = 100;
 const RANDOM_TRIES: usize = 300;
-/// How many settings it takes until every try was made.
+/// Number of settings after which every attempt was made.
 const PARTS: usize = 4;

@@ -1,5 +1,5 @@
-//! What each flag does to packets, as readable tables: who asks whom, who answers, and where the
-//! connection was going.
+//! Effects of each flag on packets, as readable tables: origin, target, listener, and original
+//! destination.
 
 use std::net::SocketAddr;
 
@@ -28,25 +28,25 @@ fn injected_flags_capture_what_comes_and_goes() {
             (World, Tcp, "[fd77::2]:15008", "pod:15008 [fd77::2]:15008"),
             (World, Udp, "192.168.77.2:53", "pod:53 udp"),
             (World, Udp, "[fd77::2]:53", "pod:53 udp"),
-            // Outbound of the application.
+            // Outbound from the application.
             (APP, Tcp, "203.0.113.7:80", "pod:15001 203.0.113.7:80"),
             (APP, Tcp, "[2001:db8::7]:443", "pod:15001 [2001:db8::7]:443"),
             (FromPod(Owner::ROOT), Tcp, "203.0.113.7:80", "pod:15001 203.0.113.7:80"),
             (APP, Tcp, "203.0.113.7:15008", "pod:15001 203.0.113.7:15008"),
             (APP, Udp, "203.0.113.7:53", "world:53 udp"),
             (APP, Udp, "[2001:db8::7]:53", "world:53 udp"),
-            // Outbound of the proxy: by its user, or by its group.
+            // Outbound from the proxy: by its user, or by its group.
             (PROXY, Tcp, "203.0.113.7:80", "world:80 203.0.113.7:80"),
             (PROXY, Tcp, "[2001:db8::7]:80", "world:80 [2001:db8::7]:80"),
             (owned_by(1337, 1000), Tcp, "203.0.113.7:80", "world:80 203.0.113.7:80"),
             (owned_by(1000, 1337), Tcp, "203.0.113.7:80", "world:80 203.0.113.7:80"),
             (PROXY, Udp, "203.0.113.7:53", "world:53 udp"),
-            // The application to itself: by loopback, and by the pod's own address.
+            // The application to itself: over loopback, and by the pod's own address.
             (APP, Tcp, "127.0.0.1:80", "pod:80 127.0.0.1:80"),
             (APP, Tcp, "[::1]:80", "pod:80 [::1]:80"),
             (APP, Tcp, "192.168.77.2:80", "pod:80 192.168.77.2:80"),
             (APP, Tcp, "[fd77::2]:80", "pod:80 [fd77::2]:80"),
-            // The proxy to its own pod: as from any other pod, but for loopback and the tunnel.
+            // The proxy to its own pod: as from any other pod, except for loopback and the tunnel.
             (PROXY, Tcp, "192.168.77.2:80", "pod:15006 192.168.77.2:80"),
             (PROXY, Tcp, "[fd77::2]:80", "pod:15006 [fd77::2]:80"),
             (PROXY, Tcp, "192.168.77.2:15008", "pod:15008 192.168.77.2:15008"),
@@ -80,7 +80,7 @@ fn without_flags_nothing_is_captured() {
         &[
             (World, Tcp, "192.168.77.2:80", "pod:80 192.168.77.2:80"),
             (APP, Tcp, "203.0.113.7:80", "world:80 203.0.113.7:80"),
-            // The proxy's way to its own pod is there all the same, as in Istio.
+            // The proxy's path to its own pod exists all the same, as in Istio.
             (PROXY, Tcp, "192.168.77.2:80", "pod:15006 192.168.77.2:80"),
         ],
     );
@@ -358,7 +358,7 @@ fn the_loopback_range_is_never_sent_back_inbound() {
 
 type Row<'a> = (From, Transport, &'static str, &'a str);
 
-/// Tries each row and compares who answered, and the original destination.
+/// Makes the attempt of each row and compares the listener and the original destination.
 pub(crate) fn check(pod: &Pod, rows: &[Row<'_>]) {
     let tries: Vec<Try> = rows.iter().map(|(from, by, to, _)| attempt(*from, *by, to)).collect();
     let wrong: Vec<String> = rows

@@ -1,4 +1,4 @@
-//! Values that nobody should give, in every flag and every variable.
+//! Hostile values in every flag and every variable.
 
 use std::collections::BTreeMap;
 use std::process::Output;
@@ -45,7 +45,7 @@ fn a_value_that_makes_no_sense_is_named_and_nothing_is_installed() {
     assert_eq!(pod.dump(), clean);
 }
 
-/// What the flags and variables that take a text accept of all the values.
+/// Returns the values that each text flag and variable accepts.
 fn try_all() -> BTreeMap<String, Vec<String>> {
     let mut accepted: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut before = kernel::observe().expect("the rules");
@@ -81,7 +81,7 @@ fn run(name: &str, value: &str) -> Output {
     if name.starts_with("--") {
         command.arg(format!("{name}={value}"));
     } else {
-        // What is on the command line counts more than a variable.
+        // The command line takes precedence over a variable.
         let words = ["--backend=nftables"];
         command = istio_init();
         command.args(words).env(name, value);
@@ -89,7 +89,7 @@ fn run(name: &str, value: &str) -> Output {
     command.output().expect("istio-init")
 }
 
-/// One line for each complaint, which names who said it, and what.
+/// Checks that each error has one line, with the source and the value.
 fn check_refusal(spec: &Spec, name: &str, value: &str, output: &Output) {
     let stderr = String::from_utf8_lossy(&output.stderr);
     let is_usage = name.starts_with("--") && spec.kind != Kind::Text;
@@ -98,7 +98,7 @@ fn check_refusal(spec: &Spec, name: &str, value: &str, output: &Output) {
     assert!(output.stdout.is_empty(), "{name} {value:?}");
     assert!(stderr.len() < MOST_SAID, "{name} {}: {} bytes", shown(value), stderr.len());
     if is_usage {
-        // The flag is a part of the word that is cut.
+        // The flag is a part of the truncated word.
         let start: String = value.chars().take(50).collect();
         let is_named = stderr.contains(name) && stderr.contains(&Shown(&start).to_string());
         assert!(is_named && stderr.starts_with("error: "), "{name} {value:?}: {stderr}");
@@ -112,7 +112,7 @@ fn check_refusal(spec: &Spec, name: &str, value: &str, output: &Output) {
     has_no_control_characters(name, value, &stderr);
 }
 
-/// What the environment has of switches, numbers and durations is ignored aloud.
+/// Checks that invalid switches, numbers and durations in the environment cause a warning.
 fn check_warning(spec: &Spec, name: &str, value: &str, output: &Output) {
     let stderr = String::from_utf8_lossy(&output.stderr);
     let is_understood = value == "0" || (spec.kind == Kind::Number && value == "+80");
@@ -123,13 +123,13 @@ fn check_warning(spec: &Spec, name: &str, value: &str, output: &Output) {
     has_no_control_characters(name, value, &stderr);
 }
 
-/// The value, or of a list the element that is wrong.
+/// True if the line has the value, or the invalid element of a list.
 fn names_value(line: &str, value: &str) -> bool {
     let mut elements = std::iter::once(value).chain(value.split([',', ';']));
     elements.any(|element| line.contains(&Shown(element).to_string()))
 }
 
-/// Whoever chooses a value does not choose what the log says.
+/// Checks that a value cannot write control characters into the log.
 fn has_no_control_characters(name: &str, value: &str, text: &str) {
     let is_clean = text.chars().all(|c| !c.is_control() || c == '\n');
     assert!(is_clean, "{name} {value:?} comes out as it is: {text:?}");
@@ -171,9 +171,9 @@ fn shown(value: &str) -> String {
     }
 }
 
-/// Length that a reader of a log can take in.
+/// Largest readable message in bytes.
 const MOST_SAID: usize = 4096;
-/// Switches, and what is accepted without a meaning, are read in one way each.
+/// Number of values for switches and ignored flags, which are all parsed in the same way.
 const FEWER: usize = 8;
 
 const VALUES: &[&str] = &[

@@ -1,4 +1,4 @@
-//! Packets that connection tracking finds invalid, with `--drop-invalid` and without.
+//! Packets that connection tracking classifies as invalid, with and without `--drop-invalid`.
 
 use std::fs;
 use std::net::IpAddr;
@@ -37,7 +37,7 @@ fn an_answer_that_nobody_asked_for_is_dropped_when_that_is_asked_for() {
     }
 }
 
-/// Both modes and both backends, both families.
+/// Returns settings for both modes and both backends.
 fn places() -> Vec<Settings> {
     let redirection = Settings::injected_dual;
     let tproxy = || redirection().with('m', "TPROXY").with('b', "");
@@ -52,20 +52,21 @@ fn dropping(settings: Settings) -> Settings {
     settings.with_switch("--drop-invalid")
 }
 
-/// What the pod says to a segment of an unknown connection, before it says yes to a new one.
+/// Returns the pod's replies to a segment of an unknown connection, up to its reply to a new
+/// connection.
 fn replies_to_a_bare_ack(pod: &Pod, source: IpAddr, target: IpAddr) -> Vec<Reply> {
     let exchange = || {
         let raw = Raw::tcp(source, target);
         raw.send_segment(40000, 8080, ACK);
         raw.send_segment(40001, 15021, SYN);
-        // What came first is answered first.
+        // The replies come in the order of the segments.
         let replies = std::iter::repeat_with(|| raw.receive());
         replies.take_while(|reply| *reply != AGREEMENT).collect()
     };
     pod.world.run(exchange).expect("a thread in the world")
 }
 
-/// How many echo replies the pod's kernel counts after one was sent.
+/// Returns the number of echo replies that the pod's kernel counts after one was sent.
 fn echo_replies_that_arrive(pod: &Pod, source: IpAddr, target: IpAddr) -> u64 {
     let (request, reply) = if target.is_ipv4() { (8, 0) } else { (128, 129) };
     let before = echo_replies(pod, target);
@@ -98,15 +99,15 @@ fn echo_replies(pod: &Pod, target: IpAddr) -> u64 {
     count.expect("a count of echo replies").parse().expect("a number")
 }
 
-/// Otherwise connection tracking takes a segment out of nowhere for one of a connection that it
-/// has not seen the beginning of.
+/// Disables the pickup of connections: otherwise connection tracking treats a segment of an unknown
+/// connection as part of an established one.
 fn without_pickup(pod: &Pod) {
     let set = || fs::write("/proc/sys/net/netfilter/nf_conntrack_tcp_loose", "0");
     pod.namespace.run(set).expect("a thread in the pod").expect("a setting of the kernel");
 }
 
 const WAYS: [(&str, &str); 2] = [("192.168.77.1", "192.168.77.2"), ("fd77::1", "fd77::2")];
-/// A listener's word to a segment of no connection.
+/// A listener's reply to a segment of no connection.
 const RESET: Reply = Reply { port: 8080, kind: RST };
-/// A listener's word to the first segment of a connection; this port is never captured.
+/// A listener's reply to the first segment of a connection; this port is never captured.
 const AGREEMENT: Reply = Reply { port: 15021, kind: SYN | ACK };

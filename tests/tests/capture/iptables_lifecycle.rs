@@ -1,5 +1,5 @@
-//! Runs after runs, killed runs and cleanups with the iptables backend, and runs after those of
-//! another backend.
+//! Repeated runs, killed runs and cleanups with the iptables backend, and runs after another
+//! backend.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -18,7 +18,7 @@ fn a_second_run_changes_nothing() {
             let pod = Pod::with(addresses);
             let settings = every_kind_of_rule().by_iptables(variant);
             pod.init(&settings);
-            // Handles tell a rule from one that took its place.
+            // Handles distinguish a rule from its replacement.
             let once = (pod.dump(), rules(&pod, variant), nft(&pod, "-s -a list ruleset"));
             let programs = Recorder::create(variant);
             programs.run(&pod, &settings);
@@ -121,7 +121,7 @@ fn cleanup_leaves_the_namespace_as_it_was() {
             for _ in 0..2 {
                 clean_up(&pod);
                 assert_eq!(pod.dump(), before, "{variant} {settings:?}");
-                // The kernel keeps legacy tables; nothing is in them.
+                // The kernel keeps empty legacy tables.
                 assert_eq!(ours(&pod, "legacy"), "");
             }
         }
@@ -155,7 +155,7 @@ fn a_dry_cleanup_prints_what_is_installed_and_how_it_goes() {
         settings.clone().by_iptables("legacy"),
     ] {
         let pod = Pod::create();
-        // Somebody else's table stays, with the kernel's chains.
+        // A foreign table stays, with the kernel's chains.
         for chain in ["OUTPUT", "PREROUTING"] {
             iptables(&pod, "nft", &format!("-t nat -A {chain} -p tcp --dport 99 -j RETURN"));
         }
@@ -174,8 +174,8 @@ fn a_dry_cleanup_prints_what_is_installed_and_how_it_goes() {
     }
 }
 
-/// Does what a script says: commands of nft first, then others in comments, and texts for the
-/// programs that they name.
+/// Executes a script: first commands of nft, then the commands in its comments, and texts for the
+/// named programs.
 fn carry_out(pod: &Pod, script: &str) {
     let mut parts: Vec<(String, String)> = vec![("nft -f -".to_owned(), String::new())];
     for line in script.lines() {
@@ -232,7 +232,7 @@ fn a_cleanup_fails_where_a_listing_does_and_removes_the_rest() {
     assert_eq!(ours(&pod, "legacy"), "");
 }
 
-/// What is listed last is what leads to our chains; a program that dies has not told of it.
+/// The jumps to our chains come last in a listing. A program that dies early has not printed them.
 #[test]
 fn a_listing_that_is_cut_off_is_not_believed() {
     for variant in VARIANTS {
@@ -257,7 +257,7 @@ fn a_listing_that_is_cut_off_is_not_believed() {
     }
 }
 
-/// The programs of iptables behind scripts that write down their names.
+/// Wrapper scripts for the binaries of iptables that record their names.
 pub(crate) struct Recorder {
     pub(crate) folder: TempDir,
 }
@@ -304,7 +304,7 @@ impl Recorder {
     }
 }
 
-/// Rules in chains of ours and of the kernel's, in both families.
+/// Returns settings with rules in our chains and in the kernel's, in both families.
 pub(crate) fn every_kind_of_rule() -> Settings {
     Settings::injected_dual()
         .with('c', "net1,tap+")
@@ -314,7 +314,7 @@ pub(crate) fn every_kind_of_rule() -> Settings {
         .with_variable("ISTIO_OUTBOUND_OWNER_GROUPS", "5000,6000")
 }
 
-/// The rules of one kind of iptables that came from us, as far as their text tells.
+/// Returns the rules of one kind of iptables that are ours according to their text.
 pub(crate) fn ours(pod: &Pod, variant: &str) -> String {
     let rules = rules(pod, variant);
     let of_us = |line: &&str| line.contains("ISTIO_") || line.contains("istio-init");

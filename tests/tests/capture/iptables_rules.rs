@@ -1,5 +1,5 @@
-//! What the iptables backend does to packets: what Istio's rules do, and what the nftables backend
-//! does.
+//! Effects of the iptables backend on packets, compared with Istio's rules and with the nftables
+//! backend.
 
 use std::net::SocketAddr;
 use std::process::Command;
@@ -56,8 +56,8 @@ fn several_proxy_users_are_alike_in_both_backends() {
     }
 }
 
-/// Istio's own rules are held against the nftables backend elsewhere, with the differences that
-/// are meant.
+/// Another test compares Istio's own rules with the nftables backend, with the intended
+/// differences.
 #[test]
 fn the_rest_is_alike_in_both_backends() {
     let dual = Settings::injected_dual;
@@ -80,7 +80,7 @@ fn the_rest_is_alike_in_both_backends() {
             let pod = Pod::create();
             pod.init(settings);
             let outcomes = pod.outcomes(&tries);
-            // A second run knows its own rules again, whatever is in them.
+            // A second run recognises its own rules, whatever they are.
             let once = (pod.dump(), rules(&pod, "legacy"));
             pod.init(settings);
             assert_eq!((pod.dump(), rules(&pod, "legacy")), once, "{settings:?}");
@@ -102,7 +102,7 @@ fn the_text_is_istios_in_the_default_case() {
     let expected: Vec<String> = istios
         .lines()
         .map(|line| match line.strip_prefix("-N ") {
-            // `-N` fails on a chain that is there; this makes it, or empties it.
+            // `-N` fails on an existing chain; this creates the chain or empties it.
             Some(chain) => format!(":{chain} - [0:0]"),
             None => line.to_owned(),
         })
@@ -198,8 +198,8 @@ fn show_no_difference(settings: &Settings, tries: &[Try], expected: &[Outcome], 
     );
 }
 
-/// Owners, addresses and ports of every kind; the differential test of the nftables backend has
-/// more of each.
+/// Returns attempts with owners, addresses and ports of every kind. The differential test of the
+/// nftables backend has more of each.
 fn matrix(addresses: Addresses) -> Vec<Try> {
     let has = |text: &&&str| match addresses {
         Addresses::V4 => !text.contains(':'),
@@ -224,7 +224,7 @@ fn matrix(addresses: Addresses) -> Vec<Try> {
     tries
 }
 
-/// What one kind of iptables has in both families, without the counts of packets.
+/// Returns the rules of one kind of iptables in both families, without packet counters.
 pub(crate) fn rules(pod: &Pod, variant: &str) -> String {
     let save = |program: &str| {
         let mut save = Command::new(format!("{program}-{variant}-save"));

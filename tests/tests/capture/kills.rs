@@ -1,4 +1,4 @@
-//! Runs that are killed at every system call, at its begin and at its end.
+//! Runs that are killed at every system call, at its entry and at its exit.
 
 use std::process::Command;
 
@@ -48,8 +48,8 @@ fn what_a_run_by_iptables_started_is_killed() {
     }
 }
 
-/// By nftables: the rules are the old or the new, in the kernel's dump and by what becomes of
-/// packets; the next run makes whole what stands beside them.
+/// Checks that the nftables rules are the old or the new ones, in the kernel's dump and by packets.
+/// The next run repairs the state beside the rules.
 fn killed_everywhere(old: Option<&Settings>, new: Option<&Settings>) {
     let pod = Pod::create();
     let settle = |settings: Option<&Settings>| match settings {
@@ -64,7 +64,7 @@ fn killed_everywhere(old: Option<&Settings>, new: Option<&Settings>) {
     assert_ne!(old_state.fates, new_state.fates);
     settle(old);
     let (mut kept, mut replaced) = (0, 0);
-    // What was told of a state holds until it changes.
+    // The packet results of a state hold until it changes.
     let mut known = vec![];
     for stop in 1.. {
         if let End::Exited { code, .. } = run(&pod, new, Some((stop, Victims::Program))) {
@@ -111,7 +111,7 @@ fn killed_everywhere(old: Option<&Settings>, new: Option<&Settings>) {
     assert!(kept > 0 && replaced > 0, "{kept} kept, {replaced} replaced");
 }
 
-/// By iptables: the next run leaves exactly what it would have left without the killed one.
+/// Checks that after a killed run with iptables, the next run leaves the same state as without it.
 fn killed_in_places(variant: &'static str, victims: Victims) {
     let [old, new] = [redirection(), tproxy()].map(|settings| settings.by_iptables(variant));
     for (old, new) in [(None, Some(&new)), (Some(&old), Some(&new)), (Some(&new), None)] {
@@ -134,7 +134,7 @@ fn killed_in_places(variant: &'static str, victims: Victims) {
         assert_eq!(planned.difference(&whole()), "", "a traced run is as any");
         for place in 0..PLACES {
             settle(old);
-            // Not the same system call in every place, and not the loading of the programs alone.
+            // The stops vary between rounds, and are not only in the loading of the program.
             let stop = 1 + (stops * (2 * place + 1)) / (2 * PLACES);
             match run(&pod, new, Some((stop, victims))) {
                 End::Killed => {}
@@ -144,7 +144,7 @@ fn killed_in_places(variant: &'static str, victims: Victims) {
                     let is_told = code == 1 || missed.is_empty() || stderr.contains("warning: ");
                     assert!(is_told, "{variant}, stop {stop} of {stops}: {stderr}\n{missed}");
                 }
-                // Threads and processes take their turns as they like; a few stops more or less.
+                // The scheduling of threads and processes varies the number of stops.
                 End::Exited { code, .. } => assert_eq!(code, 0),
             }
             settle(new);
@@ -157,14 +157,14 @@ fn killed_in_places(variant: &'static str, victims: Victims) {
     }
 }
 
-/// What a run can change, and what comes of it.
+/// State that a run can change, and its effect on packets.
 #[derive(Debug, PartialEq, Eq)]
 struct State {
     kernel: Kernel,
     fates: Vec<Outcome>,
 }
 
-/// What a run can change.
+/// Kernel state that a run can change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Kernel {
     rules: String,
@@ -180,7 +180,7 @@ impl Kernel {
         let listed = pod.namespace.output(shell.args(["-c", script]), "").expect(script);
         let (rules, beside) = listed.split_once("BESIDE\n").expect("two parts");
         let without_lifetime = |line: &str| line.split("valid_lft").next().unwrap().to_owned();
-        // The kernel makes this one, some time after the address.
+        // The kernel adds this route some time after the address.
         let beside = beside.lines().filter(|line| !line.starts_with("local ::6 "));
         Self { rules: rules.to_owned(), beside: beside.map(without_lifetime).collect() }
     }
@@ -202,7 +202,7 @@ impl State {
         Self { kernel: Kernel::of(pod), fates: fates(pod) }
     }
 
-    /// Lines that only one of the two has; nothing when they are equal.
+    /// Returns the lines that only one of the two has; empty if they are equal.
     fn difference(&self, other: &Self) -> String {
         let (this, other) = (format!("{self:#?}"), format!("{other:#?}"));
         let [this, other] = [this, other].map(|text| text.replace("\\n", "\n"));
@@ -221,8 +221,8 @@ impl State {
     }
 }
 
-/// Of what iptables saves, the rules and the chains that somebody made. What else is there, the
-/// kernel or iptables makes as it likes.
+/// Returns the rules and user-defined chains of a saved ruleset. The kernel or iptables creates
+/// everything else on its own.
 fn without_empty_tables(saved: &str) -> String {
     let is_made = |line: &&str| !(line.ends_with(" ACCEPT") || *line == "COMMIT");
     let lines: Vec<&str> = saved.lines().filter(is_made).collect();
@@ -234,12 +234,12 @@ fn without_empty_tables(saved: &str) -> String {
     kept.map(|index| lines[index].to_owned() + "\n").collect()
 }
 
-/// Rules of one table.
+/// Returns settings with rules of one table.
 fn redirection() -> Settings {
     Settings::injected_dual().with('p', "16001").with('z', "16006")
 }
 
-/// Rules of three tables, and routes.
+/// Returns settings with rules of three tables, and routes.
 fn tproxy() -> Settings {
     Settings::injected_dual()
         .with('m', "TPROXY")
@@ -259,7 +259,7 @@ fn run(pod: &Pod, settings: Option<&Settings>, death: Option<(usize, Victims)>) 
 
 fn verify(pod: &Pod, settings: &Settings) -> i32 {
     let mut command = istio_init();
-    // Its name in Istio comes first.
+    // The first word is the name that the program has in Istio.
     command.arg("verify").args(&settings.command_line()[1..]).envs(settings.environment());
     let output = pod.namespace.run(|| command.output()).unwrap().unwrap();
     output.status.code().expect("an exit code")

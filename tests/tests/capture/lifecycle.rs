@@ -1,4 +1,4 @@
-//! Runs after runs, cleanups, and runs of those who may do little.
+//! Repeated runs, cleanups, and runs with few privileges.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ fn a_second_run_changes_nothing() {
     for addresses in [Addresses::V4, Addresses::V6, Addresses::Both] {
         let pod = Pod::with(addresses);
         pod.init(&Settings::injected_dual());
-        // Handles tell a rule from one that took its place.
+        // Handles distinguish a rule from its replacement.
         let once = (pod.dump(), nft(&pod, "-s -a list ruleset"));
         pod.init(&Settings::injected_dual());
         assert_eq!((pod.dump(), nft(&pod, "-s -a list ruleset")), once, "{addresses:?}");
@@ -199,7 +199,7 @@ fn a_refusal_is_left_as_termination_message() {
     assert_eq!(output.status.code(), Some(1));
     let left = fs::read_to_string(&message).unwrap();
     assert!(left.starts_with("error: --istio-inbound-ports: `80-` "), "{left}");
-    // The cause alone, on one line; the advice is in the log.
+    // The file has only the error, on one line; the hint is in the log.
     assert_eq!(left.lines().next(), text(&output.stderr).lines().next());
     assert_eq!(left.lines().count(), 1);
 }
@@ -268,7 +268,7 @@ fn no_other_program_is_run() {
     assert!(run(&Settings::injected_dual().dry_run()).contains("add rule"));
 }
 
-/// The program in a folder that holds nothing else, but for the libraries of a dynamic build.
+/// The program in a folder without other files, except for the libraries of a dynamic build.
 pub(crate) struct Alone {
     folder: TempDir,
 }
@@ -294,8 +294,8 @@ impl Alone {
         self.folder.path().join("istio-init")
     }
 
-    /// Runs it in the pod as an ordinary user with these capabilities, where nothing can be
-    /// written: no file system, no setting of the kernel.
+    /// Runs it in the pod as an unprivileged user with these capabilities, with read-only file
+    /// systems and kernel settings.
     pub(crate) fn run_as_nobody(
         &self,
         pod: &Pod,
@@ -305,7 +305,7 @@ impl Alone {
         self.run_words_as_nobody(pod, capabilities, &settings.command_line())
     }
 
-    /// The same with any words.
+    /// Runs it in the same way with any arguments.
     pub(crate) fn run_words_as_nobody(
         &self,
         pod: &Pod,
@@ -329,13 +329,13 @@ impl Alone {
     }
 }
 
-/// Runs one command of nft's, options first.
+/// Runs one command of nft, options first.
 fn nft(pod: &Pod, words: &str) -> String {
     let mut command = Command::new("nft");
     pod.namespace.output(command.args(words.split_whitespace()), "").expect(words)
 }
 
-/// iptables makes chains in an order of its own.
+/// Sorts the lines, because iptables creates chains in an order of its own.
 fn sorted(text: &str) -> Vec<&str> {
     let mut lines: Vec<&str> = text.lines().collect();
     lines.sort_unstable();

@@ -1,4 +1,5 @@
-//! Long lists: sets of intervals, installed at once, listed by nft, and loaded from that listing.
+//! Long lists: interval sets that are installed at once, listed by nft, and loaded from that
+//! listing.
 
 use std::process::Command;
 
@@ -50,7 +51,7 @@ fn nft_loads_its_own_listing_of_every_kind_of_rule() {
         nft(&["flush", "ruleset"], "");
         nft(&["-f", "-"], &listed);
         assert_eq!(list(&pod), listed, "{settings:?}");
-        // The dry run's script says the same.
+        // The dry run's script has the same result.
         nft(&["flush", "ruleset"], "");
         let script = pod.init(&settings.dry_run());
         nft(&["-f", "-"], &script);
@@ -74,7 +75,7 @@ fn list(pod: &Pod) -> String {
     pod.namespace.output(Command::new("nft").args(["-s", "list", "ruleset"]), "").expect("nft")
 }
 
-/// Handles change when a rule is replaced.
+/// Returns the rules with handles, which change when a rule is replaced.
 fn handles(pod: &Pod) -> String {
     pod.namespace
         .output(Command::new("nft").args(["-a", "-s", "list", "ruleset"]), "")

@@ -1,4 +1,4 @@
-//! Runs that wait: for the lock of iptables-legacy, and for the runs before them.
+//! Runs that wait: for the lock of iptables-legacy, and for previous runs.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
@@ -44,7 +44,7 @@ fn a_lock_that_is_never_released_is_named() {
     let lock = Lock::create();
     let untouched = rules(&pod, "legacy");
     let _held = lock.hold();
-    // The wait is Istio's half a minute; here it is cut short.
+    // Istio waits half a minute; the test shortens it.
     let programs = TempDir::new().expect("a folder");
     for name in ["iptables-legacy", "ip6tables-legacy"] {
         link(&programs, name, &format!("exec /usr/sbin/{name} \"$@\""));
@@ -78,8 +78,8 @@ fn nftables_needs_no_lock() {
     }
 }
 
-/// The orphan lives for as long as its input: it has read all of the old run's rules, and commits
-/// them when the next run has begun.
+/// The orphan lives as long as its input is open. It has read all of the old run's rules, and
+/// commits them after the next run has begun.
 #[test]
 fn a_run_waits_for_what_a_killed_one_started() {
     for variant in VARIANTS {
@@ -105,7 +105,7 @@ fn a_run_waits_for_what_a_killed_one_started() {
         let mut line = String::new();
         let stderr = next.stderr.as_mut().expect("a pipe");
         BufReader::new(stderr).read_line(&mut line).expect("a line");
-        // The kernel cuts the orphan's name.
+        // The kernel truncates the orphan's name.
         let orphan = format!("({:.15})", format!("iptables-{variant}-restore"));
         assert!(line.starts_with("waiting for another run in this network namespace: process "));
         assert!(line.contains(&orphan), "{line} does not name {orphan}");
@@ -153,8 +153,7 @@ fn a_process_without_the_capability_cannot_hold_the_lock() {
     }
 }
 
-/// Asks for the group of the packet log that is the lock. Returns the socket and the kernel's
-/// answer.
+/// Binds the packet log group that serves as the lock. Returns the socket and the kernel's answer.
 fn take_group() -> (OwnedFd, i32) {
     let socket = socket_with(
         AddressFamily::NETLINK,
@@ -204,7 +203,7 @@ fn wait_for_one_who_waits(inode: u64) {
     .expect("istio-init waits");
 }
 
-/// A file in the place of the machine's lock, for those whom this test starts.
+/// A file in place of the machine's lock, for the programs of this test.
 struct Lock {
     file: tempfile::NamedTempFile,
 }
@@ -214,7 +213,7 @@ impl Lock {
         Self { file: tempfile::NamedTempFile::new().expect("a file") }
     }
 
-    /// Held until this is dropped.
+    /// Takes the lock until the returned file is dropped.
     fn hold(&self) -> File {
         let file = File::open(self.file.path()).expect("the lock");
         flock(file.as_fd(), FlockOperation::LockExclusive).expect("the lock is free");

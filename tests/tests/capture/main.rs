@@ -1,4 +1,4 @@
-//! What `istio-init` does to packets: real sockets in network namespaces.
+//! Effects of `istio-init` on packets: real sockets in network namespaces.
 
 #![allow(
     clippy::expect_used,

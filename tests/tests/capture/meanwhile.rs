@@ -1,4 +1,4 @@
-//! Connections that are made the whole time, while rules are replaced, repaired and left alone.
+//! Connections during the replacement, repair and verification of rules.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -35,8 +35,8 @@ fn no_connection_escapes_a_run_with_nothing_to_change() {
     }
 }
 
-/// A table that were made anew would let a packet pass its old chain and its new one, and by TPROXY
-/// the new one would save the mark that the old one gave it.
+/// If the table were recreated, a packet could pass its old and its new chain. With TPROXY the new
+/// chain would save the mark that the old one set.
 #[test]
 fn no_connection_escapes_a_repair() {
     for [settings, _] in pairs() {
@@ -53,7 +53,7 @@ fn no_connection_escapes_a_repair() {
     }
 }
 
-/// iptables-restore commits a table at once: where one table captures, nothing escapes either.
+/// iptables-restore commits a table atomically: if one table captures, nothing escapes either.
 #[test]
 fn no_connection_escapes_a_run_by_iptables() {
     for variant in VARIANTS {
@@ -69,7 +69,7 @@ fn no_connection_escapes_a_run_by_iptables() {
     }
 }
 
-/// Another backend's rules are in force before the first one's go.
+/// The new backend's rules are in force before the old ones are removed.
 #[test]
 fn no_connection_escapes_a_change_of_the_backend() {
     let settings = Settings::injected_dual();
@@ -85,7 +85,7 @@ fn no_connection_escapes_a_change_of_the_backend() {
     }
 }
 
-/// Settings that differ, and that decide alike over what is tried here.
+/// Returns pairs of settings that differ, but have the same effect on the attempts of this test.
 fn pairs() -> [[Settings; 2]; 2] {
     let dual = Settings::injected_dual;
     let tproxy = || dual().with('m', "TPROXY").with_switch("--redirect-dns");
@@ -94,15 +94,15 @@ fn pairs() -> [[Settings; 2]; 2] {
     [[dual(), more(dual())], [tproxy(), more(tproxy()).with('t', "1400").with('r', "140")]]
 }
 
-/// Makes connections of every kind until the work is done several times; each fares as it would
-/// have fared before.
+/// Makes connections of every kind until the work is done several times. Checks that each has the
+/// same outcome as before.
 fn all_fare_the_same(pod: &Pod, work: impl Fn()) {
     let tries = [
         attempt(APP, Tcp, "203.0.113.7:80"),
         attempt(APP, Tcp, "[2001:db8::7]:443"),
         attempt(APP, Udp, "10.1.2.3:53"),
-        // Another target than the application's: connection tracking still knows the ports of
-        // connections that are over, and where they were sent.
+        // The target differs from the application's, because connection tracking still knows the
+        // ports and destinations of closed connections.
         attempt(PROXY, Tcp, "10.200.0.9:8080"),
         attempt(From::World, Tcp, "192.168.77.2:80"),
         attempt(From::World, Tcp, "[fd77::2]:9080"),

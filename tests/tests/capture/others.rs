@@ -1,4 +1,4 @@
-//! A namespace in which others have rules of every kind: nothing of theirs changes, whatever we do.
+//! A namespace with foreign rules of every kind: none of them changes.
 
 use std::process::Command;
 
@@ -18,7 +18,7 @@ fn nothing_of_others_is_changed() {
             for (before, now) in theirs.lists.iter().zip(&now.lists) {
                 assert_eq!(now, before, "{backend}: {step}");
             }
-            // Each rule of theirs has its handle, which would change if it were made anew.
+            // Each foreign rule has a handle, which would change if it were recreated.
             let mut now = now.rules.iter();
             for rule in &theirs.rules {
                 assert!(now.any(|other| other == rule), "{backend}: {step}: {rule} is not there");
@@ -50,7 +50,7 @@ fn nothing_of_others_is_changed() {
     }
 }
 
-/// Tables, chains and rules of every program, in all the places where ours are too.
+/// Adds tables, chains and rules of every program, in all places where ours are too.
 fn others_arrive(pod: &Pod) {
     let mut nft = Command::new("nft");
     pod.namespace.output(nft.args(["-f", "-"]), NFT).expect("tables of nft");
@@ -69,7 +69,7 @@ fn others_arrive(pod: &Pod) {
     }
 }
 
-/// Somebody takes a rule of ours away.
+/// Removes a rule of ours.
 fn drift(pod: &Pod, backend: &str) {
     let words = match backend {
         "nftables" => "nft flush chain inet istio-proxy-nat istio-redirect".to_owned(),
@@ -80,10 +80,10 @@ fn drift(pod: &Pod, backend: &str) {
     pod.namespace.output(command.args(words), "").expect("a change");
 }
 
-/// All that is not ours, as the programs list it.
+/// Everything that is not ours, as the programs list it.
 struct Theirs {
     lists: Vec<String>,
-    /// The lines of all tables of nftables, those of iptables among them.
+    /// The lines of all nftables tables, including those of iptables.
     rules: Vec<String>,
 }
 
@@ -114,7 +114,7 @@ fn without_ours(text: &str) -> String {
             .iter()
             .any(|sign| line.contains(sign))
     };
-    // Counts of packets go on, and lifetimes.
+    // Packet counters and lifetimes change.
     let fixed = |line: &str| {
         let line = line.split("valid_lft").next().unwrap_or_default();
         line.split(" [").next().unwrap_or_default().to_owned() + "\n"
@@ -122,7 +122,7 @@ fn without_ours(text: &str) -> String {
     text.lines().filter(|line| !is_ours(line)).map(fixed).collect()
 }
 
-/// The tables that iptables has are listed by its own programs, and ours are no concern of others.
+/// Removes the tables of iptables, which its own programs list, and our tables.
 fn without_shared_tables(ruleset: &str) -> String {
     let of_iptables = |name: &str| ["nat", "mangle", "raw", "filter"].contains(&name);
     let is_theirs = |table: &&str| {
@@ -197,7 +197,7 @@ COMMIT
 COMMIT
 ";
 
-/// Where ours are, and beside them.
+/// Routes and rules in the same places as ours, and beside them.
 const ROUTES: &str = "rule add priority 100 from 10.97.0.0/16 lookup 97
      rule add priority 15006 fwmark 0x539 lookup 134
      rule add priority 15006 fwmark 0x7 lookup 133

@@ -1,4 +1,4 @@
-//! Where packets go, in every test that tries them all.
+//! Targets of packets, for every test that tries them all.
 
 /// Addresses outside the pod.
 pub(crate) const OUTSIDE: &[&str] = &[
@@ -15,7 +15,7 @@ pub(crate) const OUTSIDE: &[&str] = &[
 pub(crate) const OWN: &[&str] = &["192.168.77.2", "192.168.99.2", "fd77::2"];
 /// Addresses of the loopback interface.
 pub(crate) const LOOPBACKS: &[&str] = &["127.0.0.1", "127.9.0.9", "::1"];
-/// The proxy's calls to the application, from its own source address.
+/// The proxy's connections to the application, from its own source address.
 pub(crate) const FROM_LOOPBACK: &[(&str, &str)] = &[
     ("127.0.0.6", "127.0.0.1"),
     ("127.0.0.6", "192.168.77.2"),

@@ -1,4 +1,4 @@
-//! A pod without Kubernetes: a network namespace, linked to another that stands for the world.
+//! A pod without Kubernetes: a network namespace, linked to another one that represents the world.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -15,16 +15,16 @@ use e2e::wait::until;
 use crate::istio;
 use crate::settings::Settings;
 
-/// A pod and the world it talks to.
+/// A pod and the world around it.
 pub(crate) struct Pod {
-    // Listeners first: they end before their namespaces go.
+    // The listeners come first, so that they end before their namespaces are removed.
     _listeners: [Listeners; 2],
     pub(crate) namespace: Namespace,
     pub(crate) world: Namespace,
     addresses: Addresses,
 }
 
-/// Which address families a pod has.
+/// Address families of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Addresses {
     V4,
@@ -32,7 +32,7 @@ pub(crate) enum Addresses {
     Both,
 }
 
-/// One try to reach somebody.
+/// A connection attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Try {
     pub(crate) from: From,
@@ -41,17 +41,17 @@ pub(crate) struct Try {
     pub(crate) target: SocketAddr,
 }
 
-/// Where a try comes from.
+/// Origin of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum From {
-    /// The pod, as this owner.
+    /// A process of this owner in the pod.
     Pod(Owner),
-    /// The world.
+    /// A process in the world.
     World,
 }
 
 impl Pod {
-    /// A pod with both families, listening on all [`PORTS`], as is the world.
+    /// Creates a pod with both families. The pod and the world listen on all [`PORTS`].
     pub(crate) fn create() -> Self {
         Self::with(Addresses::Both)
     }
@@ -76,7 +76,7 @@ impl Pod {
         pod
     }
 
-    /// Runs our program and returns what it printed; it must succeed.
+    /// Runs our program and returns its output; it must succeed.
     pub(crate) fn init(&self, settings: &Settings) -> String {
         self.try_init(settings).expect("istio-init")
     }
@@ -87,7 +87,7 @@ impl Pod {
             command.args(settings.command_line()).envs(settings.environment());
             return self.namespace.output(&mut command, "");
         };
-        // The program sees the pod's resolv.conf, and nobody else does.
+        // Only the program sees this resolv.conf of the pod.
         let lines: Vec<String> =
             servers.iter().map(|server| format!("nameserver {server}\n")).collect();
         let file = tempfile::NamedTempFile::new()?;
@@ -99,7 +99,7 @@ impl Pod {
         self.namespace.output(command.envs(settings.environment()), "")
     }
 
-    /// Installs Istio's rules by iptables, and what Istio's program does beside.
+    /// Installs Istio's rules with iptables, and the routes that Istio's program adds.
     pub(crate) fn istio(&self, settings: &Settings) {
         let load = |program: &str, ipv6: bool| {
             let text = istio::restore_text(settings, ipv6);
@@ -119,7 +119,7 @@ impl Pod {
         }
     }
 
-    /// Removes what [`Pod::istio`] installs; Istio itself would leave some of it.
+    /// Removes everything that [`Pod::istio`] installs; Istio itself would leave some of it.
     pub(crate) fn forget_istio(&self, settings: &Settings) {
         let (mark, table) = (settings.flag('t'), settings.flag('r'));
         for command in [
@@ -132,12 +132,12 @@ impl Pod {
         ] {
             let mut words = command.split(' ');
             let mut command = Command::new(words.next().expect("a program"));
-            // What is not there need not go.
+            // Absent objects need no removal.
             let _ = self.namespace.output(command.args(words), "");
         }
     }
 
-    /// What Istio adds for TPROXY besides, as it adds it.
+    /// Adds the routes that Istio adds for TPROXY, in the same way.
     fn istio_routes(&self, settings: &Settings, captures_v6: bool) {
         if settings.flag('m') != "TPROXY" || settings.flag('b').is_empty() {
             return;
@@ -156,9 +156,9 @@ impl Pod {
         }
     }
 
-    /// What becomes of these tries, in their order.
+    /// Returns the outcomes of the attempts, in their order.
     pub(crate) fn outcomes(&self, tries: &[Try]) -> Vec<Outcome> {
-        // One thread for each series of tries from the same place.
+        // One thread makes each series of attempts from the same origin.
         tries
             .chunk_by(|one, next| one.from == next.from)
             .flat_map(|series| {
@@ -175,7 +175,7 @@ impl Pod {
             .collect()
     }
 
-    /// What becomes of one try after another, as long as they are to go on.
+    /// Returns the outcomes of repeated attempts, as long as they are to continue.
     pub(crate) fn repeat(
         &self,
         attempt: &Try,
@@ -196,12 +196,12 @@ impl Pod {
         outcomes.expect("a thread in a namespace")
     }
 
-    /// Everything that our program could leave behind.
+    /// Returns all state that our program could leave behind.
     pub(crate) fn dump(&self) -> String {
         let list = |program: &str, arguments: &[&str]| {
             self.namespace.output(Command::new(program).args(arguments), "").expect(program)
         };
-        // The kernel first looks for duplicates of a new IPv6 address, and then adds its route.
+        // The kernel first checks a new IPv6 address for duplicates, and then adds its route.
         let settled = || {
             let addresses = list("ip", &["-o", "address"]);
             if addresses.contains("tentative") { Err(addresses) } else { Ok(addresses) }
@@ -216,9 +216,9 @@ impl Pod {
         self.ruleset() + &without_lifetimes(&addresses) + &rules + &routes
     }
 
-    /// The same in a pod that had other rules before. What is not as expected is tried once more:
-    /// a connection from a port that an earlier one had may be taken for that one, and then is said
-    /// to have been meant for the other's target.
+    /// Returns the outcomes in a pod that had other rules before. An unexpected outcome is tried
+    /// once more: connection tracking may confuse a connection with an earlier one from the same
+    /// port, and then reports the earlier one's target.
     pub(crate) fn outcomes_afresh(
         &self,
         tries: &[Try],
@@ -244,14 +244,14 @@ impl Pod {
         }
     }
 
-    /// All tables of nftables, without the counts of packets.
+    /// Returns all tables of nftables, without packet counters.
     pub(crate) fn ruleset(&self) -> String {
         let mut nft = Command::new("nft");
         without_counts(&self.namespace.output(nft.args(["list", "ruleset"]), "").expect("nft"))
     }
 
-    /// A link's queue opens some time after the link is up. A TCP connection tries again until
-    /// then.
+    /// Waits for the links. A link's queue opens some time after the link is up; a TCP connection
+    /// retries until then.
     fn wait_for_links(&self) {
         let neighbours = [("192.168.77.1", Addresses::V4), ("192.168.99.1", Addresses::V4)]
             .into_iter()
@@ -270,8 +270,8 @@ impl Pod {
     }
 }
 
-/// Our program, with an empty environment: the one that `ISTIO_INIT_BIN` names, or the one that
-/// cargo builds from this tree.
+/// Returns our program with an empty environment: the one that `ISTIO_INIT_BIN` names, or the one
+/// that cargo builds from this tree.
 pub(crate) fn istio_init() -> Command {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     let named = || std::env::var_os("ISTIO_INIT_BIN").map(PathBuf::from);
@@ -286,8 +286,8 @@ pub(crate) fn address(text: &str) -> IpAddr {
     text.parse().expect("an address")
 }
 
-/// A test of another package does not make cargo build the program, and one that was built some
-/// time ago would be tested in vain.
+/// Builds the program. For a test of another package cargo does not build it, and a test of an old
+/// build would be useless.
 fn build() -> PathBuf {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(["build", "--package", "istio-init", "--bins", "--message-format=json"]);
@@ -318,7 +318,7 @@ fn without_lifetimes(addresses: &str) -> String {
 
 const WITH_RESOLV_CONF: &str = "mount --bind \"$0\" /etc/resolv.conf && exec \"$@\"";
 
-/// The pod is `.2` on both links, the world `.1` and everything behind.
+/// The pod is `.2` on both links, the world `.1` and all further addresses.
 const V4: (&str, &str) = (
     "address add 192.168.77.2/24 dev eth0
      address add 192.168.99.2/24 dev net1
@@ -343,7 +343,7 @@ const V6: (&str, &str) = (
      address add 2001:db8::7/128 dev lo nodad",
 );
 
-/// Ports that the pod and the world listen on.
+/// Ports on which the pod and the world listen.
 pub(crate) const PORTS: &[u16] = &[
     53, 80, 443, 8080, 8500, 9080, 15001, 15006, 15008, 15009, 15020, 15021, 15053, 15090, 16001,
     16006,

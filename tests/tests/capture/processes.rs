@@ -1,4 +1,4 @@
-//! Runs that may start no other process and no thread: the limit of a user's processes, and that
+//! Runs that may start no process and no thread, because of the limit of a user's processes or that
 //! of a pod's.
 
 use std::fs;
@@ -16,7 +16,8 @@ use crate::settings::{SEARCH_PATH, Settings};
 fn auto_takes_nftables_where_no_process_can_be_started() {
     let expected = Pod::create();
     expected.init(&settings());
-    // A pod without rules needs the program that installs; one with rules first the one that lists.
+    // A pod without rules needs the program that installs them. A pod with rules first needs the
+    // one that lists them.
     for earlier in [None, Some(Settings::injected())] {
         let pod = Pod::create();
         if let Some(earlier) = earlier {
@@ -49,7 +50,7 @@ fn iptables_without_processes_says_which_limit() {
     }
 }
 
-/// The program for IPv4 lowers the limit, so that the one for IPv6 cannot be started.
+/// The program for IPv4 lowers the limit, so that the one for IPv6 cannot start.
 #[test]
 fn what_iptables_has_half_done_is_undone_or_told() {
     for (variant, is_undone) in [("nft", true), ("legacy", false)] {
@@ -92,7 +93,7 @@ fn a_users_limit_holds_in_a_user_namespace() {
     let program = Alone::create();
     let mut command = Command::new("setpriv");
     command.args(["--reuid=61337", "--regid=61337", "--clear-groups", "unshare", "-Urn"]);
-    // There, no other user has a number.
+    // Only this user is mapped there.
     command.args(["prlimit", "--nproc=1"]).arg(program.path());
     command.args(["--ip-families=v4", "--proxy-uid=0", "--proxy-gid=0"]);
     let output = command.env_clear().env("PATH", SEARCH_PATH).output().expect("setpriv");
@@ -116,7 +117,7 @@ fn a_failed_run_leaves_no_route_and_no_address() {
         let clean = pod.dump();
         fails(&tproxy);
         assert_eq!(pod.dump(), clean, "{variant}");
-        // The rules of the run before are in force, and need theirs.
+        // The rules of the previous run are in force, and need its routes.
         pod.init(&tproxy);
         let installed = (pod.dump(), ours(&pod, variant));
         fails(&tproxy.clone().with('t', "1400").with('r', "140").with('b', "80"));
@@ -128,7 +129,7 @@ fn settings() -> Settings {
     Settings::injected_dual().with_variable("PATH", SEARCH_PATH)
 }
 
-/// A cgroup with a limit of processes, as a pod's; gone when this is dropped.
+/// A cgroup with a process limit, like a pod's; removed when the value is dropped.
 struct Cgroup {
     folder: PathBuf,
     _name: TempDir,
@@ -140,10 +141,10 @@ impl Cgroup {
         let separate = unified.join("pids");
         let parent = if separate.exists() { &*separate } else { unified };
         if parent == unified {
-            // It is on already where systemd runs.
+            // systemd has already enabled the controller.
             let _ = fs::write(unified.join("cgroup.subtree_control"), "+pids");
         }
-        // A name that no other test has.
+        // A name that no other test uses.
         let name = TempDir::with_prefix("outrigger-pids-").unwrap();
         let folder = parent.join(name.path().file_name().unwrap());
         fs::create_dir(&folder).expect("a cgroup");

@@ -1,4 +1,4 @@
-//! Packets that no socket of the kernel's own would send.
+//! Packets that no ordinary socket would send.
 
 use std::io::{ErrorKind, Read};
 use std::net::{IpAddr, SocketAddr};
@@ -6,19 +6,19 @@ use std::time::Duration;
 
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
-/// A raw socket between two addresses, in the namespace of the thread that made it.
+/// A raw socket between two addresses, in the network namespace of the thread that created it.
 pub(crate) struct Raw {
     socket: Socket,
     source: IpAddr,
     target: IpAddr,
 }
 
-/// What came back from the target.
+/// A packet from the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Reply {
-    /// For TCP the port that it came from.
+    /// For TCP, the source port.
     pub(crate) port: u16,
-    /// For TCP the flags, for ICMP the type.
+    /// For TCP, the flags; for ICMP, the type.
     pub(crate) kind: u8,
 }
 
@@ -40,7 +40,7 @@ impl Raw {
         Self { socket, source, target }
     }
 
-    /// Sends a segment that carries nothing but its flags.
+    /// Sends a segment with flags and without data.
     pub(crate) fn send_segment(&self, from_port: u16, to_port: u16, flags: u8) {
         let mut segment = [0; 20];
         segment[..2].copy_from_slice(&from_port.to_be_bytes());
@@ -55,10 +55,10 @@ impl Raw {
         self.send(&segment);
     }
 
-    /// Sends an ICMP message of a type, with nothing in it.
+    /// Sends an empty ICMP message of a type.
     pub(crate) fn send_message(&self, kind: u8) {
         let mut message = [kind, 0, 0, 0, 0x12, 0x34, 0, 1];
-        // The kernel sums up ICMPv6 itself.
+        // The kernel computes the checksum of ICMPv6 itself.
         if self.target.is_ipv4() {
             let sum = folded(sum_of(&message));
             message[2..4].copy_from_slice(&sum.to_be_bytes());
@@ -66,7 +66,7 @@ impl Raw {
         self.send(&message);
     }
 
-    /// The next thing that the target sends back here.
+    /// Returns the next packet of the target.
     pub(crate) fn receive(&self) -> Reply {
         loop {
             let mut buffer = [0; 256];
@@ -75,7 +75,7 @@ impl Raw {
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) => panic!("nothing from {}: {error}", self.target),
             };
-            // IPv4 comes with its header, and to every raw socket of the protocol.
+            // IPv4 packets include the header, and every raw socket of the protocol receives them.
             let header = if self.target.is_ipv4() { usize::from(buffer[0] & 15) * 4 } else { 0 };
             let payload = &buffer[header..length];
             let port = u16::from_be_bytes([payload[0], payload[1]]);
@@ -123,5 +123,5 @@ pub(crate) const RST: u8 = 0x04;
 pub(crate) const ACK: u8 = 0x10;
 
 const TCP: u8 = 6;
-/// Far beyond what an answer on this machine takes.
+/// Far more than an answer on this machine takes.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -1,5 +1,5 @@
-//! Sandboxes that do not let a process ask the kernel: seccomp profiles, and kernels in user space
-//! that have no such netlink.
+//! Sandboxes that restrict netlink: seccomp profiles, and user-space kernels without netfilter's
+//! netlink.
 
 use std::collections::BTreeMap;
 use std::process::Output;
@@ -53,7 +53,7 @@ fn a_node_that_cannot_be_ruled_out_is_left_alone() {
     assert_eq!(pod.dump(), before);
 }
 
-/// Such a kernel may well have the older tables.
+/// Such a kernel may still have the legacy tables.
 #[test]
 fn without_netfilters_netlink_auto_takes_iptables_legacy() {
     let (pod, expected) = (Pod::create(), Pod::create());
@@ -65,11 +65,11 @@ fn without_netfilters_netlink_auto_takes_iptables_legacy() {
     assert_eq!(rules(&pod, "legacy"), rules(&expected, "legacy"));
 }
 
-/// A run for which `socket(AF_NETLINK, …, NETLINK_NETFILTER)` ends with this error.
+/// Runs the program with `socket(AF_NETLINK, …, NETLINK_NETFILTER)` failing with this error.
 fn refused(pod: &Pod, errno: i32, settings: &Settings) -> Output {
     let filter = no_netfilter_socket(errno.unsigned_abs());
     let run = || {
-        // It holds for this thread, and for what the thread starts.
+        // The filter applies to this thread and its child processes.
         apply_filter(&filter).expect("a filter");
         let mut command = istio_init();
         command.args(settings.command_line()).envs(settings.environment());

@@ -1,5 +1,5 @@
-//! The scripts of `--dry-run`: the real nft must take them, and what they install must be what
-//! our own transaction installs.
+//! Scripts of `--dry-run`: the real nft must accept them, and they must install the same rules as
+//! our own transaction.
 
 use std::fs;
 use std::path::Path;
@@ -19,7 +19,7 @@ fn every_golden_script_loads() {
         let path = entry.expect("a golden").path();
         let name = path.display().to_string();
         let text = fs::read_to_string(&path).expect("a golden");
-        // A golden is the script after a header between two lines of dashes.
+        // A snapshot has the script after a header between two lines of dashes.
         let script = text.splitn(3, "---\n").last().expect("a script");
         if name.contains("__plans@") {
             let mut nft = Command::new("nft");

@@ -1,8 +1,8 @@
-//! Flags and variables of one run, for our program and for Istio's rules alike.
+//! Flags and variables of one run, for our program and for Istio's rules.
 
 use std::collections::BTreeMap;
 
-/// What one run is told: short flags, variables, and switches.
+/// Input of one run: short flags, variables, and switches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Settings {
     flags: BTreeMap<char, String>,
@@ -15,7 +15,7 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// What the injector passes to the init container when nobody asks for anything.
+    /// Returns the injector's default arguments of the init container.
     pub(crate) fn injected() -> Self {
         Self::default()
             .with('p', "15001")
@@ -28,7 +28,7 @@ impl Settings {
             .with('d', "15090,15021,15020")
     }
 
-    /// The same, IPv6 included.
+    /// Returns the same settings with IPv6.
     pub(crate) fn injected_dual() -> Self {
         Self { dual_stack: true, ..Self::injected() }
     }
@@ -43,7 +43,7 @@ impl Settings {
         self
     }
 
-    /// A long flag, with its value after an equals sign where it has one.
+    /// Adds a long flag, with its value after an equals sign if it has one.
     pub(crate) fn with_switch(mut self, switch: &str) -> Self {
         self.switches.push(switch.to_owned());
         self
@@ -53,7 +53,7 @@ impl Settings {
         self.switches.iter().any(|other| other == switch)
     }
 
-    /// The servers that the pod's resolv.conf names.
+    /// Sets the DNS servers of the pod's resolv.conf.
     pub(crate) fn with_name_servers(mut self, servers: &[&'static str]) -> Self {
         self.name_servers = Some(servers.to_vec());
         self
@@ -67,12 +67,12 @@ impl Settings {
         Self { dry_run: true, ..self }
     }
 
-    /// By this iptables, which has to be found, instead of nftables.
+    /// Uses this variant of iptables instead of nftables. It must be installed.
     pub(crate) fn by_iptables(self, variant: &'static str) -> Self {
         Self { iptables: Some(variant), ..self }.with_variable("PATH", SEARCH_PATH)
     }
 
-    /// The value of a flag, Istio's default where it is not set.
+    /// Returns the value of a flag, or else Istio's default.
     pub(crate) fn flag(&self, flag: char) -> &str {
         let value = self.flags.get(&flag).map_or("", String::as_str);
         match flag {

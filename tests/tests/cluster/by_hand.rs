@@ -26,7 +26,7 @@ pub(crate) fn by_hand_equals_automatic(stage: &Stage) -> Result<()> {
     by_hand.delete()
 }
 
-/// What may differ, by the end of its path, and why.
+/// Allowed differences, by the end of the path, with the reason.
 const ALLOWED: [(&str, &str); 4] = [
     (":kube-api-access/name", "its end is random"),
     (":ISTIO_KUBE_APP_PROBERS/value", "the API server has defaulted what the webhook reviews"),

@@ -1,4 +1,4 @@
-//! istio-init and the proxy in pods that nobody injected.
+//! istio-init and the proxy in pods that were not injected by the webhook.
 
 use anyhow::Result;
 use e2e::namespace::name_of;

@@ -1,4 +1,4 @@
-//! Settings change while the injector runs.
+//! Changes of settings while the injector runs.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ pub(crate) fn a_changed_config_map_counts_for_the_next_pod(stage: &Stage) -> Res
 
     injector.change_values(&before.replacen(CPU, "cpu: 123m", 1))?;
     wait::until("the next pod gets what was changed", PATIENCE, || {
-        // Either replica may be asked.
+        // The API server may call either replica.
         let asked = (0..REPLICAS * 2).map(|_| requested_cpu(&shop)).collect::<Result<Vec<_>>>()?;
         ensure!(asked.iter().all(|cpu| cpu == "123m"), "pods get {asked:?}");
         Ok(())
@@ -47,7 +47,7 @@ pub(crate) fn a_changed_config_map_counts_for_the_next_pod(stage: &Stage) -> Res
     shop.delete()
 }
 
-/// The installed injector, and its replicas at the start of the story.
+/// The installed injector, and its replicas at the start of the test.
 struct Injector<'a> {
     system: Namespace<'a>,
     replicas: Vec<Value>,
@@ -65,7 +65,7 @@ impl Injector<'_> {
         self.system.kubectl(&["patch", CONFIG_MAP, "--type=merge", "--patch", &patch]).map(drop)
     }
 
-    /// Waits until each replica has a line in its log that has all of `parts`.
+    /// Waits until each replica has a log line with all of `parts`.
     fn every_replica_says(&self, parts: &[&str]) -> Result<()> {
         for replica in &self.replicas {
             let name = name_of(replica);
@@ -89,7 +89,7 @@ impl Injector<'_> {
     }
 }
 
-/// What the proxy of a new pod requests; the pod is not kept.
+/// Returns the CPU request of a new pod's proxy, by a dry run.
 fn requested_cpu(shop: &Namespace<'_>) -> Result<String> {
     let proxy = "{.spec.initContainers[?(@.name=='istio-proxy')].resources.requests.cpu}";
     let output = format!("--output=jsonpath={proxy}");

@@ -1,13 +1,13 @@
-//! How two objects of the API server differ.
+//! Differences between two objects of the API server.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-/// A path, and what stands there on either side; null is nothing.
+/// A path, and the value on either side; null means absent.
 pub(crate) type Difference = (String, Value, Value);
 
-/// Every place where two objects differ, as deep as it goes; list items go by place and name.
+/// Returns every difference between two objects, at any depth. List items match by index and name.
 pub(crate) fn differences(left: &Value, right: &Value) -> Vec<Difference> {
     let mut found = Vec::new();
     look("", left, right, &mut found);
@@ -32,7 +32,7 @@ fn look(path: &str, left: &Value, right: &Value, found: &mut Vec<Difference>) {
 
 fn children(value: &Value) -> Option<BTreeMap<String, Value>> {
     let of_item = |(index, item): (usize, &Value)| {
-        // The volume of the ServiceAccount token has a random end to its name.
+        // The volume of the ServiceAccount token has a random suffix in its name.
         let name = item["name"].as_str().map(|name| match name.strip_prefix("kube-api-access-") {
             Some(_) => "kube-api-access".to_owned(),
             None => name.to_owned(),

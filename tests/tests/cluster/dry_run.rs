@@ -1,7 +1,7 @@
 //! `istioctl kube-inject -f FILE | kubectl create --dry-run=server -f -`.
 //!
-//! The API server is stricter than any reader: it knows every field of its version, and what may
-//! stand in it.
+//! The API server is the strictest parser: it knows every field of its version, and the valid
+//! values.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -70,26 +70,26 @@ pub(crate) fn the_api_server_accepts_istios_cases_as_we_inject_them(stage: &Stag
         }
         match built_in.flags(templates).run() {
             Ok(injected) => trial.expect_accepted(&input, &injected)?,
-            // Whether it should have been injected is a question to another test.
+            // Another test checks that it was injected.
             Err(error) => println!("left out: {}: {error:#}", case.display()),
         }
     }
     trial.end()
 }
 
-/// The API server, asked without consequence. There is nothing of ours in the namespaces that it
-/// is asked about, so no webhook answers.
+/// The API server, used for dry runs. No webhook is called, because its namespaces are not labelled
+/// for injection.
 struct Trial<'a> {
     cluster: &'a Cluster,
-    /// What was said of files as they are.
+    /// Results for the files without injection.
     plain: BTreeMap<PathBuf, Result<(), String>>,
-    /// All that went wrong: one run tells everything.
+    /// All errors, reported together at the end.
     complaints: Vec<String>,
 }
 
 impl<'a> Trial<'a> {
     fn new(cluster: &'a Cluster) -> Result<Self> {
-        // It stays, and nothing comes into it.
+        // The namespace stays empty.
         let namespaces = NAMESPACES.map(|name| {
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}).to_string()
         });
@@ -102,7 +102,8 @@ impl<'a> Trial<'a> {
         Ok(())
     }
 
-    /// Wants `file`, and what came of it, to be accepted; or refused, where that is known.
+    /// Checks that the API server accepts `file` and its injected form, or rejects a known invalid
+    /// file.
     fn expect_accepted(&mut self, file: &Path, injected: &str) -> Result<()> {
         let text = fs::read_to_string(file)?;
         let is_known = REFUSED.iter().any(|(name, _)| file.ends_with(name));
@@ -148,10 +149,10 @@ fn entries(folder: &Path, wanted: impl Fn(&Path) -> bool) -> Result<Vec<PathBuf>
     Ok(paths)
 }
 
-/// The namespaces that the files name.
+/// The namespaces of the files.
 const NAMESPACES: [&str; 1] = ["sample"];
 
-/// What the API server refuses for what the file itself says, and why.
+/// Files that the API server rejects for their own content, with the reason.
 const REFUSED: [(&str, &str); 22] = [
     ("edits/aliased-template.yaml", SELECTOR),
     ("edits/anchors.yaml", "it has fields of its own to hang anchors on"),

@@ -1,4 +1,4 @@
-//! A gateway: a proxy that is the pod's own program, by `image: auto`.
+//! A gateway: a pod whose own program is the proxy, with `image: auto`.
 
 use std::time::Duration;
 
@@ -31,13 +31,13 @@ pub(crate) fn a_gateway_answers_and_captures_nothing(stage: &Stage) -> Result<()
     assert_eq!(ready.status, 200, "{}", ready.body);
     let own = http::get((address, 15020).into(), "/healthz/ready")?;
     assert_eq!(own.status, 200, "{}", own.body);
-    // By its own account it has the listeners that are asked here, and no other.
+    // By its admin interface, it has only these listeners.
     let ask = ["/bin/busybox", "wget", "-q", "-O", "-", "http://127.0.0.1:15000/listeners"];
     let listeners = edge.exec("gateway", "istio-proxy", &ask)?;
     let mut names: Vec<_> = listeners.lines().filter_map(|line| line.split("::").next()).collect();
     names.sort_unstable();
     assert_eq!(names, ["readiness", "statistics"]);
-    // A port below 1024, without being root.
+    // A port below 1024, without root.
     let serve = "mkdir /etc/istio/proxy/www && busybox httpd -p 80 -h /etc/istio/proxy/www";
     edge.exec("gateway", "istio-proxy", &["/bin/busybox", "sh", "-c", serve])?;
     wait::until("port 80 answers", PATIENCE, || {

@@ -1,4 +1,4 @@
-//! The application waits for its proxy, or does not.
+//! Applications that wait for their proxy, and others.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ pub(crate) fn the_application_is_held_until_its_proxy_is_ready(stage: &Stage) ->
     assert_eq!(names(&held), ["istio-proxy", "app"]);
     assert_eq!(names(&shop.get("pod/free")?), ["app", "istio-proxy"]);
 
-    // Neither proxy is ready; the one application runs, and the other does not.
+    // Neither proxy is ready. One application runs, and the other one waits.
     until(&shop, "free", "its application runs", |pod| expect_running(pod, "app", true))?;
     until(&shop, "free", "its proxy runs", |pod| expect_running(pod, "istio-proxy", true))?;
     wait::until("the proxy of the held pod is at its gate", PATIENCE, || {
@@ -48,7 +48,7 @@ pub(crate) fn the_application_is_held_until_its_proxy_is_ready(stage: &Stage) ->
     shop.delete()
 }
 
-/// The user's own proxy, which begins when it finds a file.
+/// Returns a user-supplied proxy that starts when it finds a file.
 fn proxy_behind_a_gate() -> Value {
     let gate = "until [ -e /var/lib/istio/data/open ]; do busybox sleep 0.1; done; \
         exec pilot-agent \"$@\"";

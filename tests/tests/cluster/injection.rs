@@ -1,4 +1,4 @@
-//! Which pods get a sidecar, and how it comes up.
+//! Selection of pods for injection, and the start of their sidecars.
 
 use anyhow::Result;
 use e2e::namespace::Namespace;
@@ -38,7 +38,7 @@ pub(crate) fn a_pod_that_opts_out_stays_plain(stage: &Stage) -> Result<()> {
     let cluster = stage.cluster_with_injector()?;
     let labelled = cluster.namespace("opting-out", &["istio-injection=enabled"])?;
 
-    // The webhook's selector excludes the label: nobody was asked, so nobody warns.
+    // The webhook's selector excludes the label: the webhook is not called, so there is no warning.
     let warnings = labelled.apply(&pod("by-label", "labels"))?;
     assert_eq!(warnings, "");
     assert!(is_plain(&labelled.get("pod/by-label")?));

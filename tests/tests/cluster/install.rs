@@ -10,7 +10,7 @@ pub(crate) fn the_injector_becomes_ready_and_trusted(stage: &Stage) -> Result<()
     let replicas = system.pods("app.kubernetes.io/part-of=outrigger")?;
     assert_eq!(replicas.len(), 2, "replicas of the injector");
 
-    // With failurePolicy Fail, a webhook that is not trusted lets no pod through.
+    // With failurePolicy Fail, an untrusted webhook admits no pod.
     let asked = cluster.namespace("asked", &["istio-injection=enabled"])?;
     let reviewed = asked.kubectl(&[
         "run",

@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use e2e::programs::{Programs, repository};
 
-/// One call, in an environment of its own.
+/// One call with an environment of its own.
 #[derive(Debug)]
 pub(crate) struct KubeInject {
     file: PathBuf,
@@ -15,12 +15,12 @@ pub(crate) struct KubeInject {
 }
 
 impl KubeInject {
-    /// Of a file, with the settings that are built in.
+    /// Returns a call for a file, with the built-in settings.
     pub(crate) fn new(file: PathBuf) -> Self {
         Self { file, flags: Vec::new(), environment: Vec::new() }
     }
 
-    /// With files for flags; relative paths begin at the top of the work tree.
+    /// Adds flags with files. Relative paths start at the root of the work tree.
     pub(crate) fn flags<P: Into<PathBuf>>(
         mut self,
         flags: impl IntoIterator<Item = (&'static str, P)>,
@@ -29,7 +29,7 @@ impl KubeInject {
         self
     }
 
-    /// With variables.
+    /// Adds environment variables.
     pub(crate) fn environment(
         mut self,
         variables: impl IntoIterator<Item = (String, String)>,
@@ -38,7 +38,7 @@ impl KubeInject {
         self
     }
 
-    /// What it writes; that it failed is an error.
+    /// Returns the output; a failure is an error.
     pub(crate) fn run(&self) -> Result<String> {
         let mut istioctl = Command::new(Programs::find()?.own("istioctl")?);
         istioctl.current_dir(repository()).env_clear().envs(self.environment.iter().cloned());
@@ -52,7 +52,7 @@ impl KubeInject {
     }
 }
 
-/// The settings of the installation, as files.
+/// The installation's settings as files.
 pub(crate) const INSTALLATION: [(&str, &str); 3] = [
     ("--injectConfigFile", "manifests/base/inject_config.yaml"),
     ("--valuesFile", "manifests/base/values.yaml"),

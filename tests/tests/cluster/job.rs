@@ -14,7 +14,7 @@ use crate::stage::Stage;
 pub(crate) fn a_job_beside_a_native_sidecar_completes(stage: &Stage) -> Result<()> {
     let cluster = stage.cluster_with_injector()?;
     let batch = cluster.namespace("job", &["istio-injection=enabled"])?;
-    // It ends when it is told to.
+    // The work ends when the file exists.
     let work = "until [ -e /done ]; do busybox sleep 0.2; done";
     let mut worker = app("work", &[work]);
     worker["command"] = json!(["/bin/busybox", "sh", "-c"]);

@@ -1,7 +1,7 @@
-//! The stories on a real cluster: one node for all of them, a namespace for each.
+//! Tests on a real cluster: one node for all of them, a namespace for each.
 //!
-//! They run one after the other, in this order, on the main thread: the node
-//! lives as long as the thread that started it.
+//! They run one after the other, in this order, on the main thread: the node lives as long as the
+//! thread that started it.
 
 mod app_pod;
 mod by_hand;

@@ -1,4 +1,4 @@
-//! The cluster itself, before anything of ours is in it.
+//! The cluster itself, before anything of ours is installed.
 
 use anyhow::Result;
 

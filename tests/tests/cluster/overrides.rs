@@ -1,4 +1,4 @@
-//! What the user says of the proxy himself: in a container of his own, and by annotations.
+//! User settings of the proxy: in a user-supplied container, and by annotations.
 
 use anyhow::Result;
 use e2e::namespace::Namespace;
@@ -13,7 +13,7 @@ pub(crate) fn what_the_user_says_of_the_proxy_runs(stage: &Stage) -> Result<()> 
     let classic = json!({ "sidecar.istio.io/nativeSidecar": "false" });
     let pods = [
         pod("classic", &classic, &json!({ "containers": [application(), own_proxy()] })),
-        // People write it here also where it becomes an init container.
+        // Users also write the proxy here when it becomes an init container.
         pod("native", &json!({}), &json!({ "containers": [application(), own_proxy()] })),
         pod(
             "init",
@@ -78,7 +78,7 @@ fn expect_own_proxy(shop: &Namespace<'_>, name: &str, list: &str) -> Result<()> 
 
 fn annotations() -> Value {
     let items = json!([{ "path": "name", "fieldRef": { "fieldPath": "metadata.name" } }]);
-    // As Istio documents them, and with fields as Go reads them.
+    // In Istio's documented form, with field names in any letter case, as Go accepts them.
     let volumes = json!([
         { "name": "mine", "downwardapi": { "items": items } },
         { "name": "fixed", "emptyDir": {} },
@@ -117,7 +117,7 @@ fn expect_annotated(shop: &Namespace<'_>) -> Result<()> {
     assert!(options.split(',').any(|option| option == "ro"), "{mounts}");
     let environment = in_proxy(shop, "annotated", &["env"])?;
     assert!(environment.lines().any(|line| line == "MINE=yes"), "{environment}");
-    // The agent has moved, and draining finds it there.
+    // The agent has another port, and the drain hook uses it.
     let ready = "http://127.0.0.1:15030/healthz/ready";
     in_proxy(shop, "annotated", &["wget", "-q", "-O", "-", ready])?;
     let drain = &proxy["lifecycle"]["preStop"]["exec"]["command"];

@@ -1,4 +1,4 @@
-//! Probes and lifecycle handlers of every kind, asked by the kubelet through the agent.
+//! Probes and lifecycle handlers of every kind, sent by the kubelet through the agent.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ pub(crate) fn the_kubelet_sees_the_application_through_its_proxy(stage: &Stage) 
     wait::until("every probe has been asked", PATIENCE, || expect_asked(&shop))?;
     expect_answers_of_the_agent(&shop)?;
 
-    // What is not ready is seen, and what is ready again.
+    // Failing and recovering readiness probes have their effect.
     for (container, what) in READINESS {
         fail(&shop, "probed", container, what)?;
     }
@@ -30,7 +30,8 @@ pub(crate) fn the_kubelet_sees_the_application_through_its_proxy(stage: &Stage) 
     }
     until(&shop, "every container is ready again", |pod| expect_ready(pod, &CONTAINERS, true))?;
 
-    // What does not live is started anew, after its preStop handler, which is another's page.
+    // A container with a failing liveness probe is restarted, after its preStop handler, which
+    // calls another container's page.
     for (container, what) in &LIVENESS[1..] {
         fail(&shop, "probed", container, what)?;
     }
@@ -51,7 +52,7 @@ pub(crate) fn the_kubelet_sees_the_application_through_its_proxy(stage: &Stage) 
     shop.delete()
 }
 
-/// Every kind of probe in every way: by name and number of the port, with headers, over TLS.
+/// Returns a pod with every kind of probe: by name and number of the port, with headers, over TLS.
 fn probed() -> Value {
     let mut web = app("web", &["--http=8080", "--https=8443"]);
     web["ports"] = json!([{ "name": "http", "containerPort": 8080 }]);
@@ -71,7 +72,7 @@ fn probed() -> Value {
     );
     web["livenessProbe"] =
         often(json!({ "httpGet": { "path": "/alive", "port": 8443, "scheme": "HTTPS" } }), 1);
-    // The next container's handlers ask this one, so it has to listen by then.
+    // The next container's handlers call this container, so it must listen by then.
     let listening = "until busybox wget -q -O /dev/null http://127.0.0.1:8080/up; do \
         busybox sleep 0.1; done";
     web["lifecycle"] =
@@ -119,7 +120,7 @@ fn expect_rewritten(pod: &Value) -> Result<()> {
     Ok(())
 }
 
-/// The application's own account of what it was asked, and as whom.
+/// Checks the application's log of its requests and their clients.
 fn expect_asked(shop: &Namespace<'_>) -> Result<()> {
     let web = shop.logs("probed", "web")?;
     for line in [
@@ -138,7 +139,7 @@ fn expect_asked(shop: &Namespace<'_>) -> Result<()> {
     Ok(())
 }
 
-/// What the agent says to those who are not the kubelet.
+/// Checks the agent's answers to clients other than the kubelet.
 fn expect_answers_of_the_agent(shop: &Namespace<'_>) -> Result<()> {
     let agent = (address_of(&shop.get("pod/probed")?)?, 15020).into();
     let unknown = http::get(agent, "/app-health/nobody/livez")?;

@@ -1,4 +1,4 @@
-//! Pods that the injector sees a second time: after another webhook, and from a backup.
+//! Reinjection: after another webhook, and from a backup.
 
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ pub(crate) fn a_pod_that_was_injected_before_is_left_as_it_is(stage: &Stage) -> 
     shop.delete()
 }
 
-/// Both passes together have done what one would have done for both containers.
+/// Checks that both passes together have the result of one pass with both containers.
 fn expect_second_pass(alone: &Value, both: &Value) -> Result<()> {
     let late = named(&both["spec"]["containers"], "late");
     let probe = &late["readinessProbe"]["httpGet"];
@@ -70,11 +70,12 @@ fn expect_second_pass(alone: &Value, both: &Value) -> Result<()> {
     Ok(())
 }
 
-/// By the ends of their paths: the new container, and what the proxy knows of it.
+/// Expected differences by the end of their paths: the new container, and the proxy's data about
+/// it.
 const EXPECTED: [&str; 3] =
     ["/containers/1:late", ":ISTIO_KUBE_APP_PROBERS/value", ":ISTIO_META_APP_CONTAINERS/value"];
 
-/// A pod whose user has a word in the proxy, which a second pass could forget.
+/// Returns a pod with a user-supplied proxy, whose fields a second pass could lose.
 fn early() -> Value {
     pod("early", &json!({}), &json!({ "containers": [web("early", 8080), own_proxy()] }))
 }
@@ -86,15 +87,15 @@ fn web(name: &str, port: u16) -> Value {
     web
 }
 
-/// The pod as the webhooks make it; it is not kept.
+/// Returns the pod after all webhooks, by a dry run.
 fn asked_about(shop: &Namespace<'_>) -> Result<Value> {
     let create = ["create", "--dry-run=server", "--output=json", "--filename=-"];
     let text = shop.kubectl_with_input(&create, &early().to_string())?;
     without_random_name(&text)
 }
 
-/// The volume of the account's token has a random end to its name, and the user's own proxy
-/// has a mount of it by the time that it is written down.
+/// Removes the random suffix from the name of the token volume. A user-supplied proxy already has a
+/// mount of it when it is recorded.
 fn without_random_name(pod: &str) -> Result<Value> {
     let read =
         |text: &str| -> Result<Value> { serde_json::from_str(text).context("reading a pod") };
@@ -123,8 +124,8 @@ fn reinvoke(cluster: &Cluster, policy: &str) -> Result<()> {
     cluster.kubectl().must(["patch", object, "--type=json", "--patch", &patch]).map(drop)
 }
 
-/// Creates a pod again from what was kept of it, as `velero restore` does: without the status,
-/// what the API server gave it, and the node.
+/// Creates a pod from its backup, as `velero restore` does: without the status, the fields of the
+/// API server, and the node.
 fn restore(shop: &Namespace<'_>, kept: &Value) -> Result<()> {
     let mut pod = kept.clone();
     let remove = |of: &mut Value, fields: &[&str]| {
@@ -140,7 +141,7 @@ fn restore(shop: &Namespace<'_>, kept: &Value) -> Result<()> {
     create(shop, &pod)
 }
 
-/// `kubectl apply` would write down what it was given.
+/// Creates a pod. `kubectl apply` would add an annotation with its input.
 fn create(shop: &Namespace<'_>, pod: &Value) -> Result<()> {
     shop.kubectl_with_input(&["create", "--filename=-"], &pod.to_string()).map(drop)
 }

@@ -1,4 +1,4 @@
-//! The injector goes away while it is needed.
+//! Replacement of the injector while it is needed.
 
 use anyhow::Result;
 use e2e::namespace::Namespace;

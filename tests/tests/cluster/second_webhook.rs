@@ -1,4 +1,4 @@
-//! Another webhook: it adds a container to pods that do not have it yet.
+//! A second webhook, which adds a container to pods without it.
 
 use std::convert::Infallible;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -20,7 +20,7 @@ use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio_rustls::TlsAcceptor;
 
-/// A server on the machine, where the API server is; it ends when this value is dropped.
+/// A server on the API server's machine; it ends when the value is dropped.
 pub(crate) struct SecondWebhook {
     _runtime: Runtime,
     address: SocketAddr,
@@ -28,7 +28,7 @@ pub(crate) struct SecondWebhook {
 }
 
 impl SecondWebhook {
-    /// Serves, and adds `container`.
+    /// Starts a webhook that adds `container`.
     pub(crate) fn start(container: Value) -> Result<Self> {
         let own = rcgen::generate_simple_self_signed([Ipv4Addr::LOCALHOST.to_string()])
             .context("signing a certificate")?;
@@ -48,7 +48,8 @@ impl SecondWebhook {
         Ok(Self { _runtime: runtime, address, certificate: own.cert.pem() })
     }
 
-    /// Its registration for the pods of a namespace. By its name it is asked after ours.
+    /// Returns its webhook configuration for the pods of a namespace. Because of its name, the API
+    /// server calls it after ours.
     pub(crate) fn registration(&self, namespace: &str) -> Value {
         json!({
             "apiVersion": "admissionregistration.k8s.io/v1",
@@ -78,7 +79,7 @@ impl SecondWebhook {
 }
 
 async fn serve(listener: TcpListener, tls: TlsAcceptor, container: Arc<Value>) {
-    // Without it the API server says that nobody answers.
+    // If accepting fails, the API server reports that its call failed.
     while let Ok((stream, _)) = listener.accept().await {
         let (tls, container) = (tls.clone(), Arc::clone(&container));
         tokio::spawn(async move {
@@ -86,7 +87,7 @@ async fn serve(listener: TcpListener, tls: TlsAcceptor, container: Arc<Value>) {
             let service = service_fn(|request| answer(request, &container));
             let connection = hyper::server::conn::http1::Builder::new()
                 .serve_connection(TokioIo::new(stream), service);
-            // Its end is the API server's business.
+            // The API server closes the connection.
             let _ = connection.await;
         });
     }

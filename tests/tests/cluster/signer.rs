@@ -1,4 +1,4 @@
-//! An injector whose certificates a signer of the cluster signs, as a revision beside the first.
+//! An injector with certificates of a cluster signer, as a revision beside the first.
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ pub(crate) fn a_signer_of_the_cluster_signs_for_pods_of_the_injector(stage: &Sta
     assert_eq!(reviewed, "istio-init istio-proxy");
     revised.delete()?;
 
-    // The other revision's is all there is.
+    // Only the other revision has a Secret.
     let secrets = system.kubectl(&["get", "secrets", "--output=name"])?;
     assert_eq!(secrets.trim(), "secret/sidecar-injector-ca");
     for pod in system.pods("istio.io/rev=signed")? {

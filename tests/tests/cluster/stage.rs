@@ -1,4 +1,4 @@
-//! What the stories share: the node, and the injector installed on it.
+//! Fixture of all tests: the node, and the injector installed on it.
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -10,7 +10,7 @@ use e2e::cluster::Cluster;
 use e2e::programs::{Programs, repository};
 use e2e::{images, wait};
 
-/// Starts and installs when a story first needs it, once.
+/// Starts the node and installs the injector once, when a test first needs them.
 #[derive(Default)]
 pub(crate) struct Stage {
     cluster: OnceLock<Result<Cluster, String>>,
@@ -18,7 +18,7 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// The cluster, as it comes.
+    /// Returns the cluster without the injector.
     pub(crate) fn cluster(&self) -> Result<&Cluster> {
         once(&self.cluster, || {
             let programs = Programs::find()?;
@@ -28,15 +28,15 @@ impl Stage {
         })
     }
 
-    /// The cluster with `manifests/install.yaml` applied and the webhook at work.
+    /// Returns the cluster with `manifests/install.yaml` applied and the webhook serving.
     pub(crate) fn cluster_with_injector(&self) -> Result<&Cluster> {
         let cluster = self.cluster()?;
         once(&self.installed, || install(cluster))?;
         Ok(cluster)
     }
 
-    /// Takes the node down. After a failure it first waits for the reader of the
-    /// failure, when `OUTRIGGER_HOLD` asks for that.
+    /// Stops the node. If `OUTRIGGER_HOLD` is set, it first waits after a failure, for the
+    /// investigation.
     pub(crate) fn take_down(self, failed: bool) -> Result<()> {
         let Some(Ok(cluster)) = self.cluster.into_inner() else {
             return Ok(());
@@ -55,7 +55,7 @@ fn hold(cluster: &Cluster) -> Result<()> {
     io::stdin().read_line(&mut String::new()).context("waiting for Enter").map(drop)
 }
 
-/// A file of the repository, as text.
+/// Returns the text of a file in `manifests`.
 pub(crate) fn manifest(path: &str) -> Result<String> {
     let path = repository().join("manifests").join(path);
     fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))
@@ -78,6 +78,6 @@ fn once<T>(cell: &OnceLock<Result<T, String>>, make: impl FnOnce() -> Result<T>)
     made.as_ref().map_err(|error| anyhow!("{error}"))
 }
 
-/// Istio's entries of the default revision.
+/// Number of Istio's entries for the default revision.
 const ENTRIES: usize = 4;
 const PATIENCE: Duration = Duration::from_secs(120);

@@ -1,4 +1,4 @@
-//! Capture that keeps the client's address.
+//! Capture that keeps the client's address (TPROXY).
 
 use std::time::Duration;
 
@@ -17,13 +17,13 @@ pub(crate) fn tproxy_keeps_the_clients_address(stage: &Stage) -> Result<()> {
     let tproxy = json!({ "sidecar.istio.io/interceptionMode": "TPROXY" });
     for (name, annotations) in [("redirected", &json!({})), ("transparent", &tproxy)] {
         let mut server = app("app", &["--http=8080"]);
-        // Ready is who answers.
+        // A pod is ready when it answers.
         server["readinessProbe"] =
             json!({ "httpGet": { "path": "/up", "port": 8080 }, "periodSeconds": 1 });
         let spec = json!({ "containers": [server] });
         shop.apply(&pod(name, annotations, &spec).to_string())?;
     }
-    // The user gives the proxy another capability in the place of the one that it needs for this.
+    // The user replaces the capability that the proxy needs for TPROXY by another one.
     let mut powerless = auto_proxy();
     powerless["securityContext"] = json!({ "capabilities": { "add": ["NET_BIND_SERVICE"] } });
     let spec = json!({ "containers": [app("app", &["--http=8080"]), powerless] });
@@ -56,7 +56,8 @@ pub(crate) fn tproxy_keeps_the_clients_address(stage: &Stage) -> Result<()> {
     shop.delete()
 }
 
-/// As whom the application sees the machine, when its Envoy has counted the connection.
+/// Returns the machine's address as the application sees it. Checks that its Envoy has counted the
+/// connection.
 fn peer_of_machine(server: &Value) -> Result<String> {
     let before = connections(server)?;
     let page = http::get((address_of(server)?, 8080).into(), "/peer")?.expect_ok()?;
@@ -64,14 +65,14 @@ fn peer_of_machine(server: &Value) -> Result<String> {
     Ok(page.trim().to_owned())
 }
 
-/// As whom it sees another pod, or its own.
+/// Returns a pod's address as the application sees it; the pod may be its own.
 fn peer_of_pod(shop: &Namespace<'_>, client: &Value, server: &Value) -> Result<String> {
     let before = (connections(client)?.outbound, connections(server)?.inbound);
     let url = format!("http://{}:8080/peer", address_of(server)?);
     let ask = ["/bin/busybox", "wget", "-q", "-O", "-", &url];
     let page = shop.exec(name_of(client), "app", &ask)?;
     let after = (connections(client)?.outbound, connections(server)?.inbound);
-    // What a pod asks of itself does not leave it, so neither direction is captured.
+    // A connection of a pod to itself does not leave it, so neither direction is captured.
     let count = u64::from(name_of(client) != name_of(server));
     assert_eq!(after, (before.0 + count, before.1 + count), "{url} from {}", name_of(client));
     Ok(page.trim().to_owned())

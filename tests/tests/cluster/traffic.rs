@@ -1,4 +1,4 @@
-//! What the Envoys of two pods see of a request between them.
+//! Connections counted by the Envoys of two pods for a request between them.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub(crate) fn both_envoys_count_what_is_captured(stage: &Stage) -> Result<()> {
     let seen = request(&shop, &client, &server, "http://web/")?;
     assert_eq!(seen, Seen { by_client: 1, by_server: 1 });
 
-    // The example's pod says that this port stays out of the mesh.
+    // The example's pod excludes this port from the mesh.
     let seen = request(&shop, &client, &server, "http://web:9090/")?;
     assert_eq!(seen, Seen { by_client: 1, by_server: 0 });
 
@@ -48,7 +48,7 @@ pub(crate) fn both_envoys_count_what_is_captured(stage: &Stage) -> Result<()> {
     shop.delete()
 }
 
-/// How many more connections each Envoy has counted after one request.
+/// Number of further connections that each Envoy has counted after one request.
 #[derive(Debug, PartialEq, Eq)]
 struct Seen {
     by_client: u64,

@@ -1,4 +1,4 @@
-//! What somebody in the cluster's network gets by calling the webhook, without the API server.
+//! Calls of the webhook by a client in the cluster's network, bypassing the API server.
 
 use anyhow::{Context, Result, ensure};
 use e2e::manifests::Composition;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::injector::Injector;
 use crate::world::World;
 
-/// The answer is what a pod would look like. Nothing is written for it, and no secret is in it.
+/// The answer is the patch of a pod. The call writes nothing, and the answer has no secret.
 pub(crate) fn a_call_of_anybody_changes_nothing_and_tells_no_secret(world: &World) -> Result<()> {
     let rendered = world.render(Composition::of(&[]))?;
     world.kubectl().must_with_input(["apply", "--filename", "-"], &rendered)?;
@@ -25,9 +25,9 @@ pub(crate) fn a_call_of_anybody_changes_nothing_and_tells_no_secret(world: &Worl
         "--output=jsonpath={.spec.clusterIP}",
     ])?;
     let mut config = Config::new(format!("https://{address}:443").parse()?);
-    // Nobody told this caller whom to trust.
+    // This caller does not know the CA.
     config.accept_invalid_certs = true;
-    // The client looks for a runtime when it is made.
+    // The client needs a runtime when it is created.
     let client = world.runtime.block_on(async { Client::try_from(config) })?;
     let ask = |method: &str, path: &str, body: &Value| -> Result<(u16, String)> {
         let request = Request::builder()
@@ -60,7 +60,7 @@ pub(crate) fn a_call_of_anybody_changes_nothing_and_tells_no_secret(world: &Worl
         ("POST", "/inject/../metrics"),
     ] {
         let (code, answer) = ask(method, path, &review("default"))?;
-        // A path that is not clean is answered with the one that is.
+        // A path that is not normalised is redirected to the normalised one.
         ensure!(
             (300..500).contains(&code) && answer.len() < 200,
             "{method} {path}: {code} {answer}"
@@ -87,7 +87,7 @@ fn ensure_absent(told: &str, word: &str) -> Result<()> {
     Ok(())
 }
 
-/// What the injector keeps, and how often it has written.
+/// Returns the versions of the injector's objects, and the number of its writes.
 fn state(world: &World, injector: &Injector) -> Result<[Value; 3]> {
     let version = |kind: &str, name: &str| -> Result<Value> {
         Ok(world.get(kind, name)?["metadata"]["resourceVersion"].clone())

@@ -1,4 +1,4 @@
-//! Applying, and applying again, by the tools that people have.
+//! Applying and reapplying with the common tools.
 
 use anyhow::{Context, Result, bail, ensure};
 use e2e::manifests::Composition;
@@ -8,8 +8,8 @@ use crate::files::trust;
 use crate::injector::Injector;
 use crate::world::{World, documents};
 
-/// For each composition: client-side apply, a caBundle written by the injector, then every tool again.
-/// None conflicts, none takes the caBundle away, none sees a difference.
+/// For each composition: client-side apply, a caBundle written by the injector, then every tool
+/// again. No tool conflicts, removes the caBundle, or sees a difference.
 pub(crate) fn what_is_applied_again_and_by_other_means_stays_as_it_is(world: &World) -> Result<()> {
     for composition in COMPOSITIONS {
         world.clear()?;
@@ -67,7 +67,7 @@ fn applied_again(world: &World, composition: Composition) -> Result<()> {
     survives("kubectl apply --server-side")?;
     server_side(world, &rendered).context("as Flux compares")?;
 
-    // As their own managers, ArgoCD and Flux take over what was installed by hand.
+    // ArgoCD and Flux take over a manual installation with their own field managers.
     for manager in ["argocd-controller", "kustomize-controller"] {
         let manager = format!("--field-manager={manager}");
         let force = ["apply", "--server-side", "--force-conflicts", &manager, "--filename", "-"];
@@ -75,7 +75,7 @@ fn applied_again(world: &World, composition: Composition) -> Result<()> {
         kubectl(&["apply", "--server-side", &manager, "--filename", "-"])?;
         survives(&manager)?;
     }
-    // Once more by hand: whoever owned a field before, nobody has changed it.
+    // Once more by hand: the value of no field has changed, whichever manager owned it.
     kubectl(&["apply", "--server-side", "--filename", "-"])?;
     survives("the second kubectl apply --server-side")?;
     if let Some(injector) = injector {
@@ -85,9 +85,10 @@ fn applied_again(world: &World, composition: Composition) -> Result<()> {
     Ok(())
 }
 
-/// An entry that a later rendering has no more stays where a server-side apply takes it away, without all
-/// that it needs, since its name and `caBundle` are the injector's: the API server refuses the whole. As
-/// docs/install.md has it, the entry is removed first. Client-side apply removes it itself.
+/// If a later rendering lacks an entry, a server-side apply removes its required fields, but not
+/// the entry itself: the injector owns the name and the `caBundle`. The API server rejects the
+/// whole object. Therefore docs/install.md removes the entry first. Client-side apply removes it
+/// itself.
 pub(crate) fn an_entry_that_is_wanted_no_more_goes(world: &World) -> Result<()> {
     let rendered = world.render(BASE)?;
     for apply in [&["apply", "--filename", "-"][..], &["apply", "--server-side", "--filename", "-"]]
@@ -117,21 +118,22 @@ pub(crate) fn an_entry_that_is_wanted_no_more_goes(world: &World) -> Result<()> 
     Ok(())
 }
 
-/// `kubectl diff` ends with 1 where there is a difference, and prints it.
+/// Checks `kubectl diff`, which exits with 1 and prints the difference if there is one.
 fn no_difference(world: &World, rendered: &str, args: &[&str]) -> Result<()> {
     let answer = world.kubectl().run_with_input(args, rendered)?;
     ensure!(answer.succeeded, "kubectl {args:?}: {}\n{}", answer.stdout, answer.stderr);
     Ok(())
 }
 
-/// The versions of all that was applied: whatever a tool says, nothing was written where they stay.
+/// Returns the resource versions of all applied objects. If they stay the same, nothing was
+/// written, whatever a tool reports.
 fn versions(world: &World, rendered: &str) -> Result<Vec<Value>> {
     let objects = live(world, rendered)?.into_iter();
     Ok(objects.map(|mut object| object["metadata"]["resourceVersion"].take()).collect())
 }
 
-/// The default comparison of `ArgoCD` is that of client-side apply: what is wanted is there. What the
-/// last apply had and this one has not is nothing, since they are the same.
+/// Checks as `ArgoCD` does by default, like client-side apply: all wanted fields are present. The
+/// last applied and the current manifest are the same, so nothing is to be removed.
 fn three_way(world: &World, rendered: &str) -> Result<()> {
     for (wanted, live) in documents(rendered)?.iter().zip(live(world, rendered)?) {
         if let Some(place) = differs(wanted, &live, "") {
@@ -141,7 +143,7 @@ fn three_way(world: &World, rendered: &str) -> Result<()> {
     Ok(())
 }
 
-/// The comparison of Flux is a server-side dry run that changes nothing.
+/// Checks as Flux does: a server-side dry run changes nothing.
 fn server_side(world: &World, rendered: &str) -> Result<()> {
     let args = [
         "apply",
@@ -164,7 +166,7 @@ fn server_side(world: &World, rendered: &str) -> Result<()> {
     Ok(())
 }
 
-/// What there is of each document.
+/// Returns the live object of each document.
 fn live(world: &World, rendered: &str) -> Result<Vec<Value>> {
     let found = items(&world.kubectl().must_with_input(
         ["get", "--output=json", "--show-managed-fields", "--filename=-"],
@@ -176,13 +178,14 @@ fn live(world: &World, rendered: &str) -> Result<Vec<Value>> {
     Ok(found)
 }
 
-/// The objects of a list.
+/// Returns the objects of a list.
 fn items(list: &str) -> Result<Vec<Value>> {
     let list: Value = serde_json::from_str(list)?;
     list["items"].as_array().cloned().context("no list came back")
 }
 
-/// Where something that is wanted is not there; what is there beside it does not count.
+/// Returns the path of a wanted field that is absent or different. Further fields of the live
+/// object do not count.
 fn differs(wanted: &Value, live: &Value, place: &str) -> Option<String> {
     match (wanted, live) {
         (Value::Object(wanted), Value::Object(live)) => wanted.iter().find_map(|(key, value)| {
@@ -204,7 +207,7 @@ fn configurations(rendered: &str) -> Result<Vec<String>> {
     Ok(found.filter_map(|one| one["metadata"]["name"].as_str().map(str::to_owned)).collect())
 }
 
-/// The Pod Security Standard of the namespace, decided by the API server.
+/// Checks our pods against the Pod Security Standard of the namespace at the API server.
 pub(crate) fn the_pod_security_standard_accepts_every_pod_of_ours(world: &World) -> Result<()> {
     let namespace = crate::world::document(&world.render(BASE)?, "Namespace", "istio-system")?;
     let apply = ["apply", "--filename", "-"];
@@ -233,7 +236,7 @@ pub(crate) fn the_pod_security_standard_accepts_every_pod_of_ours(world: &World)
 
 const CONFIGURATION: &str = "istio-sidecar-injector";
 const BASE: Composition = Composition::of(&[]);
-/// Where `caBundle` is written as cert-manager would, and nothing else is asked of the injector.
+/// Components with a `caBundle` from cert-manager or the like. The injector writes nothing there.
 const KEPT_BY_OTHERS: [&str; 2] = ["cert-manager", "csr"];
 const COMPOSITIONS: [Composition; 7] = [
     BASE,

@@ -1,4 +1,4 @@
-//! Certificates and configuration that are mounted, without any right on the API server.
+//! Mounted certificates and configuration, without any permissions at the API server.
 
 use anyhow::{Context, Result, ensure};
 use base64::Engine;
@@ -13,8 +13,8 @@ use crate::mounted::Mounted;
 use crate::pods::{self, Stream};
 use crate::world::{PATIENCE, World, document, documents};
 
-/// Pods are created all the time, while cert-manager's part is played: a leaf of another CA, and before
-/// that a key that is not the certificate's; then the configuration changes.
+/// Pods are created all the time while the test acts as cert-manager: first it writes a key that
+/// does not match the certificate, then a leaf of another CA. Then the configuration changes.
 pub(crate) fn pods_are_injected_while_mounted_certificates_are_replaced(
     world: &World,
 ) -> Result<()> {
@@ -51,14 +51,15 @@ fn replaced(world: &World, composition: Composition, revision: &str) -> Result<(
     stream.until_only("1.28.0", ENOUGH)?;
     let until = expiry(&injector)?;
 
-    // The key of another certificate is refused, and the last good pair stays.
+    // The key of another certificate is rejected, and the last good pair stays.
     keep(world, &secret, &second, &first)?;
     mounted.update(world)?;
     injector.until_it_says("the last good certificate stays")?;
     stream.until_only("1.28.0", ENOUGH)?;
     ensure!(expiry(&injector)? == until, "half a pair is served");
 
-    // Both CAs are trusted, then the next one's leaf is served, then that CA alone is trusted.
+    // First both CAs are trusted, then the new CA's leaf is served, then only the new CA is
+    // trusted.
     trust(world, &configuration, &(first.read("ca.crt")? + &second.read("ca.crt")?))?;
     stream.until_only("1.28.0", ENOUGH)?;
     keep(world, &secret, &second, &second)?;
@@ -80,7 +81,7 @@ fn replaced(world: &World, composition: Composition, revision: &str) -> Result<(
     stream.stop(world).map(drop)
 }
 
-/// The Secret as cert-manager writes it.
+/// Writes the Secret as cert-manager does.
 fn keep(world: &World, secret: &str, certificate: &Issued, key: &Issued) -> Result<()> {
     let data = [
         ("ca.crt", certificate.read("ca.crt")?),
@@ -102,7 +103,7 @@ fn keep(world: &World, secret: &str, certificate: &Issued, key: &Issued) -> Resu
     world.kubectl().must_with_input(args, &secret.to_string()).map(drop)
 }
 
-/// Writes `caBundle` as cert-manager's injector does, without applying.
+/// Writes `caBundle` as cert-manager's injector does, without applying the object.
 pub(crate) fn trust(world: &World, configuration: &str, pem: &str) -> Result<()> {
     let bundle = BASE64_STANDARD.encode(pem);
     let patch: Vec<Value> = (0..world.bundles(configuration)?.len())
@@ -130,5 +131,5 @@ const COMPOSITIONS: [Composition; 2] = [
     Composition::of(&["files"]),
     Composition { components: &["cert-manager", "revision"], revision: Some("canary"), tags: &[] },
 ];
-/// Pods after each step.
+/// Number of pods after each step.
 const ENOUGH: u64 = 50;

@@ -1,4 +1,4 @@
-//! What the guard policies leave of a stolen token, and that they leave the injector all it needs.
+//! The guard policies: they limit a stolen token, and do not affect the injector.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,22 +18,22 @@ use crate::world::{PATIENCE, World};
 pub(crate) fn the_injectors_account_may_change_nothing_but_ca_bundle(world: &World) -> Result<()> {
     let rendered = world.render(Composition::of(&[]))?;
     world.kubectl().must_with_input(["apply", "--filename", "-"], &rendered)?;
-    // More than the manifests grant, so that it is the policy that refuses.
+    // More permissions than the manifests grant, so that the policy is what denies.
     world.kubectl().must_with_input(["apply", "--filename", "-"], WIDER)?;
     let policy = world.get("validatingadmissionpolicy", "sidecar-injector-webhooks")?;
     let token = token(world, "sidecar-injector")?;
     let kubeconfig = world.servers.kubeconfig(0, "thief", &token)?;
     let thief = Thief { world, kubeconfig: &kubeconfig };
 
-    // Policies take effect a moment after they were written. What was changed before that is no
-    // change when it is tried again, and allowed: each try is another one.
+    // Policies take effect a moment after they are written. A repeated change would be no change
+    // and therefore allowed, so each attempt differs.
     let mut seconds = (7..=30).cycle();
     wait::until("the policy is in force", PATIENCE, || {
         let value = seconds.next();
         let change =
             json!([{"op": "replace", "path": "/webhooks/0/timeoutSeconds", "value": value}]);
         let answer = thief.patch(&change)?;
-        // That the thief has no right yet is another refusal.
+        // A denial because the thief has no permission yet does not count.
         ensure!(answer.stderr.contains("the injector may"), "not yet: {}", answer.stderr);
         anyhow::Ok(())
     })?;
@@ -100,7 +100,7 @@ pub(crate) fn the_injectors_account_may_change_nothing_but_ca_bundle(world: &Wor
         let is_refused = answer.stderr.contains("may neither create nor delete");
         ensure!(!answer.succeeded && is_refused, "{args:?}: {}", answer.stderr);
     }
-    // The administrator is not bound, and the injector does its work.
+    // The policies do not bind the administrator, and the injector works.
     let rename = r#"[{"op": "replace", "path": "/webhooks/0/timeoutSeconds", "value": 6}]"#;
     world.kubectl().must(["patch", CONFIGURATION, NAME, "--type=json", "--patch", rename])?;
     let bundles = world.bundles(NAME)?;
@@ -116,7 +116,7 @@ pub(crate) fn the_injectors_account_may_change_nothing_but_ca_bundle(world: &Wor
     Ok(())
 }
 
-/// The account of a revision is held by policies that come, and go, with the revision.
+/// The policies for the account of a revision are created and deleted with the revision.
 pub(crate) fn a_revision_is_guarded_by_policies_of_its_own(world: &World) -> Result<()> {
     let apply = ["apply", "--filename", "-"];
     let canary = Composition { components: &["revision"], revision: Some("canary"), tags: &[] };
@@ -144,7 +144,7 @@ pub(crate) fn a_revision_is_guarded_by_policies_of_its_own(world: &World) -> Res
         }
         anyhow::Ok(())
     })?;
-    // Nothing of the revision but its policies, so that its account is there to be tried.
+    // Deletes only the policies of the revision, so that its account still exists.
     let policies = "validatingadmissionpolicies,validatingadmissionpolicybindings";
     world.kubectl().must(["delete", policies, "--selector=istio.io/rev=canary"])?;
     wait::until("the revision's account is held no more", PATIENCE, || {
@@ -157,8 +157,8 @@ pub(crate) fn a_revision_is_guarded_by_policies_of_its_own(world: &World) -> Res
     Ok(())
 }
 
-/// As most people put it elsewhere: by the `namespace` of a kustomization, which reaches no expression. An
-/// account of that name that is somebody else's is not held.
+/// The usual way to another namespace: the `namespace` of a kustomization, which does not change
+/// expressions. The policies do not bind an account of the same name in another namespace.
 pub(crate) fn an_installation_in_another_namespace_is_guarded(world: &World) -> Result<()> {
     let folder = TempDir::new().context("making a folder for a kustomization")?;
     fs::write(folder.path().join("base.yaml"), world.render(Composition::of(&[]))?)?;
@@ -196,8 +196,8 @@ pub(crate) fn an_installation_in_another_namespace_is_guarded(world: &World) -> 
     Ok(())
 }
 
-/// A Secret that is there before the injector may have an owner, as operators set it, a finalizer and another
-/// type; a policy that minded would leave the injector without a CA.
+/// A Secret that exists before the injector may have an owner, as operators set it, a finalizer and
+/// another type. A policy that rejected those would leave the injector without a CA.
 pub(crate) fn a_secret_that_others_own_is_written_all_the_same(world: &World) -> Result<()> {
     let rendered = world.render(Composition::of(&[]))?;
     world.kubectl().must_with_input(["apply", "--filename", "-"], &rendered)?;
@@ -226,8 +226,8 @@ pub(crate) fn a_secret_that_others_own_is_written_all_the_same(world: &World) ->
     world.kubectl().must([&["patch"], &own[..], &["--patch", free]].concat()).map(drop)
 }
 
-/// Nobody may make the injector write the token of an account, nor take its certificate by that: what it serves
-/// stays, and the Secret comes back as soon as that one is gone.
+/// The injector must not write the token Secret of an account, nor lose its certificate because of
+/// it. It keeps serving its certificate, and recreates the Secret when the token Secret is gone.
 pub(crate) fn a_secret_that_became_a_token_is_left_alone_and_told_of(world: &World) -> Result<()> {
     let rendered = world.render(Composition::of(&[]))?;
     world.kubectl().must_with_input(["apply", "--filename", "-"], &rendered)?;
@@ -236,13 +236,13 @@ pub(crate) fn a_secret_that_became_a_token_is_left_alone_and_told_of(world: &Wor
     let published = world.until_published(NAME)?;
     let delete = ["delete", "secret", "sidecar-injector-ca", "--namespace=istio-system"];
 
-    // One that is changed in place keeps its type: nobody can change that.
+    // A changed Secret keeps its type, because the type is immutable.
     let retyped = r#"{"type": "kubernetes.io/tls"}"#;
     let patch = ["patch", "secret", "sidecar-injector-ca", "--namespace=istio-system", "--patch"];
     let answer = world.kubectl().run([&patch[..], &[retyped]].concat())?;
     ensure!(answer.stderr.contains("type: Invalid value"), "{}", answer.stderr);
 
-    // Created anew while nobody sees that it is gone.
+    // The Secret is recreated while the injector is suspended.
     injector.process.signal(Signal::STOP)?;
     world.kubectl().must(delete)?;
     let account = json!({"kubernetes.io/service-account.name": "sidecar-injector"});
@@ -296,7 +296,7 @@ impl Thief<'_> {
 
     fn run(&self, args: &[&str], input: &str) -> Result<Answer> {
         let kubeconfig = self.kubeconfig.to_str().context("a path in UTF-8")?;
-        // The later one counts.
+        // The later flag counts.
         let args = [args, &["--kubeconfig", kubeconfig]].concat();
         self.world.kubectl().run_with_input(args, input)
     }

@@ -1,4 +1,4 @@
-//! A running `sidecar-injector`, where the API server reaches it: at the address of its Service.
+//! A running `sidecar-injector` at the address of its Service, where the API server calls it.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -17,15 +17,15 @@ pub(crate) struct Injector {
 }
 
 impl Injector {
-    /// Starts what a rendered Deployment would run, with its flags and its account's token, and
-    /// waits until it is ready.
+    /// Starts the program as a rendered Deployment would, with its flags and its account's token,
+    /// and waits until it is ready.
     pub(crate) fn of_manifests(world: &World, rendered: &str) -> Result<Self> {
         let mut injector = Self::launch(world, rendered, &[])?;
         injector.until_ready()?;
         Ok(injector)
     }
 
-    /// [`Injector::of_manifests`] with further flags, and without waiting.
+    /// Starts the program as [`Injector::of_manifests`] with further flags, and without waiting.
     pub(crate) fn launch(world: &World, rendered: &str, further: &[String]) -> Result<Self> {
         let documents = documents(rendered)?;
         let deployment = documents.iter().find(|one| one["kind"] == "Deployment");
@@ -45,7 +45,7 @@ impl Injector {
         Self::begin(world, &text(&deployment["metadata"]["name"]), &flags)
     }
 
-    /// Starts what a Deployment would run that mounts all it needs: no kubeconfig, no token.
+    /// Starts the program as a Deployment that mounts all its input: no kubeconfig, no token.
     pub(crate) fn of_mounted(world: &World, deployment: &Value, mounted: &Mounted) -> Result<Self> {
         let container = &deployment["spec"]["template"]["spec"]["containers"][0];
         let flags = container["args"].as_array().context("there are no flags")?;
@@ -58,7 +58,7 @@ impl Injector {
         Self::start(world, name, &flags.chain(revision).collect::<Vec<_>>())
     }
 
-    /// Waits until its log has a text.
+    /// Waits until the log has a text.
     pub(crate) fn until_it_says(&self, text: &str) -> Result<()> {
         wait::until(&format!("it says {text:?}"), PATIENCE, || {
             ensure!(self.process.said()?.contains(text), "not yet");
@@ -88,7 +88,7 @@ impl Injector {
             "--shutdown-delay=1s".to_owned(),
         ];
         let folder = world.servers.folder();
-        // A pod has its ports to itself; here, several injectors share an address.
+        // In a pod the port would be free; here, several injectors share an address.
         let flags = flags.iter().filter(|flag| !flag.starts_with("--probeAddr="));
         let flags = own.iter().chain(flags);
         let process = Process::start(folder, service, &world.injector, flags)?;
@@ -110,7 +110,7 @@ impl Injector {
         http::get(self.admin, "/metrics")?.expect_ok()
     }
 
-    /// The sum of a counter over its labels that begin so.
+    /// Returns the sum of a counter over all series with this prefix.
     pub(crate) fn count(&self, series: &str) -> Result<u64> {
         let page = self.metrics()?;
         let values = page.lines().filter(|line| line.starts_with(series));
@@ -123,12 +123,12 @@ impl Injector {
     }
 }
 
-/// A token of an account in `istio-system`.
+/// Returns a token of an account in `istio-system`.
 pub(crate) fn token(world: &World, account: &str) -> Result<String> {
     token_in(world, "istio-system", account)
 }
 
-/// A token of an account in any namespace.
+/// Returns a token of an account in any namespace.
 pub(crate) fn token_in(world: &World, namespace: &str, account: &str) -> Result<String> {
     let create = ["create", "token", account, "--namespace", namespace, "--duration=1h"];
     Ok(world.kubectl().must(create)?.trim().to_owned())

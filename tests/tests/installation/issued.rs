@@ -1,4 +1,4 @@
-//! Certificates that somebody else issues.
+//! Certificates of another issuer.
 
 use std::fs;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ pub(crate) struct Issued {
 }
 
 impl Issued {
-    /// Issues them for a name, valid for so long.
+    /// Issues them for a name with this lifetime.
     pub(crate) fn new(world: &World, name: &str, lifetime: &str) -> Result<Self> {
         let folder = tempfile::tempdir().context("making a folder")?;
         let issued = Command::new(world.programs.own("webhook-certs")?)
@@ -27,12 +27,12 @@ impl Issued {
         Ok(Self { folder })
     }
 
-    /// One of the files; others may be put beside them.
+    /// Returns the path of one of the files; the caller may add others.
     pub(crate) fn path(&self, file: &str) -> PathBuf {
         self.folder.path().join(file)
     }
 
-    /// What is in one of the files.
+    /// Returns the content of one of the files.
     pub(crate) fn read(&self, file: &str) -> Result<String> {
         fs::read_to_string(self.path(file)).with_context(|| format!("reading {file}"))
     }

@@ -1,4 +1,4 @@
-//! Namespaces that an earlier story has left, taken away at once.
+//! Fast deletion of namespaces that an earlier test has left.
 
 use anyhow::{Context, Result};
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, PostParams};
@@ -8,14 +8,14 @@ use serde_json::json;
 
 use crate::world::PATIENCE;
 
-/// What the API server keeps in namespaces.
+/// The namespaced kinds of the API server.
 pub(crate) struct Leftovers {
     client: Client,
     kinds: Vec<ApiResource>,
 }
 
 impl Leftovers {
-    /// Asks the API server for its kinds; those that are defined later are not known.
+    /// Reads the kinds from the API server; kinds defined later are not included.
     pub(crate) async fn of(client: Client) -> Result<Self> {
         let discovery = Discovery::new(client.clone()).run().await.context("asking for kinds")?;
         let mut kinds = Vec::new();
@@ -30,10 +30,10 @@ impl Leftovers {
         Ok(Self { client, kinds })
     }
 
-    /// Deletes a namespace with all that is in it.
+    /// Deletes a namespace with everything in it.
     ///
-    /// The namespace controller does the same, but waits five seconds before it begins, for API servers
-    /// that have not heard of the deletion; here there is one.
+    /// The namespace controller does the same, but first waits five seconds for API servers that do
+    /// not know of the deletion yet; here there is only one.
     pub(crate) async fn delete_namespace(&self, name: &str) -> Result<()> {
         let (how, all) = (DeleteParams::default(), ListParams::default());
         let namespaces = Api::<k8s_openapi::api::core::v1::Namespace>::all(self.client.clone());
@@ -62,7 +62,7 @@ impl Leftovers {
     }
 }
 
-/// That somebody else was faster is as good.
+/// Ignores the error that another client was faster.
 fn gone<T>(answer: Result<T, Error>) -> Result<()> {
     match answer {
         Ok(_) => Ok(()),

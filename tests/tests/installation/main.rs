@@ -1,8 +1,9 @@
-//! `manifests/` on a real API server: applied by every means, kept without drift, guarded, taken away
-//! again, and moved to from istiod's injector and back.
+//! `manifests/` on a real API server: applied with every tool, kept without drift, guarded,
+//! uninstalled, and used for the migration from istiod's injector and back.
 //!
-//! The stories run one after the other on the main thread, which the programs live as long as, in a
-//! network namespace of this process: Services are reached there at their own addresses and ports.
+//! The tests run one after the other on the main thread, which the programs' lives depend on. They
+//! run in a network namespace of this process, in which Services have their own addresses and
+//! ports.
 
 mod anybody;
 mod apply;
@@ -49,7 +50,7 @@ fn main() -> Result<ExitCode> {
     Ok(conclusion.exit_code())
 }
 
-/// Lists the stories in the order in which they run.
+/// Lists the tests in the order in which they run.
 macro_rules! stories {
     ($world:expr, $($module:ident :: $story:ident)*) => {
         vec![$({
@@ -91,5 +92,5 @@ fn trials(world: Option<&Arc<World>>) -> Vec<Trial> {
     ]
 }
 
-/// The range that API servers take the addresses of Services from.
+/// The address range of Services.
 const SERVICES: &str = "10.96.0.0/24";

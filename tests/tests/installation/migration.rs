@@ -1,5 +1,5 @@
-//! The way of docs/migration.md, from istiod's injector to ours and back, while pods are created all
-//! the time.
+//! The migration in docs/migration.md, from istiod's injector to ours and back, while pods are
+//! created all the time.
 
 use std::fs;
 
@@ -31,12 +31,12 @@ pub(crate) fn every_pod_is_injected_once_on_the_way_from_istiod_and_back(
     for namespace in ["istio-labelled", "istio-revised"] {
         world.runtime.block_on(pods::until_injected(&client, namespace))?;
     }
-    // Before the count: reviews that were answered for pods above.
+    // Counted first: these reviews were for the pods above.
     let before = first.count(INJECTED)?;
     let stream = Stream::start(world, &client, &["istio-labelled", "istio-revised"]);
     stream.until_only(BY_ISTIOD, ENOUGH)?;
 
-    // Beside it, not called until its caBundle is there.
+    // Beside istiod's; it is not called until it has a caBundle.
     let dormant = world.render(Composition::of(&["istiod", "dormant"]))?;
     let apply = ["apply", "--server-side", "--filename", "-"];
     world.kubectl().must_with_input(apply, &dormant)?;
@@ -46,7 +46,7 @@ pub(crate) fn every_pod_is_injected_once_on_the_way_from_istiod_and_back(
     world.kubectl().must_with_input(apply, &called)?;
     stream.until_only(BY_ISTIOD, ENOUGH)?;
 
-    // From here on, ours.
+    // From here on, our injector answers.
     let saved = world.kubectl().must(["get", CONFIGURATION, ISTIODS, "--output=yaml"])?;
     world.kubectl().must(["delete", CONFIGURATION, ISTIODS])?;
     stream.until_only(BY_OURS, ENOUGH)?;
@@ -76,13 +76,13 @@ pub(crate) fn every_pod_is_injected_once_on_the_way_from_istiod_and_back(
     tell(&format!("{} pods, {reviews} injections: {:?}", tally.all(), tally.by_tag));
     ensure!(tally.all() == reviews, "{} pods were injected {reviews} times", tally.all());
     ensure!(tally.count(BY_OURS) == by_ours, "{by_ours} by ours: {:?}", tally.by_tag);
-    // istiod's is as it was, and so are its settings.
+    // istiod's objects and settings are unchanged.
     ensure!(world.get("configmap", ISTIODS)?["data"]["values"] == istiod.values.as_str());
     Ok(())
 }
 
-/// What a cluster with Istio has, as far as injection goes; another of our processes answers its
-/// reviews, with a certificate that istiod would have made.
+/// The part of Istio that matters for injection. Another process of ours answers its reviews, with
+/// a certificate like istiod's.
 struct Istiod {
     values: String,
     issued: Issued,
@@ -112,7 +112,7 @@ impl Istiod {
             world.kubectl().must_with_input(apply, &object.to_string())?;
         }
         let issued = Issued::new(world, "istiod.istio-system.svc", "168h")?;
-        // It reads the same settings; the other tag tells who injected a pod.
+        // It reads the same settings, but with another tag, which identifies the injector of a pod.
         let its = values.replace(BY_OURS, BY_ISTIOD);
         fs::write(issued.path("values.yaml"), its).context("writing values")?;
         Ok(Self { values, issued })
@@ -128,13 +128,13 @@ impl Istiod {
         Injector::start(world, "istiod", &flags)
     }
 
-    /// Writes its CA into every configuration of its revision, again and again, as istiod does.
+    /// Writes its CA into every configuration of its revision repeatedly, as istiod does.
     fn patch_bundles(&self, world: &World, client: &Client) -> Result<JoinHandle<()>> {
         let authority = self.issued.read("ca.crt")?.into_bytes();
         let client = client.clone();
         Ok(world.runtime.spawn(async move {
             loop {
-                // Somebody else was faster: the next round sees to it.
+                // On a conflict, the next round retries.
                 let _ = patch_bundles(&client, &authority).await;
                 tokio::time::sleep(std::time::Duration::from_millis(20)).await;
             }
@@ -160,7 +160,7 @@ async fn patch_bundles(client: &Client, authority: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// A saved object as it can be created again.
+/// Returns a saved object without the fields that prevent its creation.
 fn without_server_fields(saved: &str) -> Result<String> {
     let mut object = documents::yaml::parse(saved)?;
     let Some(metadata) = object["metadata"].as_object_mut() else { bail!("there is no metadata") };
@@ -181,5 +181,5 @@ const OURS: &str = "sidecar-injector";
 const INJECTED: &str = "sidecar_injection_total{result=\"injected\"";
 const BY_ISTIOD: &str = "by-istiod";
 const BY_OURS: &str = "by-ours";
-/// Pods after each step.
+/// Number of pods after each step.
 const ENOUGH: u64 = 200;

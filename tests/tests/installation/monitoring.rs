@@ -1,4 +1,4 @@
-//! Alerts and dashboard against what a running injector tells.
+//! Alerts and dashboard compared with the metrics of a running injector.
 
 use std::collections::BTreeSet;
 
@@ -16,11 +16,11 @@ pub(crate) fn alerts_and_dashboard_ask_for_metrics_that_exist(world: &World) -> 
     world.kubectl().must_with_input(["apply", "--filename", "-"], &rendered)?;
     let injector = Injector::of_manifests(world, &rendered)?;
     world.until_published("istio-sidecar-injector")?;
-    // Some series come with the first review.
+    // Some series appear with the first review.
     let client = pods::client(world)?;
     pods::namespace(world, "istio-pods", "istio-injection=enabled")?;
     world.runtime.block_on(pods::until_injected(&client, "istio-pods"))?;
-    // Others come with a fault.
+    // Others appear with an error.
     let wipe = r#"[{"op": "remove", "path": "/webhooks/0/clientConfig/caBundle"}]"#;
     let hook = "mutatingwebhookconfiguration/istio-sidecar-injector";
     world.kubectl().must(["patch", hook, "--type=json", "--patch", wipe])?;
@@ -46,7 +46,7 @@ pub(crate) fn alerts_and_dashboard_ask_for_metrics_that_exist(world: &World) -> 
             .any(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' '])));
         ensure!(told, "no metric {name} on\n{page}");
     }
-    // Labels that expressions tell apart.
+    // Labels that expressions select.
     for series in [
         "sidecar_injection_total{result=\"injected\"",
         "sidecar_injector_handshake_failures_total{cause=\"error\"}",
@@ -59,7 +59,7 @@ pub(crate) fn alerts_and_dashboard_ask_for_metrics_that_exist(world: &World) -> 
     Ok(())
 }
 
-/// The names in an expression that are the injector's.
+/// Returns the injector's metrics in an expression.
 fn metrics_of(expression: &str) -> impl Iterator<Item = &str> {
     let words = expression.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     words.filter(|word| {

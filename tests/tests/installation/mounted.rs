@@ -1,5 +1,5 @@
-//! Volumes as a kubelet writes them: a directory per generation, and a link that changes to the next
-//! one at once.
+//! Volumes as a kubelet writes them: a directory per generation, and a link that is replaced
+//! atomically.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::world::World;
 
-/// The mounted Secrets and `ConfigMap`s of one pod, in a folder that stands for the root of its
+/// The mounted Secrets and `ConfigMap`s of one pod, in a folder that represents the root of its
 /// container.
 pub(crate) struct Mounted {
     root: tempfile::TempDir,
@@ -27,8 +27,8 @@ struct Volume {
 }
 
 impl Mounted {
-    /// Mounts what a pod of a template mounts; a Secret or `ConfigMap` that is missing is an error, as
-    /// it keeps a pod from starting.
+    /// Mounts the volumes of a pod template. A missing Secret or `ConfigMap` is an error, since it
+    /// keeps a pod from starting.
     pub(crate) fn of_pod(world: &World, pod: &Value) -> Result<Self> {
         let root = tempfile::tempdir().context("making a root")?;
         let mut volumes = Vec::new();
@@ -53,7 +53,7 @@ impl Mounted {
         Ok(mounted)
     }
 
-    /// A flag with the paths of the container, as a program outside of it needs it.
+    /// Returns a flag with the container's paths replaced by those outside of it.
     pub(crate) fn flag(&self, flag: &str) -> String {
         match flag.split_once("=/") {
             Some((name, path)) => format!("{name}={}", self.root.path().join(path).display()),
@@ -61,7 +61,7 @@ impl Mounted {
         }
     }
 
-    /// Brings every volume to what its object has now.
+    /// Updates every volume to the current state of its object.
     pub(crate) fn update(&mut self, world: &World) -> Result<()> {
         self.generation += 1;
         for volume in &self.volumes {

@@ -1,4 +1,4 @@
-//! Pods that are created as a dry run, and what became of them.
+//! Pods that are created as a dry run, and the results.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,14 +13,14 @@ use tokio::task::JoinHandle;
 
 use crate::world::{PATIENCE, World};
 
-/// Pods all the time, until it is stopped or dropped.
+/// Pods that are created all the time, until the value is stopped or dropped.
 pub(crate) struct Stream {
     tally: Arc<Mutex<Tally>>,
     stop: tokio::sync::watch::Sender<bool>,
     workers: Vec<JoinHandle<()>>,
 }
 
-/// How many pods were injected with which image tag, and what went wrong with others.
+/// Number of injected pods per image tag, and the errors.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) by_tag: BTreeMap<String, u64>,
@@ -28,13 +28,13 @@ pub(crate) struct Tally {
 }
 
 impl Stream {
-    /// Creates pods in each of the namespaces in turn, by several clients at once; each has to come
-    /// out injected.
+    /// Creates pods in each of the namespaces in turn, by several clients at once. Each must be
+    /// injected.
     pub(crate) fn start(world: &World, client: &Client, namespaces: &[&'static str]) -> Self {
         Self::judged(world, client, namespaces, tag_of_only_proxy)
     }
 
-    /// [`Stream::start`], where pods may come out as they were made: those count as [`BARE`].
+    /// Creates pods as [`Stream::start`]. Pods may also stay unchanged; those count as [`BARE`].
     pub(crate) fn of_any(world: &World, client: &Client, namespaces: &[&'static str]) -> Self {
         Self::judged(world, client, namespaces, |pod| match pod.spec.as_ref() {
             Some(spec) if spec.containers.len() == 1 && spec.init_containers.is_none() => {
@@ -73,7 +73,7 @@ impl Stream {
         Self { workers: (0..WORKERS).map(worker).collect(), tally, stop }
     }
 
-    /// Waits until so many pods more were injected with a tag, and none with another one.
+    /// Waits until this number of further pods were injected with a tag, and none with another one.
     pub(crate) fn until_only(&self, tag: &str, count: u64) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -90,7 +90,7 @@ impl Stream {
         }
     }
 
-    /// What has become of pods so far; an error as soon as one came out wrong.
+    /// Returns the results so far; an error as soon as one pod is wrong.
     pub(crate) fn tally(&self) -> Result<Tally> {
         let tally = self.tally.lock().unwrap_or_else(PoisonError::into_inner).clone();
         match tally.wrong.first() {
@@ -99,7 +99,7 @@ impl Stream {
         }
     }
 
-    /// Creates no further pods, and waits for those that are on their way.
+    /// Stops creating pods, and waits for the outstanding ones.
     pub(crate) fn stop(mut self, world: &World) -> Result<Tally> {
         self.stop.send_replace(true);
         for worker in self.workers.drain(..) {
@@ -125,12 +125,12 @@ impl Tally {
     }
 }
 
-/// A client of the administrator.
+/// Returns a client of the administrator.
 pub(crate) fn client(world: &World) -> Result<Client> {
     world.runtime.block_on(world.servers.admin(0))
 }
 
-/// Makes a namespace with a label.
+/// Creates a namespace with a label.
 pub(crate) fn namespace(world: &World, name: &str, label: &str) -> Result<()> {
     world.kubectl().must(["create", "namespace", name])?;
     world.kubectl().must(["label", "namespace", name, label]).map(drop)
@@ -152,7 +152,7 @@ pub(crate) async fn until_injected(client: &Client, namespace: &str) -> Result<S
 pub(crate) async fn create(client: &Client, namespace: &str) -> Result<Pod> {
     let pod = json!({
         "metadata": {"name": "app", "labels": {"app": "app"}},
-        // Else a pod may have no token.
+        // Otherwise a pod may have no token.
         "spec": {"serviceAccountName": "default",
                  "containers": [{"name": "app", "image": "app:1"}]},
     });
@@ -161,7 +161,7 @@ pub(crate) async fn create(client: &Client, namespace: &str) -> Result<Pod> {
     Ok(pods.create(&parameters, &serde_json::from_value(pod)?).await?)
 }
 
-/// The tag of the proxy's image in a pod that was injected, and once only.
+/// Returns the tag of the proxy's image in a pod that was injected exactly once.
 pub(crate) fn tag_of_only_proxy(pod: &Pod) -> Result<String> {
     let spec = pod.spec.as_ref().context("the pod has no spec")?;
     let containers: Vec<&Container> =
@@ -182,6 +182,6 @@ pub(crate) fn tag_of_only_proxy(pod: &Pod) -> Result<String> {
     Ok(tag.to_owned())
 }
 
-/// In place of a tag: nothing was injected.
+/// Used in place of a tag for a pod that was not injected.
 pub(crate) const BARE: &str = "bare";
 const WORKERS: usize = 3;

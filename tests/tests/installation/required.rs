@@ -9,7 +9,7 @@ use crate::injector::Injector;
 use crate::pods;
 use crate::world::{PATIENCE, World};
 
-/// Every way out that a user who may create pods has is tried, and every pod that keeps the rule.
+/// Tests every way in which a user who may create pods could evade injection, and every valid pod.
 pub(crate) fn namespaces_that_require_injection_have_no_pod_without_a_sidecar(
     world: &World,
 ) -> Result<()> {
@@ -21,7 +21,7 @@ pub(crate) fn namespaces_that_require_injection_have_no_pod_without_a_sidecar(
         pods::namespace(world, namespace, "istio-injection=enabled")?;
     }
     world.kubectl().must(["label", "namespace", REQUIRED, "outrigger.io/injection=required"])?;
-    // What `edit` is made of; the controller that puts it together does not run here.
+    // The rules of the role `edit`; the controller that aggregates it does not run here.
     let role = "--clusterrole=system:aggregate-to-edit";
     let bind = ["create", "rolebinding", "editors", role, "--user=editor"];
     world.kubectl().must([&bind[..], &["--namespace", REQUIRED]].concat())?;
@@ -38,7 +38,7 @@ pub(crate) fn namespaces_that_require_injection_have_no_pod_without_a_sidecar(
         let said = created(world, REQUIRED, &pod)?.err();
         let said = said.with_context(|| format!("{what}: the pod was admitted"))?;
         ensure!(said.contains(REFUSAL) && said.contains(reason), "{what}: {said}");
-        // They are what namespaces without the label allow.
+        // Namespaces without the label admit these pods.
         let admitted = created(world, FREE, &pod)?;
         ensure!(admitted.is_ok(), "{what}: refused elsewhere too: {admitted:?}");
     }
@@ -47,7 +47,7 @@ pub(crate) fn namespaces_that_require_injection_have_no_pod_without_a_sidecar(
         ("a pod that asks for it", labelled("true")),
         ("a label that means nothing", labelled("no")),
         ("a native sidecar", annotated("sidecar.istio.io/nativeSidecar", "true")),
-        // The injector is asked, and finds a record without a sidecar.
+        // The injector is called, and finds a record without a sidecar.
         ("a forged record", annotated("sidecar.istio.io/status", STATUS)),
         ("a gateway", annotated("inject.istio.io/templates", "gateway")),
     ] {
@@ -58,7 +58,8 @@ pub(crate) fn namespaces_that_require_injection_have_no_pod_without_a_sidecar(
     what_else_editors_may(world)
 }
 
-/// A debugging container is added to a pod that is there; the label of the namespace stays.
+/// Checks that a debugging container can be added to an existing pod, and that editors cannot
+/// change the namespace's label.
 fn what_else_editors_may(world: &World) -> Result<()> {
     let create = ["create", "--namespace", REQUIRED, "--as=editor", "--filename", "-"];
     world.kubectl().must_with_input(create, &pod(&json!({}), &json!({})).to_string())?;
@@ -101,9 +102,9 @@ fn ways_out() -> Vec<(&'static str, Value, &'static str)> {
     ]
 }
 
-/// The pod that the API server would create for an editor, or why it does not.
+/// Returns the pod that the API server would create for an editor, or the error.
 fn created(world: &World, namespace: &str, pod: &Value) -> Result<Result<Value, String>> {
-    // The right to create pods elsewhere is none of an editor's.
+    // An editor has no permission to create pods in other namespaces.
     let user = if namespace == REQUIRED { "editor" } else { "admin" };
     let user = (user != "admin").then(|| format!("--as={user}"));
     let args = ["create", "--dry-run=server", "--output=json", "--namespace", namespace];
@@ -133,7 +134,7 @@ fn pod(metadata: &Value, spec: &Value) -> Value {
     let mut pod = json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {"name": "app"},
-        // Else a pod may have no token.
+        // Otherwise a pod may have no token.
         "spec": {"serviceAccountName": "default",
                  "containers": [{"name": "app", "image": "app:1"}]},
     });

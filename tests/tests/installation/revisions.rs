@@ -1,4 +1,4 @@
-//! Revisions and tags, as pods see them.
+//! Revisions and tags from the point of view of pods.
 
 use anyhow::{Result, ensure};
 use e2e::manifests::Composition;
@@ -7,12 +7,12 @@ use crate::injector::Injector;
 use crate::pods;
 use crate::world::World;
 
-/// Two revisions side by side, each with a CA of its own; a tag that points at one of them.
+/// Two revisions, each with a CA of its own, and a tag that points at one of them.
 pub(crate) fn a_tag_leads_to_the_revision_it_points_at(world: &World) -> Result<()> {
     let base = world.render(Composition::of(&[]))?;
     let canary =
         Composition { components: &["revision"], revision: Some("canary"), tags: &["prod"] };
-    // Told apart by what their configurations say.
+    // Their settings distinguish them.
     let canary = world.render(canary)?.replace("tag: 1.28.0", "tag: 1.29.0-canary");
     for rendered in [&base, &canary] {
         world.kubectl().must_with_input(["apply", "--filename", "-"], rendered)?;

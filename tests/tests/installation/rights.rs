@@ -1,4 +1,4 @@
-//! That each right which a component brings is used, none is missing, and what is left without it.
+//! Permissions of the components: each is used, none is missing, and the rest works without it.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -22,7 +22,7 @@ pub(crate) fn every_right_of_a_component_is_used_and_none_is_missing(world: &Wor
     Ok(())
 }
 
-/// The rights of the base are taken away in the acceptance tests.
+/// The acceptance tests remove the permissions of the base.
 pub(crate) fn without_a_right_of_a_component_the_rest_goes_on(world: &World) -> Result<()> {
     for (component, resource, verb, without) in RIGHTS {
         world.clear()?;
@@ -32,16 +32,17 @@ pub(crate) fn without_a_right_of_a_component_the_rest_goes_on(world: &World) -> 
     Ok(())
 }
 
-/// What is left without a right, and how it shows.
+/// Remaining function without a permission, and its indication.
 #[derive(Clone, Copy)]
 enum Without {
-    /// Injection goes on; this metric is 1.
+    /// Injection continues; this metric is 1.
     Metric(&'static str),
-    /// Injection and reports go on; the log has this.
+    /// Injection and reports continue; the log has this text.
     Log(&'static str),
-    /// The Events of this kind of workload are written, without the UID that `kubectl describe` asks for.
+    /// The Events of this kind of workload are written, but without the UID that `kubectl describe`
+    /// needs.
     Uid(&'static str),
-    /// There is no certificate; the log has this.
+    /// There is no certificate; the log has this text.
     Nothing(&'static str),
 }
 
@@ -88,7 +89,7 @@ fn taken(world: &World, component: &str, right: (&str, &str), without: Without) 
         world.runtime.block_on(pods::until_injected(&pods::client(world)?, NAMESPACE))?;
     }
     ensure!(run.injector.process.runs(), "it has ended");
-    // A right that comes later counts.
+    // A permission granted later takes effect.
     world.kubectl().must_with_input(["apply", "--filename", "-"], &rendered)?;
     wait::until("it has a certificate", PATIENCE, || {
         run.sign(world)?;
@@ -97,7 +98,7 @@ fn taken(world: &World, component: &str, right: (&str, &str), without: Without) 
     })
 }
 
-/// The manifests without a verb in the rules about a resource.
+/// Returns the manifests without a verb in the rules for a resource.
 fn less(rendered: &str, (resource, verb): (&str, &str)) -> Result<String> {
     let mut documents = documents(rendered)?;
     let mut taken = 0;
@@ -113,7 +114,7 @@ fn less(rendered: &str, (resource, verb): (&str, &str)) -> Result<String> {
                 taken += before - verbs.len();
             }
         }
-        // A rule without any verb is not allowed.
+        // A rule without any verb is invalid.
         rules.retain(|rule| rule["verbs"] != json!([]));
     }
     ensure!(taken > 0, "nobody grants {verb} of {resource}");
@@ -121,7 +122,7 @@ fn less(rendered: &str, (resource, verb): (&str, &str)) -> Result<String> {
     Ok(texts.join("\n---\n"))
 }
 
-/// A running injector, and whoever signs for it.
+/// A running injector, and its signer if it needs one.
 struct Run {
     injector: Injector,
     signer: Option<Signer>,
@@ -142,7 +143,7 @@ impl Run {
         Ok(Self { injector, signer, _authority: file })
     }
 
-    /// Signs what is approved.
+    /// Signs approved requests.
     fn sign(&self, world: &World) -> Result<()> {
         self.signer.iter().try_for_each(|signer| signer.sign_approved(world.kubectl()).map(drop))
     }
@@ -151,7 +152,7 @@ impl Run {
 fn used(world: &World, composition: Composition) -> Result<()> {
     let since = calls::Instant::now(&world.servers)?;
     let rendered = world.render(composition)?;
-    // Else nothing is amiss with any pod.
+    // Otherwise all pods would be in order.
     bare_pods(world)?;
     world.kubectl().must_with_input(["apply", "--filename", "-"], &rendered)?;
     let mut run = Run::launch(world, &rendered)?;
@@ -170,7 +171,7 @@ fn used(world: &World, composition: Composition) -> Result<()> {
     Ok(())
 }
 
-/// A pod of a Deployment and one of a CronJob, in a namespace that asks for injection.
+/// Creates a pod of a Deployment and one of a CronJob, in a namespace with injection.
 fn bare_pods(world: &World) -> Result<()> {
     pods::namespace(world, NAMESPACE, "istio-injection=enabled")?;
     let pod = json!({"containers": [{"name": "app", "image": "app:1"}], "restartPolicy": "Never",
@@ -206,7 +207,8 @@ fn bare_pods(world: &World) -> Result<()> {
     Ok(())
 }
 
-/// Verb and resource of all that the roles grant, but for what is used when something is amiss.
+/// Returns verb and resource of all permissions in the roles, except those used only in special
+/// cases.
 fn granted(rendered: &str) -> Result<BTreeSet<(String, String)>> {
     let texts = |list: &Value| -> Vec<String> {
         let list = list.as_array().into_iter().flatten();
@@ -231,7 +233,7 @@ const COMPOSITIONS: [Composition; 2] = [
     Composition::of(&["prometheus", "trust-probe", "reports"]),
     Composition::of(&["prometheus", "trust-probe", "reports", "csr", "csr-approval"]),
 ];
-/// Each right of a component, and what is left without it.
+/// Each permission of a component, and the remaining function without it.
 const RIGHTS: [(&str, &str, &str, Without); 10] = [
     ("trust-probe", "configmaps", "create", Without::Metric(PROBE_FORBIDDEN)),
     ("reports", "pods", "list", Without::Metric(REPORT_FORBIDDEN)),
@@ -259,9 +261,9 @@ const NAMESPACE: &str = "istio-bare";
 const ACCOUNT: &str = "system:serviceaccount:istio-system:sidecar-injector";
 const MOUNTED: &str = "/etc/sidecar-injector/signer-ca/ca.crt";
 const SIGNER: &str = "example.com/serving";
-/// What is there for others than these: a right to a signer is none that is asked with; the rest is used where
-/// a CA is replaced, or Istio's resources are defined, and held to that by other tests.
-/// Audit logs here have nothing about pods.
+/// Permissions that this test does not see in use. One for a signer is not requested by itself.
+/// Others are needed only for the rotation of a CA, or if Istio's resources are defined; other
+/// tests check them. The audit logs here have no requests for pods.
 const USED_OTHERWISE: &[(&str, &str)] = &[
     ("approve", "signers"),
     ("update", "certificatesigningrequests/approval"),

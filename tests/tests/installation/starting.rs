@@ -1,4 +1,4 @@
-//! A first installation, on a cluster whose namespaces ask for injection already.
+//! A first installation, on a cluster with namespaces already labelled for injection.
 
 use anyhow::{Context, Result, ensure};
 use e2e::manifests::Composition;
@@ -8,7 +8,8 @@ use crate::injector::Injector;
 use crate::pods::{self, BARE, Stream};
 use crate::world::{PATIENCE, World};
 
-/// As docs/install.md has it, by both ways to apply, while pods are created all the time.
+/// The installation in docs/install.md, with both kinds of apply, while pods are created all the
+/// time.
 pub(crate) fn a_first_installation_refuses_no_pod_of_labelled_namespaces(
     world: &World,
 ) -> Result<()> {
@@ -42,7 +43,7 @@ fn installed(world: &World, apply: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// The window that the first step is there for; and the same step lets pods in again.
+/// Checks the gap that the first step avoids, and that the same step admits pods again.
 fn without_the_first_step_pods_are_refused(world: &World) -> Result<()> {
     let apply = ["apply", "--filename", "-"];
     let client = pods::client(world)?;
@@ -62,5 +63,5 @@ fn without_the_first_step_pods_are_refused(world: &World) -> Result<()> {
 }
 
 const CONFIGURATION: &str = "mutatingwebhookconfiguration/istio-sidecar-injector";
-/// Pods after each step.
+/// Number of pods after each step.
 const ENOUGH: u64 = 100;

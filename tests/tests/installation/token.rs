@@ -1,4 +1,4 @@
-//! What the token of the injector's account is good for: each thing that a thief may try.
+//! Permissions of a stolen token of the injector's account: each possible attack.
 
 use std::collections::BTreeSet;
 
@@ -14,8 +14,9 @@ use serde_json::{Value, json};
 use crate::injector::{Injector, token};
 use crate::world::{PATIENCE, World};
 
-/// With rights alone: what is allowed is what the injector does, and what a policy alone can refuse. With
-/// the guard policies of the base, the latter is refused too. With files, nothing is left.
+/// With roles alone, the token allows everything that the injector does, and everything that only a
+/// policy can deny. With the guard policies of the base, the latter is denied too. With mounted
+/// files, nothing is allowed.
 pub(crate) fn it_reaches_nothing_but_its_own(world: &World) -> Result<()> {
     let what_it_does = what_it_does();
     let injector = install(world, UNGUARDED)?;
@@ -34,7 +35,7 @@ pub(crate) fn it_reaches_nothing_but_its_own(world: &World) -> Result<()> {
     let guarded = world.render(Composition::of(&[]))?;
     world.kubectl().must_with_input(["apply", "--filename", "-"], &guarded)?;
     let attempts = what_roles_cannot_refuse(&thief)?;
-    // Policies take effect a moment after they were written, each at its own time.
+    // Policies take effect a moment after they are written, each at its own time.
     wait::until("the policies are in force", PATIENCE, || {
         for attempt in &attempts {
             let answer = thief.attempt(attempt)?;
@@ -60,7 +61,7 @@ pub(crate) fn it_reaches_nothing_but_its_own(world: &World) -> Result<()> {
     let files = world.render(Composition::of(&["files"]))?;
     world.kubectl().must_with_input(["apply", "--filename", "-"], &files)?;
     let thief = Thief::of(world, "sidecar-injector")?;
-    // Reads tell most, and bodies of writes are not looked at before rights are.
+    // Reads reveal most, and permissions are checked before the bodies of writes.
     let own = what_it_does.iter().map(|(attempt, _)| (attempt.verb, attempt.path.as_str()));
     for attempt in NOTHING_OF_ITS.iter().copied().chain(own) {
         let is_of_everybody = OF_EVERYBODY.contains(&attempt.1);
@@ -71,8 +72,8 @@ pub(crate) fn it_reaches_nothing_but_its_own(world: &World) -> Result<()> {
     Ok(())
 }
 
-/// How somebody with the right to update a Secret and to create others comes by the token of another
-/// account of the namespace without the guard policy, which stands in the way.
+/// Without the guard policy, an account that may update a Secret and create others can obtain the
+/// token of another account of the namespace. The guard policy prevents it.
 pub(crate) fn it_does_not_become_another_accounts(world: &World) -> Result<()> {
     let mut injector = install(world, UNGUARDED)?;
     injector.process.stop()?;
@@ -81,7 +82,7 @@ pub(crate) fn it_does_not_become_another_accounts(world: &World) -> Result<()> {
     let orphan = thief.with_an_owner_that_does_not_exist()?;
     let answer = thief.send("update", &own, &orphan, Dry::No)?;
     ensure!(answer.code == 200, "{answer:?}");
-    // The garbage collector has the right to delete that the thief has not.
+    // The garbage collector has the delete permission that the thief lacks.
     wait::until("the Secret is gone", PATIENCE, || {
         let answer = thief.send("get", &own, &Value::Null, Dry::No)?;
         ensure!(answer.code == 404, "{answer:?}");
@@ -108,7 +109,8 @@ pub(crate) fn it_does_not_become_another_accounts(world: &World) -> Result<()> {
     Ok(())
 }
 
-/// The right that the trust probe takes is one to create any ConfigMap; the guard policy leaves dry runs.
+/// The trust probe needs permission to create a ConfigMap of any name. The guard policy allows only
+/// dry runs.
 pub(crate) fn it_keeps_no_config_map_that_it_creates(world: &World) -> Result<()> {
     let mut number = 0;
     let mut create = |thief: &Thief<'_>, dry: Dry| {
@@ -136,8 +138,8 @@ pub(crate) fn it_keeps_no_config_map_that_it_creates(world: &World) -> Result<()
     Ok(())
 }
 
-/// Applies a composition, with things of others round it, and runs it until it has written all that
-/// it writes.
+/// Applies a composition with foreign objects beside it, and runs the injector until it has written
+/// everything.
 fn install(world: &World, composition: Composition) -> Result<Injector> {
     let rendered = world.render(composition)?;
     world.kubectl().must_with_input(["apply", "--filename", "-"], &rendered)?;
@@ -147,7 +149,7 @@ fn install(world: &World, composition: Composition) -> Result<Injector> {
     Ok(injector)
 }
 
-/// Something that is tried.
+/// An attack.
 #[derive(Clone, Debug)]
 struct Attempt {
     verb: &'static str,
@@ -195,7 +197,8 @@ impl<'a> Thief<'a> {
         self.send(attempt.verb, &attempt.path, &attempt.body, Dry::Yes)
     }
 
-    /// Asks the API server; dry, it decides all the same, admission included, and changes nothing.
+    /// Sends a request. With dry run, the API server decides in the same way, admission included,
+    /// and changes nothing.
     fn send(&self, verb: &str, path: &str, body: &Value, dry: Dry) -> Result<Answer> {
         let (method, content) = match verb {
             "get" | "list" | "watch" | "impersonate" => ("GET", None),
@@ -214,7 +217,7 @@ impl<'a> Thief<'a> {
             query.extend(["fieldManager=thief", "force=true"]);
         }
         if verb == "watch" {
-            // From the cache of the API server, at once.
+            // Answered immediately from the API server's cache.
             query.extend(["watch=true", "timeoutSeconds=1", "resourceVersion=0"]);
         }
         let separator = if path.contains('?') { "&" } else { "?" };
@@ -233,7 +236,7 @@ impl<'a> Thief<'a> {
         self.world.runtime.block_on(async {
             let answer = self.client.send(request).await.context("asking the API server")?;
             let code = answer.status().as_u16();
-            // What a watch answers does not end by itself.
+            // The body of a watch does not end by itself.
             let body = if verb == "watch" { Vec::new() } else { read(answer.into_body()).await? };
             Ok(Answer { code, body: String::from_utf8_lossy(&body).into_owned() })
         })
@@ -258,7 +261,8 @@ async fn read(body: Body) -> Result<Vec<u8>> {
     Ok(body.collect().await.context("reading an answer")?.to_bytes().to_vec())
 }
 
-/// What the injector does, and what everybody may; with what is answered.
+/// Returns the requests of the injector and those allowed to every user, with the status of the
+/// answer.
 fn what_it_does() -> Vec<(Attempt, u16)> {
     let bundle = json!([
         {"op": "add", "path": "/webhooks/0/clientConfig/caBundle",
@@ -289,7 +293,7 @@ fn what_it_does() -> Vec<(Attempt, u16)> {
         ("create", EVENTS.to_owned(), event, 201),
         ("list", "/api/v1/nodes".to_owned(), Value::Null, 200),
         ("watch", "/api/v1/nodes".to_owned(), Value::Null, 200),
-        // There is no such resource here; somebody without the right would not learn that.
+        // The resource does not exist here. A user without the permission would get another error.
         ("list", "/apis/networking.istio.io/v1/proxyconfigs".to_owned(), Value::Null, 404),
         ("get", "/version".to_owned(), Value::Null, 200),
         ("create", SELF_REVIEW.to_owned(), review, 201),
@@ -297,7 +301,8 @@ fn what_it_does() -> Vec<(Attempt, u16)> {
     rows.map(|(verb, path, body, code)| (Attempt { verb, path, body }, code)).to_vec()
 }
 
-/// What the rights allow, since roles know neither names at a create nor fields at an update.
+/// Returns attacks that roles allow, since roles restrict neither names on create nor fields on
+/// update.
 fn what_roles_cannot_refuse(thief: &Thief<'_>) -> Result<Vec<Attempt>> {
     let configuration = format!("{MUTATING}/istio-sidecar-injector");
     let patch = |path: &str, value: Value| Attempt {
@@ -352,7 +357,7 @@ fn what_roles_cannot_refuse(thief: &Thief<'_>) -> Result<Vec<Attempt>> {
     ])
 }
 
-/// A Secret that the token controller fills with the token of an account.
+/// Returns a Secret that the token controller fills with the token of an account.
 fn token_of_another(name: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/service-account-token",
@@ -372,9 +377,10 @@ const MUTATING: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookcon
 const SELF_REVIEW: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
 const OF_EVERYBODY: [&str; 2] = ["/version", SELF_REVIEW];
 
-/// Verb and object, each of which is refused for want of a right.
+/// Verb and object of requests that are denied for lack of permission.
 const NOTHING_OF_ITS: &[(&str, &str)] = &[
-    // Secrets: others by name, its own in another way, and lists that would tell more than its own.
+    // Secrets: others by name, its own with another verb, and lists that would reveal more than its
+    // own.
     ("get", "/api/v1/namespaces/istio-system/secrets/other"),
     ("get", "/api/v1/namespaces/istio-apps/secrets/sidecar-injector-ca"),
     ("get", "/api/v1/namespaces/kube-system/secrets/other"),
@@ -407,7 +413,7 @@ const NOTHING_OF_ITS: &[(&str, &str)] = &[
     ("patch", "/api/v1/namespaces/istio-system/secrets/other"),
     ("create", "/api/v1/namespaces/istio-apps/secrets"),
     ("create", "/api/v1/namespaces/kube-system/secrets"),
-    // Webhook configurations and what guards them.
+    // Webhook configurations and their guard policies.
     ("get", "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/other-injector"),
     ("list", "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"),
     (
@@ -458,7 +464,7 @@ const NOTHING_OF_ITS: &[(&str, &str)] = &[
         "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings/sidecar-injector-secrets",
     ),
     ("create", "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"),
-    // What it is configured by.
+    // The injector's configuration.
     ("get", "/api/v1/namespaces/istio-system/configmaps/istio"),
     ("list", "/api/v1/namespaces/istio-system/configmaps"),
     ("list", "/api/v1/namespaces/istio-system/configmaps?fieldSelector=metadata.name%3Dother"),
@@ -466,7 +472,7 @@ const NOTHING_OF_ITS: &[(&str, &str)] = &[
     ("update", "/api/v1/namespaces/istio-system/configmaps/istio"),
     ("create", "/api/v1/namespaces/istio-system/configmaps"),
     ("delete", "/api/v1/namespaces/istio-system/configmaps/istio"),
-    // Namespaces: what is injected, and what pods may do there.
+    // Namespaces: selection for injection, and security standards of pods.
     ("get", "/api/v1/namespaces/istio-system"),
     ("list", "/api/v1/namespaces"),
     ("patch", "/api/v1/namespaces/istio-system"),
@@ -474,7 +480,7 @@ const NOTHING_OF_ITS: &[(&str, &str)] = &[
     ("apply", "/api/v1/namespaces/kube-system"),
     ("create", "/api/v1/namespaces"),
     ("delete", "/api/v1/namespaces/istio-apps"),
-    // Pods and what runs in them.
+    // Pods and their contents.
     ("list", "/api/v1/pods"),
     ("list", "/api/v1/namespaces/istio-system/pods"),
     ("create", "/api/v1/namespaces/istio-system/pods"),
@@ -494,12 +500,12 @@ const NOTHING_OF_ITS: &[(&str, &str)] = &[
     ("patch", "/apis/apps/v1/namespaces/istio-system/deployments/sidecar-injector/scale"),
     ("create", "/apis/apps/v1/namespaces/istio-system/daemonsets"),
     ("create", "/apis/batch/v1/namespaces/istio-system/jobs"),
-    // Nodes are listed, and no more.
+    // Nodes may only be listed and watched.
     ("get", "/api/v1/nodes/other"),
     ("patch", "/api/v1/nodes/other"),
     ("get", "/api/v1/nodes/other/proxy/pods"),
     ("create", "/api/v1/nodes"),
-    // Who it is.
+    // Identities.
     ("impersonate", "/api/v1/namespaces/istio-system/secrets"),
     ("impersonate", "/version"),
     ("create", "/api/v1/namespaces/istio-system/serviceaccounts/sidecar-injector/token"),
@@ -511,7 +517,7 @@ const NOTHING_OF_ITS: &[(&str, &str)] = &[
     ("update", "/apis/certificates.k8s.io/v1/certificatesigningrequests/other/approval"),
     ("create", "/apis/authentication.k8s.io/v1/tokenreviews"),
     ("create", "/apis/authorization.k8s.io/v1/subjectaccessreviews"),
-    // What it may do.
+    // Permissions.
     ("get", "/apis/rbac.authorization.k8s.io/v1/namespaces/istio-system/roles/sidecar-injector"),
     ("patch", "/apis/rbac.authorization.k8s.io/v1/namespaces/istio-system/roles/sidecar-injector"),
     (
@@ -524,7 +530,7 @@ const NOTHING_OF_ITS: &[(&str, &str)] = &[
     ("create", "/apis/rbac.authorization.k8s.io/v1/clusterroles"),
     ("create", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"),
     ("list", "/apis/rbac.authorization.k8s.io/v1/clusterroles"),
-    // Where others' traffic goes.
+    // Routing of other traffic.
     ("patch", "/api/v1/namespaces/istio-system/services/sidecar-injector"),
     ("create", "/api/v1/namespaces/istio-system/services"),
     ("create", "/apis/discovery.k8s.io/v1/namespaces/istio-system/endpointslices"),
@@ -536,7 +542,8 @@ const NOTHING_OF_ITS: &[(&str, &str)] = &[
     ("create", "/apis/apiregistration.k8s.io/v1/apiservices"),
     ("create", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"),
     ("create", "/apis/networking.istio.io/v1/namespaces/istio-system/proxyconfigs"),
-    // Events of its own namespace are written, and those of others neither written nor read.
+    // Events: the token may write those of its own namespace. It may not read any, nor write
+    // others.
     ("list", "/apis/events.k8s.io/v1/namespaces/istio-system/events"),
     ("patch", "/apis/events.k8s.io/v1/namespaces/istio-system/events/other"),
     ("delete", "/apis/events.k8s.io/v1/namespaces/istio-system/events/other"),
@@ -549,7 +556,7 @@ const NOTHING_OF_ITS: &[(&str, &str)] = &[
     ("get", "/debug/pprof/"),
 ];
 
-/// What there is beside the installation.
+/// Foreign objects beside the installation.
 const OTHERS: &str = r"
 apiVersion: v1
 kind: Namespace

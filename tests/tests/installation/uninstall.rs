@@ -1,4 +1,4 @@
-//! What is left when everything was taken away: nothing.
+//! Uninstallation, which leaves nothing behind.
 
 use anyhow::{Context, Result, ensure};
 use e2e::manifests::Composition;
@@ -9,11 +9,11 @@ use crate::world::{PATIENCE, World};
 
 pub(crate) fn deleting_what_was_applied_leaves_nothing(world: &World) -> Result<()> {
     for (composition, has_secret) in [
-        // The Namespace goes, and takes the Secret along.
+        // The Namespace is deleted with the Secret.
         (Composition::of(&["ha", "prometheus", "grafana", "network-policy", "trust-probe"]), false),
-        // The Namespace stays, and the Secret is one of the manifests.
+        // The Namespace stays, and the manifests contain the Secret.
         (Composition::of(&["no-create", "istiod"]), false),
-        // The Namespace stays, and the Secret with it: the documented command takes it.
+        // The Namespace stays with the Secret; the documented command deletes it.
         (Composition { tags: &["prod"], ..CANARY }, true),
     ] {
         world.clear()?;
@@ -56,7 +56,7 @@ fn uninstalled(world: &World, composition: Composition, has_secret: bool) -> Res
     if has_secret {
         let left = ours(&world.objects()?);
         ensure!(left == ["Secret istio-system/sidecar-injector-ca-canary"], "{left:?}");
-        // As docs/install.md has it.
+        // The command in docs/install.md.
         let label = "--selector=app.kubernetes.io/managed-by=sidecar-injector-canary-webhook-certs";
         world.kubectl().must(["delete", "secret", "--namespace=istio-system", label])?;
     }

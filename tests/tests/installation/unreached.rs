@@ -1,4 +1,4 @@
-//! No replica answers: what API servers say of that, and the way out of it.
+//! An installation without a running replica: the API servers' errors, and the remedy.
 
 use anyhow::{Context, Result, bail, ensure};
 use e2e::manifests::Composition;
@@ -9,7 +9,8 @@ use crate::injector::Injector;
 use crate::pods;
 use crate::world::{AGGREGATING, PATIENCE, World};
 
-/// As docs/install.md has it: nothing but the webhook configuration has to go, and to come back.
+/// The remedy in docs/install.md: only the webhook configuration is deleted and later applied
+/// again.
 pub(crate) fn without_a_replica_pods_are_refused_until_the_webhook_is_taken_away(
     world: &World,
 ) -> Result<()> {
@@ -24,7 +25,7 @@ pub(crate) fn without_a_replica_pods_are_refused_until_the_webhook_is_taken_away
     let create = |namespace: &str| world.runtime.block_on(pods::create(&client, namespace));
     world.runtime.block_on(pods::until_injected(&client, "istio-labelled"))?;
 
-    // Routed to endpoints, of which nobody writes any here.
+    // This API server routes to endpoints, and no controller writes any here.
     let aggregating = world.runtime.block_on(world.servers.admin(AGGREGATING))?;
     let without_endpoints = || {
         let refused = world.runtime.block_on(pods::create(&aggregating, "istio-labelled")).err();
@@ -45,7 +46,7 @@ pub(crate) fn without_a_replica_pods_are_refused_until_the_webhook_is_taken_away
     world.kubectl().must_with_input(apply, &slice.to_string())?;
     world.runtime.block_on(pods::until_injected(&aggregating, "istio-labelled"))?;
 
-    // Connections outlive the endpoints that led to them, so the replica ends first.
+    // Connections outlive their endpoints, so the replica ends first.
     injector.process.stop()?;
     let slice = ["delete", "endpointslice", "sidecar-injector-1", "--namespace=istio-system"];
     world.kubectl().must(slice)?;
@@ -65,7 +66,7 @@ pub(crate) fn without_a_replica_pods_are_refused_until_the_webhook_is_taken_away
         anyhow::Ok(())
     })?;
 
-    // Replicas first, else pods are refused again.
+    // Replicas come first, otherwise pods are rejected again.
     let _injector = Injector::of_manifests(world, &rendered)?;
     world.kubectl().must_with_input(apply, &rendered)?;
     world.until_published(NAME)?;

@@ -1,4 +1,4 @@
-//! What the stories share: an API server, the controller that empties deleted namespaces, programs.
+//! Fixture of all tests: an API server, the controller that empties deleted namespaces, programs.
 
 use std::path::PathBuf;
 
@@ -65,12 +65,12 @@ impl World {
         composition.render(&self.programs)
     }
 
-    /// Brings the Namespace, which some compositions leave to others.
+    /// Creates the Namespace, which some compositions leave to the user.
     pub(crate) fn make_namespace(&self) -> Result<()> {
         self.kubectl().must_with_input(["apply", "--filename", "-"], NAMESPACE_ALONE).map(drop)
     }
 
-    /// Takes away whatever an earlier story has left.
+    /// Deletes everything that an earlier test has left.
     pub(crate) fn clear(&self) -> Result<()> {
         let left = |kinds: &str| -> Result<Vec<String>> {
             let listed = self.kubectl().must(["get", kinds, "--output=name"])?;
@@ -93,7 +93,7 @@ impl World {
         Ok(())
     }
 
-    /// Every object of the API server but events and what it makes itself.
+    /// Returns every object of the API server except events and objects that it creates itself.
     pub(crate) fn objects(&self) -> Result<std::collections::BTreeSet<String>> {
         let kinds = self.kubectl().must(["api-resources", "--verbs=list", "--output=name"])?;
         let kinds: Vec<_> = kinds.lines().filter(|kind| !IGNORED.contains(kind)).collect();
@@ -118,7 +118,7 @@ impl World {
         serde_json::from_str(&text).with_context(|| format!("reading {kind} {name}"))
     }
 
-    /// The `caBundle` of each entry of a webhook configuration.
+    /// Returns the `caBundle` of each entry of a webhook configuration.
     pub(crate) fn bundles(&self, configuration: &str) -> Result<Vec<String>> {
         let configuration = self.get("mutatingwebhookconfiguration", configuration)?;
         let entries = configuration["webhooks"].as_array().context("there are no entries")?;
@@ -138,12 +138,12 @@ impl World {
     }
 }
 
-/// Documents of a rendering.
+/// Returns the documents of a rendering.
 pub(crate) fn documents(rendered: &str) -> Result<Vec<Value>> {
     rendered.split("\n---\n").map(|text| Ok(documents::yaml::parse(text)?)).collect()
 }
 
-/// The one document of a kind and name.
+/// Returns the only document with a kind and name.
 pub(crate) fn document(rendered: &str, kind: &str, name: &str) -> Result<Value> {
     let found = documents(rendered)?
         .into_iter()
@@ -154,8 +154,8 @@ pub(crate) fn document(rendered: &str, kind: &str, name: &str) -> Result<Value> 
     }
 }
 
-/// Definitions of the kinds of other projects, which take any field; the fields are held against
-/// those projects' by the tests of manifests.
+/// Returns definitions of other projects' kinds that accept any field. The tests of manifests check
+/// the fields against those projects' definitions.
 fn others_kinds() -> String {
     let definitions = OTHERS_KINDS.map(|(group, kind, plural)| {
         let lower = kind.to_lowercase();
@@ -192,10 +192,11 @@ const NAMESPACE_ALONE: &str =
 const IGNORED: [&str; 4] = [
     "events",
     "events.events.k8s.io",
-    // Of API servers themselves.
+    // Leases of API servers themselves.
     "leases.coordination.k8s.io",
     "componentstatuses",
 ];
-/// The API server that calls endpoints of Services; the other one calls their addresses.
+/// The API server that routes to endpoints of Services; the other one connects to their cluster
+/// addresses.
 pub(crate) const AGGREGATING: usize = 1;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);

@@ -1,4 +1,4 @@
-//! The fields of other projects' resources that the components use, as their definitions have them:
+//! Fields of other projects' resources that the components use, from their definitions:
 //! cert-manager.io/v1 and monitoring.coreos.com/v1.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};

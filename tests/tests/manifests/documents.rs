@@ -1,4 +1,4 @@
-//! The documents of `manifests/`, read.
+//! Parsed documents of `manifests/`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,28 +13,28 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// What one composition renders to.
+/// Rendering of one composition.
 pub(crate) struct Rendering {
     pub(crate) composition: Composition,
     pub(crate) documents: Vec<Value>,
 }
 
 impl Rendering {
-    /// Every object of a kind.
+    /// Returns every object of a kind.
     pub(crate) fn all<T: DeserializeOwned>(&self, kind: &str) -> Vec<T> {
         let found = self.documents.iter().filter(|document| document["kind"] == kind);
         found.map(|document| serde_json::from_value(document.clone()).unwrap()).collect()
     }
 
-    /// The one object of a kind.
+    /// Returns the only object of a kind.
     pub(crate) fn one<T: DeserializeOwned>(&self, kind: &str) -> T {
         let mut found = self.all(kind);
         assert_eq!(found.len(), 1, "{:?}: one {kind}", self.composition);
         found.remove(0)
     }
 
-    /// Every webhook entry that is asked about pods, with the name of its configuration; that of the
-    /// trust probe has tests of its own.
+    /// Returns every webhook entry for pods, with the name of its configuration. The trust probe's
+    /// entry has tests of its own.
     pub(crate) fn entries(&self) -> Vec<(String, MutatingWebhook)> {
         let configurations: Vec<MutatingWebhookConfiguration> =
             self.all("MutatingWebhookConfiguration");
@@ -52,7 +52,7 @@ impl Rendering {
     }
 }
 
-/// The base, each component, and what people put together.
+/// Returns the renderings of the base, each component, and common compositions.
 pub(crate) fn renderings() -> &'static [Rendering] {
     static RENDERINGS: LazyLock<Vec<Rendering>> = LazyLock::new(|| {
         let programs = Programs::find().unwrap();
@@ -61,7 +61,7 @@ pub(crate) fn renderings() -> &'static [Rendering] {
     &RENDERINGS
 }
 
-/// The rendering of a composition in the list.
+/// Returns the rendering of a composition in the list.
 pub(crate) fn rendering(composition: Composition) -> &'static Rendering {
     let found = renderings().iter().find(|rendering| rendering.composition == composition);
     found.unwrap_or_else(|| panic!("{composition:?} is not in the list of compositions"))
@@ -92,7 +92,7 @@ pub(crate) const AUTO_ISTIOD: Composition = Composition::of(&["auto", "istiod"])
 pub(crate) const FILES: Composition = Composition::of(&["files"]);
 pub(crate) const CERT_MANAGER: Composition = Composition::of(&["cert-manager"]);
 
-/// What components switch on, with a revision.
+/// Optional features, with a revision.
 const FEATURES: Composition = Composition {
     components: &[
         "kube-system",
@@ -172,7 +172,7 @@ fn split(text: &str) -> Vec<Value> {
     text.split("\n---\n").map(|document| documents::yaml::parse(document).unwrap()).collect()
 }
 
-/// A document as its type writes it: without what the type does not know.
+/// Returns a document as its type serialises it, without unknown fields.
 pub(crate) fn retyped<T: DeserializeOwned + Serialize>(document: &Value) -> Value {
     serde_json::to_value(serde_json::from_value::<T>(document.clone()).unwrap()).unwrap()
 }
@@ -181,7 +181,7 @@ pub(crate) fn manifests() -> PathBuf {
     repository().join("manifests")
 }
 
-/// Whether a label selector matches, as the API server reads it.
+/// True if a label selector matches as in the API server.
 pub(crate) fn selects(selector: &LabelSelector, labels: &Labels) -> bool {
     let label = |key: &str| labels.get(key).map(String::as_str);
     let equal =

@@ -1,4 +1,4 @@
-//! What components switch on in the injector, to the letter: flag, right, mount and webhook entry.
+//! Effects of components on the injector: flag, permission, mount and webhook entry.
 
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, RuleWithOperations,
@@ -17,9 +17,9 @@ fn client_certificates_are_of_a_ca_that_is_mounted() {
         let pod = pod(rendering);
         let args = pod.containers[0].args.clone().unwrap();
         let file = flag(&args, "--client-ca-file=").unwrap();
-        // One for all revisions, since all are called by the same API servers.
+        // One ConfigMap for all revisions, since the same API servers call all of them.
         assert_eq!(mounted(&pod, file), "sidecar-injector-client-ca/ca.crt");
-        // A CA alone would let any kubelet in.
+        // With the CA alone, any kubelet could call.
         assert_eq!(flag(&args, "--client-allowed-names="), Some("kube-apiserver"));
         let is_read = granted(rendering).iter().any(|right| right.contains("client-ca"));
         assert!(!is_read, "it is mounted");
@@ -62,7 +62,7 @@ fn the_trust_probe_has_an_entry_and_a_right_of_its_own() {
         assert!(granted(rendering).contains(&may_create));
         let probe = probes.next().unwrap();
         assert!(probes.next().is_none(), "one is enough");
-        // One that is ignored when it fails would show nothing.
+        // With `Ignore`, the probe would not notice a failure.
         assert_eq!(probe.failure_policy.as_deref(), Some("Fail"));
         assert_eq!(
             probe.rules.unwrap(),
@@ -78,7 +78,7 @@ fn the_trust_probe_has_an_entry_and_a_right_of_its_own() {
         let services: Vec<Service> = rendering.all("Service");
         assert!(services.iter().any(|one| one.metadata.name.as_ref() == Some(&called.name)));
 
-        // Nobody's ConfigMap waits for the injector but the one with the label, in its namespace.
+        // Only the labelled ConfigMap in the injector's namespace is sent to the injector.
         let labels = |key: &str, value: &str| Labels::from([(key.to_owned(), value.to_owned())]);
         let matched = |selector: &Option<LabelSelector>, labels: &Labels| {
             selects(selector.as_ref().unwrap(), labels)
@@ -117,7 +117,7 @@ fn reports_are_made_where_pods_may_be_listed() {
     }
 }
 
-/// What is read and written for reports alone.
+/// Permissions that only reports need.
 pub(crate) const REPORTS: [&str; 4] = [
     "pods namespaces (any name): list",
     "events (any name): create",
@@ -129,7 +129,7 @@ fn pod(rendering: &Rendering) -> PodSpec {
     rendering.one::<Deployment>("Deployment").spec.unwrap().template.spec.unwrap()
 }
 
-/// The `ConfigMap` and its key that a path in the container leads to.
+/// Returns the `ConfigMap` and key mounted at a path in the container.
 fn mounted(pod: &PodSpec, path: &str) -> String {
     let (folder, key) = path.rsplit_once('/').unwrap();
     let mut mounts = pod.containers[0].volume_mounts.iter().flatten();

@@ -1,5 +1,5 @@
-//! Our entries beside those of istiod's injector: which may be there at the same time, and which would have a
-//! pod asked about twice. docs/migration.md has the same table.
+//! Our webhook entries beside those of istiod's injector: compatible combinations, and those that
+//! review a pod twice. docs/migration.md has the same table.
 
 use std::collections::BTreeSet;
 
@@ -13,16 +13,16 @@ use crate::matching::{
     Entry, INJECT, INJECTION, REVISION, entries_of, labels, matching, of_namespace, optional, pairs,
 };
 
-/// What comes of two configurations at once.
+/// Result of two configurations at once.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Together {
-    /// They ask about other pods.
+    /// They match different pods.
     Apart,
-    /// They are one object: whoever applies last has it.
+    /// They are one object: the last apply wins.
     OneObject,
-    /// Both ask about a pod, and ours, which comes later, only where theirs has not injected it.
+    /// Both match a pod. Ours is called later, and injects only if theirs has not.
     InTurn,
-    /// Both ask about a pod, and each injects it.
+    /// Both match a pod, and each injects it.
     Double,
 }
 
@@ -53,8 +53,8 @@ fn what_may_be_beside_istiods_entries_is_what_migration_says() {
     }
 }
 
-/// istiod writes its own CA into configurations with the label of its revision: into those of the component
-/// `istiod` it must not, and into one of a tag it would.
+/// istiod writes its own CA into configurations with the label of its revision. It must not do so
+/// for those of the component `istiod`, but would for one of a tag.
 #[test]
 fn istiod_leaves_the_ca_of_what_stands_beside_it_alone() {
     for composition in [ISTIOD, AUTO_ISTIOD, ISTIOD_REVISION] {
@@ -67,7 +67,7 @@ fn istiod_leaves_the_ca_of_what_stands_beside_it_alone() {
     }
 }
 
-/// The least good of what any combination of labels has come to.
+/// Returns the worst result over all combinations of labels.
 fn together(name: &str, theirs: Value, ours: Composition) -> Together {
     let theirs: MutatingWebhookConfiguration = serde_json::from_value(theirs).unwrap();
     let theirs: Vec<Entry> =

@@ -1,5 +1,5 @@
-//! What `manifests/` installs: that the API server will read all of it, and that it is safe, for the
-//! base, each component and what people put together.
+//! `manifests/`: the API server accepts all objects, and they are secure, for the base, each
+//! component and common compositions.
 
 #[cfg(test)]
 mod custom;
@@ -155,7 +155,8 @@ fn the_config_maps_say_what_is_built_in() {
     assert_eq!(installed(sidecar_injector, "values"), embedded("values.yaml"));
 }
 
-/// kustomize cannot change one value of a document in a ConfigMap, so components bring all of it.
+/// kustomize cannot change one value inside a document in a ConfigMap, so components contain the
+/// whole document.
 #[test]
 fn components_change_no_other_value_than_theirs() {
     let text = |file: &str| fs::read_to_string(manifests().join(file)).unwrap();

@@ -1,4 +1,4 @@
-//! Which pods the API server asks the webhook about.
+//! Selection of pods by the webhook entries.
 
 use std::collections::BTreeSet;
 
@@ -10,8 +10,8 @@ use crate::documents::{
     Labels, TAGGED, rendering, renderings, selects,
 };
 
-/// The table of Istio's own entries, with the default revision, `auto.` and a revision `canary`:
-/// rows are the labels of the namespace, columns those of the pod.
+/// The table of Istio's own entries, with the default revision, `auto.` and a revision `canary`.
+/// Rows are the labels of the namespace, columns those of the pod.
 #[test]
 fn entries_match_as_istios() {
     let pods: [Pairs; 7] = [
@@ -49,8 +49,8 @@ fn entries_match_as_istios() {
     }
 }
 
-/// Over every combination of the labels' values that an entry tells apart, one more that none does,
-/// and none at all.
+/// Every combination of the labels' values that an entry distinguishes, one more value, and
+/// absence.
 #[test]
 fn no_labels_match_two_entries_and_system_namespaces_match_none() {
     let system = ["kube-system", "kube-node-lease", "kube-public", "istio-system"];
@@ -60,7 +60,7 @@ fn no_labels_match_two_entries_and_system_namespaces_match_none() {
     let injects = optional(INJECT, &["true", "false", "yes", ""]);
     for installations in INSTALLATIONS {
         let entries = entries_of(installations);
-        // An entry that never matches would be one that is not tested.
+        // An entry that never matches would be untested.
         let mut called = BTreeSet::new();
         for name in ["apps", "default"].into_iter().chain(system) {
             for (injection, revision) in pairs(&injections, &revisions) {
@@ -82,7 +82,8 @@ fn no_labels_match_two_entries_and_system_namespaces_match_none() {
     }
 }
 
-/// Also in the system namespaces of an installation that reaches kube-system, where `auto` leaves it out.
+/// Also for the system namespaces of an installation that includes kube-system, which `auto` leaves
+/// out.
 #[test]
 fn kube_system_is_reached_where_it_is_asked_for_alone() {
     let entries = entries_of(&[KUBE_SYSTEM]);
@@ -105,7 +106,7 @@ fn kube_system_is_reached_where_it_is_asked_for_alone() {
     }
 }
 
-/// A tag takes exactly the pods that a revision of its name would.
+/// A tag matches exactly the pods that a revision of its name would.
 #[test]
 fn a_tag_matches_as_a_revision_of_its_name() {
     let tagged = entries_of(&[TAGGED]);
@@ -116,14 +117,15 @@ fn a_tag_matches_as_a_revision_of_its_name() {
             assert!(matched[0].starts_with(&format!("istio-revision-tag-{tag} ")), "{matched:?}");
         }
     }
-    // Every entry of a tag leads to the revision that it points at.
+    // Every entry of a tag routes to the revision that it points at.
     for (configuration, entry) in rendering(TAGGED).entries() {
         let service = entry.client_config.service.unwrap().name;
         assert_eq!(service, "sidecar-injector-canary", "{configuration} {}", entry.name);
     }
 }
 
-/// The tag `default` takes what the default revision would, so only one of them may be there.
+/// The tag `default` matches the same pods as the default revision, so only one of them may be
+/// installed.
 #[test]
 fn the_default_tag_takes_the_place_of_the_default_revision() {
     let of = |composition| entries_of(&[composition]);
@@ -144,8 +146,8 @@ fn the_default_tag_takes_the_place_of_the_default_revision() {
     }
 }
 
-/// Beside istiod, whose entries are Istio's, ours ask about the same pods: no combination is left to nobody when
-/// istiod's are gone, and none is new.
+/// Beside istiod, whose entries are Istio's, ours match the same pods. Every combination stays
+/// covered when istiod's are removed, and none is new.
 #[test]
 fn beside_istiod_the_same_pods_are_asked_about() {
     let injections = optional(INJECTION, &["enabled", "disabled", ""]);
@@ -166,7 +168,7 @@ fn beside_istiod_the_same_pods_are_asked_about() {
     }
 }
 
-/// Wherever else entries come from, the exceptions are the same.
+/// The exceptions are the same for all sources of entries.
 #[test]
 fn every_entry_leaves_out_the_system_namespaces() {
     for rendering in renderings() {
@@ -188,7 +190,7 @@ fn every_entry_leaves_out_the_system_namespaces() {
     }
 }
 
-/// What may be installed side by side.
+/// Combinations that may be installed together.
 const INSTALLATIONS: [&[Composition]; 9] = [
     &[BASE],
     &[AUTO, CANARY],
@@ -198,7 +200,7 @@ const INSTALLATIONS: [&[Composition]; 9] = [
     &[ISTIOD, TAGGED],
     &[DEFAULT_TAG, TAGGED],
     &[AUTO_DEFAULT_TAG, TAGGED],
-    // What the default revision had goes over to the tag `default`.
+    // The tag `default` takes over the pods of the default revision.
     &[DORMANT, DEFAULT_TAG, TAGGED],
 ];
 
@@ -208,7 +210,7 @@ fn all_but_opted_out(entry: &str) -> [&str; 7] {
     row
 }
 
-/// The entries of several installations; a configuration that two of them bring counts once.
+/// Returns the entries of several installations. A configuration in two of them counts once.
 pub(crate) fn entries_of(installations: &[Composition]) -> Vec<Entry> {
     let mut entries: Vec<Entry> = Vec::new();
     for composition in installations {
@@ -223,7 +225,7 @@ pub(crate) fn entries_of(installations: &[Composition]) -> Vec<Entry> {
     entries
 }
 
-/// The entries that the API server would call.
+/// Returns the entries that the API server would call.
 pub(crate) fn matching(entries: &[Entry], namespace: &Labels, pod: &Labels) -> Vec<String> {
     entries
         .iter()
@@ -233,7 +235,7 @@ pub(crate) fn matching(entries: &[Entry], namespace: &Labels, pod: &Labels) -> V
         .collect()
 }
 
-/// Configuration and prefix.
+/// Returns the configuration and the prefix of the entry's name.
 fn in_words((configuration, entry): &Entry) -> String {
     let prefix = entry.name.strip_suffix(".sidecar-injector.istio.io").unwrap();
     format!("{configuration} {prefix}")
@@ -243,14 +245,14 @@ pub(crate) fn labels(pairs: &[(&str, &str)]) -> Labels {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
 
-/// A namespace's labels: its own and the one that the API server sets.
+/// Returns a namespace's labels: its own and the one that the API server sets.
 pub(crate) fn of_namespace(name: &str, pairs: &[(&str, &str)]) -> Labels {
     let mut labels = labels(pairs);
     labels.insert("kubernetes.io/metadata.name".to_owned(), name.to_owned());
     labels
 }
 
-/// A label's absence, and each of its values.
+/// Returns the absence of a label, and each of its values.
 pub(crate) fn optional(
     key: &'static str,
     values: &[&'static str],

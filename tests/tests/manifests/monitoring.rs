@@ -1,5 +1,5 @@
-//! Alerts and dashboard. That the metrics they ask for exist is held against a running injector by
-//! the tests of installations.
+//! Alerts and dashboard. The tests of installations check that a running injector has their
+//! metrics.
 
 use std::collections::BTreeSet;
 

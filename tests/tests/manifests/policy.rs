@@ -1,4 +1,4 @@
-//! That what is installed runs with nothing it does not need, and cannot lock the cluster.
+//! Security of the installation: it runs with minimal privileges, and cannot lock the cluster.
 
 use k8s_openapi::api::admissionregistration::v1::RuleWithOperations;
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec};
@@ -89,7 +89,7 @@ fn no_rollout_and_no_drain_takes_every_replica() {
         assert_eq!(budget.max_unavailable, Some(IntOrString::Int(1)), "{what}");
         assert_eq!(budget.unhealthy_pod_eviction_policy.as_deref(), Some("AlwaysAllow"), "{what}");
         let pod = spec.template.spec.unwrap();
-        // 10 s until endpoints have followed, 20 s for what is in flight.
+        // 10 s until endpoints are updated, 20 s for calls in flight.
         assert!(pod.termination_grace_period_seconds >= Some(35), "{what}");
         let constraints = pod.topology_spread_constraints.unwrap().into_iter();
         let keys: Vec<String> = constraints.map(|one| one.topology_key).collect();
@@ -133,7 +133,7 @@ fn every_webhook_entry_is_complete_and_cannot_lock_the_cluster() {
     }
 }
 
-/// A manifest with one would take away what the injector wrote, at every apply.
+/// A manifest with a `caBundle` would overwrite the injector's at every apply.
 #[test]
 fn nothing_renders_a_ca_bundle() {
     fn has_key(value: &Value, key: &str) -> bool {
@@ -168,7 +168,7 @@ fn deployment(rendering: &Rendering) -> DeploymentSpec {
     rendering.one::<Deployment>("Deployment").spec.unwrap()
 }
 
-/// What the Pod Security Standard `restricted` asks for, and a read-only root.
+/// Checks the Pod Security Standard `restricted`, and a read-only root file system.
 fn assert_restricted(pod: &PodSpec) {
     let context = pod.security_context.as_ref().unwrap();
     assert_eq!(context.run_as_non_root, Some(true));
@@ -189,7 +189,7 @@ fn assert_restricted(pod: &PodSpec) {
     }
 }
 
-/// Nothing of the node, and nothing that can be written.
+/// True if the volume is not of the node and not writable.
 fn is_harmless(volume: &Volume) -> bool {
     volume.projected.is_some() || volume.secret.is_some() || volume.config_map.is_some()
 }

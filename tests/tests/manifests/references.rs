@@ -1,4 +1,4 @@
-//! That whatever names or selects something else means something that is there.
+//! References: every name and every selector has a target.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -77,7 +77,7 @@ fn ports_are_the_same_everywhere() {
             assert_eq!(is_for_all, open == BTreeSet::from([ports["https-webhook"]]));
             closed.retain(|_, port| !open.contains(port));
         }
-        // The kubelet's, which asks from the node.
+        // The port of the kubelet's probes, which come from the node.
         assert_eq!(closed.into_keys().collect::<Vec<_>>(), ["http-probe"]);
         for monitor in rendering.all::<Custom<ServiceMonitorSpec>>("ServiceMonitor") {
             let services = rendering.all::<Service>("Service").into_iter();
@@ -121,7 +121,7 @@ fn the_account_of_the_pods_is_the_one_with_the_rights() {
     }
 }
 
-/// Rights, flags and webhook configurations name each other.
+/// Permissions, flags and webhook configurations refer to each other by name.
 #[test]
 fn the_names_that_rights_are_pinned_to_exist() {
     for rendering in renderings() {
@@ -185,7 +185,7 @@ fn the_names_that_rights_are_pinned_to_exist() {
     }
 }
 
-/// What one revision brings, another does not bring too.
+/// Two revisions have no object in common.
 #[test]
 fn revisions_share_no_object() {
     let objects = |rendering: &Rendering| -> BTreeSet<String> {
@@ -208,8 +208,8 @@ fn revisions_share_no_object() {
     assert!(default.is_disjoint(&other));
 }
 
-/// The name of an object of a revision ends with it, so a name that goes on after another one of its kind
-/// would be that other one's of some revision.
+/// The name of a revision's object has the revision as suffix. A name that extends another one of
+/// its kind would therefore collide with an object of some revision.
 #[test]
 fn what_names_have_after_other_names_is_reserved() {
     let mut names: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
@@ -262,7 +262,7 @@ fn certificates_are_for_the_service_and_where_they_are_looked_for() {
             let annotations = &configuration["metadata"]["annotations"];
             assert_eq!(annotations["cert-manager.io/inject-ca-from"], from);
         }
-        // Leaf, its issuer, the CA, its issuer.
+        // The leaf, its issuer, the CA, its issuer.
         let issuer = |name: &str| {
             issuers.iter().find(|one| one.metadata.name.as_deref() == Some(name)).unwrap()
         };
@@ -274,8 +274,8 @@ fn certificates_are_for_the_service_and_where_they_are_looked_for() {
     }
 }
 
-/// Each account with rights is guarded, and the policies of one revision are not another's: they come and
-/// go with it.
+/// Every account with permissions is guarded. The policies of one revision are not another's: they
+/// are created and deleted with it.
 #[test]
 fn guard_policies_are_bound_and_hold_the_account() {
     for rendering in renderings() {
@@ -287,7 +287,7 @@ fn guard_policies_are_bound_and_hold_the_account() {
             rendering.all("ValidatingAdmissionPolicy");
         let mut bindings: Vec<ValidatingAdmissionPolicyBinding> =
             rendering.all("ValidatingAdmissionPolicyBinding");
-        // It holds users, and has a test on an API server.
+        // This policy binds users, and has a test on an API server.
         let is_guard =
             |name: &Option<String>| name.as_ref().is_some_and(|one| !one.starts_with(REQUIRED));
         policies.retain(|one| is_guard(&one.metadata.name));
@@ -322,7 +322,7 @@ fn guard_policies_are_bound_and_hold_the_account() {
     }
 }
 
-/// Uninstalling goes by this label, since Istio's chart has `app: sidecar-injector` too.
+/// Uninstallation selects by this label, since Istio's chart has `app: sidecar-injector` too.
 #[test]
 fn every_object_has_a_label_that_no_other_chart_sets() {
     for rendering in renderings() {

@@ -1,4 +1,4 @@
-//! That what is installed has no more rights than it uses.
+//! Permissions of the installation: none is unused.
 
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, Role};
 
@@ -114,7 +114,7 @@ fn no_component_widens_a_right() {
     }
 }
 
-/// What the account may do: in its namespace, then in the cluster.
+/// Returns the permissions of the account: in its namespace, then in the cluster.
 pub(crate) fn granted(rendering: &Rendering) -> Vec<String> {
     let roles = rendering.all::<Role>("Role").into_iter().filter_map(|role| role.rules);
     let cluster_roles = rendering.all::<ClusterRole>("ClusterRole").into_iter();
@@ -133,12 +133,12 @@ fn in_words(rule: &PolicyRule) -> String {
     format!("{group}{slash}{} {names}: {}", list(&rule.resources), rule.verbs.join(" "))
 }
 
-/// What may be read of the whole cluster.
+/// Cluster-wide read permissions.
 const FACTS: [&str; 2] =
     ["networking.istio.io/proxyconfigs (any name): list watch", "nodes (any name): list watch"];
-/// About what becomes of the certificate, in the injector's own namespace.
+/// Permission for Events about the certificate, in the injector's own namespace.
 const EVENTS: &str = "events.k8s.io/events (any name): create";
-/// Where a signer of the cluster signs.
+/// Permission for requests to a cluster signer.
 const REQUESTS: &str = "certificates.k8s.io/certificatesigningrequests (any name): create get";
 const APPROVAL: [&str; 2] = [
     "certificates.k8s.io/certificatesigningrequests/approval (any name): update",

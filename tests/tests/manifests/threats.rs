@@ -1,4 +1,4 @@
-//! That the tests which docs/security.md names are there.
+//! The tests named in docs/security.md exist.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -6,8 +6,8 @@ use std::path::Path;
 
 use e2e::programs::repository;
 
-/// A row of the table names its tests between backticks: words with underscores are tests, names
-/// that end in `.rs` are files they are in, or beside.
+/// A row of the table names its tests between backticks: words with underscores are tests, and
+/// names that end with `.rs` are the files in which, or beside which, they are.
 #[test]
 fn every_test_that_a_threat_names_exists() {
     let text = fs::read_to_string(repository().join("docs/security.md")).unwrap();
@@ -32,7 +32,7 @@ fn every_test_that_a_threat_names_exists() {
     }
 }
 
-/// `limits.rs`, `webhook-certs/tests/cluster`
+/// True for paths such as `limits.rs` and `webhook-certs/tests/cluster`.
 fn is_path(word: &str) -> bool {
     Path::new(word).extension().is_some_and(|one| one == "rs") || word.contains('/')
 }
@@ -41,7 +41,7 @@ fn cells(row: &str) -> Vec<&str> {
     row.trim_matches('|').split(" | ").map(str::trim).collect()
 }
 
-/// The files that each function of a test is in.
+/// Returns the files of each test function.
 fn tests() -> BTreeMap<String, BTreeSet<String>> {
     let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let mut folders =
@@ -72,13 +72,13 @@ fn tests() -> BTreeMap<String, BTreeSet<String>> {
     found
 }
 
-/// The name in `Trial::test("name", …)`.
+/// Returns the name in `Trial::test("name", …)`.
 fn trial(line: &str) -> Option<&str> {
     line.split_once("Trial::test(\"")?.1.split('"').next()
 }
 
-/// The functions after `#[test]` and its like, and the stories that a harness of our own lists, with
-/// their modules.
+/// Returns the functions after `#[test]` and similar attributes, and the tests listed by a harness
+/// of our own, with their modules.
 fn functions_of_tests(text: &str) -> Vec<&str> {
     let is_harness = text.contains("libtest_mimic::");
     let mut is_marked = false;
@@ -97,7 +97,7 @@ fn functions_of_tests(text: &str) -> Vec<&str> {
     found
 }
 
-/// `module::story`, alone on its line
+/// True for `module::test` alone on its line.
 fn is_listed(line: &str) -> bool {
     line.contains('_')
         && line

@@ -1,5 +1,4 @@
-//! What a user should know of a pod's labels and annotations that does not stand in the way of its
-//! injection.
+//! Warnings about labels and annotations of a pod that do not prevent its injection.
 
 use documents::{excerpt, suggest};
 use reason::Reason;
@@ -11,7 +10,7 @@ use crate::kubernetes::quantity;
 use crate::settings::annotation_kind::switch;
 use crate::settings::annotations::{Annotations, HONOURED, key};
 
-/// Everything there is to say of a pod that is injected, in the order of the keys.
+/// Returns all warnings about an injected pod, in the order of the keys.
 pub fn of_pod(pod: &Value, annotations: Annotations<'_>) -> Vec<Reason> {
     let mut advice = of_keys(pod);
     for (key, words) in WORDS {
@@ -23,8 +22,8 @@ pub fn of_pod(pod: &Value, annotations: Annotations<'_>) -> Vec<Reason> {
     advice
 }
 
-/// What there is to say whether or not a pod is injected: a switch that says nothing, and keys
-/// that look like one that does.
+/// Returns the warnings that do not depend on the injection decision: an invalid value of
+/// `sidecar.istio.io/inject`, and misspelt keys.
 pub fn of_keys(pod: &Value) -> Vec<Reason> {
     let mut advice: Vec<_> = policy::unknown_switch(pod).into_iter().collect();
     for place in [&LABEL, &ANNOTATION] {
@@ -42,7 +41,8 @@ pub fn of_keys(pod: &Value) -> Vec<Reason> {
     advice
 }
 
-/// A value of an annotation that Istio does not check, which is then as if it were not there.
+/// Warns about an unknown value of an annotation. Istio does not validate it and ignores such a
+/// value.
 fn unknown_word(key: &str, value: &str, words: &[&str]) -> Option<Reason> {
     let understood = match key {
         key::REWRITE_APP_PROBES => switch(value).is_some(),
@@ -60,8 +60,8 @@ fn unknown_word(key: &str, value: &str, words: &[&str]) -> Option<Reason> {
     Some(Reason::new("unknown_value", message).with_hint(hint))
 }
 
-/// A request above the limit, both of the pod's annotations: Kubernetes refuses such a pod and
-/// speaks of containers that the user did not write.
+/// Warns about a request above its limit, both set by annotations of the pod. Kubernetes rejects
+/// such a pod with an error about containers that the user did not write.
 fn beyond_limit(annotations: Annotations<'_>, [request, limit]: &[&str; 2]) -> Option<Reason> {
     let (value, most) = (annotations.get(request)?, annotations.get(limit)?);
     let amount = |text: &str| quantity::parse(&Value::from(text));
@@ -75,7 +75,7 @@ fn beyond_limit(annotations: Annotations<'_>, [request, limit]: &[&str; 2]) -> O
     })
 }
 
-/// Requests, and the limits that they may not exceed.
+/// Annotations for requests, each with the annotation for its limit.
 const REQUESTS: [[&str; 2]; 4] = [
     [key::PROXY_CPU, key::PROXY_CPU_LIMIT],
     [key::PROXY_MEMORY, key::PROXY_MEMORY_LIMIT],
@@ -83,7 +83,7 @@ const REQUESTS: [[&str; 2]; 4] = [
     [key::INIT_MEMORY, key::INIT_MEMORY_LIMIT],
 ];
 
-/// Places of metrics that cannot be read are passed over, as by Istio.
+/// Warns about invalid scrape targets, which the injector ignores, as Istio does.
 fn unknown_targets(targets: &str) -> Option<Reason> {
     (!scrape_settings::are_targets(targets)).then(|| {
         let (key, targets) = (key::SCRAPE_TARGETS, excerpt::of(targets));
@@ -100,7 +100,7 @@ fn dns_policy(policy: &Value) -> Option<Reason> {
     Some(Reason::new("dns_policy", message).with_hint("the proxy looks up names of Services"))
 }
 
-/// Labels or annotations.
+/// Labels or annotations of a pod.
 struct Place {
     list: &'static str,
     article: &'static str,
@@ -113,7 +113,7 @@ const ANNOTATION: Place =
     Place { list: "annotations", article: "an", word: "annotation", other: "label" };
 
 impl Place {
-    /// What a key means here, unless it is known.
+    /// Returns the keys that are known as labels or as annotations.
     fn known(&self) -> impl Iterator<Item = &'static str> {
         let labels: &[&str] = if self.word == LABEL.word { &LABELS } else { &ANNOTATIONS };
         let honoured = HONOURED.iter().map(|honoured| honoured.key);
@@ -121,7 +121,8 @@ impl Place {
         labels.iter().copied().chain(honoured)
     }
 
-    /// A key that looks like one of Istio's and is none, or is one in the other place.
+    /// Warns about an unknown key that resembles one of Istio's, or that is known only in the other
+    /// list.
     fn misspelt(&self, given: &str, known: &[&'static str]) -> Option<Reason> {
         let lowered = given.to_lowercase();
         let ours = ["istio", "outrigger"].iter().any(|name| lowered.contains(name));
@@ -143,26 +144,26 @@ impl Place {
     }
 }
 
-/// Whether two keys differ in nothing but the domain, and letter case.
+/// True if two keys differ only in domain and letter case.
 fn same_name(a: &str, b: &str) -> bool {
     let name = |key| str::split_once(key, '/').map(|(_, name)| name);
     let Some((a, b)) = name(a).zip(name(b)) else { return false };
-    // These names stand for several things.
+    // These names are ambiguous: several keys end in them.
     let several = ["port", "config"].iter().any(|name| a.eq_ignore_ascii_case(name));
     !several && a.eq_ignore_ascii_case(b)
 }
 
-/// How many labels, or annotations, are told of; a client shows no more.
+/// Most labels or annotations in warnings; a client shows no more.
 const MOST_KEYS: usize = 24;
 
-/// Annotations that are words without being checked.
+/// Annotations with a fixed set of values that Istio does not validate.
 const WORDS: [(&str, &[&str]); 3] = [
     (key::NATIVE_SIDECAR, &["true", "false"]),
     (key::CAP_NET_BIND_SERVICE, &["true", "false"]),
     (key::REWRITE_APP_PROBES, &["true", "false"]),
 ];
 
-/// Annotations of Istio beside those that the injector honours.
+/// Istio's annotations that the injector does not use itself.
 const ANNOTATIONS: [&str; 17] = [
     "ambient.istio.io/bypass-inbound-capture",
     "ambient.istio.io/dns-capture",
@@ -183,7 +184,7 @@ const ANNOTATIONS: [&str; 17] = [
     "topology.istio.io/controlPlaneClusters",
 ];
 
-/// Labels of Istio on pods.
+/// Istio's labels for pods.
 const LABELS: [&str; 22] = [
     "gateway.istio.io/managed",
     "istio.io/connect-strategy",

@@ -1,4 +1,4 @@
-//! The form of pods.
+//! Validation of pods before injection.
 
 use documents::excerpt;
 use serde_json::Value;
@@ -6,7 +6,8 @@ use serde_json::Value;
 use crate::inject::error::InjectError;
 use crate::kubernetes::pod::{CONTAINERS, INIT_CONTAINERS, PROXY};
 
-/// A pod is an object with a `spec`; what injection reads and extends has its Kubernetes type.
+/// Checks that a pod is an object with a `spec`, and that the fields used by injection have their
+/// Kubernetes types.
 pub(crate) fn check(pod: &Value) -> Result<(), InjectError> {
     let wrong = |path: &[&str], allowed: &str| {
         let problem = format!("{} is not {allowed}", path.join("."));
@@ -43,9 +44,12 @@ pub(crate) fn check(pod: &Value) -> Result<(), InjectError> {
     Ok(())
 }
 
-/// Names are unique over all lists of containers of a pod. An injected container of a name that the
-/// pod has in another list would make Kubernetes refuse the pod. The proxy goes where it is injected;
-/// but of two that the user wrote it is not known which one he means.
+/// Checks that injected containers do not collide with containers of the pod. Names are unique
+/// across all container lists of a pod: Kubernetes rejects a pod with an injected container whose
+/// name is in another list.
+///
+/// A user-supplied proxy may be in the other list, as it moves to that of the injected one. Two
+/// user-supplied proxies are ambiguous and rejected.
 pub(crate) fn check_names(
     pod: &Value,
     injected: &Value,

@@ -1,5 +1,5 @@
-//! Containers of the application that run as the proxy's user or group: capture takes what they
-//! send for the proxy's own, and leaves it alone.
+//! Application containers that run as the proxy's user or group. The capture treats their traffic
+//! as the proxy's own and skips it.
 
 use reason::Reason;
 use serde_json::Value;
@@ -7,8 +7,8 @@ use serde_json::Value;
 use crate::kubernetes::pod::{CONTAINERS, INIT_CONTAINERS, PROXY};
 use crate::settings::outrigger::ProxyUser;
 
-/// What there is to say of a container that runs as the proxy's user, or, where the settings
-/// refuse it, the refusal.
+/// Checks for a container that runs as the proxy's user. Returns a warning, or a denial if the
+/// settings require it.
 pub fn judge(rule: ProxyUser, pod: &Value, injected: &Value) -> Result<Option<Reason>, Reason> {
     match rule {
         ProxyUser::Allow => Ok(None),
@@ -17,9 +17,10 @@ pub fn judge(rule: ProxyUser, pod: &Value, injected: &Value) -> Result<Option<Re
     }
 }
 
-/// The user's container whose traffic is not captured for that, if there is one.
+/// Returns the first application container whose traffic is not captured because of its user.
 ///
-/// `pod` is the injected one, `injected` what the overlays put in. Without capture nobody is told.
+/// `pod` is the injected pod; `injected` has the names that the overlays add. Without capture there
+/// is no warning.
 fn shared(pod: &Value, injected: &Value) -> Option<Reason> {
     let spared = spared(pod)?;
     containers(pod).find_map(|container| {
@@ -48,13 +49,13 @@ fn containers(pod: &Value) -> impl Iterator<Item = &Value> {
     lists.into_iter().flat_map(|list| pod["spec"][list].as_array().into_iter().flatten())
 }
 
-/// What the container runs as: its own word, else the pod's.
+/// Returns the container's own user or group, or else the pod's.
 fn id(pod: &Value, container: &Value, field: &str) -> Option<u64> {
     let own = container["securityContext"][field].as_u64();
     own.or_else(|| pod["spec"]["securityContext"][field].as_u64())
 }
 
-/// Whom capture leaves alone.
+/// Returns the user ID that the capture exempts.
 fn spared(pod: &Value) -> Option<u64> {
     let init = pod["spec"][INIT_CONTAINERS].as_array()?;
     let capture = init.iter().find(|container| {

@@ -1,4 +1,4 @@
-//! What an injection writes about itself into the pod.
+//! Labels and annotations that injection writes.
 
 use std::collections::BTreeMap;
 
@@ -11,8 +11,8 @@ use crate::inject::reinject::status::STATUS;
 use crate::json::change::Draft;
 use crate::kubernetes::label_selector;
 
-/// Writes the network's label, the status annotation and the annotations that every injected pod
-/// gets. A network whose name no label can have is told.
+/// Writes the network label, the status annotation and the annotations that every injected pod
+/// gets. Warns about a network name that is not a valid label value.
 pub fn apply(
     draft: &mut Draft,
     network: Option<&str>,
@@ -38,7 +38,7 @@ pub fn apply(
     )
 }
 
-/// The value of the status annotation: the names of all that the overlays put in.
+/// Returns the value of the status annotation: the names of everything that the overlays add.
 pub fn status(injected: &Value, revision: &str) -> String {
     let spec = &injected["spec"];
     let names = |list: &str| {
@@ -56,7 +56,7 @@ pub fn status(injected: &Value, revision: &str) -> String {
     serde_json::to_string(&status).unwrap_or_default()
 }
 
-/// Istio's `SidecarInjectionStatus`, in the order of its fields; what is empty is `null`.
+/// Istio's `SidecarInjectionStatus`, in the order of its fields; empty ones are `null`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Status<'a> {

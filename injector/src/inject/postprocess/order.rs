@@ -7,12 +7,12 @@ use crate::inject::prepare::path_env::Variables;
 use crate::json::change::{Draft, Step};
 use crate::kubernetes::pod::{CONTAINERS, INIT_CONTAINERS, PROXY, find, find_proxy, in_container};
 
-/// Brings the containers into Istio's order.
+/// Orders the containers as Istio does.
 ///
-/// A proxy among the containers stands first if the application waits for it, else last. A native
-/// sidecar and what prepares it stand before all other init containers; without one, capture
-/// begins after them, so that they still reach the network. `injected` names what is not the pod's
-/// own.
+/// A proxy in `containers` is first if the application waits for it, else last. A native sidecar
+/// and the init containers that prepare it precede all other init containers. Without a native
+/// sidecar the capture starts after the others, so that they still reach the network. `injected`
+/// has the names of the containers that are not the pod's own.
 pub fn containers(draft: &mut Draft, injected: &Value, hold_application: bool) {
     let proxy: (&[&str], &[&str]) =
         if hold_application { (&[PROXY], &[]) } else { (&[], &[PROXY]) };
@@ -22,22 +22,24 @@ pub fn containers(draft: &mut Draft, injected: &Value, hold_application: bool) {
     if find(draft.value(), INIT_CONTAINERS, PROXY).is_some() {
         arrange(draft, &init, &[INIT, VALIDATION, PROXY, CORE_DUMP], &[]);
     } else if is_injected(INIT) && is_injected(VALIDATION) {
-        // One is of an earlier injection, with other settings; there is nothing to validate before.
+        // One of them is from a previous injection with other settings; validating first is
+        // useless.
         arrange(draft, &init, &[], &[INIT, VALIDATION, CORE_DUMP]);
     } else {
         arrange(draft, &init, &[VALIDATION], &[INIT, CORE_DUMP]);
     }
 }
 
-/// Puts the variables that come after the merge last, always in one order, so that a second
-/// injection finds them where it puts them.
+/// Moves the variables that are written after the merge to the end, in a fixed order, so that
+/// reinjection finds them in place.
 pub fn proxy_env(draft: &mut Draft, variables: &Variables) {
     let Some((list, index)) = find_proxy(draft.value()) else { return };
     let last: Vec<_> = variables.iter().map(|(name, _)| name.as_str()).chain(COMPUTED).collect();
     arrange(draft, &in_container(list, index, ["env".into()]), &[], &last);
 }
 
-/// Puts the named items first and last, in the order of the names; the others stay between.
+/// Moves the named items to the start and the end, in the order of the names. The others stay
+/// between.
 fn arrange(draft: &mut Draft, path: &[Step<'_>], first: &[&str], last: &[&str]) {
     let Some(items) = draft.at(path).and_then(Value::as_array) else { return };
     let rank = |index: &usize| {

@@ -1,4 +1,4 @@
-//! Probes of the application: the agent asks them on the kubelet's behalf.
+//! Probes of the application: the agent sends them on behalf of the kubelet.
 
 use std::collections::BTreeMap;
 
@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 
 use crate::inject::computed_env::{PROBERS, put_env};
 use crate::json::change::{Draft, Step};
+use crate::json::short;
 use crate::kubernetes::pod::{
     CONTAINERS, INIT_CONTAINERS, PROXY, annotation, find_env, find_proxy, in_container,
 };
@@ -16,11 +17,11 @@ use crate::settings::Settings;
 use crate::settings::annotation_kind::switch;
 use crate::settings::annotations::key;
 
-/// Turns the application's HTTP, TCP and gRPC probes, and its HTTP and TCP lifecycle handlers, to
-/// the agent, and tells the agent what to ask in their place.
+/// Redirects the application's HTTP, TCP and gRPC probes, and its HTTP and TCP lifecycle handlers,
+/// to the agent, and passes their original targets to the agent.
 ///
-/// Without a status port there is nobody to answer, and the probes stay; so does one whose port
-/// name the container does not have, with a warning.
+/// Without a status port the agent cannot answer, and the probes stay. A probe with an unknown port
+/// name also stays, with a warning.
 pub fn rewrite(draft: &mut Draft, settings: &Settings, reinjected: bool) -> Vec<Reason> {
     let mut warnings = Vec::new();
     let rewrite = annotation(draft.value(), key::REWRITE_APP_PROBES).and_then(switch);
@@ -68,7 +69,7 @@ pub fn rewrite(draft: &mut Draft, settings: &Settings, reinjected: bool) -> Vec<
     warnings
 }
 
-/// Turns a handler to the agent; what else the user says of the request stays.
+/// Redirects a handler to the agent. The user's other fields of the request stay.
 fn ask_agent(draft: &mut Draft, handler: &[Step<'_>], action: &str, path: &str, port: u16) {
     let of_http = |key| ["httpGet".into(), Step::Key(key)];
     draft.within(handler, |handler| {
@@ -83,7 +84,7 @@ fn ask_agent(draft: &mut Draft, handler: &[Step<'_>], action: &str, path: &str, 
     });
 }
 
-/// Hands the probers to the agent; those of an earlier injection stand.
+/// Passes the probers to the agent. Those of a previous injection take precedence.
 fn tell_agent(draft: &mut Draft, mut probers: BTreeMap<String, String>, reinjected: bool) {
     let pod = draft.value();
     let Some((list, index)) = find_proxy(pod) else { return };
@@ -92,8 +93,7 @@ fn tell_agent(draft: &mut Draft, mut probers: BTreeMap<String, String>, reinject
     }
     if let Some(place) = find_env(pod, list, index, PROBERS).filter(|_| reinjected) {
         let earlier = pod["spec"][list][index]["env"][place]["value"].as_str().unwrap_or_default();
-        let earlier: BTreeMap<String, Box<RawValue>> =
-            serde_json::from_str(earlier).unwrap_or_default();
+        let earlier: BTreeMap<String, Box<RawValue>> = short::parse(earlier).unwrap_or_default();
         probers.extend(earlier.into_iter().map(|(path, prober)| (path, prober.get().to_owned())));
     }
     put_env(draft, PROBERS, &to_json(&probers));
@@ -112,7 +112,7 @@ fn json(value: impl Serialize) -> String {
     serde_json::to_string(&value).unwrap_or_default()
 }
 
-/// Where a handler stands in a container and how the agent calls it.
+/// Path of a handler in a container, and its name in the agent's URL.
 struct Kind {
     path: &'static [&'static str],
     agent: (&'static str, &'static str),
@@ -137,7 +137,7 @@ const HANDLERS: [Kind; 5] = [
     Kind { path: &["lifecycle", "postStart"], agent: ("app-lifecycle", "poststartz") },
 ];
 
-/// A probe or lifecycle handler that goes over the network.
+/// A probe or lifecycle handler that uses the network.
 struct Handler<'a> {
     container: &'a Value,
     given: &'a Value,
@@ -154,12 +154,12 @@ impl<'a> Handler<'a> {
         Some(Self { container, given: handler, action, probe: kind.is_probe() })
     }
 
-    /// What the agent has to ask, as JSON in the order of Istio's fields; nothing where the probe
+    /// Returns the agent's prober as JSON in the order of Istio's fields. `None` if the probe
     /// already goes to the agent.
     fn prober(&self, path: &str, port: u16, mesh_port: u16) -> Result<Option<String>, Reason> {
         let action = &self.given[self.action];
         let given = &action["port"];
-        // What asks the agent asks it by HTTP: Istio does not look at the port of a gRPC probe.
+        // The agent answers HTTP: Istio does not check the port of a gRPC probe.
         let asks_agent = *given == mesh_port && self.action != "grpc";
         if asks_agent || (*given == port && self.asks(path)) {
             return Ok(None);
@@ -176,7 +176,7 @@ impl<'a> Handler<'a> {
         for field in fields {
             let value = match *field {
                 "port" => number.to_string(),
-                // Istio writes the service of a gRPC probe even where there is none.
+                // Istio writes the service of a gRPC probe even if it is absent.
                 "service" => json(&action["service"]),
                 field => match action.get(field).filter(|value| !is_empty(value)) {
                     Some(value) => json(value),
@@ -195,12 +195,13 @@ impl<'a> Handler<'a> {
         Ok(Some(prober))
     }
 
-    /// Whether the agent is asked for this path already.
+    /// True if the probe already has this path of the agent.
     fn asks(&self, path: &str) -> bool {
         self.given[self.action]["path"] == *path
     }
 
-    /// Istio takes whatever asks the agent's port for rewritten already.
+    /// Returns a warning about a probe of the agent's port. Istio treats every such probe as
+    /// rewritten.
     fn asks_nobody(&self, port: u16) -> Reason {
         let container = self.container();
         let message = format!(
@@ -217,7 +218,7 @@ impl<'a> Handler<'a> {
             Value::String(name) => name.parse().ok().or_else(|| self.named(name)),
             port => port.as_u64(),
         };
-        // The API server, or the kubelet, says what is wrong with it.
+        // The API server or the kubelet reports an invalid port.
         number.filter(valid).ok_or_else(|| {
             let container = self.container();
             let message = format!(
@@ -243,8 +244,8 @@ fn is_empty(value: &Value) -> bool {
     value.is_null() || value == "" || value.as_array().is_some_and(Vec::is_empty)
 }
 
-/// What a handler may do over the network; lifecycle handlers only the first two.
+/// Network actions of a handler; lifecycle handlers have only the first two.
 const ACTIONS: [&str; 3] = ["httpGet", "tcpSocket", "grpc"];
 
-/// Room for what the agent asks in place of most probes.
+/// Capacity in bytes that fits most probers.
 const PROBER_BYTES: usize = 128;

@@ -8,13 +8,16 @@ use crate::istio::scrape_settings::{
     PATH, PORT, SCRAPE, SETTINGS, TARGETS, find_setting, is_label, parse_targets,
 };
 use crate::json::change::Draft;
+use crate::json::short;
 use crate::kubernetes::pod::{find_env, find_proxy};
 use crate::settings::annotation_kind::switch;
 use crate::settings::annotations::{AnnotationError, key};
 
-/// Points Prometheus to the agent, and tells the agent where the application's metrics are.
+/// Points Prometheus to the agent, and passes the location of the application's metrics to the
+/// agent.
 ///
-/// The status port is the mesh's. The errors name the annotations whose ports cannot be scraped.
+/// The status port is the mesh's. The errors name the annotations with ports that cannot be
+/// scraped.
 pub fn merge(
     draft: &mut Draft,
     mesh: &MeshConfig,
@@ -32,14 +35,14 @@ pub fn merge(
         keys.filter(|key| names.iter().any(|name| is_label(key, name))).cloned().collect()
     };
     if metrics.is_merged(status_port) {
-        // A template has put the targets there again.
+        // A template has set the targets again.
         if told || (reinjected && metrics.targets.is_empty()) {
             let obsolete = of_labels(&[TARGETS]);
             remove(draft, &obsolete);
         }
         return Ok(());
     }
-    // A template may have brought some of them.
+    // A template may have added some of the annotations.
     let problems = metrics.problems(status_port);
     if !problems.is_empty() {
         return Err(problems);
@@ -63,7 +66,8 @@ fn remove(draft: &mut Draft, keys: &[String]) {
     }
 }
 
-/// The annotations of a pod whose ports cannot be scraped, if its metrics are to be merged.
+/// Returns errors for the annotations with ports that cannot be scraped, if the pod's metrics are
+/// to be merged.
 pub fn problems(annotations: &Map<String, Value>, mesh: &MeshConfig) -> Vec<AnnotationError> {
     let status_port = mesh.default_config.status_port();
     let metrics = Metrics::wanted(annotations, mesh);
@@ -71,7 +75,7 @@ pub fn problems(annotations: &Map<String, Value>, mesh: &MeshConfig) -> Vec<Anno
     metrics.map_or_else(Vec::new, |metrics| metrics.problems(status_port))
 }
 
-/// Where annotations say that the application's metrics are.
+/// Location of the application's metrics according to the annotations.
 struct Metrics<'a> {
     scrape: &'a str,
     path: &'a str,
@@ -81,11 +85,11 @@ struct Metrics<'a> {
 }
 
 impl<'a> Metrics<'a> {
-    /// `None` where they are not to be merged.
+    /// Parses the annotations. `None` if the metrics are not to be merged.
     fn wanted(annotations: &'a Map<String, Value>, mesh: &MeshConfig) -> Option<Self> {
         let setting = |name: &str| find_setting(annotations, name);
         let text = |name: &str| setting(name).map_or("", |(_, value)| value);
-        // A value that is no boolean says nothing.
+        // A value that is not a boolean has no effect.
         let scraped = setting(SCRAPE).is_none_or(|(_, value)| switch(value) != Some(false));
         let enabled = annotations.get(key::MERGE_METRICS).and_then(Value::as_str).and_then(switch);
         if !scraped || !enabled.unwrap_or(mesh.enable_prometheus_merge) {
@@ -97,22 +101,22 @@ impl<'a> Metrics<'a> {
         Some(Self { scrape, path, port, targets, given_targets })
     }
 
-    /// Whether the annotations point to the agent already.
+    /// True if the annotations already point to the agent.
     fn is_merged(&self, status_port: u16) -> bool {
         self.port.is_some_and(|(_, port)| port == status_port.to_string())
     }
 
-    /// Whether a previous injection has told the agent of these metrics, if the pod has one.
+    /// True if a previous injection passed these metrics to the agent. Also true for a pod without
+    /// a proxy.
     fn are_told(&self, pod: &Value) -> bool {
         let Some((list, index)) = find_proxy(pod) else { return true };
         let config = find_env(pod, list, index, SCRAPE_CONFIG)
             .and_then(|place| pod["spec"][list][index]["env"][place]["value"].as_str());
-        let told: Value =
-            config.and_then(|told| serde_json::from_str(told).ok()).unwrap_or_default();
+        let told: Value = config.and_then(short::parse).unwrap_or_default();
         if !self.targets.is_empty() {
             return told["targets"] == self.targets();
         }
-        // A template has put the application's port there again, beside the path of the agent.
+        // A template has set the application's port again, beside the path of the agent.
         let port = self.port.map(|(_, port)| port);
         self.path == WRITTEN_PATH && told["port"].as_str() == port
     }
@@ -129,7 +133,7 @@ impl<'a> Metrics<'a> {
         };
         if self.targets.is_empty() {
             let wrong = |(key, port)| Some(error(key, port, problem_of(port, status_port)?));
-            // An empty one is none, to Istio too.
+            // As in Istio, an empty port is absent.
             let port = self.port.filter(|(_, port)| !port.is_empty());
             return port.and_then(wrong).into_iter().collect();
         }
@@ -142,8 +146,8 @@ impl<'a> Metrics<'a> {
         problems.map(of_targets).collect()
     }
 
-    /// Istio's `PrometheusScrapeConfiguration`, in the order of its fields; nothing where there is
-    /// nothing to say.
+    /// Returns Istio's `PrometheusScrapeConfiguration` as JSON in the order of its fields; `None`
+    /// if all of them are empty.
     fn config(&self) -> Option<String> {
         let own = (self.port.map_or("", |(_, port)| port), self.path);
         let first = self.targets.first().map(|(port, path)| (&**port, &**path));
@@ -162,7 +166,7 @@ impl<'a> Metrics<'a> {
     }
 }
 
-/// Says where the merged metrics are served over TLS, if the proxy is told to.
+/// Writes the port of the merged metrics over TLS, if the proxy is configured for it.
 pub fn secure_port(draft: &mut Draft) {
     let pod = draft.value();
     let annotations = pod["metadata"]["annotations"].as_object();
@@ -180,7 +184,7 @@ pub fn secure_port(draft: &mut Draft) {
     }
 }
 
-/// Why a port cannot be scraped, as the rest of a sentence.
+/// Returns the reason why a port cannot be scraped, as the rest of a sentence.
 fn problem_of(port: &str, status_port: u16) -> Option<String> {
     let Some(port) = port.trim().parse::<u16>().ok().filter(|port| *port > 0) else {
         return Some("is not a port from 1 to 65535".to_owned());
@@ -194,7 +198,7 @@ fn problem_of(port: &str, status_port: u16) -> Option<String> {
     Some(format!("is a port of the proxy ({owner}); it is to be one of the application's"))
 }
 
-/// Where the agent serves all metrics.
+/// The path at which the agent serves all metrics.
 const WRITTEN_PATH: &str = "/stats/prometheus";
 
 const SECURE_PORT: &str = "prometheus_istio_io_secure_port";

@@ -1,12 +1,11 @@
-//! What overlays put into a pod, by name.
+//! Names of the containers, volumes and secrets that overlays add to a pod.
 
 use serde_json::{Map, Value};
 
-/// An overlay without what its containers, volumes and secrets are: their names, and the
-/// directives by which a merge adds and removes them.
+/// Returns the outline of an overlay: the names of its containers, volumes and secrets, and the
+/// directives of the strategic merge.
 ///
-/// Merged on top of each other, the outlines of overlays have the names that the overlays
-/// themselves would have, for a small part of the work.
+/// Merged outlines have the same names as the merged overlays, for a small part of the work.
 pub fn outline(overlay: &Value) -> Value {
     let spec = overlay["spec"].as_object().into_iter().flatten();
     let spec = spec.filter_map(|(field, value)| match value {
@@ -35,7 +34,7 @@ fn is_directive(field: &str) -> bool {
     field.starts_with('$')
 }
 
-/// The lists whose items the status annotation names.
+/// The lists of `spec` whose items the status annotation names.
 const NAMED: [&str; 4] = ["containers", "imagePullSecrets", "initContainers", "volumes"];
 
 #[cfg(test)]

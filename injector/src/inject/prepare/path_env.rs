@@ -1,11 +1,11 @@
-//! Environment that the webhook's path gives the proxy (multi-cluster, multi-network).
+//! Environment of the proxy from the webhook's path (multi-cluster, multi-network).
 
 use std::collections::BTreeMap;
 
 use crate::overlay::context::Context;
 
-/// The variables of the path with cluster and network: the pod's label stands before the path,
-/// the path before the values, and nothing that is empty before what is not. Sorted by name.
+/// Returns the variables of the path with cluster and network, sorted by name. The pod's label
+/// takes precedence over the path, and the path over the values. Empty values are skipped.
 pub fn variables(context: &Context<'_>, path_env: &[(String, String)]) -> Variables {
     let global = &context.settings.values.global;
     let path = path_env.iter().map(|(name, value)| (name.as_str(), value.as_str()));
@@ -18,14 +18,14 @@ pub fn variables(context: &Context<'_>, path_env: &[(String, String)]) -> Variab
         let known = [own, of_path, default].into_iter().find(|value| !value.is_empty());
         match known {
             Some(value) => variables.insert(name, value),
-            // An overlay's own default stands.
+            // The overlay's own default stays.
             None => variables.remove(name),
         };
     }
     variables.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
-/// The network among the variables.
+/// Returns the network among the variables.
 pub fn network(variables: &Variables) -> Option<&str> {
     let network = variables.iter().find(|(name, _)| name == NETWORK);
     network.map(|(_, value)| value.as_str()).filter(|network| !network.is_empty())
@@ -34,7 +34,7 @@ pub fn network(variables: &Variables) -> Option<&str> {
 /// Names and values, sorted by name.
 pub type Variables = Vec<(String, String)>;
 
-/// The label that says which network a pod is in.
+/// The label with a pod's network.
 pub const NETWORK_LABEL: &str = "topology.istio.io/network";
 
 const CLUSTER_ID: &str = "ISTIO_META_CLUSTER_ID";

@@ -1,4 +1,4 @@
-//! Requests and limits of injected containers, where settings or annotations go beyond Istio's.
+//! Requests and limits of injected containers, for settings and annotations beyond Istio's.
 
 use serde_json::{Map, Value};
 
@@ -7,8 +7,8 @@ use crate::overlay::context::Context;
 use crate::settings::annotations::key;
 use crate::settings::outrigger::{CpuLimits, PodResources};
 
-/// Gives the init container of an overlay its own resources, and leaves out of the others what the
-/// settings leave out.
+/// Sets the resources of an overlay's init container, and omits the default resources that the
+/// settings exclude.
 pub fn adjust(overlay: &mut Value, context: &Context<'_>) {
     let settings = &context.settings.values.outrigger;
     let given = |keys: &[&str]| keys.iter().any(|key| context.annotations.get(key).is_some());
@@ -22,7 +22,7 @@ pub fn adjust(overlay: &mut Value, context: &Context<'_>) {
         ]);
     let own = own_of_init(context);
     for list in [INIT_CONTAINERS, CONTAINERS] {
-        // Looked up without indexing, which would give an overlay without a spec one that is null.
+        // Indexing would insert a null `spec` into an overlay without one.
         let containers = overlay.get_mut("spec").and_then(|spec| spec.get_mut(list));
         let containers = containers.and_then(Value::as_array_mut);
         for container in containers.into_iter().flatten() {
@@ -50,7 +50,8 @@ pub(crate) fn of_pod(pod: &Value) -> Option<&Value> {
     given.as_object().filter(|given| !given.is_empty()).map(|_| given)
 }
 
-/// The pod's annotations for its init container if there are any, else the setting.
+/// Returns the init container's resources: the pod's annotations if there are any, else the
+/// setting.
 fn own_of_init(context: &Context<'_>) -> Option<Value> {
     let given = |kind: &str, cpu: &str, memory: &str| {
         let entries = [("cpu", cpu), ("memory", memory)];

@@ -1,7 +1,7 @@
-//! Volumes and mounts that the pod's author and an overlay both name.
+//! Volumes and mounts that both the pod and an overlay define.
 //!
-//! A merge by name would leave both sources in one volume, or two mounts at one path, and
-//! Kubernetes refuses such a pod.
+//! A merge by name would leave both sources in one volume, or two mounts at one path. Kubernetes
+//! rejects such a pod.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,8 +10,8 @@ use serde_json::{Map, Value};
 
 use crate::kubernetes::pod::{CONTAINERS, INIT_CONTAINERS};
 
-/// Leaves to the pod the sources of its own volumes, and of two volumes or mounts of an overlay
-/// the later: it is the one that an annotation asks for.
+/// Keeps the sources of the pod's own volumes. Of two volumes or mounts of an overlay with the same
+/// key, keeps the later one, which is the one from an annotation.
 pub fn settle(overlay: &mut Value, pod: &Value) -> Vec<Reason> {
     let Some(spec) = overlay.get_mut("spec").and_then(Value::as_object_mut) else {
         return Vec::new();
@@ -51,8 +51,8 @@ pub fn settle(overlay: &mut Value, pod: &Value) -> Vec<Reason> {
     .collect()
 }
 
-/// A volume that an overlay leaves without a source is an `emptyDir`, and the API server writes
-/// that out. In a pod that comes back from there, it is not to be taken out again.
+/// Keeps a user volume's empty `emptyDir` if the overlay's volume has no source. The API server
+/// defaults such a volume to `emptyDir`, and reinjection must not remove it.
 fn keep_the_default(own: &Value, volume: &mut Map<String, Value>) {
     let is_default = own["emptyDir"].as_object().is_some_and(Map::is_empty);
     let has_none = volume.iter().all(|(field, source)| field == "name" || source.is_null());
@@ -61,8 +61,8 @@ fn keep_the_default(own: &Value, volume: &mut Map<String, Value>) {
     }
 }
 
-/// Whether the pod's own volume has a source of which the overlay's says nothing, though it has
-/// one itself.
+/// True if the pod's volume has a source that the overlay's volume does not set, and the overlay's
+/// has a source too.
 fn has_another_source(own: &Value, volume: &Map<String, Value>) -> bool {
     let sources = || volume.iter().filter(|(field, _)| *field != "name");
     let directed = sources().any(|(field, _)| field.starts_with('$'));
@@ -73,7 +73,7 @@ fn has_another_source(own: &Value, volume: &Map<String, Value>) -> bool {
     !directed && has_one && others.next().is_some()
 }
 
-/// Of items with one key, keeps the last, in the place of the first.
+/// Keeps the last of the items with the same key, in the position of the first.
 fn keep_last(items: &mut Vec<Value>, key: &str) {
     let mut names = HashSet::with_capacity(items.len());
     if items.iter().filter_map(|item| name(item, key)).all(|name| names.insert(name)) {
@@ -91,7 +91,7 @@ fn keep_last(items: &mut Vec<Value>, key: &str) {
     *items = kept;
 }
 
-/// What an item is told apart by; a directive is no item.
+/// Returns the merge key of an item; `None` for a directive.
 fn name<'a>(item: &'a Value, key: &str) -> Option<&'a str> {
     if item.get("$patch").is_some() { None } else { item.get(key)?.as_str() }
 }

@@ -1,15 +1,15 @@
-//! What of an injected container gives way to the user's own fields, where Kubernetes refuses the
-//! two beside each other.
+//! Conflict resolution between user-supplied fields and an injected container. Kubernetes rejects a
+//! container with both.
 
 use reason::Reason;
 use serde_json::{Value, json};
 
 use crate::kubernetes::quantity;
 
-/// Marks for removal in `own`, which goes over the container, what of the container it does not go
-/// together with; says what of it the user may miss.
+/// Marks the conflicting fields of the injected `container` for removal in `own`, the user-supplied
+/// fields that are merged over it. Returns warnings about the removed fields.
 ///
-/// Istio leaves both in the pod, and Kubernetes refuses it.
+/// Istio leaves both in the pod, and Kubernetes rejects it.
 pub(crate) fn to(own: &mut Value, container: &Value) -> Vec<Reason> {
     allow_escalation(own);
     let mut told = bounds(own, container);
@@ -18,7 +18,8 @@ pub(crate) fn to(own: &mut Value, container: &Value) -> Vec<Reason> {
     told
 }
 
-/// The API server takes both, and the kubelet does not start the container.
+/// Warns about user 0 beside the injected `runAsNonRoot`. The API server accepts both, but the
+/// kubelet does not start the container.
 fn root(own: &Value, container: &Value) -> Option<Reason> {
     let (own, injected) = (&own["securityContext"], &container["securityContext"]);
     let refused =
@@ -31,7 +32,8 @@ fn root(own: &Value, container: &Value) -> Option<Reason> {
     refused.then(|| Reason::new("own_user", message).with_hint("write runAsNonRoot: false too"))
 }
 
-/// Privileges cannot be had without what the template forbids (`allowPrivilegeEscalation: false`).
+/// Removes the template's `allowPrivilegeEscalation: false` if the user makes the container
+/// privileged or adds `CAP_SYS_ADMIN`: the API server rejects the combination.
 fn allow_escalation(own: &mut Value) {
     let security = &own["securityContext"];
     let mut added = security["capabilities"]["add"].as_array().into_iter().flatten();
@@ -41,7 +43,8 @@ fn allow_escalation(own: &mut Value) {
     }
 }
 
-/// A request is not above the limit. Who writes one of them does not mean the template's other.
+/// Removes an injected limit below a user-supplied request, or an injected request above a
+/// user-supplied limit. The API server rejects a request above the limit.
 fn bounds(own: &mut Value, container: &Value) -> Vec<Reason> {
     let mut told = Vec::new();
     let name = own["name"].as_str().unwrap_or_default().to_owned();
@@ -75,7 +78,8 @@ fn bounds(own: &mut Value, container: &Value) -> Vec<Reason> {
     told
 }
 
-/// A name is one port's. That of the user's own is what others look for.
+/// Removes the name of an injected port if a user-supplied port has the same name. A port name is
+/// unique in a container, and other objects refer to the user's.
 fn port_names(own: &mut Value, container: &Value) -> Vec<Reason> {
     let name = own["name"].as_str().unwrap_or_default().to_owned();
     let Some(ports) = own.get_mut("ports").and_then(Value::as_array_mut) else {

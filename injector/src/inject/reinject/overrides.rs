@@ -1,4 +1,4 @@
-//! Containers that the user wrote and that stand over the injected ones of the same name.
+//! User-supplied fields of injected containers, merged over the injected ones.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,16 +15,16 @@ use crate::kubernetes::merge::merge_list;
 use crate::kubernetes::pod::{CONTAINERS, INIT_CONTAINERS, PROXY, find, find_proxy, in_container};
 use crate::settings::annotations::key;
 
-/// Puts the user's own fields back over what the overlays made of his containers, and records
-/// them in the pod. Says where the fields are an earlier injection's, and what gives way to them.
+/// Merges the user-supplied fields over the containers of the overlays, and records them in the
+/// pod. Returns warnings about fields of a previous injection and about resolved conflicts.
 pub fn reapply(
     draft: &mut Draft,
     written: Written,
     tproxy: bool,
     reinjected: bool,
 ) -> Result<Vec<Reason>, OwnError> {
-    // What an earlier injection recorded stays as it is. That did not know of what comes from the
-    // pod now: the overlays of that time left it alone.
+    // The record of a previous injection stays as it is. It has no container that comes from the
+    // pod now: the overlays of that time did not contain it.
     let mut applied =
         if reinjected { Overrides::of_pod(draft.value()) } else { Overrides::default() };
     let mut unrecorded = false;
@@ -62,7 +62,7 @@ pub fn reapply(
         if init_proxy
             && (list == CONTAINERS || named(PROXY, list, draft.value()).is_some_and(native))
         {
-            // By this another injection tells that the templates are to find it there again.
+            // Lets reinjection recognise a proxy written as a native sidecar.
             fields.as_object_mut().map(|own| own.entry("restartPolicy").or_insert(NATIVE.into()));
         }
         if reinjected && from != From::Pod {
@@ -100,12 +100,12 @@ fn kept_fields() -> Reason {
     )
 }
 
-/// Whether the overlays left a long environment of the user's as it is and only put variables of
-/// other names beside it: to merge it again would change nothing.
+/// True if the overlays left a long user-supplied environment unchanged and only added variables of
+/// other names. Merging it again would then change nothing.
 fn has_its_env(overlaid: Option<&Value>, own: &Value) -> bool {
     let overlaid = overlaid.and_then(|container| container["env"].as_array());
     let (Some(overlaid), Some(own)) = (overlaid, own["env"].as_array()) else { return false };
-    // Without a name it is an error, which the merge has to tell.
+    // A variable without a name is an error that the merge reports.
     let names: Option<HashSet<_>> = own.iter().map(|variable| variable["name"].as_str()).collect();
     let Some(names) = names.filter(|_| own.len() > LONG) else { return false };
     let mut own = own.iter().peekable();
@@ -115,8 +115,8 @@ fn has_its_env(overlaid: Option<&Value>, own: &Value) -> bool {
     }) && own.peek().is_none()
 }
 
-/// Of a long environment of the user's the variables that an overlay sets as well: a record
-/// needs no others, since nothing takes them out of the pod.
+/// Returns the variables of a long user-supplied environment that the overlay changed. The record
+/// needs no others, because nothing removes them from the pod.
 fn contested_env(own: &Value, overlaid: Option<&Value>) -> Option<Value> {
     let own = own["env"].as_array().filter(|env| env.len() > LONG)?;
     let overlaid = overlaid?["env"].as_array()?;
@@ -128,20 +128,20 @@ fn contested_env(own: &Value, overlaid: Option<&Value>) -> Option<Value> {
     Some(own.iter().filter(contested).cloned().collect())
 }
 
-/// Whether Kubernetes takes the record beside the pod's other annotations, and those that the
-/// injection still writes.
+/// True if the annotations stay below Kubernetes' limit with the record and the annotations that
+/// injection writes later.
 fn has_room(pod: &Value, record: &str) -> bool {
     limits::annotation_bytes(pod) + record.len() <= limits::ANNOTATION_BYTES - TO_COME
 }
 
-/// An environment but for the variables that are written later.
+/// Returns the environment without the variables that are written later.
 fn without(env: &Value, later: &HashSet<String>) -> Value {
     let Some(variables) = env.as_array() else { return env.clone() };
     let is_later = |variable: &Value| variable["name"].as_str().is_some_and(|n| later.contains(n));
     variables.iter().filter(|variable| !is_later(variable)).cloned().collect()
 }
 
-/// Where the user chose the proxy's uid, the capture must spare that one.
+/// Applies the proxy's user-supplied uid to the capture, which must exempt that uid.
 fn follow_user(draft: &mut Draft, security: &Value, tproxy: bool) {
     let (user, group) = (&security["runAsUser"], &security["runAsGroup"]);
     if user.is_null() && group.is_null() {
@@ -175,13 +175,13 @@ fn follow_user(draft: &mut Draft, security: &Value, tproxy: bool) {
     }
 }
 
-/// The restart policy of an init container that is a native sidecar.
+/// The restart policy of a native sidecar.
 const NATIVE: &str = "Always";
 
-/// Variables that an environment has at least to be worth shortening.
+/// An environment is shortened if it has more variables than this.
 const LONG: usize = 100;
 
-/// Bytes for the annotations that an injection writes after the record.
+/// Bytes reserved for the annotations that injection writes after the record.
 const TO_COME: usize = 8 << 10;
 
 #[cfg(test)]
@@ -218,7 +218,7 @@ mod tests {
         }
     }
 
-    /// Variables of few names, once or more often, some of them odd.
+    /// Generates variables with few names, repeated and invalid ones included.
     fn environment() -> impl Strategy<Value = Vec<Value>> {
         let variable = (0..4_u8, 0..6_u8).prop_map(|(name, form)| match form {
             0..=2 => json!({"name": format!("{name}"), "value": format!("{}", form % 2)}),

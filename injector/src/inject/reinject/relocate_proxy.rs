@@ -1,4 +1,4 @@
-//! A proxy that goes from one list of containers to the other.
+//! Moves of the proxy between `containers` and `initContainers`.
 
 use std::collections::BTreeMap;
 
@@ -9,9 +9,9 @@ use crate::json::change::{Change, Draft};
 use crate::kubernetes::merge::{MergeError, merge_list};
 use crate::kubernetes::pod::{CONTAINERS, INIT_CONTAINERS, PROXY, find, find_proxy};
 
-/// A proxy that stands in the one list of containers goes where the overlay has it, so that the pod
-/// does not end up with two. Where one stands there already, as in pods that Istio gave two
-/// (`sidecar,spire`), they become one.
+/// Moves the pod's proxy to the list that the overlay uses, so that the pod does not end up with
+/// two. If that list has a proxy already, the two are merged. Istio gives some pods two
+/// (`sidecar,spire`).
 pub(crate) fn put_in_place(draft: &mut Draft, overlay: &Value) -> Result<(), MergeError> {
     let Some((to, _)) = find_proxy(overlay) else { return Ok(()) };
     let from = if to == CONTAINERS { INIT_CONTAINERS } else { CONTAINERS };
@@ -39,12 +39,13 @@ pub(crate) fn put_in_place(draft: &mut Draft, overlay: &Value) -> Result<(), Mer
     })
 }
 
-/// Whether an earlier injection's proxy keeps its own fields.
+/// True if the proxy of a previous injection keeps its own fields.
 ///
-/// Istio takes a proxy that it put among the containers for the user's own when it makes it a
-/// native sidecar, and writes no record of that; the injection after that does not know of it. The
-/// hook that holds the application, which only a proxy among the containers is given, tells of such
-/// a proxy before and after. Another revision and another image are an upgrade, which it follows.
+/// Istio treats an injected proxy in `containers` as user-supplied when it turns the proxy into a
+/// native sidecar. It does not record those fields, so the next injection does not know them. The
+/// `postStart` hook that holds the application identifies such a proxy, because only a proxy in
+/// `containers` gets it. Another revision or another image is an upgrade, and the proxy takes the
+/// new fields.
 pub(crate) fn keeps_its_own(
     pod: &Value,
     earlier: &Earlier,
@@ -67,12 +68,12 @@ pub(crate) fn keeps_its_own(
         && !containers.iter().chain(&init).any(|own| own["name"] == PROXY)
 }
 
-/// Takes out of the proxy what is of the list that it leaves. What its user wrote of that goes over
-/// it again.
+/// Removes the fields that are specific to the list that the proxy leaves. User-supplied ones are
+/// merged over the proxy again later.
 fn leave_behind(proxy: &mut Value, from: &str) {
     let Some(fields) = proxy.as_object_mut() else { return };
     if from == INIT_CONTAINERS {
-        // Among the containers it is no native sidecar.
+        // A proxy in `containers` is not a native sidecar.
         fields.remove("restartPolicy");
     }
     let Some(hooks) = fields.get_mut("lifecycle").and_then(Value::as_object_mut) else { return };
@@ -99,9 +100,9 @@ fn is_drain(hook: &Value) -> bool {
     })
 }
 
-/// The hook that a proxy among the containers is given to hold the application.
+/// The hook of a proxy in `containers` that holds the application.
 const HOLD: (&str, [&str; 2]) = ("postStart", ["pilot-agent", "wait"]);
 
-/// The hook that a native sidecar is given.
+/// The hook of a native sidecar.
 const DRAIN: (&str, [&str; 5]) =
     ("preStop", ["pilot-agent", "request", "--debug-port=", "POST", "drain"]);

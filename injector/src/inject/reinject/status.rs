@@ -1,4 +1,4 @@
-//! What an earlier injection left in a pod.
+//! Traces of a previous injection in a pod.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -11,12 +11,13 @@ use serde_json::{Map, Value, json};
 use crate::istio::scrape_settings;
 use crate::kubernetes::pod::{CONTAINERS, INIT_CONTAINERS, PROXY, find, find_proxy};
 use crate::kubernetes::pod_schema::{self, Place};
+use crate::kubernetes::port_identity::PortIdentity;
 use crate::kubernetes::quantity;
 use crate::overlay::proxy_env::{POD_PORTS, SPAN_ATTRIBUTES};
 use crate::settings::annotation_json;
 use crate::settings::annotations::key;
 
-/// What the annotation `sidecar.istio.io/status` of a pod says.
+/// Content of a pod's annotation `sidecar.istio.io/status`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Earlier {
@@ -26,7 +27,7 @@ pub struct Earlier {
 }
 
 impl Earlier {
-    /// Reads the annotation; `None` where the pod has none, or none that can be read.
+    /// Parses the annotation; `None` if it is absent or invalid.
     pub fn of_pod(pod: &Value) -> Option<Self> {
         let text = pod["metadata"]["annotations"][STATUS].as_str()?;
         let mut status = serde_json::from_str(text).ok()?;
@@ -34,20 +35,20 @@ impl Earlier {
         serde_json::from_value(Value::Object(status)).ok()
     }
 
-    /// The revision that injected the pod; empty where the annotation does not say.
+    /// Returns the revision that injected the pod; empty if the annotation does not name it.
     pub fn revision(&self) -> &str {
         self.revision.as_deref().unwrap_or_default()
     }
 
-    /// The names of the injected containers of both lists.
+    /// Returns the names of the injected containers and init containers.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         let lists = [&self.init_containers, &self.containers];
         lists.into_iter().flatten().flatten().map(String::as_str)
     }
 
-    /// Names the containers that the earlier injection put into the pod and no overlay names any
-    /// more among the injected ones, as they stay in the pod and are not its user's. `shown` is the
-    /// pod as the overlays were made for it.
+    /// Adds the names of leftover containers to `injected`. These are in the pod from the previous
+    /// injection, no overlay names them any more, and they are not user-supplied. `shown` is the
+    /// pod as the overlays saw it.
     pub fn name_left_ones(&self, injected: &mut Value, pod: &Value, shown: &Value) {
         for list in [CONTAINERS, INIT_CONTAINERS] {
             let present: HashSet<_> = container_names(pod, list).collect();
@@ -72,44 +73,44 @@ impl Earlier {
         }
     }
 
-    /// Whether a container of this name was injected into this list.
+    /// True if the previous injection put a container of this name into this list.
     pub fn injected(&self, list: &str, name: &str) -> bool {
         self.names_of(list).iter().any(|injected| injected == name)
     }
 
-    /// The names of the containers that were injected into this list.
+    /// Returns the names of the containers injected into this list.
     fn names_of(&self, list: &str) -> &[String] {
         let names = if list == CONTAINERS { &self.containers } else { &self.init_containers };
         names.as_deref().unwrap_or_default()
     }
 }
 
-/// The names of the containers in a list of a pod.
+/// Returns the names of the containers in a list of a pod.
 fn container_names<'a>(pod: &'a Value, list: &str) -> impl Iterator<Item = &'a str> + use<'a> {
     let containers = pod["spec"][list].as_array().into_iter().flatten();
     containers.filter_map(|container| container["name"].as_str())
 }
 
-/// The pod as overlays are made for it: without the containers and annotations that an earlier
-/// injection put there, and with the user's own containers that it recorded.
+/// Returns the pod as the overlays see it: without the containers and annotations of a previous
+/// injection, and with the user-supplied containers that it recorded.
 pub fn without<'a>(pod: &'a Value, earlier: Option<&Earlier>, status_port: u16) -> Cow<'a, Value> {
     let recorded = Overrides::of_pod(pod);
     let none = Earlier::default();
     let injected = earlier.is_some();
-    // A record counts also where somebody took the status away.
+    // The record also counts after a user removed the status annotation.
     let Some(earlier) = earlier.or_else(|| (!recorded.is_empty()).then_some(&none)) else {
         return Cow::Borrowed(pod);
     };
     let Overrides { mut containers, mut init } = recorded;
     let proxy = |own: &mut Value| own["name"] == PROXY;
-    // Templates mostly name containers in the order of the pod, and so does the record then.
+    // Templates mostly name containers in the pod's order, and the record then has that order too.
     let at = containers.iter().position(|own| own["name"] == PROXY);
     let next = at.and_then(|at| containers.get(at + 1)).map(|next| next["name"].clone());
     let proxies = containers.extract_if(.., proxy).chain(init.extract_if(.., proxy));
     let proxies = proxies.collect::<Vec<_>>();
     let named = named_ports(pod);
     let first = was_first(pod);
-    // One that an injection moved there leaves its restart policy behind.
+    // An injection that moves the proxy here removes its `restartPolicy`.
     let stood_as_written = find(pod, CONTAINERS, PROXY)
         .is_some_and(|index| !pod["spec"][CONTAINERS][index]["restartPolicy"].is_null());
     let mut written = Vec::new();
@@ -118,7 +119,7 @@ pub fn without<'a>(pod: &'a Value, earlier: Option<&Earlier>, status_port: u16) 
             continue;
         };
         let injected: HashSet<_> = earlier.names_of(list).iter().map(String::as_str).collect();
-        // What the user wrote of a container stands where the container does.
+        // The user-supplied part of a container goes to the position of that container.
         let kept = containers.iter().filter_map(|container| {
             let name = container["name"].as_str().unwrap_or_default();
             if !injected.contains(name) {
@@ -132,8 +133,8 @@ pub fn without<'a>(pod: &'a Value, earlier: Option<&Earlier>, status_port: u16) 
         own.retain(|own| !present.contains(&own["name"]));
         kept.extend(own);
         if list == CONTAINERS && kept.is_empty() && proxies.is_empty() {
-            // Some are the application's: Istio, which changes them in a pod that was injected
-            // before, names them as injected and does not record them.
+            // Some belong to the application: on reinjection, Istio changes them, lists them as
+            // injected and does not record them.
             kept.extend(containers.iter().filter(|container| container["name"] != PROXY).cloned());
         }
         written.push((list, kept));
@@ -146,8 +147,8 @@ pub fn without<'a>(pod: &'a Value, earlier: Option<&Earlier>, status_port: u16) 
             } else {
                 INIT_CONTAINERS
             };
-            // Where the proxy was injected with them before it counted as the user's, they do not
-            // tell of it.
+            // If the recorded proxy already has this list of ports, the list was written before the
+            // proxy counted as user-supplied. It then says nothing about the proxy's position.
             let named =
                 named.as_deref().filter(|named| ports_told(&proxy).as_deref() != Some(named));
             put_back(&mut pod, proxy, list, next.as_ref(), named, first);
@@ -163,7 +164,7 @@ pub fn without<'a>(pod: &'a Value, earlier: Option<&Earlier>, status_port: u16) 
     Cow::Owned(pod)
 }
 
-/// The pod with other containers.
+/// Returns the pod with these lists of containers.
 fn with_containers(pod: &Value, lists: Vec<(&str, Vec<Value>)>) -> Value {
     let members = pod.as_object().into_iter().flatten();
     let rest = members.filter(|(key, _)| *key != "spec");
@@ -176,14 +177,15 @@ fn with_containers(pod: &Value, lists: Vec<(&str, Vec<Value>)>) -> Value {
     Value::Object(copy)
 }
 
-/// Puts the user's own proxy where he wrote it. An injection moves it, and names the ports of all
-/// containers in their order; where that does not tell, it goes into `list`.
+/// Puts the user-supplied proxy back at its original position. An injection moves the proxy, and
+/// names the ports of all containers in their original order. If the ports do not show the
+/// position, the proxy goes into `list`.
 fn put_back(
     pod: &mut Value,
     proxy: Value,
     mut list: &'static str,
     next: Option<&Value>,
-    named: Option<&[Value]>,
+    named: Option<&[PortIdentity]>,
     first: bool,
 ) {
     let containers = pod["spec"][CONTAINERS].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -192,7 +194,7 @@ fn put_back(
     let mut place = recorded.filter(|_| list == CONTAINERS);
     if let Some(named) = named.filter(|_| ports_of(&proxy).next().is_some()) {
         let mut numbers = HashMap::new();
-        let mut numbered = |ports: &mut dyn Iterator<Item = Value>| -> Vec<usize> {
+        let mut numbered = |ports: &mut dyn Iterator<Item = PortIdentity>| -> Vec<usize> {
             let mut number = |port| {
                 let next = numbers.len();
                 *numbers.entry(port).or_insert(next)
@@ -202,7 +204,7 @@ fn put_back(
         let own = numbered(&mut ports_of(&proxy));
         let named = numbered(&mut named.iter().cloned());
         let mut others = Vec::new();
-        // How many of them stand before each place.
+        // Number of ports before each position.
         let mut before = vec![0];
         for container in containers {
             others.extend(numbered(&mut ports_of(container)));
@@ -227,7 +229,7 @@ fn put_back(
     }
 }
 
-/// Whether the proxy's spans are named after it: its user wrote it as the first container.
+/// True if the proxy's spans carry its own name: the user wrote it as the first container.
 fn was_first(pod: &Value) -> bool {
     let Some((list, index)) = find_proxy(pod) else { return false };
     let env = pod["spec"][list][index]["env"].as_array().into_iter().flatten();
@@ -236,41 +238,32 @@ fn was_first(pod: &Value) -> bool {
     attributes.any(|own| own["value"].as_str().is_some_and(|value| value.ends_with(&own_name)))
 }
 
-/// The ports of the application as an earlier injection has told the proxy.
-fn named_ports(pod: &Value) -> Option<Vec<Value>> {
+/// Returns the application's ports as a previous injection passed them to the proxy.
+fn named_ports(pod: &Value) -> Option<Vec<PortIdentity>> {
     let (list, index) = find_proxy(pod)?;
     ports_told(&pod["spec"][list][index])
 }
 
-fn ports_told(proxy: &Value) -> Option<Vec<Value>> {
+fn ports_told(proxy: &Value) -> Option<Vec<PortIdentity>> {
     let env = proxy["env"].as_array()?;
     let ports = env.iter().find(|variable| variable["name"] == POD_PORTS)?;
-    let ports = serde_json::from_str::<Value>(ports["value"].as_str()?).ok()?;
-    Some(crate::inject::reinject::status::ports(&ports).collect())
+    PortIdentity::parse_list(ports["value"].as_str()?)
 }
 
-fn ports_of(container: &Value) -> impl Iterator<Item = Value> {
-    ports(&container["ports"])
+fn ports_of(container: &Value) -> impl Iterator<Item = PortIdentity> {
+    let ports = container["ports"].as_array().into_iter().flatten();
+    ports.map(PortIdentity::from_port)
 }
 
-/// What tells ports apart, whether the API server has written the usual protocol into them or not.
-fn ports(ports: &Value) -> impl Iterator<Item = Value> {
-    let ports = ports.as_array().into_iter().flatten();
-    ports.map(|port| {
-        let protocol = port["protocol"].as_str().unwrap_or("TCP");
-        json!([port["name"], port["containerPort"], protocol, port["hostPort"], port["hostIP"]])
-    })
-}
-
-/// The containers that the user wrote and that stand over the injected ones, as the annotation
-/// `proxy.istio.io/overrides` records them.
+/// User-supplied containers that take precedence over injected ones, as recorded in the annotation
+/// `proxy.istio.io/overrides`.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(default)]
 pub struct Overrides {
-    /// Those under `containers`.
+    /// User-supplied `containers`.
     #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub containers: Vec<Value>,
-    /// Those under `initContainers`.
+    /// User-supplied `initContainers`.
     #[serde(
         rename = "initContainers",
         deserialize_with = "or_default",
@@ -280,8 +273,8 @@ pub struct Overrides {
 }
 
 impl Overrides {
-    /// Reads the annotation; empty where the pod has none. What has no name in it is of no
-    /// container.
+    /// Parses the annotation; empty if the pod has none. Drops entries without a name, as they
+    /// belong to no container.
     pub fn of_pod(pod: &Value) -> Self {
         let text = pod["metadata"]["annotations"][key::OVERRIDES].as_str();
         let mut overrides = text.and_then(Self::parse).unwrap_or_default();
@@ -300,19 +293,19 @@ impl Overrides {
         serde_json::from_value(Value::Object(members)).ok()
     }
 
-    /// Whether there are none.
+    /// True if there are no user-supplied containers.
     pub fn is_empty(&self) -> bool {
         self.containers.is_empty() && self.init.is_empty()
     }
 
-    /// The annotation's value, of containers as [`as_recorded`] has them.
+    /// Returns the annotation's value, for containers in the form of [`as_recorded`].
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
 }
 
-/// The container as Kubernetes' types write it, which Istio reads it into: other tools compare the
-/// record's text.
+/// Returns the container as Go writes the Kubernetes type into which Istio decodes it. Other tools
+/// compare the text of the record.
 pub fn as_recorded(mut container: Value) -> Value {
     let Some(fields) = container.as_object_mut() else { return container };
     let resources = fields.entry("resources").or_insert_with(|| Value::Object(Map::new()));
@@ -327,5 +320,5 @@ pub fn as_recorded(mut container: Value) -> Value {
     container
 }
 
-/// The annotation in which an injection says what it injected.
+/// The annotation that lists the injected parts of a pod.
 pub const STATUS: &str = "sidecar.istio.io/status";

@@ -1,4 +1,4 @@
-//! What the user wrote of containers that are injected.
+//! User-supplied fields of injected containers.
 
 use std::collections::HashSet;
 
@@ -12,31 +12,31 @@ use crate::kubernetes::merge::{MergeError, without_nulls_and_directives};
 use crate::kubernetes::pod::{CONTAINERS, INIT_CONTAINERS, PROXY, find};
 use crate::kubernetes::{quantity, zero_fields};
 
-/// The user's own fields of containers that overlays put in.
+/// User-supplied fields of the containers that overlays add.
 #[derive(Debug, Default)]
 pub struct Written {
     pub(crate) own: Vec<Own>,
 }
 
-/// What the user wrote of one container.
+/// User-supplied fields of one container.
 #[derive(Debug)]
 pub(crate) struct Own {
     /// The list in which the overlay has the container.
     pub(crate) list: &'static str,
     pub(crate) fields: Value,
-    /// The same as it goes over the overlay's, without its environment.
+    /// The fields to merge over the overlay's, without the environment.
     pub(crate) over: Value,
-    /// Names of variables that do not go over the overlay's.
+    /// Names of variables that are not merged over the overlay's.
     pub(crate) later: HashSet<String>,
-    /// Whether it is a proxy that the user wrote as an init container.
+    /// True if it is a proxy that the user wrote as an init container.
     pub(crate) init_proxy: bool,
     pub(crate) from: From,
 }
 
-/// Where it is known from.
+/// Source of user-supplied fields.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum From {
-    /// An earlier injection's record, in the annotation.
+    /// The record of a previous injection, in the annotation.
     Record,
     /// The pod.
     Pod,
@@ -59,10 +59,11 @@ impl Own {
 }
 
 impl Written {
-    /// Reads them from the pod as the user wrote it.
+    /// Collects the fields from the pod before it is changed.
     ///
-    /// `injected` is what the overlays put in. Of a container that an earlier injection put into
-    /// the pod only what that injection recorded is the user's, unless the proxy `keeps_its_own`.
+    /// `injected` has the names that the overlays add. Fields of a container from a previous
+    /// injection are user-supplied only if that injection recorded them, or if the proxy
+    /// `keeps_its_own`.
     pub fn of_pod(
         pod: &Value,
         injected: &Value,
@@ -95,17 +96,18 @@ impl Written {
                 if name == PROXY && openshift {
                     drop_assigned_user(&mut fields, pod);
                 }
-                // A null says nothing here; in a merge it would remove what was injected.
+                // A null has no meaning here, but in a merge it would remove the injected field.
                 let mut fields = without_nulls_and_directives(fields);
                 if name == PROXY {
                     zero_fields::take_out(&mut fields);
                 }
-                // It may be long: another copy of it is made where the overlay changed it.
+                // Avoids a copy of `env`, which may be long; it is copied later if the overlay
+                // changed it.
                 let env = fields.as_object_mut().and_then(|own| own.remove("env"));
                 let mut over = fields.clone();
                 respell_amounts(&mut over, name, pod);
                 if name == PROXY && list == CONTAINERS {
-                    // It was written as a native sidecar; this is none.
+                    // A proxy in `containers` is not a native sidecar, even if the user wrote one.
                     over.as_object_mut().map(|over| over.remove("restartPolicy"));
                 }
                 let init_proxy = name == PROXY && named(name, INIT_CONTAINERS, pod).is_some();
@@ -123,8 +125,8 @@ impl Written {
     }
 }
 
-/// The record has Kubernetes' spelling of quantities and names resources where there are none; the
-/// pod keeps the user's.
+/// Restores the user's spelling of quantities from the pod. The record has Kubernetes' canonical
+/// spelling, and an empty `resources` if the user gave none.
 fn respell_amounts(own: &mut Value, name: &str, original: &Value) {
     let Some(container) = LISTS.iter().find_map(|list| named(name, list, original)) else { return };
     let present = &container[RESOURCES];
@@ -142,8 +144,8 @@ fn respell_amounts(own: &mut Value, name: &str, original: &Value) {
     }
 }
 
-/// The variables that are written after the merge: what is written there has the last word in every
-/// injection. Those that tell of the application may stand in the pod already.
+/// Returns the variables that are written after the merge; their later value wins in every
+/// injection. The computed ones that describe the application may already be in the pod.
 fn written_later(env: &Value, variables: &Variables, pod: &Value) -> HashSet<String> {
     let written = |name: &&str| {
         variables.iter().any(|(variable, _)| variable == name) || has_computed(pod, name)
@@ -153,7 +155,8 @@ fn written_later(env: &Value, variables: &Variables, pod: &Value) -> HashSet<Str
     names.filter(written).map(str::to_owned).collect()
 }
 
-/// A record is of the first injection; a later one may have the container in the other list.
+/// Returns the recorded container. The record is of the first injection, and a later one may have
+/// the container in the other list.
 fn recorded_of<'a>(name: &str, list: &str, recorded: &'a Overrides) -> Option<&'a Value> {
     let Overrides { containers, init } = recorded;
     let lists = if list == CONTAINERS { [containers, init] } else { [init, containers] };
@@ -161,19 +164,20 @@ fn recorded_of<'a>(name: &str, list: &str, recorded: &'a Overrides) -> Option<&'
 }
 
 fn written_of<'a>(name: &str, list: &str, original: &'a Value) -> Option<&'a Value> {
-    // A native sidecar is an init container, but people write it under containers; where the
-    // overlay has the proxy among the containers, it may have been written under either.
+    // A native sidecar is an init container, but users write it under `containers` too. The proxy
+    // of an overlay with it in `containers` may have been written under either.
     let lists = if list == CONTAINERS && name != PROXY { &[CONTAINERS][..] } else { &LISTS[..] };
     lists.iter().find_map(|list| named(name, list, original))
 }
 
-/// The container of this name in a list of a pod.
+/// Returns the container of this name in a list of a pod.
 pub(crate) fn named<'a>(name: &str, list: &str, pod: &'a Value) -> Option<&'a Value> {
     pod["spec"][list].get(find(pod, list, name)?)
 }
 
-/// `OpenShift` gives one user to every container that names none, before the webhook sees the pod;
-/// the proxy must not share the application's, or its connections could not be told apart.
+/// Removes the user that `OpenShift` assigned. Before it calls the webhook, it gives one user to
+/// every container without one. The proxy must not share the application's user, because the
+/// capture could not distinguish their connections.
 fn drop_assigned_user(own: &mut Value, original: &Value) {
     let containers = original["spec"][CONTAINERS].as_array().into_iter().flatten();
     let mut users = containers
@@ -190,5 +194,5 @@ fn drop_assigned_user(own: &mut Value, original: &Value) {
 const RESOURCES: &str = "resources";
 const LISTS: [&str; 2] = [CONTAINERS, INIT_CONTAINERS];
 
-/// The image by which a user says that the overlay's is meant.
+/// The image that users write to request the overlay's.
 const AUTO: &str = "auto";

@@ -1,23 +1,22 @@
-//! A value of an overlay that has nothing to merge with.
+//! Values of an overlay without a counterpart in the pod.
 
 use serde_json::Value;
 
 use super::{DIRECTIVES, PATCH, RETAIN_KEYS};
 
-/// The value as it comes into an object that has nothing in its place: its members without nulls,
-/// and without what carries a directive, which has nothing to act on. `None` where nothing is left
-/// of it.
+/// Returns the value as it is added to an object without a counterpart: without nulls, and without
+/// values that carry a directive, which has nothing to act on. `None` if nothing remains.
 pub(super) fn added(mut value: Value) -> Option<Value> {
     is_something(&mut value).then_some(value)
 }
 
-/// Takes out of a value what [`added`] leaves out, in place; whether anything is to be added.
+/// Removes in place everything that [`added`] leaves out. Returns true if anything remains.
 fn is_something(value: &mut Value) -> bool {
     match value {
         Value::Null => false,
         Value::Object(members) => {
             let something = !members.contains_key(PATCH);
-            // Taking members out costs several times as much as looking at them.
+            // Removing members costs several times as much as checking them.
             if something
                 && !members.iter().all(|(key, value)| key != RETAIN_KEYS && is_whole(value))
             {
@@ -26,7 +25,7 @@ fn is_something(value: &mut Value) -> bool {
             something
         }
         Value::Array(items) => {
-            // To the API server an empty list is none.
+            // The API server treats an empty list as absent.
             let something = !items.is_empty();
             items.retain_mut(|item| item.is_null() || is_something(item));
             something
@@ -35,7 +34,7 @@ fn is_something(value: &mut Value) -> bool {
     }
 }
 
-/// Whether the value is to be added and nothing is to be taken out of it.
+/// True if the value is added and nothing is removed from it.
 fn is_whole(value: &Value) -> bool {
     match value {
         Value::Null => false,
@@ -50,8 +49,8 @@ fn is_whole(value: &Value) -> bool {
     }
 }
 
-/// The value as a new item of a list, or in place of another one: without nulls and without the
-/// directives themselves, but with what stands beside them.
+/// Returns the value as a new item of a list, or as a replacement: without nulls and directives,
+/// but with the members beside the directives.
 pub fn without_nulls_and_directives(mut value: Value) -> Value {
     drop_nulls(&mut value);
     value
@@ -77,13 +76,13 @@ fn drop_nulls(value: &mut Value) {
     }
 }
 
-/// Whether an item of a list is a directive and nothing else.
+/// True if an item of a list consists of a directive only.
 fn is_directive(item: &Value) -> bool {
     item.as_object().is_some_and(|item| item.len() == 1 && item.contains_key(PATCH))
 }
 
-/// Whether Kubernetes leaves the field of an object out, so that a pod which comes from there has it
-/// without. The entries of a map are its user's.
+/// True if Kubernetes omits the field of an object when it is empty, so that a pod from the API
+/// server does not have it. The entries of a map are the user's and are kept.
 pub(crate) fn is_omitted(object: &str, field: &str, value: &Value) -> bool {
     match value {
         _ if MAPS.contains(&object) || object == "matchLabels" => false,
@@ -96,7 +95,7 @@ pub(crate) fn is_omitted(object: &str, field: &str, value: &Value) -> bool {
     }
 }
 
-/// Fields that mean the same when they are zero and when they are not there.
+/// Fields whose zero value means the same as absence.
 const OMITTED: [&str; 31] = [
     "dnsPolicy",
     "failureThreshold",
@@ -131,5 +130,5 @@ const OMITTED: [&str; 31] = [
     "workingDir",
 ];
 
-/// The same of maps without entries.
+/// Maps that mean the same when they are empty and when they are absent.
 const MAPS: [&str; 5] = ["annotations", "labels", "limits", "nodeSelector", "requests"];

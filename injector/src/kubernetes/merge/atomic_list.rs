@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::added_value::{added, without_nulls_and_directives};
 use crate::json::change::Change;
 
-/// Adds the items that are not there yet.
+/// Adds the items that are absent.
 pub(super) fn unite(original: &mut Vec<Value>, patch: Vec<Value>) -> Change {
     let before = original.len();
     let mut seen: HashSet<Value> = original.iter().cloned().collect();
@@ -16,10 +16,10 @@ pub(super) fn unite(original: &mut Vec<Value>, patch: Vec<Value>) -> Change {
     Change::list(origins, BTreeMap::new(), BTreeMap::new())
 }
 
-/// Puts one list in the place of the other.
+/// Replaces a list by another.
 pub(super) fn replace(original: &mut Vec<Value>, patch: Vec<Value>) -> Change {
     let patch: Vec<_> = patch.into_iter().map(without_nulls_and_directives).collect();
-    // It may have come into the pod as something new, without what says nothing there.
+    // A list that was new at the first injection is in the pod without its null and empty parts.
     let new = |patch| match added(Value::Array(patch)) {
         Some(Value::Array(items)) => items,
         _ => Vec::new(),

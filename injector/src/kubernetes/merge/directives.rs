@@ -1,4 +1,4 @@
-//! Directives of an overlay that have nothing to act on.
+//! Directives of an overlay without a counterpart in the pod.
 
 use std::collections::HashMap;
 
@@ -6,12 +6,12 @@ use serde_json::{Map, Value};
 
 use super::{DIRECTIVES, PATCH, key_of};
 
-/// Makes of an overlay's directives what they mean where the pod has nothing in their place: what
-/// is to replace nothing is new, and what is to be deleted is not there.
+/// Resolves an overlay's directives that have no counterpart in the pod: `replace` becomes a plain
+/// new value, and `delete` is dropped.
 ///
-/// Kubernetes' merge drops the first together with its directive, and keeps the second in a new
-/// item of a list. The pod that comes of it has, or gets from the API server, something for them to
-/// act on in the next injection.
+/// Kubernetes' merge drops a `replace` together with its value, and keeps a `delete` in a new item
+/// of a list. On reinjection the pod would have a counterpart, from the merge or from the API
+/// server, and the directive would act on it.
 pub fn settle(overlay: &mut Value, pod: &Value) {
     if has_directives(overlay) {
         settle_over(overlay, pod, "");
@@ -56,14 +56,14 @@ fn settle_over(overlay: &mut Value, present: &Value, field: &str) {
     }
 }
 
-/// Takes the directives out of a value that is new; whether there is any value then.
+/// Removes the directives from a new value. Returns true if a value remains.
 fn stands_alone(value: &mut Value, field: &str) -> bool {
     match value {
         Value::Object(members) => stand_alone(members),
         Value::Array(items) => {
             if key_of(field).is_some() {
                 items.retain_mut(|item| {
-                    // To replace nothing, an item says so and nothing else.
+                    // An item with a directive is dropped, `replace` included.
                     item.get(PATCH).is_none() && stands_alone(item, field)
                 });
             }
@@ -78,7 +78,7 @@ fn stand_alone(members: &mut Map<String, Value>) -> bool {
         return false;
     }
     members.retain(|key, value| {
-        // One that nobody knows is an error, which the merge tells.
+        // An unknown directive stays: the merge reports it as an error.
         let known = key != PATCH || value == "replace" || value == "merge";
         !(DIRECTIVES.contains(&key.as_str()) && known) && stands_alone(value, key)
     });

@@ -1,4 +1,4 @@
-//! Lists whose items are told apart by the value of a key.
+//! Lists that are merged by the value of a key of their items.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -8,8 +8,8 @@ use super::atomic_list::replace;
 use super::{Directive, MergeError, directive, merge_object, without_nulls_and_directives};
 use crate::json::change::Change;
 
-/// Merges lists of objects by key. New items come before those that only the original has; items
-/// that both have keep the original's order among themselves and those.
+/// Merges lists of objects by key. New items come before items that only the original has. Items
+/// that both have keep the original's order among themselves and relative to those.
 pub(super) fn merge(
     original: &mut Vec<Value>,
     patch: Vec<Value>,
@@ -39,7 +39,7 @@ pub(super) fn merge(
         return Ok(replace(original, items));
     }
 
-    // The original's items with where they were; what the overlay has goes over them.
+    // The original's items with their original index. The overlay is merged over them.
     let mut gone = BTreeMap::new();
     let mut present = Vec::with_capacity(original.len());
     for (origin, value) in std::mem::take(original).into_iter().enumerate() {
@@ -49,8 +49,8 @@ pub(super) fn merge(
             present.push(Merged { value, origin: Some(origin), change: Change::Kept });
         }
     }
-    // Where the overlay's items are in the original. Of those that only the original has, which
-    // may be thousands, nothing is kept.
+    // Indexes of the overlay's items in the original. Items that only the original has, which may
+    // be thousands, are not indexed.
     let mut places: HashMap<Value, Vec<usize>> =
         items.iter().map(|item| (item[key].clone(), Vec::new())).collect();
     for (place, item) in present.iter().enumerate() {
@@ -61,8 +61,8 @@ pub(super) fn merge(
     let mut touched = vec![false; present.len()];
     let mut overlay = Vec::with_capacity(items.len());
     for item in items {
-        // Where both have a key twice, the second goes over the second, so that an overlay whose
-        // environment names a variable twice changes nothing when it comes again.
+        // If both have a key twice, the second item is merged over the second. An overlay that sets
+        // a variable twice in its environment then changes nothing on reinjection.
         let place = places.get(&item[key]).and_then(|places| {
             let free = places.iter().find(|place| touched.get(**place) == Some(&false));
             free.or(places.last()).copied()
@@ -79,7 +79,7 @@ pub(super) fn merge(
                     overlay.push(Source::Present(place));
                 }
             }
-            // The overlay itself has two items of one key: the second goes over the first.
+            // The overlay itself has two items with this key: the second is merged over the first.
             Some(place) => {
                 if let Some(Source::New(Value::Object(first))) =
                     overlay.get_mut(place - touched.len())
@@ -109,7 +109,7 @@ enum Source {
     Present(usize),
 }
 
-/// Brings the items into Kubernetes' order and says where each came from.
+/// Orders the items as Kubernetes does, and records the origin of each.
 fn interleave(
     original: &mut Vec<Value>,
     present: Vec<Merged>,

@@ -21,58 +21,59 @@ pub use self::directives::settle;
 use crate::json::change::Change;
 use crate::kubernetes::quantity;
 
-/// Merges an overlay onto a pod and says what was done.
+/// Merges an overlay onto a pod and returns the changes.
 ///
-/// An error leaves the pod in part merged; its message names the field.
+/// An error leaves the pod partly merged. Its message names the field.
 pub fn merge(pod: &mut Value, overlay: Value) -> Result<Change, MergeError> {
     merge_value(pod, overlay, "")
 }
 
-/// Merges one list of a pod (`containers`, `volumes`, …) with items to put over it.
+/// Merges items over one list of a pod (`containers`, `volumes`, …).
 pub fn merge_list(field: &str, list: &mut Value, items: Vec<Value>) -> Result<Change, MergeError> {
     merge_value(list, Value::Array(items), field)
 }
 
-/// An overlay that has no meaning.
+/// An invalid overlay.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum MergeError {
-    /// An item of a list that is merged by key has no such key.
+    /// An item of a keyed list has no merge key.
     #[error("{field}: an item has no {key:?}, by which the list is merged")]
     NoMergeKey {
         /// The list's name.
         field: String,
-        /// The key it is merged by.
+        /// The merge key.
         key: &'static str,
     },
-    /// `$patch` holds something that is not `replace`, `delete` or `merge`.
+    /// `$patch` has a value other than `replace`, `delete` or `merge`.
     #[error("{field}: {directive} is not a value of $patch; it is replace or delete")]
     Directive {
-        /// Where it stands.
+        /// The field with the directive.
         field: String,
-        /// What it holds.
+        /// The invalid value.
         directive: String,
     },
     /// `$retainKeys` does not name a key that the overlay sets.
     #[error("{field}: $retainKeys does not name {key:?}, which the overlay sets")]
     RetainKeys {
-        /// Where it stands.
+        /// The field with the directive.
         field: String,
         /// The key that is not named.
         key: String,
     },
 }
 
-/// How a list of a pod is merged; all other lists are replaced.
+/// Merge strategy of a list; all other lists are replaced.
 enum Strategy {
-    /// By the value of a key of its items.
+    /// Merge by the value of a key of the items.
     Keyed(&'static str),
-    /// As a set of scalars.
+    /// Union of scalars.
     Union,
-    /// Not at all.
+    /// Replacement.
     Replace,
 }
 
-/// The patch strategies of the Go types that a Pod is made of, by field name: no name has two.
+/// Returns the patch strategy of the Go type's field with this name. No field name of a pod has
+/// two.
 fn strategy(field: &str) -> Strategy {
     match field {
         "containers"
@@ -94,7 +95,7 @@ fn strategy(field: &str) -> Strategy {
     }
 }
 
-/// The key by whose value the items of a list of a pod are told apart, if they are.
+/// Returns the merge key of a list of a pod; `None` if it is not a keyed list.
 pub fn key_of(field: &str) -> Option<&'static str> {
     match strategy(field) {
         Strategy::Keyed(key) => Some(key),
@@ -102,8 +103,8 @@ pub fn key_of(field: &str) -> Option<&'static str> {
     }
 }
 
-/// Whether a list is the one of its name that Kubernetes knows: in a field that it does not know
-/// there may be another, whose items have no such key.
+/// True if a list is Kubernetes' keyed list of this name. An unknown field may hold another list of
+/// that name, whose items have no such key.
 fn is_keyed(list: &[Value], key: &str) -> bool {
     let may_be = |item: &Value| {
         item.as_object().is_some_and(|item| item.is_empty() || item.contains_key(key))
@@ -198,7 +199,8 @@ fn directive(patch: &mut Map<String, Value>, field: &str) -> Result<Option<Direc
     }
 }
 
-/// `$retainKeys` drops what it does not name, and must name what the overlay sets.
+/// Applies `$retainKeys`: drops the members that it does not name. It must name those that the
+/// overlay sets.
 fn retain_keys(
     original: &mut Map<String, Value>,
     patch: &mut Map<String, Value>,
@@ -327,7 +329,7 @@ mod tests {
             ),
             json!({"spec": {"y": {"b": 2}}})
         );
-        // A new item of a list comes as it is.
+        // A new item of a list is added without its directives.
         assert_eq!(
             merged(
                 json!({"containers": []}),

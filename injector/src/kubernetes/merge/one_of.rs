@@ -1,4 +1,4 @@
-//! Fields of which Kubernetes takes one alone.
+//! Mutually exclusive fields.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,10 @@ use serde_json::{Map, Value};
 use super::added_value::is_omitted;
 use crate::json::change::Change;
 
-/// Removes from an object what the patch's choice excludes.
+/// Removes the fields of an object that a field of the patch excludes.
 ///
-/// The API server would refuse an object with both, and so its own merge; who chooses one of them
-/// means it in place of the other.
+/// The API server would reject an object with both, and so would its own merge. The user means the
+/// patch's field in place of the other.
 pub(super) fn choose(
     original: &mut Map<String, Value>,
     patch: &Map<String, Value>,
@@ -33,7 +33,7 @@ pub(super) fn choose(
     }
 }
 
-/// By the name of the object, or of the list whose item it is.
+/// Returns the mutually exclusive fields of an object, or of the items of a list, with this name.
 fn of(field: &str) -> &'static [&'static str] {
     match field {
         "env" => &["value", "valueFrom"],

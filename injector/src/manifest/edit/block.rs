@@ -1,4 +1,4 @@
-//! Edits of block collections: whole lines come and go, and comments with them.
+//! Edits of block collections: whole lines are added and removed, with their comments.
 
 use documents::yaml::YamlError;
 use serde_json::Value;
@@ -9,7 +9,7 @@ use crate::manifest::source::Source;
 use crate::manifest::tree::{Collection, Item, Slot};
 
 impl Editor<'_> {
-    /// Edits the items of a block collection. `floor` is where the text before it ends.
+    /// Edits the items of a block collection. `floor` is the end of the text before it.
     pub(super) fn block(
         &mut self,
         collection: &Collection,
@@ -58,7 +58,7 @@ impl Editor<'_> {
         Ok(())
     }
 
-    /// The text of an item that moves, with the comments above it and all changes in it.
+    /// Returns the text of a moved item with the comments above it and all changes in it.
     fn moved(
         &self,
         collection: &Collection,
@@ -77,7 +77,7 @@ impl Editor<'_> {
         editor.excerpt(lead..place.extent_end(at))
     }
 
-    /// Writes what comes before the first item that stays.
+    /// Writes the new items before the first item that stays.
     fn begin_block(
         &mut self,
         collection: &Collection,
@@ -95,8 +95,8 @@ impl Editor<'_> {
             }
             return;
         }
-        // Behind a dash there is no line to delete or to insert: the next item moves up, unless
-        // comments stand above it.
+        // After a dash there is no whole line to delete or insert. The next item moves up, unless
+        // there are comments above it.
         let before = before.get(place.column..).unwrap_or_default().to_owned();
         self.certain &= first == 0;
         let (start, end) = (items[0].start, items[first].start);
@@ -113,7 +113,7 @@ impl Editor<'_> {
 
     fn delete_from_block(&mut self, collection: &Collection, kept: &[usize], place: &Place<'_>) {
         let source = self.source;
-        // What begins behind a dash is another matter: see `begin_block`.
+        // `begin_block` handles items that begin after a dash.
         let first = if place.inline { kept.first().copied().unwrap_or_default() } else { 0 };
         for (at, item) in collection.items.iter().enumerate().skip(first) {
             if kept.binary_search(&at).is_ok() {
@@ -134,7 +134,7 @@ impl Editor<'_> {
         }
     }
 
-    /// Writes another value after a colon or a dash, and keeps the comments there.
+    /// Replaces the value after a colon or a dash, and keeps the comments there.
     pub(super) fn renew_in_block(
         &mut self,
         item: &Item,
@@ -157,7 +157,8 @@ impl Editor<'_> {
         self.certain &= !source.text[after..line_end].contains('#');
         let end = if node.block { line_end } else { node.end };
         if source.text[after..node.start].contains('#') {
-            // Comments above the value, and one beside it, which may have no line to stand beside.
+            // Comments above the value stay. One beside it needs a line of its own if the new value
+            // leaves no room beside it.
             let start = source.line_start(node.start);
             let comment = source.text[end..line_end].trim_start();
             if comment.is_empty() || !below.contains('\n') {
@@ -180,7 +181,7 @@ impl Editor<'_> {
     }
 }
 
-/// Where the items of a block collection are.
+/// Layout of the items of a block collection.
 struct Place<'a> {
     source: &'a Source<'a>,
     items: &'a [Item],
@@ -206,13 +207,14 @@ impl<'a> Place<'a> {
         if at == 0 { self.floor } else { self.items[at - 1].end() }
     }
 
-    /// Where an item ends, with what is only its own.
+    /// Returns the end of an item including its own comments.
     fn extent_end(&self, at: usize) -> usize {
         self.source.extent_end(self.items[at].end(), self.column, false)
     }
 
-    /// Where what follows an item goes. Comments directly below the last entry of a mapping are
-    /// its own; below a sequence they may be those of the next key, in the same column.
+    /// Returns the position for text after an item. Comments directly below the last entry of a
+    /// mapping belong to that entry. Below a sequence they may belong to the next key, in the same
+    /// column.
     fn next(&self, at: usize) -> usize {
         let last = at + 1 == self.items.len() && self.items[at].key.is_some();
         self.source.extent_end(self.items[at].end(), self.column, last)

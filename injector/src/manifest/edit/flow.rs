@@ -1,4 +1,4 @@
-//! Edits of collections in brackets: items come and go with their commas.
+//! Edits of flow collections (in brackets): items are added and removed with their commas.
 
 use documents::yaml::YamlError;
 use serde_json::Value;
@@ -8,7 +8,7 @@ use crate::manifest::render::Layout;
 use crate::manifest::tree::{Collection, Item, Node, Slot};
 
 impl Editor<'_> {
-    /// Edits the items of a collection in brackets.
+    /// Edits the items of a flow collection.
     pub(super) fn flow(
         &mut self,
         node: &Node,
@@ -56,12 +56,12 @@ impl Editor<'_> {
         Ok(())
     }
 
-    /// Inserts items after the one that ends at `end`, and behind the comment beside it.
+    /// Inserts items after the one that ends at `end`, and after the comment beside it.
     fn insert_in_flow(&mut self, end: usize, text: &str, between: &str) {
         let source = self.source;
         let line_end = source.line_end(end);
         let (code, comment) = source.text[end..line_end].split_once('#').unwrap_or_default();
-        // Nothing can follow a comment in its line.
+        // A comment runs to the end of its line.
         let between_lines = match between.trim_start_matches(',') {
             lines if lines.contains('\n') => lines.to_owned(),
             _ => format!("{}{}", source.eol, source.line_indent(end)),
@@ -94,7 +94,7 @@ impl Editor<'_> {
         }
     }
 
-    /// Writes another value.
+    /// Replaces the value of an item.
     pub(super) fn renew_in_flow(
         &mut self,
         item: &Item,

@@ -1,4 +1,4 @@
-//! A changed tree as edits of the text: every byte that no edit covers stays.
+//! Conversion of a changed tree into edits of the text. Every byte outside the edits stays.
 
 mod block;
 mod flow;
@@ -12,17 +12,17 @@ use super::render::{Layout, Style, hanging};
 use super::source::{BOM, Source};
 use super::tree::{Collection, Item, Kind, Node, Slot};
 
-/// A text after edits.
+/// An edited text.
 pub(super) struct Edited {
-    /// It.
+    /// The text.
     pub(super) text: String,
-    /// Whether whole lines came and went in block collections, and nothing stood or was written
-    /// there whose meaning depends on what is around it. So it reads as it has to if the document
-    /// held no anchors, tags and the like.
+    /// True if the edits were only whole lines of block collections, and neither the old nor the
+    /// new lines depend on their context. Then the text is correct if the document has no anchors,
+    /// tags and the like.
     pub(super) certain: bool,
 }
 
-/// Writes a document anew where its tree is marked, so that it reads as `value`.
+/// Rewrites the marked parts of a document, so that it parses as `value`.
 pub(super) fn edited(
     source: &Source<'_>,
     style: Style,
@@ -37,7 +37,8 @@ pub(super) fn edited(
     }
     let end = source.text.len();
     let mut text = editor.excerpt(0..end)?;
-    // New last lines end as lines do: a block scalar there would read differently otherwise.
+    // New last lines end with a line break: a block scalar there would have another value without
+    // it.
     let last = editor.edits.iter().filter(|edit| edit.range.end == end);
     if !source.text.ends_with('\n') && last.into_iter().any(|edit| edit.text.contains('\n')) {
         text.push_str(source.eol);
@@ -53,7 +54,7 @@ struct Editor<'a> {
     source: &'a Source<'a>,
     style: Style,
     edits: Vec<Edit>,
-    /// Whether every edit so far was one of whole lines in a block collection.
+    /// True if every edit so far consists of whole lines in a block collection.
     certain: bool,
 }
 
@@ -80,7 +81,7 @@ impl<'a> Editor<'a> {
         Ok(())
     }
 
-    /// Edits a collection that stays, and what is in it. `floor` is where the text before ends.
+    /// Edits the contents of a collection that stays. `floor` is the end of the text before it.
     fn inside(&mut self, node: &Node, value: &Value, floor: usize) -> Result<(), YamlError> {
         let Kind::Collection(collection) = &node.kind else {
             return Ok(());
@@ -114,10 +115,10 @@ impl<'a> Editor<'a> {
         self.edits.push(Edit { range, text });
     }
 
-    /// The text of a range with the edits made so far.
+    /// Returns the text of a range with the edits made so far.
     fn excerpt(&mut self, range: Range<usize>) -> Result<String, YamlError> {
-        // Insertions go before a deletion that starts there. The sort is stable: of insertions at
-        // one place, those of inner collections come first.
+        // Insertions precede a deletion that starts at the same place. The sort is stable, so the
+        // insertions of inner collections come first.
         self.edits.sort_by_key(|edit| (edit.range.start, edit.range.end));
         let removed: usize = self.edits.iter().map(|edit| edit.range.len()).sum();
         let added: usize = self.edits.iter().map(|edit| edit.text.len()).sum();
@@ -137,8 +138,9 @@ impl<'a> Editor<'a> {
 }
 
 impl Edit {
-    /// Whether its text has no block scalar but those that end with their last line of text and
-    /// are indented by it; where comments follow, which could be taken for such lines, none.
+    /// True if every block scalar in the text has the plain header `|`, so that it ends with its
+    /// last line of text and takes its indentation from it. If the document has comments, no block
+    /// scalar is allowed, because a following comment could be taken for a line of it.
     fn is_plain(&self, commented: bool) -> bool {
         let plain = |line: &str| {
             let line = match line.strip_suffix('-').unwrap_or(line).strip_suffix(": |") {
@@ -151,7 +153,7 @@ impl Edit {
     }
 }
 
-/// Whether no line of a text depends on those below it, or on how lines are told apart.
+/// True if no line of a text depends on the lines below it, or on the kind of line break.
 fn is_plain(source: &Source<'_>) -> bool {
     let (mut comment, mut block, mut other) = (false, false, false);
     for byte in source.text.bytes() {
@@ -164,15 +166,15 @@ fn is_plain(source: &Source<'_>) -> bool {
     ends && !doubtful
 }
 
-/// What kind of collection an item is in.
+/// The collection around an item.
 enum Around<'a> {
     /// A block collection in this column.
     Block(usize),
-    /// One in brackets.
+    /// A flow collection.
     Flow(&'a Layout),
 }
 
-/// Whether a node is written anew: because it is marked so, or because nothing of it stays.
+/// True if a node is rewritten: it is marked for that, or nothing of it stays.
 fn is_fresh(node: &Node) -> bool {
     match &node.kind {
         Kind::Collection(collection) => collection.dirty && kept(&collection.slots).is_empty(),
@@ -180,7 +182,7 @@ fn is_fresh(node: &Node) -> bool {
     }
 }
 
-/// The items that stay where they are: the longest run of the text's order in the new one.
+/// Returns the items that stay in place: the longest subsequence in the order of the text.
 fn kept(slots: &[Slot]) -> Vec<usize> {
     let old = slots.iter().filter_map(|slot| match slot {
         Slot::New(_) => None,
@@ -204,7 +206,7 @@ fn kept(slots: &[Slot]) -> Vec<usize> {
     runs.pop().unwrap_or_default()
 }
 
-/// What a slot is to read as; null for what is never written, such as a merge key.
+/// Returns the new value of a slot; null for slots that are never written, such as a merge key.
 fn slot_value<'v>(
     collection: &Collection,
     slot: &Slot,

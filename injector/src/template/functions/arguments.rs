@@ -1,4 +1,4 @@
-//! How functions read their arguments.
+//! Conversion of function arguments.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -9,7 +9,7 @@ use super::error;
 use crate::template::escape;
 use crate::template::values::type_tag;
 
-/// Exactly this many arguments.
+/// Returns the arguments if there are exactly this many.
 pub(super) fn exactly<'a, const N: usize>(
     name: &str,
     arguments: &'a [Datum],
@@ -19,7 +19,7 @@ pub(super) fn exactly<'a, const N: usize>(
         .map_err(|_| error(format!("{name} takes {N} arguments, not {}", arguments.len())))
 }
 
-/// At least this many arguments, and the rest.
+/// Returns the first N arguments and the rest; there must be at least N.
 pub(super) fn at_least<'a, const N: usize>(
     name: &str,
     arguments: &'a [Datum],
@@ -29,12 +29,12 @@ pub(super) fn at_least<'a, const N: usize>(
     })
 }
 
-/// Whether it is nil, or absent.
+/// True if the value is nil or absent.
 pub(super) fn is_nothing(datum: &Datum) -> bool {
     matches!(datum, Datum::Nil | Datum::NoValue)
 }
 
-/// A string; what is absent is an empty one, as a Go field that nobody set.
+/// Returns a string; an absent value is an empty string, like an unset Go field.
 pub(super) fn text(datum: &Datum) -> Result<&str, FuncError> {
     match datum {
         Datum::String(text) => {
@@ -45,7 +45,7 @@ pub(super) fn text(datum: &Datum) -> Result<&str, FuncError> {
     }
 }
 
-/// Anything as Go prints it.
+/// Returns any value as Go prints it.
 pub(super) fn printed(datum: &Datum) -> String {
     match datum {
         Datum::String(text) => text.clone(),
@@ -54,7 +54,7 @@ pub(super) fn printed(datum: &Datum) -> String {
     }
 }
 
-/// A list.
+/// Returns the items of a list; an absent value is an empty list.
 pub(super) fn list(datum: &Datum) -> Result<&[Datum], FuncError> {
     match datum {
         Datum::Array(items) => Ok(items),
@@ -63,12 +63,12 @@ pub(super) fn list(datum: &Datum) -> Result<&[Datum], FuncError> {
     }
 }
 
-/// The member of a mapping under a key as the pod has it, though the mapping may have it guarded.
+/// Returns the member of a mapping under a key from the pod, which the mapping may hold guarded.
 pub(super) fn member<'a>(members: &'a HashMap<String, Datum>, key: &str) -> Option<&'a Datum> {
     entry(members, key).map(|(_, value)| value)
 }
 
-/// The same with the key that the mapping has.
+/// Returns the member together with the mapping's own key.
 pub(super) fn entry<'a>(
     members: &'a HashMap<String, Datum>,
     key: &str,
@@ -79,7 +79,7 @@ pub(super) fn entry<'a>(
     })
 }
 
-/// A mapping; what is absent is an empty one.
+/// Returns the members of a mapping; an absent value is an empty mapping.
 pub(super) fn mapping(datum: &Datum) -> Result<&HashMap<String, Datum>, FuncError> {
     static EMPTY: LazyLock<HashMap<String, Datum>> = LazyLock::new(HashMap::new);
     match datum {
@@ -89,7 +89,7 @@ pub(super) fn mapping(datum: &Datum) -> Result<&HashMap<String, Datum>, FuncErro
     }
 }
 
-/// A whole number, as sprig casts to one: what is none is 0.
+/// Converts to an integer as sprig does: anything that is not a number is 0.
 pub(super) fn whole(datum: &Datum) -> i64 {
     match datum {
         Datum::Bool(on) => i64::from(*on),
@@ -104,7 +104,8 @@ pub(super) fn whole(datum: &Datum) -> i64 {
     }
 }
 
-/// A number of Go's syntax: `0x1f`, `0b1`, `0o17` and `017`, and with nothing but zeros behind a point.
+/// Parses a number in Go's syntax: `0x1f`, `0b1`, `0o17` and `017`. Only zeros may follow a decimal
+/// point.
 fn literal(text: &str) -> Option<i64> {
     let text = match text.split_once('.') {
         Some((whole, zeros)) if !zeros.is_empty() && zeros.bytes().all(|byte| byte == b'0') => {
@@ -126,14 +127,14 @@ fn literal(text: &str) -> Option<i64> {
     starts.then(|| i64::from_str_radix(digits, radix).ok().map(|number| sign * number))?
 }
 
-/// A size or a count: a whole number that is not negative and not beyond reason.
+/// Returns a size or a count: an integer between 0 and [`MOST`].
 pub(super) fn count(name: &str, datum: &Datum) -> Result<usize, FuncError> {
     let number = whole(datum);
     let count = usize::try_from(number).ok().filter(|count| *count <= MOST);
     count.ok_or_else(|| error(format!("{name}: {number} is not between 0 and {MOST}")))
 }
 
-/// A number with a fraction, as sprig casts to one: what is none is 0.
+/// Converts to a floating-point number as sprig does: anything that is not a number is 0.
 pub(super) fn fraction(datum: &Datum) -> f64 {
     match datum {
         Datum::Number(number) => match number.kind() {
@@ -149,7 +150,7 @@ pub(super) fn fraction(datum: &Datum) -> f64 {
     }
 }
 
-/// Whether Go and sprig take it for empty.
+/// True if Go and sprig treat the value as empty.
 pub(super) fn is_empty(datum: &Datum) -> bool {
     match datum {
         Datum::NoValue | Datum::Nil => true,
@@ -162,14 +163,14 @@ pub(super) fn is_empty(datum: &Datum) -> bool {
     }
 }
 
-/// The members of a mapping, sorted by key.
+/// Returns the members of a mapping, sorted by key.
 pub(super) fn sorted(members: &HashMap<String, Datum>) -> Vec<(&String, &Datum)> {
     let mut sorted: Vec<_> = members.iter().collect();
     sorted.sort_by_key(|(key, _)| *key);
     sorted
 }
 
-/// A list of strings.
+/// Builds a list of strings.
 pub(super) fn strings(items: impl IntoIterator<Item = impl Into<String>>) -> Datum {
     Datum::Array(items.into_iter().map(|item| Datum::String(item.into())).collect())
 }
@@ -189,5 +190,5 @@ fn shown(datum: &Datum) -> String {
     format!("{kind} {text:.60}")
 }
 
-/// Bytes of text, items of a list: no template of a pod needs more.
+/// Most bytes of a text and items of a list, more than any pod template needs.
 const MOST: usize = 1 << 20;

@@ -1,5 +1,5 @@
-//! Go's own functions as the engine has them. It calls `and` and `or` itself, with no more arguments
-//! than it needs.
+//! Go's built-in functions in the engine's implementation. The engine itself evaluates `and` and
+//! `or`, with short circuit.
 
 use gtmpl_ng::{Value as Datum, funcs};
 
@@ -18,7 +18,7 @@ pub(super) const TABLE: Table = table![
     ("urlquery", funcs::urlquery),
 ];
 
-/// Charges for widths, and for arguments that the format takes more than once.
+/// Charges for widths, and for arguments that the format uses more than once.
 fn printf(arguments: &[Datum]) -> Outcome {
     if let [Datum::String(format), rest @ ..] = arguments {
         let numbers = format.split(|c: char| !c.is_ascii_digit());
@@ -34,5 +34,5 @@ fn printf(arguments: &[Datum]) -> Outcome {
     funcs::printf(arguments)
 }
 
-/// The engine takes no width beyond it.
+/// Greatest width that the engine supports.
 const MOST_WIDTH: usize = 1_000_000;

@@ -1,7 +1,8 @@
 //! sprig's functions on mappings.
 //!
-//! A mapping is a value here: a function gives a new one. `set` and `unset`, whose only use is to
-//! change theirs, are left out: a change that is lost would be worse than none.
+//! Mappings are immutable here: a function returns a new one. `set` and `unset` change their
+//! argument and serve no other purpose, so they are left out: silently losing the change would be
+//! worse.
 
 use std::collections::HashMap;
 
@@ -79,7 +80,7 @@ fn values(arguments: &[Datum]) -> Outcome {
 fn pick(arguments: &[Datum]) -> Outcome {
     let ([dict], keys) = at_least("pick", arguments)?;
     let dict = mapping(dict)?;
-    // A key that is not there is looked for among all.
+    // The lookup of an absent key searches all members.
     charge_for(keys.len(), dict.len())?;
     let picked = keys.iter().filter_map(|key| entry(dict, &printed(key)));
     Ok(Datum::Map(picked.map(|(name, value)| (name.clone(), value.clone())).collect()))
@@ -114,7 +115,7 @@ fn merge(to: &mut HashMap<String, Datum>, from: &HashMap<String, Datum>, over: b
     }
 }
 
-/// The mapping of strings that Istio's functions take.
+/// Merges mappings of strings, as Istio's functions accept them.
 pub(super) fn of_strings(dicts: &[Datum]) -> Result<HashMap<String, Datum>, gtmpl_ng::FuncError> {
     let mut all = HashMap::new();
     for dict in dicts {
@@ -125,7 +126,7 @@ pub(super) fn of_strings(dicts: &[Datum]) -> Result<HashMap<String, Datum>, gtmp
     Ok(all)
 }
 
-/// The mapping without some keys, given one by one or as lists.
+/// Removes keys from a mapping, given one by one or as lists.
 pub(super) fn omit(arguments: &[Datum]) -> Outcome {
     let ([dict], omitted) = at_least("omit", arguments)?;
     let mut dict = of_strings(std::slice::from_ref(dict))?;

@@ -1,4 +1,4 @@
-//! sprig's checksums, of the text as the pod has it.
+//! sprig's checksums, computed on the pod's original text.
 
 use std::fmt::Write as _;
 
@@ -25,7 +25,7 @@ fn sum(name: &str, arguments: &[gtmpl_ng::Value], algorithm: &'static Algorithm)
     Ok(hexadecimal.into())
 }
 
-/// RFC 1950, section 8.2.
+/// Returns the Adler-32 checksum of RFC 1950, section 8.2.
 fn adler32(subject: &str) -> u32 {
     const BASE: u32 = 65_521;
     let (low, high) = subject.bytes().fold((1, 0), |(low, high), byte| {

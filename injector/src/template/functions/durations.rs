@@ -18,7 +18,7 @@ pub(super) const TABLE: Table = table![
     ("durationRound", duration_round),
 ];
 
-/// A whole number; what is none is 0.
+/// Returns an integer; anything else is 0.
 fn whole(datum: &Datum) -> i64 {
     let Datum::Number(number) = datum else { return 0 };
     match number.kind() {
@@ -42,7 +42,7 @@ fn duration_round(arguments: &[Datum]) -> Outcome {
     Ok(rounded.unwrap_or_else(|| "0s".to_owned()).into())
 }
 
-/// Whole seconds as Go writes a duration.
+/// Returns a duration in Go's notation, in whole seconds.
 fn written(nanoseconds: i64) -> String {
     let sign = if nanoseconds < 0 { "-" } else { "" };
     let seconds = nanoseconds.unsigned_abs() / SECOND.unsigned_abs();

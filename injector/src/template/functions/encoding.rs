@@ -1,7 +1,7 @@
-//! JSON, YAML, base64 and paths, as sprig has them.
+//! sprig's functions for JSON, YAML, base32, base64 and paths.
 //!
-//! An encoder takes the text as the pod has it, and what it writes is sound where a template pastes
-//! it: on a line of its own, in a block, between single quotes.
+//! Encoders get the pod's original text. Their output is safe wherever a template pastes it: on a
+//! line of its own, in a block, between single quotes.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -49,7 +49,7 @@ pub(super) const TABLE: Table = table![
     ("toRawJson", |a| to_raw_json("toRawJson", a)),
 ];
 
-/// JSON as Go's `json.Marshal` writes it.
+/// Returns the JSON that Go's `json.Marshal` writes.
 pub(super) fn json_text(value: &Datum) -> Outcome {
     Ok(sound(&escaped(&unescaped(value)?)).into())
 }
@@ -58,14 +58,15 @@ fn unescaped(value: &Datum) -> Result<String, gtmpl_ng::FuncError> {
     serde_json::to_string(&Marshalled::of(value)).map_err(|problem| error(problem.to_string()))
 }
 
-/// Raw JSON in which no quote of YAML ends.
+/// Makes JSON safe between YAML's single quotes.
 pub(super) fn sound(json: &str) -> String {
-    // Only strings can hold one, and the guard is taken off what YAML makes of it.
+    // Only strings in the JSON can contain a single quote. Its stand-in is replaced after the YAML
+    // is parsed.
     let json = escape::escaped_only(json);
     json.split('\'').collect::<Vec<_>>().join(&escape::guarded("'"))
 }
 
-/// What a text of JSON says, guarded.
+/// Parses JSON text into a guarded value.
 pub(super) fn parsed(json: &Datum) -> Result<Datum, gtmpl_ng::FuncError> {
     let json = escape::plain(text(json)?);
     charge_for_document(&json, 1)?;
@@ -73,8 +74,8 @@ pub(super) fn parsed(json: &Datum) -> Result<Datum, gtmpl_ng::FuncError> {
     Ok(json::guarded(&value))
 }
 
-/// Charges for the values of a document of JSON or YAML, each of which begins behind one of these
-/// characters, and for each byte so many units.
+/// Charges for the values in a JSON or YAML document, each of which follows one of these
+/// characters, and for each byte `of_byte` units.
 fn charge_for_document(text: &str, of_byte: usize) -> Result<(), gtmpl_ng::FuncError> {
     let values = text.bytes().filter(|byte| b",:[{-\n".contains(byte)).count();
     charge_for(values, ITEM)?;
@@ -82,7 +83,7 @@ fn charge_for_document(text: &str, of_byte: usize) -> Result<(), gtmpl_ng::FuncE
     charge_for(text.len(), of_byte)
 }
 
-/// YAML with sorted keys and a line break at the end.
+/// Returns YAML with sorted keys and a trailing line break.
 pub(super) fn to_yaml(arguments: &[Datum]) -> Outcome {
     let [value] = exactly("toYaml", arguments)?;
     charge(weight(value))?;
@@ -122,7 +123,7 @@ fn to_raw_json(name: &str, arguments: &[Datum]) -> Outcome {
     Ok(sound(&unescaped(value)?).into())
 }
 
-/// Go escapes what HTML would read.
+/// Escapes HTML characters, as Go does.
 fn escaped(json: &str) -> String {
     json.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
 }
@@ -133,7 +134,7 @@ fn b64dec(arguments: &[Datum]) -> Outcome {
     if let Ok(bytes) = STANDARD.decode(&encoded) {
         return Ok(String::from_utf8_lossy(&bytes).into_owned().into());
     }
-    // sprig hands the error out as text.
+    // sprig returns the error as text.
     let strange = |byte: u8| !byte.is_ascii_alphanumeric() && !b"+/=".contains(&byte);
     let place = encoded.bytes().position(strange).unwrap_or(encoded.len() / 4 * 4);
     Ok(format!("illegal base64 data at input byte {place}").into())
@@ -142,7 +143,7 @@ fn b64dec(arguments: &[Datum]) -> Outcome {
 fn b32dec(arguments: &[Datum]) -> Outcome {
     let [encoded] = exactly("b32dec", arguments)?;
     let encoded: String = text(encoded)?.chars().filter(|c| !"\r\n".contains(*c)).collect();
-    // sprig hands the error out as text.
+    // sprig returns the error as text.
     Ok(match BASE32.decode(encoded.as_bytes()) {
         Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned().into(),
         Err(problem) => format!("illegal base32 data at input byte {}", problem.position).into(),

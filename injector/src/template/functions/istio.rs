@@ -1,4 +1,4 @@
-//! Istio's own functions, which stand over sprig's of the same name.
+//! Istio's own functions, which replace sprig functions of the same name.
 
 use std::collections::HashMap;
 
@@ -42,7 +42,7 @@ pub(super) const TABLE: Table = table![
     ("valueOrDefault", value_or_default),
 ];
 
-/// The annotation's value, even an empty one, or else the default as text.
+/// Returns the annotation's value, even an empty one, or else the default as text.
 fn annotation(arguments: &[Datum]) -> Outcome {
     let [metadata, name, default] = exactly("annotation", arguments)?;
     let (Datum::Object(metadata) | Datum::Map(metadata)) = metadata else {
@@ -58,7 +58,7 @@ fn append_multus_network(arguments: &[Datum]) -> Outcome {
     Ok(multus::with_network(text(existing)?, text(network)?).into())
 }
 
-/// The TCP ports of the containers.
+/// Returns the TCP ports of the containers, separated by commas.
 fn ports(name: &str, arguments: &[Datum], of_application: bool) -> Outcome {
     let [containers] = exactly(name, arguments)?;
     let containers = json::json(containers);
@@ -79,7 +79,7 @@ fn directory(arguments: &[Datum]) -> Outcome {
     Ok(path[..path.rfind('/').map_or(0, |end| end + 1)].into())
 }
 
-/// The default: the injector's environment is not for templates.
+/// Returns the default: templates have no access to the injector's environment.
 fn env(arguments: &[Datum]) -> Outcome {
     let [_, default] = exactly("env", arguments)?;
     Ok(default.clone())
@@ -113,7 +113,7 @@ fn format_duration(arguments: &[Datum]) -> Outcome {
     Ok(if whole < 60 { format!("{rest}s") } else { format!("{long}{rest}s") }.into())
 }
 
-/// Every line but the first.
+/// Indents every line but the first.
 fn indent(arguments: &[Datum]) -> Outcome {
     let [spaces, subject] = exactly("indent", arguments)?;
     indented("indent", spaces, text(subject)?)
@@ -124,7 +124,7 @@ fn is_set(arguments: &[Datum]) -> Outcome {
     Ok((!is_empty(members) && member(mapping(members)?, text(key)?).is_some()).into())
 }
 
-/// The value without its nulls, and without what is empty then.
+/// Removes nils, and then empty mappings and lists.
 fn omit_nil(value: &Datum) -> Datum {
     match value {
         Datum::Array(items) => {
@@ -181,7 +181,7 @@ fn to_json(arguments: &[Datum]) -> Outcome {
     if is_empty(value) { Ok("{}".into()) } else { json_text(value) }
 }
 
-/// The JSON of a message or a struct.
+/// Returns the JSON of a message or a struct.
 fn message_json(name: &str, arguments: &[Datum]) -> Outcome {
     let [message] = exactly(name, arguments)?;
     match hidden(message, JSON) {

@@ -98,7 +98,7 @@ fn has(arguments: &[Datum]) -> Outcome {
     Ok(list(items)?.contains(item).into())
 }
 
-/// sprig's on a list, Go's own on a string.
+/// Slices a list as sprig does, and a string as Go does.
 fn slice(arguments: &[Datum]) -> Outcome {
     let ([subject], places) = at_least("slice", arguments)?;
     if let Datum::String(_) = subject {
@@ -129,7 +129,7 @@ fn uniq(arguments: &[Datum]) -> Outcome {
     Ok(Datum::Array(seen))
 }
 
-/// The units of comparing values with one other.
+/// Returns the cost of comparing all values with one other value.
 fn comparison(values: &[Datum]) -> usize {
     values.iter().map(weight).sum::<usize>() / ITEM
 }

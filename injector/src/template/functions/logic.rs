@@ -1,4 +1,4 @@
-//! Go's own functions where the engine has them otherwise, and sprig's on any value.
+//! Go's built-in functions where the engine differs from Go, and sprig's functions on any value.
 
 use gtmpl_ng::{NumberKind, Value as Datum, funcs};
 
@@ -52,7 +52,8 @@ fn fail(arguments: &[Datum]) -> Outcome {
     Err(error(text(problem)?))
 }
 
-/// Whether the first is equal to any other; values of two kinds cannot be compared, as in Go.
+/// Returns true if the first argument equals any other. As in Go, values of different kinds cannot
+/// be compared.
 fn eq(arguments: &[Datum]) -> Outcome {
     let ([first, second], rest) = at_least("eq", arguments)?;
     for other in [second].into_iter().chain(rest) {
@@ -86,7 +87,7 @@ fn equal(a: &Datum, b: &Datum) -> Result<bool, gtmpl_ng::FuncError> {
     }
 }
 
-/// As Go's: a struct has no length.
+/// Returns the length as Go does: a struct has none.
 fn len(arguments: &[Datum]) -> Outcome {
     match arguments.first().and_then(type_tag::of) {
         Some(of) => Err(error(format!("len: a {} has no length", of.name))),
@@ -94,7 +95,8 @@ fn len(arguments: &[Datum]) -> Outcome {
     }
 }
 
-/// As Go's: a struct cannot be indexed, and of a mapping of strings a key that is not there is an empty string.
+/// Indexes as Go does: a struct cannot be indexed, and an absent key of a mapping of strings gives
+/// an empty string.
 fn index(arguments: &[Datum]) -> Outcome {
     let ([collection], keys) = at_least("index", arguments)?;
     let [key, rest @ ..] = keys else {
@@ -118,7 +120,7 @@ fn index(arguments: &[Datum]) -> Outcome {
     index(&next)
 }
 
-/// The name of Go's kind.
+/// Returns the name of Go's kind.
 fn kind(datum: &Datum) -> &'static str {
     match datum {
         Datum::Nil | Datum::NoValue => "invalid",
@@ -135,8 +137,8 @@ fn kind(datum: &Datum) -> &'static str {
     }
 }
 
-/// Whether a value has the type of this name; of a struct it is not known whether Go has a pointer to
-/// it.
+/// True if a value has the type of this name. For a struct, a leading `*` is ignored, as pointers
+/// are not distinguished from structs.
 fn type_is(name: &str, arguments: &[Datum]) -> Outcome {
     let [asked, datum] = exactly(name, arguments)?;
     let asked = text(asked)?;
@@ -146,7 +148,7 @@ fn type_is(name: &str, arguments: &[Datum]) -> Outcome {
     }
 }
 
-/// The name of Go's type, of values that have one of JSON's.
+/// Returns the name of the Go type, for values of JSON types.
 fn go_type(datum: &Datum) -> Result<&'static str, gtmpl_ng::FuncError> {
     match datum {
         Datum::Nil | Datum::NoValue => Ok("<nil>"),

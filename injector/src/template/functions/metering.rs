@@ -10,7 +10,7 @@ use crate::template::rewrite::metered::{APPEND, READ, STEP};
 
 pub(super) const TABLE: &[(&str, Func)] = &[(APPEND, append), (READ, read), (STEP, step)];
 
-/// Calls a function, and charges for its arguments, which the engine has copied, and its result.
+/// Calls a function and charges for its result and for the arguments, which the engine has copied.
 pub(super) fn charged(arguments: &[Datum], function: Func) -> Outcome {
     charge(arguments.iter().map(weight).sum::<usize>() / COPIES)?;
     let result = function(arguments)?;
@@ -18,7 +18,7 @@ pub(super) fn charged(arguments: &[Datum], function: Func) -> Outcome {
     Ok(result)
 }
 
-/// Returns its argument, or the list for which that stands.
+/// Returns its argument, or the list if the argument is a list's handle.
 fn read(arguments: &[Datum]) -> Outcome {
     let [datum] = exactly(READ, arguments)?;
     let copied = |list: &mut Vec<Datum>| {
@@ -37,7 +37,7 @@ fn step(arguments: &[Datum]) -> Outcome {
     Ok(Datum::from(""))
 }
 
-/// The list, or what stands for it, with one more item.
+/// Appends an item to a list or to the list of a handle; returns the handle.
 fn append(arguments: &[Datum]) -> Outcome {
     let [items, item] = exactly("append", arguments)?;
     charge(ITEM + weight(item))?;
@@ -50,5 +50,5 @@ fn append(arguments: &[Datum]) -> Outcome {
     rendering::keep(items).ok_or_else(none)
 }
 
-/// Arguments are copies that do not stay: of so many, one is charged for.
+/// Arguments are temporary copies: one in this many is charged.
 const COPIES: usize = 4;

@@ -1,7 +1,8 @@
-//! The functions that templates may call: Go's own, those of Istio, and those of sprig that read
-//! no clock, file, network, environment or random number.
+//! Template functions: Go's built-ins, Istio's own, and those of sprig that read no clock, file,
+//! network, environment or random number.
 //!
-//! One table a file, of name and function. Istio's stand over sprig's of the same name.
+//! Each file has one table of names and functions. Istio's functions replace sprig's of the same
+//! name.
 
 mod arguments;
 mod builtins;
@@ -23,7 +24,7 @@ use gtmpl_ng::{Func, FuncError, Template, Value as Datum};
 
 use super::escape;
 
-/// Makes all functions known to a template.
+/// Adds all functions to a template.
 pub(super) fn add_to(template: &mut Template) {
     for table in TABLES {
         template.add_funcs(table);
@@ -31,23 +32,23 @@ pub(super) fn add_to(template: &mut Template) {
     template.add_funcs(metering::TABLE);
 }
 
-/// The names of all functions but Go's own.
+/// Returns the names of all functions, without the internal ones for metering.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
     TABLES.into_iter().flatten().map(|(name, _)| *name)
 }
 
-/// Why a function of sprig's is not here.
+/// Returns the reason why a sprig function is left out.
 pub(super) fn left_out(name: &str) -> Option<&'static str> {
     LEFT_OUT.iter().find(|(names, _)| names.contains(&name)).map(|(_, why)| *why)
 }
 
-/// What a function gives.
+/// Result of a function.
 type Outcome = Result<Datum, FuncError>;
 
-/// The entries of a table.
+/// Table of functions by name.
 type Table = &'static [(&'static str, Func)];
 
-/// A table of functions that charge for what they are given and what they give.
+/// Builds a table of functions that charge for their arguments and results.
 macro_rules! table {
     ($(($name:expr, $function:expr)),* $(,)?) => {
         &[$(($name, |arguments| super::metering::charged(arguments, $function))),*]
@@ -55,9 +56,10 @@ macro_rules! table {
 }
 use table;
 
-/// Calls a function with the text as the pod has it, and guards what comes out of it.
+/// Calls a function with the pod's original text and guards its result.
 ///
-/// For functions that look into text or change it; what only passes text on can take it guarded.
+/// Required for functions that inspect or change text. Functions that only pass text on can take it
+/// guarded.
 fn on_plain(arguments: &[Datum], function: Func) -> Outcome {
     if !arguments.iter().any(escape::holds) {
         return function(arguments);
@@ -71,7 +73,7 @@ fn error(problem: impl Into<String>) -> FuncError {
     FuncError::Generic(problem.into())
 }
 
-/// Renders one expression, for tests against results known from Go.
+/// Renders one expression, for tests against known results of Go.
 #[cfg(test)]
 fn shown(expression: &str, dot: Datum) -> String {
     let mut template = Template::default();
@@ -88,7 +90,7 @@ fn shown(expression: &str, dot: Datum) -> String {
     }
 }
 
-/// Checks a list of expressions and what Go gives for each.
+/// Checks expressions against the results of Go.
 #[cfg(test)]
 fn check(cases: &[(&str, &str)]) {
     for (expression, expected) in cases {
@@ -152,7 +154,7 @@ const LEFT_OUT: [(&[&str], &str); 6] = [
     (&["getHostByName"], "a template does not see the network"),
 ];
 
-/// Later ones stand over earlier ones.
+/// Tables in ascending precedence.
 const TABLES: [Table; 13] = [
     builtins::TABLE,
     logic::TABLE,

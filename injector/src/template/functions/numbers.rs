@@ -82,7 +82,7 @@ fn until_step(arguments: &[Datum]) -> Outcome {
     steps("untilStep", whole(start), whole(end), whole(step)).map(Datum::Array)
 }
 
-/// The numbers from start on, before the end.
+/// Returns the numbers from `start`, up to but excluding `end`.
 fn steps(name: &str, start: i64, end: i64, step: i64) -> Result<Vec<Datum>, gtmpl_ng::FuncError> {
     if step == 0 || (end < start) != (step < 0) {
         return Ok(Vec::new());

@@ -1,5 +1,5 @@
-//! sprig's functions on regular expressions. The syntax is RE2's, of which `regex` has all but the
-//! names of a few Unicode classes.
+//! sprig's functions on regular expressions. Go's syntax is RE2's, which `regex` supports except
+//! for the names of a few Unicode classes.
 
 use gtmpl_ng::{FuncError, Value as Datum};
 use regex::{Match, NoExpand, RegexBuilder};
@@ -30,7 +30,7 @@ impl Pattern {
         rendering::pattern(expression, || Self::compile(expression))
     }
 
-    /// Compiles an expression. How much memory it takes is known only by trying.
+    /// Compiles an expression. Its memory is known only by trying, with increasing limits.
     fn compile(expression: &str) -> Result<Self, FuncError> {
         charge(COMPILATION)?;
         charge_for(expression.len(), PARSED)?;
@@ -45,7 +45,8 @@ impl Pattern {
         }
     }
 
-    /// The first matches, as many as are asked for. Each may be looked for through all that follows.
+    /// Returns the first matches, at most `most`. The search for each may scan the whole rest of
+    /// the subject.
     fn matches<'a>(&self, subject: &'a str, most: usize) -> Result<Vec<Match<'a>>, FuncError> {
         charge_for(subject.len(), self.of_byte)?;
         let mut matches = Vec::new();
@@ -58,7 +59,7 @@ impl Pattern {
     }
 }
 
-/// How many matches: fewer than none means all.
+/// Returns the maximum number of matches; a negative number means all.
 fn most(datum: &Datum) -> usize {
     usize::try_from(whole(datum)).unwrap_or(usize::MAX)
 }
@@ -85,7 +86,7 @@ fn replace_all(arguments: &[Datum]) -> Outcome {
     let (pattern, subject, replacement) =
         (Pattern::new(regex)?, text(subject)?, text(replacement)?);
     charge_for(pattern.matches(subject, usize::MAX)?.len(), replacement.len())?;
-    // What it takes over of each match.
+    // References to capture groups may copy all of the matched text.
     charge_for(replacement.matches('$').count(), subject.len())?;
     Ok(pattern.regex.replace_all(subject, replacement).into_owned().into())
 }
@@ -117,11 +118,11 @@ fn quote_meta(arguments: &[Datum]) -> Outcome {
     Ok(quoted.into())
 }
 
-/// Units of compiling any expression, and of parsing a byte of it.
+/// Units for compiling an expression; `PARSED` is for parsing a byte of it.
 const COMPILATION: usize = 64 << 10;
 const PARSED: usize = 256;
 
-/// Bytes of one compiled expression, of the smallest and of the largest.
+/// Bytes of the smallest compiled expression; `MOST_MEMORY` is for the largest.
 const LEAST_MEMORY: usize = 4 << 10;
 const MOST_MEMORY: usize = 1 << 20;
 

@@ -81,7 +81,7 @@ fn abbrev_both(arguments: &[Datum]) -> Outcome {
     Ok(abbreviate(subject, left, right).into())
 }
 
-/// The text with `...` for what is left out before the offset and after the width.
+/// Abbreviates a text, with `...` for the parts before the offset and after the width.
 fn abbreviate(subject: &str, offset: i64, width: i64) -> String {
     let length = i64::try_from(subject.len()).unwrap_or(i64::MAX);
     if width < 4 || length <= width {
@@ -123,7 +123,7 @@ fn nindent(arguments: &[Datum]) -> Outcome {
     indented("nindent", spaces, &format!("\n{}", text(subject)?))
 }
 
-/// Every line but the first, behind so many spaces.
+/// Indents every line but the first by this many spaces.
 pub(super) fn indented(name: &str, spaces: &Datum, subject: &str) -> Outcome {
     let spaces = count(name, spaces)?;
     charge_for(subject.matches('\n').count(), spaces)?;
@@ -140,10 +140,10 @@ fn quote(arguments: &[Datum]) -> Datum {
     there.map(|datum| quoted(&printed(datum))).collect::<Vec<_>>().join(" ").into()
 }
 
-/// A string literal of Go, which is one of YAML too.
+/// Returns a Go string literal that is also valid in YAML.
 fn quoted(subject: &str) -> String {
     if type_tag::problem(subject).is_some() {
-        // Escapes would hide it from whoever tells of it.
+        // Escapes would hide the struct from the check of the rendered text.
         return subject.to_owned();
     }
     let mut quoted = String::from("\"");
@@ -206,7 +206,7 @@ fn splitn(arguments: &[Datum]) -> Outcome {
     Ok(numbered(pieces(text(separator)?, text(subject)?, most)?))
 }
 
-/// The pieces of a text; without separator its characters.
+/// Splits a text; an empty separator splits it into characters.
 fn pieces<'a>(
     separator: &str,
     subject: &'a str,
@@ -251,7 +251,7 @@ fn swap_case(subject: &str) -> String {
 fn title(subject: &str) -> String {
     let mut before = ' ';
     let titled = subject.chars().map(|c| {
-        // Go takes every other character of ASCII for the end of a word, an apostrophe too.
+        // In Go, every other ASCII character ends a word, even an apostrophe.
         let ends = if before.is_ascii() {
             !before.is_ascii_alphanumeric() && before != '_'
         } else {
@@ -276,7 +276,7 @@ fn untitle(subject: &str) -> String {
 fn trim_all(arguments: &[Datum]) -> Outcome {
     let [set, subject] = exactly("trimAll", arguments)?;
     let (set, subject) = (text(set)?, text(subject)?);
-    // Each character is looked for in the set.
+    // Each character is searched in the set.
     charge_for(subject.len(), set.len() / 16)?;
     Ok(subject.trim_matches(|c| set.contains(c)).into())
 }
@@ -293,7 +293,7 @@ fn trunc(arguments: &[Datum]) -> Outcome {
     .into())
 }
 
-/// The bytes from here to there, less what is no whole character at either end.
+/// Returns a range of bytes, without partial characters at either end.
 fn piece(subject: &str, from: i64, to: i64) -> &str {
     let place = |at: i64, step: isize| {
         let mut at = usize::try_from(at).unwrap_or_default().min(subject.len());

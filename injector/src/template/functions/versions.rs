@@ -1,4 +1,4 @@
-//! sprig's functions on semantic versions, and the constraints they are held against.
+//! sprig's functions on semantic versions and version constraints.
 
 use std::cmp::Ordering;
 use std::sync::LazyLock;
@@ -50,7 +50,7 @@ struct Version {
 }
 
 impl Version {
-    /// A version, also one that leaves out minor or patch or begins with a `v`.
+    /// Parses a version. Minor and patch may be missing, and a leading `v` is allowed.
     fn parse(version: &str) -> Result<Self, FuncError> {
         static FORM: LazyLock<Option<Regex>> = LazyLock::new(|| {
             Regex::new(&format!(r"^v?([0-9]+)(\.[0-9]+)?(\.[0-9]+)?{SUFFIXES}$")).ok()
@@ -82,13 +82,13 @@ impl Version {
         format!("{major}.{minor}.{patch}{pre}{metadata}")
     }
 
-    /// The precedence of <https://semver.org>.
+    /// Compares by the precedence of <https://semver.org>.
     fn cmp(&self, other: &Self) -> Ordering {
         self.numbers.cmp(&other.numbers).then_with(|| precedence(&self.pre, &other.pre))
     }
 }
 
-/// A release comes after what was released before it.
+/// Compares pre-releases. A release follows its pre-releases.
 fn precedence(a: &str, b: &str) -> Ordering {
     match (a.is_empty(), b.is_empty()) {
         (true, true) => return Ordering::Equal,
@@ -115,7 +115,8 @@ fn precedence(a: &str, b: &str) -> Ordering {
     }
 }
 
-/// Whether a version fulfils one of the alternatives of a constraint, `>= 1.2, < 2 || ~3`.
+/// True if a version satisfies one of the alternatives of a constraint, such as `>= 1.2, < 2 ||
+/// ~3`.
 fn fulfils(version: &Version, constraint: &str) -> Result<bool, FuncError> {
     let form = || Some((FORM.as_ref()?, PART.as_ref()?, RANGE.as_ref()?));
     let (form, part, range) = form().ok_or_else(|| error("semverCompare: no patterns"))?;
@@ -139,7 +140,7 @@ fn fulfils(version: &Version, constraint: &str) -> Result<bool, FuncError> {
 struct Bound {
     operator: String,
     than: Version,
-    /// How many of its numbers are given.
+    /// Number of given components: major, minor, patch.
     given: usize,
 }
 
@@ -200,16 +201,16 @@ fn is_digits(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Units of matching a byte against the patterns.
+/// Units for matching a byte against the patterns.
 const BYTE: usize = 32;
 
-/// The pre-release and the metadata of a version.
+/// Pre-release and metadata of a version.
 const SUFFIXES: &str =
     r"(-([0-9A-Za-z\-]+(\.[0-9A-Za-z\-]+)*))?(\+([0-9A-Za-z\-]+(\.[0-9A-Za-z\-]+)*))?";
 const NUMBERS: &str = r"v?([0-9|x|X|\*]+)(\.[0-9|x|X|\*]+)?(\.[0-9|x|X|\*]+)?";
 const OPERATORS: &str = r"=||!=|>|<|>=|=>|<=|=<|~|~>|\^";
 
-/// Comparisons with blanks or commas between them.
+/// Comparisons separated by blanks or commas.
 static FORM: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let one = format!(r"(?:{OPERATORS})\s*{NUMBERS}{SUFFIXES}");
     Regex::new(&format!(r"^\s*{one}\s*((?:\s+|,\s*){one}\s*)*$")).ok()
@@ -218,7 +219,7 @@ static FORM: LazyLock<Option<Regex>> = LazyLock::new(|| {
 static PART: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(&format!(r"({OPERATORS})\s*({NUMBERS}{SUFFIXES})")).ok());
 
-/// `1.2 - 3`
+/// Hyphen range: `1.2 - 3`.
 static RANGE: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let version = format!("{NUMBERS}{SUFFIXES}");
     Regex::new(&format!(r"\s*({version})\s+-\s+({version})\s*")).ok()

@@ -1,4 +1,4 @@
-//! sprig's functions that join the words of a text, and wrap it into lines.
+//! sprig's functions that change the case of words and wrap lines.
 
 use std::sync::LazyLock;
 
@@ -33,22 +33,22 @@ pub(super) const TABLE: Table = table![
 fn joined(name: &str, arguments: &[gtmpl_ng::Value], with: fn(&str) -> String) -> Outcome {
     let [subject] = exactly(name, arguments)?;
     let subject = text(subject)?;
-    // The class of each character is looked up.
+    // Looks up the class of each character.
     charge_for(subject.len(), 8)?;
     Ok(with(subject).into())
 }
 
-/// Every word with a capital; connectors in front stay, and of several in a row all but the last.
+/// Capitalises every word. Keeps leading connectors, and all but the last of several in a row.
 fn camel_case(subject: &str) -> String {
     let rest = subject.trim_start_matches(is_connector);
     let mut written = subject[..subject.len() - rest.len()].to_owned();
     let mut characters = rest.chars();
     let Some(first) = characters.next() else {
-        // As sprig's library has it: of connectors alone the last one comes twice.
+        // As in sprig's library, a text of only connectors gets its last one twice.
         written.extend(subject.chars().next_back());
         return written;
     };
-    // Within a word that begins with capitals the capitals that follow become small.
+    // In a word that begins with several capitals, all but the first become lower case.
     let mut capitals = first.is_uppercase();
     let mut before = upper(first);
     for c in characters {
@@ -70,7 +70,8 @@ fn camel_case(subject: &str) -> String {
     written
 }
 
-/// Small letters with a connector between the words, which begin with a capital or a number.
+/// Converts to lower case, with a connector between words. A word begins with a capital or a
+/// number.
 fn lower_case(subject: &str, connector: char) -> String {
     let mut words = Words(subject);
     let mut written = String::with_capacity(subject.len() + 4);
@@ -99,7 +100,7 @@ fn lower_case(subject: &str, connector: char) -> String {
                         word = words.next();
                     }
                 } else {
-                    // A number at the end of a word is part of it.
+                    // A trailing number belongs to the word before it.
                     put(&mut written, number, connector);
                 }
                 if is_apart(word) {
@@ -128,19 +129,19 @@ fn put(written: &mut String, (kind, word): Word<'_>, connector: char) {
     }
 }
 
-/// Whether a connector stands before the word.
+/// True if a connector precedes the word.
 fn is_apart(word: Option<Word<'_>>) -> bool {
     word.is_some_and(|(kind, _)| !matches!(kind, Kind::Connector | Kind::Punctuation))
 }
 
-/// The word, if it goes on with what follows a number.
+/// Returns the word if it can continue a number.
 fn continues(word: Option<Word<'_>>) -> Option<Word<'_>> {
     word.filter(|(kind, _)| matches!(kind, Kind::Lower | Kind::Number))
 }
 
 type Word<'a> = (Kind, &'a str);
 
-/// What is left of a text that is taken apart.
+/// Remaining text of an iteration over words.
 struct Words<'a>(&'a str);
 
 #[derive(Clone, Copy, Eq, PartialEq)]
@@ -150,7 +151,7 @@ enum Kind {
     Number,
     Other,
     Punctuation,
-    /// Capitals, or one and the small letters that follow it.
+    /// Capitals, or one capital and the lower-case letters that follow it.
     Upper,
 }
 
@@ -161,7 +162,7 @@ impl<'a> Iterator for Words<'a> {
         let kind = of(self.0.chars().next()?);
         let end = match kind {
             Kind::Upper => self.end_of_capitals(),
-            // Behind other punctuation a hyphen or an underscore is no connector.
+            // After other punctuation, a hyphen or an underscore is no connector.
             Kind::Punctuation => self.end(0, is_punctuation),
             kind => self.end(0, |c| of(c) == kind),
         };
@@ -172,7 +173,8 @@ impl<'a> Iterator for Words<'a> {
 }
 
 impl Words<'_> {
-    /// Where from a place on a character is that does not belong to the word.
+    /// Returns the position of the first character, at or after `from`, that does not belong to the
+    /// word.
     fn end(&self, from: usize, belongs: impl Fn(char) -> bool) -> usize {
         let rest = &self.0[from..];
         from + rest.find(|c| !belongs(c)).unwrap_or(rest.len())
@@ -184,7 +186,7 @@ impl Words<'_> {
         let small_follows = self.0[end..].starts_with(|c| of(c) == Kind::Lower);
         match capitals.char_indices().next_back() {
             Some((0, _)) => self.end(end, |c| of(c) == Kind::Lower),
-            // The last one begins the next word: `HTTP` and `Server`.
+            // The last capital begins the next word: `HTTP` and `Server`.
             Some((last, _)) if small_follows => last,
             _ => end,
         }
@@ -208,7 +210,7 @@ fn is_punctuation(c: char) -> bool {
     PUNCTUATION.as_ref().is_some_and(|pattern| pattern.is_match(c.encode_utf8(&mut bytes)))
 }
 
-/// Characters of which none is a small letter.
+/// True for Han characters, which have no lower case.
 fn is_han(c: char) -> bool {
     matches!(c, '\u{3400}'..='\u{4D85}' | '\u{4E00}'..='\u{9FCC}' | '\u{20000}'..='\u{2B81D}')
 }
@@ -217,7 +219,7 @@ fn is_connector(c: char) -> bool {
     c == '-' || c == '_' || c.is_whitespace()
 }
 
-/// A capital; as in Go, a letter that has none of its own stays.
+/// Returns the upper-case character; as in Go, a letter without a single one stays.
 pub(super) fn upper(c: char) -> char {
     let mut changed = c.to_uppercase();
     changed.next().filter(|_| changed.next().is_none()).unwrap_or(c)
@@ -228,7 +230,8 @@ pub(super) fn lower(c: char) -> char {
     changed.next().filter(|_| changed.next().is_none()).unwrap_or(c)
 }
 
-/// Lines of at most so many bytes, cut at blanks and, if long words are cut, within them.
+/// Wraps text into lines of at most `width` bytes at blanks. With `cut_words`, also splits longer
+/// words.
 fn wrapped(subject: &str, width: i64, separator: &str, cut_words: bool) -> String {
     let width = usize::try_from(width).unwrap_or_default().max(1);
     let subject = subject.as_bytes();

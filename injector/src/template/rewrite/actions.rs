@@ -1,19 +1,19 @@
-//! The actions of a Go template, cut into what means something by itself and what is quoted.
+//! Lexical split of a Go template's actions into code and quoted strings.
 
-/// A piece of a template; the pieces one after the other are the template.
+/// Piece of a template; the concatenated pieces are the template.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(in crate::template) enum Piece<'a> {
     /// Text outside of actions, or a comment.
     Text(&'a str),
-    /// Code of an action, with the braces around it.
+    /// Code of an action, including the braces.
     Code(&'a str),
-    /// A string between double quotes or a rune between single ones, with its quotes.
+    /// A string in double quotes or a rune in single quotes, including the quotes.
     Quoted(&'a str),
-    /// A string between backticks, with them.
+    /// A string in backticks, including the backticks.
     Raw(&'a str),
 }
 
-/// The pieces of a template. What a template leaves open ends with it.
+/// Returns the pieces of a template. An unterminated piece ends with the template.
 pub(in crate::template) fn pieces(template: &str) -> impl Iterator<Item = Piece<'_>> {
     let (mut rest, mut inside) = (template, false);
     std::iter::from_fn(move || {
@@ -38,7 +38,7 @@ pub(in crate::template) fn pieces(template: &str) -> impl Iterator<Item = Piece<
             b'`' => rest[1..].find('`').map_or(rest.len(), |end| end + 2),
             b'"' | b'\'' => quoted_length(rest),
             _ => {
-                // A long template is looked at once.
+                // Scans each byte of a long template only once.
                 let stop = (0..rest.len()).find(|at| {
                     let rest = &rest.as_bytes()[*at..];
                     matches!(rest[0], b'"' | b'\'' | b'`') || rest.starts_with(CLOSING.as_bytes())

@@ -1,8 +1,8 @@
-//! A template's text that is changed for the engine, and the way back to what its author wrote.
+//! Edits of a template's text for the engine, and the mapping of positions back to the original.
 
 use std::ops::Range;
 
-/// The changes of a text.
+/// Edits of a text.
 #[derive(Default)]
 pub(in crate::template) struct Edits(Vec<(Range<usize>, String)>);
 
@@ -12,12 +12,12 @@ impl Edits {
         self.0.push((bytes, with.into()));
     }
 
-    /// Inserts a piece in front of a byte of the text.
+    /// Inserts a piece before a byte of the text.
     pub(in crate::template) fn insert(&mut self, at: usize, piece: impl Into<String>) {
         self.replace(at..at, piece);
     }
 
-    /// The text with all changes. Those at one place follow each other as they were made.
+    /// Applies all edits. Edits at the same position keep the order in which they were added.
     pub(in crate::template) fn apply(mut self, text: &str) -> Rewritten {
         self.0.sort_by_key(|(bytes, _)| bytes.start);
         let mut rewritten =
@@ -35,18 +35,18 @@ impl Edits {
     }
 }
 
-/// A changed text.
+/// An edited text.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(in crate::template) struct Rewritten {
-    /// The text.
+    /// The text after the edits.
     pub(in crate::template) text: String,
-    /// Places of the text, in their order; the byte each comes from; and whether the bytes that
-    /// follow were copied.
+    /// Positions in the text in ascending order, each with its byte in the original, and true if
+    /// the bytes that follow were copied.
     origins: Vec<(usize, usize, bool)>,
 }
 
 impl Rewritten {
-    /// The byte of the text before the changes that a byte comes from.
+    /// Returns the byte of the original text from which a byte comes.
     pub(in crate::template) fn origin(&self, at: usize) -> usize {
         let before = self.origins.partition_point(|(place, ..)| *place <= at);
         match before.checked_sub(1).map(|last| self.origins[last]) {
@@ -57,13 +57,13 @@ impl Rewritten {
     }
 }
 
-/// The byte at a line and column, both from 1, the column counted in bytes.
+/// Returns the byte at a line and column, both from 1, with columns in bytes.
 pub(in crate::template) fn byte_at(text: &str, (line, column): (usize, usize)) -> usize {
     let before = text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len);
     (before.sum::<usize>() + column.saturating_sub(1)).min(text.len())
 }
 
-/// Line and column of a byte, both from 1, the column counted in bytes.
+/// Returns line and column of a byte, both from 1, with columns in bytes.
 pub(in crate::template) fn place_of(text: &str, at: usize) -> (usize, usize) {
     let before = &text.as_bytes()[..at.min(text.len())];
     let mut lines = before.split(|byte| *byte == b'\n');

@@ -1,27 +1,28 @@
-//! A template as the engine gets it: with calls that charge for what the engine itself copies and
-//! repeats, with lists that grow in place, and with `else with`, which the engine does not know.
+//! Rewriting of a template to charge for work in the engine, to grow lists in place, and to replace
+//! `else with`, which the engine does not support.
 //!
-//! The engine copies a value whenever a template reads it. Functions charge for the arguments that
-//! they are given, and what is printed is limited. Every other read becomes an argument of [`READ`].
-//! The body of a loop or a definition begins with a [`STEP`], which charges for the code in it.
+//! The engine copies a value on every read. Functions charge for their arguments, and the size of
+//! the output is limited. Every other read becomes an argument of [`READ`]. The body of a loop or a
+//! definition begins with a [`STEP`], which charges for the code in it.
 //!
-//! `$x = append $x …` copies the whole list, and a loop of it never ends. Here it becomes a call of
-//! [`APPEND`], which leaves in the variable the number of a list that grows in place. All reads of
-//! such a variable go through [`READ`], which gives the list; so no other value holds the number.
+//! `$x = append $x …` copies the whole list, so in a loop its cost is quadratic. Here it becomes a
+//! call of [`APPEND`], which leaves in the variable the number of a list that grows in place. All
+//! reads of such a variable go through [`READ`], which returns the list. So no other value holds
+//! the number.
 
 use std::collections::HashSet;
 
 use super::edits::{Edits, Rewritten};
 use super::tokens::{Token, TokenKind, actions};
 
-/// The function that gives what it is given, and charges for it.
+/// Function that returns its argument and charges for it.
 pub(in crate::template) const READ: &str = "_read";
-/// The function that gives nothing, and charges for so many units.
+/// Function that returns an empty string and charges this many units.
 pub(in crate::template) const STEP: &str = "_step";
-/// The function that appends to the list of a variable.
+/// Function that appends to the list of a variable.
 pub(in crate::template) const APPEND: &str = "_append";
 
-/// The template with these calls.
+/// Returns the template with these calls.
 pub(in crate::template) fn written(template: &str) -> Rewritten {
     let actions = actions(template);
     let appended = actions.iter().filter_map(|action| appended(action)).collect();
@@ -35,7 +36,7 @@ pub(in crate::template) fn written(template: &str) -> Rewritten {
     metering.edits.apply(template)
 }
 
-/// The variable of an action that does nothing but append to it.
+/// Returns the variable of an action that only appends to it.
 fn appended<'a>(action: &[Token<'a>]) -> Option<&'a str> {
     let [_, variable, assign, append, list, rest @ ..] = action else { return None };
     let is = |token: &Token<'_>, kind| token.kind == kind;
@@ -58,31 +59,31 @@ fn appended<'a>(action: &[Token<'a>]) -> Option<&'a str> {
     .then_some(variable.text)
 }
 
-/// The template as far as it has been read.
+/// State of the rewriting.
 struct Metering<'a> {
     edits: Edits,
     appended: HashSet<&'a str>,
-    /// Number of declared variables, among which the engine looks for each that is read.
+    /// Number of declared variables; the engine searches all of them on each read.
     variables: usize,
     blocks: Vec<Block<'a>>,
 }
 
-/// A block that is open.
+/// An open block.
 struct Block<'a> {
     keyword: &'a str,
-    /// Offset of its body, and the delimiter that ends the action which opens it.
+    /// Offset of the block's body; `close` is the delimiter that ends the opening action.
     body: usize,
     close: &'a str,
-    /// The bytes of code in it.
+    /// Bytes of code in the block.
     code: usize,
-    /// Number of `else with` in it, each of which is a block of its own to the engine.
+    /// Number of `else with` in the block; the engine gets a nested block for each.
     with_else: usize,
 }
 
 impl<'a> Metering<'a> {
     fn action(&mut self, action: &[Token<'a>], close: &Token<'a>) {
         let Some(first) = action.first() else { return };
-        // The body of a block within is part of this one's too where it does not charge for itself.
+        // A nested block that does not charge for itself counts towards the enclosing one.
         let repeated = self.blocks.iter_mut().rev().find(|block| REPEATED.contains(&block.keyword));
         let reads = action.iter().filter(|token| token.kind == TokenKind::Variable).count();
         if let Some(block) = repeated
@@ -129,14 +130,14 @@ impl<'a> Metering<'a> {
         let Some(block) = self.blocks.pop() else { return };
         self.edits.insert(end.end(), "}}{{end".repeat(block.with_else));
         if REPEATED.contains(&block.keyword) && block.code > 0 {
-            // The text that follows is trimmed, if it was.
+            // Keeps the trimming of the text that follows.
             let trim = if block.close.starts_with('-') { " -" } else { "" };
             self.edits.insert(block.body, format!("{{{{{STEP} {}{trim}}}}}", block.code));
         }
     }
 
-    /// Follows the commands of a pipeline. What it gives is printed, or else goes where no function
-    /// charges for it.
+    /// Rewrites the reads in the commands of a pipeline. `printed` is true if the result is
+    /// printed, and false if it goes where no function charges for it.
     fn pipeline(&mut self, tokens: &[Token<'a>], printed: bool) {
         let mut commands = vec![Command::default()];
         let mut uncharged = 0;
@@ -196,8 +197,8 @@ impl<'a> Metering<'a> {
         }
     }
 
-    /// Makes a read an argument of [`READ`] if it is to be charged for, and always of a variable
-    /// that may hold the number of a list.
+    /// Wraps a read in [`READ`] if it must be charged, and always if the variable may hold the
+    /// number of a list.
     fn read(&mut self, read: &Token<'a>, charge: bool) {
         let variable = read.text.split('.').next().unwrap_or_default();
         let end = if self.appended.contains(variable) {
@@ -212,35 +213,36 @@ impl<'a> Metering<'a> {
     }
 }
 
-/// A command of a pipeline, as far as it has been read.
+/// State of one command of a pipeline.
 #[derive(Default)]
 struct Command {
     operands: usize,
-    /// Whether it is the call of a function that charges for its arguments.
+    /// True if the command calls a function that charges for its arguments.
     charges: bool,
 }
 
-/// Whether a token is a variable that is declared or assigned.
+/// True if a token is a variable in a declaration or assignment.
 fn is_declared(token: &Token<'_>, next: &Token<'_>) -> bool {
     token.kind == TokenKind::Variable && matches!(next.kind, TokenKind::Assign | TokenKind::Comma)
 }
 
-/// Whether a token names a function that charges for its arguments.
+/// True if a token names a function that charges for its arguments.
 fn charges(token: &Token<'_>) -> bool {
     let is_name = token.text.starts_with(|c: char| c == '_' || c.is_alphabetic());
     token.kind == TokenKind::Word && is_name && !NO_CALLS.contains(&token.text)
 }
 
-/// The functions that append to a list.
+/// Functions that append to a list.
 const APPENDS: [&str; 4] = ["append", "mustAppend", "mustPush", "push"];
 
 /// Blocks whose body may run more than once.
 const REPEATED: [&str; 3] = ["block", "define", "range"];
 
-/// Words that are no functions, or functions that the engine does not call with all arguments.
+/// Words that are not functions, and functions that the engine does not call with all arguments.
 const NO_CALLS: [&str; 5] = ["and", "false", "nil", "or", "true"];
 
-/// Reads of one action that may wait for a function to charge for them: meanwhile they take memory.
+/// Most reads of one action that wait for a function to charge for them; until then, their copies
+/// occupy memory.
 const MOST_ARGUMENTS: usize = 4;
 
 #[cfg(test)]
@@ -326,7 +328,7 @@ mod tests {
         ] {
             assert_eq!(written(template).text, expected);
         }
-        // As in Go, there is none of `if` and `range`.
+        // As in Go, `if` and `range` have no `else with`.
         let same = "{{ if f }}{{ else with g }}{{ end }}";
         assert_eq!(written(same).text, same);
     }

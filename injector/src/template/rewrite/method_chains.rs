@@ -1,16 +1,16 @@
-//! Chains of fields in a template that are written otherwise for the engine, in the same columns.
+//! Rewriting of field chains in a template for the engine, without moving columns.
 //!
-//! A value of the data cannot have methods and print as a word at once, nor be nothing and have
-//! getters. So the word of an enumeration, which the data has in its place, is not asked for its
-//! `String`; and a getter of what another field or getter gives, or a [method](methods), is one name
-//! with it, which the message or struct in front of them answers.
+//! A template value cannot have methods and also print as a word, and nil cannot have getters. So
+//! `.String` is removed after an enumeration, whose template value is its word. And a getter of a
+//! field's or another getter's result, or a [method](methods), is joined with the names before it
+//! into one name. The message or struct in front resolves that name.
 
 use go_types;
 
 use super::actions::{Piece, pieces};
 use crate::template::values::methods;
 
-/// The template as the engine gets it.
+/// Returns the template as the engine gets it.
 pub(in crate::template) fn written(template: &str) -> String {
     let enumerations: Vec<_> = go_types::enumerations().collect();
     let mut written = String::with_capacity(template.len());
@@ -48,13 +48,13 @@ fn push_code(code: &str, enumerations: &[&str], written: &mut String) {
     written.push_str(rest);
 }
 
-/// The field that a text ends with; empty where it ends otherwise.
+/// Returns the field at the end of a text; empty if the text does not end in one.
 fn field_at_end(written: &str) -> &str {
     let (before, field) = written.split_at(written.trim_end_matches(|c| !is_apart(c)).len());
     if before.ends_with('.') { field } else { "" }
 }
 
-/// Whether the chain that a text ends with leads through the values, which have no methods.
+/// True if the chain at the end of a text starts at the values, which have no methods.
 fn is_of_values(written: &str) -> bool {
     let end = written.trim_end_matches(|c| c == '.' || c == '$' || !is_apart(c)).len();
     written[end..].contains(".Values.")
@@ -68,7 +68,7 @@ fn is_capital(c: char) -> bool {
     c.is_ascii_uppercase()
 }
 
-/// What has getters and is not within a message.
+/// Fields of the template data that have getters and are not part of a message.
 const ROOTS: [&str; 3] = ["MeshConfig", "ObjectMeta", "ProxyConfig"];
 
 #[cfg(test)]

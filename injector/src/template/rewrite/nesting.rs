@@ -1,13 +1,14 @@
-//! Limits on the code of a template: the engine's parser goes down one call of its own for each level
-//! of nesting, and a stack that is full ends the program; and it looks for a variable among all.
+//! Limits on nesting and variables in a template. The engine's parser recurses once per level of
+//! nesting, and a stack overflow aborts the process. On each read of a variable, the engine
+//! searches all of them.
 
 use super::actions::{Piece, pieces};
 
-/// The first place with more levels than any template needs: line and column, from 1, and what is
-/// wrong there.
+/// Returns the first position with more nesting or variables than any template needs: line and
+/// column, from 1, and the problem.
 pub(in crate::template) fn too_deep(template: &str) -> Option<((usize, usize), String)> {
     let mut parentheses = 0_usize;
-    // How often each of the blocks that are open says `else if`.
+    // Number of `else if` and `else with` in each open block.
     let mut blocks = vec![0_usize];
     let mut before = 0;
     let mut variables = 0;

@@ -1,11 +1,11 @@
-//! Strings of a template, which the engine does not read as Go does: a backslash means something to it
-//! in raw ones, and not all that it means to Go in others.
+//! Rewriting of string literals that the engine parses differently from Go. The engine interprets
+//! backslashes in raw strings, and does not support all of Go's escapes in interpreted strings.
 
 use super::actions::{Piece, pieces};
 use super::edits::{Edits, Rewritten};
 
-/// The text with every string that holds a backslash written so that the engine reads what Go does;
-/// all else stays as it is. A string that Go refuses stays for the engine to refuse.
+/// Rewrites every string literal with a backslash so that the engine gets the value that Go would.
+/// Leaves all other text unchanged, also invalid strings, which the engine rejects itself.
 pub(in crate::template) fn rewritten(text: &str) -> Rewritten {
     let mut edits = Edits::default();
     let mut at = 0;
@@ -31,7 +31,7 @@ pub(in crate::template) fn rewritten(text: &str) -> Rewritten {
     edits.apply(text)
 }
 
-/// Writes a string with the escapes that the engine reads in any string.
+/// Writes a string literal with escapes that the engine supports.
 fn written(value: &str) -> String {
     let mut written = String::with_capacity(value.len() + 4);
     written.push('"');
@@ -46,8 +46,8 @@ fn written(value: &str) -> String {
     written
 }
 
-/// What Go reads in an interpreted string (Go's specification, "String literals"); `None` for what
-/// is none, and for bytes that are no UTF-8.
+/// Returns the value of one of Go's interpreted strings (Go specification, "String literals");
+/// `None` if it is invalid or its bytes are not UTF-8.
 fn value_of(string: &str) -> Option<String> {
     let mut rest = string.strip_prefix('"')?.strip_suffix('"')?;
     let mut bytes = Vec::with_capacity(rest.len());

@@ -1,24 +1,24 @@
-//! The tokens of a template's actions.
+//! Tokens of a template's actions.
 
 use super::actions::{Piece, pieces};
 
-/// A token of an action.
+/// Token of an action.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(in crate::template) struct Token<'a> {
     pub(in crate::template) kind: TokenKind,
     pub(in crate::template) text: &'a str,
-    /// Its first byte in the template.
+    /// Offset of the token in the template.
     pub(in crate::template) at: usize,
 }
 
 impl Token<'_> {
-    /// The byte behind it.
+    /// Returns the offset after the token.
     pub(in crate::template) fn end(&self) -> usize {
         self.at + self.text.len()
     }
 }
 
-/// A kind of tokens.
+/// Type of a token.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(in crate::template) enum TokenKind {
     /// `{{` or `{{-`
@@ -27,9 +27,9 @@ pub(in crate::template) enum TokenKind {
     Close,
     /// A keyword, the name of a function, a number or `true`.
     Word,
-    /// `.`, or fields one after the other: `.a.b`.
+    /// `.`, or a chain of fields: `.a.b`.
     Field,
-    /// A variable, and fields of it: `$x.a.b`.
+    /// A variable, with fields: `$x.a.b`.
     Variable,
     OpenParenthesis,
     CloseParenthesis,
@@ -37,12 +37,12 @@ pub(in crate::template) enum TokenKind {
     /// `:=` or `=`
     Assign,
     Comma,
-    /// A string, a rune, or what has no place in an action.
+    /// A string, a rune, or a character that is invalid in an action.
     Literal,
 }
 
-/// The actions of a template, each from its opening to its closing braces, without comments. One
-/// that does not end is left out.
+/// Returns the actions of a template, each from opening to closing braces, without comments. Omits
+/// unterminated actions.
 pub(in crate::template) fn actions(template: &str) -> Vec<Vec<Token<'_>>> {
     let (mut actions, mut open) = (Vec::new(), None::<Vec<_>>);
     let mut at = 0;
@@ -108,7 +108,7 @@ fn of_code(code: &str, at: usize) -> Vec<Token<'_>> {
     tokens
 }
 
-/// The length of a dot and the names and dots that follow it.
+/// Returns the length of a chain of fields at the start of the text.
 fn fields(text: &str) -> usize {
     let mut length = 1 + name_length(&text[1..]);
     while text[length..].starts_with('.') && name_length(&text[length + 1..]) > 0 {

@@ -1,13 +1,13 @@
-//! The names that Kubernetes' and Istio's Go types have for fields of JSON which no table has.
+//! Conversion between JSON and Go names of fields that are missing from the type tables.
 
-/// The Go name of a JSON field: `hostNetwork` is `HostNetwork`.
+/// Returns the Go name of a JSON field: `HostNetwork` for `hostNetwork`.
 pub(crate) fn of_field(json: &str) -> String {
     let mut characters = json.chars();
     let first = characters.next().map(|c| c.to_ascii_uppercase());
     first.into_iter().chain(characters).collect()
 }
 
-/// The JSON name of a Go field.
+/// Returns the JSON name of a Go field.
 pub(crate) fn to_field(go: &str) -> String {
     let mut characters = go.chars();
     let first = characters.next().map(|c| c.to_ascii_lowercase());

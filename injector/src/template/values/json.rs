@@ -1,4 +1,4 @@
-//! Values of the template engine, and JSON.
+//! Conversion between the template engine's values and JSON.
 
 use std::borrow::Cow;
 
@@ -7,18 +7,18 @@ use serde_json::{Map, Value};
 
 use crate::template::escape;
 
-/// A document of the operator's as it stands, not guarded.
+/// Converts a document of the operator, without guarding it.
 pub(crate) fn document(value: &Value) -> Datum {
     untyped(value, |text| Cow::Borrowed(text), |key| Cow::Borrowed(key))
 }
 
-/// JSON from a pod's text. It is not known here which keys a template names after a dot, so that all
-/// that it may name stay.
+/// Converts JSON from a pod's text and guards it. The keys that templates name after a dot are
+/// unknown here, so every key that could be such a name stays.
 pub(crate) fn guarded(value: &Value) -> Datum {
     untyped(value, escape::guarded, |key| escape::guarded_key(key, escape::is_name))
 }
 
-/// The JSON of a datum, without guards; the names of Go's fields stay.
+/// Returns the JSON of a template value, without guards. Go's field names stay.
 pub(crate) fn json(datum: &Datum) -> Value {
     match datum {
         Datum::NoValue | Datum::Nil | Datum::Function(_) => Value::Null,
@@ -39,7 +39,7 @@ pub(crate) fn json(datum: &Datum) -> Value {
     }
 }
 
-/// What a message of Istio's API keeps for the functions that take it whole.
+/// Returns a hidden member of an Istio API message, kept for functions that take the whole message.
 pub(crate) fn hidden<'a>(message: &'a Datum, key: &str) -> Option<&'a Datum> {
     match message {
         Datum::Object(members) => members.get(key),
@@ -54,8 +54,8 @@ fn untyped(
 ) -> Datum {
     let within = |value| untyped(value, with, with_key);
     match value {
-        // Go asks a nil between parentheses, as an absent key, for a field; the engine asks only
-        // what is absent.
+        // In Go, a field of a nil in parentheses is no value, as with an absent key. The engine
+        // allows this only for an absent value.
         Value::Null => Datum::NoValue,
         Value::Bool(on) => Datum::Bool(*on),
         Value::Number(number) => crate::template::values::json::number(number),
@@ -78,17 +78,17 @@ fn number(number: &serde_json::Number) -> Datum {
     }
 }
 
-/// Begins the keys that no template can name.
+/// Prefix of keys that no template can name.
 pub(crate) const HIDDEN: char = '\u{0}';
 
-/// Under this key a struct keeps the JSON of its fields that no template names.
+/// Key of a struct for the JSON of the fields that no template names.
 pub(crate) const UNNAMED: &str = "\u{0}unnamed";
 
-/// Under this key a list of resources keeps its members.
+/// Key of a `ResourceList` for its members.
 pub(crate) const LIST: &str = "\u{0}list";
 
-/// Under this key a message keeps its JSON.
+/// Key of a message for its JSON.
 pub(crate) const JSON: &str = "\u{0}json";
 
-/// Under this key the mesh configuration keeps its providers.
+/// Key of the mesh configuration for its extension providers.
 pub(crate) const OTEL: &str = "\u{0}otel";

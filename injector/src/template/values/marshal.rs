@@ -1,5 +1,5 @@
-//! Data as Go's `json.Marshal` writes it: the fields of a struct in their order and under their
-//! names in JSON, without those that it omits when they are empty; mappings sorted.
+//! JSON of template values as Go's `json.Marshal` writes it: struct fields in their order and under
+//! their JSON names, without empty `omitempty` fields; maps sorted by key.
 
 use std::collections::HashMap;
 
@@ -12,14 +12,14 @@ use super::json::{HIDDEN, LIST, json};
 use super::{field_names, is_zero, type_tag};
 use crate::template::{escape, values};
 
-/// A datum, or what Go starts a value of its kind with.
+/// A template value, or Go's zero value of its type.
 pub(crate) struct Marshalled<'a> {
     datum: Option<&'a Datum>,
     kind: Kind,
 }
 
 impl<'a> Marshalled<'a> {
-    /// A datum of whatever kind it is.
+    /// Wraps a template value of any type.
     pub(crate) fn of(datum: &'a Datum) -> Self {
         Self { datum: Some(datum), kind: Kind::Any }
     }
@@ -41,7 +41,7 @@ impl<'a> Marshalled<'a> {
         Self { datum: named.or_else(|| unnamed.get(field.go)), kind: field.kind }
     }
 
-    /// Whether `omitempty` leaves it out. Go takes no struct for empty, and no pointer that is one.
+    /// True if `omitempty` drops the value. Go treats no struct as empty, and no non-nil pointer.
     fn is_empty(&self) -> bool {
         match (self.datum, self.kind) {
             (None, Kind::Struct(_) | Kind::Quantity | Kind::IntOrString) => false,
@@ -95,7 +95,7 @@ impl Serialize for Marshalled<'_> {
                 }
                 map.end()
             }
-            // What a pointer points to that is `false` or `0`, see `go_values`.
+            // A pointer to `false` or `0` is a string, see `go_values`.
             (Some(Datum::String(_)), Kind::Pointer(Kind::Bool)) => false.serialize(serializer),
             (Some(Datum::String(_)), Kind::Pointer(Kind::Int(_) | Kind::Float)) => {
                 0.serialize(serializer)
@@ -127,7 +127,7 @@ fn fields<S: Serializer>(
     map.end()
 }
 
-/// The member that a value without fields in JSON is written as.
+/// Returns the member that represents a value without JSON fields.
 fn stands_for<'a>(of: &Type, members: &'a HashMap<String, Datum>) -> Option<&'a Datum> {
     let is = |other: &Type| of.id == other.id;
     let name = if is(&RESOURCE_LIST) {
@@ -145,7 +145,7 @@ fn stands_for<'a>(of: &Type, members: &'a HashMap<String, Datum>) -> Option<&'a 
     members.get(name)
 }
 
-/// Members of a struct that the table does not have, sorted.
+/// Returns the members of a struct that are missing from the type table, sorted.
 fn newer<'a>(
     of: &'a Type,
     members: Option<&'a HashMap<String, Datum>>,

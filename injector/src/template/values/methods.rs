@@ -1,4 +1,4 @@
-//! Methods of Kubernetes' types that templates call.
+//! Methods of Kubernetes types that templates call.
 //!
 //! The engine's values have none. So a field and the methods that follow it are one name with
 //! underscores between them, as [`chains`](crate::template::rewrite::method_chains) writes it, and the struct in front of them
@@ -11,15 +11,15 @@ use serde_json::{Map, Value};
 use super::json::guarded;
 use crate::kubernetes::quantity;
 
-/// A call of one method, or of a method of what another one gives.
+/// A method call on a field, or on the result of another method.
 pub(crate) struct Call {
     field: &'static Field,
-    /// The resource of a list, in its name in JSON.
+    /// JSON name of the resource in a `ResourceList`.
     resource: Option<&'static str>,
     method: Option<&'static str>,
 }
 
-/// Whether this name is a method of what stands before it, a field or fields and methods joined.
+/// True if the name is a method of `before`, which is a field or a joined name.
 pub(crate) fn joins(before: &str, name: &str) -> bool {
     let (field, method) = before.split_once('_').unwrap_or((before, ""));
     match method {
@@ -34,7 +34,7 @@ pub(crate) fn joins(before: &str, name: &str) -> bool {
 }
 
 impl Call {
-    /// The call that a joined name means to a struct.
+    /// Returns the call for a joined name on a struct.
     pub(crate) fn of(of: &Type, name: &str) -> Option<Self> {
         let (field, methods) = name.split_once('_')?;
         let field = field.strip_prefix("Get").unwrap_or(field);
@@ -51,7 +51,8 @@ impl Call {
         Some(Self { field, resource, method })
     }
 
-    /// What it gives for a struct of these fields; `None` for one of a nil pointer, which Go refuses.
+    /// Returns the result of the call on a struct with these fields; `None` for a call on a nil
+    /// pointer, which Go rejects.
     pub(crate) fn answer(&self, fields: Option<&Map<String, Value>>) -> Option<Datum> {
         let given = fields.and_then(|fields| fields.get(self.field.json));
         let given = given.filter(|value| !value.is_null());
@@ -78,7 +79,7 @@ impl Call {
     }
 }
 
-/// The name in JSON of a resource that a list has a method for.
+/// Returns the JSON name of the resource that a method of `ResourceList` reads.
 fn resource(method: &str) -> Option<&'static str> {
     RESOURCES.iter().find(|(name, _)| *name == method).map(|(_, resource)| *resource)
 }
@@ -87,7 +88,7 @@ fn of_quantity(method: &str) -> Option<&'static str> {
     OF_QUANTITY.iter().find(|name| **name == method).copied()
 }
 
-/// The methods of `v1.ResourceList`.
+/// Methods of `v1.ResourceList`, with the JSON names of their resources.
 pub(crate) const RESOURCES: [(&str, &str); 5] = [
     ("Cpu", "cpu"),
     ("Memory", "memory"),
@@ -96,14 +97,14 @@ pub(crate) const RESOURCES: [(&str, &str); 5] = [
     ("StorageEphemeral", "ephemeral-storage"),
 ];
 
-/// Those of `resource.Quantity` that take nothing and change nothing.
+/// Methods of `resource.Quantity` without arguments or side effects.
 const OF_QUANTITY: &[&str] =
     &["AsApproximateFloat64", "IsZero", "MilliValue", "Sign", "String", "Value"];
 
-/// That of `v1.Time`.
+/// Supported method of `v1.Time`.
 const OF_TIME: &str = "IsZero";
 
-/// The fields that hold such lists, quantities and times.
+/// Fields that hold resource lists, quantities and times.
 const LISTS: [&str; 3] = ["Limits", "Overhead", "Requests"];
 const QUANTITIES: [&str; 2] = ["Divisor", "SizeLimit"];
 const TIMES: [&str; 3] = ["CreationTimestamp", "DeletionTimestamp", "GetDeletionTimestamp"];
@@ -122,7 +123,7 @@ mod tests {
                     _ if of.name == "v1.ResourceList" => continue,
                     Kind::Map(Kind::Quantity) => &LISTS,
                     Kind::Quantity | Kind::Pointer(Kind::Quantity) => &QUANTITIES,
-                    // Not of a pod that is injected: who wrote which field of it.
+                    // `Time` belongs to `managedFields`, which a pod under injection does not have.
                     Kind::Time | Kind::Pointer(Kind::Time) if field.go != "Time" => &TIMES,
                     _ => continue,
                 };

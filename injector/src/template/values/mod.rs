@@ -1,9 +1,9 @@
-//! Values of Go's types, as the template engine holds them.
+//! Template values of Go types.
 //!
-//! A struct is an object that knows its type. A pointer is what it points to, or nil. Go takes every
-//! pointer that is not nil for true, also one to `false`, `0` or `""`; the engine looks at the value,
-//! so one to these is a text that prints the same. Fields that no template names stay JSON: only who
-//! writes a whole struct sees them.
+//! A struct is an object with a mark of its type. A pointer is the value it points to, or nil. In
+//! Go, every non-nil pointer is true, also a pointer to `false`, `0` or `""`. The engine tests the
+//! value itself, so a pointer to one of these is a string that prints the same. Fields that no
+//! template names stay JSON; they are visible only where a template writes the whole struct.
 
 mod field_names;
 pub(crate) mod json;
@@ -24,7 +24,7 @@ use self::used_fields::{Asked, Name};
 use super::escape;
 use crate::kubernetes::quantity;
 
-/// A struct with these fields in JSON; one that JSON does not name is what Go starts it with.
+/// Returns a struct with these fields, given as JSON. Absent fields get Go's zero value.
 pub(crate) fn of_struct(of: &Type, members: Option<&Map<String, Value>>, asked: &Asked) -> Datum {
     let there = members.map_or(0, Map::len);
     let mut fields = HashMap::with_capacity(there + 2);
@@ -37,13 +37,13 @@ pub(crate) fn of_struct(of: &Type, members: Option<&Map<String, Value>>, asked: 
                 continue;
             }
             Some(field) => (field.go.to_owned(), of_kind(field.kind, value, asked)),
-            // Of a release of Kubernetes or Istio that is newer than the table.
+            // A field of a Kubernetes or Istio release newer than the type table.
             None => (field_names::of_field(name), guarded(value)),
         };
         fields.insert(name, value);
     }
     if !unnamed.is_empty() {
-        // The engine copies what it is asked for, and a text is copied at once.
+        // The engine copies each value that is read, and one string is cheap to copy.
         let json = serde_json::to_string(&unnamed).unwrap_or_default();
         fields.insert(UNNAMED.to_owned(), Datum::String(escape::escaped_only(&json).into_owned()));
     }
@@ -69,7 +69,7 @@ pub(crate) fn of_struct(of: &Type, members: Option<&Map<String, Value>>, asked: 
     Datum::Object(fields)
 }
 
-/// The fields of a struct that [`of_struct`] left as JSON.
+/// Returns the fields of a struct that [`of_struct`] left as JSON.
 pub(crate) fn unnamed(of: &Type, fields: &HashMap<String, Datum>) -> HashMap<String, Datum> {
     let Some(Datum::String(json)) = fields.get(UNNAMED) else { return HashMap::new() };
     let members: Map<String, Value> =
@@ -80,7 +80,7 @@ pub(crate) fn unnamed(of: &Type, fields: &HashMap<String, Datum>) -> HashMap<Str
     }
 }
 
-/// What a chain of getters gives, whatever is not there on the way.
+/// Returns the result of a chain of getters, even if messages on the way are absent.
 fn got(fields: &HashMap<String, Datum>, way: &[&Field], asked: &Asked) -> Datum {
     let Some((last, before)) = way.split_last() else { return Datum::NoValue };
     let mut here = Some(fields);
@@ -94,7 +94,7 @@ fn got(fields: &HashMap<String, Datum>, way: &[&Field], asked: &Asked) -> Datum 
     there.cloned().unwrap_or_else(|| of_nothing(last.kind, asked))
 }
 
-/// The member that says what a struct is.
+/// Returns the member that marks the type of a struct.
 pub(crate) fn typed(of: &Type) -> (String, Datum) {
     (type_tag::TYPED.to_owned(), type_tag::mark(of))
 }
@@ -134,7 +134,7 @@ fn of_kind(kind: Kind, value: &Value, asked: &Asked) -> Datum {
     }
 }
 
-/// What Go starts a value with.
+/// Returns Go's zero value of a type.
 fn zero(kind: Kind, asked: &Asked) -> Datum {
     match kind {
         Kind::Bool => Datum::from(false),
@@ -152,8 +152,8 @@ fn zero(kind: Kind, asked: &Asked) -> Datum {
     }
 }
 
-/// What a message has for a field that is not there. Go's getters take a nil message, however deep
-/// they go.
+/// Returns the value that the getter of an unset field gives. Go's getters accept a nil message, at
+/// any depth.
 fn of_nothing(kind: Kind, asked: &Asked) -> Datum {
     match zero(kind, asked) {
         Datum::Nil => Datum::NoValue,
@@ -170,7 +170,7 @@ fn pointer_to(datum: Datum) -> Datum {
     }
 }
 
-/// Whether a number is 0, of whatever type.
+/// True if a number of any type is 0.
 pub(crate) fn is_zero(number: &Number) -> bool {
     match number.kind() {
         NumberKind::Float(number) => number == 0.0,
@@ -219,7 +219,7 @@ fn resource_list(members: &Map<String, Value>) -> Datum {
     Datum::Object(fields)
 }
 
-/// A duration in the form of protobuf's JSON.
+/// Converts a duration in the notation of protobuf's JSON.
 fn duration(text: &str) -> Datum {
     let number = text.strip_suffix('s').unwrap_or(text);
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));

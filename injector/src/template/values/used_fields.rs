@@ -1,4 +1,4 @@
-//! What of Go's types the templates of a configuration ask for by name.
+//! Fields and methods of Go types that a configuration's templates name.
 
 use std::collections::HashSet;
 
@@ -7,37 +7,40 @@ use go_types::{self, Field, Type};
 use super::methods::{self, Call};
 use crate::template::escape;
 
-/// The fields and getters that templates name.
+/// Fields and getters that templates name.
 ///
-/// A struct of Go has all of its fields, most of them empty. Only those that a template names can
-/// be asked for, so only those are made where a pod does not have them.
+/// A Go struct has all of its fields, most of them with zero values. Templates can only read the
+/// fields that they name, so only these are created where a pod lacks them.
 pub(crate) struct Asked {
-    /// By the number of the struct; empty where all is asked for that is there.
+    /// Names by the id of the struct. Empty if all present fields are wanted, and no absent ones.
     of_structs: Vec<Vec<Name>>,
-    /// The names that YAML takes for something else than a string.
+    /// Names that YAML parses as something other than a string.
     odd: Vec<String>,
-    /// Whether the parts of an `IntOrString` are, which else stands for what it holds.
+    /// True if templates read parts of an `IntOrString`, which otherwise is represented by its
+    /// value.
     pub(crate) parts_of_ports: bool,
-    /// Whether the resources of a list of them are, not right behind the field that holds it.
+    /// True if templates read resources of a `ResourceList` other than right after the field that
+    /// holds it.
     pub(crate) resources: bool,
-    /// Whether the parts of a duration are, which else stands for its text.
+    /// True if templates read parts of a duration, which otherwise is represented by its text.
     pub(crate) parts_of_durations: bool,
 }
 
-/// One name that a struct answers to.
+/// One name that a struct resolves.
 pub(crate) enum Name {
     Field(&'static Field),
-    /// A getter under its name, which also answers where there is no message; or several, one of
-    /// what the other one gives, with an underscore between them.
+    /// A getter under its name, which also works on a nil message. Or a chain of getters, joined by
+    /// underscores, each called on the previous result.
     Getter(String, Vec<&'static Field>),
-    /// What methods of a field give, under their joined name.
+    /// Result of methods called on a field, under their joined name.
     Call(String, Call),
-    /// A struct that is embedded, as a whole.
+    /// An embedded struct as a whole.
     Embedded(&'static str, &'static Type),
 }
 
 impl Asked {
-    /// Those that follow a dot anywhere in the texts, as [`chains`](crate::template::rewrite::method_chains) writes them.
+    /// Collects the names after a dot in the texts, which have been rewritten by
+    /// [`method_chains`](crate::template::rewrite::method_chains).
     pub(crate) fn by(texts: &[&str]) -> Self {
         let names: HashSet<&str> = texts.iter().flat_map(|text| names(text)).collect();
         let any = |of: &[&str]| of.iter().any(|name| names.contains(name));
@@ -58,7 +61,7 @@ impl Asked {
         }
     }
 
-    /// All that is there, and nothing that is not.
+    /// Returns the set that converts all present fields and adds no absent ones.
     pub(crate) fn whatever_is_there() -> Self {
         Self {
             of_structs: Vec::new(),
@@ -69,23 +72,24 @@ impl Asked {
         }
     }
 
-    /// Whether a template or a function takes this field of a struct by its name. The others can
-    /// be seen only in the whole struct, as JSON.
+    /// True if a template or a function reads this field of a struct by name. Other fields are
+    /// visible only in the JSON of the whole struct.
     pub(crate) fn names(&self, of: &Type, field: &Field) -> bool {
         let named = |name: &Name| matches!(name, Name::Field(named) if named.go == field.go);
-        // Getters of messages lead over fields that are not named.
+        // Getters of messages pass through fields that no template names.
         of.is_message()
             || self.of_structs.is_empty()
             || NAMED_BY_FUNCTIONS.contains(&field.go)
             || self.of(of).iter().any(named)
     }
 
-    /// Whether a template names a key after a dot that YAML takes for something else than a string.
+    /// True if a template names a key after a dot that YAML parses as something other than a
+    /// string.
     pub(crate) fn names_key(&self, key: &str) -> bool {
         self.odd.iter().any(|name| name == key)
     }
 
-    /// Those of one struct.
+    /// Returns the names for one struct.
     pub(crate) fn of(&self, of: &Type) -> &[Name] {
         self.of_structs.get(usize::from(of.id)).map(Vec::as_slice).unwrap_or_default()
     }
@@ -113,7 +117,7 @@ fn asked_of(of: &Type, names: &HashSet<&str>) -> Vec<Name> {
     asked
 }
 
-/// The fields that a chain of getters leads over, from this message on.
+/// Returns the fields that a chain of getters traverses, starting at this message.
 fn got(of: &Type, chain: &str) -> Option<Vec<&'static Field>> {
     let mut way: Vec<&'static Field> = Vec::new();
     for (place, name) in chain.split("_Get").enumerate() {
@@ -127,11 +131,11 @@ fn got(of: &Type, chain: &str) -> Option<Vec<&'static Field>> {
     Some(way)
 }
 
-/// What Istio's functions take from the structs that a template gives them.
+/// Fields that Istio's template functions read from their arguments.
 const NAMED_BY_FUNCTIONS: [&str; 7] =
     ["Annotations", "ContainerPort", "Image", "Labels", "Name", "Ports", "Protocol"];
 
-/// The names that follow a dot.
+/// Returns the names after a dot.
 fn names(text: &str) -> impl Iterator<Item = &str> {
     text.split('.').skip(1).map(|rest| {
         let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_');

@@ -1,4 +1,4 @@
-//! Liveness: whether the process still answers requests.
+//! Liveness of the main runtime.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,27 +6,27 @@ use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
 
-/// Last sign of life of the main runtime, which threads of their own serve the probes beside.
+/// Last sign of life of the main runtime. Other threads serve the probes.
 #[derive(Debug)]
 pub struct Liveness {
     begin: Instant,
-    /// In milliseconds since `begin`.
+    /// Milliseconds since `begin`.
     last: AtomicU64,
 }
 
 impl Liveness {
-    /// Starts with a sign of life at `now`.
+    /// Returns a state with a sign of life at `now`.
     pub fn new(now: Instant) -> Arc<Self> {
         Arc::new(Self { begin: now, last: AtomicU64::new(0) })
     }
 
-    /// True if the last sign of life is not too long ago at `now`.
+    /// True if the last sign of life is less than 10 s old at `now`.
     pub fn is_alive(&self, now: Instant) -> bool {
         let last = Duration::from_millis(self.last.load(Ordering::Relaxed));
         now.duration_since(self.begin).saturating_sub(last) < LONGEST
     }
 
-    /// Gives a sign of life every second, for as long as the runtime of the caller gets to it.
+    /// Gives a sign of life every second, as long as the caller's runtime polls this task.
     pub(in crate::webhook) async fn keep(self: Arc<Self>) {
         loop {
             self.beat(Instant::now());
@@ -41,7 +41,8 @@ impl Liveness {
 }
 
 const EVERY: Duration = Duration::from_secs(1);
-/// Longer than a main runtime under the heaviest load takes to come to any one task.
+/// Age of the last sign of life from which the process is not alive. It is longer than a main
+/// runtime under the heaviest load takes to poll any one task.
 const LONGEST: Duration = Duration::from_secs(10);
 
 #[cfg(test)]

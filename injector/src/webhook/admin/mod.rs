@@ -1,4 +1,4 @@
-//! Health, metrics and the log's levels.
+//! Routes for health, metrics and log levels.
 
 pub mod liveness;
 pub mod readiness;
@@ -23,8 +23,8 @@ use self::readiness::Readiness;
 use super::telemetry::log::{Levels, Log};
 use super::telemetry::metrics::{self, Metrics};
 
-/// `/healthz/ready` and `/ready`, which is what Istio calls it: 200 when reviews may be sent, else
-/// 503 with what is missing.
+/// Returns the routes `/healthz/ready` and `/ready` (Istio's path): 200 if the process can answer
+/// reviews, else 503 with the missing condition.
 pub fn readiness(readiness: Arc<Readiness>) -> Router {
     let ready = get(async move || -> Response {
         match readiness.check(Timestamp::now()) {
@@ -37,7 +37,7 @@ pub fn readiness(readiness: Arc<Readiness>) -> Router {
     Router::new().route("/healthz/ready", ready.clone()).route("/ready", ready)
 }
 
-/// `/healthz/live`: 200 as long as the process answers at all, else 503.
+/// Returns the route `/healthz/live`: 200 while the main runtime gives signs of life, else 503.
 pub fn liveness(liveness: Arc<Liveness>) -> Router {
     let live = get(async move || -> Response {
         if liveness.is_alive(Instant::now()) {
@@ -48,7 +48,7 @@ pub fn liveness(liveness: Arc<Liveness>) -> Router {
     Router::new().route("/healthz/live", live)
 }
 
-/// `/metrics`, which has no secrets in it.
+/// Returns the route `/metrics`. Its page contains no secrets.
 pub fn monitoring(metrics: Arc<Metrics>, certificate: Arc<ServingCertificate>) -> Router {
     Router::new().route(
         "/metrics",
@@ -56,10 +56,11 @@ pub fn monitoring(metrics: Arc<Metrics>, certificate: Arc<ServingCertificate>) -
     )
 }
 
-/// `/logging`: `GET` tells the levels of the log, and `PUT` sets those of its body, which has the
-/// form of `--log_output_level`.
+/// Returns the route `/logging`. `GET` returns the log levels. `PUT` sets the levels from its body,
+/// which has the format of `--log_output_level`.
 ///
-/// Only to clients of this host or pod, as `kubectl port-forward` makes one; 403 to others.
+/// Only clients of this host or pod have access, for example through `kubectl port-forward`; other
+/// clients get 403.
 pub fn logging(log: Arc<Log>) -> Router {
     let told = Arc::clone(&log);
     let tell = get(async move || format!("{}\n", told.levels()));
@@ -67,7 +68,8 @@ pub fn logging(log: Arc<Log>) -> Router {
         let text = String::from_utf8_lossy(&body);
         match text.trim().parse::<Levels>() {
             Ok(levels) => {
-                // Before and after, so that one of both lines is written.
+                // Logged before and after the change, so that one of the two lines passes the
+                // filter.
                 tracing::info!(%levels, "the log's levels are changed");
                 log.set_levels(levels.clone());
                 tracing::info!(%levels, "the log's levels have changed");
@@ -87,13 +89,13 @@ pub fn logging(log: Arc<Log>) -> Router {
     }))
 }
 
-/// Whether it is the loopback address. The others of 127.0.0.0/8 may stand for remote clients, as
-/// they do behind a sidecar.
+/// True if the address is 127.0.0.1 or ::1. Other addresses of 127.0.0.0/8 are not trusted, because
+/// behind a sidecar they can stand for remote clients.
 fn is_here(address: IpAddr) -> bool {
     let address = address.to_canonical();
     address == IpAddr::V4(Ipv4Addr::LOCALHOST) || address == IpAddr::V6(Ipv6Addr::LOCALHOST)
 }
 
-/// More than a list of levels needs.
+/// Limit of the body of `PUT /logging` in bytes; more than any list of levels needs.
 const LEVELS_BYTES: usize = 4096;
 const METRICS: HeaderValue = HeaderValue::from_static(metrics::CONTENT_TYPE);

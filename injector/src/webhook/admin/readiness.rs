@@ -1,4 +1,4 @@
-//! Whether the process may be sent reviews.
+//! Readiness of the process for reviews.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,10 +8,10 @@ use webhook_certs::serving::ServingCertificate;
 
 use crate::webhook::reload::Configuration;
 
-/// What has to be true before the first review, and stay true.
+/// Conditions that must hold before the first review, and afterwards.
 ///
-/// Ready means: the listener is bound, a certificate is loaded that has not expired, a
-/// configuration is loaded, and the process is not shutting down.
+/// Ready means: the listener is bound, a certificate is loaded that is valid now, a configuration
+/// is loaded, and the process is not shutting down.
 #[derive(Debug)]
 pub struct Readiness {
     bound: AtomicBool,
@@ -21,7 +21,7 @@ pub struct Readiness {
 }
 
 impl Readiness {
-    /// Nothing is bound yet.
+    /// Returns a state without a bound listener.
     pub fn new(certificate: Arc<ServingCertificate>, configuration: Arc<Configuration>) -> Self {
         Self {
             bound: AtomicBool::new(false),
@@ -31,17 +31,18 @@ impl Readiness {
         }
     }
 
-    /// The webhook's listener accepts connections.
+    /// Records that the webhook's listener accepts connections.
     pub fn set_bound(&self) {
         self.bound.store(true, Ordering::Release);
     }
 
-    /// The process is shutting down; this is never taken back.
+    /// Records that the process is shutting down, for good.
     pub fn set_draining(&self) {
         self.draining.store(true, Ordering::Release);
     }
 
-    /// What is missing at `now`, in words for the operator; `Ok` when nothing is.
+    /// Returns the first missing condition at `now`, in words for the operator; `Ok` if none is
+    /// missing.
     pub fn check(&self, now: Timestamp) -> Result<(), &'static str> {
         if self.draining.load(Ordering::Acquire) {
             return Err("shutting down");

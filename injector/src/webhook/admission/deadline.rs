@@ -1,14 +1,14 @@
-//! Until when a call has to be answered.
+//! Time limit of a call, from the API server's timeout.
 
 use std::time::Duration;
 
 use webhook_certs::duration;
 
-/// How long a call may take: half a second less than the API server waits (`?timeout=10s`), so
-/// that the answer still reaches it, and never more than `ceiling`.
+/// Returns the time limit of a call: the API server's timeout (`?timeout=10s`) less half a second,
+/// so that the response arrives in time, and never more than `ceiling`.
 ///
-/// A timeout of less than a second leaves half of it. A query without a readable timeout leaves
-/// the ceiling.
+/// A timeout below one second is halved. Without a valid timeout in the query the limit is
+/// `ceiling`.
 pub fn budget(query: Option<&str>, ceiling: Duration) -> Duration {
     let timeout = query
         .into_iter()

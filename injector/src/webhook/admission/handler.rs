@@ -1,4 +1,4 @@
-//! Answers to the API server's calls.
+//! HTTP handler of the API server's calls.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -31,7 +31,7 @@ use crate::webhook::server::turns::{Caller, Turns};
 use crate::webhook::telemetry::metrics::{CallResult, Metrics};
 use crate::webhook::telemetry::traces::Traces;
 
-/// The webhook's routes: `/inject` and everything below it.
+/// Returns the webhook's routes: `/inject` and all paths below it.
 pub fn router(webhook: Webhook) -> Router {
     let metrics = Arc::clone(&webhook.metrics);
     let call = any(call).with_state(Arc::new(webhook));
@@ -40,13 +40,13 @@ pub fn router(webhook: Webhook) -> Router {
         .route("/inject/", call.clone())
         .route("/inject/{*environment}", call)
         .layer(CatchPanicLayer::custom(move |_panic| {
-            // The panic hook has logged it.
+            // The panic hook has already logged the panic.
             metrics.panicked();
             (StatusCode::INTERNAL_SERVER_ERROR, "internal error\n").into_response()
         }))
 }
 
-/// Redirects a path to its clean form before it is routed, as Go's server does.
+/// Redirects an unclean path to its clean form before routing, as Go's HTTP server does.
 pub fn redirect_unclean(router: Router) -> Router {
     router.layer(middleware::from_fn(async |request: Request, next: Next| {
         let uri = request.uri();
@@ -64,26 +64,26 @@ pub fn redirect_unclean(router: Router) -> Router {
     }))
 }
 
-/// What answers calls, and within which bounds.
+/// State and limits of the handler.
 #[derive(Debug)]
 pub struct Webhook {
-    /// The settings in use.
+    /// Settings in use.
     pub configuration: Arc<Configuration>,
-    /// What is known of the cluster.
+    /// Cluster snapshot.
     pub surroundings: Surroundings,
-    /// How a review is decided.
+    /// Decision on a review.
     pub admission: Admission,
-    /// What is counted.
+    /// Metrics of the calls.
     pub metrics: Arc<Metrics>,
-    /// The turns of reviews whose body has come; further ones wait within their own time.
+    /// Turns of reviews whose body has arrived. Further reviews wait within their own time limit.
     pub turns: Arc<Turns>,
-    /// The room of large bodies, and their turns.
+    /// Body budget and turns of large bodies.
     pub large: LargeBodies,
-    /// The largest body, in bytes.
+    /// Largest body in bytes.
     pub body_limit: usize,
-    /// The longest time a call may take.
+    /// Longest duration of a call.
     pub time_limit: Duration,
-    /// Where spans go.
+    /// Destination of the spans.
     pub traces: Traces,
 }
 
@@ -144,6 +144,7 @@ impl Webhook {
         let is_expensive = is_expensive(body.len());
         let answer = move || {
             let review = review::parse(&body).map_err(Refusal::Review)?;
+            drop(body);
             let mut verdict = admission.decide(&settings, known.facts(), review, &path_env);
             let answer = verdict.response.to_json().map_err(Refusal::Answer)?;
             verdict.bytes = answer.len();
@@ -151,15 +152,21 @@ impl Webhook {
         };
         if is_expensive {
             let turn = timeout_at(deadline, self.large.turn(caller)).await;
-            return work::aside(turn.map_err(|_| Refusal::Busy)?, deadline, answer).await?;
+            return work::aside(
+                self.large.thread(),
+                turn.map_err(|_| Refusal::Busy)?,
+                deadline,
+                answer,
+            )
+            .await?;
         }
-        // To hand it to another thread would take longer than to answer it.
+        // Handing the review to another thread would take longer than answering it.
         let turn = timeout_at(deadline, self.turns.take(caller)).await;
         let _turn = turn.map_err(|_| Refusal::Busy)?;
         Budget::default().enter(answer)
     }
 
-    /// Reads a body to its end, as far as there is room for what has come of it.
+    /// Reads the whole body within the body budget.
     async fn read(
         &self,
         body: Body,
@@ -167,7 +174,7 @@ impl Webhook {
         room: &mut Room<'_>,
     ) -> Result<Vec<u8>, Refusal> {
         let too_large = Refusal::TooLarge { limit: self.body_limit };
-        // A length that is announced is believed before a byte of it is read.
+        // An announced length above the limit is rejected before any byte is read.
         if body.size_hint().lower() > self.body_limit as u64 {
             tokio::spawn(discard(body, self.body_limit));
             return Err(too_large);
@@ -195,8 +202,8 @@ impl Webhook {
     }
 }
 
-/// Takes a body that nobody wants, within limits: to a client that is still sending, a connection
-/// that is closed at once is an error of its own, before it has read the answer.
+/// Reads and drops the rest of a rejected body, within limits. If the connection closed at once, a
+/// client that is still sending would fail before it reads the response.
 async fn discard(body: Body, limit: usize) {
     let rest = Limited::new(body, limit.saturating_mul(2));
     let mut rest = std::pin::pin!(rest);
@@ -204,15 +211,16 @@ async fn discard(body: Body, limit: usize) {
     let _ = timeout_at(Instant::now() + DISCARD, discarding).await;
 }
 
-/// Whether the content type is `application/json`, with or without parameters.
+/// True if the content type is `application/json`, with or without parameters.
 fn is_json(headers: &HeaderMap) -> bool {
     let text = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let essence = text.and_then(|text| text.split(';').next());
     essence.is_some_and(|essence| essence.trim().eq_ignore_ascii_case("application/json"))
 }
 
-/// How long each further step of a large body may take, while it keeps room from others.
+/// Time limit for the data of each further budget step of a large body, because the body keeps that
+/// budget from others.
 const STEP: Duration = Duration::from_secs(2);
-/// How long a body that nobody wants may take.
+/// Time limit for discarding the rest of a rejected body.
 const DISCARD: Duration = Duration::from_secs(2);
 const JSON: HeaderValue = HeaderValue::from_static("application/json");

@@ -1,4 +1,4 @@
-//! Calls that are not answered with a review, and why.
+//! Error responses of calls without a review.
 
 use axum::http::header::{ALLOW, CONNECTION};
 use axum::http::{HeaderValue, StatusCode};
@@ -7,8 +7,8 @@ use axum::response::{IntoResponse, Response};
 use super::review::ReviewError;
 use crate::istio::webhook_path::PathError;
 
-/// A call that is not answered with a review. The API server takes it as a failure of the call,
-/// for which the webhook's `failurePolicy` decides.
+/// Error response without a review. The API server counts the call as failed, and applies the
+/// webhook's `failurePolicy`.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::webhook) enum Refusal {
     #[error("want POST")]
@@ -52,7 +52,7 @@ impl Refusal {
         }
     }
 
-    /// The word of logs and labels.
+    /// Returns the reason in logs and labels.
     pub(super) fn word(&self) -> &'static str {
         match self {
             Self::Method => "bad_method",
@@ -79,7 +79,7 @@ impl IntoResponse for Refusal {
             response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
         }
         if matches!(self, Self::TooLarge { .. } | Self::Body | Self::Slow) {
-            // The rest of the body stands where the next request would.
+            // The rest of the body would be read as the next request.
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         response

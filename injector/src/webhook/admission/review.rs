@@ -1,7 +1,7 @@
-//! The `AdmissionReview` envelope of `admission.k8s.io/v1`, and of `v1beta1`, which has the same
+//! The `AdmissionReview` envelope of `admission.k8s.io/v1` and of `v1beta1`, which has the same
 //! fields.
 //!
-//! The pod stays a JSON value, so that no field is lost that this build does not know.
+//! The pod stays a JSON value, so that no field unknown to this build is lost.
 
 use std::marker::PhantomData;
 use std::{fmt, io};
@@ -18,9 +18,9 @@ use serde_json::ser::Formatter;
 
 use crate::json::patch::Patch;
 
-/// Parses a review's bytes. Anything after the document is an error, as is an unknown version.
+/// Parses a review. Anything after the document is an error, as is an unknown version.
 pub fn parse(body: &[u8]) -> Result<Review, ReviewError> {
-    // As a whole, since what is skipped as unknown is not looked at again.
+    // The whole text, because the parser does not check skipped unknown fields.
     let text = std::str::from_utf8(body).map_err(ReviewError::Text)?;
     let Object(review): Object<Review> = serde_json::from_str(text).map_err(ReviewError::Json)?;
     let version = API_VERSIONS.into_iter().find(|version| review.api_version == *version);
@@ -32,7 +32,7 @@ pub fn parse(body: &[u8]) -> Result<Review, ReviewError> {
     Err(ReviewError::Version { api_version, kind })
 }
 
-/// What the API server sends.
+/// The `AdmissionReview` that the API server sends.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Review {
@@ -40,53 +40,53 @@ pub struct Review {
     api_version: String,
     #[serde(default, deserialize_with = "or_default")]
     kind: String,
-    /// The version of the API that the question came in, and in which the answer is expected.
+    /// API version of the request, in which the response is expected.
     #[serde(skip)]
     pub version: &'static str,
-    /// The question; a review without one is answered with a denial.
+    /// Admission request; a review without one is denied.
     #[serde(default, deserialize_with = "object")]
     pub request: Option<Request>,
 }
 
-/// What is asked: may this object be created, and with which changes.
+/// Admission request for one object.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Request {
-    /// Identifies the question; the answer repeats it.
+    /// Identifier of the request; the response repeats it.
     #[serde(deserialize_with = "or_default")]
     pub uid: String,
-    /// The object's type.
+    /// Type of the object.
     #[serde(deserialize_with = "or_default")]
     pub kind: Kind,
-    /// Empty for the object itself, else for example `status`.
+    /// Subresource, for example `status`; empty for the object itself.
     #[serde(deserialize_with = "or_default")]
     pub sub_resource: String,
-    /// The namespace of the request.
+    /// Namespace of the request.
     #[serde(deserialize_with = "or_default")]
     pub namespace: String,
-    /// `CREATE`, `UPDATE`, `DELETE` or `CONNECT`.
+    /// Operation: `CREATE`, `UPDATE`, `DELETE` or `CONNECT`.
     #[serde(deserialize_with = "or_default")]
     pub operation: String,
-    /// Whether nothing is to be persisted.
+    /// True if nothing is to be persisted.
     #[serde(deserialize_with = "or_default")]
     pub dry_run: bool,
-    /// The object as the user sent it.
+    /// Object as sent.
     pub object: Value,
 }
 
-/// An object's type.
+/// Type of an object.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Kind {
-    /// The API group; empty for the core group.
+    /// API group; empty for the core group.
     #[serde(deserialize_with = "or_default")]
     pub group: String,
-    /// For example `Pod`.
+    /// Kind, for example `Pod`.
     #[serde(deserialize_with = "or_default")]
     pub kind: String,
 }
 
-/// The answer to a [`Request`].
+/// Response to a [`Request`].
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Response {
@@ -105,7 +105,7 @@ pub struct Response {
 }
 
 impl Response {
-    /// Allows the object as it is.
+    /// Returns a response that allows the object as it is.
     pub fn allow(uid: String) -> Self {
         Self {
             version: API_VERSIONS[0],
@@ -118,13 +118,14 @@ impl Response {
         }
     }
 
-    /// Denies the object. The API server shows the message to the user and answers with the code.
+    /// Returns a response that denies the object. The API server shows the message to the user and
+    /// answers with the code.
     pub fn deny(uid: String, code: u16, message: String) -> Self {
         Self { allowed: false, status: Some(Status { code, message }), ..Self::allow(uid) }
     }
 
-    /// Adds a JSON patch. An empty one is left out together with its type: the API server refuses
-    /// one without the other. A patch of more than 3 MiB is an error of writing: API servers take no
+    /// Adds a JSON patch. An empty patch is left out together with its type, because the API server
+    /// rejects one without the other. A patch of more than 3 MiB is an error: API servers accept no
     /// object of that size from a client, and etcd stores none.
     pub fn with_patch(mut self, patch: &Patch<'_>) -> Result<Self, serde_json::Error> {
         if !patch.is_empty() {
@@ -149,13 +150,13 @@ impl Response {
         self
     }
 
-    /// Answers in a version that a [`Review`] came in.
+    /// Sets the API version of the response, that of the [`Review`].
     #[must_use]
     pub fn in_version(self, version: &'static str) -> Self {
         Self { version, ..self }
     }
 
-    /// Writes the whole review that answers.
+    /// Encodes the whole review with this response.
     pub fn to_json(&self) -> Result<Vec<u8>, serde_json::Error> {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
@@ -173,21 +174,21 @@ impl Response {
     }
 }
 
-/// Bytes that are not a review which can be answered.
+/// Body that is no valid review.
 #[derive(Debug, thiserror::Error)]
 pub enum ReviewError {
-    /// The body is not the UTF-8 text that JSON is (RFC 8259, section 8.1).
+    /// The body is not UTF-8 text, as JSON must be (RFC 8259, section 8.1).
     #[error("the body is not an AdmissionReview: {0}")]
     Text(#[source] std::str::Utf8Error),
-    /// The body is not one JSON document of a review's form.
+    /// The body is not one JSON document with the form of a review.
     #[error("the body is not an AdmissionReview: {0}")]
     Json(#[source] serde_json::Error),
-    /// It is another type or version.
+    /// The document has another type or version.
     #[error("apiVersion {api_version:?}, kind {kind:?}: want {} {KIND}", API_VERSIONS[0])]
     Version {
-        /// The version that was sent.
+        /// API version in the body.
         api_version: String,
-        /// The kind that was sent.
+        /// Kind in the body.
         kind: String,
     },
 }
@@ -198,7 +199,7 @@ struct Status {
     message: String,
 }
 
-/// A value that is read from a JSON object alone; serde takes a list of the fields as well.
+/// Value deserialized from a JSON object only; serde would also accept a list of the fields.
 struct Object<T>(T);
 
 impl<'de, T: DeserializeOwned> Deserialize<'de> for Object<T> {
@@ -225,7 +226,7 @@ fn object<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Request>,
     Ok(Option::<Object<Request>>::deserialize(deserializer)?.map(|Object(request)| request))
 }
 
-/// Bytes that serde is told are bytes.
+/// Bytes that serde serializes as bytes, not as a sequence.
 #[derive(Debug)]
 struct Bytes(Vec<u8>);
 
@@ -235,7 +236,7 @@ impl Serialize for Bytes {
     }
 }
 
-/// A patch that is being written, up to the largest one.
+/// Writer that fails when a patch exceeds the largest size.
 struct Bounded(Vec<u8>);
 
 impl io::Write for Bounded {
@@ -257,7 +258,8 @@ impl io::Write for Bounded {
     }
 }
 
-/// Writes bytes as Go does, in base64. Nothing of that is to be escaped, so nobody looks for it.
+/// JSON formatter that writes bytes in base64, as Go does. Base64 needs no escaping, so it is
+/// written unchecked.
 struct Base64;
 
 impl Formatter for Base64 {
@@ -272,18 +274,19 @@ impl Formatter for Base64 {
     }
 }
 
-/// What is understood; an API server sends the first that a webhook configuration lists.
+/// Supported API versions. An API server sends the first one of the webhook configuration's list
+/// that it supports.
 const API_VERSIONS: [&str; 2] = ["admission.k8s.io/v1", "admission.k8s.io/v1beta1"];
 const KIND: &str = "AdmissionReview";
 
-/// The bytes of an object that an API server takes at most (`MaxRequestBodyBytes`); no pod that
-/// can be stored gets a longer patch.
+/// Largest patch in bytes: the size of an object that an API server accepts
+/// (`MaxRequestBodyBytes`). No pod that can be stored gets a longer patch.
 const MOST_PATCH_BYTES: usize = 3 << 20;
-/// The warnings of one answer: API servers pass on 4 KiB of them.
+/// Largest number of warnings in one response. API servers pass on 4 KiB of them.
 const WARNINGS: usize = 50;
-/// Room for the patch of most pods.
+/// Initial capacity of a patch in bytes, enough for most pods.
 const PATCH_BYTES: usize = 16 << 10;
-/// Room for an answer without its patch.
+/// Capacity in bytes of a response without its patch.
 const ENVELOPE_BYTES: usize = 512;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! From a review to a verdict.
+//! Admission decisions: from a review to a verdict.
 
 use std::time::Duration;
 
@@ -15,22 +15,22 @@ use crate::settings::Settings;
 use crate::webhook::telemetry::metrics::CallResult;
 use crate::webhook::telemetry::subject::Subject;
 
-/// Decides reviews by a function that injects.
+/// Admission decisions by an injection function.
 #[derive(Clone, Copy, Debug)]
 pub struct Admission {
     inject: Inject,
 }
 
-/// The form of [`crate::inject::inject`].
+/// Signature of [`crate::inject::inject`].
 pub type Inject = fn(&Settings, Target<'_>) -> Result<Outcome, InjectError>;
 
 impl Admission {
-    /// Decides by `inject`.
+    /// Returns admission decisions by `inject`.
     pub fn new(inject: Inject) -> Self {
         Self { inject }
     }
 
-    /// Decides a review. Nothing is changed anywhere, so a dry run is no special case.
+    /// Decides a review. The decision has no side effects, so a dry run needs no special case.
     pub fn decide(
         self,
         settings: &Settings,
@@ -104,20 +104,20 @@ impl Admission {
     }
 }
 
-/// What was decided, for the answer, the log and the metrics.
+/// Decision on a review, for the response, the log and the metrics.
 #[derive(Debug)]
 pub struct Verdict {
-    /// What it is about.
+    /// Identification of the review.
     pub(in crate::webhook) subject: Subject,
-    /// What came of it.
+    /// Result of the call.
     pub result: CallResult,
-    /// The word of the reason; empty for an injection.
+    /// Reason in logs and labels; empty for an injection.
     pub reason: &'static str,
-    /// What the log is told of a denial.
+    /// Message of a denial for the log. Injection errors appear without values of the pod.
     problem: Option<String>,
-    /// The answer.
+    /// Response to the API server.
     pub response: Response,
-    /// The size of the answer, once it is written.
+    /// Size of the encoded review in bytes; 0 until it is encoded.
     pub(in crate::webhook) bytes: usize,
 }
 
@@ -151,7 +151,7 @@ impl Verdict {
         }
     }
 
-    /// Writes the one line of this review.
+    /// Writes the log line of this review.
     pub(in crate::webhook) fn log(&self, took: Duration) {
         let Subject { uid, namespace, name, dry_run } = &self.subject;
         let (result, reason) = (self.result.word(), self.reason);
@@ -206,10 +206,11 @@ impl Subject {
     }
 }
 
-/// Why a request is none that injects: a webhook configuration asks for more than it should.
+/// Returns the reason to skip a request that does not create a pod. Such a request means that the
+/// rules of the webhook configuration are too broad.
 ///
-/// Whatever is left out of the request counts as right, since a type or an operation may be
-/// missing in hand-written reviews.
+/// An absent field of the request counts as correct, because hand-written reviews may lack the type
+/// or the operation.
 fn not_a_new_pod(request: &Request) -> Option<Reason> {
     let kind = &request.kind;
     let is_pod = kind.group.is_empty() && matches!(kind.kind.as_str(), "" | "Pod");
@@ -224,7 +225,7 @@ fn not_a_new_pod(request: &Request) -> Option<Reason> {
     None
 }
 
-/// What became of a pod whose namespace could not be asked for its users.
+/// Returns the warning about a pod whose namespace's allowed users could not be read.
 fn namespace_unknown() -> Reason {
     let message = "the users that OpenShift allows in the namespace are not known, so the proxy's \
                    user and group are 1337";
@@ -232,7 +233,8 @@ fn namespace_unknown() -> Reason {
     Reason::new("namespace_unknown", message).with_hint(hint)
 }
 
-/// 400 for what the pod's author can mend, 500 for what the configuration's can.
+/// Returns 400 for an error that the pod's author can fix, and 500 for an error in the
+/// configuration.
 fn code(error: &InjectError) -> u16 {
     match error {
         InjectError::Annotations(_)

@@ -1,25 +1,27 @@
-//! The computing for one review, on the right thread and for no longer than its caller waits.
+//! Computing of an expensive review, on another thread and no longer than its caller waits.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tokio::task;
+use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout_at};
 
 use super::refusal::Refusal;
 use crate::budget::Budget;
 use crate::webhook::server::turns::Turn;
 
-/// Computes the answer to an expensive review, off the threads that serve. The computing ends when
-/// the deadline has passed or the caller has gone, and the turn ends with the computing.
+/// Computes the answer to an expensive review, on a thread that serves nothing else. The
+/// computing ends when the deadline has passed or the caller has gone, and the turn ends with the
+/// computing.
 pub(in crate::webhook) async fn aside<T: Send + 'static>(
+    thread: &Handle,
     turn: Turn,
     deadline: Instant,
     compute: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Refusal> {
     let caller = Caller(Arc::default());
     let budget = Budget::default().cancelled_by(Arc::clone(&caller.0));
-    let computing = task::spawn_blocking(move || {
+    let computing = thread.spawn(async move {
         let _turn = turn;
         budget.enter(compute)
     });
@@ -27,14 +29,14 @@ pub(in crate::webhook) async fn aside<T: Send + 'static>(
         Ok(Ok(result)) => Ok(result),
         Ok(Err(failed)) => match failed.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
-            // The runtime ends.
+            // The runtime is shutting down.
             Err(_) => Err(Refusal::Busy),
         },
         Err(_) => Err(Refusal::Late),
     }
 }
 
-/// A caller that waits; dropped, it cancels the computing.
+/// Waiting caller; dropping it cancels the computing.
 struct Caller(Arc<AtomicBool>);
 
 impl Drop for Caller {
@@ -50,9 +52,10 @@ mod tests {
 
     use super::*;
     use crate::budget;
+    use crate::webhook::server::own_thread;
     use crate::webhook::server::turns::{self, Turns};
 
-    /// Ends with its budget alone.
+    /// Ends only with its budget.
     fn endless() {
         while budget::spend(0).is_ok() {
             std::thread::yield_now();
@@ -61,17 +64,19 @@ mod tests {
 
     #[tokio::test]
     async fn computing_ends_with_its_deadline_and_its_caller() {
+        let thread = own_thread::start("large-reviews").unwrap();
         let turns = Turns::new(1);
         let caller = || turns::Caller {
             source: IpAddr::from([10, 0, 0, 1]).into(),
             namespace: "shop".to_owned(),
         };
-        let late = aside(turns.take(caller()).await, Instant::now(), endless).await;
+        let late = aside(&thread, turns.take(caller()).await, Instant::now(), endless).await;
         assert!(matches!(late, Err(Refusal::Late)));
-        // It is the next one's turn because the computing has ended.
+        // The turn is free because the computing has ended.
         let turn = turns.take(caller()).await;
         let deadline = Instant::now() + Duration::from_secs(3600);
-        let abandoned = tokio::spawn(async move { aside(turn, deadline, endless).await.is_ok() });
+        let abandoned =
+            tokio::spawn(async move { aside(&thread, turn, deadline, endless).await.is_ok() });
         tokio::task::yield_now().await;
         abandoned.abort();
         let _ = turns.take(caller()).await;

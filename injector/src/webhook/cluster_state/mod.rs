@@ -1,7 +1,7 @@
-//! What reviews are told of the cluster: watched beforehand, so that hardly any review waits.
+//! Cluster snapshot for reviews, kept by watches, so that hardly any review waits.
 //!
-//! None of it is needed for being ready: what cannot be watched is told of once, in the log and as
-//! a metric, and pods are injected without it.
+//! The process is ready without it. A resource that cannot be watched is logged once and shown as a
+//! metric, and pods are injected without it.
 
 mod namespaces;
 mod nodes;
@@ -25,18 +25,18 @@ use crate::inject::cluster_state::ClusterFacts;
 use crate::kubernetes::native_sidecars::Kubelets;
 use crate::settings::proxy_configs::ProxyConfigs;
 
-/// What is asked of the cluster.
+/// Resources to watch.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Questions {
-    /// Whether the nodes decide on native sidecars.
+    /// True if the versions of the nodes decide on native sidecars.
     pub nodes: bool,
-    /// Whether namespaces decide on users, as on `OpenShift`.
+    /// True if namespaces decide on users, as on `OpenShift`.
     pub namespaces: bool,
-    /// The control plane's revision, `default` for the one without a name.
+    /// Revision of the control plane; `default` for the unnamed one.
     pub revision: String,
 }
 
-/// What is known of the cluster, for all reviews.
+/// Cluster snapshot for all reviews.
 #[derive(Debug, Default)]
 pub struct Surroundings {
     kubelets: Option<Arc<Followed<Kubelets>>>,
@@ -45,7 +45,7 @@ pub struct Surroundings {
 }
 
 impl Surroundings {
-    /// Begins to watch: tasks that do not end.
+    /// Starts the watches, as tasks that do not end.
     pub(super) fn watch<E: Send + 'static>(
         client: &Client,
         questions: Questions,
@@ -75,7 +75,7 @@ impl Surroundings {
         Self { kubelets, namespaces, proxy_configs: Some(proxy_configs) }
     }
 
-    /// Returns the facts of the cluster on a review's pod, by `deadline` at the latest.
+    /// Returns the cluster facts for a review's pod, by `deadline` at the latest.
     pub(super) async fn of(&self, review: &Outline<'_>, deadline: Instant) -> Known {
         let mut known = Known::default();
         if let Some(followed) = &self.proxy_configs {
@@ -93,7 +93,7 @@ impl Surroundings {
     }
 }
 
-/// What is known of one pod's surroundings.
+/// Cluster facts for one pod.
 #[derive(Debug, Default)]
 pub(super) struct Known {
     namespace_annotations: Option<Annotations>,

@@ -1,4 +1,4 @@
-//! The annotations of the cluster's namespaces, in which `OpenShift` says which users a pod may have.
+//! Annotations of the cluster's namespaces, in which `OpenShift` lists the allowed users of pods.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -14,13 +14,13 @@ use tokio::time::{Instant, timeout_at};
 use super::watched::{Followed, Reading, Subject, follow};
 use crate::webhook::telemetry::metrics::Metrics;
 
-/// A namespace's annotations, as far as they are of interest.
+/// Annotations of a namespace that begin with `openshift.io/sa.scc.`.
 pub(super) type Annotations = Arc<BTreeMap<String, String>>;
 
-/// The annotations by namespace.
+/// Annotations by namespace.
 pub(super) type ByName = BTreeMap<String, Annotations>;
 
-/// Namespaces that are watched, and asked for where the watch is behind.
+/// Namespaces from a watch, and from the API server where the watch is behind.
 #[derive(Debug)]
 pub(super) struct Namespaces {
     api: Api<PartialObjectMeta<Namespace>>,
@@ -32,7 +32,7 @@ impl Namespaces {
         Self { api: Api::all(client), followed: Arc::default() }
     }
 
-    /// Keeps the annotations current, for ever.
+    /// Keeps the annotations up to date, for ever.
     pub(super) fn watch(&self, metrics: Arc<Metrics>) -> impl Future<Output = Infallible> + use<> {
         let api = self.api.clone();
         let events = move || watcher(api.clone(), watcher::Config::default());
@@ -47,10 +47,10 @@ impl Namespaces {
         follow(SUBJECT, events, reading, Arc::clone(&self.followed), metrics)
     }
 
-    /// The annotations of a namespace; `None` where they cannot be had in time.
+    /// Returns the annotations of a namespace; `None` if they are not available in time.
     ///
-    /// `OpenShift` writes them right after a namespace is created, and its first pods come right after
-    /// that: where the watch does not show them, the API server is asked.
+    /// `OpenShift` writes them right after a namespace is created, and the first pods follow at
+    /// once. If the watch does not show them yet, the API server is asked.
     pub(super) async fn annotations(&self, name: &str, deadline: Instant) -> Option<Annotations> {
         let watched = self.followed.latest(deadline).await.get(name).cloned();
         if watched.as_ref().is_some_and(|annotations| annotations.contains_key(UID_RANGE)) {
@@ -82,5 +82,5 @@ const SUBJECT: Subject = Subject {
 const PREFIX: &str = "openshift.io/sa.scc.";
 const UID_RANGE: &str = "openshift.io/sa.scc.uid-range";
 
-/// How long a review may wait for one namespace.
+/// Longest wait of a review for one namespace.
 const ONE_ANSWER: Duration = Duration::from_secs(1);

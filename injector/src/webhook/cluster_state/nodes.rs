@@ -1,4 +1,4 @@
-//! The versions of the cluster's kubelets.
+//! Versions of the cluster's kubelets.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::cluster::nodes;
 use crate::kubernetes::native_sidecars::Kubelets;
 use crate::webhook::telemetry::metrics::Metrics;
 
-/// Keeps the versions current, for ever.
+/// Keeps the versions up to date, for ever.
 pub(super) async fn watch(
     client: Client,
     followed: Arc<Followed<Kubelets>>,

@@ -1,16 +1,16 @@
-//! The parts of a review that are needed before it is parsed.
+//! Parts of a review that are needed before it is parsed.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use documents::nulls::or_default;
 
-/// The namespace and the node of a review's pod, read without building the pod.
+/// Namespace and node of a review's pod, read without building the pod.
 ///
-/// It is empty where the review cannot be read, which parsing tells later.
+/// Empty if the review is invalid; parsing reports that later.
 #[derive(Debug, Default, Deserialize)]
 pub(in crate::webhook) struct Outline<'a> {
-    /// The namespace of the request.
+    /// Namespace of the request.
     #[serde(default, deserialize_with = "or_default")]
     pub(in crate::webhook) namespace: String,
     #[serde(borrow)]
@@ -28,7 +28,7 @@ impl<'a> Outline<'a> {
         review.map(|review| review.request).unwrap_or_default()
     }
 
-    /// The node to which the pod is bound already, as a `DaemonSet`'s never is.
+    /// Returns the node to which the pod is already bound. A pod of a `DaemonSet` never is.
     pub(in crate::webhook) fn node(&self) -> Option<String> {
         #[derive(Deserialize)]
         struct Pod<'a> {

@@ -1,4 +1,4 @@
-//! The `ProxyConfig` resources of the cluster.
+//! `ProxyConfig` resources of the cluster.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -13,15 +13,15 @@ use crate::cluster::proxy_configs;
 use crate::settings::proxy_configs::ProxyConfigs;
 use crate::webhook::telemetry::metrics::Metrics;
 
-/// The resources, as far as they can be used.
+/// Valid resources, and the errors of the invalid ones.
 #[derive(Debug, Default)]
 pub(super) struct Resources {
     pub(super) usable: Arc<ProxyConfigs>,
-    /// Why the others cannot be.
+    /// Errors of the invalid resources.
     refused: BTreeMap<Key, String>,
 }
 
-/// Keeps the resources for a revision current, for ever.
+/// Keeps the resources of a revision up to date, for ever.
 pub(super) async fn watch(
     client: Client,
     revision: String,
@@ -50,7 +50,7 @@ pub(super) async fn watch(
     follow(SUBJECT, events, reading, followed, metrics).await
 }
 
-/// Tells of what cannot be used, once.
+/// Counts the invalid resources, and logs each new error.
 fn tell(before: &Resources, now: &Resources, metrics: &Metrics) {
     metrics.proxy_configs_refused(now.refused.len());
     for (key, problem) in &now.refused {

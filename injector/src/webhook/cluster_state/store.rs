@@ -1,18 +1,18 @@
-//! The objects of one kind, as a watch has shown them so far.
+//! Objects of one kind, as seen by a watch.
 
 use std::collections::BTreeMap;
 
 use kube::runtime::watcher::Event;
 use kube::{Resource, ResourceExt};
 
-/// An object's namespace, empty where it has none, and its name.
+/// Namespace of an object (empty if it has none) and its name.
 pub(super) type Key = (String, String);
 
-/// What is kept of each object.
+/// Data kept of each object.
 #[derive(Debug)]
 pub(super) struct Objects<V> {
     known: BTreeMap<Key, V>,
-    /// What the list that is going on has shown; until it ends, what was known before counts.
+    /// Objects of the current list. Until the list ends, `known` counts.
     listing: BTreeMap<Key, V>,
 }
 
@@ -22,20 +22,20 @@ impl<V> Default for Objects<V> {
     }
 }
 
-/// What an event means.
+/// Effect of a watch event.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Told {
-    /// A list is going on.
+    /// A list is in progress.
     Part,
-    /// All is known; whether it is something else than before.
+    /// All objects are known.
     All {
-        /// Whether what is known has changed.
+        /// True if the kept data has changed.
         changed: bool,
     },
 }
 
 impl<V: PartialEq> Objects<V> {
-    /// Takes an event; of an object for which `keep` gives nothing, nothing is kept.
+    /// Applies an event. An object for which `keep` returns `None` is not kept.
     pub(super) fn apply<K: Resource>(
         &mut self,
         event: Event<K>,
@@ -73,14 +73,14 @@ impl<V: PartialEq> Objects<V> {
         Told::Part
     }
 
-    /// Forgets everything; whether there was something.
+    /// Removes all objects. Returns true if there were any.
     pub(super) fn clear(&mut self) -> bool {
         let changed = !self.known.is_empty();
         self.known.clear();
         changed
     }
 
-    /// All that is known.
+    /// Returns the known objects.
     pub(super) fn known(&self) -> &BTreeMap<Key, V> {
         &self.known
     }
@@ -104,7 +104,7 @@ mod tests {
         .unwrap()
     }
 
-    /// Applies events and tells what is known after each of them.
+    /// Applies events, and returns the known objects after each of them.
     fn story(events: Vec<Event<ConfigMap>>) -> Vec<(Told, String)> {
         let keep = |map: ConfigMap| map.data?.remove("key").filter(|value| !value.is_empty());
         let mut objects = Objects::default();
@@ -127,7 +127,7 @@ mod tests {
             Event::Apply(map("two", "2")),
             Event::Apply(map("two", "2")),
             Event::Apply(map("none", "")),
-            // The watch was interrupted, and the first object is gone since.
+            // The watch was interrupted, and the first object was deleted meanwhile.
             Event::Init,
             Event::InitApply(map("two", "2")),
             Event::InitDone,

@@ -1,4 +1,4 @@
-//! A value that a watch of the cluster keeps current, as far as the cluster lets it.
+//! Value kept up to date by a cluster watch.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -18,12 +18,12 @@ use super::store::{Key, Objects, Told};
 use crate::webhook::telemetry::metrics::Metrics;
 use crate::webhook::telemetry::watch_state::WatchState;
 
-/// The latest value, and how its watch fares.
+/// Latest value, and the state of its watch.
 #[derive(Debug)]
 pub(super) struct Followed<T> {
     value: ArcSwap<T>,
     state: watch::Sender<WatchState>,
-    /// Until when reviews wait for the first answer.
+    /// End of the time in which reviews wait for the first result.
     patience: Instant,
 }
 
@@ -38,11 +38,11 @@ impl<T: Default> Default for Followed<T> {
 }
 
 impl<T> Followed<T> {
-    /// The latest value: the default until the watch has shown something.
+    /// Returns the latest value; the default until the watch has delivered one.
     ///
-    /// Right after the start, waits for the cluster's first answer, so that no pod is injected by
-    /// the default only because it came early; not past `deadline`, and in the process's first
-    /// seconds alone.
+    /// Right after the start it waits for the cluster's first response, so that an early pod is not
+    /// injected with the default. It waits until `deadline` at most, and only in the first seconds
+    /// of the process.
     pub(super) async fn latest(&self, deadline: Instant) -> Arc<T> {
         if *self.state.borrow() == WatchState::Pending {
             let mut state = self.state.subscribe();
@@ -53,29 +53,28 @@ impl<T> Followed<T> {
     }
 }
 
-/// What is followed, in words.
+/// Name and purpose of a watch, for logs and metrics.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Subject {
-    /// The resource as RBAC and metrics name it.
+    /// Name of the resource in RBAC and metrics.
     pub(super) resource: &'static str,
-    /// What happens while it cannot be watched.
+    /// Consequence of a missing watch, in words.
     pub(super) without: &'static str,
 }
 
-/// How a value is made from objects.
+/// Functions that build a value from objects.
 pub(super) struct Reading<K, V, T> {
-    /// What is kept of an object.
+    /// Returns the data to keep of an object.
     pub(super) keep: Box<dyn Fn(K) -> Option<V> + Send>,
-    /// The value of all that is kept.
+    /// Returns the value of all kept data.
     pub(super) value: fn(&BTreeMap<Key, V>) -> T,
-    /// Tells of a new value, given the one before it.
+    /// Reports a new value (second argument), given the previous one (first argument).
     pub(super) tell: fn(&T, &T, &Metrics),
 }
 
-/// Keeps `followed` current, for ever. `events` begins a watch.
+/// Keeps `followed` up to date, for ever. `events` starts a watch.
 ///
-/// A watch that cannot be had is tried again, at growing intervals of half a minute at most, and
-/// told of once.
+/// A failed watch is retried at growing intervals of half a minute at most, and logged once.
 pub(super) async fn follow<K, V, T, S>(
     subject: Subject,
     events: impl Fn() -> S,
@@ -119,7 +118,7 @@ where
                 Err(error) => error,
             };
             let text = with_causes(&error);
-            // A connection ends now and then; the next list shows whether something is wrong.
+            // Connections end now and then; the next list shows whether there is an error.
             if matches!(error, watcher::Error::WatchFailed(_) | watcher::Error::WatchError(_)) {
                 tracing::debug!(resource = subject.resource, error = text, "watch ended");
                 break;
@@ -156,8 +155,8 @@ impl Subject {
     }
 }
 
-/// For how long after the start reviews may wait for the first answer.
+/// Time after the start in which reviews may wait for the first result.
 const FIRST_ANSWER: Duration = Duration::from_secs(5);
 
-/// The pause between tries, if there were no other.
+/// Pause between attempts, in case the backoff returns none.
 const LAST_PAUSE: Duration = Duration::from_secs(30);

@@ -1,4 +1,4 @@
-//! The flags and environment of `sidecar-injector`, as typed.
+//! Command-line flags and environment variables of `sidecar-injector`.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
@@ -61,7 +61,7 @@ pub struct Args {
     pub log: LogArgs,
 }
 
-/// What injection is configured by.
+/// Flags of the configuration.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Configuration")]
 pub struct ConfigurationArgs {
@@ -98,7 +98,7 @@ pub struct ConfigurationArgs {
     pub compliance_policy: String,
 }
 
-/// What TLS is served with.
+/// Flags of the serving certificate.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Certificate")]
 pub struct CertificateArgs {
@@ -129,7 +129,7 @@ pub struct CertificateArgs {
     pub cluster_domain: String,
 }
 
-/// What is negotiated, and with whom.
+/// Flags of TLS and of client authentication.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "TLS")]
 pub struct TlsArgs {
@@ -155,7 +155,7 @@ pub struct TlsArgs {
     pub client_names: Vec<String>,
 }
 
-/// Where to listen, and how to end.
+/// Flags of the listeners and of the shutdown.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Server")]
 pub struct ServerArgs {
@@ -181,7 +181,7 @@ pub struct ServerArgs {
     pub shutdown_grace: Duration,
 }
 
-/// What one client may take.
+/// Flags of the limits for one client.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Limits")]
 pub struct LimitArgs {
@@ -219,7 +219,7 @@ pub struct LimitArgs {
     pub idle: Duration,
 }
 
-/// What to log.
+/// Flags of the log.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Logging")]
 pub struct LogArgs {

@@ -1,4 +1,4 @@
-//! What the flags mean, given where the process runs.
+//! Options of the process, derived from its flags and from whether it runs in a pod.
 
 use std::path::PathBuf;
 
@@ -19,60 +19,59 @@ use crate::webhook::reload::files::Files;
 use crate::webhook::server::limits::Limits;
 use crate::webhook::tls::client_ca::ClientFile;
 
-/// Where the process gets what it needs, and what it restricts.
+/// Sources of configuration and certificate, and restrictions of TLS.
 ///
-/// A cluster is used only by a process that was told of one: by `--kubeconfig`, or by running as a
-/// pod with a service account.
+/// A process uses a cluster only with `--kubeconfig`, or as a pod with a service account.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
-    /// Where the configuration comes from.
+    /// Source of the configuration.
     pub configuration: ConfigurationSource,
-    /// Where the certificate comes from.
+    /// Source of the certificate.
     pub certificate: CertificateSource,
-    /// What is asked of the cluster, where there is one.
+    /// Cluster watches; `None` without a cluster.
     pub surroundings: Option<(ClusterAccess, Questions)>,
-    /// What TLS is restricted to.
+    /// Restrictions of TLS.
     pub tls: TlsParameters,
-    /// Who may connect; everybody, where that is not restricted.
+    /// Allowed clients; `None` allows every client.
     pub clients: Option<ClientFile>,
 }
 
-/// Where the configuration comes from.
+/// Source of the configuration.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum ConfigurationSource {
-    /// Files, and the built-in default for each document without one.
+    /// Files, and the built-in default for each document without a file.
     Files(Files),
     /// The control plane's `ConfigMap`s.
     ConfigMaps(ClusterAccess, ConfigMaps),
 }
 
-/// Where the certificate comes from.
+/// Source of the certificate.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum CertificateSource {
-    /// Files that somebody else keeps.
+    /// Files maintained outside of this process.
     Files(CertificateFiles),
-    /// The CA in the cluster's Secret.
+    /// The cluster: the CA in a Secret, or a signer of `CertificateSigningRequest`s.
     Cluster(ClusterAccess, Box<cluster::Options>),
-    /// A CA and a leaf made at the start, gone at the end.
+    /// A CA and a leaf created at the start and kept in memory.
     InMemory {
-        /// What the leaf is called beside this host's names.
+        /// Names of the leaf besides this host's.
         names: Vec<String>,
-        /// Where the CA's certificate is to be written.
+        /// File to write the CA certificate to.
         write_ca: Option<PathBuf>,
     },
 }
 
-/// How to reach the cluster.
+/// Access to the cluster.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum ClusterAccess {
-    /// As a pod of it.
+    /// Service account of the pod.
     Pod,
-    /// By a kubeconfig.
+    /// Kubeconfig file.
     Kubeconfig(PathBuf),
 }
 
 impl Options {
-    /// Decides. `in_pod` is whether the process runs as a pod with a service account.
+    /// Derives the options. `in_pod` is true if the process runs as a pod with a service account.
     pub fn new(args: &Args, in_pod: bool) -> Result<Self, OptionsError> {
         let access = match &args.kubeconfig {
             Some(path) => Some(ClusterAccess::Kubeconfig(path.clone())),
@@ -100,19 +99,20 @@ impl Options {
     }
 }
 
-/// Flags that contradict where the process runs.
+/// Flags that contradict each other, or the environment of the process.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum OptionsError {
-    /// A cipher suite is not known.
+    /// A cipher suite is unknown.
     #[error("--tls-cipher-suites: {0}")]
     CipherSuite(#[source] CipherSuiteError),
-    /// A cipher suite could never be negotiated.
+    /// A cipher suite can never be negotiated.
     #[error("--tls-cipher-suites, --tls-min-version: {0}")]
     Tls(#[source] TlsParametersError),
-    /// A name that no certificate has.
+    /// A client name is empty, which no certificate can match.
     #[error("--client-allowed-names: a name is empty\nhint: want names with commas between them")]
     ClientName,
-    /// The CA in the cluster is in a Secret and in the webhook configuration already.
+    /// This process creates no CA that it could write. In a cluster, the CA is already in a Secret
+    /// and in the webhook configuration.
     #[error(
         "--writeCaFile: no CA is made here, since the certificate comes from the cluster\n\
          hint: --writeCaFile is for a process without --kubeconfig outside of a cluster"
@@ -121,20 +121,20 @@ pub enum OptionsError {
     /// The signer's flags contradict each other.
     #[error(transparent)]
     Signer(#[from] SignerError),
-    /// A flag would do nothing.
+    /// A flag has no effect.
     #[error(
         "{flag}: no certificate is kept up here, since {reason}\n\
          hint: it is for a pod or --kubeconfig, without --tlsCertFile"
     )]
     NoUpkeep {
-        /// As it was typed.
+        /// The flag.
         flag: &'static str,
-        /// Where the certificate comes from.
+        /// Source of the certificate.
         reason: &'static str,
     },
 }
 
-/// What the settings are told of the process.
+/// Returns the process-wide values of the settings.
 pub(in crate::webhook) fn process(args: &Args) -> Process {
     Process {
         revision: args.revision.clone(),
@@ -169,7 +169,7 @@ fn clients(args: &TlsArgs) -> Result<Option<ClientFile>, OptionsError> {
     Ok(Some(ClientFile { path, names }))
 }
 
-/// The webhook configurations by which this injector is asked.
+/// Returns the webhook configurations that call this injector.
 pub(in crate::webhook) fn webhook_configurations(args: &Args) -> Vec<String> {
     let named = &args.certificate.webhook_configurations;
     if named.is_empty() {
@@ -178,7 +178,7 @@ pub(in crate::webhook) fn webhook_configurations(args: &Args) -> Vec<String> {
     named.clone()
 }
 
-/// The limits of the webhook's listener.
+/// Returns the limits of the webhook's listener.
 pub(in crate::webhook) fn limits(args: &Args) -> Limits {
     let args = &args.limits;
     Limits {
@@ -224,8 +224,9 @@ fn certificate(
     };
     let defaults = cluster::Options::default();
     let options = cluster::Options {
-        // Each revision has a CA of its own: two that shared one would each publish it in their own
-        // configurations alone, and go over to the next one when those have it.
+        // Each revision has a CA of its own. Two revisions with a common CA would each publish it
+        // in their own configurations only, and start using the next CA as soon as these contain
+        // it.
         install: cluster::Options::of_revision(&defaults.install, &args.revision),
         secret_name: cluster::Options::of_revision(&defaults.secret_name, &args.revision),
         namespace: args.namespace.clone(),

@@ -1,10 +1,10 @@
-//! The flags of reports.
+//! Flags of reports.
 
 use std::time::Duration;
 
 use webhook_certs::duration;
 
-/// What to report on pods.
+/// Flags of reports on pods.
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Reports")]
 pub struct ReportArgs {
@@ -23,5 +23,5 @@ fn interval(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// All pods of a cluster are read each time.
+/// Shortest interval. Each report reads all pods of the cluster.
 const SHORTEST: Duration = Duration::from_secs(1);

@@ -15,19 +15,19 @@ use webhook_certs::cause::with_causes;
 use super::{Configuration, Text, Texts};
 use crate::cluster::error::ClusterError;
 
-/// Where the `ConfigMap`s are.
+/// Names of the `ConfigMap`s.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ConfigMaps {
-    /// The control plane's namespace.
+    /// Namespace of the control plane.
     pub namespace: String,
-    /// The one of the documents `config` and `values`.
+    /// Name of the map with the documents `config` and `values`.
     pub sidecar: String,
-    /// The one of the document `mesh`.
+    /// Name of the map with the document `mesh`.
     pub mesh: String,
 }
 
 impl ConfigMaps {
-    /// Those of a revision; an empty one or `default` is the one without a suffix.
+    /// Returns the names for a revision. An empty revision and `default` have no suffix.
     pub fn of_revision(namespace: &str, revision: &str) -> Self {
         let name = |base: &str| match revision {
             "" | "default" => base.to_owned(),
@@ -36,9 +36,9 @@ impl ConfigMaps {
         Self { namespace: namespace.to_owned(), sidecar: name(SIDECAR), mesh: name(MESH) }
     }
 
-    /// Offers the documents to `configuration` at every change, for ever.
+    /// Passes the documents to `configuration` at every change, for ever.
     ///
-    /// The watches are pinned to the two names, which is all that the permissions allow.
+    /// The watches select the two names only, because the permissions cover no others.
     pub async fn watch(self, client: Client, configuration: Arc<Configuration>) -> Infallible {
         let api: Api<ConfigMap> = Api::namespaced(client, &self.namespace);
         let events = |slot: Slot| {
@@ -54,7 +54,7 @@ impl ConfigMaps {
                 unreachable!("a watcher tries again for ever");
             };
             self.note(&mut seen, slot, event);
-            // Both maps are often applied by one command: wait for what belongs together.
+            // One command often applies both maps: wait until both have settled.
             while let Ok(Some((slot, event))) = tokio::time::timeout(SETTLE, events.next()).await {
                 self.note(&mut seen, slot, event);
             }
@@ -64,7 +64,7 @@ impl ConfigMaps {
             }
             match &now {
                 Ok(None) => {}
-                // Refusals are logged where they are decided; the last good settings stay.
+                // `offer` logs rejections; the last valid settings stay in use.
                 Ok(Some(texts)) => drop(configuration.offer(texts)),
                 Err(problem) => configuration.refuse(problem),
             }
@@ -83,8 +83,8 @@ impl ConfigMaps {
         Ok(self.texts(&seen).map_err(ReadError::Missing)?.unwrap_or_default())
     }
 
-    /// Reads once what of `given` is missing. Needs get on the maps that have it: one of which
-    /// nothing is missing is not asked for. Every document has to be there, `mesh` too.
+    /// Reads once the documents that `given` lacks. Needs get on the maps that contain them; a map
+    /// without a missing document is not read. Every document must exist, `mesh` too.
     pub async fn complete(&self, client: Client, given: Texts) -> Result<Texts, ReadError> {
         let api: Api<ConfigMap> = Api::namespaced(client, &self.namespace);
         let Texts { mut inject_config, mut values, mut mesh_config } = given;
@@ -131,7 +131,7 @@ impl ConfigMaps {
         }
     }
 
-    /// The documents once both maps are known; an error says which map or key is missing.
+    /// Returns the documents once both maps are known. The error names the missing document.
     fn texts(&self, seen: &Seen) -> Result<Option<Texts>, MissingDocument> {
         let Seen { sidecar, mesh } = seen;
         if !(sidecar.listed && mesh.listed) {
@@ -140,7 +140,7 @@ impl ConfigMaps {
         Ok(Some(Texts {
             inject_config: Some(self.text(Slot::Sidecar, "config", sidecar.data.as_ref())?),
             values: Some(self.text(Slot::Sidecar, "values", sidecar.data.as_ref())?),
-            // Istio runs on its defaults without a mesh document, and so do we.
+            // Istio uses its defaults without a mesh document, and so does this injector.
             mesh_config: self.text(Slot::Mesh, "mesh", mesh.data.as_ref()).ok(),
         }))
     }
@@ -167,29 +167,29 @@ impl ConfigMaps {
 
 type Data = BTreeMap<String, String>;
 
-/// The name of the one of `config` and `values`, before a revision's suffix.
+/// Base name of the map with `config` and `values`, before a revision's suffix.
 pub const SIDECAR: &str = "istio-sidecar-injector";
 
-/// The name of the one of `mesh`, before a revision's suffix.
+/// Base name of the map with `mesh`, before a revision's suffix.
 pub const MESH: &str = "istio";
 
-/// Documents that cannot be read.
+/// Error while reading the documents.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// One that has to be there is not.
+    /// A required document does not exist.
     #[error(transparent)]
     Missing(MissingDocument),
-    /// The cluster does not give a `ConfigMap`.
+    /// The request for a `ConfigMap` failed.
     #[error("ConfigMap {map}")]
     Cluster {
-        /// Its namespace and name.
+        /// Namespace and name of the map.
         map: String,
-        /// Why not.
+        /// Cause.
         source: ClusterError,
     },
 }
 
-/// A `ConfigMap`, or a key of it, that has to be there and is not.
+/// Required `ConfigMap`, or key of one, that does not exist.
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{0}: missing")]
 pub struct MissingDocument(String);
@@ -200,7 +200,7 @@ enum Slot {
     Mesh,
 }
 
-/// What the watches have shown so far.
+/// State of both watches.
 #[derive(Debug, Default)]
 struct Seen {
     sidecar: Known,
@@ -214,7 +214,7 @@ impl Seen {
             Slot::Mesh => &mut self.mesh,
         };
         match event {
-            // Until the list ends, what was known before still counts.
+            // Until the list ends, the previous state counts.
             Event::Init => known.in_list = false,
             Event::InitApply(map) => {
                 known.in_list = true;
@@ -232,18 +232,18 @@ impl Seen {
     }
 }
 
-/// What is known of one `ConfigMap`.
+/// State of one `ConfigMap`.
 #[derive(Debug, Default)]
 struct Known {
-    /// Whether a list of it has ended.
+    /// True if a list has ended.
     listed: bool,
-    /// Whether the list that is going on has shown it.
+    /// True if the current list has contained the map.
     in_list: bool,
-    /// Its data, `None` where there is none.
+    /// Data of the map; `None` if there is none.
     data: Option<Data>,
 }
 
-/// How long the maps have to stay the same.
+/// Time for which the maps must stay the same.
 const SETTLE: Duration = Duration::from_millis(100);
 
 #[cfg(test)]
@@ -281,7 +281,7 @@ mod tests {
         seen.apply(Slot::Sidecar, Event::InitDone);
         let message = maps.texts(&seen).unwrap_err().to_string();
         assert_eq!(message, "ConfigMap mesh/istio-sidecar-injector, values: missing");
-        // Deleted while the watch was interrupted: the next list does not show it.
+        // Deleted while the watch was interrupted: the next list does not contain it.
         seen.apply(Slot::Sidecar, Event::Init);
         assert!(maps.texts(&seen).unwrap_err().to_string().contains("values"));
         seen.apply(Slot::Sidecar, Event::InitDone);

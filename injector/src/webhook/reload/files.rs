@@ -1,7 +1,7 @@
 //! Configuration from files.
 //!
-//! The bytes are compared at an interval. A watch of the paths would miss the way in which the
-//! kubelet replaces a mounted `ConfigMap`: it swaps the symbolic link `..data` beside them.
+//! The files are read and compared at an interval. A watch on the paths would miss updates of a
+//! mounted `ConfigMap`, because the kubelet swaps the symbolic link `..data` beside the files.
 
 use std::convert::Infallible;
 use std::io;
@@ -11,19 +11,19 @@ use std::time::Duration;
 
 use super::{Configuration, Text, Texts};
 
-/// The files that were named; for each that was not, the built-in default counts.
+/// Configuration files; each absent one stands for the built-in default.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Files {
-    /// The document `config`.
+    /// File with the document `config`.
     pub inject_config: Option<PathBuf>,
-    /// The document `values`.
+    /// File with the document `values`.
     pub values: Option<PathBuf>,
-    /// The document `mesh`.
+    /// File with the document `mesh`.
     pub mesh_config: Option<PathBuf>,
 }
 
 impl Files {
-    /// Reads all files. Those of one mounted `ConfigMap` come from the same version of it.
+    /// Reads all files. The files of one mounted `ConfigMap` come from the same version of it.
     pub fn read(&self) -> Result<Texts, FileError> {
         loop {
             let before = self.versions();
@@ -38,7 +38,8 @@ impl Files {
         }
     }
 
-    /// Offers the files to `configuration` whenever their bytes change from `texts`, for ever.
+    /// Passes the files to `configuration` whenever their content changes, at first from `texts`,
+    /// for ever.
     pub async fn watch(
         self,
         mut texts: Texts,
@@ -53,10 +54,10 @@ impl Files {
                 Ok(read) => {
                     unreadable = false;
                     texts = read;
-                    // Refusals are logged where they are decided; the last good settings stay.
+                    // `offer` logs rejections; the last valid settings stay in use.
                     let _ = configuration.offer(&texts);
                 }
-                // Said once, not at every interval.
+                // Logged once, not at every interval.
                 Err(error) if !unreadable => {
                     unreadable = true;
                     configuration.refuse(&error);
@@ -66,7 +67,7 @@ impl Files {
         }
     }
 
-    /// Reads until two readings agree, so that a file which is being written is not taken half.
+    /// Reads until two consecutive reads agree, so that a partly written file is not used.
     async fn settled(&self) -> Result<Texts, FileError> {
         let mut last = self.read()?;
         loop {
@@ -79,7 +80,7 @@ impl Files {
         }
     }
 
-    /// What the `..data` links beside the files point to.
+    /// Returns the targets of the `..data` links beside the files.
     fn versions(&self) -> [Option<PathBuf>; 3] {
         [&self.inject_config, &self.values, &self.mesh_config].map(|path| {
             let directory = path.as_deref()?.parent()?;
@@ -88,15 +89,15 @@ impl Files {
     }
 }
 
-/// A file that cannot be read.
+/// Error while reading a file.
 #[derive(Debug, thiserror::Error)]
 #[error("{flag} {}: {source}", path.display())]
 pub struct FileError {
-    /// The flag that names the file.
+    /// Flag that names the file.
     pub flag: &'static str,
-    /// The file as it was named.
+    /// Path as given.
     pub path: PathBuf,
-    /// Why not.
+    /// Cause.
     pub source: io::Error,
 }
 
@@ -110,8 +111,8 @@ fn read(flag: &'static str, path: Option<&Path>) -> Result<Option<Text>, FileErr
     Ok(Some(Text { source: format!("{flag} {}", path.display()), text }))
 }
 
-/// The link by which the kubelet publishes all files of a mounted volume at once.
+/// Link by which the kubelet publishes all files of a mounted volume at once.
 const DATA: &str = "..data";
 
-/// How long a file that changed has to stay the same.
+/// Time for which a changed file must stay the same.
 const SETTLE: Duration = Duration::from_millis(50);

@@ -1,7 +1,7 @@
-//! The configuration in use, replaced without a restart.
+//! Configuration in use, replaced without a restart.
 //!
-//! [`files`] and [`config_maps`] watch where it comes from; both hand whole sets of documents to
-//! [`Configuration::offer`], so that all of them change together.
+//! [`files`] and [`config_maps`] watch its sources. Both pass complete sets of documents to
+//! [`Configuration::offer`], so that all documents change together.
 
 pub mod config_maps;
 pub mod files;
@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use super::telemetry::metrics::Metrics;
 use crate::settings::{Document, Documents, Process, Settings};
 
-/// The settings in use: the last good ones that were offered.
+/// Settings in use: the last valid ones.
 #[derive(Debug)]
 pub struct Configuration {
     current: ArcSwapOption<Settings>,
@@ -26,33 +26,33 @@ pub struct Configuration {
 }
 
 impl Configuration {
-    /// Nothing is configured yet.
+    /// Returns a state without settings.
     pub fn new(process: Process, metrics: Arc<Metrics>) -> Self {
         let generation = watch::Sender::new(0);
         Self { current: ArcSwapOption::empty(), generation, process, metrics }
     }
 
-    /// The settings in use, for one review from its start to its end; `None` before the first
-    /// good ones.
+    /// Returns the settings in use, for one review from its start to its end; `None` before the
+    /// first valid ones.
     pub fn current(&self) -> Option<Arc<Settings>> {
         self.current.load_full()
     }
 
-    /// The settings in use, as soon as there are any.
+    /// Returns the settings in use, as soon as there are any.
     pub async fn first(&self) -> Arc<Settings> {
-        // Before the look, so that nothing is missed between the two.
+        // Subscribed before the check, so that no change between the two is missed.
         let mut generation = self.generation.subscribe();
         loop {
             if let Some(settings) = self.current() {
                 return settings;
             }
-            // It fails when the sender has gone, which is ours.
+            // Fails only without the sender, which `self` holds.
             let _ = generation.changed().await;
         }
     }
 
-    /// Takes the documents into use, all together. When one cannot be used, the settings stay what
-    /// they are, and the refusal is logged and counted.
+    /// Replaces the settings by these documents, all together. If one is invalid, the settings stay
+    /// the same, and the error is logged and counted.
     pub fn offer(&self, texts: &Texts) -> Result<(), crate::settings::SettingsError> {
         let documents = texts.documents();
         match Settings::parse(&documents, self.process.clone()) {
@@ -76,7 +76,7 @@ impl Configuration {
         }
     }
 
-    /// Logs and counts a configuration that cannot be used; the last good one stays.
+    /// Logs and counts an invalid configuration; the last valid one stays in use.
     pub(super) fn refuse(&self, problem: &dyn Display) {
         self.metrics.configuration_refused();
         let kept = *self.generation.borrow();
@@ -84,28 +84,28 @@ impl Configuration {
     }
 }
 
-/// The texts of one configuration; a document that is not there stands for its default.
+/// Texts of one configuration; an absent document stands for its default.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Texts {
-    /// The document `config`.
+    /// Text of the document `config`.
     pub inject_config: Option<Text>,
-    /// The document `values`.
+    /// Text of the document `values`.
     pub values: Option<Text>,
-    /// The document `mesh`.
+    /// Text of the document `mesh`.
     pub mesh_config: Option<Text>,
 }
 
-/// A document's text, and where it came from.
+/// Text of a document, and its origin.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Text {
-    /// For messages: a path, or `ConfigMap namespace/name, key`.
+    /// Origin for messages: a flag and a path, or `ConfigMap namespace/name, key`.
     pub source: String,
-    /// The text itself.
+    /// Content of the document.
     pub text: String,
 }
 
 impl Texts {
-    /// The documents, for [`Settings::parse`].
+    /// Returns the documents for [`Settings::parse`].
     pub fn documents(&self) -> Documents<'_> {
         fn document(text: &Text) -> Document<'_> {
             Document { source: &text.source, text: &text.text }
@@ -117,12 +117,12 @@ impl Texts {
         }
     }
 
-    /// Whether every document is given.
+    /// True if every document is given.
     pub fn are_complete(&self) -> bool {
         self.inject_config.is_some() && self.values.is_some() && self.mesh_config.is_some()
     }
 
-    /// Origin of each document.
+    /// Returns the origin of each document, for messages.
     pub fn sources(&self) -> String {
         let named = [&self.inject_config, &self.values, &self.mesh_config]
             .map(|text| text.as_ref().map_or("built in", |text| &text.source));

@@ -1,8 +1,8 @@
-//! One Event for each workload whose pods come into a state that somebody should know of.
+//! Kubernetes Events on workloads with pods that lack a sidecar or have a stale one.
 //!
-//! Every replica looks for itself, and all give the Event of a workload's state the same name: the
-//! first one to write it is the only one, and nobody has to be elected. As long as Kubernetes keeps
-//! it, the state coming back writes nothing either.
+//! Every replica examines the pods itself. All replicas give the Event of a workload's state the
+//! same name: only the first write succeeds, and no leader election is needed. As long as
+//! Kubernetes keeps the Event, a recurring state writes no further one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,44 +18,44 @@ use super::state::Telling;
 use crate::cluster::error::ClusterError;
 use crate::report::tally::{Affected, Subject, Tally};
 
-/// What was written about, for as long as it holds.
+/// Attempts to write Events, kept as long as their state lasts.
 #[derive(Debug, Default)]
 pub(super) struct Events {
     tried: BTreeMap<Subject, Tried>,
     round: u64,
-    /// What was complained of in the latest round.
+    /// Kinds of error in the latest round.
     complaints: BTreeSet<Complaint>,
 }
 
-/// The latest that was tried for a workload.
+/// Latest attempt for a workload.
 #[derive(Clone, Copy, Debug)]
 struct Tried {
     state: State,
-    /// The round to whose refusal time may bring an end; `None` once there is nothing to be done.
+    /// Round of a rejection that may pass with time; `None` if no further attempt is needed.
     refused_in: Option<u64>,
 }
 
-/// What an Event is about.
+/// State of a workload, the subject of an Event.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum State {
     Missing,
     Stale,
 }
 
-/// Why an Event was not written, as far as the log is concerned.
+/// Kind of error for the log.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 enum Complaint {
-    /// The right to create it is missing.
+    /// The permission to create Events is missing.
     Right,
-    /// It was refused otherwise.
+    /// The API server rejects the Event for another reason.
     Refusal,
 }
 
 impl Events {
-    /// Writes of what has changed since the last round, at most [`WRITES`]; the rest is for the
-    /// next ones.
+    /// Writes the Events of states that are new since the last round, at most [`WRITES`]; the next
+    /// rounds write the rest.
     ///
-    /// A refused Event keeps no other one back.
+    /// A rejected Event does not delay any other.
     pub(super) async fn tell(&mut self, client: &Client, tally: &Tally, telling: &Telling) {
         let workloads = tally.workloads();
         self.tried.retain(|subject, _| workloads.contains_key(subject));
@@ -73,7 +73,7 @@ impl Events {
                     telling.event_failed();
                     let ClusterError::Refused(status) = &error else {
                         tracing::debug!(error = with_causes(&error), "an Event was not written");
-                        // Without an answer the next would hardly fare better.
+                        // Without an answer to this request, the next one would hardly succeed.
                         return;
                     };
                     let complaint = Complaint::of(status);
@@ -87,8 +87,8 @@ impl Events {
         self.complaints = complaints;
     }
 
-    /// What is to be written in this round: what was never tried, and then what was refused, the
-    /// longest ago first.
+    /// Returns the Events to write in this round: first those never attempted, then the rejected
+    /// ones, the oldest rejection first.
     fn news<'a>(
         &self,
         workloads: &'a BTreeMap<Subject, Affected>,
@@ -107,14 +107,14 @@ impl Events {
     }
 }
 
-/// Whether the same Event may be taken another time.
+/// True if the API server may accept the same Event at another time.
 fn may_end(status: &Status) -> bool {
     matches!(status.code, 401 | 403 | 429 | 500..)
 }
 
 impl Complaint {
     fn of(status: &Status) -> Self {
-        // Full quotas are "Forbidden" too.
+        // An exhausted quota is "Forbidden" too.
         let is_right = status.reason == "Forbidden" && !status.message.contains("exceeded quota");
         if is_right { Self::Right } else { Self::Refusal }
     }
@@ -139,7 +139,7 @@ impl State {
         if affected.is_without_sidecar() { Self::Missing } else { Self::Stale }
     }
 
-    /// The Event's reason, its type, and what its name ends in.
+    /// Returns the Event's reason, its type, and the last part of its name.
     fn words(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Self::Missing => ("SidecarMissing", "Warning", "sidecar-missing"),
@@ -148,7 +148,7 @@ impl State {
     }
 }
 
-/// Whether it was written; not so where it is there already.
+/// Writes an Event. Returns false if the Event already exists, or its namespace is being deleted.
 async fn write(
     client: &Client,
     subject: &Subject,
@@ -171,8 +171,8 @@ async fn write(
     }
 }
 
-/// The UID by which `kubectl describe` finds Events; without the right to get the workload, they
-/// have none, and `kubectl events --for` finds them still.
+/// Returns the UID by which `kubectl describe` finds Events. Without the permission to get the
+/// workload the Event has no UID, and only `kubectl events --for` finds it.
 async fn uid(client: &Client, subject: &Subject) -> Option<String> {
     let (group, version) = subject.api_version.split_once('/')?;
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, &subject.kind));
@@ -206,8 +206,8 @@ fn event(subject: &Subject, affected: &Affected, state: State, now: Timestamp) -
     })
 }
 
-/// A name that Kubernetes takes, whatever the workload is called: nobody checks the names that a
-/// pod gives its owners.
+/// Returns a valid name of an Event for any workload name: Kubernetes does not check the names that
+/// a pod gives its owners.
 fn event_name(Subject { kind, name, .. }: &Subject, ending: &str) -> String {
     let is_taken = |c: &char| c.is_ascii_lowercase() || c.is_ascii_digit() || *c == '.';
     let taken = |c: char| Some(c.to_ascii_lowercase()).filter(is_taken).unwrap_or('-');
@@ -228,16 +228,16 @@ fn message(affected: &Affected, state: State) -> String {
     message.chars().take(MESSAGE).collect()
 }
 
-/// As Kubernetes writes a time: whole seconds.
+/// Formats a time as Kubernetes does: in whole seconds.
 fn seconds(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// Events of one round.
+/// Largest number of Events in one round.
 const WRITES: usize = 50;
-/// The part of an Event's name that names the workload: a name has 253 bytes at most.
+/// Largest length of the workload's part in the name of an Event. A name has 253 bytes at most.
 const NAME: usize = 230;
-/// Kubernetes takes 1024 bytes.
+/// Largest length of a message in characters. Kubernetes accepts 1024 bytes.
 const MESSAGE: usize = 500;
 const COMPONENT: &str = "sidecar-injector";
 

@@ -1,4 +1,4 @@
-//! What reports tell, read at each scrape, so that a series ends when there is nothing to tell.
+//! Metrics of the reports, read at each scrape, so that a series ends when its count is zero.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use super::state::{Telling, Told};
 use crate::report::tally::Counts;
 
-/// The latest report as metrics.
+/// Latest report as metrics.
 #[derive(Debug)]
 pub(super) struct ReportMetrics(pub(super) Telling);
 

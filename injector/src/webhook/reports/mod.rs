@@ -1,8 +1,8 @@
-//! Reports on the pods of the cluster: which run without a sidecar though both gates say yes, and
-//! whose sidecar would be another today.
+//! Reports on the pods of the cluster: pods without a sidecar although both gates select them, and
+//! pods whose sidecar differs from a fresh injection.
 //!
-//! They run on a thread of their own with a client of their own, and nothing waits for them: what
-//! goes wrong here is told of and leaves injection as it is. No pod is kept.
+//! The reports run on a thread of their own with a client of their own, and no other task waits for
+//! them. Their errors are logged and counted, and do not affect injection. No pod is kept.
 
 mod events;
 mod metrics;
@@ -29,7 +29,7 @@ use super::reload::Configuration;
 use super::telemetry::metrics::Metrics;
 use crate::settings::Settings;
 
-/// Reports that are to be made.
+/// Configured reports.
 #[derive(Debug)]
 pub(super) struct Reports {
     every: Duration,
@@ -38,19 +38,19 @@ pub(super) struct Reports {
     telling: Telling,
 }
 
-/// Whose pods are reported on.
+/// Scope of the reports.
 #[derive(Clone, Debug)]
 pub(super) struct Scope {
-    /// The webhook configurations of this injector.
+    /// Webhook configurations of this injector.
     pub(super) configurations: Vec<String>,
-    /// Its revision.
+    /// Revision of this injector.
     pub(super) revision: String,
 }
 
 /// Reports that cannot be made.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum ReportsError {
-    /// There is nothing to report on.
+    /// There is no cluster.
     #[error(
         "--report-interval: there is no cluster to report on\n\
          hint: it is for an injector in a cluster or with --kubeconfig"
@@ -59,7 +59,7 @@ pub enum ReportsError {
 }
 
 impl Reports {
-    /// What the flags ask for, if anything; the metrics are there from the start.
+    /// Returns the reports that the flags ask for, if any. Their metrics exist from the start.
     pub(super) fn new(
         args: &Args,
         options: &Options,
@@ -76,7 +76,7 @@ impl Reports {
         Ok(Some(Self { every, access, scope, telling }))
     }
 
-    /// Begins, and does not end before the process does.
+    /// Starts the reports, which run until the process ends.
     pub(super) fn start(self, configuration: Arc<Configuration>) -> io::Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let thread = std::thread::Builder::new().name("reports".to_owned());
@@ -96,7 +96,7 @@ impl Reports {
         };
         let mut events = Events::default();
         loop {
-            // Without one nothing can be told; the first comes a moment after the start.
+            // A report needs settings. The first ones arrive a moment after the start.
             let settings = configuration.first().await;
             let report = report(&client, &scope, settings, &telling, &mut events);
             guarded(report, &telling).await;
@@ -130,10 +130,10 @@ async fn report(
     }
 }
 
-/// Keeps the thread, and with it the next reports, from a panic, and tells of it: what was current
-/// would stay so for ever.
+/// Catches a panic, so that the thread survives and makes the next reports. Records the panic,
+/// because the last result would otherwise stay current for ever.
 async fn guarded(report: impl Future<Output = ()>, telling: &Telling) {
-    // What is left of a panic is at most an Event that is tried again.
+    // A panic leaves at most an Event that the next round attempts again.
     if AssertUnwindSafe(report).catch_unwind().await.is_err() && telling.failed(Told::FAILING) {
         tracing::error!("a report has panicked; injection goes on without");
     }

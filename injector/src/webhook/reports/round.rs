@@ -1,4 +1,4 @@
-//! One look at all pods of the cluster.
+//! One examination of all pods of the cluster.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::report::standing::Standing;
 use crate::report::tally::Tally;
 use crate::settings::Settings;
 
-/// Counts the pods that these webhook configurations select.
+/// Counts the pods that the webhook configurations of `scope` select.
 pub(super) async fn round(
     client: &Client,
     scope: &Scope,
@@ -28,11 +28,12 @@ pub(super) async fn round(
     for error in wrong {
         tracing::debug!(%error, "left out of the report");
     }
-    // They are this injector's, whatever they are labelled.
+    // They belong to this injector, whatever their labels say.
     for configuration in &mut configurations {
         configuration.revision.clone_from(&scope.revision);
     }
-    // Without the right to them, the injector goes without them as well, and has said so.
+    // Without the permission to list them, injection ignores them as well, and the cluster watch
+    // has logged it.
     let proxy_configs = proxy_configs::usable(client.clone(), &scope.revision).await;
     let proxy_configs = proxy_configs.unwrap_or_default();
     let known = BTreeMap::from([(scope.revision.clone(), Injector { settings, proxy_configs })]);
@@ -41,7 +42,7 @@ pub(super) async fn round(
     let mut tally = Tally::default();
     let count = |pod: Value| {
         let namespace = pod["metadata"]["namespace"].as_str().unwrap_or_default();
-        // One that came since then is for the next round.
+        // A namespace created since then is for the next round.
         if let Some(labels) = namespaces.get(namespace) {
             let standing = Standing::of(&injectors, labels, &pod);
             tally.add(&pod, standing);
@@ -51,11 +52,11 @@ pub(super) async fn round(
     Ok(tally)
 }
 
-/// A round that could not be completed.
+/// Error that prevented the completion of a round.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}")]
 pub(super) struct RoundError {
-    /// The verb and the resource.
+    /// Verb and resource of the failed request.
     what: &'static str,
     source: ClusterError,
 }
@@ -65,7 +66,7 @@ impl RoundError {
         if self.is_forbidden() { Told::FORBIDDEN } else { Told::FAILING }
     }
 
-    /// What would help.
+    /// Returns the hint for the user.
     pub(super) fn hint(&self) -> &'static str {
         if self.is_forbidden() {
             "grant the service account this verb in the whole cluster, or leave --report-interval \
@@ -80,6 +81,6 @@ impl RoundError {
     }
 }
 
-/// Pods in memory at a time: one may be as large as etcd takes, and takes several times that when
-/// it is parsed.
+/// Largest number of pods in memory. A pod may be as large as etcd allows, and takes several times
+/// as much when it is parsed.
 const PAGE: u32 = 20;

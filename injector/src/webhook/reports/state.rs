@@ -1,4 +1,4 @@
-//! What the latest round has told, for whoever asks.
+//! Result of the latest round, shared with the metrics.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,7 +8,7 @@ use jiff::Timestamp;
 
 use crate::report::tally::{Counts, Tally};
 
-/// The latest told, shared with the metrics.
+/// Latest result, and counters of Events.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Telling(Arc<Shared>);
 
@@ -19,16 +19,16 @@ struct Shared {
     event_failures: AtomicU64,
 }
 
-/// What a round has told.
+/// Result of a round.
 #[derive(Clone, Debug)]
 pub(super) struct Told {
-    /// One of [`Told::STATES`].
+    /// State, one of [`Told::STATES`].
     pub(super) state: &'static str,
-    /// By namespace, of the latest complete round.
+    /// Counts by namespace, from the latest complete round.
     pub(super) namespaces: Vec<(String, Counts)>,
-    /// How many pods that looked at.
+    /// Number of pods in that round.
     pub(super) pods: u64,
-    /// When it was complete.
+    /// Time when that round was complete.
     pub(super) completed: Option<Timestamp>,
 }
 
@@ -48,7 +48,7 @@ impl Default for Told {
 }
 
 impl Telling {
-    /// Takes a complete round; whether the one before was none.
+    /// Records a complete round. Returns true if the state was not current before.
     pub(super) fn completed(&self, tally: &Tally, now: Timestamp) -> bool {
         let told = Told {
             state: Told::CURRENT,
@@ -59,34 +59,34 @@ impl Telling {
         self.0.told.swap(Arc::new(told)).state != Told::CURRENT
     }
 
-    /// Takes a round that could not be completed, and keeps what the last complete one told;
-    /// whether that is news.
+    /// Records an incomplete round, and keeps the counts of the last complete one. Returns true if
+    /// the state has changed.
     pub(super) fn failed(&self, state: &'static str) -> bool {
         let before = self.told();
         self.0.told.store(Arc::new(Told { state, ..Told::clone(&before) }));
         before.state != state
     }
 
-    /// An Event was written.
+    /// Counts a written Event.
     pub(super) fn event(&self) {
         self.0.events.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// An Event could not be written.
+    /// Counts an Event that could not be written.
     pub(super) fn event_failed(&self) {
         self.0.event_failures.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The latest.
+    /// Returns the latest result.
     pub(super) fn told(&self) -> Arc<Told> {
         self.0.told.load_full()
     }
 
-    /// How many Events were written, and how many could not be.
+    /// Returns the number of written Events, and of those that could not be written.
     pub(super) fn events(&self) -> [u64; 2] {
         [&self.0.events, &self.0.event_failures].map(|counter| counter.load(Ordering::Relaxed))
     }
 }
 
-/// Namespaces with a series of their own.
+/// Largest number of namespaces with a series of their own.
 const NAMESPACES: usize = 100;

@@ -1,73 +1,86 @@
-//! Large bodies, and how much memory they may take together.
+//! Body budget: limit on the memory of large request bodies.
 //!
-//! A pod that the API server sends is some kilobytes long. A call of megabytes costs memory while it
-//! is read, and many times as much once it is parsed: what whoever creates pods, or reaches the
-//! port, could use to have the injector killed. So large bodies share room of their own while they
-//! are read, take turns in being answered ([`Turns`]), and may hold so many values. Calls of usual
-//! size wait for none of it.
+//! A review from the API server is some kilobytes long. A call of megabytes costs memory while it
+//! is read, and many times as much once it is parsed. A user who creates pods, or a client that
+//! reaches the port, could use this to exhaust the injector's memory. Large bodies therefore share
+//! a separate budget while they are read. They take turns in being answered ([`Turns`]), and the
+//! number of their JSON values is limited. Calls of usual size wait for none of this.
 //!
-//! Room is taken as bytes come, since a length costs nothing to announce. Bodies that hold a part of
-//! it and wait for more could wait for each other for ever; so as much as the longest body needs is
-//! kept apart, for one at a time, which has enough to come to its end.
+//! Budget is taken as bytes arrive, because announcing a length costs the client nothing. Bodies
+//! that hold a part of the budget and wait for more could deadlock. A reserve as large as the
+//! longest body is therefore kept for one body at a time, which can then be read to its end.
 
+use std::io;
 use std::sync::Arc;
 
+use tokio::runtime::Handle;
 use tokio::sync::{Mutex, MutexGuard, Semaphore, SemaphorePermit};
 
+use super::own_thread;
 use super::turns::{Caller, Turn, Turns};
 
-/// The room and the turns of large bodies.
+/// Budget and turns of large bodies.
 #[derive(Debug)]
 pub struct LargeBodies {
-    /// In steps.
+    /// Budget for all bodies, in steps of [`STEP`] bytes.
     shared: Semaphore,
-    /// What is kept apart.
+    /// Reserve for one body.
     last: Mutex<()>,
     turns: Arc<Turns>,
+    /// Thread that answers large bodies. There is only one, because each thread's allocator keeps
+    /// the memory of its largest review.
+    thread: Handle,
 }
 
 impl LargeBodies {
-    /// Room for some bodies of `limit` bytes at a time, or for many that are shorter.
-    pub fn new(limit: usize) -> Self {
+    /// Returns a budget for four bodies of `limit` bytes at a time, or for many shorter ones.
+    /// Starts the thread that answers them.
+    pub fn new(limit: usize) -> io::Result<Self> {
         let shared = limit.div_ceil(STEP).saturating_mul(LARGEST_AT_A_TIME - 1);
         let shared = Semaphore::new(shared.min(Semaphore::MAX_PERMITS));
-        Self { shared, last: Mutex::default(), turns: Turns::new(1) }
+        let thread = own_thread::start("large-reviews")?;
+        Ok(Self { shared, last: Mutex::default(), turns: Turns::new(1), thread })
     }
 
-    /// The room of a body of which nothing has come yet: enough for a small one.
+    /// Returns the budget of a body of which nothing has arrived yet: enough for a small one.
     pub(in crate::webhook) fn room(&self) -> Room<'_> {
         Room { bodies: self, length: SMALL, shared: None, last: None }
     }
 
-    /// Waits until it is the caller's turn to have a large body answered.
+    /// Returns the thread that computes the answers to large bodies, and serves nothing else.
+    pub(in crate::webhook) fn thread(&self) -> &Handle {
+        &self.thread
+    }
+
+    /// Waits for the caller's turn to have a large body answered.
     pub(in crate::webhook) async fn turn(&self, caller: Caller) -> Turn {
         self.turns.take(caller).await
     }
 }
 
-/// Whether a review of this length may take long.
+/// True if answering a review of this length may take long.
 pub(in crate::webhook) fn is_expensive(length: usize) -> bool {
     length > SMALL
 }
 
-/// The room that one body takes, which is free again when this is dropped.
+/// Budget that one body holds, released on drop.
 #[derive(Debug)]
 pub(in crate::webhook) struct Room<'a> {
     bodies: &'a LargeBodies,
-    /// In bytes.
+    /// Budget in bytes.
     length: usize,
     shared: Option<SemaphorePermit<'a>>,
     last: Option<MutexGuard<'a, ()>>,
 }
 
 impl Room<'_> {
-    /// Whether it is enough for as many bytes.
+    /// True if the budget covers `length` bytes.
     pub(in crate::webhook) fn holds(&self, length: usize) -> bool {
         length <= self.length
     }
 
-    /// Waits until it is a step longer, for as long as another body takes that needs all of what is
-    /// kept apart.
+    /// Grows the budget by one step. If the shared budget is used up, it waits while another body
+    /// holds the reserve.
     pub(in crate::webhook) async fn grow(&mut self) {
         if self.last.is_none() {
             match (self.bodies.shared.try_acquire(), &mut self.shared) {
@@ -80,8 +93,8 @@ impl Room<'_> {
     }
 }
 
-/// Whether JSON holds more values than any pod: each costs many times its length once it is parsed.
-/// What is short is not counted.
+/// True if the JSON text contains more values than any pod. Each value costs many times its length
+/// once it is parsed. Values of short text are not counted.
 pub(in crate::webhook) fn holds_too_many_values(json: &[u8]) -> bool {
     if json.len() <= COUNTED {
         return false;
@@ -101,19 +114,19 @@ pub(in crate::webhook) fn holds_too_many_values(json: &[u8]) -> bool {
     containers > CONTAINERS || values > VALUES
 }
 
-/// Bytes up to which a body is none of these: it costs little while it is read, and is answered at
-/// once.
+/// Largest small body in bytes. It costs little memory while it is read, and the serving thread
+/// answers it.
 const SMALL: usize = 16 << 10;
-/// Bytes by which room grows.
+/// Step of budget growth in bytes.
 const STEP: usize = 64 << 10;
-/// Bodies of the greatest length for which there is room.
+/// Number of bodies of the greatest length that fit the budget.
 const LARGEST_AT_A_TIME: usize = 4;
-/// Bytes up to which values are not counted.
+/// Length in bytes up to which values are not counted.
 const COUNTED: usize = 64 << 10;
-/// Objects and lists of a document.
-const CONTAINERS: usize = 40_000;
-/// What stands in them, but for the first of each.
-const VALUES: usize = 250_000;
+/// Largest number of objects and lists in a document.
+const CONTAINERS: usize = 20_000;
+/// Largest number of values in these objects and lists, without the first of each.
+const VALUES: usize = 100_000;
 
 #[cfg(test)]
 mod tests {
@@ -125,12 +138,12 @@ mod tests {
     fn values_are_counted_and_not_what_strings_hold() {
         let list = |item: &str, count: usize| format!("[{}]", vec![item; count].join(","));
         for (json, expected) in [
-            (list("{\"a\":0}", 39_000), false),
-            (list("{\"a\":0}", 41_000), true),
-            (list("12", 249_000), false),
-            (list("12", 252_000), true),
+            (list("{\"a\":0}", 19_000), false),
+            (list("{\"a\":0}", 21_000), true),
+            (list("12", 99_000), false),
+            (list("12", 102_000), true),
             (format!("[\"{}\"]", "\\\"{,[".repeat(600_000)), false),
-            (list("[]", 30_000), false),
+            (list("[]", 15_000), false),
         ] {
             assert_eq!(holds_too_many_values(json.as_bytes()), expected, "{} bytes", json.len());
         }
@@ -138,7 +151,7 @@ mod tests {
 
     #[tokio::test]
     async fn small_bodies_wait_for_no_large_one() {
-        let bodies = LargeBodies::new(1 << 20);
+        let bodies = LargeBodies::new(1 << 20).unwrap();
         let _held = [filled(&bodies), filled(&bodies), filled(&bodies), filled(&bodies)];
         assert!(bodies.room().holds(SMALL));
         assert!(bodies.room().grow().now_or_never().is_none());
@@ -146,7 +159,7 @@ mod tests {
 
     #[test]
     fn a_body_takes_room_for_what_has_come_of_it() {
-        let bodies = LargeBodies::new(1 << 20);
+        let bodies = LargeBodies::new(1 << 20).unwrap();
         let mut begun: Vec<_> = (0..40).map(|_| bodies.room()).collect();
         for room in &mut begun {
             room.grow().now_or_never().unwrap();
@@ -158,10 +171,10 @@ mod tests {
 
     #[test]
     fn bodies_that_grow_together_all_come_to_their_end() {
-        let bodies = LargeBodies::new(1 << 20);
+        let bodies = LargeBodies::new(1 << 20).unwrap();
         let mut growing: Vec<_> = (0..12).map(|_| bodies.room()).collect();
         let mut largest = 0;
-        // Whatever waits is asked again in the next round.
+        // Every waiting body is polled again in the next round.
         let mut rounds = 0..1000;
         while !growing.is_empty() {
             rounds.next().expect("bodies wait for each other");
@@ -175,7 +188,7 @@ mod tests {
         assert_eq!(bodies.shared.available_permits(), 3 * (1 << 20) / STEP);
     }
 
-    /// Room for a body of the greatest length.
+    /// Returns the budget of a body of the greatest length.
     fn filled(bodies: &LargeBodies) -> Room<'_> {
         let mut room = bodies.room();
         while !room.holds(1 << 20) {
@@ -184,7 +197,7 @@ mod tests {
         room
     }
 
-    /// What a body has taken of the room there is.
+    /// Returns the bytes that a body holds of the shared budget and the reserve.
     fn taken(room: &Room<'_>) -> usize {
         let shared = room.shared.as_ref().map_or(0, SemaphorePermit::num_permits);
         shared * STEP + room.last.as_ref().map_or(0, |_| 1 << 20)

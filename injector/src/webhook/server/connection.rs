@@ -1,8 +1,8 @@
-//! One connection: HTTP/1.1 with a time for each of its phases.
+//! One HTTP/1.1 connection, with a timeout for each of its phases.
 //!
-//! hyper has one timer, which runs both while a connection is idle and while a head is being read,
-//! and none for an answer that the client does not take. The phases are told apart here by what
-//! passes through the stream.
+//! hyper has a single timer, which covers both an idle connection and an incoming request head. It
+//! has no timer for a response that the client does not read. This module recognises the phases by
+//! the bytes that pass through the stream.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -32,7 +32,7 @@ use super::limits::Limits;
 use super::run_queue::RunQueue;
 use super::shutdown::{self, Stage};
 
-/// What a connection is served with.
+/// Parameters for serving one connection.
 pub(in crate::webhook) struct Terms<N> {
     pub(in crate::webhook) router: Router,
     pub(in crate::webhook) limits: Limits,
@@ -40,12 +40,13 @@ pub(in crate::webhook) struct Terms<N> {
     pub(in crate::webhook) slot: Arc<Slot>,
     pub(in crate::webhook) queue: RunQueue,
     pub(in crate::webhook) stages: watch::Receiver<Stage>,
-    /// Asked at each answer: whether it is to be the connection's last.
+    /// Returns true if the connection must close after the response; called for each response.
     pub(in crate::webhook) is_last: N,
 }
 
-/// Serves requests until the client ends the connection, a phase takes too long, or the end is
-/// wanted here, which then comes after the request in flight.
+/// Serves requests until the client closes the connection, a phase exceeds its timeout, the process
+/// shuts down, or a new connection displaces this one. On shutdown and displacement a request that
+/// has arrived completely is answered first.
 pub(in crate::webhook) async fn serve<S, N>(
     stream: S,
     terms: Terms<N>,
@@ -65,8 +66,9 @@ where
             let (pace, stages, is_last) = (Arc::clone(&pace), stages.clone(), is_last.clone());
             let queue = queue.clone();
             async move {
-                // Until it has its turn, the connection may still be displaced: else requests that
-                // are sent without end would hold every slot.
+                // The slot counts a request as arrived only from its turn on. Until then the
+                // connection can be displaced; otherwise requests sent without end would hold every
+                // slot.
                 let answering = async {
                     let mut request = request.map(|body| Arriving::body(body, Arc::clone(&pace)));
                     request.extensions_mut().insert(ConnectInfo(peer));
@@ -86,7 +88,7 @@ where
     };
     let stream = TokioIo::new(Paced { stream, pace: Arc::clone(&pace) });
     let connection = http1::Builder::new()
-        // The timer of `Pace` takes its place.
+        // `Pace` has its own timer.
         .header_read_timeout(None)
         .max_buf_size(BUFFER)
         .serve_connection(stream, service);
@@ -109,12 +111,12 @@ where
             if let Poll::Ready(end) = connection.as_mut().poll(context) {
                 return Poll::Ready(end.map_err(ConnectionError::Http));
             }
-            // A part of a request, or an answer that the client does not take.
+            // The connection holds a partial request, or a response that the client does not read.
             if is_displaced && !slot.is_working() {
                 return Poll::Ready(Ok(()));
             }
         }
-        // Only polling the connection changes its phase, so this sees every change.
+        // The phase changes only while the connection is polled, so this sees every change.
         let (phase, deadline) = pace.now();
         if timer.deadline() != deadline {
             timer.as_mut().reset(deadline);
@@ -124,8 +126,8 @@ where
     .await
 }
 
-/// Completes when the connection has to end for the process's sake: one that was never used, which
-/// may have been opened just before, has a moment more for its request.
+/// Completes when the connection has to close because the process shuts down. A connection without
+/// a response so far may have been opened just before; it gets more time for its request.
 pub(in crate::webhook) async fn ended(stages: watch::Receiver<Stage>, slot: &Slot) {
     shutdown::ended(stages).await;
     if !slot.was_answered() {
@@ -133,30 +135,30 @@ pub(in crate::webhook) async fn ended(stages: watch::Receiver<Stage>, slot: &Slo
     }
 }
 
-/// Why a connection ended otherwise than by the client's wish.
+/// Abnormal end of a connection.
 #[derive(Debug)]
 pub(in crate::webhook) enum ConnectionError {
-    /// The client broke the protocol or the connection.
+    /// The client violated the protocol or broke the connection.
     Http(hyper::Error),
-    /// A phase took too long.
+    /// A phase exceeded its timeout.
     Expired(Phase),
 }
 
-/// What a connection is doing.
+/// Phase of a connection.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(in crate::webhook) enum Phase {
-    /// Nothing: it waits for a request.
+    /// Waiting for a request.
     Idle,
-    /// A request's head is arriving.
+    /// Receiving a request head.
     Head,
-    /// A request is being answered, which includes reading its body.
+    /// Answering a request, which includes reading its body.
     Review,
-    /// The answer is being sent.
+    /// Sending the response.
     Reply,
 }
 
 impl Phase {
-    /// The word of logs and labels.
+    /// Returns the name of the phase in logs and labels.
     pub(in crate::webhook) fn word(self) -> &'static str {
         match self {
             Self::Idle => "idle",
@@ -167,7 +169,7 @@ impl Phase {
     }
 }
 
-/// The phase of a connection and when it has to be over.
+/// Current phase of a connection, and its deadline.
 struct Pace {
     limits: Limits,
     slot: Arc<Slot>,
@@ -176,9 +178,9 @@ struct Pace {
 
 impl Pace {
     fn new(limits: Limits, slot: Arc<Slot>) -> Self {
-        // Go's client dials ahead, and keeps a connection that it did not need after all among its
-        // idle ones. Closed under its hands, that fails the next call: one on a connection that was
-        // never used is not repeated.
+        // Go's HTTP client dials ahead and keeps an unneeded connection in its idle pool. If the
+        // server closed such a connection, the next call on it would fail: Go does not retry a call
+        // on a connection that was never used. A new connection therefore gets the idle timeout.
         let now = Mutex::new((Phase::Idle, Instant::now() + limits.idle));
         Self { limits, slot, now }
     }
@@ -196,14 +198,14 @@ impl Pace {
         };
         match phase {
             Phase::Idle => self.slot.answer(),
-            // A head that has only begun is no step.
+            // The first bytes of a head are no step.
             Phase::Head => {}
             Phase::Review | Phase::Reply => self.slot.step(),
         }
         *self.now.lock().unwrap_or_else(PoisonError::into_inner) = (phase, Instant::now() + time);
     }
 
-    /// Goes on to `next` where the connection is in `from`.
+    /// Enters `next` if the connection is in `from`.
     fn leave(&self, from: Phase, next: Phase) {
         if self.now().0 == from {
             self.enter(next);
@@ -211,7 +213,7 @@ impl Pace {
     }
 }
 
-/// The body of a request, whose end tells the connection's slot that the client has done its part.
+/// Body of a request. Its end marks the connection's slot as working.
 struct Arriving {
     body: Incoming,
     pace: Arc<Pace>,
@@ -227,7 +229,7 @@ impl Arriving {
     }
 
     fn end(&self) {
-        // The rest of a body may also be discarded after the answer.
+        // The rest of a body may also be discarded after the response.
         if self.pace.now().0 == Phase::Review {
             self.pace.slot.work();
         }
@@ -258,7 +260,7 @@ impl hyper::body::Body for Arriving {
     }
 }
 
-/// A stream that tells its [`Pace`] when a head begins and when an answer has been taken.
+/// Stream that reports to its [`Pace`] the start of a request head and the end of a response.
 struct Paced<S> {
     stream: S,
     pace: Arc<Pace>,
@@ -313,8 +315,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Paced<S> {
     }
 }
 
-/// Also the limit of a request's head, of which one more piece of this size may arrive before it is
-/// looked at; a review's body is read piece by piece.
+/// Size of the read buffer in bytes, and thus the limit of a request head. One more piece of this
+/// size may arrive before hyper checks the limit. A review's body is read piece by piece.
 const BUFFER: usize = 32 * 1024;
-/// Time of a connection that was never used for its first request, when the process ends.
+/// Time for the first request of a connection without a response, when the process ends.
 const LAST_REQUEST: Duration = Duration::from_secs(2);

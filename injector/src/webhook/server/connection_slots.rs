@@ -1,11 +1,13 @@
 //! Connection slots of a listener, shared among callers by their source address.
 //!
-//! Every connection is accepted at once. When all slots are taken, a connection that waits for its
-//! client is closed for the new one, so that no caller is kept out by connections that do nothing.
-//! Connections without an answer so far go first, down to a quarter of the slots, then those that
-//! have had one. Among either, the source address that holds most of them gives one up: the one
-//! whose last step (accepted, handshake, head, answer) is the longest ago. Bytes alone are no step.
-//! A connection whose request has arrived as a whole stays from its turn to its answer.
+//! Every connection is accepted at once. When all slots are taken, a new connection displaces one
+//! that waits for its client, so that idle connections keep no caller out.
+//!
+//! Connections without a response so far are displaced first, as long as they hold more than a
+//! quarter of the slots. After them come the connections that have had a response. Within either
+//! group, the source address with the most connections loses the one with the oldest step. Steps
+//! are: accepted, handshake, head, response. Bytes alone are no step. A connection whose request
+//! has arrived completely is not displaced between its turn and its response.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
@@ -13,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-/// Owner of a connection: an IPv4 address, or a /64 network of IPv6, which one host has to itself.
+/// Owner of a connection: an IPv4 address, or an IPv6 /64 network, which belongs to one host.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub(in crate::webhook) struct Source(IpAddr);
 
@@ -26,14 +28,15 @@ impl From<IpAddr> for Source {
     }
 }
 
-/// Connections displaced from a listener of so many slots that may still be closing.
+/// Returns the largest number of displaced connections that may still be closing, for a listener
+/// with `capacity` slots.
 pub(in crate::webhook) const fn closing(capacity: usize) -> usize {
     let part = capacity.div_ceil(4);
     if part < MOST_CLOSING { part } else { MOST_CLOSING }
 }
 
 type Id = u64;
-/// Number of a step; the lowest is the longest ago.
+/// Number of a step; the lowest is the oldest.
 type Turn = u64;
 
 /// State of all connections of a listener.
@@ -41,7 +44,7 @@ type Turn = u64;
 struct Table {
     capacity: usize,
     connections: HashMap<Id, Connection>,
-    /// Number of displaced ones among `connections`.
+    /// Number of displaced connections among `connections`.
     closing: usize,
     unanswered: Waiting,
     answered: Waiting,
@@ -59,15 +62,15 @@ struct Connection {
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum State {
-    /// The client's next bytes are awaited.
+    /// The client has to send or read the next bytes.
     Waiting(Turn),
-    /// A request is being answered, which has arrived as a whole.
+    /// The server answers a request that has arrived completely.
     Working,
     /// Displaced, and not closed yet.
     Displaced { is_working: bool },
 }
 
-/// Result of asking for a slot.
+/// Result of a request for a slot.
 #[derive(Debug, Eq, PartialEq)]
 enum Admission {
     Admitted {
@@ -91,7 +94,7 @@ impl Table {
         }
     }
 
-    /// Admits a connection, for which another one may have to be displaced.
+    /// Admits a connection. Displaces another one if necessary.
     fn admit(&mut self, source: Source, notify: Arc<Notify>) -> Admission {
         let mut displaced = None;
         if self.connections.len() - self.closing >= self.capacity {
@@ -110,7 +113,7 @@ impl Table {
     }
 
     fn displace(&mut self) -> Option<Id> {
-        // Displaced connections take files until they are closed.
+        // Displaced connections occupy file descriptors until they are closed.
         if self.closing >= closing(self.capacity) {
             return None;
         }
@@ -128,7 +131,7 @@ impl Table {
         Some(id)
     }
 
-    /// The client has come one step further, and its next bytes are awaited.
+    /// Records a step of the client, whose next bytes are awaited.
     fn step(&mut self, id: Id) {
         self.leave(id);
         self.last_turn += 1;
@@ -145,7 +148,7 @@ impl Table {
         }
     }
 
-    /// A request has arrived as a whole.
+    /// Records that a request has arrived completely.
     fn work(&mut self, id: Id) {
         self.leave(id);
         let Some(connection) = self.connections.get_mut(&id) else { return };
@@ -155,7 +158,7 @@ impl Table {
         }
     }
 
-    /// The client has taken an answer.
+    /// Records that the client has taken a response.
     fn answer(&mut self, id: Id) {
         self.leave(id);
         if let Some(connection) = self.connections.get_mut(&id) {
@@ -172,7 +175,7 @@ impl Table {
         }
     }
 
-    /// Takes a connection out of its order.
+    /// Removes a connection from the order of displacement.
     fn leave(&mut self, id: Id) {
         let Some(connection) = self.connections.get(&id) else { return };
         if let State::Waiting(turn) = connection.state {
@@ -210,8 +213,8 @@ impl Waiting {
         }
     }
 
-    /// Takes out the connection that has to make room: of the source that holds most, or the oldest
-    /// of all where none holds more than `share`.
+    /// Removes and returns the connection to displace: the oldest one of the source with the most
+    /// connections, or the oldest of all if no source has more than `share`.
     fn displace(&mut self, share: usize) -> Option<Id> {
         let largest = self.by_count.last().filter(|(count, _)| *count > share);
         let of_largest = largest.and_then(|(_, source)| {
@@ -234,13 +237,13 @@ impl Waiting {
     }
 }
 
-/// The slots of one listener.
+/// Slots of one listener.
 #[derive(Debug)]
 pub(in crate::webhook) struct Slots {
     table: Mutex<Table>,
-    /// A connection was closed, or may be displaced from now on.
+    /// Notified when a connection is closed, or can be displaced from now on.
     changed: Notify,
-    /// The last connection was closed.
+    /// Notified when the last connection is closed.
     emptied: Notify,
 }
 
@@ -250,10 +253,10 @@ impl Slots {
         Arc::new(Self { table, changed: Notify::new(), emptied: Notify::new() })
     }
 
-    /// Takes a slot for a connection from `source`; `displaced` is called where another connection
-    /// had to make room. It waits only while every slot is working.
+    /// Takes a slot for a connection from `source`, and calls `displaced` if it displaces another
+    /// connection. Waits only while no connection can be displaced.
     ///
-    /// For one caller at a time.
+    /// At most one caller may wait at a time.
     pub(in crate::webhook) async fn take(
         self: &Arc<Self>,
         source: Source,
@@ -284,7 +287,7 @@ impl Slots {
     }
 }
 
-/// The slot of a connection, free again when this is dropped.
+/// Slot of a connection, released on drop.
 #[derive(Debug)]
 pub(in crate::webhook) struct Slot {
     slots: Arc<Slots>,
@@ -293,24 +296,24 @@ pub(in crate::webhook) struct Slot {
 }
 
 impl Slot {
-    /// The client has come one step further: a handshake or a head is complete.
+    /// Records a step of the client: a handshake or a head is complete.
     pub(in crate::webhook) fn step(&self) {
         self.slots.table().step(self.id);
         self.slots.changed.notify_one();
     }
 
-    /// A request has arrived as a whole.
+    /// Records that a request has arrived completely.
     pub(in crate::webhook) fn work(&self) {
         self.slots.table().work(self.id);
     }
 
-    /// The client has taken an answer.
+    /// Records that the client has taken a response.
     pub(in crate::webhook) fn answer(&self) {
         self.slots.table().answer(self.id);
         self.slots.changed.notify_one();
     }
 
-    /// True if a request has arrived as a whole and is not answered yet.
+    /// True if a request has arrived completely and is not answered yet.
     pub(in crate::webhook) fn is_working(&self) -> bool {
         let table = self.slots.table();
         table.connections.get(&self.id).is_some_and(|connection| {
@@ -318,7 +321,7 @@ impl Slot {
         })
     }
 
-    /// True if the client has had an answer.
+    /// True if the client has had a response.
     pub(in crate::webhook) fn was_answered(&self) -> bool {
         let table = self.slots.table();
         table.connections.get(&self.id).is_some_and(|connection| connection.was_answered)
@@ -344,12 +347,13 @@ impl Drop for Slot {
     }
 }
 
-/// One part in so many of the slots is for connections without an answer, even where the others
-/// have all had one: else whoever fills all slots with those would let no other handshake end.
+/// Divisor of the capacity: so many slots are for connections without a response, even if all
+/// others have had one. Otherwise a caller that fills all slots with answered connections would let
+/// no other handshake finish.
 const TRIAL: usize = 4;
-/// A source that holds no more than one part in so many is not told from others.
+/// Divisor of the capacity: sources with no more connections than this share are treated alike.
 const SHARES: usize = 64;
-/// Limit of connections that are displaced and not closed yet, whatever the capacity.
+/// Largest number of displaced connections that are not closed yet, for any capacity.
 const MOST_CLOSING: usize = 64;
 
 #[cfg(test)]
@@ -361,7 +365,7 @@ mod tests {
         let mut table = Table::new(128);
         let honest = [admit(&mut table, 1).0, admit(&mut table, 1).0, admit(&mut table, 1).0];
         let greedy: Vec<Id> = (0..125).map(|_| admit(&mut table, 2).0).collect();
-        // Whoever asks, the oldest of the greedy source goes.
+        // For any new source, the greedy source's oldest connection is displaced.
         assert_eq!(admit(&mut table, 3).1, Some(greedy[0]));
         assert_eq!(admit(&mut table, 2).1, Some(greedy[1]));
         assert_eq!(admit(&mut table, 1).1, Some(greedy[2]));
@@ -389,7 +393,7 @@ mod tests {
             table.answer(*id);
         }
         let silent: Vec<Id> = (0..32).map(|_| admit(&mut table, 1).0).collect();
-        // All callers behind one address: those that never had an answer make room.
+        // All callers share one address: connections that never had a response are displaced.
         let mut displaced = Vec::new();
         for _ in 0..1000 {
             let (id, other) = admit(&mut table, 1);
@@ -440,7 +444,7 @@ mod tests {
         let displaced: Vec<Id> = (0..2).filter_map(|_| admit(&mut table, 2).1).collect();
         assert_eq!((displaced.len(), closing(8)), (2, 2));
         assert_eq!(table.admit(source(2), Arc::default()), Admission::Full);
-        // A request that came at the same moment changes nothing in the order.
+        // A request that arrives at the same moment does not change the order.
         table.work(displaced[0]);
         table.answer(displaced[0]);
         table.close(displaced[0]);

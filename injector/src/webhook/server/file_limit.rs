@@ -1,15 +1,16 @@
-//! How many files the process may have open, of which each connection is one.
+//! Limit of open files (`RLIMIT_NOFILE`). Each connection is one file.
 //!
-//! Service managers and newer container runtimes give 1,024, and allow hundreds of thousands to
-//! who asks. With as many connections as that, none could be accepted that an idle one makes room
-//! for, and neither configuration nor certificate could be read again.
+//! Service managers and newer container runtimes set a soft limit of 1,024, and a hard limit of
+//! hundreds of thousands. If connections used up the limit, the process could not accept the
+//! connection that displaces an idle one. It could not read configuration and certificate again
+//! either.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::connection_slots::closing;
 
-/// Raises the limit to the highest that is allowed, as Go's runtime does, and returns what it
-/// is then; `None` for no limit.
+/// Raises the soft limit to the hard limit, as Go's runtime does. Returns the resulting limit;
+/// `None` is no limit.
 pub(in crate::webhook) fn allow_all() -> Option<u64> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     match setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
@@ -21,7 +22,8 @@ pub(in crate::webhook) fn allow_all() -> Option<u64> {
     }
 }
 
-/// As many connections as there are files for, beside those that everything else needs.
+/// Returns the number of connections to allow: `wanted`, or less if there are too few files for it
+/// and for everything else.
 pub(in crate::webhook) fn connections(wanted: usize, files: Option<u64>) -> usize {
     let Some(files) = files.and_then(|files| usize::try_from(files).ok()) else { return wanted };
     let most = files.saturating_sub(OWN).max(1);
@@ -34,8 +36,8 @@ pub(in crate::webhook) fn connections(wanted: usize, files: Option<u64>) -> usiz
     wanted.min(most)
 }
 
-/// Connections to the plain listeners and those that are being closed on each listener, connections
-/// to the API server, files that are read, and what the runtimes have.
+/// Files for everything else: connections to the plain listeners, connections that are being closed
+/// on each listener, connections to the API server, files that are read, and those of the runtimes.
 const OWN: usize = 2 * (PLAIN_CONNECTIONS + closing(PLAIN_CONNECTIONS)) + closing(usize::MAX) + 64;
 
 /// The connections of a listener of plain HTTP.

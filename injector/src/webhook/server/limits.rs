@@ -1,25 +1,28 @@
-//! How much one client may ask of the server, and for how long.
+//! Limits on connections and on the duration of their phases.
 
 use std::time::Duration;
 
-/// The limits of a listener and of its connections.
+/// Limits of a listener and of its connections.
 ///
-/// Each phase of a connection has its own time, so that a slow client is told from an idle one.
+/// Each phase of a connection has its own timeout, which distinguishes a slow client from an idle
+/// one.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Limits {
-    /// Connections at a time; further ones wait in the listener's queue.
+    /// Largest number of connections. A further one displaces a connection that waits for its
+    /// client, or waits itself if there is no such connection.
     pub connections: usize,
-    /// From accepting a connection to the end of its TLS handshake.
+    /// Time from accepting a connection to the end of its TLS handshake.
     pub handshake: Duration,
-    /// From the first byte of a request to the end of its head.
+    /// Time from the first byte of a request to the end of its head.
     pub head: Duration,
-    /// From the end of a request's head to its answer. The handler has its own, shorter time;
-    /// this one is for a handler that is stuck.
+    /// Time from the end of a request's head to its response. The handler has a shorter time limit
+    /// of its own; this one is for a handler that is stuck.
     pub review: Duration,
-    /// From an answer to its last byte being taken.
+    /// Time from a response until its last byte is written.
     pub reply: Duration,
-    /// Between requests, and before the first. More than the 90 s after which API servers close an
-    /// idle connection themselves: a call may be on its way to a server that closes it.
+    /// Time between requests, and before the first one. It is more than the 90 s after which API
+    /// servers close an idle connection: if the server closed it first, a call could already be on
+    /// its way.
     pub idle: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! The accept loop: connections within their limits, and their end.
+//! Accept loop: limits on connections, and their end at shutdown.
 
 pub mod body_memory;
 pub(crate) mod connection;
@@ -34,7 +34,7 @@ use self::run_queue::{RunQueue, let_others_run};
 use self::shutdown::Stage;
 use super::telemetry::metrics::{Metrics, TIMEOUT};
 
-/// Binds a listener to an address, whose port may be chosen by the system.
+/// Binds a listener to an address. With port 0 the system chooses the port.
 ///
 /// The listener belongs to the current runtime.
 pub(in crate::webhook) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
@@ -46,7 +46,7 @@ pub(in crate::webhook) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     };
     let is_all = address.ip().is_unspecified() && address.is_ipv6();
     match bind(address) {
-        // `:PORT` means all addresses; a host without IPv6 has those of IPv4.
+        // `:PORT` means all addresses; a host without IPv6 has IPv4 addresses only.
         Err(error) if is_all && error.kind() != ErrorKind::AddrInUse => {
             bind((Ipv4Addr::UNSPECIFIED, address.port()).into())
         }
@@ -54,26 +54,26 @@ pub(in crate::webhook) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     }
 }
 
-/// A listener with what it serves.
+/// Listener with its routes, TLS configuration and limits.
 pub struct Server {
-    /// Bound already, so that readiness can be told before the first connection.
+    /// Listener, already bound, so that the process can be ready before the first connection.
     pub listener: TcpListener,
-    /// Runtime that serves connections, which need not be the one that accepts them.
+    /// Runtime that serves connections; another one may accept them.
     pub runtime: Handle,
-    /// What the next connection is negotiated by; `None` serves plain HTTP. Connections that were
-    /// negotiated by another one end with their next answer.
+    /// TLS configuration of new connections; `None` serves plain HTTP. A connection with an
+    /// outdated configuration closes after its next response.
     pub tls: Option<Arc<ArcSwap<ServerConfig>>>,
-    /// What answers; requests have the address of their client as [`axum::extract::ConnectInfo`].
+    /// Routes. Requests carry the client's address as [`axum::extract::ConnectInfo`].
     pub router: Router,
-    /// What one client may take.
+    /// Limits of the listener and of its connections.
     pub limits: Limits,
-    /// Where connections are counted; `None` for a listener of no interest.
+    /// Metrics of the connections; `None` does not count them.
     pub metrics: Option<Arc<Metrics>>,
 }
 
 impl Server {
-    /// Serves until the last stage; then no connection is accepted any more, idle ones are
-    /// closed, and requests in flight are answered with `Connection: close`, for `grace` at most.
+    /// Serves until [`Stage::Ended`]. Then no further connection is accepted, idle ones are closed,
+    /// and requests in flight are answered with `Connection: close`, for `grace` at most.
     pub async fn run(self, stages: watch::Receiver<Stage>, grace: Duration) {
         let Self { listener, runtime, tls, router, limits, metrics } = self;
         let slots = Slots::new(limits.connections);
@@ -104,8 +104,8 @@ impl Server {
             loop {
                 let (stream, peer) = accept(&listener).await;
                 serve(stream, peer).await;
-                // Else, where it is served by this thread, many more could be accepted, and displace
-                // it, before its first turn.
+                // Otherwise a thread that both accepts and serves could accept many more
+                // connections, and displace this one, before its first poll.
                 let_others_run().await;
             }
         };
@@ -115,7 +115,8 @@ impl Server {
             () = accepting => {}
         }
         let ending = async {
-            // The kernel has connected them already, so their clients wait for an answer.
+            // The kernel has already established these connections, so their clients wait for a
+            // response.
             for (stream, peer) in waiting(listener) {
                 serve(stream, peer).await;
             }
@@ -131,9 +132,9 @@ async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
     loop {
         match listener.accept().await {
             Ok(accepted) => return accepted,
-            // The client has gone away meanwhile.
+            // The client has disconnected meanwhile.
             Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
-            // No file descriptor is free, which is not cured by trying again at once.
+            // No file descriptor is free, and an immediate retry would fail too.
             Err(error) => {
                 tracing::warn!(%error, "accept failed");
                 sleep(ACCEPT_PAUSE).await;
@@ -142,7 +143,7 @@ async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
     }
 }
 
-/// Closes the listener, and returns the connections that were still to be accepted.
+/// Closes the listener. Returns the connections that were still to be accepted.
 fn waiting(listener: TcpListener) -> Vec<(TcpStream, SocketAddr)> {
     let Ok(listener) = listener.into_std() else { return Vec::new() };
     let accepted = std::iter::from_fn(|| listener.accept().ok());
@@ -169,7 +170,7 @@ impl Connection {
         let Self { peer, tls, router, limits, metrics, stages, slot, queue } = self;
         let metrics = metrics.as_deref();
         let _counted = metrics.map(Counted::new);
-        // Answers are small and wanted at once.
+        // Responses are small and must not be delayed.
         let stream = match stream.set_nodelay(true).and_then(|()| TcpStream::from_std(stream)) {
             Ok(stream) => stream,
             Err(error) => return tracing::debug!(%peer, %error, "connection broke"),
@@ -180,7 +181,7 @@ impl Connection {
             let config = config.clone();
             move || match (&tls, &config) {
                 (Some(current), Some(own)) => !Arc::ptr_eq(&*current.load(), own),
-                // Probes and scrapes are seldom; more requests on one connection are a flood.
+                // Probes and scrapes are rare; more requests on one connection are a flood.
                 _ => true,
             }
         };
@@ -238,7 +239,7 @@ impl Connection {
     }
 }
 
-/// Counts a connection while it lives.
+/// Counter of a connection while it lives.
 struct Counted<'a>(&'a Metrics);
 
 impl<'a> Counted<'a> {
@@ -255,6 +256,6 @@ impl Drop for Counted<'_> {
 }
 
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// Connections that the kernel keeps until they are accepted, where `net.core.somaxconn` allows as
-/// many. When it is full, further clients try again after a second.
+/// Connections that the kernel queues until they are accepted, if `net.core.somaxconn` allows as
+/// many. When the queue is full, further clients retry after a second.
 const BACKLOG: u32 = 4096;

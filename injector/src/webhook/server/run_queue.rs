@@ -1,8 +1,8 @@
-//! The order in which handshakes and requests are computed: by source address, in rotation.
+//! Order in which handshakes and requests are computed: by source address, in rotation.
 //!
-//! As many are computed at a time as there are threads. In the runtime's own order, a caller would
-//! have as large a part of the CPU as of the connections; so one caller's thousand requests delay
-//! another caller's by no more than a few.
+//! As many are computed at a time as there are threads. In the runtime's own order, a caller's
+//! share of the CPU would be as large as its share of the connections. In rotation, one caller's
+//! thousand requests delay another caller by a few requests only.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -12,7 +12,7 @@ use std::task::Poll;
 use super::connection_slots::Source;
 use super::turns::{Caller, Turns};
 
-/// The run queue of one listener.
+/// Run queue of one listener.
 #[derive(Clone, Debug)]
 pub(in crate::webhook) struct RunQueue(Arc<Turns>);
 
@@ -21,12 +21,12 @@ impl RunQueue {
         Self(Turns::new(count))
     }
 
-    /// Completes a future of which the first poll, where most of its work is, takes a turn.
+    /// Completes a future. Its first poll, which does most of its work, takes a turn.
     pub(in crate::webhook) async fn run<F: Future>(&self, source: Source, future: F) -> F::Output {
         let mut future = pin!(future);
         let turn = if let Some(turn) = self.0.take_free() {
-            // Tasks that are ready besides come into the queue; else the runtime's order, in which a
-            // caller has as many turns as connections, would be that of turns.
+            // Other ready tasks join the queue first. Otherwise the runtime's order would decide,
+            // in which a caller has as many turns as connections.
             let_others_run().await;
             turn
         } else {
@@ -41,9 +41,9 @@ impl RunQueue {
     }
 }
 
-/// Lets each task run once that is ready by now.
+/// Lets each task that is ready now run once.
 ///
-/// `tokio::task::yield_now` lets 61 tasks run where as many are ready, which under load is many
+/// `tokio::task::yield_now` may let 61 tasks run before it returns, which under load takes many
 /// milliseconds.
 pub(in crate::webhook) async fn let_others_run() {
     let mut has_waited = false;

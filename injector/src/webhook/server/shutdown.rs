@@ -1,27 +1,27 @@
-//! How far the process is on its way out, as its connections are told.
+//! Shutdown phase of the process, broadcast to connections.
 
 use tokio::sync::watch;
 
-/// What becomes of connections; it only goes forward.
+/// Shutdown phase; it only advances.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Stage {
-    /// They are kept for further requests.
+    /// Connections are kept for further requests.
     Serving,
-    /// Whoever asks is answered, and told to use another connection from then on: to whoever looks
-    /// for this process's address, it is about to go away.
+    /// Each response closes its connection, so that clients connect elsewhere: Kubernetes is
+    /// removing this process's address from the endpoints.
     Leaving,
-    /// None is accepted any more, idle ones are closed, and those in use after their answer.
+    /// No connection is accepted, idle ones are closed, and busy ones close after their response.
     Ended,
 }
 
 impl Stage {
-    /// Starts at [`Stage::Serving`]; a sender that is dropped leaves the last stage.
+    /// Returns a channel that starts at [`Stage::Serving`]. A dropped sender leaves the last phase.
     pub fn channel() -> (watch::Sender<Self>, watch::Receiver<Self>) {
         watch::channel(Self::Serving)
     }
 }
 
-/// Completes when the end has come.
+/// Completes at [`Stage::Ended`].
 pub(in crate::webhook) async fn ended(mut stages: watch::Receiver<Stage>) {
     if stages.wait_for(|stage| *stage == Stage::Ended).await.is_err() {
         std::future::pending::<()>().await;

@@ -1,11 +1,11 @@
-//! Signals that end the server, and those that change nothing.
+//! Signals that end the server, and ignored signals.
 
 use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// SIGTERM, which the kubelet sends, SIGINT and SIGQUIT, which a terminal does, and others that would
-/// end the process by default.
+/// Handlers for SIGTERM (sent by the kubelet), for SIGINT and SIGQUIT (sent by a terminal), and for
+/// others that would end the process by default.
 pub(in crate::webhook) struct Signals {
     terminate: Signal,
     interrupt: Signal,
@@ -16,7 +16,7 @@ pub(in crate::webhook) struct Signals {
 }
 
 impl Signals {
-    /// From now on these signals no longer end the process by themselves.
+    /// Installs the handlers. From now on these signals do not end the process by themselves.
     pub(in crate::webhook) fn new() -> io::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
@@ -28,8 +28,9 @@ impl Signals {
         })
     }
 
-    /// Waits for the next signal to end and returns its name. Signals that other programs reload or
-    /// dump by are logged: files and `ConfigMap`s are followed without.
+    /// Waits for the next signal that ends the server, and returns its name. SIGHUP, SIGUSR1 and
+    /// SIGUSR2 are only logged: other programs reload or dump on them, but this one follows files
+    /// and `ConfigMap`s without a signal.
     pub(in crate::webhook) async fn next(&mut self) -> &'static str {
         loop {
             let ignored = tokio::select! {

@@ -1,12 +1,12 @@
 //! Turns of computing, shared fairly between callers.
 //!
-//! As many are computed at a time as there are turns; where more wait, a caller with many of them
+//! As many computations run at a time as there are turns. If more wait, a caller with many of them
 //! must not delay the others.
 //!
-//! API servers send the reviews of all users over few connections, so an address alone does not
-//! tell a user who posts expensive pods from the others; the namespace does. A caller that reaches
-//! the port by itself may write any namespace into its reviews, but has one address. So sources
-//! have turns in rotation, and within a source its namespaces.
+//! API servers send the reviews of all users over few connections. The address alone does not
+//! distinguish a user with expensive pods from other users; the namespace does. A caller that
+//! connects to the port directly may write any namespace into its reviews, but has one address.
+//! Sources therefore have turns in rotation, and within a source its namespaces.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,16 +15,16 @@ use tokio::sync::oneshot;
 
 use super::connection_slots::Source;
 
-/// The origin of a review or a handshake.
+/// Origin of a review or a handshake.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(in crate::webhook) struct Caller {
-    /// The address of the client.
+    /// Source address of the client.
     pub(in crate::webhook) source: Source,
-    /// The namespace of the request; empty where it is not known yet.
+    /// Namespace of the request; empty while it is unknown.
     pub(in crate::webhook) namespace: String,
 }
 
-/// The turns of one kind of computing, and the callers that wait for one.
+/// Turns for one kind of computing, and the callers that wait for one.
 #[derive(Debug)]
 pub struct Turns {
     state: Mutex<State>,
@@ -37,12 +37,12 @@ struct State {
 }
 
 impl Turns {
-    /// So many turns at a time.
+    /// Returns `count` turns at a time.
     pub fn new(count: usize) -> Arc<Self> {
         Arc::new(Self { state: Mutex::new(State { free: count, ..State::default() }) })
     }
 
-    /// Takes a turn that is free, if there is one.
+    /// Takes a free turn, if there is one.
     pub(in crate::webhook) fn take_free(self: &Arc<Self>) -> Option<Turn> {
         let mut state = self.state();
         state.free = state.free.checked_sub(1)?;
@@ -63,7 +63,7 @@ impl Turns {
         };
         match turn.await {
             Ok(turn) => turn,
-            // A sender is only dropped with the queue, which `self` keeps.
+            // A sender is dropped only with the queue, which `self` keeps.
             Err(_) => std::future::pending().await,
         }
     }
@@ -73,7 +73,7 @@ impl Turns {
     }
 }
 
-/// The turn of one caller.
+/// Turn of one caller.
 #[derive(Debug)]
 pub(in crate::webhook) struct Turn(Option<Arc<Turns>>);
 
@@ -87,21 +87,21 @@ impl Drop for Turn {
             next
         };
         if let Some(next) = next {
-            // A caller that leaves just now does not take it: dropped, the turn goes on.
+            // If the caller leaves just now, `send` returns the turn, and dropping it passes it on.
             drop(next.send(Self(Some(turns))));
         }
     }
 }
 
-/// Queues that are served in rotation, one item each.
+/// Queues served in rotation, one item each.
 #[derive(Debug)]
 struct RoundRobin<K, Q> {
     queues: BTreeMap<K, Q>,
-    /// The keys of the queues, the next one first.
+    /// Keys of the queues, the next one first.
     rotation: VecDeque<K>,
 }
 
-/// Anything that waits in some order.
+/// Queue in some order.
 trait Queue {
     type Item;
     fn pop(&mut self) -> Option<Self::Item>;
@@ -127,7 +127,7 @@ impl<K, Q> Default for RoundRobin<K, Q> {
 }
 
 impl<K: Clone + Ord, Q: Default> RoundRobin<K, Q> {
-    /// The queue of a key, to which the caller adds an item.
+    /// Returns the queue of a key, to which the caller adds an item.
     fn queue(&mut self, key: K) -> &mut Q {
         if !self.queues.contains_key(&key) {
             self.rotation.push_back(key.clone());
@@ -178,7 +178,7 @@ mod tests {
         turn
     }
 
-    /// Ends one turn after the other, and tells the order in which the others had theirs.
+    /// Ends one turn after the other. Returns the order in which the others had theirs.
     fn order(first: Turn, mut waiting: Vec<(&str, BoxFuture<'static, Turn>)>) -> String {
         let mut order = Vec::new();
         let mut present = first;
@@ -235,7 +235,7 @@ mod tests {
         let granted = take(&turns, 1, "c");
         let mut last = take(&turns, 1, "d");
         drop(present);
-        // It left between its turn and its next step.
+        // The caller `c` leaves between its turn and its next step.
         assert!((&mut last).now_or_never().is_none());
         drop(granted);
         assert!(last.now_or_never().is_some());

@@ -1,4 +1,4 @@
-//! What the upkeep of the certificate tells of itself, read at each scrape.
+//! Metrics of the certificate's reconciler, read at each scrape.
 //!
 //! The `webhook_patch_*` names are Istio's, with their meaning: one attempt is one write of
 //! `caBundle` that was sent.
@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use webhook_certs::secret::Phase;
 use webhook_certs::status::{Patches, Status};
 
-/// The latest status of the upkeep, as metrics.
+/// Latest status of the certificate's reconciler, as metrics.
 #[derive(Debug)]
 pub(in crate::webhook) struct UpkeepMetrics(pub(in crate::webhook) watch::Receiver<Status>);
 
@@ -98,7 +98,7 @@ impl Collector for UpkeepMetrics {
 
 type Labels<'a> = Vec<(&'static str, &'a str)>;
 
-/// The page that is being written.
+/// Metrics page that is being written.
 struct Page<'a>(DescriptorEncoder<'a>);
 
 impl Page<'_> {
@@ -112,7 +112,7 @@ impl Page<'_> {
         ConstCounter::new(value).encode(metric)
     }
 
-    /// Writes 1 for the phase that it is in and 0 for the others, so that each is a series.
+    /// Writes 1 for the current phase and 0 for the others, so that each phase is a series.
     fn phase(&mut self, now: Option<&str>) -> fmt::Result {
         let help = "The phase of the CA's rotation: 1 for the one that it is in";
         let name = "sidecar_injector_ca_phase";
@@ -124,7 +124,7 @@ impl Page<'_> {
         Ok(())
     }
 
-    /// One series for each write that the account may not make, and none when it may all.
+    /// Writes one series for each write that the account may not make; none if all are allowed.
     fn denied(&mut self, denied: &[String]) -> fmt::Result {
         let help = "Writes of the certificate's upkeep that the account may not make";
         let name = "sidecar_injector_rbac_denied";
@@ -148,7 +148,7 @@ impl Page<'_> {
         Ok(())
     }
 
-    /// Nothing where there is no probe.
+    /// Writes the result of the trust probe; nothing without a probe.
     fn probe(&mut self, status: &Status) -> fmt::Result {
         let Some(probe) = &status.probe else {
             return Ok(());

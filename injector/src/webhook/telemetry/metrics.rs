@@ -1,7 +1,7 @@
-//! What the injector counts.
+//! Prometheus metrics of the injector.
 //!
-//! The five `sidecar_injection_*` names of Istio keep their names and meaning, so that dashboards
-//! and alerts go on working; what they cannot tell is in the families beside them.
+//! The five `sidecar_injection_*` metrics of Istio keep their names and meaning, so that dashboards
+//! and alerts still work. Further families add what these five do not express.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use webhook_certs::status::Status;
 use super::certificate_metrics::UpkeepMetrics;
 use super::watch_state::WatchState;
 
-/// Every metric of the process, each to be used where the event is.
+/// All metrics of the process.
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
@@ -70,7 +70,7 @@ impl Metrics {
             refused_proxy_configs: Gauge::default(),
         };
         metrics.register();
-        // A rate needs the value before the first event.
+        // `rate()` needs the value before the first event.
         let causes = HandshakeFailure::ALL.map(HandshakeFailure::word);
         for cause in causes.into_iter().chain([TIMEOUT]) {
             let _ = metrics.handshake_failures.get_or_create(&Cause { cause });
@@ -81,12 +81,12 @@ impl Metrics {
         metrics
     }
 
-    /// Adds what the upkeep of a certificate in the cluster tells, as it is at each scrape.
+    /// Adds the metrics of the certificate's reconciler, read at each scrape.
     pub(in crate::webhook) fn follow(&mut self, upkeep: watch::Receiver<Status>) {
         self.registry.register_collector(Box::new(UpkeepMetrics(upkeep)));
     }
 
-    /// Adds the log lines that were lost since nobody took them.
+    /// Adds the counter of lost log lines.
     pub(in crate::webhook) fn follow_log(&mut self, lost: Counter) {
         self.registry.register(
             "sidecar_injector_log_lines_lost",
@@ -95,7 +95,7 @@ impl Metrics {
         );
     }
 
-    /// Adds the spans that did not reach a collector; for a program that traces alone.
+    /// Adds the counter of spans that did not reach a collector. Only a build with tracing has it.
     #[cfg(feature = "opentelemetry")]
     pub(in crate::webhook) fn follow_traces(&mut self, lost: Counter) {
         self.registry.register(
@@ -105,18 +105,18 @@ impl Metrics {
         );
     }
 
-    /// Adds what somebody else tells, as it is at each scrape.
+    /// Adds a collector, read at each scrape.
     pub(in crate::webhook) fn collect(&mut self, collector: Box<dyn Collector>) {
         self.registry.register_collector(collector);
     }
 
-    /// A call of the webhook arrived, whatever becomes of it.
+    /// Counts an incoming call, whatever its result.
     pub(in crate::webhook) fn requested(&self) {
         self.requests.inc();
     }
 
-    /// A call was answered: with which result, why, and after how long. `answered` is whether the
-    /// answer is a review, which Istio counts as success even when it denies.
+    /// Counts an answered call by its result and reason, and observes its duration. `answered` is
+    /// true if the response is a review, which Istio counts as success even for a denial.
     pub(in crate::webhook) fn answered(
         &self,
         result: CallResult,
@@ -140,7 +140,7 @@ impl Metrics {
         self.results.get_or_create(&Labels { result: result.word(), reason }).inc();
     }
 
-    /// A call ended in a panic and was answered with an error.
+    /// Counts a call that panicked and was answered with an error.
     pub(in crate::webhook) fn panicked(&self) {
         self.panics.inc();
         self.failure.inc();
@@ -148,39 +148,39 @@ impl Metrics {
         self.results.get_or_create(&labels).inc();
     }
 
-    /// A TLS handshake failed.
+    /// Counts a failed TLS handshake.
     pub(in crate::webhook) fn handshake_failed(&self, cause: &'static str) {
         self.handshake_failures.get_or_create(&Cause { cause }).inc();
     }
 
-    /// A connection was closed since its phase took too long.
+    /// Counts a connection that was closed because its phase took too long.
     pub(in crate::webhook) fn connection_expired(&self, cause: &'static str) {
         self.expired_connections.get_or_create(&Cause { cause }).inc();
     }
 
-    /// An idle connection has to make room for a new one.
+    /// Counts a connection that a new one displaced.
     pub(in crate::webhook) fn displaced(&self) {
         self.displaced_connections.inc();
     }
 
-    /// New settings are in use; `generation` counts them from 1.
+    /// Records that new settings are in use; `generation` counts them from 1.
     pub(in crate::webhook) fn configured(&self, generation: i64) {
         self.generation.set(generation);
     }
 
-    /// So much is odd in the configuration in use.
+    /// Records the number of warnings about the configuration in use.
     pub(in crate::webhook) fn notices(&self, count: usize) {
         self.notices.set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
-    /// A configuration was refused.
+    /// Counts a rejected configuration.
     pub(in crate::webhook) fn configuration_refused(&self) {
         self.refused.inc();
         self.refused_at.set(Timestamp::now().as_second());
     }
 
-    /// How a watch of the cluster fares: 1 for the state that it is in and 0 for the others, so
-    /// that each is a series.
+    /// Records the state of a cluster watch: 1 for its current state and 0 for the others, so that
+    /// each state is a series.
     pub(in crate::webhook) fn watch(&self, resource: &'static str, now: WatchState) {
         for state in WatchState::ALL {
             let watch = Watch { resource, state: state.word() };
@@ -188,13 +188,13 @@ impl Metrics {
         }
     }
 
-    /// How many `ProxyConfig` resources cannot be used.
+    /// Records the number of invalid `ProxyConfig` resources.
     pub(in crate::webhook) fn proxy_configs_refused(&self, count: usize) {
         self.refused_proxy_configs.set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
-    /// Writes everything in the `OpenMetrics` text format. The certificate's end is asked for by
-    /// the scrape, since it changes without an event here.
+    /// Returns all metrics in the `OpenMetrics` text format. The scrape passes the certificate's
+    /// expiry, because it changes without an event here.
     pub fn encode(&self, certificate_not_after: Option<Timestamp>) -> String {
         self.certificate_not_after.set(certificate_not_after.map_or(0, Timestamp::as_second));
         let mut page = String::with_capacity(8 * 1024);
@@ -311,21 +311,21 @@ impl Default for Metrics {
     }
 }
 
-/// What came of a call.
+/// Result of a call.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum CallResult {
     /// The review was answered with a patch.
     Injected,
-    /// The review was answered without one.
+    /// The review was answered without a patch.
     Skipped,
     /// The review was answered with a denial.
     Denied,
-    /// There was no answer to the review.
+    /// The review was not answered.
     Failed,
 }
 
 impl CallResult {
-    /// The word of logs and labels.
+    /// Returns the result in logs and labels.
     pub fn word(self) -> &'static str {
         match self {
             Self::Injected => "injected",
@@ -336,7 +336,7 @@ impl CallResult {
     }
 }
 
-/// The content type of the metrics page.
+/// Content type of the metrics page.
 pub(in crate::webhook) const CONTENT_TYPE: &str =
     "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -357,12 +357,12 @@ struct Watch {
     state: &'static str,
 }
 
-/// From 50 µs, since a review takes well below a millisecond, to Istio's own buckets, which
-/// queries may name.
+/// Histogram buckets in seconds. They start at 50 µs, because a review takes well below a
+/// millisecond, and include Istio's own buckets, which queries may name.
 const SECONDS: [f64; 18] = [
     0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 1.0, 3.0,
     5.0, 10.0, 20.0, 30.0, 60.0,
 ];
 
-/// The cause of a handshake that did not end in its time.
+/// Cause of a handshake that exceeded its timeout.
 pub(in crate::webhook) const TIMEOUT: &str = "timeout";

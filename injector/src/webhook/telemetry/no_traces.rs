@@ -1,4 +1,4 @@
-//! What stands for traces in a program that was built without the feature `opentelemetry`.
+//! Replacement of `traces` in builds without the feature `opentelemetry`.
 
 use std::convert::Infallible;
 
@@ -7,15 +7,15 @@ use axum::http::HeaderMap;
 use super::metrics::{CallResult, Metrics};
 use super::subject::Subject;
 
-/// Nowhere that spans could go.
+/// Destination that ignores all spans.
 #[derive(Clone, Debug, Default)]
 pub struct Traces(());
 
-/// Why nothing can be traced; here, that is no error.
+/// Error of the tracing setup, which cannot fail here.
 pub type TracesError = Infallible;
 
 impl Traces {
-    /// Whatever the environment asks for.
+    /// Returns a destination that ignores all spans, whatever the environment asks for.
     pub fn from_environment(_revision: &str, _metrics: &mut Metrics) -> Result<Self, TracesError> {
         Ok(Self(()))
     }
@@ -29,7 +29,7 @@ impl Traces {
     pub(in crate::webhook) fn end(&self) {}
 }
 
-/// No span.
+/// Span without content.
 #[derive(Debug)]
 pub(in crate::webhook) struct CallSpan;
 

@@ -1,29 +1,29 @@
-//! How a watch of the cluster fares.
+//! State of a cluster watch.
 
 use kube::runtime::watcher;
 
-/// How a watch fares.
+/// State of a cluster watch.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(in crate::webhook) enum WatchState {
-    /// Nothing was answered yet.
+    /// There is no response yet.
     #[default]
     Pending,
     /// All objects are known.
     Current,
     /// The cluster has no such resource.
     Absent,
-    /// The rights are missing.
+    /// The permissions are missing.
     Forbidden,
-    /// It fails for another reason.
+    /// The watch fails for another reason.
     Failing,
 }
 
 impl WatchState {
-    /// All of them.
+    /// All states.
     pub(in crate::webhook) const ALL: [Self; 5] =
         [Self::Pending, Self::Current, Self::Absent, Self::Forbidden, Self::Failing];
 
-    /// The word of logs and labels.
+    /// Returns the state in logs and labels.
     pub(in crate::webhook) fn word(self) -> &'static str {
         match self {
             Self::Pending => "pending",
@@ -34,7 +34,7 @@ impl WatchState {
         }
     }
 
-    /// What a watch that ended with this error has come to.
+    /// Returns the state of a watch that ended with this error.
     pub(in crate::webhook) fn of(error: &watcher::Error) -> Self {
         let code = match error {
             watcher::Error::InitialListFailed(kube::Error::Api(status))

@@ -1,4 +1,4 @@
-//! The certificate that the listener presents, from each of its sources.
+//! In-memory CA and serving certificate of a process without a cluster.
 
 use std::io;
 use std::net::IpAddr;
@@ -10,10 +10,11 @@ use webhook_certs::exclusive::replace_file;
 use webhook_certs::server_names::{ServerNames, ServerNamesError};
 use webhook_certs::serving::{Identity, IdentityError};
 
-/// Makes a CA and a leaf for a process without a cluster; their keys never leave the memory.
+/// Creates a CA and a leaf for a process without a cluster. Their keys never leave the memory.
 ///
-/// The leaf is for `localhost`, the loopback addresses, `listening` and `names`. Where `write_ca`
-/// is given, the CA's certificate is written there, so that a client can trust it.
+/// The leaf is valid for `localhost`, the loopback addresses, `listening` (unless unspecified) and
+/// `names`. If `write_ca` is given, the CA certificate is written to that file, so that a client
+/// can trust it.
 pub(in crate::webhook) fn in_memory(
     listening: IpAddr,
     names: &[String],
@@ -36,29 +37,30 @@ pub(in crate::webhook) fn in_memory(
     Identity::from_leaf(&leaf).map_err(InMemoryError::Identity)
 }
 
-/// Why there is no certificate without a cluster.
+/// Error while creating the certificate of a process without a cluster.
 #[derive(Debug, thiserror::Error)]
 pub enum InMemoryError {
-    /// A name cannot stand in a certificate.
+    /// A name is invalid in a certificate.
     #[error("--extra-san: {0}")]
     Names(#[source] ServerNamesError),
-    /// The certificates cannot be made.
+    /// The CA or the leaf cannot be created.
     #[error("making a certificate: {0}")]
     Issue(#[source] AuthorityError),
     /// The leaf cannot be served.
     #[error("serving the certificate that was made: {0}")]
     Identity(#[source] IdentityError),
-    /// The CA cannot be written.
+    /// The CA certificate cannot be written to its file.
     #[error("--writeCaFile {}: {source}", path.display())]
     WriteCa {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why not.
+        /// Cause.
         source: io::Error,
     },
 }
 
-/// Long enough for any process that runs without a cluster: it makes a new one at its start.
+/// Validity of the CA and the leaf. It is longer than any such process runs, and every start
+/// creates new ones.
 const LIFETIME: SignedDuration = SignedDuration::from_hours(365 * 24);
-/// Mode of the CA's file, before the umask: it is no secret.
+/// Mode of the CA file before the umask. The file is no secret.
 const CA_FILE: u32 = 0o666;

@@ -1,4 +1,4 @@
-//! Who may connect, from a file that is followed.
+//! Client CAs for mutual TLS, reloaded when their file changes.
 
 use std::convert::Infallible;
 use std::io;
@@ -14,27 +14,29 @@ use webhook_certs::serving::client_authority::{
     ClientAuthority, ClientAuthorityError, ClientNames,
 };
 
-/// The file with the CAs of clients, and what clients may be called.
+/// File with the client CAs, and the allowed client names.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ClientFile {
-    /// Certificates in PEM.
+    /// File with CA certificates in PEM.
     pub path: PathBuf,
-    /// The names of which a client needs one.
+    /// Allowed names, of which a client's certificate needs one.
     pub names: ClientNames,
 }
 
 impl ClientFile {
-    /// Reads the file: what it means, and its content, from which [`follow`](Self::follow) goes on.
+    /// Returns the client CAs and the content of the file. [`follow`](Self::follow) starts from
+    /// that content.
     pub fn load(&self) -> Result<(ClientAuthority, Vec<u8>), ClientFileError> {
         let content = self.read()?;
         Ok((self.parse(&content)?, content))
     }
 
-    /// Follows the file, as [`webhook_certs::files::CertificateFiles::follow`] does: what is made
-    /// of each content other than `loaded` is what the next connection is negotiated by.
+    /// Follows the file, for ever, as [`webhook_certs::files::CertificateFiles::follow`] does. For
+    /// each content other than `loaded`, new connections use the TLS configuration that
+    /// `negotiated_by` returns.
     ///
-    /// A file that cannot be used is reported once, and leaves the present CAs in their place; so does a
-    /// file without a CA that is valid now, as long as one of the present ones is.
+    /// An invalid file is logged once, and the present CAs stay in use. The same applies to a file
+    /// without a currently valid CA, as long as one of the present CAs is valid.
     pub async fn follow(
         self,
         loaded: Vec<u8>,
@@ -71,29 +73,29 @@ impl ClientFile {
     }
 }
 
-/// Why the CAs of clients cannot be taken from a file.
+/// Error in the file with the client CAs.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientFileError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("--client-ca-file {}: {source}", path.display())]
     Read {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why not.
+        /// Cause.
         source: io::Error,
     },
-    /// It holds nothing that can be used.
+    /// The file contains no valid list of CAs.
     #[error("--client-ca-file {}: {source}", path.display())]
     Content {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Cause.
         source: ClientAuthorityError,
     },
-    /// No client could be of them.
+    /// No CA in the file is valid now, so no client could connect.
     #[error("--client-ca-file {}: no CA in it is valid now", path.display())]
     NotValid {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
 }
@@ -174,7 +176,7 @@ mod tests {
         let story = async {
             for (from, until) in [(2020, 2021), (4090, 4096)] {
                 std::fs::write(&path, authority_of(from, until)).unwrap();
-                // Many looks at it.
+                // Enough time for many reads of the file.
                 for _ in 0..50 {
                     assert!(!replaced.load(Ordering::Relaxed), "{from} to {until}");
                     tokio::time::sleep(every).await;

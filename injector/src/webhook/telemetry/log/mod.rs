@@ -13,9 +13,9 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use self::nonblocking::Lines;
 
-/// The process's log, of which the levels can be changed while it runs.
+/// Log of the process. Its levels can be changed while it runs.
 ///
-/// What was logged is written by the time that this is dropped, unless nobody takes it.
+/// On drop it waits until the queued lines are written, unless stderr blocks.
 pub struct Log {
     levels: Mutex<Levels>,
     set: Box<dyn Fn(EnvFilter) + Send + Sync>,
@@ -27,13 +27,13 @@ impl Log {
     ///
     /// A second call in one process changes nothing.
     pub fn install(levels: &Levels, as_json: bool) -> Self {
-        // Colour never carries meaning here, and is left out wherever nobody looks.
+        // Colour carries no meaning, and is left out where stderr is no terminal.
         let colour = stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
         let lines = Lines::to(stderr());
         let format = tracing_subscriber::fmt()
             .with_env_filter(levels.filter())
             .with_writer(lines.writer())
-            // A line that nobody takes is lost. To complain of it on stderr would be a panic.
+            // Drop unwritable lines; printing an error would panic.
             .log_internal_errors(false)
             .with_ansi(colour);
         let (installed, set): (_, Box<dyn Fn(EnvFilter) + Send + Sync>) = if as_json {
@@ -57,34 +57,34 @@ impl Log {
         Self { levels: Mutex::new(levels.clone()), set, lines }
     }
 
-    /// The levels in use.
+    /// Returns the levels in use.
     pub fn levels(&self) -> Levels {
         self.levels.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Uses other levels from the next line on.
+    /// Changes the levels from the next line on.
     pub fn set_levels(&self, levels: Levels) {
         let mut current = self.levels.lock().unwrap_or_else(PoisonError::into_inner);
         (self.set)(levels.filter());
         *current = levels;
     }
 
-    /// How many lines were lost since nobody took them.
+    /// Returns the counter of lines lost because stderr did not accept them in time.
     pub(in crate::webhook) fn lost(&self) -> Counter {
         self.lines.lost()
     }
 }
 
-/// What `--log_output_level` says: `info`, or `default:info,scope:debug`.
+/// Value of `--log_output_level`: `info`, or `default:info,scope:debug`.
 ///
-/// `default` is this program, `all` includes the libraries that it is built on; any other scope is
-/// the path of a module, such as `injector::webhook::reload` or `kube_client`.
+/// The scope `default` is this program, and `all` includes the libraries that it is built on. Any
+/// other scope is the path of a module, such as `injector::webhook::reload` or `kube_client`.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Levels(Vec<(String, Level)>);
 
 impl Levels {
     fn filter(&self) -> EnvFilter {
-        // The client's own lines tell of every single try; what we make of them is told here.
+        // The client logs every single attempt; this program logs the outcome itself.
         let mut directives = vec!["warn".to_owned(), "kube_client=off".to_owned()];
         for (scope, level) in &self.0 {
             let level = level.directive();
@@ -122,17 +122,17 @@ impl fmt::Display for Levels {
     }
 }
 
-/// Text that is not a list of levels.
+/// Invalid list of levels.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error(
     "{value:?} is not a list of [SCOPE:]LEVEL with a level of none, fatal, error, warn, info or debug"
 )]
 pub struct LevelError {
-    /// The text as it was given.
+    /// Text as given.
     pub value: String,
 }
 
-/// Istio's levels.
+/// Log levels of Istio.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Level {
     None,
@@ -165,7 +165,7 @@ impl Level {
     }
 }
 
-/// The crates whose lines are this program's own.
+/// Crates that belong to the scope `default`.
 const OWN: [&str; 3] = ["injector", "sidecar_injector", "webhook_certs"];
 
 #[cfg(test)]

@@ -1,28 +1,28 @@
-//! Lines on their way to a stream that may not take them.
+//! Queue of log lines for a stream that may block.
 //!
-//! The reader of a container's log may stop for a while: a pipe that is full, a disk that hangs.
-//! A write into it then waits, and a webhook that waits fails admissions. So the lines go through a
-//! queue, and a thread of its own waits. Lines are lost and counted when the queue is full, and when
-//! the stream takes no more, as a full disk.
+//! The reader of a container's log may stop for a while: a pipe is full, or a disk hangs. A write
+//! then blocks, and a blocked webhook fails admissions. The lines therefore go through a queue, and
+//! a separate thread writes them. Lines are dropped and counted when the queue is full, and when
+//! the stream rejects them, as on a full disk.
 
 use std::io::{self, ErrorKind, Write};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use prometheus_client::metrics::counter::Counter;
 use tracing_subscriber::fmt::MakeWriter;
 
-/// The queue; dropped, it waits for a moment for what is in it to be written.
+/// Queue of log lines. On drop it waits for a moment until the queued lines are written.
 pub(super) struct Lines {
     writer: LineWriter,
-    /// In a lock since it can be shared only so; nobody but `drop` looks.
+    /// In a lock because a receiver cannot be shared without one; only `drop` uses it.
     ended: Mutex<Receiver<()>>,
 }
 
 impl Lines {
-    /// Starts to write into `stream`. Without a thread to do so, lines are lost from the first.
+    /// Starts the thread that writes to `stream`. If the thread cannot start, every line is lost.
     pub(super) fn to(stream: impl Write + Send + 'static) -> Self {
         let (sender, queue) = sync_channel(LINES);
         let (end, ended) = sync_channel(1);
@@ -34,18 +34,18 @@ impl Lines {
             write(&queue, &taken, &dropped, stream);
             let _ = end.send(());
         };
-        // Without a thread the queue has no other end, which counts as lost.
+        // Without the thread the queue has no receiver, and each line counts as lost.
         let _ = std::thread::Builder::new().name("log".to_owned()).spawn(writing);
         let writer = LineWriter { sender, waiting, lost };
         Self { writer, ended: Mutex::new(ended) }
     }
 
-    /// What puts lines into the queue.
+    /// Returns a writer into the queue.
     pub(super) fn writer(&self) -> LineWriter {
         self.writer.clone()
     }
 
-    /// Counts what is lost.
+    /// Returns the counter of lost lines.
     pub(super) fn lost(&self) -> Counter {
         self.writer.lost.clone()
     }
@@ -53,9 +53,15 @@ impl Lines {
 
 impl Drop for Lines {
     fn drop(&mut self) {
-        let _ = self.writer.sender.try_send(Entry::End);
+        let deadline = Instant::now() + LAST_WORDS;
+        while let Err(TrySendError::Full(_)) = self.writer.sender.try_send(Entry::End) {
+            if Instant::now() >= deadline {
+                return;
+            }
+            std::thread::sleep(GATHERING);
+        }
         if let Ok(ended) = self.ended.get_mut() {
-            let _ = ended.recv_timeout(LAST_WORDS);
+            let _ = ended.recv_timeout(deadline.saturating_duration_since(Instant::now()));
         }
     }
 }
@@ -65,7 +71,7 @@ enum Entry {
     End,
 }
 
-/// One line's way into the queue.
+/// Writer of lines into the queue.
 #[derive(Clone)]
 pub(super) struct LineWriter {
     sender: SyncSender<Entry>,
@@ -75,7 +81,7 @@ pub(super) struct LineWriter {
 }
 
 impl Write for LineWriter {
-    /// Takes a whole line, and never fails.
+    /// Queues a whole line, or drops and counts it. Never fails.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let before = self.waiting.fetch_add(line.len(), Ordering::Relaxed);
         let fits = before + line.len() <= BYTES;
@@ -99,12 +105,12 @@ impl<'a> MakeWriter<'a> for LineWriter {
     }
 }
 
-/// Writes until the end is told, and as much at once as has come meanwhile.
+/// Writes lines until the end of the queue, as many at once as have arrived in the meantime.
 fn write(queue: &Receiver<Entry>, waiting: &AtomicUsize, lost: &Counter, mut stream: impl Write) {
     let mut text = Vec::new();
     while let Ok(Entry::Line(first)) = queue.recv() {
         text.extend(first);
-        // To be woken for each line would cost a review more than its line does.
+        // A wake-up for each line would cost a review more than its line does.
         std::thread::sleep(GATHERING);
         let mut is_end = false;
         while text.len() < CHUNK {
@@ -126,7 +132,7 @@ fn write(queue: &Receiver<Entry>, waiting: &AtomicUsize, lost: &Counter, mut str
     }
 }
 
-/// Writes lines, and returns how many of them the stream did not take as a whole.
+/// Writes lines. Returns the number of lines that the stream did not accept completely.
 fn write_text(text: &[u8], stream: &mut impl Write) -> u64 {
     let mut rest = text;
     while !rest.is_empty() {
@@ -141,14 +147,14 @@ fn write_text(text: &[u8], stream: &mut impl Write) -> u64 {
     rest.split_inclusive(|byte| *byte == b'\n').count() as u64
 }
 
-/// Some seconds of a webhook under load.
+/// Capacity of the queue in lines: some seconds of a webhook under load.
 const LINES: usize = 4096;
-/// However long the lines are.
+/// Capacity of the queue in bytes, which limits long lines.
 const BYTES: usize = 4 << 20;
 const CHUNK: usize = 64 << 10;
-/// How long lines wait for others to be written with.
+/// Time for which lines are collected before a write.
 const GATHERING: Duration = Duration::from_millis(10);
-/// How long the end waits for the last lines.
+/// Longest wait for the last lines on drop.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
@@ -158,7 +164,7 @@ mod tests {
 
     use super::*;
 
-    /// Takes nothing before it is told to.
+    /// Stream that accepts nothing before it is opened.
     struct Gate {
         open: Receiver<()>,
         taken: Arc<Mutex<Vec<u8>>>,
@@ -188,8 +194,15 @@ mod tests {
         let lost = lines.lost().get();
         assert!(lost >= LINES as u64, "{lost}");
         drop(open);
+        // On a busy machine the drop may end before all lines are written.
+        let written = || String::from_utf8(taken.lock().unwrap().clone()).unwrap();
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while written().lines().count() as u64 + lost < 3 * LINES as u64 {
+            assert!(Instant::now() < deadline, "lines are neither written nor counted as lost");
+            std::thread::yield_now();
+        }
         drop(lines);
-        let text = String::from_utf8(taken.lock().unwrap().clone()).unwrap();
+        let text = written();
         assert!(text.lines().all(|line| line == "a line"));
         assert_eq!(text.lines().count() as u64 + lost, 3 * LINES as u64);
     }
@@ -201,7 +214,7 @@ mod tests {
         for _ in 0..10 {
             lines.writer().write_all(&vec![b'x'; BYTES / 2]).unwrap();
         }
-        // One of them may be on its way out already.
+        // One of them may have left the queue already.
         assert!((7..=8).contains(&lines.lost().get()), "{}", lines.lost().get());
         drop(open);
     }

@@ -1,4 +1,4 @@
-//! How batches of spans reach the collector.
+//! Export of spans to the collector, in batches.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,7 +22,7 @@ use tokio::time::timeout;
 
 use super::queue::Waiting;
 
-/// An exporter of which is counted and logged what it could not send.
+/// Exporter that counts and logs the spans it could not send.
 #[derive(Debug)]
 pub(super) struct CountedExporter<E> {
     exporter: E,
@@ -44,7 +44,7 @@ impl<E: SpanExporter> SpanExporter for CountedExporter<E> {
         let failed_before = self.fails.swap(exported.is_err(), Ordering::Relaxed);
         if let Err(error) = &exported {
             self.waiting.lose(count);
-            // Once until it works again: each batch would be a line.
+            // Logged once until it works again, not for each batch.
             if !failed_before {
                 tracing::warn!(%error, "spans cannot be sent to the collector");
             }
@@ -67,8 +67,8 @@ impl<E: SpanExporter> SpanExporter for CountedExporter<E> {
     }
 }
 
-/// The HTTP client of the rest of the program. The SDK's thread asks it, which has no runtime, so
-/// requests are made on that of the server.
+/// HTTP client with the libraries of the rest of the program. The SDK calls it from a thread
+/// without a runtime, so requests run on the server's runtime.
 pub(super) struct Client {
     runtime: Handle,
     pool: legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
@@ -118,23 +118,23 @@ impl fmt::Debug for Client {
     }
 }
 
-/// Why there is no way to speak to a collector.
+/// Error while creating the client of a collector.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// It is not known which CAs to trust.
+    /// The trusted CAs are unknown.
     #[error("the CAs of this machine: {0}")]
     Roots(#[source] io::Error),
-    /// No version of TLS can be spoken.
+    /// No version of TLS is available.
     #[error("TLS: {0}")]
     Provider(#[source] rustls::Error),
 }
 
-/// What may be logged of an endpoint: neither its path nor a password in it.
+/// Returns the part of an endpoint that may be logged: neither its path nor a password in it.
 pub(super) fn host(endpoint: &str) -> &str {
     let rest = endpoint.split_once("://").map_or(endpoint, |(_, rest)| rest);
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     authority.rsplit_once('@').map_or(authority, |(_, host)| host)
 }
 
-/// It says which spans were refused.
+/// Largest response in bytes. It lists the rejected spans.
 const LARGEST_ANSWER: usize = 64 << 10;

@@ -1,8 +1,8 @@
-//! A span for each admission, sent to a collector by OTLP over HTTP.
+//! Span for each admission, sent to a collector by OTLP over HTTP.
 //!
-//! What OpenTelemetry's specification says of environment variables holds: those of the exporter
-//! (`OTEL_EXPORTER_OTLP_*`), the resource, the sampler and the batches. Nothing is sent where no
-//! endpoint is named.
+//! The environment variables of OpenTelemetry's specification apply: those of the exporter
+//! (`OTEL_EXPORTER_OTLP_*`), the resource, the sampler and the batches. Without an endpoint nothing
+//! is sent.
 
 mod export;
 mod queue;
@@ -27,7 +27,7 @@ use self::queue::Queue;
 use super::metrics::{CallResult, Metrics};
 use super::subject::Subject;
 
-/// Where the spans of admissions go.
+/// Destination of the spans of admissions.
 #[derive(Clone, Debug, Default)]
 pub struct Traces(Option<Collected>);
 
@@ -39,10 +39,10 @@ struct Collected {
 }
 
 impl Traces {
-    /// Prepares what the process environment asks for. Spans of which the queue has no room, or which
-    /// the collector does not take, are counted in `metrics`; no admission waits for any of it.
+    /// Sets up tracing as the process environment asks. Spans that do not fit the queue, or that
+    /// the collector rejects, are counted in `metrics`. No admission waits for tracing.
     ///
-    /// The requests to the collector are made on the runtime by which this is called.
+    /// The requests to the collector run on the caller's runtime.
     pub fn from_environment(revision: &str, metrics: &mut Metrics) -> Result<Self, TracesError> {
         let endpoint = [TRACES_ENDPOINT, ENDPOINT].into_iter().find_map(set);
         let off = set("OTEL_SDK_DISABLED").is_some_and(|text| text.eq_ignore_ascii_case("true"));
@@ -82,7 +82,7 @@ impl Traces {
         Ok(Self(Some(Collected { provider, tracer, revision })))
     }
 
-    /// Begins the span of a call, in the trace that its `traceparent` names.
+    /// Starts the span of a call, in the trace of its `traceparent` header.
     pub(in crate::webhook) fn begin(&self, headers: &HeaderMap) -> CallSpan {
         let Some(collected) = &self.0 else {
             return CallSpan(None);
@@ -98,7 +98,7 @@ impl Traces {
         CallSpan(Some(span))
     }
 
-    /// Sends what is waiting, for [`FLUSH`] at most. Blocks.
+    /// Sends the queued spans, for [`FLUSH`] at most. Blocks.
     pub(in crate::webhook) fn end(&self) {
         let Some(collected) = &self.0 else { return };
         if let Err(error) = collected.provider.shutdown_with_timeout(FLUSH) {
@@ -107,14 +107,14 @@ impl Traces {
     }
 }
 
-/// The span of one call. Where it is dropped before it was told how the call ended, that is what
-/// it says.
+/// Span of one call. If it is dropped before the call has a result, it reports a panic or an
+/// abandoned call.
 #[derive(Debug)]
 pub(in crate::webhook) struct CallSpan(Option<Span>);
 
 impl CallSpan {
-    /// Tells what the call was about, what came of it, and why. No value of an annotation and
-    /// nothing of the pod but its owner is in any of it.
+    /// Ends the span with the review, the result and the reason of the call. The span contains no
+    /// value of an annotation, and nothing of the pod but its owner, or its name if it has none.
     pub(in crate::webhook) fn finish(
         mut self,
         subject: Option<&Subject>,
@@ -157,42 +157,43 @@ fn outcome(span: &mut Span, word: &'static str, reason: &'static str) {
     }
 }
 
-/// Why nothing can be traced.
+/// Error while setting up tracing.
 #[derive(Debug, thiserror::Error)]
 pub enum TracesError {
-    /// There is no way to speak to a collector.
+    /// The client of the collector cannot be created.
     #[error("{ENDPOINT}: {0}\nhint: SSL_CERT_FILE names a file of CA certificates in PEM")]
     Client(#[source] ClientError),
-    /// The variables of the exporter cannot be used.
+    /// The variables of the exporter are invalid.
     #[error(
         "{ENDPOINT}, for {host}: {problem}\n\
          hint: want http://HOST:4318 of a collector that takes OTLP over HTTP"
     )]
     Exporter {
-        /// Host and port as they were given.
+        /// Host and port as given.
         host: String,
-        /// What is wrong.
+        /// Error message.
         problem: String,
     },
 }
 
 impl TracesError {
-    /// An error that names the endpoint may hold a password.
+    /// Returns the error with the endpoint shortened to its host, because the endpoint may contain
+    /// a password.
     fn exporter(endpoint: &str, error: &ExporterBuildError) -> Self {
         let host = export::host(endpoint);
         Self::Exporter { host: host.to_owned(), problem: error.to_string().replace(endpoint, host) }
     }
 }
 
-/// A variable that is there and not empty, as OpenTelemetry wants it.
+/// Returns the value of a variable. OpenTelemetry treats an empty variable as unset.
 fn set(name: &str) -> Option<String> {
     env::var(name).ok().filter(|text| !text.is_empty())
 }
 
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 const TRACES_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
-/// OpenTelemetry's own.
+/// Default timeout of OpenTelemetry.
 const TIME_LIMIT: Duration = Duration::from_secs(10);
 const PLACES: usize = 2048;
-/// How long the end of the process waits for a collector.
+/// Longest wait for a collector at the end of the process.
 const FLUSH: Duration = Duration::from_secs(2);

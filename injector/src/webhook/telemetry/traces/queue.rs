@@ -1,4 +1,4 @@
-//! Spans that wait to be sent, and those for which there is no room.
+//! Queue of spans to send, with a count of the spans that do not fit.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ use opentelemetry_sdk::trace::{
 };
 use prometheus_client::metrics::counter::Counter;
 
-/// How many spans wait, of at most how many, and how many were lost.
+/// Number of queued spans, capacity of the queue, and counter of lost spans.
 #[derive(Clone, Debug)]
 pub(super) struct Waiting {
     count: Arc<AtomicUsize>,
@@ -25,7 +25,7 @@ impl Waiting {
         Self { count: Arc::default(), places, lost }
     }
 
-    /// So many wait no more, since they are being sent.
+    /// Removes spans from the count, because they are being sent.
     pub(super) fn leave(&self, count: usize) {
         self.count.fetch_sub(count, Ordering::Relaxed);
     }
@@ -43,8 +43,8 @@ impl Waiting {
     }
 }
 
-/// The SDK's batches, in front of which is counted what finds no room: the SDK itself tells of
-/// that by one warning, and of the number at its end.
+/// Batch processor of the SDK, with a count of the spans that do not fit. The SDK itself logs only
+/// one warning, and the number when it shuts down.
 #[derive(Debug)]
 pub(super) struct Queue {
     batches: BatchSpanProcessor,
