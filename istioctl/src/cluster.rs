@@ -21,7 +21,7 @@ use crate::istio_flags::{ClusterFlags, USUAL_KUBECONFIG};
 
 /// Flags that every command on a cluster needs.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asker<'a> {
+pub(super) struct ClusterClient<'a> {
     /// Flags that select the cluster.
     pub(super) flags: &'a ClusterFlags,
     /// The namespace; empty if none is given.
@@ -137,7 +137,7 @@ async fn injector(
     revision: &str,
     streams: &mut Streams<'_>,
 ) -> anyhow::Result<Injector> {
-    let texts = ConfigMaps::of_revision(namespace, revision).read(client.clone()).await?;
+    let texts = ConfigMaps::for_revision(namespace, revision).read(client.clone()).await?;
     let own = if revision == "default" { String::new() } else { revision.to_owned() };
     let process = Process { revision: own, native_sidecars: true, ..Process::default() };
     let settings = Arc::new(Settings::parse(&texts.documents(), process)?);

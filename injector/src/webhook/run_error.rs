@@ -86,7 +86,7 @@ pub enum RunError {
     Stopped(#[source] JoinError),
     /// The certificate in the cluster cannot be maintained.
     #[error("keeping the certificate up: {0}")]
-    Upkeep(#[source] CertificateError),
+    Certificate(#[source] CertificateError),
 }
 
 impl RunError {
@@ -102,7 +102,7 @@ impl RunError {
             | Self::CertificateFiles(_)
             | Self::ClientFile(_)
             | Self::Traces(_)
-            | Self::Upkeep(_) => 2,
+            | Self::Certificate(_) => 2,
             Self::Runtime(_)
             | Self::Signals(_)
             | Self::Bind { .. }

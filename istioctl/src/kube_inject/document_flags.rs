@@ -75,7 +75,7 @@ impl DocumentFlags {
     /// Returns the names of a cluster's `ConfigMap`s for a revision. A name other than Istio's
     /// default gets no revision suffix, as in Istio's command.
     pub(super) fn config_maps(&self, namespace: &str, revision: &str) -> ConfigMaps {
-        let usual = ConfigMaps::of_revision(namespace, revision);
+        let usual = ConfigMaps::for_revision(namespace, revision);
         let named = |given: &Option<String>, base: &str, usual: String| {
             given.clone().filter(|given| given != base).unwrap_or(usual)
         };

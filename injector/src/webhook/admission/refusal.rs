@@ -10,7 +10,7 @@ use crate::istio::webhook_path::PathError;
 /// Error response without a review. The API server counts the call as failed, and applies the
 /// webhook's `failurePolicy`.
 #[derive(Debug, thiserror::Error)]
-pub(in crate::webhook) enum Refusal {
+pub(in crate::webhook) enum CallRefusal {
     #[error("want POST")]
     Method,
     #[error("{0}")]
@@ -39,7 +39,7 @@ pub(in crate::webhook) enum Refusal {
     Answer(serde_json::Error),
 }
 
-impl Refusal {
+impl CallRefusal {
     fn status(&self) -> StatusCode {
         match self {
             Self::Path(_) | Self::Empty | Self::Body | Self::Review(_) => StatusCode::BAD_REQUEST,
@@ -72,7 +72,7 @@ impl Refusal {
     }
 }
 
-impl IntoResponse for Refusal {
+impl IntoResponse for CallRefusal {
     fn into_response(self) -> Response {
         let mut response = (self.status(), format!("{self}\n")).into_response();
         if matches!(self, Self::Method) {

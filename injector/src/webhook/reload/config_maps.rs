@@ -28,7 +28,7 @@ pub struct ConfigMaps {
 
 impl ConfigMaps {
     /// Returns the names for a revision. An empty revision and `default` have no suffix.
-    pub fn of_revision(namespace: &str, revision: &str) -> Self {
+    pub fn for_revision(namespace: &str, revision: &str) -> Self {
         let name = |base: &str| match revision {
             "" | "default" => base.to_owned(),
             revision => format!("{base}-{revision}"),
@@ -47,7 +47,7 @@ impl ConfigMaps {
             watch(api.clone(), config).default_backoff().map(move |event| (slot, event))
         };
         let mut events = Box::pin(stream::select(events(Slot::Sidecar), events(Slot::Mesh)));
-        let mut seen = Seen::default();
+        let mut seen = ConfigMapStates::default();
         let mut last = Ok(None);
         loop {
             let Some((slot, event)) = events.next().await else {
@@ -77,9 +77,12 @@ impl ConfigMaps {
         let api: Api<ConfigMap> = Api::namespaced(client, &self.namespace);
         let known = async |slot| {
             let map = self.get(&api, slot).await?;
-            Ok(Known { listed: true, in_list: false, data: map.and_then(|map| map.data) })
+            Ok(ConfigMapState { listed: true, in_list: false, data: map.and_then(|map| map.data) })
         };
-        let seen = Seen { sidecar: known(Slot::Sidecar).await?, mesh: known(Slot::Mesh).await? };
+        let seen = ConfigMapStates {
+            sidecar: known(Slot::Sidecar).await?,
+            mesh: known(Slot::Mesh).await?,
+        };
         Ok(self.texts(&seen).map_err(ReadError::Missing)?.unwrap_or_default())
     }
 
@@ -120,7 +123,12 @@ impl ConfigMaps {
         ReadError::Missing(MissingDocument(format!("ConfigMap {}", self.full_name(slot))))
     }
 
-    fn note(&self, seen: &mut Seen, slot: Slot, event: Result<Event<ConfigMap>, watcher::Error>) {
+    fn note(
+        &self,
+        seen: &mut ConfigMapStates,
+        slot: Slot,
+        event: Result<Event<ConfigMap>, watcher::Error>,
+    ) {
         match event {
             Ok(event) => seen.apply(slot, event),
             Err(error) => {
@@ -132,8 +140,8 @@ impl ConfigMaps {
     }
 
     /// Returns the documents once both maps are known. The error names the missing document.
-    fn texts(&self, seen: &Seen) -> Result<Option<Texts>, MissingDocument> {
-        let Seen { sidecar, mesh } = seen;
+    fn texts(&self, seen: &ConfigMapStates) -> Result<Option<Texts>, MissingDocument> {
+        let ConfigMapStates { sidecar, mesh } = seen;
         if !(sidecar.listed && mesh.listed) {
             return Ok(None);
         }
@@ -202,12 +210,12 @@ enum Slot {
 
 /// State of both watches.
 #[derive(Debug, Default)]
-struct Seen {
-    sidecar: Known,
-    mesh: Known,
+struct ConfigMapStates {
+    sidecar: ConfigMapState,
+    mesh: ConfigMapState,
 }
 
-impl Seen {
+impl ConfigMapStates {
     fn apply(&mut self, slot: Slot, event: Event<ConfigMap>) {
         let known = match slot {
             Slot::Sidecar => &mut self.sidecar,
@@ -234,7 +242,7 @@ impl Seen {
 
 /// State of one `ConfigMap`.
 #[derive(Debug, Default)]
-struct Known {
+struct ConfigMapState {
     /// True if a list has ended.
     listed: bool,
     /// True if the current list has contained the map.
@@ -257,8 +265,8 @@ mod tests {
 
     #[test]
     fn waits_for_both_maps_and_takes_them_together() {
-        let maps = ConfigMaps::of_revision("istio-system", "canary");
-        let mut seen = Seen::default();
+        let maps = ConfigMaps::for_revision("istio-system", "canary");
+        let mut seen = ConfigMapStates::default();
         seen.apply(Slot::Sidecar, Event::InitApply(map(&[("config", "c"), ("values", "v")])));
         seen.apply(Slot::Sidecar, Event::InitDone);
         assert_eq!(maps.texts(&seen), Ok(None));
@@ -274,8 +282,8 @@ mod tests {
 
     #[test]
     fn names_what_is_missing() {
-        let maps = ConfigMaps::of_revision("mesh", "default");
-        let mut seen = Seen::default();
+        let maps = ConfigMaps::for_revision("mesh", "default");
+        let mut seen = ConfigMapStates::default();
         seen.apply(Slot::Mesh, Event::InitDone);
         seen.apply(Slot::Sidecar, Event::InitApply(map(&[("config", "c")])));
         seen.apply(Slot::Sidecar, Event::InitDone);
