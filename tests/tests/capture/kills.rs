@@ -58,7 +58,7 @@ fn killed_everywhere(old: Option<&Settings>, new: Option<&Settings>) {
     };
     let [old_state, new_state] = [old, new].map(|settings| {
         settle(settings);
-        State::from_affected(&pod)
+        State::of(&pod)
     });
     assert_ne!(old_state.kernel.rules, new_state.kernel.rules);
     assert_ne!(old_state.fates, new_state.fates);
@@ -101,7 +101,7 @@ fn killed_everywhere(old: Option<&Settings>, new: Option<&Settings>) {
             }
             known.push(kernel.clone());
             settle(new);
-            let left = new_state.difference(&State::from_affected(&pod));
+            let left = new_state.difference(&State::of(&pod));
             assert!(left.is_empty(), "the next run does not mend what stop {stop} left:\n{left}");
             settle(old);
         } else if kernel != old_state.kernel {
@@ -122,7 +122,7 @@ fn killed_in_places(variant: &'static str, victims: Victims) {
         };
         let rules = || without_empty_tables(&(rules(&pod, "nft") + &rules(&pod, "legacy")));
         let whole = || {
-            let state = State::from_affected(&pod);
+            let state = State::of(&pod);
             State { kernel: Kernel { rules: rules(), ..state.kernel }, ..state }
         };
         settle(new);

@@ -48,7 +48,7 @@ enum Complaint {
     /// The permission to create Events is missing.
     Right,
     /// The API server rejects the Event for another reason.
-    CallRefusal,
+    Refusal,
 }
 
 impl Events {
@@ -116,7 +116,7 @@ impl Complaint {
     fn from_status(status: &Status) -> Self {
         // An exhausted quota is "Forbidden" too.
         let is_right = status.reason == "Forbidden" && !status.message.contains("exceeded quota");
-        if is_right { Self::Right } else { Self::CallRefusal }
+        if is_right { Self::Right } else { Self::Refusal }
     }
 
     fn log(self, error: &ClusterError, is_news: bool) {
@@ -126,10 +126,10 @@ impl Complaint {
                 let hint = "grant the service account create on events in the whole cluster";
                 tracing::warn!(error, hint, "no Events are written; metrics tell the same");
             }
-            Self::CallRefusal if is_news => {
+            Self::Refusal if is_news => {
                 tracing::warn!(error, "an Event was refused; metrics tell the same");
             }
-            Self::Right | Self::CallRefusal => tracing::debug!(error, "an Event was not written"),
+            Self::Right | Self::Refusal => tracing::debug!(error, "an Event was not written"),
         }
     }
 }
@@ -321,8 +321,8 @@ mod tests {
         };
         let full = "events \"x\" is forbidden: exceeded quota: small, requested: count/events=1";
         assert_eq!(refused(403, "Forbidden", "cannot create"), (Complaint::Right, true));
-        assert_eq!(refused(403, "Forbidden", full), (Complaint::CallRefusal, true));
-        assert_eq!(refused(422, "Invalid", "metadata.name"), (Complaint::CallRefusal, false));
+        assert_eq!(refused(403, "Forbidden", full), (Complaint::Refusal, true));
+        assert_eq!(refused(422, "Invalid", "metadata.name"), (Complaint::Refusal, false));
     }
 
     #[test]
