@@ -10,7 +10,7 @@ use injector::kubernetes::webhook_configuration::HookConfiguration;
 use injector::report::inspection::Injector;
 use injector::settings::proxy_configs::ProxyConfigs;
 use injector::settings::{Process, Settings};
-use injector::webhook::reload::config_maps::ConfigMaps;
+use injector::sources::config_maps::ConfigMaps;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 use webhook_certs::cause::with_causes;

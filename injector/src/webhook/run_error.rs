@@ -11,12 +11,12 @@ use webhook_certs::files::FilesError;
 use webhook_certs::kubeconfig::KubeconfigNameError;
 
 use super::config::options::OptionsError;
-use super::reload::files::FileError;
 use super::reports::ReportsError;
 use super::telemetry::traces::TracesError;
 use super::tls::certificate::InMemoryError;
 use super::tls::client_ca::ClientFileError;
 use crate::settings::SettingsError;
+use crate::sources::files::FileError;
 
 /// Error that prevents the start of the server, or ends it.
 #[derive(Debug, thiserror::Error)]

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use anyhow::anyhow;
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
-use injector::webhook::reload::Texts;
-use injector::webhook::reload::config_maps::{ConfigMaps, MESH, SIDECAR};
-use injector::webhook::reload::files::Files;
+use injector::sources::Texts;
+use injector::sources::config_maps::{ConfigMaps, MESH, SIDECAR};
+use injector::sources::files::Files;
 use webhook_certs::cause::with_causes;
 
 use super::operator_file;

@@ -18,8 +18,8 @@ use injector::inject::policy::Rules;
 use injector::kubernetes::native_sidecars::NativeSidecars;
 use injector::manifest;
 use injector::settings::{Process, Settings};
-use injector::webhook::reload::config_maps::ReadError;
-use injector::webhook::reload::{Text, Texts};
+use injector::sources::config_maps::ReadError;
+use injector::sources::{Text, Texts};
 use webhook_certs::cause::with_causes;
 
 use crate::cluster::{Cluster, ClusterClient};

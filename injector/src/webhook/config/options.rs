@@ -13,9 +13,9 @@ use webhook_certs::serving::tls_parameters::{
 use super::args::{Args, TlsArgs};
 use crate::kubernetes::native_sidecars::NativeSidecars;
 use crate::settings::Process;
+use crate::sources::config_maps::ConfigMaps;
+use crate::sources::files::Files;
 use crate::webhook::cluster_state::Questions;
-use crate::webhook::reload::config_maps::ConfigMaps;
-use crate::webhook::reload::files::Files;
 use crate::webhook::server::limits::Limits;
 use crate::webhook::tls::client_ca::ClientFile;
 
