@@ -1,7 +1,7 @@
 //! Messages of `istio.io/api/mesh/v1alpha1`, release 1.31, that are reachable from `MeshConfig`,
 //! sorted by name.
 
-use crate::Kind::{
+use crate::FieldKind::{
     Any, Bool, Duration, Enum, Float, Int, List, Map, Pointer, String, Struct, Unsigned, Wrapper,
 };
 use crate::{STRING_MAP, STRINGS, Type, omitted, one_of};

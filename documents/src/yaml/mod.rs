@@ -61,7 +61,7 @@ pub fn parse_first(text: &str) -> Result<(Value, Option<YamlError>), YamlError> 
         with_snippet: false,
     };
     let documents = serde_saphyr::from_multiple_with_options::<Option<Value>>(&text, options);
-    let documents = documents.map_err(|error| YamlError::of(&error))?;
+    let documents = documents.map_err(|error| YamlError::from_library(&error))?;
     let first = documents.into_iter().next().flatten().unwrap_or_default();
     Ok((whole::numbers(first), Some(strict)))
 }
@@ -100,7 +100,7 @@ fn by_library(text: &str, aliases: AliasLimits) -> Result<Value, YamlError> {
     };
     serde_saphyr::from_str_with_options::<Option<Value>>(text, options)
         .map(|value| whole::numbers(value.unwrap_or_default()))
-        .map_err(|error| YamlError::of(&error))
+        .map_err(|error| YamlError::from_library(&error))
 }
 
 /// Returns a value as a block document that ends with a line break.
@@ -130,7 +130,7 @@ pub struct YamlError {
 }
 
 impl YamlError {
-    fn of(error: &serde_saphyr::Error) -> Self {
+    fn from_library(error: &serde_saphyr::Error) -> Self {
         let place = error.location();
         let number = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
         Self {

@@ -171,7 +171,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::{Document, Documents, Process, Settings, Values, known_keys};
-    use crate::inject::{Outcome, Target, inject};
+    use crate::inject::{InjectionOutcome, Target, inject};
 
     /// Documents of a shape each of which has one key alone, and that is null.
     fn nulls(shape: Shape) -> Vec<Value> {
@@ -216,7 +216,7 @@ mod tests {
         });
         let target = Target::at_admission(pod, "shop");
         match inject(&settings, target) {
-            Ok(Outcome::Injected(injection)) => injection.pod,
+            Ok(InjectionOutcome::Injected(injection)) => injection.pod,
             other => panic!("{document}: {other:?}"),
         }
     }

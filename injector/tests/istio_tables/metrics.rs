@@ -1,6 +1,6 @@
 //! Merging of the application's metrics with the proxy's.
 
-use injector::inject::Outcome;
+use injector::inject::InjectionOutcome;
 use injector::inject::policy::Rules;
 use serde_json::{Value, json};
 
@@ -100,7 +100,7 @@ fn targets_of_a_template_are_merged_once() {
                 json!({"policy": "enabled", "templates": {"sidecar": template}}).to_string();
             let injected = |pod: &Value| {
                 let ran = Stage::default().run(&config, &json!({}), pod, Rules::Admission);
-                let Ok(Outcome::Injected(injection)) = ran else { panic!("{ran:?}") };
+                let Ok(InjectionOutcome::Injected(injection)) = ran else { panic!("{ran:?}") };
                 injection.pod
             };
             let first = injected(&pod(&json!({})));
@@ -181,7 +181,7 @@ fn a_status_port_of_a_workloads_own_ends_another_injection_of_its_file() {
     let mut pod = pod(&config);
     for _ in 0..2 {
         let ran = Stage::default().run("policy: enabled", &json!({}), &pod, Rules::Manual);
-        let Ok(Outcome::Injected(injection)) = ran else { panic!("{ran:?}") };
+        let Ok(InjectionOutcome::Injected(injection)) = ran else { panic!("{ran:?}") };
         let port = &injection.pod["metadata"]["annotations"]["prometheus.io/port"];
         assert_eq!(*port, "15021");
         pod = injection.pod;

@@ -66,7 +66,7 @@ impl<'a> Rules<'a> {
     fn demand_text(&mut self, path: &str, allowed: &str, good: impl Fn(&str) -> bool) {
         let text = self.text(path);
         if !good(text) {
-            self.problems.push(format!("{path}: {:?} is not {allowed}", excerpt::of(text)));
+            self.problems.push(format!("{path}: {:?} is not {allowed}", excerpt::shorten(text)));
         }
     }
 
@@ -74,8 +74,8 @@ impl<'a> Rules<'a> {
     fn variables(&mut self) {
         let names = self.at("proxyMetadata").and_then(Value::as_object);
         let wrong = names.into_iter().flat_map(Map::keys).filter(|name| !is_variable(name));
-        let wrong =
-            wrong.map(|name| format!("proxyMetadata: {:?} is not {VARIABLE}", excerpt::of(name)));
+        let wrong = wrong
+            .map(|name| format!("proxyMetadata: {:?} is not {VARIABLE}", excerpt::shorten(name)));
         self.problems.extend(wrong);
     }
 
