@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn any_key_may_be_null() {
         for (name, shape) in [
-            ("mesh", Shape::Message(&go_types::MESH_CONFIG)),
+            ("mesh", Shape::Message(go_types::MESH_CONFIG)),
             ("config", known_keys::INJECT_CONFIG),
         ] {
             for null in nulls(shape).into_iter().filter(|null| name == "mesh" || !null.is_null()) {
