@@ -224,7 +224,9 @@ const fn named(name: &str) -> &'static Type {
 const fn is_equal(a: &[u8], b: &[u8]) -> bool {
     match (a, b) {
         ([], []) => true,
-        ([first_of_a, a @ ..], [first_of_b, b @ ..]) => *first_of_a == *first_of_b && is_equal(a, b),
+        ([first_of_a, a @ ..], [first_of_b, b @ ..]) => {
+            *first_of_a == *first_of_b && is_equal(a, b)
+        }
         _ => false,
     }
 }

@@ -238,10 +238,9 @@ mod tests {
 
     #[test]
     fn any_key_may_be_null() {
-        for (name, shape) in [
-            ("mesh", Shape::Message(go_types::MESH_CONFIG)),
-            ("config", known_keys::INJECT_CONFIG),
-        ] {
+        for (name, shape) in
+            [("mesh", Shape::Message(go_types::MESH_CONFIG)), ("config", known_keys::INJECT_CONFIG)]
+        {
             for null in nulls(shape).into_iter().filter(|null| name == "mesh" || !null.is_null()) {
                 let mut absent = without_nulls(null.clone());
                 if name == "config" {
