@@ -177,9 +177,10 @@ mod tests {
     fn nulls(shape: Shape) -> Vec<Value> {
         let within: Vec<Value> = match shape {
             Shape::Any => Vec::new(),
-            Shape::Keys(keys) => {
-                let parts = keys.iter().flat_map(|(key, shape)| {
-                    nulls(*shape).into_iter().map(move |part| serde_json::json!({ *key: part }))
+            Shape::Keys(plain, shaped) => {
+                let plain = plain.split_whitespace().map(|key| (key, Shape::Any));
+                let parts = plain.chain(shaped.iter().copied()).flat_map(|(key, shape)| {
+                    nulls(shape).into_iter().map(move |part| serde_json::json!({ key: part }))
                 });
                 parts.collect()
             }
