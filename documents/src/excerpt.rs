@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 /// Returns the text, truncated to the length that fits into a message.
-pub fn of(text: &str) -> Cow<'_, str> {
+pub fn shorten(text: &str) -> Cow<'_, str> {
     match text.char_indices().nth(CHARACTERS) {
         None => Cow::Borrowed(text),
         Some((end, _)) => Cow::Owned(format!("{}… ({} bytes)", &text[..end], text.len())),
@@ -18,8 +18,8 @@ mod tests {
 
     #[test]
     fn a_long_text_is_cut_between_characters() {
-        assert_eq!(of("short"), "short");
-        let long = of(&"ü".repeat(501)).into_owned();
+        assert_eq!(shorten("short"), "short");
+        let long = shorten(&"ü".repeat(501)).into_owned();
         assert!(long.starts_with('ü') && long.ends_with("ü… (1002 bytes)"), "{long}");
     }
 }

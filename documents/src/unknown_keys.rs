@@ -1,6 +1,6 @@
 //! Unknown keys of a document.
 
-use go_types::{Kind, Type};
+use go_types::{FieldKind, Type};
 use serde_json::Value;
 
 use crate::suggest;
@@ -68,14 +68,14 @@ fn walk(part: &Value, shape: Shape, path: &str, unknown: &mut Vec<UnknownKey>) {
     }
 }
 
-fn walk_field(value: &Value, kind: Kind, path: &str, unknown: &mut Vec<UnknownKey>) {
+fn walk_field(value: &Value, kind: FieldKind, path: &str, unknown: &mut Vec<UnknownKey>) {
     match (value, kind) {
-        (Value::Array(items), Kind::List(kind)) => {
+        (Value::Array(items), FieldKind::List(kind)) => {
             for (index, item) in items.iter().enumerate() {
                 walk_field(item, *kind, &format!("{path}[{index}]"), unknown);
             }
         }
-        (Value::Object(entries), Kind::Map(kind)) => {
+        (Value::Object(entries), FieldKind::Map(kind)) => {
             for (key, entry) in entries {
                 walk_field(entry, *kind, &format!("{path}.{key}"), unknown);
             }
@@ -93,10 +93,10 @@ fn below(path: &str, name: &str) -> String {
 }
 
 /// Returns the message type of a field that holds a message directly.
-pub fn message_of(kind: Kind) -> Option<&'static Type> {
+pub fn message_of(kind: FieldKind) -> Option<&'static Type> {
     match kind {
-        Kind::Pointer(kind) => message_of(*kind),
-        Kind::Struct(of) => Some(of),
+        FieldKind::Pointer(kind) => message_of(*kind),
+        FieldKind::Struct(of) => Some(of),
         _ => None,
     }
 }

@@ -30,7 +30,7 @@ pub fn pem(data: &[u8]) {
 /// Fuzzes a Secret as JSON.
 pub fn secret(data: &[u8]) {
     let Ok(secret) = serde_json::from_slice::<Secret>(data) else { return };
-    let _ = RotationRequests::read(&secret);
+    let _ = RotationRequests::from_secret(&secret);
     match State::parse(&secret) {
         Ok(state) => {
             let written = state.write(secret);

@@ -3,8 +3,9 @@
 use std::sync::{Arc, LazyLock};
 
 use injector::settings::Process;
+use injector::sources::Texts;
 use injector::webhook::fuzzing::answers;
-use injector::webhook::reload::{Configuration, Texts};
+use injector::webhook::reload::Configuration;
 use injector::webhook::telemetry::metrics::Metrics;
 use serde_json::Value;
 

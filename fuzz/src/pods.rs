@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use injector::inject::{InjectError, Injection, Outcome, Target, inject};
+use injector::inject::{InjectError, Injection, InjectionOutcome, Target, inject};
 use injector::settings::{Documents, Process, Settings};
 use serde_json::Value;
 
@@ -43,8 +43,8 @@ pub fn check(settings: &Settings, pod: &Value) -> Option<InjectError> {
 pub fn injected(settings: &Settings, pod: &Value) -> Result<Option<Injection>, InjectError> {
     let target = Target::at_admission(pod.clone(), "default");
     Ok(match inject(settings, target)? {
-        Outcome::Injected(injection) => Some(*injection),
-        Outcome::Skipped { reason, .. } => {
+        InjectionOutcome::Injected(injection) => Some(*injection),
+        InjectionOutcome::Skipped { reason, .. } => {
             assert!(!reason.to_string().is_empty());
             None
         }

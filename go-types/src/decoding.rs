@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::{Field, Kind, Type};
+use crate::{Field, FieldKind, Type};
 
 impl Type {
     /// Returns the field that Go's decoder fills from a member of this name: an exact match, else a
@@ -18,20 +18,20 @@ impl Type {
 ///
 /// If a field has two spellings, the later one in byte order counts, because Istio's templates
 /// write an object in that order.
-pub fn spell(kind: Kind, value: &mut Value) {
+pub fn spell(kind: FieldKind, value: &mut Value) {
     match (kind, value) {
-        (Kind::Pointer(kind), value) => spell(*kind, value),
-        (Kind::List(kind), Value::Array(items)) => {
+        (FieldKind::Pointer(kind), value) => spell(*kind, value),
+        (FieldKind::List(kind), Value::Array(items)) => {
             for item in items {
                 spell(*kind, item);
             }
         }
-        (Kind::Map(kind), Value::Object(members)) => {
+        (FieldKind::Map(kind), Value::Object(members)) => {
             for member in members.values_mut() {
                 spell(*kind, member);
             }
         }
-        (Kind::Struct(of), Value::Object(members)) => {
+        (FieldKind::Struct(of), Value::Object(members)) => {
             rename(members, |name| Some(of.decoded(name)?.json));
             for (name, member) in members {
                 if let Some(field) = of.decoded(name) {
@@ -80,7 +80,7 @@ mod tests {
     use crate::POD_SPEC;
 
     fn spelled(mut spec: Value) -> Value {
-        spell(Kind::Struct(&POD_SPEC), &mut spec);
+        spell(FieldKind::Struct(&POD_SPEC), &mut spec);
         spec
     }
 

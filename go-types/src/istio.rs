@@ -1,8 +1,8 @@
 //! Messages of `istio.io/api/mesh/v1alpha1`, release 1.31, that are reachable from `MeshConfig`,
 //! sorted by name.
 
-use crate::Kind::{
-    Any, Bool, Duration, Enum, Float, Int, List, Map, Pointer, String, Struct, Wrapper,
+use crate::FieldKind::{
+    Any, Bool, Duration, Enum, Float, Int, List, Map, Pointer, String, Struct, Unsigned, Wrapper,
 };
 use crate::{STRING_MAP, STRINGS, Type, omitted, one_of};
 
@@ -809,7 +809,7 @@ static NETWORKING_CONNECTION_POOL_SETTINGS_TCP_SETTINGS_TCP_KEEPALIVE: Type = Ty
     id: 161,
     name: "v1alpha3.ConnectionPoolSettings_TCPSettings_TcpKeepalive",
     fields: &[
-        omitted("Probes", "probes", Int(32)),
+        omitted("Probes", "probes", Unsigned),
         omitted("Time", "time", Duration),
         omitted("Interval", "interval", Duration),
     ],
@@ -824,7 +824,7 @@ static NETWORKING_EXEC_HEALTH_CHECK_CONFIG: Type = Type {
 static NETWORKING_GRPC_HEALTH_CHECK_CONFIG: Type = Type {
     id: 163,
     name: "v1alpha3.GrpcHealthCheckConfig",
-    fields: &[omitted("Port", "port", Int(32)), omitted("Service", "service", String)],
+    fields: &[omitted("Port", "port", Unsigned), omitted("Service", "service", String)],
 };
 
 static NETWORKING_HTTP_HEADER: Type = Type {
@@ -838,7 +838,7 @@ static NETWORKING_HTTP_HEALTH_CHECK_CONFIG: Type = Type {
     name: "v1alpha3.HTTPHealthCheckConfig",
     fields: &[
         omitted("Path", "path", String),
-        omitted("Port", "port", Int(32)),
+        omitted("Port", "port", Unsigned),
         omitted("Host", "host", String),
         omitted("Scheme", "scheme", String),
         omitted("HttpHeaders", "httpHeaders", List(&Pointer(&Struct(&NETWORKING_HTTP_HEADER)))),
@@ -935,7 +935,7 @@ static NETWORKING_READINESS_PROBE: Type = Type {
 static NETWORKING_TCP_HEALTH_CHECK_CONFIG: Type = Type {
     id: 173,
     name: "v1alpha3.TCPHealthCheckConfig",
-    fields: &[omitted("Host", "host", String), omitted("Port", "port", Int(32))],
+    fields: &[omitted("Host", "host", String), omitted("Port", "port", Unsigned)],
 };
 
 static NETWORKING_ZONE_AWARE_LOAD_BALANCER_SETTING: Type = Type {
@@ -1056,7 +1056,7 @@ pub static PROXY_CONFIG: Type = Type {
         ),
         omitted("ProxyHeaders", "proxyHeaders", Pointer(&Struct(&PROXY_CONFIG_PROXY_HEADERS))),
         omitted("FileFlushInterval", "fileFlushInterval", Duration),
-        omitted("FileFlushMinSizeKb", "fileFlushMinSizeKb", Int(32)),
+        omitted("FileFlushMinSizeKb", "fileFlushMinSizeKb", Unsigned),
         omitted("StatsCompression", "statsCompression", Wrapper(&Bool)),
         omitted(
             "ConnectionSettings",
@@ -1303,7 +1303,7 @@ static TOPOLOGY: Type = Type {
     id: 196,
     name: "v1alpha1.Topology",
     fields: &[
-        omitted("NumTrustedProxies", "numTrustedProxies", Int(32)),
+        omitted("NumTrustedProxies", "numTrustedProxies", Unsigned),
         omitted(
             "ForwardClientCertDetails",
             "forwardClientCertDetails",
@@ -1337,7 +1337,7 @@ static TRACING: Type = Type {
         one_of("Stackdriver", "stackdriver", Pointer(&Struct(&TRACING_STACKDRIVER))),
         one_of("OpenCensusAgent", "openCensusAgent", Pointer(&Struct(&TRACING_OPEN_CENSUS_AGENT))),
         omitted("CustomTags", "customTags", Map(&Pointer(&Struct(&TRACING_CUSTOM_TAG)))),
-        omitted("MaxPathTagLength", "maxPathTagLength", Int(32)),
+        omitted("MaxPathTagLength", "maxPathTagLength", Unsigned),
         omitted("Sampling", "sampling", Float),
         omitted("TlsSettings", "tlsSettings", Pointer(&Struct(&NETWORKING_CLIENT_TLS_SETTINGS))),
         omitted("EnableIstioTags", "enableIstioTags", Wrapper(&Bool)),

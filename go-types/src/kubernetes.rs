@@ -1,7 +1,7 @@
 //! Types of a pod from `k8s.io/api/core/v1` and `k8s.io/apimachinery/pkg/apis/meta/v1`, release
 //! 1.35, that are reachable from `ObjectMeta` and `PodSpec`, sorted by name.
 
-use crate::Kind::{
+use crate::FieldKind::{
     Any, Bool, Int, IntOrString, List, Map, Pointer, Quantity, String, Struct, Time,
 };
 use crate::{STRING_MAP, STRINGS, Type, embedded, kept, omitted};

@@ -24,7 +24,7 @@ pub struct Field {
     /// Its name in JSON; empty for an embedded struct.
     pub json: &'static str,
     /// Its type.
-    pub kind: Kind,
+    pub kind: FieldKind,
     presence: Presence,
 }
 
@@ -40,7 +40,7 @@ enum Presence {
 
 /// Type of a field's value.
 #[derive(Clone, Copy)]
-pub enum Kind {
+pub enum FieldKind {
     /// Any JSON.
     Any,
     /// A boolean.
@@ -56,11 +56,11 @@ pub enum Kind {
     /// Kubernetes' `intstr.IntOrString`.
     IntOrString,
     /// A slice.
-    List(&'static Kind),
+    List(&'static FieldKind),
     /// A map with strings as keys.
-    Map(&'static Kind),
+    Map(&'static FieldKind),
     /// A pointer.
-    Pointer(&'static Kind),
+    Pointer(&'static FieldKind),
     /// Kubernetes' `resource.Quantity`.
     Quantity,
     /// A string.
@@ -69,11 +69,13 @@ pub enum Kind {
     Struct(&'static Type),
     /// Kubernetes' `metav1.Time`.
     Time,
+    /// Of 32 bits, without a sign.
+    Unsigned,
     /// A scalar that may be absent, in its protobuf wrapper.
-    Wrapper(&'static Kind),
+    Wrapper(&'static FieldKind),
 }
 
-impl Kind {
+impl FieldKind {
     /// Returns the struct whose fields the getter's result has.
     pub fn message(self) -> Option<&'static Type> {
         match self {
@@ -94,7 +96,7 @@ impl Type {
     /// Returns its fields, with those of embedded structs in their place.
     pub fn fields(&self) -> impl Iterator<Item = &'static Field> {
         self.fields.iter().flat_map(|field| match field.kind {
-            Kind::Struct(embedded) if field.presence == Presence::Embedded => embedded.fields,
+            FieldKind::Struct(embedded) if field.presence == Presence::Embedded => embedded.fields,
             _ => std::slice::from_ref(field),
         })
     }
@@ -102,7 +104,7 @@ impl Type {
     /// Returns the embedded structs by name.
     pub fn embedded(&self) -> impl Iterator<Item = (&'static str, &'static Type)> {
         self.fields.iter().filter_map(|field| match field.kind {
-            Kind::Struct(embedded) if field.presence == Presence::Embedded => {
+            FieldKind::Struct(embedded) if field.presence == Presence::Embedded => {
                 Some((field.go, embedded))
             }
             _ => None,
@@ -158,7 +160,7 @@ pub fn all() -> impl Iterator<Item = &'static Type> {
 /// Returns the Go names of all fields of enumeration type.
 pub fn enumerations() -> impl Iterator<Item = &'static str> {
     let fields = istio::ALL.iter().flat_map(|of| of.fields());
-    fields.filter(|field| matches!(field.kind, Kind::Enum(_))).map(|field| field.go)
+    fields.filter(|field| matches!(field.kind, FieldKind::Enum(_))).map(|field| field.go)
 }
 
 /// Returns the struct at an index of [`all`].
@@ -178,45 +180,45 @@ pub fn lower_camel_case(name: &str) -> String {
     camel
 }
 
-const fn kept(go: &'static str, json: &'static str, kind: Kind) -> Field {
+const fn kept(go: &'static str, json: &'static str, kind: FieldKind) -> Field {
     Field { go, json, kind, presence: Presence::Always }
 }
 
-const fn omitted(go: &'static str, json: &'static str, kind: Kind) -> Field {
+const fn omitted(go: &'static str, json: &'static str, kind: FieldKind) -> Field {
     Field { go, json, kind, presence: Presence::UnlessEmpty }
 }
 
-const fn one_of(go: &'static str, json: &'static str, kind: Kind) -> Field {
+const fn one_of(go: &'static str, json: &'static str, kind: FieldKind) -> Field {
     Field { go, json, kind, presence: Presence::OneOf }
 }
 
 const fn embedded(go: &'static str, of: &'static Type) -> Field {
-    Field { go, json: "", kind: Kind::Struct(of), presence: Presence::Embedded }
+    Field { go, json: "", kind: FieldKind::Struct(of), presence: Presence::Embedded }
 }
 
-const STRINGS: Kind = Kind::List(&Kind::String);
-const STRING_MAP: Kind = Kind::Map(&Kind::String);
+const STRINGS: FieldKind = FieldKind::List(&FieldKind::String);
+const STRING_MAP: FieldKind = FieldKind::Map(&FieldKind::String);
 
 /// The data that Istio passes to its templates.
 pub static TEMPLATE_DATA: Type = Type {
     id: 208,
     name: "inject.SidecarTemplateData",
     fields: &[
-        kept("CompliancePolicy", "CompliancePolicy", Kind::String),
-        kept("DeploymentMeta", "DeploymentMeta", Kind::Any),
-        kept("InboundTrafficPolicyMode", "InboundTrafficPolicyMode", Kind::String),
-        kept("MeshConfig", "MeshConfig", Kind::Any),
-        kept("NativeSidecars", "NativeSidecars", Kind::Bool),
-        kept("ObjectMeta", "ObjectMeta", Kind::Any),
-        kept("ProxyConfig", "ProxyConfig", Kind::Any),
-        kept("ProxyGID", "ProxyGID", Kind::Int(64)),
-        kept("ProxyImage", "ProxyImage", Kind::String),
-        kept("ProxyInitImage", "ProxyInitImage", Kind::String),
-        kept("ProxyUID", "ProxyUID", Kind::Int(64)),
-        kept("Revision", "Revision", Kind::String),
-        kept("Spec", "Spec", Kind::Any),
-        kept("TypeMeta", "TypeMeta", Kind::Any),
-        kept("Values", "Values", Kind::Any),
+        kept("CompliancePolicy", "CompliancePolicy", FieldKind::String),
+        kept("DeploymentMeta", "DeploymentMeta", FieldKind::Any),
+        kept("InboundTrafficPolicyMode", "InboundTrafficPolicyMode", FieldKind::String),
+        kept("MeshConfig", "MeshConfig", FieldKind::Any),
+        kept("NativeSidecars", "NativeSidecars", FieldKind::Bool),
+        kept("ObjectMeta", "ObjectMeta", FieldKind::Any),
+        kept("ProxyConfig", "ProxyConfig", FieldKind::Any),
+        kept("ProxyGID", "ProxyGID", FieldKind::Int(64)),
+        kept("ProxyImage", "ProxyImage", FieldKind::String),
+        kept("ProxyInitImage", "ProxyInitImage", FieldKind::String),
+        kept("ProxyUID", "ProxyUID", FieldKind::Int(64)),
+        kept("Revision", "Revision", FieldKind::String),
+        kept("Spec", "Spec", FieldKind::Any),
+        kept("TypeMeta", "TypeMeta", FieldKind::Any),
+        kept("Values", "Values", FieldKind::Any),
     ],
 };
 
@@ -225,8 +227,8 @@ pub static TYPE_META: Type = Type {
     id: 209,
     name: "v1.TypeMeta",
     fields: &[
-        omitted("Kind", "kind", Kind::String),
-        omitted("APIVersion", "apiVersion", Kind::String),
+        omitted("Kind", "kind", FieldKind::String),
+        omitted("APIVersion", "apiVersion", FieldKind::String),
     ],
 };
 
@@ -234,7 +236,10 @@ pub static TYPE_META: Type = Type {
 pub static NAMESPACED_NAME: Type = Type {
     id: 210,
     name: "types.NamespacedName",
-    fields: &[kept("Namespace", "Namespace", Kind::String), kept("Name", "Name", Kind::String)],
+    fields: &[
+        kept("Namespace", "Namespace", FieldKind::String),
+        kept("Name", "Name", FieldKind::String),
+    ],
 };
 
 /// A port of a probe, for templates that access its parts.
@@ -242,23 +247,23 @@ pub static INT_OR_STRING: Type = Type {
     id: 211,
     name: "intstr.IntOrString",
     fields: &[
-        kept("Type", "Type", Kind::Int(64)),
-        kept("IntVal", "IntVal", Kind::Int(32)),
-        kept("StrVal", "StrVal", Kind::String),
+        kept("Type", "Type", FieldKind::Int(64)),
+        kept("IntVal", "IntVal", FieldKind::Int(32)),
+        kept("StrVal", "StrVal", FieldKind::String),
     ],
 };
 
 /// Wrapped scalars.
-static BOOL_VALUE: Type = wrapper(212, "wrapperspb.BoolValue", &[value(Kind::Bool)]);
-static STRING_VALUE: Type = wrapper(215, "wrapperspb.StringValue", &[value(Kind::String)]);
-static DOUBLE_VALUE: Type = wrapper(216, "wrapperspb.DoubleValue", &[value(Kind::Float)]);
-static INT_VALUE: Type = wrapper(217, "wrapperspb.Int32Value", &[value(Kind::Int(32))]);
+static BOOL_VALUE: Type = wrapper(212, "wrapperspb.BoolValue", &[value(FieldKind::Bool)]);
+static STRING_VALUE: Type = wrapper(215, "wrapperspb.StringValue", &[value(FieldKind::String)]);
+static DOUBLE_VALUE: Type = wrapper(216, "wrapperspb.DoubleValue", &[value(FieldKind::Float)]);
+static INT_VALUE: Type = wrapper(217, "wrapperspb.Int32Value", &[value(FieldKind::Int(32))]);
 
 const fn wrapper(id: u16, name: &'static str, fields: &'static [Field]) -> Type {
     Type { id, name, fields }
 }
 
-const fn value(kind: Kind) -> Field {
+const fn value(kind: FieldKind) -> Field {
     kept("Value", "value", kind)
 }
 
@@ -266,7 +271,10 @@ const fn value(kind: Kind) -> Field {
 pub static DURATION: Type = Type {
     id: 213,
     name: "durationpb.Duration",
-    fields: &[kept("Seconds", "seconds", Kind::Int(64)), kept("Nanos", "nanos", Kind::Int(32))],
+    fields: &[
+        kept("Seconds", "seconds", FieldKind::Int(64)),
+        kept("Nanos", "nanos", FieldKind::Int(32)),
+    ],
 };
 
 /// The result of the template function `semver`.
@@ -274,13 +282,13 @@ pub static SEMVER: Type = Type {
     id: 214,
     name: "semver.Version",
     fields: &[
-        kept("Major", "Major", Kind::Int(64)),
-        kept("Minor", "Minor", Kind::Int(64)),
-        kept("Patch", "Patch", Kind::Int(64)),
-        kept("Prerelease", "Prerelease", Kind::String),
-        kept("Metadata", "Metadata", Kind::String),
-        kept("Original", "Original", Kind::String),
-        kept("String", "String", Kind::String),
+        kept("Major", "Major", FieldKind::Int(64)),
+        kept("Minor", "Minor", FieldKind::Int(64)),
+        kept("Patch", "Patch", FieldKind::Int(64)),
+        kept("Prerelease", "Prerelease", FieldKind::String),
+        kept("Metadata", "Metadata", FieldKind::String),
+        kept("Original", "Original", FieldKind::String),
+        kept("String", "String", FieldKind::String),
     ],
 };
 
@@ -289,11 +297,11 @@ pub static RESOURCE_LIST: Type = Type {
     id: 218,
     name: "v1.ResourceList",
     fields: &[
-        kept("Cpu", "cpu", Kind::Quantity),
-        kept("Memory", "memory", Kind::Quantity),
-        kept("Pods", "pods", Kind::Quantity),
-        kept("Storage", "storage", Kind::Quantity),
-        kept("StorageEphemeral", "ephemeral-storage", Kind::Quantity),
+        kept("Cpu", "cpu", FieldKind::Quantity),
+        kept("Memory", "memory", FieldKind::Quantity),
+        kept("Pods", "pods", FieldKind::Quantity),
+        kept("Storage", "storage", FieldKind::Quantity),
+        kept("StorageEphemeral", "ephemeral-storage", FieldKind::Quantity),
     ],
 };
 

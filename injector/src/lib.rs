@@ -15,5 +15,6 @@ pub mod manifest;
 pub mod overlay;
 pub mod report;
 pub mod settings;
+pub mod sources;
 pub mod template;
 pub mod webhook;

@@ -3,7 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panic")]
 
-use injector::inject::{InjectError, Injection, Outcome, Target, inject};
+use injector::inject::{InjectError, Injection, InjectionOutcome, Target, inject};
 use injector::settings::{Document, Documents, Process, Settings};
 use reason::Reason;
 use serde_json::{Value, json};
@@ -99,8 +99,8 @@ fn a_pods_own_revision_counts_where_the_setting_says_so() {
         (&json!({}), "stable", false),
     ] {
         match outcome(values, &labelled(revision), "canary").unwrap() {
-            Outcome::Injected(_) => assert!(!skipped, "{revision}"),
-            Outcome::Skipped { reason, .. } => {
+            InjectionOutcome::Injected(_) => assert!(!skipped, "{revision}"),
+            InjectionOutcome::Skipped { reason, .. } => {
                 assert!(skipped, "{revision}");
                 assert_eq!(reason.word(), "other_revision");
             }
@@ -166,7 +166,7 @@ fn a_selector_that_kubernetes_refuses_leaves_the_others_in_force() {
     let documents = Documents { inject_config: config, ..Documents::default() };
     let settings = Settings::parse(&documents, Process::default()).unwrap();
     let pod = pod(&json!({}), &json!({}));
-    let Outcome::Skipped { reason, .. } = inject(&settings, target(&pod)).unwrap() else {
+    let InjectionOutcome::Skipped { reason, .. } = inject(&settings, target(&pod)).unwrap() else {
         panic!("the last selector matches");
     };
     assert_eq!(reason.word(), "never_inject_selector");
@@ -336,7 +336,7 @@ fn a_list_of_templates_as_long_as_annotations_may_be_is_refused() {
 #[test]
 fn a_pod_of_windows_is_left_alone() {
     let pod = pod(&json!({}), &json!({"os": {"name": "windows"}}));
-    let Outcome::Skipped { reason, .. } = outcome(&json!({}), &pod, "").unwrap() else {
+    let InjectionOutcome::Skipped { reason, .. } = outcome(&json!({}), &pod, "").unwrap() else {
         panic!("Kubernetes refuses users and capabilities there");
     };
     assert_eq!(reason.word(), "windows");
@@ -373,7 +373,7 @@ fn what_yaml_makes_of_the_proxys_metadata_is_told() {
 #[test]
 fn a_template_that_the_configuration_does_not_have_is_its_own_fault() {
     let asked = json!({"inject.istio.io/templates": "a"});
-    for (config, annotations, asker) in [
+    for (config, annotations, requested_by) in [
         ("defaultTemplates: [nope]", json!({}), "defaultTemplates of the configuration"),
         (
             "{defaultTemplates: [a], aliases: {a: [nope]}}",
@@ -395,9 +395,9 @@ fn a_template_that_the_configuration_does_not_have_is_its_own_fault() {
         assert_eq!(told.count(), 1, "{config}: {:?}", settings.notices);
         let error = inject(&settings, target(&pod(&annotations, &json!({})))).unwrap_err();
         assert_eq!(error.word(), "unknown_template");
-        let of_pod = asker.starts_with("annotation");
+        let of_pod = requested_by.starts_with("annotation");
         assert_eq!(error.without_values().contains("annotation"), of_pod, "{error}");
-        assert!(error.to_string().ends_with(&format!("(asked for by {asker})")), "{error}");
+        assert!(error.to_string().ends_with(&format!("(asked for by {requested_by})")), "{error}");
     }
 }
 
@@ -424,11 +424,13 @@ fn what_is_nearly_right_is_told_of_a_pod_that_is_left_alone() {
     ] {
         let mut pod = pod(&json!({}), &json!({}));
         pod["metadata"][list][key] = value.into();
-        let Outcome::Skipped { reason, advice } = inject(&settings, target(&pod)).unwrap() else {
+        let InjectionOutcome::Skipped { reason, warnings } =
+            inject(&settings, target(&pod)).unwrap()
+        else {
             panic!("the policy says no");
         };
         assert_eq!(reason.word(), "policy_disabled");
-        let hints: Vec<_> = advice.iter().filter_map(Reason::hint).collect();
+        let hints: Vec<_> = warnings.iter().filter_map(Reason::hint).collect();
         let expected: &[&str] = if hint.is_empty() { &[] } else { &[hint] };
         assert_eq!(hints, expected, "{list} {key}");
     }
@@ -487,18 +489,19 @@ fn a_proxy_with_a_restart_policy_stays_where_its_user_wrote_it() {
 
 fn injected(values: &Value, pod: &Value) -> Injection {
     match outcome(values, pod, "").unwrap() {
-        Outcome::Injected(injection) => {
-            let Outcome::Injected(again) = outcome(values, &injection.pod, "").unwrap() else {
+        InjectionOutcome::Injected(injection) => {
+            let InjectionOutcome::Injected(again) = outcome(values, &injection.pod, "").unwrap()
+            else {
                 panic!("not injected again");
             };
             assert!(again.patch().is_empty(), "a second injection: {:?}", again.patch());
             *injection
         }
-        Outcome::Skipped { reason, .. } => panic!("{reason}"),
+        InjectionOutcome::Skipped { reason, .. } => panic!("{reason}"),
     }
 }
 
-fn outcome(values: &Value, pod: &Value, revision: &str) -> Result<Outcome, InjectError> {
+fn outcome(values: &Value, pod: &Value, revision: &str) -> Result<InjectionOutcome, InjectError> {
     let values = values.to_string();
     let values = Some(Document { source: "the values", text: &values });
     let documents = Documents { values, ..Documents::default() };

@@ -5,7 +5,7 @@
 
 use std::sync::LazyLock;
 
-use injector::inject::{Injection, Outcome, Target, inject};
+use injector::inject::{Injection, InjectionOutcome, Target, inject};
 use injector::settings::{Document, Documents, Process, Settings};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
@@ -180,8 +180,8 @@ fn five_thousand_variables_are_not_in_the_patch() {
 
 fn injected(pod: &Value, native: bool) -> Option<Injection> {
     match inject(settings(native), target(pod)).unwrap() {
-        Outcome::Injected(injection) => Some(*injection),
-        Outcome::Skipped { .. } => None,
+        InjectionOutcome::Injected(injection) => Some(*injection),
+        InjectionOutcome::Skipped { .. } => None,
     }
 }
 
@@ -204,8 +204,8 @@ fn by_another_revision(pod: &Value, native_sidecars: bool) -> Option<Injection> 
         })
     });
     match inject(&SETTINGS[usize::from(native_sidecars)], target(pod)).unwrap() {
-        Outcome::Injected(injection) => Some(*injection),
-        Outcome::Skipped { .. } => None,
+        InjectionOutcome::Injected(injection) => Some(*injection),
+        InjectionOutcome::Skipped { .. } => None,
     }
 }
 

@@ -7,11 +7,11 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use documents::yaml;
-use injector::inject::{Outcome, Target, inject};
+use injector::inject::{InjectionOutcome, Target, inject};
 use injector::kubernetes::webhook_configuration::HookConfiguration;
 use injector::report::explanation::explain;
 use injector::report::inspection::{Answer, Injector, Injectors};
-use injector::report::standing::Standing;
+use injector::report::sidecar_state::SidecarState;
 use injector::report::tally::{Counts, OTHERS, Tally};
 use injector::settings::proxy_configs::{Origin, ProxyConfigResource, ProxyConfigs};
 use injector::settings::{Document, Documents, Process, Settings};
@@ -53,8 +53,8 @@ fn a_denial_tells_nothing_of_what_stands_in_the_pod() {
     let labels = World::labelled("shop", &json!({"istio-injection": "enabled"}));
     let mut pod = pod(&json!({}));
     pod["spec"]["volumes"] = json!("s3cret");
-    let standing = Standing::of(&world.injectors(), &labels, &pod);
-    let Standing::Missing(reason) = standing else { panic!("{standing:?}") };
+    let sidecar_state = SidecarState::new(&world.injectors(), &labels, &pod);
+    let SidecarState::Missing(reason) = sidecar_state else { panic!("{sidecar_state:?}") };
     insta::assert_snapshot!(reason, @"the pod would be denied: pod: spec.volumes is not a list of objects (bad_pod); hint: creating it with --dry-run=server says what is wrong");
 }
 
@@ -100,7 +100,7 @@ fn beside_istiod_one_webhook_injects() {
                                           does not hold"
         ));
     }
-    assert_eq!(Standing::of(&both.injectors(), &labels, &running), Standing::Current);
+    assert_eq!(SidecarState::new(&both.injectors(), &labels, &running), SidecarState::Current);
     // Without istiod's webhook configuration, ours injects.
     let alone = World::of(&[ours], world.known);
     assert!(explain(&alone.injectors(), &labels, &running)[0].injected);
@@ -129,7 +129,7 @@ fn a_pods_own_revision_counts_where_the_settings_say_so() {
     let injecting: Vec<_> = said.iter().filter(|one| one.injected).collect();
     assert_eq!(injecting.iter().map(|one| &*one.revision).collect::<Vec<_>>(), ["canary"]);
     let injected = injected(&strict.known["canary"].settings, &canary);
-    assert_eq!(Standing::of(&strict.injectors(), &labels, &injected), Standing::Current);
+    assert_eq!(SidecarState::new(&strict.injectors(), &labels, &injected), SidecarState::Current);
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn a_pod_is_stale_by_revision_image_and_containers() {
     let before = World::new(&[("default", "")]);
     let labels = World::labelled("shop", &json!({"istio-injection": "enabled"}));
     let running = injected(&before.known["default"].settings, &pod(&json!({})));
-    assert_eq!(Standing::of(&before.injectors(), &labels, &running), Standing::Current);
+    assert_eq!(SidecarState::new(&before.injectors(), &labels, &running), SidecarState::Current);
 
     for (values, expected) in [
         ("global: {tag: 9.9.9, proxy_init: {image: init}}", &["istio-init", "istio-proxy"][..]),
@@ -145,7 +145,8 @@ fn a_pod_is_stale_by_revision_image_and_containers() {
         ("global: {proxy: {image: registry.example/proxy:2}}", &["istio-proxy"]),
     ] {
         let now = World::new(&[("default", values)]);
-        let Standing::Stale(reasons) = Standing::of(&now.injectors(), &labels, &running) else {
+        let SidecarState::Stale(reasons) = SidecarState::new(&now.injectors(), &labels, &running)
+        else {
             panic!("{values}: not stale");
         };
         let words: Vec<_> = reasons.iter().map(reason::Reason::word).collect();
@@ -155,7 +156,8 @@ fn a_pod_is_stale_by_revision_image_and_containers() {
         }
     }
     let cni = World::new(&[("default", "pilot: {cni: {enabled: true}}")]);
-    let Standing::Stale(reasons) = Standing::of(&cni.injectors(), &labels, &running) else {
+    let SidecarState::Stale(reasons) = SidecarState::new(&cni.injectors(), &labels, &running)
+    else {
         panic!("not stale");
     };
     let said: Vec<_> = reasons.iter().map(ToString::to_string).collect();
@@ -165,7 +167,8 @@ fn a_pod_is_stale_by_revision_image_and_containers() {
     ");
     let other = World::new(&[("canary", "")]);
     let labels = World::labelled("shop", &json!({"istio.io/rev": "canary"}));
-    let Standing::Stale(reasons) = Standing::of(&other.injectors(), &labels, &running) else {
+    let SidecarState::Stale(reasons) = SidecarState::new(&other.injectors(), &labels, &running)
+    else {
         panic!("not stale");
     };
     assert_eq!(reasons[0].word(), "revision_changed");
@@ -177,7 +180,7 @@ fn an_image_type_of_a_proxy_config_is_not_stale() {
     let mut world = World::new(&[("default", "global: {variant: debug}")]);
     let labels = World::labelled("shop", &json!({"istio-injection": "enabled"}));
     let running = injected(&world.known["default"].settings, &pod(&json!({})));
-    assert_eq!(Standing::of(&world.injectors(), &labels, &running), Standing::Current);
+    assert_eq!(SidecarState::new(&world.injectors(), &labels, &running), SidecarState::Current);
     let origin = Origin {
         namespace: "shop".to_owned(),
         name: "distroless".to_owned(),
@@ -189,7 +192,7 @@ fn an_image_type_of_a_proxy_config_is_not_stale() {
     // The resource was created after the pod, and changes its image.
     assert_eq!(word(&world, &labels, &running), "image_changed");
     let Answer::Inject(now) = world.known["default"].answer(&pod(&json!({}))) else { panic!() };
-    assert_eq!(Standing::of(&world.injectors(), &labels, &now.pod), Standing::Current);
+    assert_eq!(SidecarState::new(&world.injectors(), &labels, &now.pod), SidecarState::Current);
 }
 
 #[test]
@@ -202,8 +205,9 @@ fn a_users_own_image_of_the_proxy_is_not_stale() {
     let running = injected(&world.known["default"].settings, &own);
     let newer =
         World::new(&[("default", "global: {proxy: {image: other}, proxy_init: {image: other}}")]);
-    assert_eq!(Standing::of(&world.injectors(), &labels, &running), Standing::Current);
-    let Standing::Stale(reasons) = Standing::of(&newer.injectors(), &labels, &running) else {
+    assert_eq!(SidecarState::new(&world.injectors(), &labels, &running), SidecarState::Current);
+    let SidecarState::Stale(reasons) = SidecarState::new(&newer.injectors(), &labels, &running)
+    else {
         panic!("istio-init is not stale");
     };
     assert!(reasons.iter().all(|one| one.message().contains("istio-init")), "{reasons:?}");
@@ -232,8 +236,8 @@ fn namespaces_of_a_tally_are_bounded_and_none_is_lost() {
         for _ in 0..=index {
             let mut pod = pod(&json!({}));
             pod["metadata"]["namespace"] = format!("n{index:02}").into();
-            let standing = Standing::of(&world.injectors(), &labels, &pod);
-            tally.add(&pod, standing);
+            let sidecar_state = SidecarState::new(&world.injectors(), &labels, &pod);
+            tally.add(&pod, sidecar_state);
         }
     }
     let counts = tally.namespaces(10);
@@ -317,19 +321,19 @@ fn hooks(configuration: &mut Value) -> &mut Vec<Value> {
 }
 
 fn word(world: &World, labels: &Value, pod: &Value) -> &'static str {
-    match Standing::of(&world.injectors(), labels, pod) {
-        Standing::Current => "current",
-        Standing::Stale(reasons) => reasons[0].word(),
-        Standing::Missing(reason) | Standing::NotAsked(reason) | Standing::Unknown(reason) => {
-            reason.word()
-        }
+    match SidecarState::new(&world.injectors(), labels, pod) {
+        SidecarState::Current => "current",
+        SidecarState::Stale(reasons) => reasons[0].word(),
+        SidecarState::Missing(reason)
+        | SidecarState::NotAsked(reason)
+        | SidecarState::Unknown(reason) => reason.word(),
     }
 }
 
 fn injected(settings: &Settings, pod: &Value) -> Value {
     match inject(settings, Target::at_admission(pod.clone(), "shop")).unwrap() {
-        Outcome::Injected(injection) => injection.pod,
-        Outcome::Skipped { reason, .. } => panic!("{reason}"),
+        InjectionOutcome::Injected(injection) => injection.pod,
+        InjectionOutcome::Skipped { reason, .. } => panic!("{reason}"),
     }
 }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use injector::budget::Budget;
 use injector::inject::cluster_state::ClusterFacts;
-use injector::inject::{InjectError, Outcome, Target, inject};
+use injector::inject::{InjectError, InjectionOutcome, Target, inject};
 use injector::settings::{Document, Documents, Process, Settings};
 use serde_json::{Value, json};
 
@@ -377,7 +377,7 @@ fn settings(config: &str, native_sidecars: bool) -> Settings {
     parse(config, Process { native_sidecars, ..Process::default() }).unwrap()
 }
 
-fn outcome(settings: &Settings, pod: &Value) -> Result<Outcome, InjectError> {
+fn outcome(settings: &Settings, pod: &Value) -> Result<InjectionOutcome, InjectError> {
     let namespace_annotations = BTreeMap::from([
         ("openshift.io/sa.scc.uid-range".to_owned(), "1000/1000".to_owned()),
         ("openshift.io/sa.scc.supplemental-groups".to_owned(), "2000/5,3000/5".to_owned()),
@@ -394,8 +394,8 @@ fn outcome(settings: &Settings, pod: &Value) -> Result<Outcome, InjectError> {
 
 fn injected(settings: &Settings, pod: &Value) -> Value {
     match outcome(settings, pod).unwrap() {
-        Outcome::Injected(injection) => injection.pod,
-        Outcome::Skipped { reason, .. } => panic!("{reason}"),
+        InjectionOutcome::Injected(injection) => injection.pod,
+        InjectionOutcome::Skipped { reason, .. } => panic!("{reason}"),
     }
 }
 

@@ -6,14 +6,14 @@ use anyhow::{Context, anyhow, bail};
 use clap::{ArgGroup, Args};
 use injector::cluster::error::ClusterError;
 use injector::cluster::namespaces;
-use injector::inject::reinject::status::Earlier;
+use injector::inject::reinject::status::InjectionStatus;
 use injector::report::explanation::{Explanation, explain};
 use injector::report::inspection::Injectors;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
-use crate::cluster::{Asker, Cluster};
+use crate::cluster::{Cluster, ClusterClient};
 use crate::output::Form;
 use crate::table::table;
 use crate::{Failure, Streams, cluster, output};
@@ -38,17 +38,21 @@ pub(super) struct CheckInject {
 }
 
 impl CheckInject {
-    pub(super) fn run(&self, asker: Asker<'_>, streams: &mut Streams<'_>) -> Result<(), Failure> {
-        let given = self.given(asker.namespace).map_err(Failure::Usage)?;
-        let explained = cluster::ask(asker.flags, async |Cluster { client, name }| {
-            explained(&given, client, asker, streams).await.context(name)
+    pub(super) fn run(
+        &self,
+        cluster_client: ClusterClient<'_>,
+        streams: &mut Streams<'_>,
+    ) -> Result<(), Failure> {
+        let given = self.given(cluster_client.namespace).map_err(Failure::Usage)?;
+        let explained = cluster::ask(cluster_client.flags, async |Cluster { client, name }| {
+            explained(&given, client, cluster_client, streams).await.context(name)
         });
-        let (explanations, pod) = explained.map_err(Failure::of)?;
+        let (explanations, pod) = explained.map_err(Failure::from_error)?;
         let text = match self.output {
             Form::Table => rows(&explanations),
             Form::Json => format!("{:#}\n", json!(explanations)),
         };
-        output::write(streams.output, &text).map_err(Failure::of)?;
+        output::write(streams.output, &text).map_err(Failure::from_error)?;
         conclude(&explanations, given.is_running().then_some(&pod), streams);
         Ok(())
     }
@@ -60,7 +64,7 @@ impl CheckInject {
         }
         let target = self.target.as_deref().unwrap_or_default();
         let (kind, rest) = target.split_once('/').unwrap_or(("pod", target));
-        let kind = Kind::read(kind)?;
+        let kind = WorkloadKind::read(kind)?;
         // If the namespace is given, a dot is part of the name.
         let (name, namespace) = match rest.rsplit_once('.') {
             Some(parts) if namespace.is_empty() => parts,
@@ -78,14 +82,15 @@ impl CheckInject {
 async fn explained(
     given: &Given,
     client: Client,
-    asker: Asker<'_>,
+    cluster_client: ClusterClient<'_>,
     streams: &mut Streams<'_>,
 ) -> anyhow::Result<(Vec<Explanation>, Value)> {
     let (namespace, pod) = given.read(&client).await?;
     let labels = namespaces::labels_of(client.clone(), &namespace).await;
     let labels = labels.with_context(|| format!("namespace {namespace}"))?;
     let configurations = cluster::configurations(&client, streams).await?;
-    let known = cluster::injectors(&client, asker.control_plane, &configurations, streams).await;
+    let known =
+        cluster::injectors(&client, cluster_client.control_plane, &configurations, streams).await;
     let injectors = Injectors { configurations: &configurations, known: &known };
     Ok((explain(&injectors, &labels, &pod), pod))
 }
@@ -97,7 +102,7 @@ fn conclude(explanations: &[Explanation], running: Option<&Value>, streams: &mut
         streams.say("ERROR: multiple webhooks will inject, which can lead to errors");
     }
     let Some(pod) = running else { return };
-    match (Earlier::of_pod(pod), injecting) {
+    match (InjectionStatus::from_pod(pod), injecting) {
         (None, 1..) => streams.say("note: the pod runs without a sidecar; a new one would have it"),
         (Some(earlier), 0) => streams.say(&format!(
             "note: the pod has a sidecar of revision {}; a new one would have none",
@@ -119,7 +124,7 @@ fn rows(explanations: &[Explanation]) -> String {
 /// Object of the check.
 enum Given {
     Labels { labels: BTreeMap<String, String>, namespace: String },
-    Object { kind: &'static Kind, name: String, namespace: String },
+    Object { kind: &'static WorkloadKind, name: String, namespace: String },
 }
 
 impl Given {
@@ -161,7 +166,7 @@ impl Given {
 }
 
 /// A kind that is a pod or has a pod template.
-struct Kind {
+struct WorkloadKind {
     names: &'static [&'static str],
     group: &'static str,
     version: &'static str,
@@ -170,7 +175,7 @@ struct Kind {
     template: &'static str,
 }
 
-impl Kind {
+impl WorkloadKind {
     fn read(word: &str) -> Result<&'static Self, String> {
         let known = KINDS.iter().find(|kind| kind.names.contains(&word));
         known.ok_or_else(|| {
@@ -190,44 +195,50 @@ fn read_labels(text: &str) -> Result<BTreeMap<String, String>, String> {
 
 const TEMPLATE: &str = "/spec/template";
 
-const KINDS: &[Kind] = &[
-    Kind { names: &["pod", "pods", "po"], group: "", version: "v1", title: "Pod", template: "" },
-    Kind {
+const KINDS: &[WorkloadKind] = &[
+    WorkloadKind {
+        names: &["pod", "pods", "po"],
+        group: "",
+        version: "v1",
+        title: "Pod",
+        template: "",
+    },
+    WorkloadKind {
         names: &["deployment", "deployments", "deploy", "deployments.apps", "deployment.apps"],
         group: "apps",
         version: "v1",
         title: "Deployment",
         template: TEMPLATE,
     },
-    Kind {
+    WorkloadKind {
         names: &["statefulset", "statefulsets", "sts"],
         group: "apps",
         version: "v1",
         title: "StatefulSet",
         template: TEMPLATE,
     },
-    Kind {
+    WorkloadKind {
         names: &["daemonset", "daemonsets", "ds"],
         group: "apps",
         version: "v1",
         title: "DaemonSet",
         template: TEMPLATE,
     },
-    Kind {
+    WorkloadKind {
         names: &["replicaset", "replicasets", "rs"],
         group: "apps",
         version: "v1",
         title: "ReplicaSet",
         template: TEMPLATE,
     },
-    Kind {
+    WorkloadKind {
         names: &["job", "jobs"],
         group: "batch",
         version: "v1",
         title: "Job",
         template: TEMPLATE,
     },
-    Kind {
+    WorkloadKind {
         names: &["cronjob", "cronjobs", "cj"],
         group: "batch",
         version: "v1",

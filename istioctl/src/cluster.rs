@@ -10,7 +10,7 @@ use injector::kubernetes::webhook_configuration::HookConfiguration;
 use injector::report::inspection::Injector;
 use injector::settings::proxy_configs::ProxyConfigs;
 use injector::settings::{Process, Settings};
-use injector::webhook::reload::config_maps::ConfigMaps;
+use injector::sources::config_maps::ConfigMaps;
 use kube::config::Kubeconfig;
 use kube::{Client, Config};
 use kube_access::{kubeconfig, with_causes};
@@ -20,7 +20,7 @@ use crate::istio_flags::{ClusterFlags, USUAL_KUBECONFIG};
 
 /// Flags that every command on a cluster needs.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asker<'a> {
+pub(super) struct ClusterClient<'a> {
     /// Flags that select the cluster.
     pub(super) flags: &'a ClusterFlags,
     /// The namespace; empty if none is given.
@@ -126,7 +126,7 @@ async fn injector(
     revision: &str,
     streams: &mut Streams<'_>,
 ) -> anyhow::Result<Injector> {
-    let texts = ConfigMaps::of_revision(namespace, revision).read(client.clone()).await?;
+    let texts = ConfigMaps::for_revision(namespace, revision).read(client.clone()).await?;
     let own = if revision == "default" { String::new() } else { revision.to_owned() };
     let process = Process { revision: own, native_sidecars: true, ..Process::default() };
     let settings = Arc::new(Settings::parse(&texts.documents(), process)?);

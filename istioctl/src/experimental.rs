@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 
 use crate::check_inject::CheckInject;
-use crate::cluster::Asker;
+use crate::cluster::ClusterClient;
 use crate::injector_list::InjectorList;
 use crate::{Failure, Streams};
 
@@ -34,11 +34,15 @@ enum InjectorCommand {
 }
 
 impl Experimental {
-    pub(super) fn run(&self, asker: Asker<'_>, streams: &mut Streams<'_>) -> Result<(), Failure> {
+    pub(super) fn run(
+        &self,
+        cluster_client: ClusterClient<'_>,
+        streams: &mut Streams<'_>,
+    ) -> Result<(), Failure> {
         match &self.command {
-            Command::CheckInject(command) => command.run(asker, streams),
+            Command::CheckInject(command) => command.run(cluster_client, streams),
             Command::Injector(Injector { command: InjectorCommand::List(command) }) => {
-                command.run(asker, streams)
+                command.run(cluster_client, streams)
             }
         }
     }

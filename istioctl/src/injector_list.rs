@@ -11,7 +11,7 @@ use injector::report::inventory::{Count, Finding, InjectorRow, Inventory, Namesp
 use kube::Client;
 use serde_json::{Value, json};
 
-use crate::cluster::{Asker, Cluster};
+use crate::cluster::{Cluster, ClusterClient};
 use crate::output::Form;
 use crate::table::table;
 use crate::{Failure, Streams, cluster, output};
@@ -30,30 +30,35 @@ pub(super) struct InjectorList {
 }
 
 impl InjectorList {
-    pub(super) fn run(&self, asker: Asker<'_>, streams: &mut Streams<'_>) -> Result<(), Failure> {
-        let listed = cluster::ask(asker.flags, async |Cluster { client, name }| {
-            self.list(client, asker, streams).await.context(name)
+    pub(super) fn run(
+        &self,
+        cluster_client: ClusterClient<'_>,
+        streams: &mut Streams<'_>,
+    ) -> Result<(), Failure> {
+        let listed = cluster::ask(cluster_client.flags, async |Cluster { client, name }| {
+            self.list(client, cluster_client, streams).await.context(name)
         });
-        let listed = listed.map_err(Failure::of)?;
+        let listed = listed.map_err(Failure::from_error)?;
         let text = match self.output {
             Form::Table => listed.tables(),
             Form::Json => format!("{:#}\n", listed.json()),
         };
-        output::write(streams.output, &text).map_err(Failure::of)
+        output::write(streams.output, &text).map_err(Failure::from_error)
     }
 
     async fn list(
         &self,
         client: Client,
-        asker: Asker<'_>,
+        cluster_client: ClusterClient<'_>,
         streams: &mut Streams<'_>,
     ) -> anyhow::Result<Listed> {
         let configurations = cluster::configurations(&client, streams).await?;
         let known =
-            cluster::injectors(&client, asker.control_plane, &configurations, streams).await;
+            cluster::injectors(&client, cluster_client.control_plane, &configurations, streams)
+                .await;
         let namespaces = namespaces::labels(client.clone()).await;
         let namespaces = namespaces.context("listing namespaces")?;
-        let only = Some(asker.namespace).filter(|name| !name.is_empty());
+        let only = Some(cluster_client.namespace).filter(|name| !name.is_empty());
         if let Some(name) = only {
             ensure!(namespaces.contains_key(name), "--namespace {name}: no such namespace");
         }
@@ -62,7 +67,7 @@ impl InjectorList {
         let read = pods::each(client, only, PAGE, |pod| inventory.add(&pod)).await;
         read.context("listing pods")?;
         let (mut rows, injectors) =
-            (inventory.namespaces(asker.control_plane), inventory.injectors());
+            (inventory.namespaces(cluster_client.control_plane), inventory.injectors());
         rows.retain(|row| only.is_none_or(|name| row.namespace == name));
         Ok(Listed { namespaces: rows, injectors, findings: inventory.findings() })
     }

@@ -17,7 +17,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use cluster::Asker;
+use cluster::ClusterClient;
 use experimental::Experimental;
 use istio_flags::{ClusterFlags, ControlPlaneFlags, LogFlags};
 use kube_inject::KubeInject;
@@ -31,7 +31,9 @@ pub fn run(args: impl IntoIterator<Item = OsString>, streams: &mut Streams<'_>) 
     let result = match Cli::try_parse_from(args) {
         Ok(cli) => cli.run(streams),
         Err(usage) if usage.use_stderr() => Err(Failure::Usage(tips::without_hidden_flags(usage))),
-        Err(help) => output::write(streams.output, &help.render().to_string()).map_err(Failure::of),
+        Err(help) => {
+            output::write(streams.output, &help.render().to_string()).map_err(Failure::from_error)
+        }
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -97,14 +99,14 @@ enum Command {
 impl Cli {
     fn run(&self, streams: &mut Streams<'_>) -> Result<(), Failure> {
         self.remote.refuse().map_err(Failure::Usage)?;
-        let asker = Asker {
+        let cluster_client = ClusterClient {
             flags: &self.cluster,
             namespace: &self.namespace,
             control_plane: &self.istio_namespace,
         };
         match &self.command {
-            Command::KubeInject(command) => command.run(asker, streams),
-            Command::Experimental(command) => command.run(asker, streams),
+            Command::KubeInject(command) => command.run(cluster_client, streams),
+            Command::Experimental(command) => command.run(cluster_client, streams),
             Command::Version(command) => command.run(&self.cluster, streams),
         }
     }
@@ -120,7 +122,7 @@ enum Failure {
 }
 
 impl Failure {
-    fn of(error: anyhow::Error) -> Self {
+    fn from_error(error: anyhow::Error) -> Self {
         Self::Errors(vec![error])
     }
 }

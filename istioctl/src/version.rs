@@ -41,7 +41,7 @@ impl Version {
             let message = "error: --remote: this istioctl asks no control plane";
             return Err(Failure::Usage(message.to_owned()));
         }
-        output::write(streams.output, &self.text()?).map_err(Failure::of)
+        output::write(streams.output, &self.text()?).map_err(Failure::from_error)
     }
 
     fn text(&self) -> Result<String, Failure> {
@@ -55,7 +55,7 @@ impl Version {
         match self.output {
             Some(Form::Json) => Ok(format!("{document:#}\n")),
             Some(Form::Yaml) => {
-                yaml::to_string(&document).map_err(|error| Failure::of(error.into()))
+                yaml::to_string(&document).map_err(|error| Failure::from_error(error.into()))
             }
             None if self.short => Ok(format!("client version: {VERSION}\n")),
             None => Ok(format!(

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use documents::yaml;
 use injector::inject::cluster_state::ClusterFacts;
 use injector::inject::policy::Rules;
-use injector::inject::{Outcome, Target, inject};
+use injector::inject::{InjectionOutcome, Target, inject};
 use injector::manifest::{Document, Manifest};
 use injector::settings::{Documents, Process, Settings};
 use serde_json::Value;
@@ -38,10 +38,12 @@ fn every_layout_gets_what_the_library_says() {
                     rules: Rules::Manual,
                 };
                 match inject(&settings(), target).unwrap() {
-                    Outcome::Injected(injection) => {
+                    InjectionOutcome::Injected(injection) => {
                         *at(&mut expected, &template.place) = injection.pod;
                     }
-                    Outcome::Skipped { reason, .. } => panic!("{}: {reason}", file.display()),
+                    InjectionOutcome::Skipped { reason, .. } => {
+                        panic!("{}: {reason}", file.display())
+                    }
                 }
             }
             assert_eq!(yaml::parse(after.text).unwrap(), expected, "{}", file.display());

@@ -14,6 +14,26 @@ fn errors_name_the_flag_and_the_file_and_the_key() {
         ("--valuesFile", "global: [\n", "line "),
         ("--meshConfigFile", "proxyListenPort: 0.5", "proxyListenPort: 0.5 is not a port"),
         ("--injectConfigFile", "templates: 1\n", "templates: "),
+        (
+            "--valuesFile",
+            "# ours\nglobal:\n  proxy:\n    logLevel: info\n    statusPort: abc\n",
+            "line 5: global.proxy.statusPort: \"abc\" is not a port from 0 to 65535\n",
+        ),
+        (
+            "--valuesFile",
+            "{\n  \"global\": {\n    \"proxy\": {\"privileged\": \"perhaps\"}\n  }\n}\n",
+            "line 3: global.proxy.privileged: ",
+        ),
+        (
+            "--meshConfigFile",
+            "rootNamespace: a\ndefaultConfig:\n  concurrency: 1\n  tracing:\n    sampling: x\n",
+            "line 5: defaultConfig.tracing.sampling: \"x\" is not a number",
+        ),
+        (
+            "--injectConfigFile",
+            "policy: enabled\ndefaultTemplates: sidecar\n",
+            "line 2: defaultTemplates: ",
+        ),
     ] {
         let files = Files::new(&[(flag, text)]);
         let ran = files.run("{}");

@@ -3,9 +3,12 @@
 //! Only this module uses the YAML library. It sets the library's options and works around two
 //! traps: numbers with a leading zero, and block scalars that begin with a TAB.
 
+mod lines;
 mod ordinary;
 mod outdented;
 mod whole;
+
+pub use self::lines::line_of;
 
 use granit_parser::Event;
 use serde::Serialize;
@@ -58,7 +61,7 @@ pub fn parse_first(text: &str) -> Result<(Value, Option<YamlError>), YamlError> 
         with_snippet: false,
     };
     let documents = serde_saphyr::from_multiple_with_options::<Option<Value>>(&text, options);
-    let documents = documents.map_err(|error| YamlError::of(&error))?;
+    let documents = documents.map_err(|error| YamlError::from_library(&error))?;
     let first = documents.into_iter().next().flatten().unwrap_or_default();
     Ok((whole::numbers(first), Some(strict)))
 }
@@ -70,7 +73,15 @@ pub fn of_events<'a>(events: impl Iterator<Item = Event<'a>>) -> Option<Value> {
 }
 
 fn scalar(text: &str) -> Option<Value> {
-    by_library(text, aliases(text)).ok()
+    let value = by_library(text, aliases(text)).ok();
+    value.or_else(|| is_beyond_floats(text).then(|| Value::from(text)))
+}
+
+/// True if the text has the form of a number that exceeds every float. Go reads the commit hash
+/// `12e4567` as a string.
+fn is_beyond_floats(text: &str) -> bool {
+    let form = text.bytes().all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(&byte));
+    form && text.parse().is_ok_and(f64::is_infinite)
 }
 
 /// True if a string needs no quotes in any YAML parser.
@@ -89,7 +100,7 @@ fn by_library(text: &str, aliases: AliasLimits) -> Result<Value, YamlError> {
     };
     serde_saphyr::from_str_with_options::<Option<Value>>(text, options)
         .map(|value| whole::numbers(value.unwrap_or_default()))
-        .map_err(|error| YamlError::of(&error))
+        .map_err(|error| YamlError::from_library(&error))
 }
 
 /// Returns a value as a block document that ends with a line break.
@@ -119,7 +130,7 @@ pub struct YamlError {
 }
 
 impl YamlError {
-    fn of(error: &serde_saphyr::Error) -> Self {
+    fn from_library(error: &serde_saphyr::Error) -> Self {
         let place = error.location();
         let number = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
         Self {
@@ -251,6 +262,10 @@ mod tests {
         assert_eq!(read("\u{feff}a: 1\r\n"), json!({"a": 1}));
         let numbers = read("[8080.0, 1e3, -0.0, 1.5, 1e19, {a: 2.0}]");
         assert_eq!(numbers.to_string(), r#"[8080,1000,0,1.5,1e+19,{"a":2}]"#);
+        let hashes = json!({"commit": "12e4567", "-1E400": "+.5e999"});
+        assert_eq!(read("commit: 12e4567\n-1E400: +.5e999\n"), hashes);
+        assert_eq!(read(&to_string(&hashes).unwrap()), hashes);
+        assert!(parse("a: .inf").is_err() && parse("a: .nan").is_err());
     }
 
     #[test]

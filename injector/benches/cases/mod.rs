@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 use documents::yaml;
 use injector::inject::cluster_state::ClusterFacts;
-use injector::inject::{Outcome, Target, inject};
+use injector::inject::{InjectionOutcome, Target, inject};
 use injector::settings::{Document, Documents, Process, Settings};
 use injector::webhook::admission::review;
 use injector::webhook::admission::verdict::Admission;
@@ -117,8 +117,8 @@ pub(crate) const PODS: [&str; 5] = ["small", "typical", "variables", "injected",
 fn injected(settings: &Settings, pod: &Value) -> Value {
     let target = Target::at_admission(pod.clone(), "shop");
     match inject(settings, target).expect("an injected pod") {
-        Outcome::Injected(injection) => injection.pod,
-        Outcome::Skipped { reason, .. } => panic!("{reason}"),
+        InjectionOutcome::Injected(injection) => injection.pod,
+        InjectionOutcome::Skipped { reason, .. } => panic!("{reason}"),
     }
 }
 

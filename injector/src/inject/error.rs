@@ -5,7 +5,7 @@ use reason::Reason;
 
 use crate::budget::Exhausted;
 use crate::kubernetes::merge::MergeError;
-use crate::overlay::error::{Asker, OverlayError};
+use crate::overlay::error::{OverlayError, TemplateSource};
 use crate::settings::annotations::AnnotationError;
 
 /// The reason why a pod cannot be injected. The message names the invalid annotation or setting.
@@ -39,7 +39,7 @@ pub enum InjectError {
     Overlay(OverlayError),
     /// A conflict between user-supplied fields and an injected container.
     #[error(transparent)]
-    Own(OwnError),
+    UserContainer(UserContainerError),
     /// The pod itself cannot be injected.
     #[error("pod: {0}")]
     Pod(String),
@@ -57,7 +57,7 @@ impl InjectError {
         match self {
             Self::Annotations(_) => "bad_annotation",
             Self::Exhausted(_) => "too_expensive",
-            Self::Merge { .. } | Self::Own(_) => "merge_failed",
+            Self::Merge { .. } | Self::UserContainer(_) => "merge_failed",
             Self::Overlay(OverlayError::NotFound { .. }) => "unknown_template",
             Self::Overlay(_) => "template_failed",
             Self::Form { .. } | Self::Pod(_) => "bad_pod",
@@ -70,30 +70,34 @@ impl InjectError {
     pub fn without_values(&self) -> String {
         match self {
             Self::Annotations(errors) => {
-                let keys: Vec<_> = errors.iter().map(|error| excerpt::of(&error.key)).collect();
+                let keys: Vec<_> =
+                    errors.iter().map(|error| excerpt::shorten(&error.key)).collect();
                 format!("wrong annotations: {}", keys.join(", "))
             }
             Self::Merge { template, .. } => {
-                format!("template {:?} and the pod do not go together", excerpt::of(template))
+                format!("template {:?} and the pod do not go together", excerpt::shorten(template))
             }
-            Self::Own(OwnError { name, .. }) => {
-                let name = excerpt::of(name);
+            Self::UserContainer(UserContainerError { name, .. }) => {
+                let name = excerpt::shorten(name);
                 format!(
                     "the pod's own fields of {name:?} and the injected container do not go together"
                 )
             }
-            Self::Overlay(OverlayError::NotFound { asker: Asker::Annotation, .. }) => {
-                format!("{} names no template of ours", Asker::Annotation)
+            Self::Overlay(OverlayError::NotFound {
+                requested_by: TemplateSource::Annotation,
+                ..
+            }) => {
+                format!("{} names no template of ours", TemplateSource::Annotation)
             }
-            other => excerpt::of(&other.to_string()).into_owned(),
+            other => excerpt::shorten(&other.to_string()).into_owned(),
         }
     }
 }
 
-/// What the user wrote of a container has no meaning.
+/// Invalid user-supplied fields of an injected container.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{origin} {name}: {problem}")]
-pub struct OwnError {
+pub struct UserContainerError {
     /// The container's name.
     pub name: String,
     pub(crate) origin: &'static str,

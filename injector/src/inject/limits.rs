@@ -59,7 +59,7 @@ pub(crate) fn check_recorded(container: &Value) -> Result<(), InjectError> {
     if bytes <= ANNOTATION_BYTES {
         return Ok(());
     }
-    let name = excerpt::of(container["name"].as_str().unwrap_or_default());
+    let name = excerpt::shorten(container["name"].as_str().unwrap_or_default());
     Err(InjectError::TooLarge(format!(
         "container {name:?} has fields of {bytes} bytes, and annotation {} must record them in \
          {ANNOTATION_BYTES}; leave to the injector what it sets itself",

@@ -31,19 +31,22 @@ use crate::settings::Settings;
 /// Injects the pod, or returns the reason why not.
 ///
 /// Pure: the same settings and target always give the same outcome, byte for byte.
-pub fn inject(settings: &Settings, target: Target<'_>) -> Result<Outcome, InjectError> {
-    check::pod::check(&target.pod)?;
+pub fn inject(settings: &Settings, target: Target<'_>) -> Result<InjectionOutcome, InjectError> {
+    check::pod::validate(&target.pod)?;
     if let Some(reason) = why_not(settings, target.rules, &target.pod, target.namespace) {
-        return Ok(Outcome::Skipped { reason, advice: check::annotations::of_keys(&target.pod) });
+        return Ok(InjectionOutcome::Skipped {
+            reason,
+            warnings: check::annotations::key_warnings(&target.pod),
+        });
     }
     limits::check(&target.pod)?;
-    let injection = budget::within(|| carry_out(Plan::of(settings, &target)?, target.pod))?;
-    Ok(Outcome::Injected(Box::new(injection)))
+    let injection = budget::within(|| carry_out(Plan::new(settings, &target)?, target.pod))?;
+    Ok(InjectionOutcome::Injected(Box::new(injection)))
 }
 
 /// Result of [`inject`].
 #[derive(Clone, Debug)]
-pub enum Outcome {
+pub enum InjectionOutcome {
     /// The pod was injected.
     Injected(Box<Injection>),
     /// The pod stays unchanged.
@@ -52,7 +55,7 @@ pub enum Outcome {
         reason: Reason,
         /// Further warnings: an `inject` label or annotation without effect, and keys that look
         /// like one of the injector's.
-        advice: Vec<Reason>,
+        warnings: Vec<Reason>,
     },
 }
 
@@ -91,12 +94,12 @@ fn carry_out(plan: Plan<'_>, pod: Value) -> Result<Injection, InjectError> {
     let Plan { settings, injected, variables, tproxy, reinjected, .. } = plan;
     let settings = &*settings;
     let kept = overrides::reapply(&mut draft, plan.written, tproxy, reinjected)
-        .map_err(InjectError::Own)?;
+        .map_err(InjectError::UserContainer)?;
     computed_env::put_back_computed(&mut draft, computed);
     postprocess::path_env::apply(&mut draft, &variables, reinjected);
     prometheus::merge(&mut draft, &settings.mesh, reinjected).map_err(InjectError::Annotations)?;
     prometheus::secure_port(&mut draft);
-    let mut warnings = plan.advice;
+    let mut warnings = plan.warnings;
     warnings.extend(kept);
     warnings.extend(probes::rewrite(&mut draft, settings, reinjected));
     warnings.extend(metadata::apply(
@@ -116,6 +119,6 @@ fn carry_out(plan: Plan<'_>, pod: Value) -> Result<Injection, InjectError> {
     let rule = settings.values.outrigger.proxy_user;
     let shared = check::proxy_user::judge(rule, &pod, &injected).map_err(InjectError::ProxyUser)?;
     warnings.extend(shared);
-    warnings.extend(plan.config_advice);
+    warnings.extend(plan.config_warnings);
     Ok(Injection { pod, change, warnings })
 }

@@ -12,8 +12,8 @@ use super::prepare::path_env::{self, Variables};
 use super::prepare::proxy_config::proxy_config;
 use super::prepare::{Overlays, injected, overlays};
 use super::reinject::relocate_proxy;
-use super::reinject::status::{self, Earlier};
-use super::reinject::user_containers::{From, Written};
+use super::reinject::status::{self, InjectionStatus};
+use super::reinject::user_containers::{UserContainerOrigin, UserContainers};
 use super::request::Target;
 use super::{check, limits};
 use crate::istio::proxy_identity::Identity;
@@ -34,7 +34,7 @@ pub(crate) struct Plan<'a> {
     /// What the overlays put in, by name.
     pub(crate) injected: Value,
     /// The user's own containers of injected names.
-    pub(crate) written: Written,
+    pub(crate) written: UserContainers,
     /// The proxy's environment from the webhook's path.
     pub(crate) variables: Variables,
     /// Whether the application waits for the proxy.
@@ -44,19 +44,19 @@ pub(crate) struct Plan<'a> {
     /// Whether the pod was injected before.
     pub(crate) reinjected: bool,
     /// What the user should know of labels, annotations and volumes.
-    pub(crate) advice: Vec<Reason>,
+    pub(crate) warnings: Vec<Reason>,
     /// What he should know of the proxy's configuration.
-    pub(crate) config_advice: Vec<Reason>,
+    pub(crate) config_warnings: Vec<Reason>,
 }
 
 impl<'a> Plan<'a> {
     /// Makes the overlays of a pod and collects the rest.
-    pub(crate) fn of(settings: &'a Settings, target: &Target<'_>) -> Result<Self, InjectError> {
+    pub(crate) fn new(settings: &'a Settings, target: &Target<'_>) -> Result<Self, InjectError> {
         let pod = &target.pod;
         let (annotations, mut errors) = valid(settings, pod);
         let own = annotations.get(key::PROXY_CONFIG);
         let own = own.filter(|_| errors.iter().all(|error| error.key != key::PROXY_CONFIG));
-        let (proxy_config, config_advice) = proxy_config(settings, target, own);
+        let (proxy_config, config_warnings) = proxy_config(settings, target, own);
         let own = (target.rules == Rules::Manual).then_some(&proxy_config);
         let effective = settings.with_proxy_config(own);
         let settings = &*effective;
@@ -69,8 +69,8 @@ impl<'a> Plan<'a> {
             return Err(InjectError::Annotations(errors));
         }
         let workload = target.workload.clone();
-        let workload = workload.unwrap_or_else(|| Workload::of_pod(pod, target.namespace));
-        let earlier = Earlier::of_pod(pod);
+        let workload = workload.unwrap_or_else(|| Workload::from_pod(pod, target.namespace));
+        let earlier = InjectionStatus::from_pod(pod);
         let status_port = settings.mesh.default_config.status_port();
         let native_sidecars = target.cluster.native_sidecars;
         let native_sidecars = native_sidecars.unwrap_or(settings.process.native_sidecars);
@@ -91,10 +91,10 @@ impl<'a> Plan<'a> {
         if let Some(earlier) = &earlier {
             earlier.name_left_ones(&mut injected, pod, context.pod);
         }
-        check::pod::check_names(pod, &injected, earlier.is_some())?;
-        let mut advice = check::annotations::of_pod(pod, annotations);
+        check::pod::validate_names(pod, &injected, earlier.is_some())?;
+        let mut warnings = check::annotations::pod_warnings(pod, annotations);
         // An earlier injection has told it, and its own volumes look the same.
-        advice.extend(own_volumes.into_iter().filter(|_| earlier.is_none()));
+        warnings.extend(own_volumes.into_iter().filter(|_| earlier.is_none()));
         let openshift = settings.process.openshift;
         let revision = settings.process.revision_name();
         let keeps_its_own = earlier.as_ref().is_some_and(|earlier| {
@@ -102,7 +102,7 @@ impl<'a> Plan<'a> {
         });
         let earlier = earlier.as_ref();
         let written =
-            Written::of_pod(pod, &injected, earlier, keeps_its_own, &variables, openshift);
+            UserContainers::from_pod(pod, &injected, earlier, keeps_its_own, &variables, openshift);
         recordable(&written)?;
         Ok(Self {
             written,
@@ -113,8 +113,8 @@ impl<'a> Plan<'a> {
             overlays,
             injected,
             variables,
-            advice,
-            config_advice,
+            warnings,
+            config_warnings,
             settings: effective,
         })
     }
@@ -122,18 +122,18 @@ impl<'a> Plan<'a> {
 
 /// Refuses containers that the annotation of overrides could not say again: a file may hold what
 /// no API server takes.
-fn recordable(written: &Written) -> Result<(), InjectError> {
+fn recordable(written: &UserContainers) -> Result<(), InjectError> {
     written.own.iter().try_for_each(|own| limits::check_recorded(&own.fields))?;
     let misfit =
-        written.own.iter().filter(|own| own.from != From::Record).find_map(|own| {
-            pod_schema::in_json(pod_schema::Place::Container, &own.fields, own.name())
+        written.own.iter().filter(|own| own.from != UserContainerOrigin::Record).find_map(|own| {
+            pod_schema::in_json(pod_schema::PodList::Container, &own.fields, own.name())
         });
     misfit.map_or(Ok(()), |misfit| Err(InjectError::Pod(format!("container {misfit}"))))
 }
 
 /// The pod's annotations, and what is wrong with them by themselves.
 fn valid<'a>(settings: &Settings, pod: &'a Value) -> (Annotations<'a>, Vec<AnnotationError>) {
-    let (annotations, mut errors) = Annotations::of_pod(pod);
+    let (annotations, mut errors) = Annotations::from_pod(pod);
     // Nothing else reads it.
     let datadog = &*settings.values.global.proxy.tracer == "datadog";
     errors.retain(|error| datadog || error.key != key::DATADOG_ENV);
@@ -144,7 +144,7 @@ fn valid<'a>(settings: &Settings, pod: &'a Value) -> (Annotations<'a>, Vec<Annot
 fn identity(settings: &Settings, target: &Target<'_>) -> Identity {
     let annotations = target.cluster.namespace_annotations;
     let annotations = annotations.filter(|_| settings.process.openshift);
-    annotations.map(Identity::of_namespace).unwrap_or_default()
+    annotations.map(Identity::from_namespace).unwrap_or_default()
 }
 
 /// The pod's own word, else the cluster's or the process's.

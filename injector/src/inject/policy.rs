@@ -80,7 +80,7 @@ pub fn decide(config: &InjectConfig, rules: Rules, pod: &Value, namespace: &str)
                 .with_hint("policy is enabled or disabled"),
         );
     }
-    match Switch::of(metadata) {
+    match Switch::from_metadata(metadata) {
         Switch::On => Decision::Inject,
         Switch::OffByLabel => Decision::Skip(opted_out("opted_out_by_label", "label")),
         Switch::OffByAnnotation => {
@@ -165,7 +165,7 @@ enum Switch {
 }
 
 impl Switch {
-    fn of(metadata: &Value) -> Self {
+    fn from_metadata(metadata: &Value) -> Self {
         let label = metadata["labels"].get(INJECT).and_then(Value::as_str);
         let annotation = metadata["annotations"].get(INJECT).and_then(Value::as_str);
         match (label, annotation) {

@@ -20,7 +20,7 @@ impl Default for Identity {
 impl Identity {
     /// Returns the identity that `OpenShift` allows in a namespace: the last user and the last
     /// group of the ranges in its annotations. An absent or invalid range gives the default.
-    pub fn of_namespace(annotations: &BTreeMap<String, String>) -> Self {
+    pub fn from_namespace(annotations: &BTreeMap<String, String>) -> Self {
         let users = annotations.get(UID_RANGE);
         let groups = annotations.get(SUPPLEMENTAL_GROUPS).filter(|groups| !groups.is_empty());
         Self {
@@ -73,7 +73,7 @@ mod tests {
             let annotations = annotations
                 .into_iter()
                 .filter_map(|(key, range)| Some((key.to_owned(), range?.to_owned())));
-            let identity = Identity::of_namespace(&annotations.collect());
+            let identity = Identity::from_namespace(&annotations.collect());
             assert_eq!((identity.uid, identity.gid), (uid, gid), "{users:?} {groups:?}");
         }
     }

@@ -33,16 +33,16 @@ pub fn are_targets(text: &str) -> bool {
     parse_targets(text).is_some()
 }
 
-/// `port:path` separated by commas; the path may be left out. `None` where a part is wrong, but a
-/// number that is no port is one of its own problems.
+/// Parses `port:path` separated by commas; the path may be left out. Returns `None` if a part has no
+/// port, because Istio ignores the list then. The caller validates the ports.
 pub(crate) fn parse_targets(text: &str) -> Option<Vec<(String, String)>> {
     let targets = text.split(',').map(str::trim).filter(|target| !target.is_empty());
     targets
         .map(|target| {
             let (port, path) = target.split_once(':').unwrap_or((target, ""));
-            port.trim().parse::<i64>().ok()?;
+            let (port, path) = (port.trim(), path.trim());
             let path = if path.is_empty() { "/metrics" } else { path };
-            Some((port.trim().to_owned(), path.to_owned()))
+            (!port.is_empty()).then(|| (port.to_owned(), path.to_owned()))
         })
         .collect()
 }

@@ -107,7 +107,7 @@ impl Change {
     }
 
     /// Adds a change at the end of a path.
-    fn record(&mut self, path: &[Step<'_>], change: Self) {
+    fn record(&mut self, path: &[PathStep<'_>], change: Self) {
         let Some((step, rest)) = path.split_first() else {
             return self.add(change);
         };
@@ -115,7 +115,7 @@ impl Change {
             return;
         }
         match step {
-            Step::Key(key) => {
+            PathStep::Key(key) => {
                 if !matches!(self, Self::Object(_)) {
                     *self = Self::Object(BTreeMap::new());
                 }
@@ -126,7 +126,7 @@ impl Change {
                     members.entry((*key).to_owned()).or_default().record(rest, change);
                 }
             }
-            Step::Index(index) => {
+            PathStep::Index(index) => {
                 if !matches!(self, Self::List(_)) {
                     *self = Self::List(ListChange::default());
                 }
@@ -261,10 +261,10 @@ impl Draft {
     }
 
     /// Returns the value at the end of a path.
-    pub fn at(&self, path: &[Step<'_>]) -> Option<&Value> {
+    pub fn at(&self, path: &[PathStep<'_>]) -> Option<&Value> {
         path.iter().try_fold(&self.value, |value, step| match step {
-            Step::Index(index) => value.get(index),
-            Step::Key(key) => value.get(key),
+            PathStep::Index(index) => value.get(index),
+            PathStep::Key(key) => value.get(key),
         })
     }
 
@@ -282,7 +282,7 @@ impl Draft {
 
     /// Edits the value at the end of a path as a draft of its own, if it exists. Several edits then
     /// resolve the path only once.
-    pub fn within(&mut self, path: &[Step<'_>], work: impl FnOnce(&mut Self)) {
+    pub fn within(&mut self, path: &[PathStep<'_>], work: impl FnOnce(&mut Self)) {
         let inner = path.iter().try_fold(&mut self.value, |value, step| step.of_mut(value));
         let Some(inner) = inner else { return };
         let mut draft = Self::new(std::mem::take(inner));
@@ -292,14 +292,14 @@ impl Draft {
     }
 
     /// Sets the value at a path. Creates missing objects on the path; an item of a list must exist.
-    pub fn set(&mut self, path: &[Step<'_>], value: Value) {
+    pub fn set(&mut self, path: &[PathStep<'_>], value: Value) {
         if let Some((steps, before)) = set(&mut self.value, path, value) {
             self.change.record(&path[..steps], Change::Set(before));
         }
     }
 
     /// Removes the member of an object, if it exists.
-    pub fn remove(&mut self, path: &[Step<'_>], key: &str) {
+    pub fn remove(&mut self, path: &[PathStep<'_>], key: &str) {
         let parent = path.iter().try_fold(&mut self.value, |value, step| step.of_mut(value));
         let removed = parent.and_then(Value::as_object_mut).and_then(|parent| parent.remove(key));
         if let Some(removed) = removed {
@@ -309,7 +309,7 @@ impl Draft {
 
     /// Reorders the items of a list. `order` has for each new position the present index of its
     /// item, every index once.
-    pub fn reorder(&mut self, path: &[Step<'_>], order: &[usize]) {
+    pub fn reorder(&mut self, path: &[PathStep<'_>], order: &[usize]) {
         let list = path.iter().try_fold(&mut self.value, |value, step| step.of_mut(value));
         let Some(list) = list.and_then(Value::as_array_mut) else {
             return;
@@ -321,7 +321,7 @@ impl Draft {
     }
 
     /// Appends an item to a list; creates a missing list.
-    pub fn push(&mut self, path: &[Step<'_>], item: Value) {
+    pub fn push(&mut self, path: &[PathStep<'_>], item: Value) {
         let list = path.iter().try_fold(&mut self.value, |value, step| step.of_mut(value));
         let Some(list) = list.and_then(Value::as_array_mut) else {
             return self.set(path, Value::Array(vec![item]));
@@ -335,26 +335,26 @@ impl Draft {
 
 /// One step of a path into a value.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Step<'a> {
+pub enum PathStep<'a> {
     /// Index of an item in a list.
     Index(usize),
     /// Key of a member of an object.
     Key(&'a str),
 }
 
-impl<'a> From<&'a str> for Step<'a> {
+impl<'a> From<&'a str> for PathStep<'a> {
     fn from(key: &'a str) -> Self {
         Self::Key(key)
     }
 }
 
-impl From<usize> for Step<'_> {
+impl From<usize> for PathStep<'_> {
     fn from(index: usize) -> Self {
         Self::Index(index)
     }
 }
 
-impl Step<'_> {
+impl PathStep<'_> {
     fn of_mut<'v>(&self, value: &'v mut Value) -> Option<&'v mut Value> {
         match self {
             Self::Index(index) => value.get_mut(index),
@@ -365,7 +365,7 @@ impl Step<'_> {
 
 /// Sets the value at the end of a path. Returns the number of steps to the new or replaced value
 /// and the previous value, or `None` if nothing changed.
-fn set(target: &mut Value, path: &[Step<'_>], value: Value) -> Option<(usize, Option<Value>)> {
+fn set(target: &mut Value, path: &[PathStep<'_>], value: Value) -> Option<(usize, Option<Value>)> {
     let Some((step, rest)) = path.split_first() else {
         let changes = *target != value;
         return changes.then(|| (0, Some(std::mem::replace(target, value))));
@@ -373,12 +373,12 @@ fn set(target: &mut Value, path: &[Step<'_>], value: Value) -> Option<(usize, Op
     if let Some(inner) = step.of_mut(target).filter(|inner| !inner.is_null() || rest.is_empty()) {
         return set(inner, rest, value).map(|(steps, before)| (steps + 1, before));
     }
-    let Step::Key(key) = step else {
+    let PathStep::Key(key) = step else {
         return None;
     };
     let mut made = value;
     for step in rest.iter().rev() {
-        let Step::Key(key) = step else {
+        let PathStep::Key(key) = step else {
             return None;
         };
         made = Value::Object(Map::from_iter([((*key).to_owned(), made)]));

@@ -187,7 +187,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::json::change::{Draft, Step};
+    use crate::json::change::{Draft, PathStep};
 
     #[test]
     fn an_item_put_first_is_one_operation() {
@@ -264,7 +264,7 @@ mod tests {
     const KEYS: [&str; 4] = ["a", "~", "/", "ü"];
 
     fn apply(draft: &mut Draft, edit: &Edit) {
-        let list: Step<'_> = "l".into();
+        let list: PathStep<'_> = "l".into();
         let len = draft.value()["l"].as_array().map_or(0, Vec::len);
         match *edit {
             Edit::Push(v) => draft.push(&[list], json!({"a": v})),

@@ -17,19 +17,19 @@ use crate::kubernetes::quantity;
 ///
 /// `change` is the record of the injection; restored fields are removed from it.
 pub(crate) fn keep(pod: &mut Value, change: &mut Change) {
-    keep_in(pod, change, Place { field: "", limits: &Value::Null });
+    keep_in(pod, change, ValueContext { field: "", limits: &Value::Null });
 }
 
 /// Position of a value in a pod.
 #[derive(Clone, Copy)]
-struct Place<'a> {
+struct ValueContext<'a> {
     /// The field that holds the value; for an item of a list, the field that holds the list.
     field: &'a str,
     /// The limits beside the value, if it belongs to a container's resources.
     limits: &'a Value,
 }
 
-fn keep_in(value: &mut Value, change: &mut Change, place: Place<'_>) {
+fn keep_in(value: &mut Value, change: &mut Change, place: ValueContext<'_>) {
     match change {
         Change::Kept | Change::Removed(_) | Change::Set(None) => {}
         Change::Set(Some(before)) => {
@@ -62,7 +62,7 @@ fn keep_in(value: &mut Value, change: &mut Change, place: Place<'_>) {
 
 /// True if items were removed from a list and added again at the same index. Restores the defaults
 /// in these items.
-fn is_as_before(items: &mut [Value], list: &ListChange, place: Place<'_>) -> bool {
+fn is_as_before(items: &mut [Value], list: &ListChange, place: ValueContext<'_>) -> bool {
     let Some(origins) = list.origins().filter(|_| list.gone().next().is_some()) else {
         return false;
     };
@@ -77,7 +77,7 @@ fn is_as_before(items: &mut [Value], list: &ListChange, place: Place<'_>) -> boo
 fn keep_in_members(
     members: &mut Map<String, Value>,
     changes: &mut BTreeMap<String, Change>,
-    place: Place<'_>,
+    place: ValueContext<'_>,
 ) {
     let limits = limits_of(members, place);
     changes.retain(|key, change| {
@@ -105,14 +105,14 @@ fn keep_in_members(
             _ => {}
         }
         if let Some(value) = members.get_mut(key) {
-            keep_in(value, change, Place { field: key, limits: &limits });
+            keep_in(value, change, ValueContext { field: key, limits: &limits });
         }
         *change != Change::Kept
     });
 }
 
 /// Copies the defaults of a previous value into the value that replaced it.
-fn put_back(value: &mut Value, before: &Value, place: Place<'_>) {
+fn put_back(value: &mut Value, before: &Value, place: ValueContext<'_>) {
     match (value, before) {
         (Value::Object(members), Value::Object(before)) => {
             members.retain(|key, value| {
@@ -128,7 +128,7 @@ fn put_back(value: &mut Value, before: &Value, place: Place<'_>) {
                     if quantity::is_one(place.field, key) && quantity::same(value, before) {
                         *value = before.clone();
                     }
-                    put_back(value, before, Place { field: key, limits: &limits });
+                    put_back(value, before, ValueContext { field: key, limits: &limits });
                 }
             }
         }
@@ -154,7 +154,7 @@ fn put_back(value: &mut Value, before: &Value, place: Place<'_>) {
 fn put_back_items<'a>(
     items: impl Iterator<Item = &'a mut Value>,
     before: &[&Value],
-    place: Place<'_>,
+    place: ValueContext<'_>,
 ) {
     let mut items: Vec<_> = items.collect();
     let key = key_of(place.field);
@@ -181,7 +181,7 @@ fn tell_the_same_ports(text: &str, before: &str) -> bool {
     ports.is_some() && ports == PortIdentity::parse_list(before)
 }
 
-fn limits_of(members: &Map<String, Value>, place: Place<'_>) -> Value {
+fn limits_of(members: &Map<String, Value>, place: ValueContext<'_>) -> Value {
     let limits = members.get("limits").filter(|_| place.field == "resources");
     limits.cloned().unwrap_or_default()
 }
@@ -192,7 +192,12 @@ fn says_nothing(key: &str, value: &Value) -> bool {
 }
 
 /// True if the API server writes this value under this key of an object without the key.
-fn is_default(object: &Map<String, Value>, place: Place<'_>, key: &str, value: &Value) -> bool {
+fn is_default(
+    object: &Map<String, Value>,
+    place: ValueContext<'_>,
+    key: &str,
+    value: &Value,
+) -> bool {
     let has = |key: &str, value: &Value| object.get(key).is_some_and(|own| own == value);
     match (place.field, key) {
         ("spec", "dnsPolicy") => value == "ClusterFirst",

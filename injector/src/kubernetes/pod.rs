@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::json::change::Step;
+use crate::json::change::PathStep;
 
 /// The name of the proxy's container.
 pub const PROXY: &str = "istio-proxy";
@@ -17,8 +17,8 @@ pub const INIT_CONTAINERS: &str = "initContainers";
 pub fn in_container<'a, const N: usize>(
     list: &'a str,
     index: usize,
-    rest: [Step<'a>; N],
-) -> Vec<Step<'a>> {
+    rest: [PathStep<'a>; N],
+) -> Vec<PathStep<'a>> {
     ["spec".into(), list.into(), index.into()].into_iter().chain(rest).collect()
 }
 

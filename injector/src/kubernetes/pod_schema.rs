@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use go_types::{self, Kind, OBJECT_META, POD_SPEC, Type};
+use go_types::{self, FieldKind, OBJECT_META, POD_SPEC, Type};
 use serde_json::Value;
 
 use crate::kubernetes::quantity;
@@ -12,24 +12,24 @@ use crate::kubernetes::quantity;
 pub(crate) fn misfit(pod: &Value) -> Option<Misfit> {
     if pod.get("spec").is_some_and(Value::is_null) {
         // A null would remove the pod's `spec` in the merge.
-        let path = vec![Step::Field("spec".to_owned())];
+        let path = vec![FieldStep::Field("spec".to_owned())];
         return Some(Misfit { path, found: named(&Value::Null), expected: MAPPING });
     }
     for (name, of) in PARTS {
         let value = pod.get(name).unwrap_or(&Value::Null);
-        if let Some(misfit) = of_kind(Kind::Struct(of), value) {
-            return Some(misfit.within(Step::Field(name.to_owned())));
+        if let Some(misfit) = of_kind(FieldKind::Struct(of), value) {
+            return Some(misfit.within(FieldStep::Field(name.to_owned())));
         }
     }
     ["apiVersion", "kind"].into_iter().find_map(|name| {
-        let misfit = of_kind(Kind::String, pod.get(name)?)?;
-        Some(misfit.within(Step::Field(name.to_owned())))
+        let misfit = of_kind(FieldKind::String, pod.get(name)?)?;
+        Some(misfit.within(FieldStep::Field(name.to_owned())))
     })
 }
 
 /// List in a pod's spec for which a value is meant.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Place {
+pub(crate) enum PodList {
     /// `containers` of the pod.
     Container,
     /// `volumes` of the pod.
@@ -38,17 +38,17 @@ pub(crate) enum Place {
     VolumeMount,
 }
 
-impl Place {
+impl PodList {
     /// Returns the type of the list's items.
-    fn item(self) -> Option<Kind> {
+    fn item(self) -> Option<FieldKind> {
         let lists = match self {
             Self::Container => &["containers"][..],
             Self::Volume => &["volumes"],
             Self::VolumeMount => &["containers", "volumeMounts"],
         };
-        lists.iter().try_fold(Kind::Struct(&POD_SPEC), |kind, list| {
-            let Kind::Struct(of) = kind else { return None };
-            let Kind::List(item) = of.field(list)?.kind else { return None };
+        lists.iter().try_fold(FieldKind::Struct(&POD_SPEC), |kind, list| {
+            let FieldKind::Struct(of) = kind else { return None };
+            let FieldKind::List(item) = of.field(list)?.kind else { return None };
             Some(*item)
         })
     }
@@ -56,19 +56,19 @@ impl Place {
 
 /// Returns the first misfit of a JSON value as a sentence. The path in the sentence begins with
 /// `name`, the name of the value.
-pub(crate) fn in_json(place: Place, value: &Value, name: &str) -> Option<String> {
-    let misfit = of_kind(place.item()?, value)?.within(Step::Field(name.to_owned()));
+pub(crate) fn in_json(place: PodList, value: &Value, name: &str) -> Option<String> {
+    let misfit = of_kind(place.item()?, value)?.within(FieldStep::Field(name.to_owned()));
     let quotes = if misfit.wants_quotes() { "; put it between quotes" } else { "" };
     Some(format!("{}{quotes}", misfit.sentence()))
 }
 
 /// True if items of this list have a field of this name.
-pub(crate) fn is_field(place: Place, name: &str) -> bool {
-    matches!(place.item(), Some(Kind::Struct(of)) if of.decoded(name).is_some())
+pub(crate) fn is_field(place: PodList, name: &str) -> bool {
+    matches!(place.item(), Some(FieldKind::Struct(of)) if of.decoded(name).is_some())
 }
 
 /// Renames the fields of a JSON value for this list to their names in the Kubernetes API.
-pub(crate) fn spell(place: Place, value: &mut Value) {
+pub(crate) fn spell(place: PodList, value: &mut Value) {
     if let Some(kind) = place.item() {
         go_types::spell(kind, value);
     }
@@ -81,7 +81,7 @@ pub(crate) fn decoded(mut pod: Value) -> Value {
         members.retain(|key, _| OF_OBJECTS.contains(&key.as_str()) || is_directive(key));
         for (name, of) in PARTS {
             if let Some(part) = members.get_mut(name) {
-                go_types::spell(Kind::Struct(of), part);
+                go_types::spell(FieldKind::Struct(of), part);
             }
         }
     }
@@ -92,13 +92,13 @@ pub(crate) fn decoded(mut pod: Value) -> Value {
 #[derive(Debug)]
 pub(crate) struct Misfit {
     /// Path of the value, innermost step first.
-    path: Vec<Step>,
+    path: Vec<FieldStep>,
     found: &'static str,
     expected: &'static str,
 }
 
 #[derive(Debug)]
-enum Step {
+enum FieldStep {
     Field(String),
     /// Index of the item, and its name if it has one.
     Item(usize, Option<String>),
@@ -106,7 +106,7 @@ enum Step {
 }
 
 impl Misfit {
-    fn within(mut self, step: Step) -> Self {
+    fn within(mut self, step: FieldStep) -> Self {
         self.path.push(step);
         self
     }
@@ -116,11 +116,11 @@ impl Misfit {
         let path = self.path.iter().rev().enumerate();
         let path: String = path
             .map(|(place, step)| match step {
-                Step::Field(name) if place == 0 => name.clone(),
-                Step::Field(name) => format!(".{name}"),
-                Step::Item(place, None) => format!("[{place}]"),
-                Step::Item(place, Some(name)) => format!("[{place}] ({name})"),
-                Step::Key(key) => format!("[{key:?}]"),
+                FieldStep::Field(name) if place == 0 => name.clone(),
+                FieldStep::Field(name) => format!(".{name}"),
+                FieldStep::Item(place, None) => format!("[{place}]"),
+                FieldStep::Item(place, Some(name)) => format!("[{place}] ({name})"),
+                FieldStep::Key(key) => format!("[{key:?}]"),
             })
             .collect();
         let (found, expected) = (self.found, self.expected);
@@ -144,22 +144,23 @@ impl fmt::Display for Misfit {
     }
 }
 
-fn of_kind(kind: Kind, value: &Value) -> Option<Misfit> {
+fn of_kind(kind: FieldKind, value: &Value) -> Option<Misfit> {
     match (kind, value) {
-        (_, Value::Null) | (Kind::Any, _) => None,
-        (Kind::Pointer(kind), value) => of_kind(*kind, value),
-        (Kind::Struct(of), Value::Object(_)) => of_struct(of, value),
-        (Kind::List(kind), Value::Array(items)) => {
+        (_, Value::Null) | (FieldKind::Any, _) => None,
+        (FieldKind::Pointer(kind), value) => of_kind(*kind, value),
+        (FieldKind::Struct(of), Value::Object(_)) => of_struct(of, value),
+        (FieldKind::List(kind), Value::Array(items)) => {
             items.iter().enumerate().find_map(|(place, item)| {
                 let misfit = of_kind(*kind, item)?;
                 let name = item.get("name").and_then(Value::as_str).map(str::to_owned);
-                Some(misfit.within(Step::Item(place, name)))
+                Some(misfit.within(FieldStep::Item(place, name)))
             })
         }
-        (Kind::Map(kind), Value::Object(members)) => members
-            .iter()
-            .filter(|(key, _)| !is_directive(key))
-            .find_map(|(key, value)| Some(of_kind(*kind, value)?.within(Step::Key(key.clone())))),
+        (FieldKind::Map(kind), Value::Object(members)) => {
+            members.iter().filter(|(key, _)| !is_directive(key)).find_map(|(key, value)| {
+                Some(of_kind(*kind, value)?.within(FieldStep::Key(key.clone())))
+            })
+        }
         (kind, value) if takes(kind, value) => None,
         (kind, value) => {
             Some(Misfit { path: Vec::new(), found: named(value), expected: expected(kind) })
@@ -170,7 +171,7 @@ fn of_kind(kind: Kind, value: &Value) -> Option<Misfit> {
 fn of_struct(of: &Type, value: &Value) -> Option<Misfit> {
     value.as_object().into_iter().flatten().find_map(|(name, value)| {
         let misfit = of_kind(of.decoded(name)?.kind, value)?;
-        Some(misfit.within(Step::Field(name.clone())))
+        Some(misfit.within(FieldStep::Field(name.clone())))
     })
 }
 
@@ -185,14 +186,15 @@ fn is_directive(key: &str) -> bool {
 }
 
 /// True if a field of this type accepts the scalar.
-fn takes(kind: Kind, value: &Value) -> bool {
+fn takes(kind: FieldKind, value: &Value) -> bool {
     match kind {
-        Kind::Bool => value.is_boolean(),
-        Kind::Enum(_) | Kind::String | Kind::Time => value.is_string(),
-        Kind::Float => value.is_number(),
-        Kind::Int(bits) => is_whole(value, bits),
-        Kind::IntOrString => value.is_string() || is_whole(value, 32),
-        Kind::Quantity => quantity::parse(value).is_some_and(f64::is_finite),
+        FieldKind::Bool => value.is_boolean(),
+        FieldKind::Enum(_) | FieldKind::String | FieldKind::Time => value.is_string(),
+        FieldKind::Float => value.is_number(),
+        FieldKind::Int(bits) => is_whole(value, bits),
+        FieldKind::Unsigned => value.as_u64().is_some_and(|number| u32::try_from(number).is_ok()),
+        FieldKind::IntOrString => value.is_string() || is_whole(value, 32),
+        FieldKind::Quantity => quantity::parse(value).is_some_and(f64::is_finite),
         _ => false,
     }
 }
@@ -213,16 +215,16 @@ fn named(value: &Value) -> &'static str {
     }
 }
 
-fn expected(kind: Kind) -> &'static str {
+fn expected(kind: FieldKind) -> &'static str {
     match kind {
-        Kind::Bool => SWITCH,
-        Kind::Float => NUMBER,
-        Kind::Int(32) => WHOLE,
-        Kind::Int(_) => "a whole number of 64 bits",
-        Kind::IntOrString => "a number or a string",
-        Kind::List(_) => LIST,
-        Kind::Map(_) | Kind::Struct(_) => MAPPING,
-        Kind::Quantity => "a quantity such as 100m or 1Gi",
+        FieldKind::Bool => SWITCH,
+        FieldKind::Float => NUMBER,
+        FieldKind::Int(32) | FieldKind::Unsigned => WHOLE,
+        FieldKind::Int(_) => "a whole number of 64 bits",
+        FieldKind::IntOrString => "a number or a string",
+        FieldKind::List(_) => LIST,
+        FieldKind::Map(_) | FieldKind::Struct(_) => MAPPING,
+        FieldKind::Quantity => "a quantity such as 100m or 1Gi",
         _ => STRING,
     }
 }

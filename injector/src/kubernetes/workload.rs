@@ -22,7 +22,7 @@ impl Workload {
     /// `ReplicaSet`, a `ReplicationController` or a `Job` is replaced by its own owner if labels
     /// and name identify it: a `Deployment`, an Argo `Rollout`, a `DeploymentConfig` or a `CronJob`
     /// (Istio's `GetDeployMetaFromPod`).
-    pub fn of_pod(pod: &Value, namespace: &str) -> Self {
+    pub fn from_pod(pod: &Value, namespace: &str) -> Self {
         let metadata = &pod["metadata"];
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let mut workload = Self {
@@ -115,7 +115,7 @@ mod tests {
             "generateName": format!("{name}-"), "labels": labels,
             "ownerReferences": [{"apiVersion": "x/v1", "kind": kind, "name": name, "controller": true}],
         }});
-        Workload::of_pod(&pod, "ns")
+        Workload::from_pod(&pod, "ns")
     }
 
     #[test]
@@ -142,7 +142,7 @@ mod tests {
     fn a_pod_without_generated_name_is_its_own_workload() {
         let pod = json!({"metadata": {"name": "web", "ownerReferences": [
             {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-1", "controller": true}]}});
-        let workload = Workload::of_pod(&pod, "ns");
+        let workload = Workload::from_pod(&pod, "ns");
         assert_eq!(
             (workload.kind.as_str(), workload.name.as_str(), workload.namespace.as_str()),
             ("Pod", "web", "ns")

@@ -1,13 +1,13 @@
 //! Application of JSON patches to a tree: marks the changes and writes nothing.
 //!
 //! The tree holds no new values. The final value of the document is known, so a node that is
-//! [`Kind::Fresh`] is written from the value at its place.
+//! [`NodeKind::Fresh`] is written from the value at its place.
 
 use std::collections::BTreeSet;
 
 use json_patch::{Patch, PatchOperation};
 
-use super::tree::{Collection, Kind, Node, Slot};
+use super::tree::{Collection, Node, NodeKind, Slot};
 
 /// A patch, and the place of the node that it applies to.
 pub(super) type PlacedPatch<'a> = (&'a [String], &'a Patch);
@@ -73,7 +73,7 @@ fn act(node: &mut Node, path: &[String], what: Act, lost: &mut BTreeSet<usize>) 
         return freshen(node, lost);
     };
     let anchor = node.anchor;
-    let Kind::Collection(collection) = &mut node.kind else {
+    let NodeKind::Collection(collection) = &mut node.kind else {
         return freshen(node, lost);
     };
     let inside = if collection.map {
@@ -173,7 +173,7 @@ fn reorder(root: &mut Node, from: &[String], to: &[String], lost: &mut BTreeSet<
     let mut node = root;
     for token in parent {
         lost.extend((node.anchor != 0).then_some(node.anchor));
-        let Kind::Collection(collection) = &mut node.kind else {
+        let NodeKind::Collection(collection) = &mut node.kind else {
             return false;
         };
         collection.dirty = true;
@@ -183,7 +183,7 @@ fn reorder(root: &mut Node, from: &[String], to: &[String], lost: &mut BTreeSet<
         node = &mut collection.items[at].value;
     }
     lost.extend((node.anchor != 0).then_some(node.anchor));
-    let Kind::Collection(collection) = &mut node.kind else {
+    let NodeKind::Collection(collection) = &mut node.kind else {
         return false;
     };
     let count = collection.slots.len();
@@ -206,7 +206,7 @@ fn reorder(root: &mut Node, from: &[String], to: &[String], lost: &mut BTreeSet<
 fn is_sequence(root: &Node, path: &[String]) -> bool {
     let mut node = root;
     for token in path {
-        let Kind::Collection(collection) = &node.kind else {
+        let NodeKind::Collection(collection) = &node.kind else {
             return false;
         };
         let Some(at) = collection.old_index(token) else {
@@ -214,7 +214,7 @@ fn is_sequence(root: &Node, path: &[String]) -> bool {
         };
         node = &collection.items[at].value;
     }
-    matches!(&node.kind, Kind::Collection(collection) if !collection.map)
+    matches!(&node.kind, NodeKind::Collection(collection) if !collection.map)
 }
 
 /// Expands the aliases of anchors that are removed or have another value now.
@@ -237,10 +237,10 @@ fn expand_aliases(
     lost: &mut BTreeSet<usize>,
 ) -> bool {
     if is_alias(node, anchors) {
-        node.kind = Kind::Fresh;
+        node.kind = NodeKind::Fresh;
         return true;
     }
-    let Kind::Collection(collection) = &mut node.kind else {
+    let NodeKind::Collection(collection) = &mut node.kind else {
         return false;
     };
     let mut found = false;
@@ -268,7 +268,7 @@ fn expand_aliases(
 
 fn holds_alias(node: &Node, anchors: Option<&BTreeSet<usize>>) -> bool {
     match &node.kind {
-        Kind::Collection(collection) => {
+        NodeKind::Collection(collection) => {
             collection.items.iter().any(|item| holds_alias(&item.value, anchors))
         }
         _ => is_alias(node, anchors),
@@ -277,19 +277,19 @@ fn holds_alias(node: &Node, anchors: Option<&BTreeSet<usize>>) -> bool {
 
 fn is_alias(node: &Node, anchors: Option<&BTreeSet<usize>>) -> bool {
     match node.kind {
-        Kind::Alias(id) => anchors.is_none_or(|anchors| anchors.contains(&id)),
+        NodeKind::Alias(id) => anchors.is_none_or(|anchors| anchors.contains(&id)),
         _ => false,
     }
 }
 
 fn freshen(node: &mut Node, lost: &mut BTreeSet<usize>) {
     lose(node, lost);
-    node.kind = Kind::Fresh;
+    node.kind = NodeKind::Fresh;
 }
 
 fn lose(node: &Node, lost: &mut BTreeSet<usize>) {
     lost.extend((node.anchor != 0).then_some(node.anchor));
-    if let Kind::Collection(collection) = &node.kind {
+    if let NodeKind::Collection(collection) = &node.kind {
         for item in &collection.items {
             lose(&item.value, lost);
         }
@@ -305,7 +305,7 @@ impl Collection {
     /// the entry has no colon.
     fn can_renew(&self, at: usize) -> bool {
         let item = &self.items[at];
-        !matches!(item.value.kind, Kind::Fresh)
+        !matches!(item.value.kind, NodeKind::Fresh)
             || !self.map
             || !item.explicit && item.after.is_some() && item.key.as_deref() != Some("<<")
     }

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::Manifest;
 use super::document::Role;
 use super::pod_template::{self, LIST};
-use super::tree::{Kind, Node};
+use super::tree::{Node, NodeKind};
 
 /// An object without a pod template to inject.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -22,7 +22,7 @@ pub struct LeftAlone {
 pub struct Surprise {
     /// The line of the document at which the object starts, from 1.
     pub line: usize,
-    /// `Kind "namespace/name"` with the parts that the object has; empty if the document is not an
+    /// `NodeKind "namespace/name"` with the parts that the object has; empty if the document is not an
     /// object.
     pub title: String,
     /// The reason.
@@ -159,7 +159,7 @@ impl<'a> View<'a> {
 
     fn text(self) -> Option<&'a str> {
         match self {
-            Self::Text(Node { kind: Kind::Scalar(text), .. }) => Some(text),
+            Self::Text(Node { kind: NodeKind::Scalar(text), .. }) => Some(text),
             Self::Text(_) => None,
             Self::Value(value) => value.as_str(),
         }
@@ -167,14 +167,14 @@ impl<'a> View<'a> {
 
     fn is_map(self) -> bool {
         match self {
-            Self::Text(node) => matches!(&node.kind, Kind::Collection(inner) if inner.map),
+            Self::Text(node) => matches!(&node.kind, NodeKind::Collection(inner) if inner.map),
             Self::Value(value) => value.is_object(),
         }
     }
 
     fn is_list(self) -> bool {
         match self {
-            Self::Text(node) => matches!(&node.kind, Kind::Collection(inner) if !inner.map),
+            Self::Text(node) => matches!(&node.kind, NodeKind::Collection(inner) if !inner.map),
             Self::Value(value) => value.is_array(),
         }
     }
@@ -182,7 +182,7 @@ impl<'a> View<'a> {
     /// Returns the inner values by key or index.
     fn members(self) -> Vec<(String, Self)> {
         match self {
-            Self::Text(Node { kind: Kind::Collection(inner), .. }) => {
+            Self::Text(Node { kind: NodeKind::Collection(inner), .. }) => {
                 let key = |index: usize, key: &Option<String>| match key {
                     Some(key) => key.clone(),
                     None => index.to_string(),

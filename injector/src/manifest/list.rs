@@ -14,7 +14,7 @@ use super::document::{Document, Role};
 use super::pod_template::LIST;
 use super::render::{SeenStyle, Style};
 use super::source::Source;
-use super::tree::{self, Builder, Kind, Node, Placed};
+use super::tree::{self, Builder, Node, NodeKind, Placed};
 
 impl Document<'_> {
     /// Splits the document into parts that can be edited one by one: the items of a `List` and the
@@ -70,7 +70,7 @@ impl Items {
         while builder.closing().is_none() {
             let key = builder.child(source.skip_comma(position)).ok()?;
             let after = builder.expect(b':', key.end).ok()? + 1;
-            let is_items = matches!(&key.kind, Kind::Scalar(text) if text == ITEMS);
+            let is_items = matches!(&key.kind, NodeKind::Scalar(text) if text == ITEMS);
             if is_items && let Some((Event::SequenceStart(..), ..)) = builder.peek() {
                 position = read_items(source, &mut builder, &mut seen, (&key, after), &mut ranges)?;
             } else {

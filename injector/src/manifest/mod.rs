@@ -26,7 +26,7 @@ pub use left_alone::{LeftAlone, Surprise};
 pub use pod_template::PodTemplate;
 use render::Style;
 use source::Source;
-use tree::{Kind, Node};
+use tree::{Node, NodeKind};
 
 use documents::yaml::{self, YamlError};
 
@@ -191,7 +191,7 @@ impl<'a> Manifest<'a> {
         };
         let style = match self.role {
             Role::Item(style) => style,
-            Role::BesideItems | Role::Whole => Style::of(&self.source, &root),
+            Role::BesideItems | Role::Whole => Style::detect(&self.source, &root),
         };
         change(&mut root);
         let problem = |error: YamlError| ManifestError::Edit(error.to_string());
@@ -215,12 +215,12 @@ impl<'a> Manifest<'a> {
 /// True if the document may hold pods, judged by the text alone. A document of another kind may
 /// hold content that only its own parser understands.
 fn may_hold_pods(root: &Node) -> bool {
-    let Kind::Collection(collection) = &root.kind else {
+    let NodeKind::Collection(collection) = &root.kind else {
         return false;
     };
     match root.entry("kind").map(|item| &item.value.kind) {
-        Some(Kind::Scalar(kind)) => pod_template::is_known(kind),
-        Some(Kind::Alias(_)) => true,
+        Some(NodeKind::Scalar(kind)) => pod_template::is_known(kind),
+        Some(NodeKind::Alias(_)) => true,
         Some(_) => false,
         None => collection.map && root.entry("<<").is_some(),
     }

@@ -36,7 +36,7 @@ pub(super) fn is_injected(api_version: &str, kind: &str) -> bool {
 
 /// Returns the kind with the same name in any letter case, and its API versions.
 pub(super) fn meant(word: &str) -> Option<(&'static str, Vec<&'static str>)> {
-    let list = Known { api_version: "v1", kind: LIST, template: &[] };
+    let list = WorkloadKind { api_version: "v1", kind: LIST, template: &[] };
     let known: Vec<_> =
         KINDS.iter().chain([&list]).filter(|known| known.kind.eq_ignore_ascii_case(word)).collect();
     let kind = known.first()?.kind;
@@ -94,7 +94,7 @@ fn look(value: &Value, place: &mut Vec<String>, found: &mut Vec<PodTemplate>) {
 }
 
 /// A kind that holds a pod, and the path of the pod template.
-struct Known {
+struct WorkloadKind {
     api_version: &'static str,
     kind: &'static str,
     template: &'static [&'static str],
@@ -106,19 +106,23 @@ const TEMPLATE: &[&str] = &["spec", "template"];
 const CRON_TEMPLATE: &[&str] = &["spec", "jobTemplate", "spec", "template"];
 
 /// The kinds that Istio's `kube-inject` supports.
-const KINDS: &[Known] = &[
-    Known { api_version: "apps.openshift.io/v1", kind: "DeploymentConfig", template: TEMPLATE },
-    Known { api_version: "apps/v1", kind: "DaemonSet", template: TEMPLATE },
-    Known { api_version: "apps/v1", kind: "Deployment", template: TEMPLATE },
-    Known { api_version: "apps/v1", kind: "ReplicaSet", template: TEMPLATE },
-    Known { api_version: "apps/v1", kind: "StatefulSet", template: TEMPLATE },
-    Known { api_version: "batch/v1", kind: "CronJob", template: CRON_TEMPLATE },
-    Known { api_version: "batch/v1", kind: "Job", template: TEMPLATE },
-    Known { api_version: "batch/v1beta1", kind: "CronJob", template: CRON_TEMPLATE },
-    Known { api_version: "extensions/v1beta1", kind: "DaemonSet", template: TEMPLATE },
-    Known { api_version: "extensions/v1beta1", kind: "Deployment", template: TEMPLATE },
-    Known { api_version: "extensions/v1beta1", kind: "ReplicaSet", template: TEMPLATE },
-    Known { api_version: "v1", kind: "DeploymentConfig", template: TEMPLATE },
-    Known { api_version: "v1", kind: "Pod", template: &[] },
-    Known { api_version: "v1", kind: "ReplicationController", template: TEMPLATE },
+const KINDS: &[WorkloadKind] = &[
+    WorkloadKind {
+        api_version: "apps.openshift.io/v1",
+        kind: "DeploymentConfig",
+        template: TEMPLATE,
+    },
+    WorkloadKind { api_version: "apps/v1", kind: "DaemonSet", template: TEMPLATE },
+    WorkloadKind { api_version: "apps/v1", kind: "Deployment", template: TEMPLATE },
+    WorkloadKind { api_version: "apps/v1", kind: "ReplicaSet", template: TEMPLATE },
+    WorkloadKind { api_version: "apps/v1", kind: "StatefulSet", template: TEMPLATE },
+    WorkloadKind { api_version: "batch/v1", kind: "CronJob", template: CRON_TEMPLATE },
+    WorkloadKind { api_version: "batch/v1", kind: "Job", template: TEMPLATE },
+    WorkloadKind { api_version: "batch/v1beta1", kind: "CronJob", template: CRON_TEMPLATE },
+    WorkloadKind { api_version: "extensions/v1beta1", kind: "DaemonSet", template: TEMPLATE },
+    WorkloadKind { api_version: "extensions/v1beta1", kind: "Deployment", template: TEMPLATE },
+    WorkloadKind { api_version: "extensions/v1beta1", kind: "ReplicaSet", template: TEMPLATE },
+    WorkloadKind { api_version: "v1", kind: "DeploymentConfig", template: TEMPLATE },
+    WorkloadKind { api_version: "v1", kind: "Pod", template: &[] },
+    WorkloadKind { api_version: "v1", kind: "ReplicationController", template: TEMPLATE },
 ];

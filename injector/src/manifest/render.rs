@@ -5,7 +5,7 @@ use serde_json::Value;
 use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
 
 use super::source::Source;
-use super::tree::{Item, Kind, Node, Slot};
+use super::tree::{Item, Node, NodeKind, Slot};
 
 /// Indentation of block collections in a document.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -18,7 +18,7 @@ pub(super) struct Style {
 
 impl Style {
     /// Detects the style of a document.
-    pub(super) fn of(source: &Source<'_>, root: &Node) -> Self {
+    pub(super) fn detect(source: &Source<'_>, root: &Node) -> Self {
         let mut seen = SeenStyle::default();
         seen.look(source, root);
         seen.style()
@@ -99,8 +99,8 @@ pub(super) enum Layout {
 
 impl Layout {
     /// Detects the layout of a collection with items.
-    pub(super) fn of(source: &Source<'_>, node: &Node) -> Self {
-        let Kind::Collection(collection) = &node.kind else {
+    pub(super) fn new(source: &Source<'_>, node: &Node) -> Self {
+        let NodeKind::Collection(collection) = &node.kind else {
             return Self::Line { spaces: true };
         };
         let Some(first) = collection.items.first() else {
@@ -258,7 +258,7 @@ impl SeenStyle {
 
     /// Inspects a node and its contents.
     pub(super) fn look(&mut self, source: &Source<'_>, node: &Node) {
-        let Kind::Collection(outer) = &node.kind else {
+        let NodeKind::Collection(outer) = &node.kind else {
             return;
         };
         if outer.flow {
@@ -280,7 +280,7 @@ impl SeenStyle {
 
     /// Inspects the value of a key in block style that starts at `key`, and its contents.
     pub(super) fn look_at_entry(&mut self, source: &Source<'_>, key: usize, value: &Node) {
-        if let Kind::Collection(inner) = &value.kind
+        if let NodeKind::Collection(inner) = &value.kind
             && let Some(first) = inner.items.first()
             && !inner.flow
         {

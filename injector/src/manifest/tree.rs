@@ -48,12 +48,12 @@ pub(super) struct Node {
     /// True if the text has it as a block collection. A comment at its end is then inside it.
     pub(super) block: bool,
     /// The content of the node.
-    pub(super) kind: Kind,
+    pub(super) kind: NodeKind,
 }
 
 /// Content of a node.
 #[derive(Clone, Debug)]
-pub(super) enum Kind {
+pub(super) enum NodeKind {
     /// `*name`, with the number of the anchor.
     Alias(usize),
     /// A mapping or a sequence.
@@ -124,7 +124,7 @@ impl Node {
     /// Returns the item of a mapping in the text that has this key.
     pub(super) fn entry(&self, key: &str) -> Option<&Item> {
         match &self.kind {
-            Kind::Collection(c) if c.map => {
+            NodeKind::Collection(c) if c.map => {
                 c.items.iter().find(|item| item.key.as_deref() == Some(key))
             }
             _ => None,
@@ -134,7 +134,7 @@ impl Node {
     /// Returns the item in the text that a path's token names.
     pub(super) fn item(&self, token: &str) -> Option<&Item> {
         match &self.kind {
-            Kind::Collection(collection) if !collection.map => {
+            NodeKind::Collection(collection) if !collection.map => {
                 collection.items.get(token.parse::<usize>().ok()?)
             }
             _ => self.entry(token),
@@ -143,7 +143,7 @@ impl Node {
 
     /// True for the empty scalar as which the parser reports a document with only comments.
     fn is_nothing(&self) -> bool {
-        self.start == self.end && matches!(self.kind, Kind::Scalar(_))
+        self.start == self.end && matches!(self.kind, NodeKind::Scalar(_))
     }
 }
 
@@ -192,7 +192,9 @@ where
             if anchor != 0 || tagged { self.source.skip_trivia(from) } else { start }
         };
         let node = match *event {
-            Event::Alias(id) => Node { start, end, anchor: 0, block: false, kind: Kind::Alias(id) },
+            Event::Alias(id) => {
+                Node { start, end, anchor: 0, block: false, kind: NodeKind::Alias(id) }
+            }
             Event::Scalar(ref text, style, anchor, ref tag) => {
                 let block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
                 let first = place(anchor, tag.is_some() || block);
@@ -203,7 +205,7 @@ where
                 let text = if empty { String::new() } else { text.to_string() };
                 let (first, end) =
                     if empty { (first.max(from), end.max(from)) } else { (first, end) };
-                Node { start: first, end, anchor, block: false, kind: Kind::Scalar(text) }
+                Node { start: first, end, anchor, block: false, kind: NodeKind::Scalar(text) }
             }
             Event::SequenceStart(style, anchor, ref tag) => {
                 let at =
@@ -252,7 +254,7 @@ where
                 let end = if braces { end } else { position };
                 let mut node = Node::collection(start, end, at.anchor, true, flow, items);
                 if flow && !braces {
-                    node.kind = Kind::Opaque;
+                    node.kind = NodeKind::Opaque;
                 }
                 return Ok(node);
             }
@@ -270,7 +272,7 @@ where
                 start: if explicit { first } else { key.start },
                 after,
                 key: match key.kind {
-                    Kind::Scalar(text) => Some(text),
+                    NodeKind::Scalar(text) => Some(text),
                     _ => None,
                 },
                 explicit,
@@ -334,7 +336,7 @@ impl Node {
     ) -> Self {
         let slots = (0..items.len()).map(Slot::Old).collect();
         let collection = Collection { map, flow, items, slots, dirty: false };
-        Self { start, end, anchor, block: !flow, kind: Kind::Collection(collection) }
+        Self { start, end, anchor, block: !flow, kind: NodeKind::Collection(collection) }
     }
 }
 

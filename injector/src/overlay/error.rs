@@ -13,7 +13,9 @@ use crate::template::error::TemplateError;
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum OverlayError {
     /// There is none of this name.
-    #[error("requested template {name:?} not found; have {have} (asked for by {asker}){near}")]
+    #[error(
+        "requested template {name:?} not found; have {have} (asked for by {requested_by}){near}"
+    )]
     NotFound {
         /// The name that was asked for.
         name: String,
@@ -22,7 +24,7 @@ pub enum OverlayError {
         /// What was probably meant, as the end of a sentence; empty where nothing is near.
         near: String,
         /// Who asked for it.
-        asker: Asker,
+        requested_by: TemplateSource,
     },
     /// The configuration's template of this name fails for this pod.
     #[error(transparent)]
@@ -32,16 +34,16 @@ pub enum OverlayError {
 /// The error for a name that no overlay has.
 pub fn not_found(name: &str, config: &InjectConfig, annotations: Annotations<'_>) -> OverlayError {
     let have = names(&config.templates);
-    let asker = Asker::of(name, config, annotations);
-    let name = excerpt::of(name).into_owned();
+    let requested_by = TemplateSource::new(name, config, annotations);
+    let name = excerpt::shorten(name).into_owned();
     let near = suggest::among(&name, &have);
     let near = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
-    OverlayError::NotFound { name, have: have.join(", "), near, asker }
+    OverlayError::NotFound { name, have: have.join(", "), near, requested_by }
 }
 
 /// Who asks for an overlay.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Asker {
+pub enum TemplateSource {
     /// The pod, by its annotation.
     Annotation,
     /// The configuration, for pods that do not say.
@@ -50,9 +52,9 @@ pub enum Asker {
     Alias(String),
 }
 
-impl Asker {
+impl TemplateSource {
     /// Of the overlay of this name.
-    pub fn of(overlay: &str, config: &InjectConfig, annotations: Annotations<'_>) -> Self {
+    pub fn new(overlay: &str, config: &InjectConfig, annotations: Annotations<'_>) -> Self {
         let named = annotations.get(key::TEMPLATES);
         let names: Vec<_> = match named {
             Some(names) => names.split(',').map(str::trim).collect(),
@@ -72,12 +74,14 @@ impl Asker {
     }
 }
 
-impl fmt::Display for Asker {
+impl fmt::Display for TemplateSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Annotation => write!(f, "annotation {}", key::TEMPLATES),
             Self::DefaultTemplates => f.write_str("defaultTemplates of the configuration"),
-            Self::Alias(name) => write!(f, "alias {:?} of the configuration", excerpt::of(name)),
+            Self::Alias(name) => {
+                write!(f, "alias {:?} of the configuration", excerpt::shorten(name))
+            }
         }
     }
 }

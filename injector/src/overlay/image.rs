@@ -6,17 +6,17 @@ use crate::settings::annotations::key;
 /// Returns the proxy's image.
 pub(super) fn of_proxy(context: &Context<'_>) -> String {
     let name = &context.values().global.proxy.image;
-    of(context, name, context.proxy_config.image_type())
+    complete(context, name, context.proxy_config.image_type())
 }
 
 /// Returns the init container's image. The image type of the proxy's configuration does not apply
 /// to it.
 pub(super) fn of_init(context: &Context<'_>) -> String {
-    of(context, &context.values().global.proxy_init.image, "")
+    complete(context, &context.values().global.proxy_init.image, "")
 }
 
 /// Completes an image name with hub, tag and variant. A name with a `/` is already complete.
-fn of(context: &Context<'_>, name: &str, configured_type: &str) -> String {
+fn complete(context: &Context<'_>, name: &str, configured_type: &str) -> String {
     let given = context.annotations.or(key::PROXY_IMAGE, name);
     if given.contains('/') {
         return given.to_owned();

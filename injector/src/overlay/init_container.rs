@@ -9,7 +9,7 @@ use crate::istio::capture_ports::with_port;
 use crate::istio::proxy_identity::{Identity, PROXY_UID};
 use crate::settings::annotations::key;
 
-pub(super) fn of(context: &Context<'_>) -> Value {
+pub(super) fn container(context: &Context<'_>) -> Value {
     let global = &context.values().global;
     let cni = context.values().pilot.cni.enabled.on();
     let mut container = Map::new();

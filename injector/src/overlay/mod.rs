@@ -24,7 +24,7 @@ use crate::kubernetes::pod_schema;
 pub fn make(name: &str, context: &Context<'_>) -> Result<Value, OverlayError> {
     let templates = &context.settings.templates;
     if templates.contains(name) {
-        let rendered = templates.render(name, template_data::of(context));
+        let rendered = templates.render(name, template_data::from_context(context));
         return rendered.map(pod_schema::decoded).map_err(OverlayError::Template);
     }
     match name {

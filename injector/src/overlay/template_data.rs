@@ -7,7 +7,7 @@ use go_types::{
     MESH_CONFIG, NAMESPACED_NAME, OBJECT_META, POD_SPEC, PROXY_CONFIG, TEMPLATE_DATA, TYPE_META,
     Type,
 };
-use gtmpl_ng::Value as Datum;
+use gtmpl_ng::Value as TemplateValue;
 use mesh::mesh_config::{InboundTrafficPolicy, MeshConfig};
 use serde_json::{Map, Value, json};
 
@@ -17,16 +17,16 @@ use crate::istio::otel_attributes;
 use crate::settings::annotations::key;
 use crate::template::escape;
 use crate::template::values::json::{JSON, OTEL, document};
-use crate::template::values::used_fields::Asked;
+use crate::template::values::used_fields::UsedFields;
 use crate::template::values::{self, of_struct};
 
 /// Returns the data for one pod.
 ///
 /// Text that comes from the pod is guarded, see [`escape`].
-pub(super) fn of(context: &Context<'_>) -> Datum {
+pub(super) fn from_context(context: &Context<'_>) -> TemplateValue {
     let settings = context.settings;
     let workload = context.workload;
-    let asked = settings.templates.asked();
+    let used_fields = settings.templates.used_fields();
     let mesh = &settings.mesh;
     let inbound = match mesh.inbound_traffic_policy {
         InboundTrafficPolicy::Localhost => "localhost",
@@ -39,36 +39,36 @@ pub(super) fn of(context: &Context<'_>) -> Datum {
         [
             ("TypeMeta", value(&TYPE_META, kind)),
             ("DeploymentMeta", value(&NAMESPACED_NAME, name)),
-            ("ObjectMeta", object_meta(context, asked)),
-            ("Spec", of_struct(&POD_SPEC, members(&context.pod["spec"]), asked)),
-            ("ProxyConfig", proxy_config(context, asked)),
-            ("MeshConfig", mesh_config(mesh, asked)),
+            ("ObjectMeta", object_meta(context, used_fields)),
+            ("Spec", of_struct(&POD_SPEC, members(&context.pod["spec"]), used_fields)),
+            ("ProxyConfig", proxy_config(context, used_fields)),
+            ("MeshConfig", mesh_config(mesh, used_fields)),
             ("Values", settings.templates.values().clone()),
-            ("Revision", Datum::from(&settings.process.revision)),
-            ("NativeSidecars", Datum::from(context.native_sidecars)),
+            ("Revision", TemplateValue::from(&settings.process.revision)),
+            ("NativeSidecars", TemplateValue::from(context.native_sidecars)),
             ("ProxyImage", text(&image::of_proxy(context))),
             ("ProxyInitImage", text(&image::of_init(context))),
-            ("ProxyUID", Datum::from(context.identity.uid)),
-            ("ProxyGID", Datum::from(context.identity.gid)),
-            ("InboundTrafficPolicyMode", Datum::from(inbound)),
-            ("CompliancePolicy", Datum::from(&settings.process.compliance_policy)),
+            ("ProxyUID", TemplateValue::from(context.identity.uid)),
+            ("ProxyGID", TemplateValue::from(context.identity.gid)),
+            ("InboundTrafficPolicyMode", TemplateValue::from(inbound)),
+            ("CompliancePolicy", TemplateValue::from(&settings.process.compliance_policy)),
         ],
     )
 }
 
-fn object_meta(context: &Context<'_>, asked: &Asked) -> Datum {
+fn object_meta(context: &Context<'_>, used_fields: &UsedFields) -> TemplateValue {
     let metadata = &context.pod["metadata"];
-    let mut fields = of_struct(&OBJECT_META, members(metadata), asked);
+    let mut fields = of_struct(&OBJECT_META, members(metadata), used_fields);
     let own = metadata["namespace"].as_str().filter(|own| !own.is_empty());
-    if let (None, Datum::Object(fields)) = (own, &mut fields) {
+    if let (None, TemplateValue::Object(fields)) = (own, &mut fields) {
         if let Some(got) = fields.get_mut("GetNamespace") {
             *got = text(context.namespace);
         }
         fields.insert("Namespace".to_owned(), text(context.namespace));
     }
-    if let Datum::Object(fields) = &mut fields
-        && let Some(Datum::Map(annotations)) = fields.get_mut("Annotations")
-        && let Some(Datum::String(port)) = annotations.get_mut(key::STATUS_PORT)
+    if let TemplateValue::Object(fields) = &mut fields
+        && let Some(TemplateValue::Map(annotations)) = fields.get_mut("Annotations")
+        && let Some(TemplateValue::String(port)) = annotations.get_mut(key::STATUS_PORT)
     {
         // Surrounding blanks are ignored here as everywhere else.
         *port = port.trim().to_owned();
@@ -76,15 +76,15 @@ fn object_meta(context: &Context<'_>, asked: &Asked) -> Datum {
     fields
 }
 
-fn proxy_config(context: &Context<'_>, asked: &Asked) -> Datum {
-    let mut message = of_struct(&PROXY_CONFIG, Some(context.proxy_config.fields()), asked);
-    if let Datum::Object(members) = &mut message {
-        members.insert(JSON.to_owned(), Datum::from(context.proxy_config.to_json()));
+fn proxy_config(context: &Context<'_>, used_fields: &UsedFields) -> TemplateValue {
+    let mut message = of_struct(&PROXY_CONFIG, Some(context.proxy_config.fields()), used_fields);
+    if let TemplateValue::Object(members) = &mut message {
+        members.insert(JSON.to_owned(), TemplateValue::from(context.proxy_config.to_json()));
     }
     message
 }
 
-fn mesh_config(mesh: &MeshConfig, asked: &Asked) -> Datum {
+fn mesh_config(mesh: &MeshConfig, used_fields: &UsedFields) -> TemplateValue {
     let mut fields = MESH_DEFAULTS.clone();
     let given = mesh.document.iter().filter(|(_, value)| !value.is_null());
     fields.extend(given.map(|(name, value)| (name.clone(), value.clone())));
@@ -98,11 +98,11 @@ fn mesh_config(mesh: &MeshConfig, asked: &Asked) -> Datum {
     ] {
         fields.insert(name.to_owned(), value);
     }
-    let mut message = of_struct(&MESH_CONFIG, Some(&fields), asked);
-    if let Datum::Object(members) = &mut message {
+    let mut message = of_struct(&MESH_CONFIG, Some(&fields), used_fields);
+    if let TemplateValue::Object(members) = &mut message {
         let asks = otel_attributes::asks(&mesh.extension_providers);
         let providers = mesh.extension_providers.iter().map(document).collect();
-        let otel = if asks { Datum::Array(providers) } else { Datum::Nil };
+        let otel = if asks { TemplateValue::Array(providers) } else { TemplateValue::Nil };
         members.insert(OTEL.to_owned(), otel);
     }
     message
@@ -112,15 +112,15 @@ fn members(value: &Value) -> Option<&Map<String, Value>> {
     value.as_object()
 }
 
-fn text(text: &str) -> Datum {
-    Datum::String(escape::guarded(text).into_owned())
+fn text(text: &str) -> TemplateValue {
+    TemplateValue::String(escape::guarded(text).into_owned())
 }
 
 /// Returns a value of a struct, given all of its fields.
-fn value<const N: usize>(of: &Type, fields: [(&str, Datum); N]) -> Datum {
+fn value<const N: usize>(of: &Type, fields: [(&str, TemplateValue); N]) -> TemplateValue {
     let fields = fields.into_iter().map(|(name, value)| (name.to_owned(), value));
     let fields: HashMap<_, _> = fields.chain([values::typed(of)]).collect();
-    Datum::Object(fields)
+    TemplateValue::Object(fields)
 }
 
 /// `DefaultMeshConfig` of `istio/pkg/config/mesh`, without the fields that [`MeshConfig`] has
@@ -164,7 +164,7 @@ mod tests {
         let template = format!("{given}a: |-\n  {{{{ {expression} }}}}\n");
         let texts = BTreeMap::from([("t".to_owned(), template)]);
         let templates = Templates::parse(&texts, &json!({"a": {}})).unwrap();
-        let asked = templates.asked();
+        let used_fields = templates.used_fields();
         let mesh = "{trustDomain: td, connectTimeout: 3.5s, enableTracing: false}";
         let mut proxy = ProxyConfig::default();
         let layer = json!({"interceptionMode": "TPROXY", "concurrency": 2, "drainDuration": "90s"});
@@ -173,10 +173,10 @@ mod tests {
         let data = value(
             &TEMPLATE_DATA,
             [
-                ("ObjectMeta", of_struct(&OBJECT_META, members(&pod["metadata"]), asked)),
-                ("Spec", of_struct(&POD_SPEC, members(&pod["spec"]), asked)),
-                ("ProxyConfig", of_struct(&PROXY_CONFIG, Some(proxy.fields()), asked)),
-                ("MeshConfig", mesh_config(&MeshConfig::parse(mesh).unwrap(), asked)),
+                ("ObjectMeta", of_struct(&OBJECT_META, members(&pod["metadata"]), used_fields)),
+                ("Spec", of_struct(&POD_SPEC, members(&pod["spec"]), used_fields)),
+                ("ProxyConfig", of_struct(&PROXY_CONFIG, Some(proxy.fields()), used_fields)),
+                ("MeshConfig", mesh_config(&MeshConfig::parse(mesh).unwrap(), used_fields)),
                 ("Values", templates.values().clone()),
             ],
         );

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::context::Context;
-use crate::kubernetes::pod_schema::Place;
+use crate::kubernetes::pod_schema::PodList;
 use crate::settings::annotation_json;
 use crate::settings::annotations::key;
 
@@ -21,7 +21,7 @@ pub(super) fn of_sidecar(context: &Context<'_>) -> Vec<Value> {
     let crl = or(&values.pilot.crl_config_map_name, "istio-ca-crl");
     volumes.push(json!({"name": "istio-ca-crl", "configMap": {"name": crl, "optional": true}}));
     volumes.extend(certificates(context));
-    volumes.extend(of_annotation(context, key::USER_VOLUME, Place::Volume));
+    volumes.extend(of_annotation(context, key::USER_VOLUME, PodList::Volume));
     if lightstep_certificates(context).is_some() {
         let secret = json!({"optional": true, "secretName": "lightstep.cacert"});
         volumes.push(json!({"name": "lightstep-certs", "secret": secret}));
@@ -50,7 +50,7 @@ pub(super) fn of_grpc_agent(context: &Context<'_>) -> Vec<Value> {
     volumes.extend(always(context));
     volumes.extend(root_certificate(context));
     volumes.extend(certificates(context));
-    volumes.extend(of_annotation(context, key::USER_VOLUME, Place::Volume));
+    volumes.extend(of_annotation(context, key::USER_VOLUME, PodList::Volume));
     volumes
 }
 
@@ -67,7 +67,7 @@ pub(super) fn mounts_of_sidecar(context: &Context<'_>) -> Value {
         let folder = file.rfind('/').map_or("", |end| &file[..=end]);
         mounts.push(read_only("lightstep-certs", folder));
     }
-    mounts.extend(of_annotation(context, key::USER_VOLUME_MOUNT, Place::VolumeMount));
+    mounts.extend(of_annotation(context, key::USER_VOLUME_MOUNT, PodList::VolumeMount));
     mounts.into()
 }
 
@@ -91,7 +91,7 @@ pub(super) fn mounts_of_grpc_agent(context: &Context<'_>) -> Value {
     mounts.push(mount("istio-data", DATA));
     mounts.push(mount("istio-xds", "/etc/istio/proxy"));
     mounts.extend(agent_mounts(context));
-    mounts.extend(of_annotation(context, key::USER_VOLUME_MOUNT, Place::VolumeMount));
+    mounts.extend(of_annotation(context, key::USER_VOLUME_MOUNT, PodList::VolumeMount));
     mounts.into()
 }
 
@@ -213,7 +213,7 @@ fn root_certificate(context: &Context<'_>) -> Option<Value> {
 }
 
 /// Returns the volumes or mounts in an annotation.
-fn of_annotation(context: &Context<'_>, key: &str, place: Place) -> Vec<Value> {
+fn of_annotation(context: &Context<'_>, key: &str, place: PodList) -> Vec<Value> {
     let given = context.annotations.get(key);
     // Validation has checked that the annotation can be parsed.
     given.and_then(|given| annotation_json::named_objects(place, given)).unwrap_or_default()

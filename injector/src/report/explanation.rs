@@ -4,7 +4,7 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use super::inspection::{Answer, Asked, Injectors};
+use super::inspection::{Answer, Injectors, WebhookAnswer};
 use crate::kubernetes::label_selector::{LabelSelector, Requirement};
 use crate::kubernetes::webhook_configuration::{Hook, HookConfiguration};
 
@@ -51,7 +51,7 @@ struct Labels<'a> {
 }
 
 impl Labels<'_> {
-    fn answered(&self, asked: &Asked<'_>) -> (bool, String) {
+    fn answered(&self, asked: &WebhookAnswer<'_>) -> (bool, String) {
         let mut reason = self.asked(asked.hook);
         let unread: Vec<_> = asked.hook.unknown_conditions().collect();
         if !unread.is_empty() {

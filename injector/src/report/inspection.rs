@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use crate::inject::cluster_state::ClusterFacts;
 use crate::inject::error::InjectError;
-use crate::inject::reinject::status::{self, Earlier, STATUS};
-use crate::inject::{Injection, Outcome, Target, inject};
+use crate::inject::reinject::status::{self, InjectionStatus, STATUS};
+use crate::inject::{Injection, InjectionOutcome, Target, inject};
 use crate::kubernetes::webhook_configuration::{Hook, HookConfiguration};
 use crate::settings::Settings;
 use crate::settings::proxy_configs::ProxyConfigs;
@@ -35,7 +35,7 @@ pub struct Injector {
 
 /// Call of one webhook configuration for a pod.
 #[derive(Clone, Debug)]
-pub struct Asked<'a> {
+pub struct WebhookAnswer<'a> {
     /// The configuration.
     pub configuration: &'a HookConfiguration,
     /// Entry that matches the pod.
@@ -60,7 +60,7 @@ pub enum Answer {
 impl<'a> Injectors<'a> {
     /// Returns every configuration that the API server would call for the pod in a namespace with
     /// these labels, and the injector's answer. A previous injection is removed from the pod first.
-    pub fn ask(&self, namespace_labels: &Value, pod: &Value) -> Vec<Asked<'a>> {
+    pub fn ask(&self, namespace_labels: &Value, pod: &Value) -> Vec<WebhookAnswer<'a>> {
         let mut bare = without_status(pod);
         let mut asked = Vec::new();
         for configuration in self.configurations {
@@ -71,7 +71,7 @@ impl<'a> Injectors<'a> {
             if let Answer::Inject(injection) = &answer {
                 bare = Cow::Owned(injection.pod.clone());
             }
-            asked.push(Asked { configuration, hook, answer });
+            asked.push(WebhookAnswer { configuration, hook, answer });
         }
         asked
     }
@@ -80,7 +80,7 @@ impl<'a> Injectors<'a> {
 impl Injector {
     /// Returns the injector's answer for the pod without its previous injection.
     pub fn answer(&self, pod: &Value) -> Answer {
-        let earlier = Earlier::of_pod(pod);
+        let earlier = InjectionStatus::from_pod(pod);
         let status_port = self.settings.mesh.default_config.status_port();
         let pod = status::without(pod, earlier.as_ref(), status_port);
         let namespace = pod["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
@@ -88,8 +88,8 @@ impl Injector {
             ClusterFacts { proxy_configs: Some(&self.proxy_configs), ..ClusterFacts::default() };
         let target = Target { cluster, ..Target::at_admission(pod.into_owned(), &namespace) };
         match inject(&self.settings, target) {
-            Ok(Outcome::Injected(injection)) => Answer::Inject(injection),
-            Ok(Outcome::Skipped { reason, .. }) => Answer::Skip(reason),
+            Ok(InjectionOutcome::Injected(injection)) => Answer::Inject(injection),
+            Ok(InjectionOutcome::Skipped { reason, .. }) => Answer::Skip(reason),
             Err(error) => Answer::Deny(denial(&error)),
         }
     }

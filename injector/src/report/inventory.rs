@@ -7,9 +7,9 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::inspection::{Answer, Injectors};
-use super::standing::{Standing, image};
+use super::sidecar_state::{SidecarState, image};
 use crate::inject::policy::is_ignored;
-use crate::inject::reinject::status::Earlier;
+use crate::inject::reinject::status::InjectionStatus;
 use crate::istio::labels::{INJECT, REVISION};
 use crate::kubernetes::pod::PROXY;
 use crate::kubernetes::webhook_configuration::HookConfiguration;
@@ -91,21 +91,21 @@ impl<'a> Inventory<'a> {
             return;
         }
         let labels = self.namespaces.get(&namespace).unwrap_or(&Value::Null);
-        let standing = Standing::of(&self.injectors, labels, pod);
-        let revision = Earlier::of_pod(pod).map(|earlier| earlier.revision().to_owned());
+        let sidecar_state = SidecarState::new(&self.injectors, labels, pod);
+        let revision = InjectionStatus::from_pod(pod).map(|earlier| earlier.revision().to_owned());
         let revision = revision.unwrap_or_else(|| NOT_INJECTED.to_owned());
         let revisions = self.counts.entry(namespace.clone()).or_default();
         let count = revisions.entry(revision).or_default();
         count.pods += 1;
         count.injection_disabled += usize::from(opts_out(metadata));
-        let (state, reasons) = match standing {
-            Standing::Current | Standing::NotAsked(_) => return,
-            Standing::Stale(reasons) => ("stale", reasons),
-            Standing::Missing(reason) => ("no sidecar", vec![reason]),
-            Standing::Unknown(reason) => ("unknown", vec![reason]),
+        let (state, reasons) = match sidecar_state {
+            SidecarState::Current | SidecarState::NotAsked(_) => return,
+            SidecarState::Stale(reasons) => ("stale", reasons),
+            SidecarState::Missing(reason) => ("no sidecar", vec![reason]),
+            SidecarState::Unknown(reason) => ("unknown", vec![reason]),
         };
         count.needs_restart += usize::from(state != "unknown");
-        let owner = Workload::of_pod(pod, &namespace);
+        let owner = Workload::from_pod(pod, &namespace);
         self.findings.push(Finding {
             namespace,
             name: text(&metadata["name"]),

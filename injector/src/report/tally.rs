@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use reason::Reason;
 use serde_json::Value;
 
-use super::standing::Standing;
+use super::sidecar_state::SidecarState;
 use crate::kubernetes::workload::Workload;
 
 /// Counts of one round over all pods; no pod is kept.
@@ -14,7 +14,7 @@ pub struct Tally {
     /// Number of examined pods.
     pub pods: u64,
     namespaces: BTreeMap<String, Counts>,
-    workloads: BTreeMap<Subject, Affected>,
+    workloads: BTreeMap<EventTarget, Affected>,
 }
 
 /// Numbers of affected pods.
@@ -28,7 +28,7 @@ pub struct Counts {
 
 /// Workload of pods, the subject of an Event.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub struct Subject {
+pub struct EventTarget {
     /// Namespace of the workload.
     pub namespace: String,
     /// Kind of the workload.
@@ -59,14 +59,16 @@ impl Affected {
 
 impl Tally {
     /// Counts a pod.
-    pub fn add(&mut self, pod: &Value, standing: Standing) {
+    pub fn add(&mut self, pod: &Value, sidecar_state: SidecarState) {
         self.pods += 1;
-        let (counts, reasons) = match standing {
-            Standing::Missing(reason) => (Counts { without_sidecar: 1, stale: 0 }, vec![reason]),
-            Standing::Stale(reasons) => (Counts { without_sidecar: 0, stale: 1 }, reasons),
-            Standing::Current | Standing::NotAsked(_) | Standing::Unknown(_) => return,
+        let (counts, reasons) = match sidecar_state {
+            SidecarState::Missing(reason) => {
+                (Counts { without_sidecar: 1, stale: 0 }, vec![reason])
+            }
+            SidecarState::Stale(reasons) => (Counts { without_sidecar: 0, stale: 1 }, reasons),
+            SidecarState::Current | SidecarState::NotAsked(_) | SidecarState::Unknown(_) => return,
         };
-        let subject = Subject::of_pod(pod);
+        let subject = EventTarget::of_pod(pod);
         self.namespaces.entry(subject.namespace.clone()).or_default().add(counts);
         if self.workloads.len() >= WORKLOADS && !self.workloads.contains_key(&subject) {
             return;
@@ -104,7 +106,7 @@ impl Tally {
 
     /// Returns the workloads with affected pods by namespace and name: the first ten thousand
     /// found.
-    pub fn workloads(&self) -> &BTreeMap<Subject, Affected> {
+    pub fn workloads(&self) -> &BTreeMap<EventTarget, Affected> {
         &self.workloads
     }
 }
@@ -116,10 +118,10 @@ impl Counts {
     }
 }
 
-impl Subject {
+impl EventTarget {
     fn of_pod(pod: &Value) -> Self {
         let metadata = &pod["metadata"];
-        let Workload { api_version, kind, name, namespace } = Workload::of_pod(pod, "");
+        let Workload { api_version, kind, name, namespace } = Workload::from_pod(pod, "");
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let owners = metadata["ownerReferences"].as_array().into_iter().flatten();
         let own = [metadata].into_iter().filter(|_| kind == "Pod");

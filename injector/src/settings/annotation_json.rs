@@ -5,10 +5,10 @@ use kube_access::names;
 use mesh::proxy_config_rules;
 use serde_json::{Map, Value};
 
-use crate::kubernetes::pod_schema::{self, Place};
+use crate::kubernetes::pod_schema::{self, PodList};
 
 /// Invalid part of an annotation value.
-pub(super) enum Fault {
+pub(super) enum InputError {
     Whole,
     Item(String),
     /// A problem that has its own wording.
@@ -20,12 +20,12 @@ pub(super) enum Fault {
 /// spelling of the Kubernetes API.
 ///
 /// `None` if the value is neither a list nor an object. `null` is an empty list.
-pub(crate) fn named_objects(place: Place, value: &str) -> Option<Vec<Value>> {
+pub(crate) fn named_objects(place: PodList, value: &str) -> Option<Vec<Value>> {
     Some(keyed_objects(place, value)?.into_iter().map(|(_, object)| object).collect())
 }
 
 /// Returns the same objects as [`named_objects`], each with its path in the annotation.
-fn keyed_objects(place: Place, value: &str) -> Option<Vec<(String, Value)>> {
+fn keyed_objects(place: PodList, value: &str) -> Option<Vec<(String, Value)>> {
     let named = |path: String, name: String, mut object: Value| {
         pod_schema::spell(place, &mut object);
         if let Some(object) = object.as_object_mut().filter(|object| !object.is_empty()) {
@@ -47,43 +47,45 @@ fn keyed_objects(place: Place, value: &str) -> Option<Vec<(String, Value)>> {
 }
 
 /// Returns the first invalid volume. A volume may have at most one source.
-pub(super) fn volumes(value: &str) -> Option<Fault> {
-    objects(Place::Volume, value, |_| true).or_else(|| {
-        keyed_objects(Place::Volume, value)?.iter().find_map(|(path, volume)| {
+pub(super) fn volumes(value: &str) -> Option<InputError> {
+    objects(PodList::Volume, value, |_| true).or_else(|| {
+        keyed_objects(PodList::Volume, value)?.iter().find_map(|(path, volume)| {
             let sources = volume.as_object()?.iter().filter(|(field, source)| {
-                *field != "name" && !source.is_null() && pod_schema::is_field(Place::Volume, field)
+                *field != "name"
+                    && !source.is_null()
+                    && pod_schema::is_field(PodList::Volume, field)
             });
             let sources: Vec<_> = sources.map(|(field, _)| field.as_str()).collect();
             (sources.len() > 1).then(|| {
-                Fault::Because(format!("{path} has several sources: {}", sources.join(", ")))
+                InputError::Because(format!("{path} has several sources: {}", sources.join(", ")))
             })
         })
     })
 }
 
 /// Returns the first invalid mount. A mount needs a `mountPath` and the name of its volume.
-pub(super) fn mounts(value: &str) -> Option<Fault> {
-    objects(Place::VolumeMount, value, |mount| {
+pub(super) fn mounts(value: &str) -> Option<InputError> {
+    objects(PodList::VolumeMount, value, |mount| {
         mount["mountPath"].as_str().is_some_and(|path| !path.is_empty())
     })
 }
 
 /// Returns the first object that is invalid: its name must be a DNS label, its fields must have the
 /// types of the Kubernetes API, and it may hold no strategic-merge directive.
-fn objects(place: Place, value: &str, good: impl Fn(&Value) -> bool) -> Option<Fault> {
+fn objects(place: PodList, value: &str, good: impl Fn(&Value) -> bool) -> Option<InputError> {
     let Some(given) = keyed_objects(place, value) else {
-        return Some(Fault::Whole);
+        return Some(InputError::Whole);
     };
     given.iter().find_map(|(path, object)| {
         if let Some(directive) = directive(object) {
             let problem = format!("{path} has {directive}, which would tell the merge what to do");
-            return Some(Fault::Because(problem));
+            return Some(InputError::Because(problem));
         }
         if let Some(misfit) = pod_schema::in_json(place, object, path) {
-            return Some(Fault::Because(misfit));
+            return Some(InputError::Because(misfit));
         }
         let named = object["name"].as_str().is_some_and(|name| names::label(name).is_ok());
-        (!named || !good(object)).then(|| Fault::Item(format!("{path}: {object}")))
+        (!named || !good(object)).then(|| InputError::Item(format!("{path}: {object}")))
     })
 }
 
@@ -111,9 +113,9 @@ pub(super) fn environment(value: &str) -> bool {
 }
 
 /// Returns the invalid part of an `overrides` annotation: its containers and init containers.
-pub(super) fn overrides(value: &str) -> Option<Fault> {
+pub(super) fn overrides(value: &str) -> Option<InputError> {
     let Ok(given) = serde_json::from_str::<Option<Map<String, Value>>>(value) else {
-        return Some(Fault::Whole);
+        return Some(InputError::Whole);
     };
     let mut given = given.unwrap_or_default();
     go_types::spell_members(&OVERRIDES, &mut given);
@@ -124,14 +126,14 @@ pub(super) fn overrides(value: &str) -> Option<Fault> {
             let mut misfits = containers.filter_map(|(place, container)| {
                 let name = container["name"].as_str().unwrap_or_default();
                 pod_schema::in_json(
-                    Place::Container,
+                    PodList::Container,
                     container,
                     &format!("{list}[{place}] ({name})"),
                 )
             });
-            misfits.next().map(Fault::Because)
+            misfits.next().map(InputError::Because)
         }
-        Some(_) => Some(Fault::Whole),
+        Some(_) => Some(InputError::Whole),
     })
 }
 

@@ -7,13 +7,13 @@ use mesh::proxy_config::ProxyConfig;
 use mesh::proxy_config_rules;
 use serde_json::Value;
 
-use super::annotation_json::{self as json, Fault};
+use super::annotation_json::{self as json, InputError};
 use crate::kubernetes::quantity;
 
 /// The type of an annotation's value. An empty value is valid where Istio allows it: in lists of
 /// addresses, ports and interfaces.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Kind {
+pub enum AnnotationKind {
     /// Address ranges.
     Cidrs,
     /// Address ranges or `*`.
@@ -61,7 +61,7 @@ pub enum Kind {
     Volumes,
 }
 
-impl Kind {
+impl AnnotationKind {
     /// Returns the allowed values in words, for messages and the reference page.
     pub fn allowed(self) -> &'static str {
         match self {
@@ -82,7 +82,7 @@ impl Kind {
             Self::Quantity => "a quantity such as 100m, 2 or 128Mi",
             Self::Seconds => "a whole number from 0 to 2147483647",
             Self::Switch => "true or false",
-            Self::Tag => "the end of an image's tag such as debug or distroless",
+            Self::Tag => proxy_config_rules::IMAGE_TYPE,
             Self::Templates => "a list of at most 32 templates such as sidecar,mine",
             Self::Text => "text",
             Self::VolumeMounts => {
@@ -143,9 +143,7 @@ impl Kind {
             Self::PortRangesOrAll => all_or(value, |value| list(&dense(value), port_range)),
             Self::Seconds => fault(seconds(value)),
             Self::Switch => fault(switch(value).is_some()),
-            Self::Tag => {
-                fault(value.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.-".contains(&b)))
-            }
+            Self::Tag => fault(proxy_config_rules::is_image_type(value)),
             // Each template is rendered, and only the size of a pod's annotations limits the list.
             Self::Templates => fault(value.split(',').count() <= 32),
             Self::Text => return Ok(()),
@@ -154,17 +152,19 @@ impl Kind {
         };
         match fault {
             None => Ok(()),
-            Some(Fault::Whole) => {
+            Some(InputError::Whole) => {
                 let near = suggest::among(value, self.words());
                 let hint = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
                 Err(format!("is not {}{hint}", self.allowed()))
             }
-            Some(Fault::Because(problem)) => Err(format!("is not {}: {problem}", self.allowed())),
-            Some(Fault::Item(item)) if item.is_empty() => {
+            Some(InputError::Because(problem)) => {
+                Err(format!("is not {}: {problem}", self.allowed()))
+            }
+            Some(InputError::Item(item)) if item.is_empty() => {
                 Err(format!("is not {}: an item is empty", self.allowed()))
             }
-            Some(Fault::Item(item)) => {
-                let item = excerpt::of(&item);
+            Some(InputError::Item(item)) => {
+                let item = excerpt::shorten(&item);
                 Err(format!("is not {}: the item {item:?} is wrong", self.allowed()))
             }
         }
@@ -177,20 +177,20 @@ fn dense(list: &str) -> String {
     items.collect::<Vec<_>>().join(",")
 }
 
-fn fault(good: bool) -> Option<Fault> {
-    (!good).then_some(Fault::Whole)
+fn fault(good: bool) -> Option<InputError> {
+    (!good).then_some(InputError::Whole)
 }
 
-fn all_or(value: &str, otherwise: impl Fn(&str) -> Option<Fault>) -> Option<Fault> {
+fn all_or(value: &str, otherwise: impl Fn(&str) -> Option<InputError>) -> Option<InputError> {
     if value == "*" { None } else { otherwise(value) }
 }
 
-fn list(value: &str, good: impl Fn(&str) -> bool) -> Option<Fault> {
+fn list(value: &str, good: impl Fn(&str) -> bool) -> Option<InputError> {
     if value.is_empty() {
         return None;
     }
     let wrong = value.split(',').find(|item| !good(item))?;
-    Some(if wrong == value { Fault::Whole } else { Fault::Item(wrong.to_owned()) })
+    Some(if wrong == value { InputError::Whole } else { InputError::Item(wrong.to_owned()) })
 }
 
 /// True if the item is a prefix that Go's `netip.ParsePrefix` accepts: host bits may be set, but a
@@ -253,7 +253,9 @@ fn proxy_config(value: &str) -> Result<(), String> {
     let layer = match yaml::parse_first(value) {
         Ok((Value::Null, _)) => return Ok(()),
         Ok((layer, _)) => layer,
-        Err(error) => return Err(format!("is not {}: {error}", Kind::ProxyConfig.allowed())),
+        Err(error) => {
+            return Err(format!("is not {}: {error}", AnnotationKind::ProxyConfig.allowed()));
+        }
     };
     let mut config = ProxyConfig::default();
     let problems = match config.apply(&layer) {
@@ -263,7 +265,7 @@ fn proxy_config(value: &str) -> Result<(), String> {
     if problems.is_empty() {
         return Ok(());
     }
-    Err(format!("is not {}: {}", Kind::ProxyConfig.allowed(), problems.join("; ")))
+    Err(format!("is not {}: {}", AnnotationKind::ProxyConfig.allowed(), problems.join("; ")))
 }
 
 #[cfg(test)]
@@ -274,7 +276,7 @@ mod tests {
     fn each_kind_takes_what_istio_takes() {
         for (kind, good, bad) in [
             (
-                Kind::Cidrs,
+                AnnotationKind::Cidrs,
                 &["", "10.1.2.3/8", "fd00::/8,10.0.0.0/8"][..],
                 &[
                     "*",
@@ -287,38 +289,42 @@ mod tests {
                     "fe80::%eth0/64",
                 ][..],
             ),
-            (Kind::CidrsOrAll, &["*", ""], &["*,10.0.0.0/8"]),
+            (AnnotationKind::CidrsOrAll, &["*", ""], &["*,10.0.0.0/8"]),
             (
-                Kind::Ports,
+                AnnotationKind::Ports,
                 &["", " ", "80", "80, 90", " 080 ", "0"],
                 &["*", "70000", "http", "-1", "+1", "80-90", "80,", "80,,90", ","],
             ),
             (
-                Kind::PortRanges,
+                AnnotationKind::PortRanges,
                 &["", "80,,90", "80, 90,", ",", "8000-8010", "8000:8010,80"],
                 &["*", "80,http", "90-80", "80-", "-80", "80-70000", "80-90-100"],
             ),
-            (Kind::PortRangesOrAll, &["*", "", "80,8000-8010"], &["*,80"]),
-            (Kind::PortsOrAll, &["*", "80"], &["*,80"]),
-            (Kind::Port, &["0", " 15020 "], &["", "x", "65536"]),
+            (AnnotationKind::PortRangesOrAll, &["*", "", "80,8000-8010"], &["*,80"]),
+            (AnnotationKind::PortsOrAll, &["*", "80"], &["*,80"]),
+            (AnnotationKind::Port, &["0", " 15020 "], &["", "x", "65536"]),
             (
-                Kind::Quantity,
+                AnnotationKind::Quantity,
                 &[
                     "100m", "2", "128Mi", "1.5", "1e3", ".5", "+1", "0", "1E-18", ".", "Mi", "+",
                     "-0",
                 ],
                 &["", "100 m", "1.2.3", "5x", "1\n", "-1", "-100m", "1e1000", &"9".repeat(31)],
             ),
-            (Kind::Seconds, &["0", "2147483647"], &["", "2147483648", "-1", "1s", "010"]),
-            (Kind::Interfaces, &["", "eth0", "net1,eth-0.5"], &["0eth", "a b", "abcdefghijklmnop"]),
-            (Kind::InterceptionMode, &["NONE"], &["redirect", ""]),
+            (AnnotationKind::Seconds, &["0", "2147483647"], &["", "2147483648", "-1", "1s", "010"]),
             (
-                Kind::Environment,
+                AnnotationKind::Interfaces,
+                &["", "eth0", "net1,eth-0.5"],
+                &["0eth", "a b", "abcdefghijklmnop"],
+            ),
+            (AnnotationKind::InterceptionMode, &["NONE"], &["redirect", ""]),
+            (
+                AnnotationKind::Environment,
                 &["{}", r#"{"A":"x","B c":1}"#],
                 &["[]", "", "{", r#"{"":"x"}"#, r#"{"A=B":"x"}"#],
             ),
             (
-                Kind::Volumes,
+                AnnotationKind::Volumes,
                 &[
                     "{}",
                     "[]",
@@ -353,7 +359,7 @@ mod tests {
                 ],
             ),
             (
-                Kind::VolumeMounts,
+                AnnotationKind::VolumeMounts,
                 &[
                     "{}",
                     "[]",
@@ -370,21 +376,21 @@ mod tests {
                     r#"[{"name":"v","mountPath":"/v","readonly":"true"}]"#,
                 ],
             ),
-            (Kind::Tag, &["", "debug", "a_b.c-d"], &["a b", "a:b", "a/b", "debug ", "ü"]),
-            (Kind::ConfigMap, &["c", "any thing"], &[""]),
-            (Kind::Templates, &["", "a", "a, b"], &[&",".repeat(32)]),
+            (AnnotationKind::Tag, &["", "debug", "a_b.c-d"], &["a b", "a:b", "a/b", "debug ", "ü"]),
+            (AnnotationKind::ConfigMap, &["c", "any thing"], &[""]),
+            (AnnotationKind::Templates, &["", "a", "a, b"], &[&",".repeat(32)]),
             (
-                Kind::Overrides,
+                AnnotationKind::Overrides,
                 &["{}", "null", r#"{"containers":null}"#, r#"{"containers":[{"name":"c"}]}"#],
                 &["[]", r#"{"containers":5}"#, r#"{"initContainers":["c"]}"#],
             ),
-            (Kind::Switch, &["true", "FALSE", "1", "f"], &["", "yes", "tRUE", "on"]),
+            (AnnotationKind::Switch, &["true", "FALSE", "1", "f"], &["", "yes", "tRUE", "on"]),
             (
-                Kind::ProxyConfig,
+                AnnotationKind::ProxyConfig,
                 &["concurrency: 2", "concurrency: 2\nconcurrency: 3", "{}\n---\n{}", "{}", ""],
                 &["concurrency: x", "[", "text"],
             ),
-            (Kind::Image, &["a/b:c", " ", "a b"], &["a/b c", "a/b\n"]),
+            (AnnotationKind::Image, &["a/b:c", " ", "a b"], &["a/b c", "a/b\n"]),
         ] {
             for value in good {
                 assert_eq!(kind.check(value), Ok(()), "{kind:?} {value:?}");
@@ -398,24 +404,24 @@ mod tests {
     #[test]
     fn the_near_word_is_named() {
         assert_eq!(
-            Kind::InterceptionMode.check("tproxy").unwrap_err(),
+            AnnotationKind::InterceptionMode.check("tproxy").unwrap_err(),
             "is not REDIRECT, TPROXY or NONE; did you mean TPROXY?"
         );
         assert_eq!(
-            Kind::Switch.check("ture").unwrap_err(),
+            AnnotationKind::Switch.check("ture").unwrap_err(),
             "is not true or false; did you mean true?"
         );
-        assert_eq!(Kind::Switch.check("maybe").unwrap_err(), "is not true or false");
+        assert_eq!(AnnotationKind::Switch.check("maybe").unwrap_err(), "is not true or false");
     }
 
     #[test]
     fn an_item_of_a_list_is_named() {
         assert_eq!(
-            Kind::Ports.check("80,,81").unwrap_err(),
+            AnnotationKind::Ports.check("80,,81").unwrap_err(),
             "is not a list of ports such as 80,8080: an item is empty"
         );
         assert_eq!(
-            Kind::Ports.check("80,http").unwrap_err(),
+            AnnotationKind::Ports.check("80,http").unwrap_err(),
             "is not a list of ports such as 80,8080: the item \"http\" is wrong"
         );
     }

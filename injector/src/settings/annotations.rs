@@ -8,7 +8,7 @@ use documents::excerpt;
 use documents::notice::Oddity;
 use serde_json::{Map, Value};
 
-use super::annotation_kind::Kind;
+use super::annotation_kind::AnnotationKind;
 
 /// A pod's annotations. Every supported one is valid.
 #[derive(Clone, Copy, Debug, Default)]
@@ -19,7 +19,7 @@ pub struct Annotations<'a> {
 impl<'a> Annotations<'a> {
     /// Returns a pod's annotations and every invalid one. The annotations may be used only if there
     /// are no errors.
-    pub fn of_pod(pod: &'a Value) -> (Self, Vec<AnnotationError>) {
+    pub fn from_pod(pod: &'a Value) -> (Self, Vec<AnnotationError>) {
         let annotations = Self { entries: pod["metadata"]["annotations"].as_object() };
         let errors = HONOURED
             .iter()
@@ -80,7 +80,7 @@ pub(super) fn check_values(values: &Value) -> Result<Vec<Oddity>, String> {
 
 /// An invalid annotation value.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("annotation {key}: {:?} {}", excerpt::of(value), excerpt::of(problem))]
+#[error("annotation {key}: {:?} {}", excerpt::shorten(value), excerpt::shorten(problem))]
 pub struct AnnotationError {
     /// The annotation's key as the user wrote it.
     pub key: Cow<'static, str>,
@@ -96,7 +96,7 @@ pub struct Honoured {
     /// Its key.
     pub key: &'static str,
     /// The type of its value.
-    pub kind: Kind,
+    pub kind: AnnotationKind,
     /// The Helm value that applies if the annotation is absent; empty if there is none.
     pub default: &'static str,
     /// The effect of the annotation.
@@ -133,111 +133,111 @@ macro_rules! keys {
 }
 
 keys! {
-    INJECT = "sidecar.istio.io/inject", Kind::Text, "",
+    INJECT = "sidecar.istio.io/inject", AnnotationKind::Text, "",
         "`true` or `false`: whether the pod is injected; a label of the same name stands before it; anything else leaves it to the configuration's policy";
-    TEMPLATES = "inject.istio.io/templates", Kind::Templates, "",
+    TEMPLATES = "inject.istio.io/templates", AnnotationKind::Templates, "",
         "the templates to inject, by name, separated by commas, instead of the configuration's default";
-    PROXY_CONFIG = "proxy.istio.io/config", Kind::ProxyConfig, "",
+    PROXY_CONFIG = "proxy.istio.io/config", AnnotationKind::ProxyConfig, "",
         "a layer of the proxy's configuration on top of the mesh's `defaultConfig`";
-    OVERRIDES = "proxy.istio.io/overrides", Kind::Overrides, "",
+    OVERRIDES = "proxy.istio.io/overrides", AnnotationKind::Overrides, "",
         "written by injection: the containers that the pod brought itself and that stand over the injected ones";
-    NATIVE_SIDECAR = "sidecar.istio.io/nativeSidecar", Kind::Text, "",
+    NATIVE_SIDECAR = "sidecar.istio.io/nativeSidecar", AnnotationKind::Text, "",
         "`true` or `false`: whether the proxy is an init container with `restartPolicy: Always`";
-    INTERCEPTION_MODE = "sidecar.istio.io/interceptionMode", Kind::InterceptionMode, "",
+    INTERCEPTION_MODE = "sidecar.istio.io/interceptionMode", AnnotationKind::InterceptionMode, "",
         "how inbound connections are captured; with `NONE` nothing is captured";
-    CAP_NET_BIND_SERVICE = "sidecar.istio.io/capNetBindService", Kind::Text, "global.proxy.capNetBindService",
+    CAP_NET_BIND_SERVICE = "sidecar.istio.io/capNetBindService", AnnotationKind::Text, "global.proxy.capNetBindService",
         "`true`: the proxy may bind ports below 1024";
-    PROXY_IMAGE = "sidecar.istio.io/proxyImage", Kind::Image, "global.proxy.image",
+    PROXY_IMAGE = "sidecar.istio.io/proxyImage", AnnotationKind::Image, "global.proxy.image",
         "the image of the proxy and of the init container, if it contains a `/`";
-    PROXY_IMAGE_TYPE = "sidecar.istio.io/proxyImageType", Kind::Tag, "global.variant",
+    PROXY_IMAGE_TYPE = "sidecar.istio.io/proxyImageType", AnnotationKind::Tag, "global.variant",
         "the variant of the proxy's image: `default`, `debug`, `distroless`";
-    PROXY_CPU = "sidecar.istio.io/proxyCPU", Kind::Quantity, "global.proxy.resources",
+    PROXY_CPU = "sidecar.istio.io/proxyCPU", AnnotationKind::Quantity, "global.proxy.resources",
         "CPU request of the proxy and the init container; any of the four resource annotations replaces all default resources";
-    PROXY_MEMORY = "sidecar.istio.io/proxyMemory", Kind::Quantity, "global.proxy.resources",
+    PROXY_MEMORY = "sidecar.istio.io/proxyMemory", AnnotationKind::Quantity, "global.proxy.resources",
         "memory request of the proxy and the init container";
-    PROXY_CPU_LIMIT = "sidecar.istio.io/proxyCPULimit", Kind::Quantity, "global.proxy.resources",
+    PROXY_CPU_LIMIT = "sidecar.istio.io/proxyCPULimit", AnnotationKind::Quantity, "global.proxy.resources",
         "CPU limit of the proxy and the init container";
-    PROXY_MEMORY_LIMIT = "sidecar.istio.io/proxyMemoryLimit", Kind::Quantity, "global.proxy.resources",
+    PROXY_MEMORY_LIMIT = "sidecar.istio.io/proxyMemoryLimit", AnnotationKind::Quantity, "global.proxy.resources",
         "memory limit of the proxy and the init container";
-    INIT_CPU = "sidecar.outrigger.io/initCPU", Kind::Quantity, "",
+    INIT_CPU = "sidecar.outrigger.io/initCPU", AnnotationKind::Quantity, "",
         "CPU request of the init container; any of the four `init` annotations replaces all that it has otherwise";
-    INIT_MEMORY = "sidecar.outrigger.io/initMemory", Kind::Quantity, "",
+    INIT_MEMORY = "sidecar.outrigger.io/initMemory", AnnotationKind::Quantity, "",
         "memory request of the init container";
-    INIT_CPU_LIMIT = "sidecar.outrigger.io/initCPULimit", Kind::Quantity, "",
+    INIT_CPU_LIMIT = "sidecar.outrigger.io/initCPULimit", AnnotationKind::Quantity, "",
         "CPU limit of the init container";
-    INIT_MEMORY_LIMIT = "sidecar.outrigger.io/initMemoryLimit", Kind::Quantity, "",
+    INIT_MEMORY_LIMIT = "sidecar.outrigger.io/initMemoryLimit", AnnotationKind::Quantity, "",
         "memory limit of the init container";
-    LOG_LEVEL = "sidecar.istio.io/logLevel", Kind::Text, "global.proxy.logLevel",
+    LOG_LEVEL = "sidecar.istio.io/logLevel", AnnotationKind::Text, "global.proxy.logLevel",
         "log level of the proxy";
-    COMPONENT_LOG_LEVEL = "sidecar.istio.io/componentLogLevel", Kind::Text, "global.proxy.componentLogLevel",
+    COMPONENT_LOG_LEVEL = "sidecar.istio.io/componentLogLevel", AnnotationKind::Text, "global.proxy.componentLogLevel",
         "log levels of the proxy's components";
-    AGENT_LOG_LEVEL = "sidecar.istio.io/agentLogLevel", Kind::Text, "global.logging.level",
+    AGENT_LOG_LEVEL = "sidecar.istio.io/agentLogLevel", AnnotationKind::Text, "global.logging.level",
         "log level of the agent and the init container";
-    BOOTSTRAP_OVERRIDE = "sidecar.istio.io/bootstrapOverride", Kind::ConfigMap, "",
+    BOOTSTRAP_OVERRIDE = "sidecar.istio.io/bootstrapOverride", AnnotationKind::ConfigMap, "",
         "a ConfigMap with a bootstrap that the proxy starts from";
-    USER_VOLUME = "sidecar.istio.io/userVolume", Kind::Volumes, "",
+    USER_VOLUME = "sidecar.istio.io/userVolume", AnnotationKind::Volumes, "",
         "volumes to add to the pod; the names of their fields are read whatever their case";
-    USER_VOLUME_MOUNT = "sidecar.istio.io/userVolumeMount", Kind::VolumeMounts, "",
+    USER_VOLUME_MOUNT = "sidecar.istio.io/userVolumeMount", AnnotationKind::VolumeMounts, "",
         "mounts to add to the proxy; the names of their fields are read whatever their case";
-    REWRITE_APP_PROBES = "sidecar.istio.io/rewriteAppHTTPProbers", Kind::Text, "sidecarInjectorWebhook.rewriteAppHTTPProbe",
+    REWRITE_APP_PROBES = "sidecar.istio.io/rewriteAppHTTPProbers", AnnotationKind::Text, "sidecarInjectorWebhook.rewriteAppHTTPProbe",
         "`true` or `false`: whether the application's probes are answered through the agent";
-    STATUS_PORT = "status.sidecar.istio.io/port", Kind::Port, "global.proxy.statusPort",
+    STATUS_PORT = "status.sidecar.istio.io/port", AnnotationKind::Port, "global.proxy.statusPort",
         "where the agent answers probes and metrics; 0 drops the proxy's own probes";
-    READINESS_INITIAL_DELAY = "readiness.status.sidecar.istio.io/initialDelaySeconds", Kind::Seconds, "global.proxy.readinessInitialDelaySeconds",
+    READINESS_INITIAL_DELAY = "readiness.status.sidecar.istio.io/initialDelaySeconds", AnnotationKind::Seconds, "global.proxy.readinessInitialDelaySeconds",
         "`initialDelaySeconds` of the proxy's readiness probe";
-    READINESS_PERIOD = "readiness.status.sidecar.istio.io/periodSeconds", Kind::Seconds, "global.proxy.readinessPeriodSeconds",
+    READINESS_PERIOD = "readiness.status.sidecar.istio.io/periodSeconds", AnnotationKind::Seconds, "global.proxy.readinessPeriodSeconds",
         "`periodSeconds` of the proxy's readiness probe";
-    READINESS_FAILURE_THRESHOLD = "readiness.status.sidecar.istio.io/failureThreshold", Kind::Seconds, "global.proxy.readinessFailureThreshold",
+    READINESS_FAILURE_THRESHOLD = "readiness.status.sidecar.istio.io/failureThreshold", AnnotationKind::Seconds, "global.proxy.readinessFailureThreshold",
         "`failureThreshold` of the proxy's readiness probe";
-    INCLUDE_OUTBOUND_IP_RANGES = "traffic.sidecar.istio.io/includeOutboundIPRanges", Kind::CidrsOrAll, "global.proxy.includeIPRanges",
+    INCLUDE_OUTBOUND_IP_RANGES = "traffic.sidecar.istio.io/includeOutboundIPRanges", AnnotationKind::CidrsOrAll, "global.proxy.includeIPRanges",
         "destinations whose connections are captured";
-    EXCLUDE_OUTBOUND_IP_RANGES = "traffic.sidecar.istio.io/excludeOutboundIPRanges", Kind::Cidrs, "global.proxy.excludeIPRanges",
+    EXCLUDE_OUTBOUND_IP_RANGES = "traffic.sidecar.istio.io/excludeOutboundIPRanges", AnnotationKind::Cidrs, "global.proxy.excludeIPRanges",
         "destinations whose connections are not captured";
-    INCLUDE_INBOUND_PORTS = "traffic.sidecar.istio.io/includeInboundPorts", Kind::PortsOrAll, "global.proxy.includeInboundPorts",
+    INCLUDE_INBOUND_PORTS = "traffic.sidecar.istio.io/includeInboundPorts", AnnotationKind::PortsOrAll, "global.proxy.includeInboundPorts",
         "ports of the pod whose connections are captured";
-    EXCLUDE_INBOUND_PORTS = "traffic.sidecar.istio.io/excludeInboundPorts", Kind::Ports, "global.proxy.excludeInboundPorts",
+    EXCLUDE_INBOUND_PORTS = "traffic.sidecar.istio.io/excludeInboundPorts", AnnotationKind::Ports, "global.proxy.excludeInboundPorts",
         "ports of the pod whose connections are not captured, where all others are";
-    INCLUDE_OUTBOUND_PORTS = "traffic.sidecar.istio.io/includeOutboundPorts", Kind::PortRanges, "global.proxy.includeOutboundPorts",
+    INCLUDE_OUTBOUND_PORTS = "traffic.sidecar.istio.io/includeOutboundPorts", AnnotationKind::PortRanges, "global.proxy.includeOutboundPorts",
         "destination ports whose connections are captured whatever the address";
-    EXCLUDE_OUTBOUND_PORTS = "traffic.sidecar.istio.io/excludeOutboundPorts", Kind::Ports, "global.proxy.excludeOutboundPorts",
+    EXCLUDE_OUTBOUND_PORTS = "traffic.sidecar.istio.io/excludeOutboundPorts", AnnotationKind::Ports, "global.proxy.excludeOutboundPorts",
         "destination ports whose connections are not captured";
-    EXCLUDE_INTERFACES = "traffic.sidecar.istio.io/excludeInterfaces", Kind::Interfaces, "",
+    EXCLUDE_INTERFACES = "traffic.sidecar.istio.io/excludeInterfaces", AnnotationKind::Interfaces, "",
         "network interfaces on which nothing is captured";
-    KUBEVIRT_INTERFACES = "traffic.sidecar.istio.io/kubevirtInterfaces", Kind::Interfaces, "",
+    KUBEVIRT_INTERFACES = "traffic.sidecar.istio.io/kubevirtInterfaces", AnnotationKind::Interfaces, "",
         "network interfaces of virtual machines whose inbound connections count as outbound ones";
-    REROUTE_VIRTUAL_INTERFACES = "istio.io/reroute-virtual-interfaces", Kind::Interfaces, "",
+    REROUTE_VIRTUAL_INTERFACES = "istio.io/reroute-virtual-interfaces", AnnotationKind::Interfaces, "",
         "as `traffic.sidecar.istio.io/kubevirtInterfaces`, and stands before it";
-    MERGE_METRICS = "prometheus.istio.io/merge-metrics", Kind::Switch, "",
+    MERGE_METRICS = "prometheus.istio.io/merge-metrics", AnnotationKind::Switch, "",
         "`true` or `false`: whether the agent serves the application's metrics beside the proxy's";
-    DATADOG_ENV = "apm.datadoghq.com/env", Kind::Environment, "",
+    DATADOG_ENV = "apm.datadoghq.com/env", AnnotationKind::Environment, "",
         "environment for the proxy where the tracer is Datadog: a JSON object";
-    PROMETHEUS_SCRAPE = "prometheus.io/scrape", Kind::Text, "",
+    PROMETHEUS_SCRAPE = "prometheus.io/scrape", AnnotationKind::Text, "",
         "`false`: the application's metrics are not merged with the proxy's, and this and the next two stay as they are; otherwise they point to the agent afterwards";
-    PROMETHEUS_PORT = "prometheus.io/port", Kind::Text, "",
+    PROMETHEUS_PORT = "prometheus.io/port", AnnotationKind::Text, "",
         "where the application's metrics are: a port from 1 to 65535 that is none of the proxy's";
-    PROMETHEUS_PATH = "prometheus.io/path", Kind::Text, "",
+    PROMETHEUS_PATH = "prometheus.io/path", AnnotationKind::Text, "",
         "where the application's metrics are: the path";
-    SCRAPE_TARGETS = "prometheus.istio.io/scrape-targets", Kind::Text, "",
+    SCRAPE_TARGETS = "prometheus.istio.io/scrape-targets", AnnotationKind::Text, "",
         "several places of the application's metrics, instead of `prometheus.io/port` and `path`: `port:path`, separated by commas";
-    SECURE_PORT = "prometheus.istio.io/secure-port", Kind::Text, "",
+    SECURE_PORT = "prometheus.istio.io/secure-port", AnnotationKind::Text, "",
         "where the merged metrics are served over TLS; written by injection where the proxy has `ENVOY_SECURE_MERGED_METRICS_PORT` and the pod does not say otherwise";
-    DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container", Kind::Text, "",
+    DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container", AnnotationKind::Text, "",
         "the container that `kubectl exec` means; without it the first of the application's";
-    DEFAULT_LOGS_CONTAINER = "kubectl.kubernetes.io/default-logs-container", Kind::Text, "",
+    DEFAULT_LOGS_CONTAINER = "kubectl.kubernetes.io/default-logs-container", AnnotationKind::Text, "",
         "the container that `kubectl logs` means; without it the first of the application's";
-    CNI_NETWORKS = "k8s.v1.cni.cncf.io/networks", Kind::Text, "",
+    CNI_NETWORKS = "k8s.v1.cni.cncf.io/networks", AnnotationKind::Text, "",
         "the networks that Multus attaches; Istio's is added where `pilot.cni.provider` is `multus`";
-    OTEL_NAMESPACE = "resource.opentelemetry.io/service.namespace", Kind::Text, "",
+    OTEL_NAMESPACE = "resource.opentelemetry.io/service.namespace", AnnotationKind::Text, "",
         "`service.namespace` in the spans of the proxy, where a tracing provider asks for the semantic conventions";
-    OTEL_VERSION = "resource.opentelemetry.io/service.version", Kind::Text, "",
+    OTEL_VERSION = "resource.opentelemetry.io/service.version", AnnotationKind::Text, "",
         "`service.version` in the same spans";
-    OTEL_INSTANCE = "resource.opentelemetry.io/service.instance.id", Kind::Text, "",
+    OTEL_INSTANCE = "resource.opentelemetry.io/service.instance.id", AnnotationKind::Text, "",
         "`service.instance.id` in the same spans";
-    STATUS = "sidecar.istio.io/status", Kind::Text, "",
+    STATUS = "sidecar.istio.io/status", AnnotationKind::Text, "",
         "written by injection: what it put into the pod; a later injection reads it";
-    REVISION = "istio.io/rev", Kind::Text, "",
+    REVISION = "istio.io/rev", AnnotationKind::Text, "",
         "written by injection: the revision that injected the pod";
-    APPLICATION_PORTS = "readiness.status.sidecar.istio.io/applicationPorts", Kind::Text, "",
+    APPLICATION_PORTS = "readiness.status.sidecar.istio.io/applicationPorts", AnnotationKind::Text, "",
         "nothing, as in Istio";
 }
 
@@ -254,7 +254,7 @@ mod tests {
             key::INCLUDE_OUTBOUND_PORTS: "80\"\n - \"--x",
             key::STATUS_PORT: "15020",
         }}});
-        let (_, errors) = Annotations::of_pod(&pod);
+        let (_, errors) = Annotations::from_pod(&pod);
         let keys: Vec<_> = errors.iter().map(|error| &*error.key).collect();
         assert_eq!(keys, [key::PROXY_CPU, key::INCLUDE_OUTBOUND_PORTS]);
         assert_eq!(

@@ -13,6 +13,7 @@ pub mod values;
 use std::borrow::Cow;
 
 use documents::notice::{Notice, Oddity};
+use documents::yaml;
 use inject_config::InjectConfig;
 use mesh::mesh_config::MeshConfig;
 use mesh::proxy_config::ProxyConfig;
@@ -115,8 +116,21 @@ impl Settings {
 
 impl Document<'_> {
     fn read<T>(self, parse: impl Fn(&str) -> Result<T, String>) -> Result<T, SettingsError> {
-        let origin = || self.source.to_owned();
-        parse(self.text).map_err(|problem| SettingsError { origin: origin(), problem })
+        parse(self.text).map_err(|problem| SettingsError {
+            origin: self.source.to_owned(),
+            problem: self.located(problem),
+        })
+    }
+
+    /// The problem after its line, where the text has several: a problem begins with the path of the
+    /// value.
+    fn located(self, problem: String) -> String {
+        let path = problem.split(": ").next().filter(|path| !path.contains(char::is_whitespace));
+        let path = path.filter(|_| self.text.trim_end().contains('\n'));
+        match path.and_then(|path| yaml::line_of(self.text, path)) {
+            Some(line) => format!("line {line}: {problem}"),
+            None => problem,
+        }
     }
 
     fn notices(self, oddities: Vec<Oddity>) -> impl Iterator<Item = Notice> {
@@ -157,7 +171,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::{Document, Documents, Process, Settings, Values, known_keys};
-    use crate::inject::{Outcome, Target, inject};
+    use crate::inject::{InjectionOutcome, Target, inject};
 
     /// Documents of a shape each of which has one key alone, and that is null.
     fn nulls(shape: Shape) -> Vec<Value> {
@@ -202,7 +216,7 @@ mod tests {
         });
         let target = Target::at_admission(pod, "shop");
         match inject(&settings, target) {
-            Ok(Outcome::Injected(injection)) => injection.pod,
+            Ok(InjectionOutcome::Injected(injection)) => injection.pod,
             other => panic!("{document}: {other:?}"),
         }
     }

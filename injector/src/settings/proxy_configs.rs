@@ -184,7 +184,7 @@ impl Layers<'_> {
 
     /// Returns warnings about the pod's annotation: fields that Istio does not know and, for an
     /// admitted pod, zero values without effect.
-    pub fn advice(&self, config: &ProxyConfig, zero_counts: bool) -> Vec<Reason> {
+    pub fn warnings(&self, config: &ProxyConfig, zero_counts: bool) -> Vec<Reason> {
         let Some(layer) = self.annotation else { return Vec::new() };
         let unknown = ProxyConfig::unknown_keys(layer).into_iter().map(|key| {
             let message = format!("annotation {}: {:?}: unknown key", key::PROXY_CONFIG, key.path);
@@ -311,8 +311,8 @@ mod tests {
             annotation: Some(&annotation),
         };
         let told = |config, zero_counts| {
-            let advice = layers.advice(&config, zero_counts);
-            advice.iter().map(ToString::to_string).collect::<Vec<_>>()
+            let warnings = layers.warnings(&config, zero_counts);
+            warnings.iter().map(ToString::to_string).collect::<Vec<_>>()
         };
         let unknown = "annotation proxy.istio.io/config: \"concurency\": unknown key \
                        (unknown_proxy_config_key); hint: did you mean concurrency?";

@@ -21,7 +21,7 @@ pub struct TemplateError {
 
 impl TemplateError {
     /// Converts an error of the engine's parser. `of_text` maps positions to the author's text.
-    pub(crate) fn of_parse(
+    pub(crate) fn from_parse(
         name: &str,
         text: &str,
         error: &ParseError,
@@ -44,7 +44,7 @@ impl TemplateError {
     pub(crate) fn at(name: &str, text: &str, place: (usize, usize), problem: &str) -> Self {
         let line = text.lines().nth(place.0.saturating_sub(1));
         let problem = match line {
-            Some(line) => format!("{problem}: {:?}", excerpt::of(line.trim())),
+            Some(line) => format!("{problem}: {:?}", excerpt::shorten(line.trim())),
             None => problem.to_owned(),
         };
         Self { name: name.to_owned(), place: Some(place), problem }
@@ -114,7 +114,7 @@ fn told(problem: &str) -> String {
 }
 
 fn of_field(field: &str, of: Option<&'static Type>) -> String {
-    let called = of.is_some_and(|of| Call::of(of, field).is_some());
+    let called = of.is_some_and(|of| Call::parse(of, field).is_some());
     let field = &field.replace('_', ".");
     let Some(of) = of else { return format!("there is no field {field}") };
     if called {

@@ -8,7 +8,7 @@
 
 use std::borrow::Cow;
 
-use gtmpl_ng::Value as Datum;
+use gtmpl_ng::Value as TemplateValue;
 use serde_json::{Map, Value};
 
 use documents::yaml;
@@ -116,11 +116,11 @@ fn has_stand_ins(text: &str) -> bool {
 }
 
 /// True if a template value contains stand-ins.
-pub(crate) fn holds(datum: &Datum) -> bool {
+pub(crate) fn holds(datum: &TemplateValue) -> bool {
     match datum {
-        Datum::String(text) => matches!(plain(text), Cow::Owned(_)),
-        Datum::Array(items) => items.iter().any(holds),
-        Datum::Map(members) | Datum::Object(members) => {
+        TemplateValue::String(text) => matches!(plain(text), Cow::Owned(_)),
+        TemplateValue::Array(items) => items.iter().any(holds),
+        TemplateValue::Map(members) | TemplateValue::Object(members) => {
             members.iter().any(|(key, value)| matches!(plain(key), Cow::Owned(_)) || holds(value))
         }
         _ => false,
@@ -128,18 +128,20 @@ pub(crate) fn holds(datum: &Datum) -> bool {
 }
 
 /// Applies a function to all strings of a template value, including keys.
-pub(crate) fn rewrite(datum: &Datum, with: fn(&str) -> Cow<'_, str>) -> Datum {
+pub(crate) fn rewrite(datum: &TemplateValue, with: fn(&str) -> Cow<'_, str>) -> TemplateValue {
     match datum {
-        Datum::String(text) => Datum::String(with(text).into_owned()),
-        Datum::Array(items) => Datum::Array(items.iter().map(|item| rewrite(item, with)).collect()),
-        Datum::Map(members) => Datum::Map(
+        TemplateValue::String(text) => TemplateValue::String(with(text).into_owned()),
+        TemplateValue::Array(items) => {
+            TemplateValue::Array(items.iter().map(|item| rewrite(item, with)).collect())
+        }
+        TemplateValue::Map(members) => TemplateValue::Map(
             members
                 .iter()
                 .map(|(key, value)| (with(key).into_owned(), rewrite(value, with)))
                 .collect(),
         ),
         // Names of struct fields are not text from a pod.
-        Datum::Object(members) => Datum::Object(
+        TemplateValue::Object(members) => TemplateValue::Object(
             members.iter().map(|(name, value)| (name.clone(), rewrite(value, with))).collect(),
         ),
         other => other.clone(),

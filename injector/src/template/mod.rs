@@ -12,13 +12,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use documents::yaml;
-use gtmpl_ng::{Limits, ParseError, Template, Value as Datum};
+use gtmpl_ng::{Limits, ParseError, Template, Value as TemplateValue};
 use serde_json::Value;
 
 use self::error::TemplateError;
 use self::rewrite::edits::Rewritten;
 use self::rewrite::{edits, metered, method_chains, nesting, string_literals};
-use self::values::used_fields::Asked;
+use self::values::used_fields::UsedFields;
 use self::values::{json, type_tag};
 use crate::budget;
 use crate::kubernetes::pod_schema;
@@ -27,8 +27,8 @@ use crate::kubernetes::pod_schema;
 #[derive(Clone)]
 pub struct Templates {
     parsed: Arc<BTreeMap<String, (Template, Source)>>,
-    asked: Arc<Asked>,
-    values: Arc<Datum>,
+    used_fields: Arc<UsedFields>,
+    values: Arc<TemplateValue>,
 }
 
 impl Templates {
@@ -40,18 +40,18 @@ impl Templates {
                 return Err(TemplateError::at(name, text, place, &problem));
             }
         }
-        let sources: Vec<_> = texts.values().map(|text| Source::of(text)).collect();
+        let sources: Vec<_> = texts.values().map(|text| Source::new(text)).collect();
         let fields: Vec<_> = sources.iter().map(|source| source.fields.as_str()).collect();
-        let asked = Asked::by(&fields);
+        let used_fields = UsedFields::by(&fields);
         let parsed = texts.iter().zip(sources).map(|((name, text), source)| {
             let parsed = parse(&source.metered.text).map_err(|error| {
-                TemplateError::of_parse(name, text, &error, |place| source.place(place))
+                TemplateError::from_parse(name, text, &error, |place| source.place(place))
             });
             Ok((name.clone(), (parsed?, source)))
         });
         Ok(Self {
             parsed: Arc::new(parsed.collect::<Result<_, _>>()?),
-            asked: Arc::new(asked),
+            used_fields: Arc::new(used_fields),
             values: Arc::new(json::document(values)),
         })
     }
@@ -62,12 +62,12 @@ impl Templates {
     }
 
     /// Returns the fields and methods that the templates name.
-    pub(crate) fn asked(&self) -> &Asked {
-        &self.asked
+    pub(crate) fn used_fields(&self) -> &UsedFields {
+        &self.used_fields
     }
 
     /// Returns the values document as template value.
-    pub(crate) fn values(&self) -> &Datum {
+    pub(crate) fn values(&self) -> &TemplateValue {
         &self.values
     }
 
@@ -75,7 +75,7 @@ impl Templates {
     ///
     /// Iterations, nesting, output size and the size of all created values are limited. Rendering
     /// reads no clock.
-    pub(crate) fn render(&self, name: &str, data: Datum) -> Result<Value, TemplateError> {
+    pub(crate) fn render(&self, name: &str, data: TemplateValue) -> Result<Value, TemplateError> {
         let failed = |problem: String| TemplateError::of_rendered(name, problem);
         let Some((template, source)) = self.parsed.get(name) else {
             return Err(failed("there is no such template".to_owned()));
@@ -131,7 +131,7 @@ struct Source {
 }
 
 impl Source {
-    fn of(text: &str) -> Self {
+    fn new(text: &str) -> Self {
         let strings = string_literals::rewritten(text);
         let fields = method_chains::written(&strings.text);
         let metered = metered::written(&fields);
@@ -251,7 +251,7 @@ mod tests {
         let texts = BTreeMap::from([("t".to_owned(), text.to_owned())]);
         let values = serde_json::json!({"a": {"b": 1}, "list": [1, 2], "empty": {}, "null": null});
         let templates = Templates::parse(&texts, &values)?;
-        let data = Datum::Map([("Values".to_owned(), templates.values().clone())].into());
+        let data = TemplateValue::Map([("Values".to_owned(), templates.values().clone())].into());
         templates.render("t", data)
     }
 

@@ -7,7 +7,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-use gtmpl_ng::{FuncError, Value as Datum};
+use gtmpl_ng::{FuncError, Value as TemplateValue};
 use regex::Regex;
 
 use crate::budget;
@@ -16,14 +16,14 @@ use crate::budget;
 #[derive(Clone)]
 pub(in crate::template) struct Pattern {
     pub(in crate::template) regex: Regex,
-    /// The units of matching a byte, in the worst case those of each part of the expression.
+    /// Units for matching a byte; in the worst case, each part of the expression visits it.
     pub(in crate::template) of_byte: usize,
 }
 /// Cost and state of one rendering.
 #[derive(Default)]
 struct Rendering {
     cost: usize,
-    lists: Vec<Vec<Datum>>,
+    lists: Vec<Vec<TemplateValue>>,
     patterns: HashMap<String, Pattern>,
 }
 
@@ -57,11 +57,11 @@ pub(crate) fn charge_for(pieces: usize, size: usize) -> Result<(), FuncError> {
 }
 
 /// Returns the cost of a value, about its size in bytes.
-pub(crate) fn weight(datum: &Datum) -> usize {
+pub(crate) fn weight(datum: &TemplateValue) -> usize {
     match datum {
-        Datum::String(text) => text.len(),
-        Datum::Array(items) => items.iter().map(|item| ITEM + weight(item)).sum(),
-        Datum::Map(members) | Datum::Object(members) => {
+        TemplateValue::String(text) => text.len(),
+        TemplateValue::Array(items) => items.iter().map(|item| ITEM + weight(item)).sum(),
+        TemplateValue::Map(members) | TemplateValue::Object(members) => {
             let members = members.iter().map(|(key, value)| ITEM + key.len() + weight(value));
             MAPPING + members.sum::<usize>()
         }
@@ -70,19 +70,22 @@ pub(crate) fn weight(datum: &Datum) -> usize {
 }
 
 /// Stores a list that will grow and returns its handle; `None` outside a rendering.
-pub(crate) fn keep(list: Vec<Datum>) -> Option<Datum> {
+pub(crate) fn keep(list: Vec<TemplateValue>) -> Option<TemplateValue> {
     let number = CURRENT.with_borrow_mut(|current| {
         let lists = &mut current.as_mut()?.lists;
         lists.push(list);
         Some(lists.len() - 1)
     })?;
-    Some(Datum::Object([(KEPT.to_owned(), Datum::from(number))].into()))
+    Some(TemplateValue::Object([(KEPT.to_owned(), TemplateValue::from(number))].into()))
 }
 
 /// Runs the work on the list behind a handle; `None` if the value is not a handle.
-pub(crate) fn with_kept<T>(datum: &Datum, work: impl FnOnce(&mut Vec<Datum>) -> T) -> Option<T> {
-    let Datum::Object(members) = datum else { return None };
-    let Datum::Number(number) = members.get(KEPT)? else { return None };
+pub(crate) fn with_kept<T>(
+    datum: &TemplateValue,
+    work: impl FnOnce(&mut Vec<TemplateValue>) -> T,
+) -> Option<T> {
+    let TemplateValue::Object(members) = datum else { return None };
+    let TemplateValue::Number(number) = members.get(KEPT)? else { return None };
     let number = usize::try_from(number.as_u64()?).ok()?;
     let exchange = |list| {
         CURRENT.with_borrow_mut(|current| {

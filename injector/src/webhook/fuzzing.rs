@@ -11,14 +11,14 @@ use tokio::runtime::Builder;
 
 use super::admission::handler::{self, Webhook};
 use super::admission::verdict::Admission;
-use super::cluster_state::Surroundings;
+use super::cluster_state::ClusterWatch;
 use super::reload::Configuration;
-use super::server::body_memory::LargeBodies;
+use super::server::body_memory::BodyBudget;
 use super::server::connection::{self, Terms};
 use super::server::connection_slots::Slots;
 use super::server::limits::Limits;
 use super::server::run_queue::RunQueue;
-use super::server::shutdown::Stage;
+use super::server::shutdown::ShutdownPhase;
 use super::server::turns::Turns;
 use super::telemetry::metrics::Metrics;
 use super::telemetry::traces::Traces;
@@ -28,11 +28,11 @@ use super::telemetry::traces::Traces;
 pub fn answers(configuration: Arc<Configuration>, bytes: &[u8]) -> io::Result<Vec<u8>> {
     let webhook = Webhook {
         configuration,
-        surroundings: Surroundings::default(),
+        cluster_watch: ClusterWatch::default(),
         admission: Admission::new(crate::inject::inject),
         metrics: Arc::new(Metrics::new()),
         turns: Turns::new(1),
-        large: LargeBodies::new(1 << 20)?,
+        body_budget: BodyBudget::new(1 << 20)?,
         body_limit: 1 << 20,
         time_limit: Duration::from_secs(10),
         traces: Traces::default(),
@@ -42,7 +42,7 @@ pub fn answers(configuration: Arc<Configuration>, bytes: &[u8]) -> io::Result<Ve
         let (mut client, server) = duplex(4 << 20);
         client.write_all(bytes).await?;
         client.shutdown().await?;
-        let (_stage, stages) = Stage::channel();
+        let (_stage, phases) = ShutdownPhase::channel();
         let peer = SocketAddr::from(([192, 0, 2, 1], 1));
         let terms = Terms {
             router,
@@ -50,7 +50,7 @@ pub fn answers(configuration: Arc<Configuration>, bytes: &[u8]) -> io::Result<Ve
             peer,
             slot: Arc::new(Slots::new(1).take(peer.ip().into(), || {}).await),
             queue: RunQueue::new(1),
-            stages,
+            phases,
             is_last: || false,
         };
         // Only the responses matter, not the result of the connection.

@@ -5,7 +5,7 @@
 //! - [`server`] and `connection` accept connections and limit them.
 //! - `slots` and `run_queue` share connections and CPU among callers.
 //! - [`handler`] reads calls. [`review`] and [`admission`] answer them with [`crate::inject`].
-//! - [`reload`] keeps the settings up to date, and [`surroundings`] the cluster snapshot.
+//! - [`reload`] keeps the settings up to date, and [`cluster_watch`] the cluster snapshot.
 //! - [`admin`] serves health, metrics and log levels. [`reports`] reports on the cluster's pods.
 
 pub mod admin;
@@ -44,16 +44,16 @@ use webhook_certs::status::Status;
 use self::admin::liveness::Liveness;
 use self::admin::readiness::Readiness;
 use self::admission::verdict::Admission;
-use self::cluster_state::Surroundings;
+use self::cluster_state::ClusterWatch;
 use self::config::args::Args;
 use self::config::options::{CertificateSource, ClusterAccess, ConfigurationSource, Options};
 use self::reload::Configuration;
 use self::reports::Reports;
 use self::run_error::RunError;
 use self::server::Server;
-use self::server::body_memory::LargeBodies;
+use self::server::body_memory::BodyBudget;
 use self::server::limits::Limits;
-use self::server::shutdown::Stage;
+use self::server::shutdown::ShutdownPhase;
 use self::server::signals::Signals;
 use self::server::turns::Turns;
 use self::telemetry::log::Log;
@@ -114,46 +114,47 @@ async fn serve(args: &Args, log: &Arc<Log>) -> Result<(), RunError> {
 
     let liveness = Liveness::new(Instant::now());
     tokio::spawn(Arc::clone(&liveness).keep());
-    let (plain_stage, plain_stages) = Stage::channel();
+    let (plain_phase, plain_phases) = ShutdownPhase::channel();
     let health = admin::readiness(Arc::clone(&readiness)).merge(admin::liveness(liveness));
     let mut plain = Vec::new();
     let probe_at = probe.map(|(probe, at)| {
-        plain.push(probe.serve_plain(health.clone(), plain_stages.clone()));
+        plain.push(probe.serve_plain(health.clone(), plain_phases.clone()));
         at
     });
     let routes = health
         .merge(admin::monitoring(Arc::clone(&metrics), Arc::clone(&certificate)))
         .merge(admin::logging(Arc::clone(log)));
-    plain.push(admin.serve_plain(routes, plain_stages));
+    plain.push(admin.serve_plain(routes, plain_phases));
 
     let mut upkeep = JoinSet::new();
     configure(args, options.configuration, &configuration, &mut upkeep).await?;
     if let Some(reports) = reports {
         reports.start(Arc::clone(&configuration)).map_err(RunError::Runtime)?;
     }
-    let surroundings = match options.surroundings {
+    let cluster_watch = match options.cluster_watch {
         Some((access, questions)) => {
             let client = connect(access).await?;
-            Surroundings::watch(&client, questions, &metrics, &mut upkeep)
+            ClusterWatch::watch(&client, questions, &metrics, &mut upkeep)
         }
-        None => Surroundings::default(),
+        None => ClusterWatch::default(),
     };
     let listening = https_at.ip();
     certify(args, options.certificate, listening, &certificate, status, &mut upkeep).await?;
 
     let webhook = admission::handler::Webhook {
         configuration,
-        surroundings,
+        cluster_watch,
         admission: Admission::new(crate::inject::inject),
         metrics: Arc::clone(&metrics),
         turns: Turns::new(workers().min(args.limits.reviews as usize)),
-        large: LargeBodies::new(args.limits.review_bytes as usize).map_err(RunError::Runtime)?,
+        body_budget: BodyBudget::new(args.limits.review_bytes as usize)
+            .map_err(RunError::Runtime)?,
         body_limit: args.limits.review_bytes as usize,
         time_limit: args.limits.review,
         traces: traces.clone(),
     };
     let tls = negotiate(args, options.tls, clients, certificate, &mut upkeep);
-    let (stage, stages) = Stage::channel();
+    let (phase, phases) = ShutdownPhase::channel();
     let Bound { thread, listener } = https;
     let https = Server {
         listener,
@@ -168,7 +169,7 @@ async fn serve(args: &Args, log: &Arc<Log>) -> Result<(), RunError> {
         },
         metrics: Some(metrics),
     };
-    let https = thread.spawn(https.run(stages, args.server.shutdown_grace));
+    let https = thread.spawn(https.run(phases, args.server.shutdown_grace));
     readiness.set_bound();
     let probe_at = probe_at.map(tracing::field::display);
     let version = env!("CARGO_PKG_VERSION");
@@ -181,14 +182,14 @@ async fn serve(args: &Args, log: &Arc<Log>) -> Result<(), RunError> {
         }
     }
     readiness.set_draining();
-    stage.send_replace(Stage::Leaving);
+    phase.send_replace(ShutdownPhase::Leaving);
     tokio::select! {
         () = tokio::time::sleep(args.server.shutdown_delay) => {}
         _ = signals.next() => tracing::info!("not waiting any longer"),
     }
-    stage.send_replace(Stage::Ended);
+    phase.send_replace(ShutdownPhase::Ended);
     let _ = https.await;
-    plain_stage.send_replace(Stage::Ended);
+    plain_phase.send_replace(ShutdownPhase::Ended);
     for server in plain {
         let _ = server.await;
     }
@@ -219,13 +220,13 @@ impl Bound {
     }
 
     /// Serves plain HTTP on this thread only.
-    fn serve_plain(self, router: Router, stages: watch::Receiver<Stage>) -> JoinHandle<()> {
+    fn serve_plain(self, router: Router, phases: watch::Receiver<ShutdownPhase>) -> JoinHandle<()> {
         let Self { thread, listener } = self;
         let limits =
             Limits { connections: server::file_limit::PLAIN_CONNECTIONS, ..Limits::default() };
         let runtime = thread.clone();
         let server = Server { listener, runtime, tls: None, router, limits, metrics: None };
-        thread.spawn(server.run(stages, Duration::ZERO))
+        thread.spawn(server.run(phases, Duration::ZERO))
     }
 }
 
@@ -268,7 +269,7 @@ async fn certify(
             upkeep.spawn(async move {
                 match cluster::maintain(client, *options, certificate, status).await {
                     Ok(never) => match never {},
-                    Err(error) => RunError::Upkeep(error),
+                    Err(error) => RunError::Certificate(error),
                 }
             });
         }

@@ -10,12 +10,12 @@ use webhook_certs::certificate_files::FilesError;
 use webhook_certs::cluster::CertificateError;
 
 use super::config::options::OptionsError;
-use super::reload::files::FileError;
 use super::reports::ReportsError;
 use super::telemetry::traces::TracesError;
 use super::tls::certificate::InMemoryError;
 use super::tls::client_ca::ClientFileError;
 use crate::settings::SettingsError;
+use crate::sources::files::FileError;
 
 /// Error that prevents the start of the server, or ends it.
 #[derive(Debug, thiserror::Error)]
@@ -77,7 +77,7 @@ pub enum RunError {
     Stopped(#[source] JoinError),
     /// The certificate in the cluster cannot be maintained.
     #[error("keeping the certificate up: {0}")]
-    Upkeep(#[source] CertificateError),
+    Certificate(#[source] CertificateError),
 }
 
 impl RunError {
@@ -92,7 +92,7 @@ impl RunError {
             | Self::CertificateFiles(_)
             | Self::ClientFile(_)
             | Self::Traces(_)
-            | Self::Upkeep(_) => 2,
+            | Self::Certificate(_) => 2,
             Self::Runtime(_)
             | Self::Signals(_)
             | Self::Bind { .. }

@@ -1,6 +1,6 @@
 //! Reinjection of injected pods: of Istio's results and of ours.
 
-use injector::inject::{Injection, Outcome, inject};
+use injector::inject::{Injection, InjectionOutcome, inject};
 use injector::settings::Settings;
 use serde_json::Value;
 
@@ -48,7 +48,7 @@ fn a_pod_of_the_other_mode_changes_once() {
 
 fn injected(settings: &Settings, case: &Case, review: &Review, pod: &Value) -> Injection {
     match inject(settings, case.target(review, pod.clone())) {
-        Ok(Outcome::Injected(injection)) => *injection,
+        Ok(InjectionOutcome::Injected(injection)) => *injection,
         other => panic!("{}, review {}: {other:?}", case.name, review.number),
     }
 }

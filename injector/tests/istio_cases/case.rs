@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use documents::yaml;
 use injector::inject::cluster_state::ClusterFacts;
-use injector::inject::{Outcome, Target, inject};
+use injector::inject::{InjectionOutcome, Target, inject};
 use injector::settings::{Document, Documents, Process, Settings};
 use serde::Deserialize;
 use serde_json::Value;
@@ -99,11 +99,11 @@ impl Case {
             match inject(&settings, self.target(&review, pod.clone())) {
                 Err(error) if !verdict.allowed => drop(error),
                 Err(error) => return Err(format!("review {number}: {error}")),
-                Ok(Outcome::Skipped { reason, .. }) if !verdict.patched => drop(reason),
-                Ok(Outcome::Skipped { reason, .. }) => {
+                Ok(InjectionOutcome::Skipped { reason, .. }) if !verdict.patched => drop(reason),
+                Ok(InjectionOutcome::Skipped { reason, .. }) => {
                     return Err(format!("review {number}: {reason}"));
                 }
-                Ok(Outcome::Injected(injection)) => {
+                Ok(InjectionOutcome::Injected(injection)) => {
                     let mut patched = pod.clone();
                     json_patch::patch(&mut patched, &injection.patch().owned()).unwrap();
                     assert_eq!(patched, injection.pod, "{}: the patch gives the pod", self.name);

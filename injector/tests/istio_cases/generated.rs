@@ -6,7 +6,7 @@ use std::fs;
 
 use documents::yaml;
 use injector::inject::cluster_state::ClusterFacts;
-use injector::inject::{InjectError, Outcome, Target, inject};
+use injector::inject::{InjectError, InjectionOutcome, Target, inject};
 use injector::settings::{Document, Documents, Process, Settings};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed, TestRunner};
@@ -110,8 +110,8 @@ impl Situation {
             ..Target::at_admission(self.pod.clone(), "shop")
         };
         match inject(&settings, target)? {
-            Outcome::Injected(injection) => Ok(injection.pod),
-            Outcome::Skipped { reason, .. } => Ok(json!(reason.to_string())),
+            InjectionOutcome::Injected(injection) => Ok(injection.pod),
+            InjectionOutcome::Skipped { reason, .. } => Ok(json!(reason.to_string())),
         }
     }
 }

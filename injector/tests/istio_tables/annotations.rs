@@ -1,6 +1,6 @@
 //! Invalid and valid values of annotations.
 
-use injector::inject::Outcome;
+use injector::inject::InjectionOutcome;
 use injector::inject::policy::Rules;
 use injector::settings::annotations::HONOURED;
 use serde_json::{Map, Value, json};
@@ -57,7 +57,7 @@ fn volumes_and_mounts_are_lists_or_objects_of_any_case() {
             });
             let ran =
                 Stage::default().run(config, &json!({}), &pod(&annotations), Rules::Admission);
-            let Ok(Outcome::Injected(injection)) = ran else { panic!("{ran:?}") };
+            let Ok(InjectionOutcome::Injected(injection)) = ran else { panic!("{ran:?}") };
             let spec = &injection.pod["spec"];
             let has = |list: &Value, item: Value| list.as_array().unwrap().contains(&item);
             let volume = json!({"name": "certs", "secret": {"secretName": "c"}});

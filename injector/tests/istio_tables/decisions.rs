@@ -1,6 +1,6 @@
 //! The decision to inject a pod.
 
-use injector::inject::Outcome;
+use injector::inject::InjectionOutcome;
 use injector::inject::policy::Rules;
 use serde_json::{Value, json};
 
@@ -118,5 +118,5 @@ fn decision(config: &str, metadata: &Value, host_network: bool) -> bool {
         pod["spec"]["hostNetwork"] = true.into();
     }
     let outcome = Stage::default().run(config, &json!({}), &pod, Rules::Admission).unwrap();
-    matches!(outcome, Outcome::Injected(_))
+    matches!(outcome, InjectionOutcome::Injected(_))
 }

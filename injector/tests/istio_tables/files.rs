@@ -1,6 +1,6 @@
 //! Differences between a workload in a file and a pod at admission.
 
-use injector::inject::Outcome;
+use injector::inject::InjectionOutcome;
 use injector::inject::policy::Rules;
 use serde_json::{Value, json};
 
@@ -8,8 +8,8 @@ use crate::stage::{Stage, pod_of, variable};
 
 fn injected(pod: &Value, rules: Rules) -> Option<Value> {
     match Stage::default().run("policy: enabled", &json!({}), pod, rules).unwrap() {
-        Outcome::Injected(injection) => Some(injection.pod),
-        Outcome::Skipped { .. } => None,
+        InjectionOutcome::Injected(injection) => Some(injection.pod),
+        InjectionOutcome::Skipped { .. } => None,
     }
 }
 
@@ -30,7 +30,7 @@ fn a_status_port_of_the_proxys_own_configuration_counts_for_probes_and_metrics()
         assert_eq!(scraped, &port.to_string(), "{rules:?}");
         assert!(variable(&injected, "PROXY_CONFIG").unwrap().contains("15099"), "{rules:?}");
         let again = Stage::default().run("policy: enabled", &json!({}), &injected, rules);
-        let Outcome::Injected(again) = again.unwrap() else { panic!("is injected again") };
+        let InjectionOutcome::Injected(again) = again.unwrap() else { panic!("is injected again") };
         assert_eq!(again.pod, injected, "{rules:?}");
     }
 }

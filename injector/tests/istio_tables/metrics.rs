@@ -1,6 +1,6 @@
 //! Merging of the application's metrics with the proxy's.
 
-use injector::inject::Outcome;
+use injector::inject::InjectionOutcome;
 use injector::inject::policy::Rules;
 use serde_json::{Value, json};
 
@@ -41,7 +41,14 @@ fn prometheus_is_pointed_to_the_agent() {
             Some(json!({"scrape": "", "path": "/metrics", "port": "80", "targets": [
                 {"port": "80", "path": "/metrics"}]})),
         ),
-        (json!({"prometheus.istio.io/scrape-targets": "unreadable"}), Some(merged), None),
+        (
+            json!({"prometheus.istio.io/scrape-targets": " 80 : /a "}),
+            Some(merged),
+            Some(json!({"scrape": "", "path": "/a", "port": "80", "targets": [
+                {"port": "80", "path": "/a"}]})),
+        ),
+        (json!({"prometheus.istio.io/scrape-targets": ":/a"}), Some(merged), None),
+        (json!({"prometheus.istio.io/scrape-targets": "x,:/a"}), Some(merged), None),
     ] {
         let injected = Stage::default().pod(&pod(&annotations));
         let found = &injected["metadata"]["annotations"];
@@ -93,7 +100,7 @@ fn targets_of_a_template_are_merged_once() {
                 json!({"policy": "enabled", "templates": {"sidecar": template}}).to_string();
             let injected = |pod: &Value| {
                 let ran = Stage::default().run(&config, &json!({}), pod, Rules::Admission);
-                let Ok(Outcome::Injected(injection)) = ran else { panic!("{ran:?}") };
+                let Ok(InjectionOutcome::Injected(injection)) = ran else { panic!("{ran:?}") };
                 injection.pod
             };
             let first = injected(&pod(&json!({})));
@@ -157,6 +164,10 @@ fn ports_that_cannot_be_scraped_are_refused_by_name() {
         ("prometheus.istio.io/scrape-targets", "70000"),
         ("prometheus.istio.io/scrape-targets", "80:/a,0"),
         ("prometheus.istio.io/scrape-targets", "-1"),
+        ("prometheus.istio.io/scrape-targets", "80:/a,unreadable"),
+        ("prometheus.istio.io/scrape-targets", "80:/a,/metrics"),
+        ("prometheus.istio.io/scrape-targets", "80-90"),
+        ("prometheus.io/port", " 80"),
     ] {
         let error = Stage::default().injection(&pod(&json!({key: value}))).unwrap_err().to_string();
         let named = value.rsplit(',').next().unwrap();
@@ -170,7 +181,7 @@ fn a_status_port_of_a_workloads_own_ends_another_injection_of_its_file() {
     let mut pod = pod(&config);
     for _ in 0..2 {
         let ran = Stage::default().run("policy: enabled", &json!({}), &pod, Rules::Manual);
-        let Ok(Outcome::Injected(injection)) = ran else { panic!("{ran:?}") };
+        let Ok(InjectionOutcome::Injected(injection)) = ran else { panic!("{ran:?}") };
         let port = &injection.pod["metadata"]["annotations"]["prometheus.io/port"];
         assert_eq!(*port, "15021");
         pod = injection.pod;

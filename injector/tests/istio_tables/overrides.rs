@@ -1,6 +1,6 @@
 //! Records of user-supplied containers, and pods with two proxies.
 
-use injector::inject::Outcome;
+use injector::inject::InjectionOutcome;
 use injector::inject::policy::Rules;
 use serde_json::{Value, json};
 
@@ -158,7 +158,7 @@ fn an_overlay_of_a_native_sidecar_reaches_the_proxy_of_a_classic_pod() {
         for again in [false, true] {
             let outcome =
                 Stage::default().run(&config.to_string(), &json!({}), &pod, Rules::Admission);
-            let Outcome::Injected(injection) = outcome.unwrap() else { panic!("skipped") };
+            let InjectionOutcome::Injected(injection) = outcome.unwrap() else { panic!("skipped") };
             assert!(!again || injection.pod == pod, "{templates} {native}: injected twice");
             pod = injection.pod;
         }

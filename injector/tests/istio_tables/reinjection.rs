@@ -1,6 +1,6 @@
 //! Reinjection after a change of the settings or of the pod.
 
-use injector::inject::Outcome;
+use injector::inject::InjectionOutcome;
 use injector::inject::policy::Rules;
 use injector::settings::Process;
 use serde_json::{Value, json};
@@ -241,7 +241,7 @@ fn with_template(template: &str, pod: &Value, back: fn(&mut Value)) -> Value {
     let config = json!({"policy": "enabled", "templates": {"own": template}}).to_string();
     let inject =
         |pod: &Value| match Stage::default().run(&config, &json!({}), pod, Rules::Admission) {
-            Ok(Outcome::Injected(injection)) => {
+            Ok(InjectionOutcome::Injected(injection)) => {
                 let mut patched = pod.clone();
                 json_patch::patch(&mut patched, &injection.patch().owned())
                     .expect("the patch fits");

@@ -8,7 +8,7 @@ use std::sync::Once;
 use e2e::left_out;
 use injector::inject::cluster_state::ClusterFacts;
 use injector::inject::policy::Rules;
-use injector::inject::{InjectError, Injection, Outcome, Target, inject};
+use injector::inject::{InjectError, Injection, InjectionOutcome, Target, inject};
 use injector::settings::{Document, Documents, Process, Settings};
 use serde_json::{Value, json};
 
@@ -81,7 +81,7 @@ impl Stage {
         values: &Value,
         pod: &Value,
         rules: Rules,
-    ) -> Result<Outcome, InjectError> {
+    ) -> Result<InjectionOutcome, InjectError> {
         let (values, mesh) = (values.to_string(), self.mesh.to_string());
         let document = |text| Some(Document { source: "table", text });
         let documents = Documents {
@@ -167,10 +167,10 @@ pub(crate) fn names<'a>(pod: &'a Value, list: &str) -> Vec<&'a str> {
     containers.filter_map(|container| container["name"].as_str()).collect()
 }
 
-fn injected(outcome: Outcome) -> Injection {
+fn injected(outcome: InjectionOutcome) -> Injection {
     match outcome {
-        Outcome::Injected(injection) => *injection,
-        Outcome::Skipped { reason, .. } => panic!("not injected: {reason}"),
+        InjectionOutcome::Injected(injection) => *injection,
+        InjectionOutcome::Skipped { reason, .. } => panic!("not injected: {reason}"),
     }
 }
 

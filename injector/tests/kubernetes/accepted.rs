@@ -1,6 +1,6 @@
 //! Injected pods, sent to the API server.
 
-use injector::inject::{Outcome, Target, inject};
+use injector::inject::{InjectionOutcome, Target, inject};
 use injector::settings::{Document, Documents, Process, Settings};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -25,13 +25,13 @@ pub(crate) fn every_injected_pod_is_accepted(kubernetes: &Kubernetes) {
         };
         let settings = settings("policy: enabled", &values, &mesh, native);
         match inject(&settings, target(&pod)) {
-            Ok(Outcome::Injected(injection)) => {
+            Ok(InjectionOutcome::Injected(injection)) => {
                 let accepted = kubernetes.post(PODS, &injection.pod);
                 prop_assert!(accepted.is_ok(), "{}", accepted.unwrap_err());
                 // The injected pod, and the pod as restored from a backup.
                 for pod in [injection.pod, unborn(accepted.unwrap())] {
                     let again = inject(&settings, target(&pod));
-                    let Ok(Outcome::Injected(again)) = again else {
+                    let Ok(InjectionOutcome::Injected(again)) = again else {
                         return Err(TestCaseError::fail("not injected again"));
                     };
                     prop_assert!(
@@ -42,7 +42,7 @@ pub(crate) fn every_injected_pod_is_accepted(kubernetes: &Kubernetes) {
                 }
                 counts.set((offered + 1, injected + 1));
             }
-            Ok(Outcome::Skipped { .. }) => {}
+            Ok(InjectionOutcome::Skipped { .. }) => {}
             Err(error) => prop_assert!(false, "{error}"),
         }
         Ok(())

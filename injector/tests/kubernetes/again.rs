@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use injector::inject::{Outcome, inject};
+use injector::inject::{InjectionOutcome, inject};
 use injector::settings::{Document, Documents, Process, Settings};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed, TestRunner};
@@ -107,7 +107,7 @@ impl Situation {
 
 fn injected(settings: &Settings, pod: &Value, what: &str) -> Result<Option<Value>, String> {
     match inject(settings, target(pod)) {
-        Ok(Outcome::Injected(injection)) => {
+        Ok(InjectionOutcome::Injected(injection)) => {
             let mut patched = pod.clone();
             let patch = injection.patch().owned();
             json_patch::patch(&mut patched, &patch).map_err(|error| format!("{what}: {error}"))?;
@@ -121,8 +121,10 @@ fn injected(settings: &Settings, pod: &Value, what: &str) -> Result<Option<Value
 /// Returns the pod after an injection that must not change it.
 fn unchanged(settings: &Settings, pod: &Value, what: &str) -> Result<Value, String> {
     match inject(settings, target(pod)) {
-        Ok(Outcome::Injected(injection)) if injection.patch().is_empty() => Ok(injection.pod),
-        Ok(Outcome::Injected(injection)) => {
+        Ok(InjectionOutcome::Injected(injection)) if injection.patch().is_empty() => {
+            Ok(injection.pod)
+        }
+        Ok(InjectionOutcome::Injected(injection)) => {
             let patch = serde_json::to_string(&injection.patch()).unwrap();
             Err(format!("{what}: {patch}\nwas {pod}"))
         }

@@ -1,6 +1,6 @@
 //! Pods with every kind of field, one at a time, with every template and in both forms.
 
-use injector::inject::{Outcome, inject};
+use injector::inject::{InjectionOutcome, inject};
 use serde_json::{Value, json};
 
 use crate::Kubernetes;
@@ -25,7 +25,8 @@ pub(crate) fn every_field_is_accepted(kubernetes: &Kubernetes) {
             for settings in &settings {
                 let place =
                     format!("{what}: {template}, native {}", settings.process.native_sidecars);
-                let Ok(Outcome::Injected(injection)) = inject(settings, target(&pod(template)))
+                let Ok(InjectionOutcome::Injected(injection)) =
+                    inject(settings, target(&pod(template)))
                 else {
                     failures.push(format!("{place}: not injected"));
                     continue;
@@ -33,7 +34,7 @@ pub(crate) fn every_field_is_accepted(kubernetes: &Kubernetes) {
                 let refused = kubernetes.post(PODS, &injection.pod).err();
                 failures.extend(refused.map(|refused| format!("{place}: {refused}")));
                 match inject(settings, target(&injection.pod)) {
-                    Ok(Outcome::Injected(again)) if again.patch().is_empty() => {}
+                    Ok(InjectionOutcome::Injected(again)) if again.patch().is_empty() => {}
                     again => failures.push(format!("{place}: again: {again:?}")),
                 }
             }

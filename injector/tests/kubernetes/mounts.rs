@@ -1,6 +1,6 @@
 //! User-supplied mounts, as the API server keeps them.
 
-use injector::inject::{Outcome, inject};
+use injector::inject::{InjectionOutcome, inject};
 use serde_json::{Value, json};
 
 use crate::Kubernetes;
@@ -22,7 +22,9 @@ pub(crate) fn a_user_mount_is_read_only_in_any_case(kubernetes: &Kubernetes) {
             "spec": {"containers": [web(&json!({}))]},
         });
         let settings = settings("policy: enabled", &json!({}), &json!({}), true);
-        let Ok(Outcome::Injected(injection)) = inject(&settings, target(&with_account(pod))) else {
+        let Ok(InjectionOutcome::Injected(injection)) =
+            inject(&settings, target(&with_account(pod)))
+        else {
             panic!("{mounts}: not injected");
         };
         let created = kubernetes.post(PODS, &injection.pod).unwrap();

@@ -1,6 +1,6 @@
 //! Pods that Kubernetes rejects after injection by Istio.
 
-use injector::inject::{Outcome, inject};
+use injector::inject::{InjectionOutcome, inject};
 use serde_json::{Value, json};
 
 use crate::Kubernetes;
@@ -163,7 +163,7 @@ pub(crate) fn what_istio_gets_refused_is_accepted(kubernetes: &Kubernetes) {
             let whole = kubernetes.post(PODS, &pod);
             assert!(whole.is_ok(), "{what}: the pod itself is refused: {}", whole.unwrap_err());
             let settings = settings(SPIRE, &json!({}), &json!({}), native);
-            let Ok(Outcome::Injected(injection)) = inject(&settings, target(&pod)) else {
+            let Ok(InjectionOutcome::Injected(injection)) = inject(&settings, target(&pod)) else {
                 panic!("{what}: not injected");
             };
             let accepted = kubernetes.post(PODS, &injection.pod);
@@ -175,7 +175,8 @@ pub(crate) fn what_istio_gets_refused_is_accepted(kubernetes: &Kubernetes) {
             let proxyless = annotations["inject.istio.io/templates"] == "grpc-simple";
             let expected = usize::from(!proxyless);
             assert_eq!(proxies("containers") + proxies("initContainers"), expected, "{what}");
-            let Ok(Outcome::Injected(again)) = inject(&settings, target(&injection.pod)) else {
+            let Ok(InjectionOutcome::Injected(again)) = inject(&settings, target(&injection.pod))
+            else {
                 panic!("{what}: not injected again");
             };
             assert_eq!(again.pod, injection.pod, "{what}: a second injection changes nothing");

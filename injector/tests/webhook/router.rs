@@ -10,14 +10,15 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
 use http_body_util::BodyExt;
-use injector::inject::{InjectError, Injection, Outcome, Target};
+use injector::inject::{InjectError, Injection, InjectionOutcome, Target};
 use injector::json::change::Change;
 use injector::settings::{Process, Settings};
+use injector::sources::Texts;
 use injector::webhook::admission::handler::{Webhook, router};
 use injector::webhook::admission::verdict::{Admission, Inject};
-use injector::webhook::cluster_state::Surroundings;
-use injector::webhook::reload::{Configuration, Texts};
-use injector::webhook::server::body_memory::LargeBodies;
+use injector::webhook::cluster_state::ClusterWatch;
+use injector::webhook::reload::Configuration;
+use injector::webhook::server::body_memory::BodyBudget;
 use injector::webhook::server::turns::Turns;
 use injector::webhook::telemetry::metrics::Metrics;
 use injector::webhook::telemetry::traces::Traces;
@@ -105,26 +106,26 @@ async fn without_a_configuration_a_call_fails() {
 fn says_what_it_is_told(
     _: &Settings,
     Target { namespace, path_env, .. }: Target<'_>,
-) -> Result<Outcome, InjectError> {
+) -> Result<InjectionOutcome, InjectError> {
     let told = format!("{namespace} {path_env:?}");
-    Ok(Outcome::Skipped { reason: Reason::new("told", told), advice: Vec::new() })
+    Ok(InjectionOutcome::Skipped { reason: Reason::new("told", told), warnings: Vec::new() })
 }
 
 fn panics_in_one_namespace(
     _: &Settings,
     Target { namespace, .. }: Target<'_>,
-) -> Result<Outcome, InjectError> {
+) -> Result<InjectionOutcome, InjectError> {
     assert_ne!(namespace, "panic");
     let reason = Reason::new("calm", "nothing happened");
-    Ok(Outcome::Skipped { reason, advice: Vec::new() })
+    Ok(InjectionOutcome::Skipped { reason, warnings: Vec::new() })
 }
 
-fn fails(_: &Settings, _: Target<'_>) -> Result<Outcome, InjectError> {
+fn fails(_: &Settings, _: Target<'_>) -> Result<InjectionOutcome, InjectError> {
     Err(InjectError::Pod("it has no containers".to_owned()))
 }
 
-fn changes_nothing(_: &Settings, target: Target<'_>) -> Result<Outcome, InjectError> {
-    Ok(Outcome::Injected(Box::new(Injection {
+fn changes_nothing(_: &Settings, target: Target<'_>) -> Result<InjectionOutcome, InjectError> {
+    Ok(InjectionOutcome::Injected(Box::new(Injection {
         pod: target.pod,
         change: Change::Kept,
         warnings: vec![Reason::new("beware", "beware")],
@@ -145,11 +146,11 @@ fn unconfigured(inject: Inject, places: usize) -> Webhook {
     let metrics = Arc::new(Metrics::new());
     Webhook {
         configuration: Arc::new(Configuration::new(Process::default(), Arc::clone(&metrics))),
-        surroundings: Surroundings::default(),
+        cluster_watch: ClusterWatch::default(),
         admission: Admission::new(inject),
         metrics,
         turns: Turns::new(places),
-        large: LargeBodies::new(1024).unwrap(),
+        body_budget: BodyBudget::new(1024).unwrap(),
         body_limit: 1024,
         time_limit: Duration::from_secs(9),
         traces: Traces::default(),

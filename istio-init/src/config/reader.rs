@@ -212,7 +212,7 @@ impl<'a> Reader<'a> {
         for flag in [Flag::ProxyUid, Flag::ProxyGid] {
             let typed = self.args.flag(flag);
             if !typed.text.is_empty() && list::split(&typed.text).next().is_none() {
-                let error = ValueError::new("names nobody");
+                let error = ValueError::new("names no user or group");
                 let error = error.hint(
                     "without an owner, the proxy's own traffic would be \
                 captured",

@@ -18,7 +18,7 @@ pub(super) fn read(text: &str, accounts: &Accounts) -> Result<ExcludedUsers, Val
     let users: Vec<UidRange> =
         split(users).map(|part| user_range(part.trim(), accounts)).collect::<Result<_, _>>()?;
     if users.is_empty() {
-        return Err(ValueError::new("names nobody").hint(FORM));
+        return Err(ValueError::new("names no user").hint(FORM));
     }
     let ports = match ports.trim() {
         "" | "*" => Vec::new(),

@@ -18,7 +18,7 @@ pub fn addresses() -> Result<Vec<IpAddr>, KernelError> {
     let list = || {
         let socket = Socket::route()?;
         dump(&socket, GET_ADDRESS, &[0; ADDRESS_MESSAGE_LENGTH], &|_| {})
-            .map_err(|errno| KernelError::ListAddresses(errno.into()))
+            .map_err(|errno| KernelError::List { objects: "addresses", cause: errno.into() })
     };
     Ok(list()?.iter().filter_map(|payload| address(payload)).collect())
 }

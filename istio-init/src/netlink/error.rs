@@ -18,18 +18,14 @@ pub enum KernelError {
         /// The kernel's reason.
         cause: Cause,
     },
-    /// The addresses cannot be listed.
-    #[error("cannot list the addresses of this network namespace: {0}")]
-    ListAddresses(Cause),
-    /// The interfaces cannot be listed.
-    #[error("cannot list the interfaces of this network namespace: {0}")]
-    ListInterfaces(Cause),
-    /// The chains cannot be listed.
-    #[error("cannot list the chains of this network namespace: {0}")]
-    ListChains(Cause),
-    /// Policy rules cannot be listed.
-    #[error("cannot list the policy rules of this network namespace: {0}")]
-    ListRouting(Cause),
+    /// Objects of one kind cannot be listed.
+    #[error("cannot list the {objects} of this network namespace: {cause}")]
+    List {
+        /// Kind of the objects.
+        objects: &'static str,
+        /// The kernel's reason.
+        cause: Cause,
+    },
     /// A policy rule or a route cannot be added or removed.
     #[error("the kernel rejects `{step}`: {}{}", .cause.errno, routing_hint(.cause))]
     Routing {

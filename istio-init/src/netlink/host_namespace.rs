@@ -18,7 +18,8 @@ use crate::config::host_evidence::{HostEvidence, Link};
 /// Reads the evidence. After an error it is unknown whether this is a node's network namespace.
 pub fn host_evidence() -> Result<HostEvidence, KernelError> {
     let socket = Socket::route()?;
-    let links = links(&socket).map_err(|errno| KernelError::ListInterfaces(errno.into()))?;
+    let links = links(&socket)
+        .map_err(|errno| KernelError::List { objects: "interfaces", cause: errno.into() })?;
     Ok(HostEvidence { links, chains: chains()?, is_first: is_first() })
 }
 
@@ -34,7 +35,9 @@ fn chains() -> Result<Vec<(String, String)>, KernelError> {
     };
     match chain_names(&socket) {
         Err(errno) if errno == Errno::PERM || is_no_nf_tables(errno) => Ok(Vec::new()),
-        chains => chains.map_err(|errno| KernelError::ListChains(errno.into())),
+        chains => {
+            chains.map_err(|errno| KernelError::List { objects: "chains", cause: errno.into() })
+        }
     }
 }
 

@@ -105,7 +105,8 @@ pub(crate) fn removal_commands() -> Result<Vec<String>, KernelError> {
 pub(crate) fn tproxy_routings() -> Result<[Vec<TproxyRouting>; 2], KernelError> {
     let socket = Socket::route()?;
     let rules = policy_rules(&socket)?;
-    let routes = routes(&socket).map_err(|errno| KernelError::ListRouting(errno.into()))?;
+    let routes = routes(&socket)
+        .map_err(|errno| KernelError::List { objects: "policy rules", cause: errno.into() })?;
     let (whole, routeless): (Vec<_>, Vec<_>) =
         rules.into_iter().partition(|rule| routes.contains(&(rule.family, rule.table)));
     Ok([whole, routeless].map(|rules| deliveries(&rules)))
@@ -152,7 +153,7 @@ fn planned(delivery: Option<&TproxyRouting>) -> Vec<PolicyRule> {
 /// Returns this program's policy rules of both families.
 fn policy_rules(socket: &Socket) -> Result<Vec<PolicyRule>, KernelError> {
     let listed = dump(socket, GET_RULE, &[0; FIXED_LENGTH], &|_| {})
-        .map_err(|errno| KernelError::ListRouting(errno.into()))?;
+        .map_err(|errno| KernelError::List { objects: "policy rules", cause: errno.into() })?;
     Ok(listed.iter().filter_map(|payload| policy_rule(payload)).collect())
 }
 

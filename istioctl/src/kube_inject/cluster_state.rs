@@ -28,14 +28,14 @@ pub(super) struct Questions {
 
 /// Snapshot of a cluster; empty by default.
 #[derive(Debug, Default)]
-pub(super) struct Surroundings {
+pub(super) struct ClusterSnapshot {
     kubelets: Option<Kubelets>,
     /// Annotations by namespace.
     namespaces: BTreeMap<String, BTreeMap<String, String>>,
     proxy_configs: Option<ProxyConfigs>,
 }
 
-impl Surroundings {
+impl ClusterSnapshot {
     /// Reads the snapshot. Explains to the user the effect of each part that may not be read.
     pub(super) async fn ask(
         client: Client,

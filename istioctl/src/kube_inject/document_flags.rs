@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use anyhow::anyhow;
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
-use injector::webhook::reload::Texts;
-use injector::webhook::reload::config_maps::{ConfigMaps, MESH, SIDECAR};
-use injector::webhook::reload::files::Files;
+use injector::sources::Texts;
+use injector::sources::config_maps::{ConfigMaps, MESH, SIDECAR};
+use injector::sources::files::Files;
 use kube_access::with_causes;
 
 use super::operator_file;
@@ -75,7 +75,7 @@ impl DocumentFlags {
     /// Returns the names of a cluster's `ConfigMap`s for a revision. A name other than Istio's
     /// default gets no revision suffix, as in Istio's command.
     pub(super) fn config_maps(&self, namespace: &str, revision: &str) -> ConfigMaps {
-        let usual = ConfigMaps::of_revision(namespace, revision);
+        let usual = ConfigMaps::for_revision(namespace, revision);
         let named = |given: &Option<String>, base: &str, usual: String| {
             given.clone().filter(|given| given != base).unwrap_or(usual)
         };

@@ -3,28 +3,28 @@
 use injector::inject::policy::Rules;
 use injector::settings::Settings;
 
-use super::cluster_state::Surroundings;
+use super::cluster_state::ClusterSnapshot;
 /// Settings and cluster state for injecting workloads.
 #[derive(Debug)]
-pub(super) struct Means {
+pub(super) struct InjectionInputs {
     pub(super) settings: Settings,
     pub(super) rules: Rules,
     /// The namespace of workloads that name none; empty if unknown.
     pub(super) namespace: String,
     /// Environment of the proxy from the path of a cluster's webhook.
     pub(super) path_env: Vec<(String, String)>,
-    pub(super) surroundings: Surroundings,
+    pub(super) snapshot: ClusterSnapshot,
 }
 
-impl Means {
+impl InjectionInputs {
     /// Returns the input of an injection without a cluster.
-    pub(super) fn of_files(settings: Settings, namespace: &str) -> Self {
+    pub(super) fn from_files(settings: Settings, namespace: &str) -> Self {
         Self {
             settings,
             rules: Rules::Manual,
             namespace: namespace.to_owned(),
             path_env: Vec::new(),
-            surroundings: Surroundings::default(),
+            snapshot: ClusterSnapshot::default(),
         }
     }
 }

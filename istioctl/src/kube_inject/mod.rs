@@ -18,15 +18,15 @@ use injector::inject::policy::Rules;
 use injector::kubernetes::native_sidecars::NativeSidecars;
 use injector::manifest;
 use injector::settings::{Process, Settings};
-use injector::webhook::reload::config_maps::ReadError;
-use injector::webhook::reload::{Text, Texts};
+use injector::sources::config_maps::ReadError;
+use injector::sources::{Text, Texts};
 use kube_access::with_causes;
 
-use crate::cluster::{Asker, Cluster};
+use crate::cluster::{Cluster, ClusterClient};
 use crate::{Failure, Streams, cluster, output};
-use cluster_state::{Questions, Surroundings};
+use cluster_state::{ClusterSnapshot, Questions};
 use document_flags::DocumentFlags;
-use injection_source::Means;
+use injection_source::InjectionInputs;
 use tally::Tally;
 use webhook::Webhook;
 use workloads::{Injected, in_order, namespaces};
@@ -96,25 +96,30 @@ pub(super) struct KubeInject {
 
 impl KubeInject {
     /// Reads, injects, and writes only if everything succeeded.
-    pub(super) fn run(&self, asker: Asker<'_>, streams: &mut Streams<'_>) -> Result<(), Failure> {
-        let given = self.documents.read().map_err(Failure::of)?;
-        let names_cluster = asker.flags.is_given() || self.documents.name_config_maps();
-        let (means, (file, text)) = if names_cluster {
-            let means = async |asked: Cluster| self.of_cluster(asked, given, asker, streams).await;
-            cluster::ask(asker.flags, means)
+    pub(super) fn run(
+        &self,
+        cluster_client: ClusterClient<'_>,
+        streams: &mut Streams<'_>,
+    ) -> Result<(), Failure> {
+        let given = self.documents.read().map_err(Failure::from_error)?;
+        let names_cluster = cluster_client.flags.is_given() || self.documents.name_config_maps();
+        let (inputs, (file, text)) = if names_cluster {
+            let inputs =
+                async |asked: Cluster| self.of_cluster(asked, given, cluster_client, streams).await;
+            cluster::ask(cluster_client.flags, inputs)
         } else {
             if cluster::is_named_by_environment() && !given.are_complete() {
                 streams.say(&format!("using {}; {NO_CLUSTER}", given.sources()));
             }
-            self.of_files(&given, asker.namespace, streams)
+            self.of_files(&given, cluster_client.namespace, streams)
         }
-        .map_err(Failure::of)?;
+        .map_err(Failure::from_error)?;
         let mut injected = Vec::new();
         let mut errors = Vec::new();
         let mut tally = Tally::default();
         let documents = manifest::Document::split(&text).into_iter();
         let documents: Vec<_> = documents.flat_map(manifest::Document::parts).collect();
-        let outcomes = in_order(&documents, |document| Injected::of(&means, document));
+        let outcomes = in_order(&documents, |document| Injected::new(&inputs, document));
         for (document, outcome) in documents.iter().zip(outcomes) {
             let place = || format!("{file}: document {}", document.number);
             for message in outcome.messages {
@@ -142,7 +147,7 @@ impl KubeInject {
             Some(path) if path != Path::new(STANDARD) => output::write_file(path, &injected),
             _ => output::write_parts(streams.output, &injected),
         }
-        .map_err(Failure::of)?;
+        .map_err(Failure::from_error)?;
         streams.say(&format!("{file}: {tally}"));
         Ok(())
     }
@@ -154,11 +159,11 @@ impl KubeInject {
         given: &Texts,
         namespace: &str,
         streams: &mut Streams<'_>,
-    ) -> anyhow::Result<(Means, (String, String))> {
+    ) -> anyhow::Result<(InjectionInputs, (String, String))> {
         let process = self.process(&self.revision);
         let settings = settings(given, process, Rules::Manual, streams)?;
-        let means = Means::of_files(settings, namespace);
-        Ok((means, self.read(streams)?))
+        let inputs = InjectionInputs::from_files(settings, namespace);
+        Ok((inputs, self.read(streams)?))
     }
 
     /// Returns the settings and the cluster snapshot that the cluster's injector uses, and the
@@ -167,21 +172,22 @@ impl KubeInject {
         &self,
         Cluster { client, name: cluster }: Cluster,
         given: Texts,
-        asker: Asker<'_>,
+        cluster_client: ClusterClient<'_>,
         streams: &mut Streams<'_>,
-    ) -> anyhow::Result<(Means, (String, String))> {
+    ) -> anyhow::Result<(InjectionInputs, (String, String))> {
         let words = || cluster.clone();
         // The rules of `kube-inject` apply to a file's templates, those of admission to a
         // cluster's.
         let rules = if given.inject_config.is_some() { Rules::Manual } else { Rules::Admission };
-        let webhook = Webhook::of_cluster(&client, asker.control_plane, &self.revision, streams);
+        let webhook =
+            Webhook::of_cluster(&client, cluster_client.control_plane, &self.revision, streams);
         let webhook = webhook.await.with_context(words)?;
-        let maps = self.documents.config_maps(asker.control_plane, &webhook.revision);
+        let maps = self.documents.config_maps(cluster_client.control_plane, &webhook.revision);
         let texts = maps.complete(client.clone(), given).await;
         let texts = texts.map_err(|error| unread(&error, &webhook)).with_context(words)?;
         let settings = settings(&texts, self.process(&webhook.revision), rules, streams)?;
         let (name, text) = self.read(streams)?;
-        let namespace = match asker.namespace {
+        let namespace = match cluster_client.namespace {
             "" => client.default_namespace(),
             given => given,
         }
@@ -191,14 +197,14 @@ impl KubeInject {
             proxy_configs: rules == Rules::Admission,
             namespaces: namespaces(&text, &namespace),
         };
-        let surroundings = Surroundings::ask(client, questions, &settings, streams);
-        let surroundings = surroundings.await.with_context(words)?;
+        let snapshot = ClusterSnapshot::ask(client, questions, &settings, streams);
+        let snapshot = snapshot.await.with_context(words)?;
         let path_env = match rules {
             Rules::Admission => webhook.path_env,
             Rules::Manual => Vec::new(),
         };
-        let means = Means { settings, rules, namespace, path_env, surroundings };
-        Ok((means, (name, text)))
+        let inputs = InjectionInputs { settings, rules, namespace, path_env, snapshot };
+        Ok((inputs, (name, text)))
     }
 
     fn process(&self, revision: &str) -> Process {

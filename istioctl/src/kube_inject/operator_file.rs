@@ -7,7 +7,7 @@ use anyhow::{Context, anyhow};
 use serde_json::Value;
 
 use documents::yaml;
-use injector::webhook::reload::{Text, Texts};
+use injector::sources::{Text, Texts};
 
 /// Completes the documents: those that are not given come from an `IstioOperator` file.
 pub(super) fn complete(path: &Path, given: Texts) -> anyhow::Result<Texts> {

@@ -5,14 +5,14 @@ use std::num::NonZero;
 use std::{fmt, thread};
 
 use anyhow::anyhow;
-use injector::inject::{InjectError, Injection, Outcome, Target, inject};
+use injector::inject::{InjectError, Injection, InjectionOutcome, Target, inject};
 use injector::manifest::{self, LeftAlone, Manifest, PodTemplate, Surprise};
-use injector::overlay::error::{Asker, OverlayError};
+use injector::overlay::error::{OverlayError, TemplateSource};
 use injector::settings::annotations::{AnnotationError, key};
 use reason::Reason;
 use serde_json::Value;
 
-use super::injection_source::Means;
+use super::injection_source::InjectionInputs;
 use super::tally::Tally;
 
 /// Maps the items on all cores, in runs of neighbours. The results are in the order of the items.
@@ -48,7 +48,7 @@ pub(super) struct Injected {
 
 impl Injected {
     /// Injects the workloads of a document.
-    pub(super) fn of(means: &Means, document: &manifest::Document<'_>) -> Self {
+    pub(super) fn new(inputs: &InjectionInputs, document: &manifest::Document<'_>) -> Self {
         let (text, messages) = (Ok(String::new()), Vec::new());
         let (surprises, tally) = (Vec::new(), Tally::default());
         let mut this = Self { text, messages, surprises, tally };
@@ -57,7 +57,7 @@ impl Injected {
                 for object in manifest.left_alone() {
                     this.leave_alone(object, document);
                 }
-                this.text = this.inject(means, document, &manifest);
+                this.text = this.inject(inputs, document, &manifest);
             }
             Err(error) => this.text = Err(vec![error.into()]),
         }
@@ -76,7 +76,7 @@ impl Injected {
 
     fn inject(
         &mut self,
-        means: &Means,
+        inputs: &InjectionInputs,
         document: &manifest::Document<'_>,
         manifest: &Manifest<'_>,
     ) -> Result<String, Vec<anyhow::Error>> {
@@ -84,17 +84,17 @@ impl Injected {
         let mut errors = Vec::new();
         for template in manifest.pods() {
             let title = Title(template);
-            match injected_template(means, manifest, template) {
-                Ok(Outcome::Injected(injection)) => {
+            match injected_template(inputs, manifest, template) {
+                Ok(InjectionOutcome::Injected(injection)) => {
                     self.tally.injected += 1;
-                    self.messages.extend(warnings(&title, &injection.warnings));
+                    self.messages.extend(warning_lines(&title, &injection.warnings));
                     let patch = injection.patch().owned();
                     injections.push((template, injection, patch));
                 }
-                Ok(Outcome::Skipped { reason, advice }) => {
+                Ok(InjectionOutcome::Skipped { reason, warnings }) => {
                     *self.tally.skipped.entry(reason.word()).or_default() += 1;
                     self.messages.push(skipped(&title, &reason));
-                    self.messages.extend(warnings(&title, &advice));
+                    self.messages.extend(warning_lines(&title, &warnings));
                 }
                 Err(error) => errors.extend(faults(error).into_iter().map(|(path, error)| {
                     let line = manifest.line_of(template, &path);
@@ -127,12 +127,12 @@ impl Injected {
 }
 
 fn injected_template(
-    means: &Means,
+    inputs: &InjectionInputs,
     manifest: &Manifest<'_>,
     template: &PodTemplate,
-) -> Result<Outcome, InjectError> {
+) -> Result<InjectionOutcome, InjectError> {
     let pod = manifest.pod(template);
-    let namespace = namespace_of(pod, template, &means.namespace);
+    let namespace = namespace_of(pod, template, &inputs.namespace);
     let mut workload = template.workload.clone();
     if workload.namespace.is_empty() {
         namespace.clone_into(&mut workload.namespace);
@@ -140,13 +140,13 @@ fn injected_template(
     let target = Target {
         pod: pod.clone(),
         namespace,
-        cluster: means.surroundings.facts(namespace, pod),
+        cluster: inputs.snapshot.facts(namespace, pod),
         // The owner of a pod is derived from its own metadata.
         workload: (!template.is_pod()).then_some(workload),
-        path_env: &means.path_env,
-        rules: means.rules,
+        path_env: &inputs.path_env,
+        rules: inputs.rules,
     };
-    inject(&means.settings, target)
+    inject(&inputs.settings, target)
 }
 
 /// Splits an error into single errors, each with the keys that lead to its place in the pod
@@ -158,7 +158,10 @@ fn faults(error: InjectError) -> Vec<(Vec<String>, anyhow::Error)> {
             let fault = |error: AnnotationError| (annotation(&error.key), error.into());
             errors.into_iter().map(fault).collect()
         }
-        InjectError::Overlay(OverlayError::NotFound { asker: Asker::Annotation, .. }) => {
+        InjectError::Overlay(OverlayError::NotFound {
+            requested_by: TemplateSource::Annotation,
+            ..
+        }) => {
             vec![(annotation(key::TEMPLATES), error.into())]
         }
         InjectError::Form { ref path, .. } => vec![(path.clone(), error.into())],
@@ -186,7 +189,7 @@ fn namespace_of<'a>(pod: &'a Value, template: &'a PodTemplate, default: &'a str)
     namespaces.into_iter().find(|name| !name.is_empty()).unwrap_or_default()
 }
 
-fn warnings(title: &Title<'_>, reasons: &[Reason]) -> Vec<String> {
+fn warning_lines(title: &Title<'_>, reasons: &[Reason]) -> Vec<String> {
     reasons.iter().map(|reason| format!("warning: {title}: {reason}")).collect()
 }
 

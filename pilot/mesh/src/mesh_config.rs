@@ -62,7 +62,7 @@ impl MeshConfig {
             proxy_inbound_listen_port: port(&document, "proxyInboundListenPort", 15006)?,
             trust_domain: text_of(&document, "trustDomain", "cluster.local")?,
             enable_prometheus_merge: switch(&document, "enablePrometheusMerge", true)?,
-            inbound_traffic_policy: InboundTrafficPolicy::of(&document)?,
+            inbound_traffic_policy: InboundTrafficPolicy::parse(&document)?,
             root_namespace: text_of(&document, "rootNamespace", "istio-system")?,
             default_config,
             lowest_layer,
@@ -94,7 +94,7 @@ pub enum InboundTrafficPolicy {
 }
 
 impl InboundTrafficPolicy {
-    fn of(document: &Map<String, Value>) -> Result<Self, String> {
+    fn parse(document: &Map<String, Value>) -> Result<Self, String> {
         const KEY: &str = "inboundTrafficPolicy.mode";
         match document.get("inboundTrafficPolicy").and_then(|policy| policy.get("mode")) {
             None | Some(Value::Null) => Ok(Self::Passthrough),

@@ -1,62 +1,71 @@
 //! Values in protobuf's canonical JSON.
 
 use documents::nulls::without_nulls;
-use go_types::{Field, Kind, Type};
-use serde_json::{Map, Value, json};
+use go_types::{Field, FieldKind, Type};
+use serde_json::{Map, Number, Value, json};
 
 /// Returns a field's value in canonical form: durations in seconds, enumerations by name, and field
 /// names in camel case. Messages lose unknown fields and fields with a zero value.
 ///
 /// An error calls the field `name`, and says which values are allowed.
-pub(crate) fn canonical(kind: Kind, name: &str, value: &Value) -> Result<Value, String> {
+pub(crate) fn canonical(kind: FieldKind, name: &str, value: &Value) -> Result<Value, String> {
     let wrong = |allowed: &str| Err(format!("{name}: {value} is not {allowed}"));
     match (kind, value) {
-        (Kind::Pointer(kind) | Kind::Wrapper(kind), _) => canonical(*kind, name, value),
-        (Kind::Struct(of), Value::Object(members)) => message(of, name, members),
-        (Kind::List(kind), Value::Array(items)) => {
-            let items = items.iter().enumerate().filter(|(_, item)| !item.is_null());
-            items.map(|(index, item)| canonical(*kind, &format!("{name}[{index}]"), item)).collect()
+        (FieldKind::Pointer(kind) | FieldKind::Wrapper(kind), _) => canonical(*kind, name, value),
+        (FieldKind::Struct(of), Value::Object(members)) => message(of, name, members),
+        (FieldKind::List(kind), Value::Array(items)) => {
+            let items = items.iter().enumerate();
+            items.map(|(index, item)| item_of(*kind, &format!("{name}[{index}]"), item)).collect()
         }
-        (Kind::Map(kind), Value::Object(entries)) => {
-            let entries = entries.iter().filter(|(_, entry)| !entry.is_null());
+        (FieldKind::Map(kind), Value::Object(entries)) => {
+            let entries = entries.iter();
             let entry = |(key, entry): (&String, &Value)| {
                 Ok((key.clone(), entry_of(*kind, &format!("{name}.{key}"), entry)?))
             };
             entries.map(entry).collect::<Result<Map<_, _>, _>>().map(Value::Object)
         }
-        (Kind::Bool, Value::Bool(_)) | (Kind::String, Value::String(_)) => Ok(value.clone()),
-        (Kind::Int(bits), _) => match whole(value) {
+        (FieldKind::Bool, Value::Bool(_)) | (FieldKind::String, Value::String(_)) => {
+            Ok(value.clone())
+        }
+        (FieldKind::Int(bits), _) => match whole(value) {
             // Protobuf writes 64-bit integers as text, because a double cannot represent all of
             // them.
             Some(number) if bits > 32 => Ok(Value::String(number.to_string())),
             Some(number) => i32::try_from(number).map(Value::from).or(wrong(WHOLE)),
             None => wrong(WHOLE),
         },
-        (Kind::Float, _) => {
+        (FieldKind::Unsigned, _) => match whole(value).map(u32::try_from) {
+            Some(Ok(number)) => Ok(Value::from(number)),
+            _ => wrong("a whole number from 0 to 4294967295"),
+        },
+        (FieldKind::Float, _) => {
             let number = match value {
-                Value::String(text) => text.parse().ok(),
-                value => value.as_f64(),
+                Value::String(text) => serde_json::from_str::<Number>(text).ok(),
+                Value::Number(number) => Some(number.clone()),
+                _ => None,
             };
+            let number = number.and_then(|number| number.as_f64());
             number.filter(|number: &f64| number.is_finite()).map_or(wrong("a number"), |number| {
                 Ok(whole(&json!(number)).map_or(json!(number), Value::from))
             })
         }
-        (Kind::Duration, _) => match value.as_str().and_then(duration) {
+        (FieldKind::Duration, _) => match value.as_str().and_then(duration) {
             Some(duration) => Ok(Value::String(duration)),
             None => wrong("a duration such as 45s or 1m30s"),
         },
-        (Kind::Enum(words), _) => {
-            let by_number = || words.get(usize::try_from(whole(value)?).ok()?).copied();
+        (FieldKind::Enum(words), _) => {
+            let number = || whole(value).filter(|_| value.is_number());
+            let by_number = || words.get(usize::try_from(number()?).ok()?).copied();
             let by_name = || words.iter().copied().find(|word| value.as_str() == Some(word));
             by_name()
                 .or_else(by_number)
                 .map_or_else(|| wrong(&one_of(words)), |word| Ok(json!(word)))
         }
-        (Kind::Bool, _) => wrong("true or false"),
-        (Kind::String, _) => wrong("a string"),
-        (Kind::List(_), _) => wrong("a list"),
-        (Kind::Map(_) | Kind::Struct(_), _) => wrong("a mapping"),
-        (Kind::Any | Kind::IntOrString | Kind::Quantity | Kind::Time, _) => {
+        (FieldKind::Bool, _) => wrong("true or false"),
+        (FieldKind::String, _) => wrong("a string"),
+        (FieldKind::List(_), _) => wrong("a list"),
+        (FieldKind::Map(_) | FieldKind::Struct(_), _) => wrong("a mapping"),
+        (FieldKind::Any | FieldKind::IntOrString | FieldKind::Quantity | FieldKind::Time, _) => {
             Ok(without_nulls(value.clone()))
         }
     }
@@ -67,20 +76,23 @@ pub(crate) fn canonical(kind: Kind, name: &str, value: &Value) -> Result<Value, 
 pub(crate) fn is_omitted(field: &Field, value: &Value) -> bool {
     !field.is_one_of()
         && match (field.kind, value) {
-            (Kind::Enum(words), Value::String(word)) => words.first() == Some(&word.as_str()),
-            (Kind::Bool, value) => *value == false,
-            (Kind::Int(_) | Kind::Float, value) => whole(value) == Some(0),
-            (Kind::String, Value::String(text)) => text.is_empty(),
-            (Kind::List(_), Value::Array(items)) => items.is_empty(),
-            (Kind::Map(_), Value::Object(entries)) => entries.is_empty(),
+            (FieldKind::Enum(words), Value::String(word)) => words.first() == Some(&word.as_str()),
+            (FieldKind::Bool, value) => *value == false,
+            (FieldKind::Int(_) | FieldKind::Unsigned | FieldKind::Float, value) => {
+                whole(value) == Some(0)
+            }
+            (FieldKind::String, Value::String(text)) => text.is_empty(),
+            (FieldKind::List(_), Value::Array(items)) => items.is_empty(),
+            (FieldKind::Map(_), Value::Object(entries)) => entries.is_empty(),
             _ => false,
         }
 }
 
-/// Parses an integer in any form that protobuf's JSON accepts: `2`, `"2"` and `2.0`.
+/// Parses an integer in any form that protobuf's JSON accepts: `2`, `"2"` and `2.0`. Text is parsed
+/// as JSON: `" 2 "` is a number; `"+2"`, `"02"` and `"2.0"` are not.
 pub(crate) fn whole(value: &Value) -> Option<i64> {
     match value {
-        Value::String(text) => text.parse().ok(),
+        Value::String(text) => serde_json::from_str(text).ok(),
         Value::Number(number) => number.as_i64().or_else(|| {
             let number = number.as_f64().filter(|number| number.fract() == 0.0)?;
             number.to_string().parse().ok()
@@ -105,10 +117,33 @@ fn message(of: &Type, name: &str, members: &Map<String, Value>) -> Result<Value,
     Ok(Value::Object(known))
 }
 
+/// The item of a list: `null` is the zero value, as in Istio.
+fn item_of(kind: FieldKind, name: &str, item: &Value) -> Result<Value, String> {
+    if item.is_null() { Ok(zero(kind)) } else { canonical(kind, name, item) }
+}
+
+fn zero(kind: FieldKind) -> Value {
+    match kind {
+        FieldKind::Pointer(kind) | FieldKind::Wrapper(kind) => zero(*kind),
+        FieldKind::Struct(_) | FieldKind::Map(_) => json!({}),
+        FieldKind::Enum(words) => json!(words.first()),
+        FieldKind::String => json!(""),
+        FieldKind::Bool => json!(false),
+        FieldKind::Int(_) | FieldKind::Unsigned | FieldKind::Float => json!(0),
+        FieldKind::List(_) => json!([]),
+        FieldKind::Duration => json!("0s"),
+        FieldKind::Any | FieldKind::IntOrString | FieldKind::Quantity | FieldKind::Time => {
+            Value::Null
+        }
+    }
+}
 /// Returns the canonical form of a map entry. A number or boolean becomes text in a map of strings.
-fn entry_of(kind: Kind, name: &str, entry: &Value) -> Result<Value, String> {
+fn entry_of(kind: FieldKind, name: &str, entry: &Value) -> Result<Value, String> {
     match (kind, entry) {
-        (Kind::String, Value::Bool(_) | Value::Number(_)) => Ok(Value::String(entry.to_string())),
+        (_, Value::Null) => Ok(zero(kind)),
+        (FieldKind::String, Value::Bool(_) | Value::Number(_)) => {
+            Ok(Value::String(entry.to_string()))
+        }
         _ => canonical(kind, name, entry),
     }
 }

@@ -149,7 +149,7 @@ impl ProxyConfig {
         let set = FIELDS.iter().filter_map(|field| Some((field, self.fields.get(field.name)?)));
         for (field, value) in set {
             let left_out = field.initial().as_ref() == Some(value) || field.is_zero(value);
-            if left_out || value.as_object().is_some_and(Map::is_empty) {
+            if left_out {
                 continue;
             }
             if json.len() > 1 {
@@ -235,9 +235,59 @@ mod tests {
             config.to_json(),
             r#"{"concurrency":2,"statusPort":15021,"terminationDrainDuration":"1.500s","image":{"imageType":"debug"}}"#
         );
-        for wrong in [json!({"concurrency": 2.5}), json!({"statusPort": 3_000_000_000_u64})] {
+        let config = layered(&[json!({
+            "statusPort": " 15021\n", "tracing": {"sampling": " 1e1 ", "maxPathTagLength": 4_294_967_295_u32},
+        })]);
+        assert_eq!(
+            config.to_json(),
+            r#"{"tracing":{"maxPathTagLength":4294967295,"sampling":10},"statusPort":15021}"#
+        );
+    }
+
+    #[test]
+    fn values_that_protobuf_does_not_read_are_rejected() {
+        for wrong in [
+            json!({"concurrency": 2.5}),
+            json!({"concurrency": "+2"}),
+            json!({"concurrency": "02"}),
+            json!({"concurrency": "2.0"}),
+            json!({"concurrency": "null"}),
+            json!({"statusPort": 3_000_000_000_u64}),
+            json!({"fileFlushMinSizeKb": -1}),
+            json!({"gatewayTopology": {"numTrustedProxies": "-1"}}),
+            json!({"readinessProbe": {"tcpSocket": {"port": -1}}}),
+            json!({"tracing": {"maxPathTagLength": 4_294_967_296_u64}}),
+            json!({"tracing": {"sampling": "+1"}}),
+            json!({"tracing": {"sampling": ".5"}}),
+            json!({"tracing": {"sampling": "NaN"}}),
+            json!({"interceptionMode": "1"}),
+            json!({"interceptionMode": 3}),
+            json!({"interceptionMode": "tproxy"}),
+            json!({"connectionSettings": {"httpIdleTimeout": "-1s"}}),
+            json!({"terminationDrainDuration": "-1s"}),
+            json!({"drainDuration": 45}),
+            json!({"holdApplicationUntilProxyStarts": "true"}),
+            json!({"meshId": 1}),
+        ] {
             assert!(ProxyConfig::default().overlay(&wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn empty_messages_and_null_items_are_kept_as_istio_keeps_them() {
+        let config = layered(&[json!({
+            "tracing": {"tlsSettings": null, "sampling": 0, "customTags": {"a": null}},
+            "gatewayTopology": {"numTrustedProxies": 0},
+            "connectionSettings": {},
+            "proxyMetadata": {"A": null},
+            "caCertificatesPem": [null],
+            "readinessProbe": {"httpGet": {"httpHeaders": [null]}},
+            "image": null,
+        })]);
+        assert_eq!(
+            config.to_json(),
+            r#"{"tracing":{"customTags":{"a":{}}},"proxyMetadata":{"A":""},"gatewayTopology":{},"readinessProbe":{"httpGet":{"httpHeaders":[{}]}},"caCertificatesPem":[""],"connectionSettings":{}}"#
+        );
     }
 
     #[test]
@@ -267,7 +317,7 @@ mod tests {
                     "sampling": 10,
                     "maxPathTagLength": 256,
                     "tlsSettings": {"mode": "SIMPLE"},
-                    "customTags": {"a": {"literal": {"value": "b"}}},
+                    "customTags": {"a": {"literal": {"value": "b"}}, "c": {}},
                 },
                 "gatewayTopology": {"proxyProtocol": {}},
                 "privateKeyProvider": {"cryptomb": {"pollDelay": "0.010s", "fallback": false}},
@@ -295,7 +345,7 @@ mod tests {
             (json!({"caCertificatesPem": ["a", 1]}), "caCertificatesPem[1]: 1 is not a string"),
             (
                 json!({"gatewayTopology": {"numTrustedProxies": 1.5}}),
-                "gatewayTopology.numTrustedProxies: 1.5 is not a whole number",
+                "gatewayTopology.numTrustedProxies: 1.5 is not a whole number from 0 to 4294967295",
             ),
             (
                 json!({"serviceCluster": "a", "tracingServiceName": "CANONICAL_NAME_ONLY"}),

@@ -34,6 +34,8 @@ pub fn problems(config: &ProxyConfig) -> Vec<String> {
     rules.addresses();
     rules.tracing();
     rules.private_key_provider();
+    rules.connection_settings();
+    rules.image();
     rules.problems
 }
 
@@ -64,7 +66,7 @@ impl<'a> Rules<'a> {
     fn demand_text(&mut self, path: &str, allowed: &str, good: impl Fn(&str) -> bool) {
         let text = self.text(path);
         if !good(text) {
-            self.problems.push(format!("{path}: {:?} is not {allowed}", excerpt::of(text)));
+            self.problems.push(format!("{path}: {:?} is not {allowed}", excerpt::shorten(text)));
         }
     }
 
@@ -72,8 +74,8 @@ impl<'a> Rules<'a> {
     fn variables(&mut self) {
         let names = self.at("proxyMetadata").and_then(Value::as_object);
         let wrong = names.into_iter().flat_map(Map::keys).filter(|name| !is_variable(name));
-        let wrong =
-            wrong.map(|name| format!("proxyMetadata: {:?} is not {VARIABLE}", excerpt::of(name)));
+        let wrong = wrong
+            .map(|name| format!("proxyMetadata: {:?} is not {VARIABLE}", excerpt::shorten(name)));
         self.problems.extend(wrong);
     }
 
@@ -147,6 +149,28 @@ impl<'a> Rules<'a> {
         let path = format!("privateKeyProvider.{name}.pollDelay");
         self.demand_text(&path, "a duration above 0s", |text| !["", "0s"].contains(&text));
     }
+
+    /// Limits of connections. Negative durations are rejected elsewhere.
+    fn connection_settings(&mut self) {
+        for (field, least) in [
+            ("listenerPerConnectionBufferLimitBytes", 0),
+            ("clusterPerConnectionBufferLimitBytes", 0),
+            ("httpMaxConcurrentStreams", 1),
+            ("http2InitialStreamWindowSize", 65535),
+            ("http2InitialConnectionWindowSize", 65535),
+            ("listenerConnectionLimit", 1),
+            ("globalDownstreamConnectionLimit", 1),
+        ] {
+            let (path, allowed) =
+                (format!("connectionSettings.{field}"), format!("{least} or more"));
+            self.demand(&path, &allowed, |value| value.as_i64().is_some_and(|n| n >= least));
+        }
+    }
+
+    /// End of the image's tag. Istio leaves its validation to the container runtime.
+    fn image(&mut self) {
+        self.demand_text("image.imageType", IMAGE_TYPE, is_image_type);
+    }
 }
 
 /// True if Kubernetes accepts the name for an environment variable.
@@ -187,6 +211,14 @@ fn is_label(label: &str) -> bool {
 
 const ADDRESS: &str = "host:port (a DNS name or an IP address, and a port from 1 to 65535)";
 const VARIABLE: &str = "the name of an environment variable (ASCII, without =)";
+
+/// True if the text can end the tag of an image.
+pub fn is_image_type(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte))
+}
+
+/// Description of the texts that [`is_image_type`] accepts.
+pub const IMAGE_TYPE: &str = "the end of an image's tag such as debug or distroless";
 
 #[cfg(test)]
 mod tests {
@@ -230,6 +262,14 @@ mod tests {
             "privateKeyProvider: {}",
             "privateKeyProvider: {cryptomb: {}}",
             "privateKeyProvider: {qat: {pollDelay: 0s}}",
+            "connectionSettings: {listenerPerConnectionBufferLimitBytes: -1}",
+            "connectionSettings: {clusterPerConnectionBufferLimitBytes: '-1'}",
+            "connectionSettings: {httpMaxConcurrentStreams: 0}",
+            "connectionSettings: {http2InitialStreamWindowSize: 65534}",
+            "connectionSettings: {http2InitialConnectionWindowSize: 1e3}",
+            "connectionSettings: {listenerConnectionLimit: -0.0}",
+            "connectionSettings: {globalDownstreamConnectionLimit: 0}",
+            "image: {imageType: 'a b'}",
             "proxyMetadata: {'A=B': c}",
             "statusPort: 0\nserviceCluster: ''",
         ];
@@ -263,6 +303,14 @@ mod tests {
         privateKeyProvider: {} is not cryptomb or qat
         privateKeyProvider.cryptomb.pollDelay: "" is not a duration above 0s
         privateKeyProvider.qat.pollDelay: "0s" is not a duration above 0s
+        connectionSettings.listenerPerConnectionBufferLimitBytes: -1 is not 0 or more
+        connectionSettings.clusterPerConnectionBufferLimitBytes: -1 is not 0 or more
+        connectionSettings.httpMaxConcurrentStreams: 0 is not 1 or more
+        connectionSettings.http2InitialStreamWindowSize: 65534 is not 65535 or more
+        connectionSettings.http2InitialConnectionWindowSize: 1000 is not 65535 or more
+        connectionSettings.listenerConnectionLimit: 0 is not 1 or more
+        connectionSettings.globalDownstreamConnectionLimit: 0 is not 1 or more
+        image.imageType: "a b" is not the end of an image's tag such as debug or distroless
         proxyMetadata: "A=B" is not the name of an environment variable (ASCII, without =)
         serviceCluster: "" is not the name of a cluster
         statusPort: 0 is not a port from 1 to 65535
@@ -294,6 +342,13 @@ mod tests {
             "tracing: {tlsSettings: {mode: SIMPLE, caCertificates: /ca}}",
             "tracing: {tlsSettings: {mode: MUTUAL, credentialName: c, insecureSkipVerify: true}}",
             "privateKeyProvider: {cryptomb: {pollDelay: 10ms}}",
+            "concurrency: -1",
+            "connectionSettings: {}",
+            "connectionSettings: {httpMaxConcurrentStreams: null, httpIdleTimeout: 0s}",
+            "connectionSettings: {listenerPerConnectionBufferLimitBytes: 0, listenerConnectionLimit: 1}",
+            "connectionSettings: {http2InitialStreamWindowSize: 65535}",
+            "image: {imageType: ''}",
+            "readinessProbe: {periodSeconds: -1, httpGet: {port: 4294967295}}",
             "discoveryAddress: 'Istiod.istio-system.svc.:15012'",
             "discoveryAddress: '[fe80::1%eth0]:15012'",
             "discoveryAddress: '10.0.0.1:015012'",

@@ -221,9 +221,9 @@ fn cleanup_reports_failed_listing_and_removes_the_rest() {
     let output = programs.clean_up(&pod);
     assert_eq!(output.status.code(), Some(1));
     let stderr = String::from_utf8_lossy(&output.stderr);
-    let told = "error: IPv4: iptables-legacy has tables (nat), and `iptables-legacy \
+    let expected = "error: IPv4: iptables-legacy has tables (nat), and `iptables-legacy \
                 -t nat -S` fails";
-    assert!(stderr.contains(told), "{stderr}");
+    assert!(stderr.contains(expected), "{stderr}");
     let mut v6 = Command::new("ip6tables-legacy-save");
     let left = pod.namespace.output(&mut v6, "").expect("the rules of IPv6");
     assert!(!left.contains("ISTIO_") && !left.contains("istio-init"), "{left}");

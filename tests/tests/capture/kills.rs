@@ -89,7 +89,7 @@ fn killed_everywhere(old: Option<&Settings>, new: Option<&Settings>) {
             }
             let asked_for = [&old_state.kernel.beside[..], &new_state.kernel.beside].concat();
             for line in &state.kernel.beside {
-                assert!(asked_for.contains(line), "stop {stop}: nobody asked for {line}");
+                assert!(asked_for.contains(line), "stop {stop}: unexpected {line}");
             }
             for (settings, whole) in [(old, &old_state), (new, &new_state)] {
                 let Some(settings) = settings else { continue };

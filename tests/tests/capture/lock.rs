@@ -195,10 +195,10 @@ fn start(pod: &Pod, settings: &Settings, path: &str) -> Child {
 
 fn wait_for_one_who_waits(inode: u64) {
     let inode = format!(":{inode} ");
-    wait::until("somebody waits for the lock", Duration::from_secs(120), || {
+    wait::until("a run waits for the lock", Duration::from_secs(120), || {
         let locks = fs::read_to_string("/proc/locks").expect("the kernel's locks");
         let is_waiting = |line: &str| line.contains("-> FLOCK") && line.contains(&inode);
-        if locks.lines().any(is_waiting) { Ok(()) } else { Err("nobody does") }
+        if locks.lines().any(is_waiting) { Ok(()) } else { Err("no run does") }
     })
     .expect("istio-init waits");
 }

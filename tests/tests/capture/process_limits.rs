@@ -72,8 +72,9 @@ fn partial_iptables_run_is_undone_or_reported() {
         if is_undone {
             assert_eq!(pod.ruleset(), expected.ruleset());
         } else {
-            let told = "error: the rules of IPv4 are installed, and the others are not: cannot run";
-            assert!(stderr.starts_with(told), "{stderr}");
+            let expected =
+                "error: the rules of IPv4 are installed, and the others are not: cannot run";
+            assert!(stderr.starts_with(expected), "{stderr}");
             assert_eq!(pod.ruleset(), Pod::create().ruleset());
         }
     }

@@ -45,7 +45,7 @@ fn no_connection_escapes_a_repair() {
         all_fare_the_same(&pod, || {
             let mut nft = Command::new("nft");
             nft.args("insert rule inet istio-proxy-nat istio-output tcp dport 99 drop".split(' '));
-            pod.namespace.output(&mut nft, "").expect("somebody else's rule");
+            pod.namespace.output(&mut nft, "").expect("a foreign rule");
             let mut reconcile = istio_init();
             reconcile.args(["verify", "--reconcile"]).args(&settings.command_line()[1..]);
             pod.namespace.output(&mut reconcile, "").expect("a repair");

@@ -359,11 +359,11 @@ fn verify_names_rules_of_another_backend() {
         for (second, planned) in backends.into_iter().filter(|(it, _)| *it != first) {
             let pod = namespace();
             ask_anything(&pod, &[first], flags, 0);
-            let told = ask_anything(&pod, &["verify", second], flags, 3);
+            let report = ask_anything(&pod, &["verify", second], flags, 3);
             let reason = format!(
                 "error: rules are installed by {installed}, and the plan is for {planned}\n"
             );
-            assert!(told.starts_with(&reason), "{told}");
+            assert!(report.starts_with(&reason), "{report}");
             ask_anything(&pod, &["verify", second, "--reconcile"], flags, 0);
             ask_anything(&pod, &["verify", second], flags, 0);
         }

@@ -93,19 +93,19 @@ struct RotateArgs {
         value_name = "NUMBER",
         num_args = 0..=1,
         require_equals = true,
-        default_missing_value = Revoked::ACTIVE,
+        default_missing_value = RevokeTarget::ACTIVE,
     )]
-    revoke: Option<Revoked>,
+    revoke: Option<RevokeTarget>,
 }
 
 /// CA to revoke.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Revoked {
+enum RevokeTarget {
     Active,
     Numbered(u64),
 }
 
-impl Revoked {
+impl RevokeTarget {
     /// Word for the signing CA; not empty, so that an empty value is an error.
     const ACTIVE: &str = "active";
 
@@ -117,7 +117,7 @@ impl Revoked {
     }
 }
 
-impl FromStr for Revoked {
+impl FromStr for RevokeTarget {
     type Err = String;
 
     fn from_str(text: &str) -> std::result::Result<Self, String> {

@@ -63,7 +63,7 @@ impl StateReport {
             Some(problem) => format!("Secret {name}: {problem}"),
             None => format!("Secret {name}"),
         })?;
-        let requests = RotationRequests::read(secret);
+        let requests = RotationRequests::from_secret(secret);
         let roles = state.roles();
         let active = state.active.ca();
         let revocations = Revocation::pending(secret, &state, &options.parameters, now);

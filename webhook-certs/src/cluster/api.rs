@@ -56,16 +56,14 @@ impl ClusterApi {
     pub(super) async fn create_secret(&self, secret: &Secret) -> Result<(), CallError> {
         let parameters = self.post_parameters();
         let call = self.secrets.create(&parameters, secret);
-        self.within("create", self.secret_path(), call).await?;
-        Ok(())
+        self.within("create", self.secret_path(), call).await.map(drop)
     }
 
     /// Replaces the Secret if it still has the resource version of `secret`.
     pub(super) async fn replace_secret(&self, secret: &Secret) -> Result<(), CallError> {
         let parameters = self.post_parameters();
         let call = self.secrets.replace(&self.options.secret_name, &parameters, secret);
-        self.within("update", self.secret_path(), call).await?;
-        Ok(())
+        self.within("update", self.secret_path(), call).await.map(drop)
     }
 
     /// Sets an annotation of the Secret if it was not changed since it was read.
@@ -80,8 +78,7 @@ impl ClusterApi {
         annotations.insert(annotation.to_owned(), value.to_owned());
         let parameters = PostParams::default();
         let call = self.secrets.replace(&self.options.secret_name, &parameters, &secret);
-        self.within("update", self.secret_path(), call).await?;
-        Ok(())
+        self.within("update", self.secret_path(), call).await.map(drop)
     }
 
     /// Reads the existing webhook configurations and returns their managed entries.
@@ -156,8 +153,7 @@ impl ClusterApi {
         let events = Api::namespaced(self.client.clone(), &self.options.namespace);
         let parameters = self.post_parameters();
         let call = events.create(&parameters, event);
-        self.within("create", self.events_path(), call).await?;
-        Ok(())
+        self.within("create", self.events_path(), call).await.map(drop)
     }
 
     /// Finds the webhook entries that review the trust probe; an inner error says what is wrong
@@ -206,8 +202,7 @@ impl ClusterApi {
         let parameters = PostParams { dry_run: true, ..self.post_parameters() };
         let limit = self.options.parameters.call_timeout + LONGEST_WEBHOOK;
         let object = format!("configmaps in namespace {}", self.options.namespace);
-        within(limit, "create", object, maps.create(&parameters, &map)).await?;
-        Ok(())
+        within(limit, "create", object, maps.create(&parameters, &map)).await.map(drop)
     }
 
     pub(super) async fn create_signing_request(
@@ -253,8 +248,7 @@ impl ClusterApi {
         status.conditions.get_or_insert_default().push(approved);
         let (requests, parameters) = (self.requests(), self.post_parameters());
         let call = requests.replace_subresource("approval", &name, &parameters, &request);
-        self.within("update", APPROVAL.to_owned(), call).await?;
-        Ok(())
+        self.within("update", APPROVAL.to_owned(), call).await.map(drop)
     }
 
     pub(super) async fn signing_request(

@@ -45,7 +45,7 @@ pub(super) enum BundleChange {
 
 impl Contention {
     /// Records a write of this replica and the generation that it made; `None` if the write failed.
-    pub(super) fn written(&mut self, name: &str, generation: Option<i64>) {
+    pub(super) fn record_write(&mut self, name: &str, generation: Option<i64>) {
         let watched = self.configurations.entry(name.to_owned()).or_default();
         watched.right = generation;
         // After a conflict, the next write may be another replica's.
@@ -68,7 +68,7 @@ impl Contention {
     }
 
     /// Records an observation.
-    pub(super) fn seen(
+    pub(super) fn observe(
         &mut self,
         configuration: &Configuration,
         is_right: bool,
@@ -132,18 +132,24 @@ mod tests {
     fn overwrites_are_counted_once_and_expire() {
         let mut contention = Contention::default();
         // Bundles that were never correct were not overwritten.
-        assert_eq!(contention.seen(&version(1, &[]), false, at(0)), BundleChange::None);
-        contention.written("hook", Some(2));
-        assert_eq!(contention.seen(&version(2, &[]), true, at(0)), BundleChange::None);
+        assert_eq!(contention.observe(&version(1, &[]), false, at(0)), BundleChange::None);
+        contention.record_write("hook", Some(2));
+        assert_eq!(contention.observe(&version(2, &[]), true, at(0)), BundleChange::None);
         let flux = version(3, &["flux"]);
-        assert_eq!(contention.seen(&flux, false, at(0)), BundleChange::Overwritten { times: 1 });
-        assert_eq!(contention.seen(&flux, false, at(0)), BundleChange::None);
-        contention.written("hook", Some(4));
+        assert_eq!(contention.observe(&flux, false, at(0)), BundleChange::Overwritten { times: 1 });
+        assert_eq!(contention.observe(&flux, false, at(0)), BundleChange::None);
+        contention.record_write("hook", Some(4));
         let unknown = version(5, &[]);
-        assert_eq!(contention.seen(&unknown, false, at(0)), BundleChange::Overwritten { times: 2 });
-        assert_eq!(contention.seen(&version(6, &[]), true, at(0)), BundleChange::RepairedByAnother);
         assert_eq!(
-            contention.seen(&version(7, &["flux"]), false, at(1)),
+            contention.observe(&unknown, false, at(0)),
+            BundleChange::Overwritten { times: 2 }
+        );
+        assert_eq!(
+            contention.observe(&version(6, &[]), true, at(0)),
+            BundleChange::RepairedByAnother
+        );
+        assert_eq!(
+            contention.observe(&version(7, &["flux"]), false, at(1)),
             BundleChange::Overwritten { times: 1 }
         );
         let counts: Vec<_> =
@@ -154,8 +160,8 @@ mod tests {
     #[test]
     fn a_wanted_bundle_that_grew_is_not_an_overwrite() {
         let mut contention = Contention::default();
-        contention.written("hook", Some(2));
-        assert_eq!(contention.seen(&version(2, &["flux"]), false, at(0)), BundleChange::None);
+        contention.record_write("hook", Some(2));
+        assert_eq!(contention.observe(&version(2, &["flux"]), false, at(0)), BundleChange::None);
     }
 
     #[test]
@@ -166,10 +172,10 @@ mod tests {
         assert!(!contention.is_written_by_another(&at_hour(0)));
         assert!(!contention.is_written_by_another(&at_hour(0)));
         assert!(contention.is_written_by_another(&at_hour(1)));
-        contention.written("hook", Some(2));
+        contention.record_write("hook", Some(2));
         assert!(!contention.is_written_by_another(&at_hour(2)));
         assert!(contention.is_written_by_another(&at_hour(3)));
-        contention.written("hook", None);
+        contention.record_write("hook", None);
         assert!(contention.is_written_by_another(&at_hour(4)));
         assert!(!contention.is_written_by_another(&version(1, &[])));
     }
@@ -177,9 +183,9 @@ mod tests {
     #[test]
     fn number_of_counted_names_is_bounded() {
         let mut contention = Contention::default();
-        contention.written("hook", Some(0));
+        contention.record_write("hook", Some(0));
         for generation in 1..100 {
-            contention.seen(&version(generation, &[&format!("m{generation}")]), false, at(0));
+            contention.observe(&version(generation, &[&format!("m{generation}")]), false, at(0));
         }
         assert_eq!(contention.overwrites().len(), MOST_NAMES + 1);
         assert_eq!(contention.overwrites()["other"], 99 - MOST_NAMES as u64);

@@ -12,6 +12,7 @@ use super::api::ClusterApi;
 use super::call_error::{APPROVAL, REQUESTS};
 use super::csr::{CsrState, is_approved, pause_after, renew_at, state, verify};
 use super::events::EventContent;
+use super::prober::LatestProbe;
 use super::publication::{self, PublicationError};
 use super::reporting::Reporter;
 use super::wait;
@@ -26,38 +27,65 @@ use crate::status::Status;
 
 /// Reconciler of one replica for a signer of the cluster.
 pub(super) struct CsrReconciler<'a> {
-    pub(super) api: &'a ClusterApi,
-    pub(super) options: &'a Options,
-    pub(super) signer: &'a Signer,
-    pub(super) names: ServerNames,
-    pub(super) certificate: &'a ServingCertificate,
-    pub(super) status: watch::Sender<Status>,
-    pub(super) reporter: Reporter<'a>,
-    pub(super) writes: Writes<'a>,
-    pub(super) pending: Option<Pending>,
-    pub(super) failure: Option<RequestFailure>,
-    pub(super) renew_at: Option<Timestamp>,
+    api: &'a ClusterApi,
+    options: &'a Options,
+    signer: &'a Signer,
+    names: ServerNames,
+    certificate: &'a ServingCertificate,
+    status: watch::Sender<Status>,
+    reporter: Reporter<'a>,
+    writes: Writes<'a>,
+    pending: Option<Pending>,
+    failure: Option<RequestFailure>,
+    renew_at: Option<Timestamp>,
     /// Content of the CA file when it was last readable.
-    pub(super) bundle: Option<Bundle>,
+    bundle: Option<Bundle>,
     /// Instant at which each CA in a bundle that is not in the file was first seen.
-    pub(super) foreign: BTreeMap<Vec<u8>, Timestamp>,
+    foreign: BTreeMap<Vec<u8>, Timestamp>,
 }
 
 /// A request that is not decided yet.
-pub(super) struct Pending {
+struct Pending {
     name: String,
     request: LeafRequest,
     since: Instant,
 }
 
 /// Failure to get a leaf, and the end of the pause after it.
-pub(super) struct RequestFailure {
+struct RequestFailure {
     reason: String,
     until: Instant,
     times: u32,
 }
 
-impl CsrReconciler<'_> {
+impl<'a> CsrReconciler<'a> {
+    /// A replica without memory.
+    pub(super) fn new(
+        api: &'a ClusterApi,
+        options: &'a Options,
+        signer: &'a Signer,
+        names: ServerNames,
+        certificate: &'a ServingCertificate,
+        probes: watch::Receiver<LatestProbe>,
+        status: watch::Sender<Status>,
+    ) -> Self {
+        Self {
+            api,
+            options,
+            signer,
+            names,
+            certificate,
+            status,
+            reporter: Reporter::new(api, options, probes),
+            writes: Writes::new(&options.parameters),
+            pending: None,
+            failure: None,
+            renew_at: None,
+            bundle: None,
+            foreign: BTreeMap::new(),
+        }
+    }
+
     /// Reconciles after changes, at each tick, and often while a request is pending.
     pub(super) async fn run(&mut self, changed: &Notify) -> Infallible {
         loop {

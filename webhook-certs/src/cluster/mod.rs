@@ -23,7 +23,6 @@ mod server_time;
 mod write_budget;
 mod writes;
 
-use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::Arc;
@@ -48,8 +47,6 @@ use api::ClusterApi;
 pub use call_error::{CallError, CallErrorCause};
 use csr_reconciler::CsrReconciler;
 use reconciler::Reconciler;
-use reporting::Reporter;
-use writes::Writes;
 
 /// Keeps the Secret, the served leaf and every managed `caBundle` valid for as long as it is
 /// polled.
@@ -82,21 +79,9 @@ pub async fn maintain(
     };
     let reconciling = async {
         if let Some(signer) = &options.signer {
-            let mut reconciler = CsrReconciler {
-                api: &api,
-                options: &options,
-                signer,
-                names,
-                certificate: &certificate,
-                status,
-                reporter: Reporter::new(&api, &options, probes),
-                writes: Writes::new(&options.parameters),
-                pending: None,
-                failure: None,
-                renew_at: None,
-                bundle: None,
-                foreign: BTreeMap::new(),
-            };
+            let (options, certificate) = (&options, &certificate);
+            let mut reconciler =
+                CsrReconciler::new(&api, options, signer, names, certificate, probes, status);
             match Box::pin(reconciler.run(&changed)).await {}
         }
         let mut reconciler = Reconciler::new(&api, &options, names, &certificate, probes, status);
@@ -150,7 +135,7 @@ pub async fn rotate(
         RotationRequest::Rotation => (state.active.ca(), ROTATE, ROTATE_NOW.to_owned()),
         RotationRequest::Revocation(number) => {
             let (_, ca) = revocable(&state, number)?;
-            (ca, REVOKE, RotationRequests::read(&secret).revoking(ca))
+            (ca, REVOKE, RotationRequests::from_secret(&secret).revoking(ca))
         }
     };
     api.annotate_secret(&secret, annotation, &value).await?;

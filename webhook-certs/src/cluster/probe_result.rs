@@ -96,7 +96,7 @@ pub(super) fn failure(code: u16, message: &str, target: &ProbeTarget) -> Option<
     let failed = |cause, other_webhook| {
         Some(ProbeFailure { cause, message: message.to_owned(), other_webhook })
     };
-    match Rejection::read(message) {
+    match Rejection::parse(message) {
         Rejection::Denied(webhook) if target.is(&webhook) => None,
         // Without a URL, the call may be that of another revision's entry.
         Rejection::Failed(webhook) if target.is(&webhook) && webhook.host.is_some() => {
@@ -138,7 +138,7 @@ enum Rejection<'a> {
 }
 
 impl<'a> Rejection<'a> {
-    fn read(message: &'a str) -> Self {
+    fn parse(message: &'a str) -> Self {
         let message = message.strip_prefix("Internal error occurred: ").unwrap_or(message);
         if let Some(quoted) = message.strip_prefix("failed calling webhook \"") {
             let (entry, rest) = quoted.split_once('"').unwrap_or((quoted, ""));

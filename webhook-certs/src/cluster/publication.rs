@@ -27,7 +27,7 @@ pub(super) async fn publish(
     });
     writes.record_forbidden(PATCH, &path, published.as_ref().err());
     // Failed attempts count too.
-    reporter.contention.written(name, published.as_ref().ok().copied());
+    reporter.contention.record_write(name, published.as_ref().ok().copied());
     published.map(drop).map_err(PublicationError::Call)
 }
 

@@ -189,7 +189,7 @@ impl<'a> Reconciler<'a> {
                 self.memory.requests().restore(&mut secret);
                 let created = self.api.create_secret(&secret).await;
                 self.record_forbidden("create", &self.api.secret_path(), created)?;
-                self.written(&state, None, "the CA's Secret was created");
+                self.record_write(&state, None, "the CA's Secret was created");
                 Ok(Done::Written)
             }
             Action::ReplaceSecret(content) => {
@@ -204,7 +204,7 @@ impl<'a> Reconciler<'a> {
                 }
                 let replaced = self.api.replace_secret(&replacement).await;
                 self.record_forbidden("update", &self.api.secret_path(), replaced)?;
-                self.written(&state, secret, "the CA's Secret was updated");
+                self.record_write(&state, secret, "the CA's Secret was updated");
                 Ok(Done::Written)
             }
             Action::PatchBundle(patch) => {
@@ -242,7 +242,7 @@ impl<'a> Reconciler<'a> {
     }
 
     /// Records a written state that replaces `found`.
-    fn written(&mut self, state: &State, found: Option<&Secret>, what: &'static str) {
+    fn record_write(&mut self, state: &State, found: Option<&Secret>, what: &'static str) {
         self.reporter.recorder.record(match &self.problem {
             Some(problem) if self.repairs => {
                 let ours = self.options.field_manager();

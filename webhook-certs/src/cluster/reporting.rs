@@ -57,7 +57,7 @@ impl<'a> Reporter<'a> {
             let name = &configuration.name;
             let is_right = !patches.iter().any(|patch| patch.name == *name);
             let is_others = self.contention.is_written_by_another(configuration);
-            let change = self.contention.seen(configuration, is_right, now);
+            let change = self.contention.observe(configuration, is_right, now);
             if is_others || change == BundleChange::RepairedByAnother {
                 writes.count_other(&configuration_path(name));
             }

@@ -103,7 +103,7 @@ impl Memory {
     /// Records the content of the webhook configurations.
     ///
     /// `is_unchanged` compares it with their earlier content.
-    pub(super) fn watch(
+    pub(super) fn record_configurations(
         &mut self,
         state: &State,
         known: &Bundle,

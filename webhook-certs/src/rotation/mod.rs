@@ -151,7 +151,7 @@ pub fn decide_by<R: Rules>(
     let repairs = problem.is_some();
     if let Some(state) = memory.state.clone() {
         let known = R::trusted(&state);
-        memory.watch(&state, &known, observation, R::is_unchanged, now);
+        memory.record_configurations(&state, &known, observation, R::is_unchanged, now);
         // A damaged Secret has lost its requests too; they are restored.
         let asked = checked.is_reliable.then(|| observation.requests());
         memory.record_requests(asked.as_ref(), now);

@@ -29,7 +29,7 @@ impl Observation {
 
     /// Requests in the Secret's annotations.
     pub(super) fn requests(&self) -> RotationRequests {
-        self.secret.as_ref().map(RotationRequests::read).unwrap_or_default()
+        self.secret.as_ref().map(RotationRequests::from_secret).unwrap_or_default()
     }
 
     /// Managed entries of all configurations.

@@ -34,7 +34,7 @@ impl Revocation {
         parameters: &Parameters,
         now: Timestamp,
     ) -> Vec<Self> {
-        let requests = RotationRequests::read(secret);
+        let requests = RotationRequests::from_secret(secret);
         // Replicas that saw the request later wait accordingly longer.
         let since = state
             .phase_since

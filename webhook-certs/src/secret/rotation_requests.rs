@@ -30,7 +30,7 @@ pub struct RotationRequests {
 
 impl RotationRequests {
     /// Parses the annotations of a Secret; invalid values request nothing.
-    pub fn read(secret: &Secret) -> Self {
+    pub fn from_secret(secret: &Secret) -> Self {
         let value = |name: &str| secret.metadata.annotations.as_ref()?.get(name);
         let mut problems = Vec::new();
         let rotate = value(ROTATE);
@@ -80,7 +80,7 @@ impl RotationRequests {
     ///
     /// A rotation that a revocation has undone is requested anew.
     pub fn fulfil(secret: &mut Secret, before: &State, after: &State) {
-        let mut revoke = Self::read(secret).revoke;
+        let mut revoke = Self::from_secret(secret).revoke;
         let annotations = secret.metadata.annotations.get_or_insert_default();
         match (&before.phase, &after.phase) {
             (Phase::Steady, Phase::Prepared { .. }) => {
@@ -207,7 +207,7 @@ mod tests {
 
     fn read(name: &str, value: &str) -> RotationRequests {
         let annotations = Some([(name.to_owned(), value.to_owned())].into());
-        RotationRequests::read(&Secret {
+        RotationRequests::from_secret(&Secret {
             metadata: ObjectMeta { annotations, ..ObjectMeta::default() },
             ..Secret::default()
         })
@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn invalid_annotation_values_are_reported() {
-        assert_eq!(RotationRequests::read(&Secret::default()), RotationRequests::default());
+        assert_eq!(RotationRequests::from_secret(&Secret::default()), RotationRequests::default());
         assert!(read(ROTATE, "now").rotate);
         assert_eq!(read(REVOKE, "7, 4").revoke, [4, 7].into_iter().collect());
         assert_eq!(

@@ -127,7 +127,7 @@ fn made_up() -> Result<Identity, TestHandshakeError> {
         not_after: jiff::Timestamp::UNIX_EPOCH,
     };
     let names = ServerNames::parse(["webhook"]).map_err(|_| TestHandshakeError::Unfinished)?;
-    let authority = Authority::create("rehearsal", 1, lifetime, Entropy::draw()?)?;
+    let authority = Authority::create("test-handshake", 1, lifetime, Entropy::draw()?)?;
     let leaf = authority.issue(&names, lifetime, Entropy::draw()?)?;
     Identity::from_leaf(&leaf).map_err(|_| TestHandshakeError::Unfinished)
 }

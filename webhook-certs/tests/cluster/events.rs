@@ -22,7 +22,9 @@ pub(crate) async fn each_event_is_written_once_and_names_the_writer(
     let trusted = |status: &Status| status.trusted && status.entries == OURS.len();
     one.until("the first is trusted", trusted).await?;
     two.until("the second is trusted", trusted).await?;
-    fixture.event(&["CACreated: the CA CN=sidecar-injector-ca 1 was made, valid until 20"]).await?;
+    fixture
+        .wait_for_event(&["CACreated: the CA CN=sidecar-injector-ca 1 was made, valid until 20"])
+        .await?;
 
     let (secrets, name) = (fixture.secrets(), &fixture.options.secret_name);
     let mut secret = secrets.get(name).await?;
@@ -31,7 +33,9 @@ pub(crate) async fn each_event_is_written_once_and_names_the_writer(
     let argocd = PostParams { field_manager: Some("argocd".to_owned()), ..PostParams::default() };
     secrets.replace(name, &argocd, &secret).await?;
     let hint = format!("hint: to replace the CA, `kubectl annotate secret {name} ");
-    fixture.event(&["CASecretRestored: the Secret cannot be used: ", "`argocd`", &hint]).await?;
+    fixture
+        .wait_for_event(&["CASecretRestored: the Secret cannot be used: ", "`argocd`", &hint])
+        .await?;
 
     let wanted = fixture.published().await?;
     for round in 0..6 {
@@ -47,18 +51,22 @@ pub(crate) async fn each_event_is_written_once_and_names_the_writer(
         .await?;
     }
     fixture
-        .event(&["CABundleContended: ", "was overwritten repeatedly within 10m by flux"])
+        .wait_for_event(&["CABundleContended: ", "was overwritten repeatedly within 10m by flux"])
         .await?;
 
     let lifetime = Lifetime::starting(Timestamp::now(), SignedDuration::from_hours(1));
     let foreign = Authority::create("other", 7, lifetime, Entropy::draw()?)?;
     overwrite(&fixture, &wanted.with([foreign.ca().clone()])).await?;
-    fixture.event(&["ForeignCA: ", "`CN=other-ca 7`, which neither the Secret nor "]).await?;
+    fixture
+        .wait_for_event(&["ForeignCA: ", "`CN=other-ca 7`, which neither the Secret nor "])
+        .await?;
     one.until("it is counted", |status| status.foreign == 1).await?;
 
     let patch = json!({"metadata": {"annotations": {ROTATE: ROTATE_NOW}}});
     secrets.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?;
-    fixture.event(&["CARotation: the CA CN=sidecar-injector-ca 3 is published beside "]).await?;
+    fixture
+        .wait_for_event(&["CARotation: the CA CN=sidecar-injector-ca 3 is published beside "])
+        .await?;
 
     // Both replicas saw all of it; each Event was written once.
     let events = fixture.events().await?;
@@ -79,7 +87,7 @@ pub(crate) async fn without_the_right_to_write_events_the_rest_works(
     fixture.published().await?;
     let denied = format!("create events in namespace {}", fixture.options.namespace);
     let status = replica
-        .until("it tells what it may not do", |status| {
+        .until("it reports the forbidden write", |status| {
             status.denied == [denied.clone()] && status.trusted && status.entries == OURS.len()
         })
         .await?;

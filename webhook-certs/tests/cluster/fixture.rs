@@ -169,7 +169,7 @@ impl<'a> Fixture<'a> {
     }
 
     /// Waits for an Event that contains all `parts`, and returns it.
-    pub(crate) async fn event(&self, parts: &[&str]) -> Result<String> {
+    pub(crate) async fn wait_for_event(&self, parts: &[&str]) -> Result<String> {
         eventually(&format!("an Event has {parts:?}"), async || {
             let events = self.events().await?;
             let found = events.iter().find(|events| parts.iter().all(|part| events.contains(part)));

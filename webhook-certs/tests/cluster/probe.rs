@@ -176,17 +176,17 @@ async fn fails(
 ) -> Result<()> {
     let wanted =
         |status: &Status| status.probe.as_ref().is_some_and(|probe| probe.cause == Some(cause));
-    let status = replica.until(&format!("the probe tells {cause}"), wanted).await?;
+    let status = replica.until(&format!("the probe reports {cause}"), wanted).await?;
     let message = status.probe.context("there was no probe")?.message;
     ensure!(message.contains("; hint: "), "{message}");
-    fixture.event(&["TrustProbeFailed: ", part]).await.context(message)?;
+    fixture.wait_for_event(&["TrustProbeFailed: ", part]).await.context(message)?;
     Ok(())
 }
 
 async fn succeeds(fixture: &Fixture<'_>, replica: &mut Replica) -> Result<()> {
     let wanted = |status: &Status| status.probe.as_ref().is_some_and(|probe| probe.cause.is_none());
     replica.until("the probe succeeds", wanted).await?;
-    fixture.event(&["TrustProbeSucceeded: "]).await?;
+    fixture.wait_for_event(&["TrustProbeSucceeded: "]).await?;
     Ok(())
 }
 

@@ -65,7 +65,7 @@ async fn in_steady_and_prepared(fixture: &Fixture<'_>) -> Result<Cas> {
         revoke(fixture, "prepared", |state| state.phase.other().into_iter().collect()).await?;
     gone(fixture, &next).await?;
     fixture
-        .event(&["CARotation: the CA ", next[0].name(), " is trusted no longer, as it is"])
+        .wait_for_event(&["CARotation: the CA ", next[0].name(), " is trusted no longer, as it is"])
         .await?;
     // The requested rotation continues with another CA.
     let state = until_phase(fixture, "activated").await?;
@@ -87,7 +87,7 @@ async fn of_the_one_that_retires(
     fixture.secrets().delete(&fixture.options.secret_name, &DeleteParams::default()).await?;
     gone(fixture, &retiring).await?;
     let what = " (retiring) is revoked: it is dropped when all replicas have known of it for 3s";
-    fixture.event(&["CARevocation: the CA ", retiring[0].name(), what]).await?;
+    fixture.wait_for_event(&["CARevocation: the CA ", retiring[0].name(), what]).await?;
     until_phase(fixture, "steady").await?;
 
     ask_for_rotation(fixture).await?;
@@ -102,7 +102,7 @@ async fn in_activated(fixture: &Fixture<'_>) -> Result<Cas> {
     let before = until_phase(fixture, "activated").await?;
     let old = before.phase.other().context("nothing retires")?.ca().clone();
     let active = revoke(fixture, "activated", |state| vec![&state.active]).await?;
-    fixture.event(&["CARotation: the CA ", old.name(), " signs again, as "]).await?;
+    fixture.wait_for_event(&["CARotation: the CA ", old.name(), " signs again, as "]).await?;
     gone(fixture, &active).await?;
     // The first request is carried out after all.
     let both = revoke(fixture, "activated", |state| {

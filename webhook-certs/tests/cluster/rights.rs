@@ -15,7 +15,7 @@ pub(crate) async fn without_the_right_to_publish_a_leaf_is_served(
     fixture.forbid_configurations().await?;
     let mut replica = fixture.replica().await?;
     let status = replica
-        .until("it serves and complains", |status| {
+        .until("it serves and reports an error", |status| {
             status.leaf_not_after.is_some() && status.last_error.is_some()
         })
         .await?;

@@ -125,7 +125,7 @@ pub(crate) async fn without_the_right_to_patch_a_rotation_waits(
     let mut replica = fixture.replica().await?;
     let patch = format!("patch mutatingwebhookconfigurations/{}", fixture.options.namespace);
     let status = replica
-        .until("it tells what it may not do", |status| status.denied == [patch.clone()])
+        .until("it reports the forbidden write", |status| status.denied == [patch.clone()])
         .await?;
     ensure!(status.last_error.is_some_and(|error| error.contains("hint: ")), "no hint");
     apply_bundle(&fixture, &fixture.state().await?.bundle()).await?;

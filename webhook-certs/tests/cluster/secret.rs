@@ -76,7 +76,7 @@ pub(crate) async fn immutable_secret_is_reported_and_mutable_once_deleted(
     secrets.replace(name, &PostParams::default(), &secret).await?;
     let remedy =
         format!("`kubectl --namespace {} delete secret {name}`", fixture.options.namespace);
-    fixture.event(&["CASecretImmutable: ", &remedy]).await?;
+    fixture.wait_for_event(&["CASecretImmutable: ", &remedy]).await?;
     let status = fixture.program("status").output().await?;
     let said = String::from_utf8(status.stdout)?;
     ensure!(status.status.code() == Some(1) && said.contains(&remedy), "{said}");

@@ -45,7 +45,7 @@ pub(crate) async fn cluster_signer_signs_and_renews(mut fixture: Fixture<'_>) ->
     let unread = |status: &Status| {
         status.last_error.as_ref().is_some_and(|error| error.starts_with("--signer-ca-file"))
     };
-    replica.until("it tells that there is no CA", unread).await?;
+    replica.until("it reports the missing CA", unread).await?;
     ensure!(requests(&fixture).await?.is_empty(), "a certificate was requested");
 
     // The first request is denied, and another one follows.
@@ -55,8 +55,10 @@ pub(crate) async fn cluster_signer_signs_and_renews(mut fixture: Fixture<'_>) ->
     let denied = |status: &Status| {
         status.last_error.as_ref().is_some_and(|error| error.contains("was denied: ByTheTest"))
     };
-    replica.until("it tells that it was denied", denied).await?;
-    fixture.event(&["CertificateRequestFailed: certificatesigningrequests/", "was denied"]).await?;
+    replica.until("it reports the denial", denied).await?;
+    fixture
+        .wait_for_event(&["CertificateRequestFailed: certificatesigningrequests/", "was denied"])
+        .await?;
     ensure!(!replica.certificate.is_loaded(), "something is served");
 
     let second = pending(&fixture, Some(&first)).await?;
@@ -67,7 +69,7 @@ pub(crate) async fn cluster_signer_signs_and_renews(mut fixture: Fixture<'_>) ->
     decide(&fixture, &second, "Approved").await?;
     // A certificate of another CA is not served, even if the file is unreadable.
     std::fs::write(file.path(), "no longer")?;
-    replica.until("it tells that the file is broken", unread).await?;
+    replica.until("it reports the broken file", unread).await?;
     let other = Authority::create("signer", 1, lifetime, Entropy::draw()?)?;
     sign(&fixture, &second, &other, HOUR).await?;
     let refused = |status: &Status| {
@@ -151,7 +153,7 @@ pub(crate) async fn failed_approval_is_repeated(mut fixture: Fixture<'_>) -> Res
         error.contains("cannot update certificatesigningrequests/approval")
             && error.contains("manifests/components/csr-approval")
     };
-    replica.until("it tells that it may not approve", denied).await?;
+    replica.until("it reports the forbidden approval", denied).await?;
     fixture.forbid_approvals(false).await?;
     let approved = pending(&fixture, None).await?;
     ensure!(requests(&fixture).await?.len() == 1, "another one was requested");

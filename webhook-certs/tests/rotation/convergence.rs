@@ -13,7 +13,7 @@ use crate::fixtures::{at, authority, configuration, names};
 use crate::replica::serving;
 
 /// Cluster with one Secret, one configuration, and replicas that reconcile in turn.
-struct ClusterState {
+struct Cluster {
     secret: Option<Secret>,
     version: u64,
     bundle: Bundle,
@@ -21,7 +21,7 @@ struct ClusterState {
     hour: i64,
 }
 
-impl ClusterState {
+impl Cluster {
     fn store(&mut self, secret: Option<Secret>) {
         self.version += 1;
         self.secret = secret.map(|mut secret| {
@@ -102,8 +102,8 @@ fn event() -> impl Strategy<Value = Event> {
 }
 
 /// Starts three replicas that know the CA, plays `events`, and reconciles until no replica acts.
-fn play(events: Vec<Event>) -> (ClusterState, Authority) {
-    let mut cluster = ClusterState {
+fn play(events: Vec<Event>) -> (Cluster, Authority) {
+    let mut cluster = Cluster {
         secret: None,
         version: 0,
         bundle: Bundle::default(),

@@ -14,7 +14,7 @@ use webhook_certs::secret::{Phase, State};
 use webhook_certs::server_names::ServerNames;
 
 use crate::fixtures::{at, authority, configuration, names};
-use crate::replica::{look, patched, remembering, secret, serve, serving};
+use crate::replica::{patched, reconcile, remembering, secret, serve, serving};
 
 fn seen(configurations: Vec<Configuration>) -> Observation {
     Observation { configurations, is_complete: true, ..Observation::default() }
@@ -24,7 +24,7 @@ fn seen(configurations: Vec<Configuration>) -> Observation {
 fn first_replica_creates_only_the_secret() {
     let mut memory = Memory::default();
     assert_eq!(
-        look(&mut memory, None, &Bundle::default(), 0),
+        reconcile(&mut memory, None, &Bundle::default(), 0),
         [Action::CreateSecret(Content::New { generation: 1 })]
     );
 }
@@ -34,11 +34,11 @@ fn existing_secret_is_adopted_published_and_served() {
     let state = State::new(authority(1, 0), 1, at(0));
     let mut memory = Memory::default();
     assert_eq!(
-        look(&mut memory, secret(&state), &Bundle::default(), 0),
+        reconcile(&mut memory, secret(&state), &Bundle::default(), 0),
         [patched(&state.bundle()), serve(&state.active)]
     );
     let mut memory = serving(memory, &state.active, 0);
-    assert_eq!(look(&mut memory, secret(&state), &state.bundle(), 1), []);
+    assert_eq!(reconcile(&mut memory, secret(&state), &state.bundle(), 1), []);
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn deleted_secret_is_restored_and_the_leaf_stays() {
     let state = State::new(authority(1, 0), 4, at(0));
     let mut memory = serving(remembering(&state), &state.active, 0);
     assert_eq!(
-        look(&mut memory, None, &state.bundle(), 1),
+        reconcile(&mut memory, None, &state.bundle(), 1),
         [Action::CreateSecret(Content::State(state.clone().after(4)))]
     );
 }
@@ -56,7 +56,7 @@ fn emptied_secret_is_restored() {
     let state = State::new(authority(1, 0), 4, at(0));
     let mut memory = serving(remembering(&state), &state.active, 0);
     assert_eq!(
-        look(&mut memory, Some(Secret::default()), &state.bundle(), 1),
+        reconcile(&mut memory, Some(Secret::default()), &state.bundle(), 1),
         [Action::ReplaceSecret(Content::State(state.after(4)))]
     );
 }
@@ -68,13 +68,13 @@ fn without_memory_the_signing_ca_is_salvaged_or_replaced() {
     damaged.data.as_mut().unwrap().remove("ca.crt");
     let salvaged = State::new(state.active.clone(), 5, at(1));
     assert_eq!(
-        look(&mut Memory::default(), Some(damaged.clone()), &state.bundle(), 1),
+        reconcile(&mut Memory::default(), Some(damaged.clone()), &state.bundle(), 1),
         [Action::ReplaceSecret(Content::State(salvaged))]
     );
     let key = ByteString(b"no key".to_vec());
     damaged.data.as_mut().unwrap().insert("active.key".to_owned(), key);
     assert_eq!(
-        look(&mut Memory::default(), Some(damaged), &state.bundle(), 1),
+        reconcile(&mut Memory::default(), Some(damaged), &state.bundle(), 1),
         [Action::ReplaceSecret(Content::New { generation: 5 })]
     );
 }
@@ -85,7 +85,7 @@ fn older_or_exchanged_secret_is_restored_newer_one_adopted() {
     for (generation, restored) in [(3, true), (4, true), (5, false)] {
         let found = State::new(authority(2, 0), generation, at(0));
         let mut memory = serving(remembering(&held), &held.active, 0);
-        let actions = look(&mut memory, secret(&found), &held.bundle(), 1);
+        let actions = reconcile(&mut memory, secret(&found), &held.bundle(), 1);
         if restored {
             let content = Content::State(held.clone().after(generation));
             assert_eq!(actions, [Action::ReplaceSecret(content)]);
@@ -101,7 +101,7 @@ fn expiring_ca_is_renewed_under_its_key() {
     let state = State::new(authority(1, 0), 4, at(0));
     let year = 365 * 24;
     for (hour, renewed) in [(0, false), (year - 169, false), (year - 167, true), (2 * year, true)] {
-        let actions = look(&mut Memory::default(), secret(&state), &state.bundle(), hour);
+        let actions = reconcile(&mut Memory::default(), secret(&state), &state.bundle(), hour);
         let renewal = Action::ReplaceSecret(Content::Renewed(state.clone().after(4)));
         assert_eq!(actions.contains(&renewal), renewed, "hour {hour}");
     }
@@ -136,7 +136,7 @@ fn leaf_is_renewed_near_half_life_and_for_new_names() {
     let state = State::new(authority(1, 0), 1, at(0));
     let mut memory = serving(remembering(&state), &state.active, 0);
     for (hour, renewed) in [(74, false), (94, true)] {
-        let actions = look(&mut memory, secret(&state), &state.bundle(), hour);
+        let actions = reconcile(&mut memory, secret(&state), &state.bundle(), hour);
         assert_eq!(actions.contains(&serve(&state.active)), renewed, "hour {hour}");
     }
     let observation = Observation {
@@ -156,19 +156,23 @@ fn foreign_ca_stays_for_the_delay_unless_it_expires() {
     let foreign = authority(9, 0);
     let whole = state.bundle().with([foreign.ca().clone()]);
     let mut memory = serving(remembering(&state), &state.active, 80);
-    assert_eq!(look(&mut memory, secret(&state), &whole, 80), []);
-    assert_eq!(look(&mut memory, secret(&state), &whole, 80 + 168), [serve(&state.active)]);
+    assert_eq!(reconcile(&mut memory, secret(&state), &whole, 80), []);
+    assert_eq!(reconcile(&mut memory, secret(&state), &whole, 80 + 168), [serve(&state.active)]);
     let mut memory = serving(memory, &state.active, 80 + 169);
-    assert_eq!(look(&mut memory, secret(&state), &whole, 80 + 169), [patched(&state.bundle())]);
+    assert_eq!(
+        reconcile(&mut memory, secret(&state), &whole, 80 + 169),
+        [patched(&state.bundle())]
+    );
     // An unusable Secret removes no CA.
     assert_eq!(
-        look(&mut memory, None, &whole, 80 + 170),
+        reconcile(&mut memory, None, &whole, 80 + 170),
         [Action::CreateSecret(Content::State(state.clone().after(1)))]
     );
     let expired = authority(8, -24 * 366);
     let whole = state.bundle().with([expired.ca().clone()]);
     assert!(
-        look(&mut memory, secret(&state), &whole, 80 + 171).contains(&patched(&state.bundle()))
+        reconcile(&mut memory, secret(&state), &whole, 80 + 171)
+            .contains(&patched(&state.bundle()))
     );
 }
 
@@ -196,11 +200,11 @@ fn active_ca_is_preferred_once_it_is_surely_trusted() {
     let until = Some(at(169) - parameters.freshness());
     let fallback = Action::Serve { authority: other, until };
     let mut memory = Memory::default();
-    let actions = look(&mut memory, secret(&state), &only(state.phase.other().unwrap()), 1);
+    let actions = reconcile(&mut memory, secret(&state), &only(state.phase.other().unwrap()), 1);
     assert_eq!(actions.last(), Some(&fallback));
     // Repaired, and then unchanged for the propagation delay.
-    assert_eq!(look(&mut memory, secret(&state), &state.bundle(), 2), [fallback]);
-    assert_eq!(look(&mut memory, secret(&state), &state.bundle(), 3), [serve(&active)]);
+    assert_eq!(reconcile(&mut memory, secret(&state), &state.bundle(), 2), [fallback]);
+    assert_eq!(reconcile(&mut memory, secret(&state), &state.bundle(), 3), [serve(&active)]);
 }
 
 #[test]

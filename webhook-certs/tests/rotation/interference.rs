@@ -14,7 +14,7 @@ use webhook_certs::secret::rotation_requests::REVOKE;
 use webhook_certs::secret::{Phase, State};
 
 use crate::fixtures::{at, authority, configuration, names};
-use crate::replica::{look, patched, remembering, secret, serve, serving};
+use crate::replica::{patched, reconcile, remembering, secret, serve, serving};
 
 /// State with a retiring CA, and a replica that serves a leaf of it.
 fn activated() -> (State, Memory) {
@@ -32,11 +32,11 @@ fn reverted_entries_prolong_the_retiring_ca() {
     let old = Bundle::new(state.phase.other().unwrap().ca().clone(), None);
     let parameters = Parameters::default();
     let retire = Action::ReplaceSecret(Content::State(state.clone().retired(at(169))));
-    let actions = look(&mut memory.clone(), secret(&state), &state.bundle(), 169);
+    let actions = reconcile(&mut memory.clone(), secret(&state), &state.bundle(), 169);
     assert!(actions.contains(&retire), "{actions:?}");
     // Also for a replica that did not run while the CA could still be prolonged.
     for hour in [168, 169] {
-        let actions = look(&mut memory.clone(), secret(&state), &old, hour);
+        let actions = reconcile(&mut memory.clone(), secret(&state), &old, hour);
         let first = actions.first();
         let prolonged = Content::State(state.clone().prolonged(at(hour)));
         let expected = (hour == 169).then_some(Action::ReplaceSecret(prolonged));
@@ -48,13 +48,13 @@ fn reverted_entries_prolong_the_retiring_ca() {
     let prolonged = state.clone().prolonged(at(169));
     let until = Some(at(169 + 169) - parameters.freshness());
     let retiring = state.phase.other().unwrap().clone();
-    let actions = look(&mut Memory::default(), secret(&prolonged), &old, 170);
+    let actions = reconcile(&mut Memory::default(), secret(&prolonged), &old, 170);
     assert!(actions.contains(&Action::Serve { authority: retiring, until }), "{actions:?}");
     // A revocation is not delayed.
     let mut revoked = secret(&state);
     let annotations = revoked.metadata.annotations.get_or_insert_default();
     annotations.insert(REVOKE.to_owned(), "1".to_owned());
-    let actions = look(&mut memory.clone(), revoked, &old, 169);
+    let actions = reconcile(&mut memory.clone(), revoked, &old, 169);
     let revoked = state.phase.other().unwrap().ca();
     let retire = Content::State(state.clone().revoking(revoked).retired(at(169)));
     assert!(actions.contains(&Action::ReplaceSecret(retire)), "{actions:?}");
@@ -68,16 +68,16 @@ fn revoked_ca_is_dropped_once_no_leaf_of_it_is_served() {
     annotations.insert(REVOKE.to_owned(), "1".to_owned());
     // This replica does not know yet whether the entries were reverted recently.
     assert!(
-        !look(&mut memory.clone(), secret(&state), &state.bundle(), 100)
+        !reconcile(&mut memory.clone(), secret(&state), &state.bundle(), 100)
             .contains(&serve(&state.active))
     );
     // It stops serving the revoked CA at once, and drops it once every other replica has had the
     // time to.
     let is_write = |action: &Action| matches!(action, Action::ReplaceSecret(_));
-    let actions = look(&mut memory, revoked.clone(), &state.bundle(), 100);
+    let actions = reconcile(&mut memory, revoked.clone(), &state.bundle(), 100);
     assert!(actions.contains(&serve(&state.active)), "{actions:?}");
     assert!(!actions.iter().any(is_write), "{actions:?}");
-    let actions = look(&mut memory, revoked, &state.bundle(), 101);
+    let actions = reconcile(&mut memory, revoked, &state.bundle(), 101);
     let revoked = state.phase.other().unwrap().ca();
     let retired = Content::State(state.clone().revoking(revoked).retired(at(101)));
     assert_eq!(actions.first(), Some(&Action::ReplaceSecret(retired)));
@@ -111,7 +111,7 @@ fn immutable_secret_is_served_but_not_written() {
             matches!(actions.last(), Some(Action::Serve { authority, .. }) if *authority == state.active)
         );
         // After a user has deleted it, it is created with the same CA.
-        let created = look(&mut memory, None, &state.bundle(), hour);
+        let created = reconcile(&mut memory, None, &state.bundle(), hour);
         let Some(Action::CreateSecret(Content::State(created))) = created.first() else {
             panic!("{created:?}");
         };
@@ -125,12 +125,12 @@ fn trusted_leaf_stays_until_an_exchanged_ca_is_trusted() {
     let found = State::new(authority(2, 0), 9, at(0));
     let both = found.bundle().with([held.active.ca().clone()]);
     let mut memory = serving(remembering(&held), &held.active, 0);
-    assert_eq!(look(&mut memory, secret(&found), &held.bundle(), 1), [patched(&both)]);
-    assert_eq!(look(&mut memory, secret(&found), &both, 2), []);
-    assert_eq!(look(&mut memory, secret(&found), &both, 3), [serve(&found.active)]);
+    assert_eq!(reconcile(&mut memory, secret(&found), &held.bundle(), 1), [patched(&both)]);
+    assert_eq!(reconcile(&mut memory, secret(&found), &both, 2), []);
+    assert_eq!(reconcile(&mut memory, secret(&found), &both, 3), [serve(&found.active)]);
     // A leaf that is not trusted any more is given up.
     let mut memory = serving(remembering(&held), &held.active, 0);
-    assert_eq!(look(&mut memory, secret(&found), &found.bundle(), 1), [serve(&found.active)]);
+    assert_eq!(reconcile(&mut memory, secret(&found), &found.bundle(), 1), [serve(&found.active)]);
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn certificate_from_before_a_renewal_is_not_foreign() {
     let renewed = State { active, generation: 5, ..state.clone() };
     let both = renewed.bundle().with([state.active.ca().clone()]);
     let mut memory = serving(remembering(&renewed), &renewed.active, 10);
-    assert_eq!(look(&mut memory, secret(&renewed), &both, 10), []);
+    assert_eq!(reconcile(&mut memory, secret(&renewed), &both, 10), []);
     assert_eq!(memory.foreign(), 0);
 }
 
@@ -166,7 +166,7 @@ fn foreign_cas_do_not_displace_the_ca_of_the_served_leaf() {
     let full = held.bundle().followed_by(foreign);
     assert_eq!(full.certificates().len(), Bundle::CAPACITY);
     for mut memory in [Memory::default(), serving(remembering(&held), &held.active, 0)] {
-        let actions = look(&mut memory, secret(&found), &full, 1);
+        let actions = reconcile(&mut memory, secret(&found), &full, 1);
         let Some(Action::PatchBundle(BundlePatch { entries, .. })) = actions.first() else {
             panic!("{actions:?}");
         };

@@ -13,7 +13,7 @@ pub(crate) fn secret(state: &State) -> Secret {
     state.write(Secret::default())
 }
 
-pub(crate) fn look(
+pub(crate) fn reconcile(
     memory: &mut Memory,
     secret: impl Into<Option<Secret>>,
     bundle: &Bundle,

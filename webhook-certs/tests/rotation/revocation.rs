@@ -11,7 +11,7 @@ use webhook_certs::secret::rotation_requests::{REVOKE, ROTATE, ROTATE_NOW, Rotat
 use webhook_certs::secret::{Phase, State};
 
 use crate::fixtures::{at, authority};
-use crate::replica::{look, patched, remembering, secret, serve, serving};
+use crate::replica::{patched, reconcile, remembering, secret, serve, serving};
 
 fn revoking(state: &State, numbers: &str) -> Secret {
     let mut secret = secret(state);
@@ -51,19 +51,19 @@ fn revoked_next_ca_is_dropped_and_rotation_requested_anew() {
         let found = revoking(&state, numbers);
         let mut memory = serving(remembering(&state), &state.active, 0);
         // Published for long enough to sign.
-        look(&mut memory, secret(&state), &state.bundle(), 0);
-        let actions = look(&mut memory, found.clone(), &state.bundle(), 1);
+        reconcile(&mut memory, secret(&state), &state.bundle(), 0);
+        let actions = reconcile(&mut memory, found.clone(), &state.bundle(), 1);
         let after = state.clone().revoking(next.ca()).retired(at(1));
         assert_eq!(written(&actions), Some(&after));
         assert_eq!(after.active, state.active);
         assert_eq!(left(&found, &state, &after), [left_over, Some("now".to_owned())]);
         // It leaves the bundles at once, also by a replica that never saw it.
-        let actions = look(&mut Memory::default(), secret(&after), &state.bundle(), 1);
+        let actions = reconcile(&mut Memory::default(), secret(&after), &state.bundle(), 1);
         assert_eq!(actions, [patched(&after.bundle()), serve(&after.active)]);
     }
     // No leaf of it is served, even if the entries trust only it.
     let only = Bundle::new(next.ca().clone(), None);
-    let actions = look(&mut Memory::default(), revoking(&state, "2"), &only, 1);
+    let actions = reconcile(&mut Memory::default(), revoking(&state, "2"), &only, 1);
     assert_eq!(actions.last(), Some(&serve(&state.active)));
 }
 
@@ -73,7 +73,7 @@ fn retiring_ca_signs_again_in_place_of_a_revoked_one() {
     let retiring = state.phase.other().unwrap().clone();
     let found = revoking(&state, "2");
     let mut memory = serving(remembering(&state), &state.active, 0);
-    let actions = look(&mut memory, found.clone(), &state.bundle(), 1);
+    let actions = reconcile(&mut memory, found.clone(), &state.bundle(), 1);
     let after = state.clone().activated(retiring.clone(), at(1));
     assert_eq!(written(&actions), Some(&after));
     assert!(
@@ -85,8 +85,8 @@ fn retiring_ca_signs_again_in_place_of_a_revoked_one() {
     // The revoked CA is dropped after its revocation has been known for the propagation delay.
     let found = revoking(&after, "2");
     let mut memory = serving(remembering(&after), &retiring, 1);
-    assert_eq!(look(&mut memory, found.clone(), &state.bundle(), 1), []);
-    let actions = look(&mut memory, found.clone(), &state.bundle(), 2);
+    assert_eq!(reconcile(&mut memory, found.clone(), &state.bundle(), 1), []);
+    let actions = reconcile(&mut memory, found.clone(), &state.bundle(), 2);
     let steady = after.clone().revoking(state.active.ca()).retired(at(2));
     assert_eq!(written(&actions), Some(&steady));
     assert_eq!(left(&found, &after, &steady), [None, None]);
@@ -101,10 +101,10 @@ fn revoked_or_expiring_ca_does_not_sign_again() {
     for (state, numbers, revoked) in [(both, "1,2", true), (ends, "2", false)] {
         let found = revoking(&state, numbers);
         let mut memory = serving(remembering(&state), &state.active, 0);
-        assert_eq!(look(&mut memory, found.clone(), &state.bundle(), 1), []);
+        assert_eq!(reconcile(&mut memory, found.clone(), &state.bundle(), 1), []);
         let retiring = state.phase.other().unwrap().ca();
         let dropping = if revoked { state.clone().revoking(retiring) } else { state.clone() };
-        let actions = look(&mut memory, found.clone(), &state.bundle(), 2);
+        let actions = reconcile(&mut memory, found.clone(), &state.bundle(), 2);
         let after = dropping.retired(at(2));
         assert_eq!(written(&actions), Some(&after));
         assert_eq!(left(&found, &state, &after), [Some("2".to_owned()), None]);
@@ -119,10 +119,10 @@ fn revocation_applies_only_to_cas_of_this_installation() {
     for (ca, stays) in [(other.ca(), true), (authority(1, 0).ca(), false)] {
         let both = state.bundle().with([ca.clone()]);
         let mut memory = serving(remembering(&state), &state.active, 0);
-        let actions = look(&mut memory, secret(&state), &both, 1);
+        let actions = reconcile(&mut memory, secret(&state), &both, 1);
         assert_eq!(actions.is_empty(), stays, "{ca:?}: {actions:?}");
         // An unusable Secret removes no CA.
-        let actions = look(&mut memory, Secret::default(), &both, 1);
+        let actions = reconcile(&mut memory, Secret::default(), &both, 1);
         assert!(!actions.iter().any(|action| action.patch().is_some()), "{actions:?}");
     }
 }
@@ -134,21 +134,25 @@ fn requests_outlive_the_secret_until_they_are_removed() {
     let mut asking = revoking(&state, "1");
     let annotations = asking.metadata.annotations.get_or_insert_default();
     annotations.insert(ROTATE.to_owned(), ROTATE_NOW.to_owned());
-    look(&mut memory, asking.clone(), &state.bundle(), 1);
+    reconcile(&mut memory, asking.clone(), &state.bundle(), 1);
     for damaged in [None, Some(Secret::default())] {
-        look(&mut memory, damaged, &state.bundle(), 1);
+        reconcile(&mut memory, damaged, &state.bundle(), 1);
         let mut restored = secret(&state);
         memory.requests().restore(&mut restored);
-        assert_eq!(RotationRequests::read(&restored), RotationRequests::read(&asking));
+        assert_eq!(
+            RotationRequests::from_secret(&restored),
+            RotationRequests::from_secret(&asking)
+        );
     }
-    look(&mut memory, secret(&state), &state.bundle(), 1);
+    reconcile(&mut memory, secret(&state), &state.bundle(), 1);
     assert_eq!(memory.requests(), RotationRequests::default());
 }
 
 #[test]
 fn finished_revocations_may_be_requested_again() {
     let state = State::new(authority(2, 0), 3, at(0)).revoking(authority(1, 0).ca());
-    assert_eq!(RotationRequests::read(&revoking(&state, "1")).problem_with(&state), None);
-    let problem = RotationRequests::read(&revoking(&state, "1,9")).problem_with(&state).unwrap();
+    assert_eq!(RotationRequests::from_secret(&revoking(&state, "1")).problem_with(&state), None);
+    let problem =
+        RotationRequests::from_secret(&revoking(&state, "1,9")).problem_with(&state).unwrap();
     assert!(problem.contains("no CA with the number 9; hint: it holds CN=test-ca 2 (active); "));
 }

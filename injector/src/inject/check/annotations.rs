@@ -11,34 +11,34 @@ use crate::settings::annotation_kind::switch;
 use crate::settings::annotations::{Annotations, HONOURED, key};
 
 /// Returns all warnings about an injected pod, in the order of the keys.
-pub fn of_pod(pod: &Value, annotations: Annotations<'_>) -> Vec<Reason> {
-    let mut advice = of_keys(pod);
+pub fn pod_warnings(pod: &Value, annotations: Annotations<'_>) -> Vec<Reason> {
+    let mut warnings = key_warnings(pod);
     for (key, words) in WORDS {
-        advice.extend(annotations.get(key).and_then(|value| unknown_word(key, value, words)));
+        warnings.extend(annotations.get(key).and_then(|value| unknown_word(key, value, words)));
     }
-    advice.extend(REQUESTS.iter().filter_map(|pair| beyond_limit(annotations, pair)));
-    advice.extend(annotations.get(key::SCRAPE_TARGETS).and_then(unknown_targets));
-    advice.extend(dns_policy(&pod["spec"]["dnsPolicy"]));
-    advice
+    warnings.extend(REQUESTS.iter().filter_map(|pair| beyond_limit(annotations, pair)));
+    warnings.extend(annotations.get(key::SCRAPE_TARGETS).and_then(unknown_targets));
+    warnings.extend(dns_policy(&pod["spec"]["dnsPolicy"]));
+    warnings
 }
 
 /// Returns the warnings that do not depend on the injection decision: an invalid value of
 /// `sidecar.istio.io/inject`, and misspelt keys.
-pub fn of_keys(pod: &Value) -> Vec<Reason> {
-    let mut advice: Vec<_> = policy::unknown_switch(pod).into_iter().collect();
+pub fn key_warnings(pod: &Value) -> Vec<Reason> {
+    let mut warnings: Vec<_> = policy::unknown_switch(pod).into_iter().collect();
     for place in [&LABEL, &ANNOTATION] {
         let entries = pod["metadata"][place.list].as_object();
         let keys = entries.into_iter().flat_map(Map::keys);
         let known: Vec<_> = place.known().collect();
         let mut odd = keys.filter_map(|key| place.misspelt(key, &known));
-        advice.extend(odd.by_ref().take(MOST_KEYS));
+        warnings.extend(odd.by_ref().take(MOST_KEYS));
         if odd.next().is_some() {
             let message = format!("more {} of the pod mean nothing to the injector", place.list);
             let hint = format!("the first {MOST_KEYS} are told");
-            advice.push(Reason::new("unknown_key", message).with_hint(hint));
+            warnings.push(Reason::new("unknown_key", message).with_hint(hint));
         }
     }
-    advice
+    warnings
 }
 
 /// Warns about an unknown value of an annotation. Istio does not validate it and ignores such a
@@ -51,7 +51,7 @@ fn unknown_word(key: &str, value: &str, words: &[&str]) -> Option<Reason> {
     if understood {
         return None;
     }
-    let given = excerpt::of(value);
+    let given = excerpt::shorten(value);
     let message = format!("annotation {key} of the pod is {given:?}, which nobody understands");
     let hint = match suggest::among(value, words) {
         Some(near) => format!("did you mean {near}?"),
@@ -86,7 +86,7 @@ const REQUESTS: [[&str; 2]; 4] = [
 /// Warns about invalid scrape targets, which the injector ignores, as Istio does.
 fn unknown_targets(targets: &str) -> Option<Reason> {
     (!scrape_settings::are_targets(targets)).then(|| {
-        let (key, targets) = (key::SCRAPE_TARGETS, excerpt::of(targets));
+        let (key, targets) = (key::SCRAPE_TARGETS, excerpt::shorten(targets));
         let message =
             format!("annotation {key} of the pod is {targets:?}, which nobody understands");
         Reason::new("unknown_value", message).with_hint("it is a list such as 8080:/metrics,9090")
@@ -101,18 +101,19 @@ fn dns_policy(policy: &Value) -> Option<Reason> {
 }
 
 /// Labels or annotations of a pod.
-struct Place {
+struct KeyLocation {
     list: &'static str,
     article: &'static str,
     word: &'static str,
     other: &'static str,
 }
 
-const LABEL: Place = Place { list: "labels", article: "a", word: "label", other: "annotation" };
-const ANNOTATION: Place =
-    Place { list: "annotations", article: "an", word: "annotation", other: "label" };
+const LABEL: KeyLocation =
+    KeyLocation { list: "labels", article: "a", word: "label", other: "annotation" };
+const ANNOTATION: KeyLocation =
+    KeyLocation { list: "annotations", article: "an", word: "annotation", other: "label" };
 
-impl Place {
+impl KeyLocation {
     /// Returns the keys that are known as labels or as annotations.
     fn known(&self) -> impl Iterator<Item = &'static str> {
         let labels: &[&str] = if self.word == LABEL.word { &LABELS } else { &ANNOTATIONS };
@@ -218,8 +219,8 @@ mod tests {
 
     fn told(labels: &Value, annotations: &Value, spec: &Value) -> Vec<String> {
         let pod = json!({"metadata": {"labels": labels, "annotations": annotations}, "spec": spec});
-        let read = Annotations::of_pod(&pod).0;
-        of_pod(&pod, read).iter().map(ToString::to_string).collect()
+        let read = Annotations::from_pod(&pod).0;
+        pod_warnings(&pod, read).iter().map(ToString::to_string).collect()
     }
 
     #[test]

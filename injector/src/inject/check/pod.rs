@@ -8,7 +8,7 @@ use crate::kubernetes::pod::{CONTAINERS, INIT_CONTAINERS, PROXY};
 
 /// Checks that a pod is an object with a `spec`, and that the fields used by injection have their
 /// Kubernetes types.
-pub(crate) fn check(pod: &Value) -> Result<(), InjectError> {
+pub(crate) fn validate(pod: &Value) -> Result<(), InjectError> {
     let wrong = |path: &[&str], allowed: &str| {
         let problem = format!("{} is not {allowed}", path.join("."));
         Err(InjectError::Form { path: path.iter().map(|&key| key.to_owned()).collect(), problem })
@@ -30,7 +30,7 @@ pub(crate) fn check(pod: &Value) -> Result<(), InjectError> {
         if let Some((key, _)) = entries.into_iter().find(|(_, value)| !value.is_string()) {
             return Err(InjectError::Form {
                 path: vec!["metadata".to_owned(), place.to_owned(), key.clone()],
-                problem: format!("metadata.{place}[{:?}] is not a string", excerpt::of(key)),
+                problem: format!("metadata.{place}[{:?}] is not a string", excerpt::shorten(key)),
             });
         }
     }
@@ -50,7 +50,7 @@ pub(crate) fn check(pod: &Value) -> Result<(), InjectError> {
 ///
 /// A user-supplied proxy may be in the other list, as it moves to that of the injected one. Two
 /// user-supplied proxies are ambiguous and rejected.
-pub(crate) fn check_names(
+pub(crate) fn validate_names(
     pod: &Value,
     injected: &Value,
     reinjected: bool,
@@ -69,7 +69,7 @@ pub(crate) fn check_names(
             let others = [other, EPHEMERAL_CONTAINERS];
             let others = &others[usize::from(name == PROXY)..];
             if let Some(taken) = others.iter().find(|other| has(pod, other, name)) {
-                let name = excerpt::of(name.as_str().unwrap_or_default());
+                let name = excerpt::shorten(name.as_str().unwrap_or_default());
                 let own = match list {
                     INIT_CONTAINERS => {
                         ", or write it there if its fields are to go over the injected one's"

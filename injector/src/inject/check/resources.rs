@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 use reason::Reason;
 use serde_json::Value;
 
-use crate::inject::prepare::resources::of_pod;
+use crate::inject::prepare::resources::pod_resources;
 use crate::kubernetes::pod::{CONTAINERS, INIT_CONTAINERS};
 use crate::kubernetes::quantity;
 
 /// What the pod's own resources have no room for, which Kubernetes will say only once the pod is
 /// refused.
 pub fn beyond_pod(pod: &Value) -> Vec<Reason> {
-    let Some(whole) = of_pod(pod) else {
+    let Some(whole) = pod_resources(pod) else {
         return Vec::new();
     };
     let amount =

@@ -6,7 +6,7 @@ use reason::Reason;
 use serde_json::Value;
 
 use crate::kubernetes::pod::{annotation, find_proxy};
-use crate::kubernetes::pod_schema::Place;
+use crate::kubernetes::pod_schema::PodList;
 use crate::settings::annotation_json;
 use crate::settings::annotations::key;
 
@@ -14,7 +14,7 @@ use crate::settings::annotations::key;
 /// the pod, unless somebody after us brings the volume.
 pub fn missing(pod: &Value) -> Option<Reason> {
     let value = annotation(pod, key::USER_VOLUME_MOUNT)?;
-    let asked = annotation_json::named_objects(Place::VolumeMount, value)?;
+    let asked = annotation_json::named_objects(PodList::VolumeMount, value)?;
     let (list, index) = find_proxy(pod)?;
     let names = |items: &'_ Value| -> HashSet<String> {
         let names = items.as_array().into_iter().flatten().filter_map(|item| item["name"].as_str());

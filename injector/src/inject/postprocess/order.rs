@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::inject::computed_env::COMPUTED;
 use crate::inject::prepare::path_env::Variables;
-use crate::json::change::{Draft, Step};
+use crate::json::change::{Draft, PathStep};
 use crate::kubernetes::pod::{CONTAINERS, INIT_CONTAINERS, PROXY, find, find_proxy, in_container};
 
 /// Orders the containers as Istio does.
@@ -40,7 +40,7 @@ pub fn proxy_env(draft: &mut Draft, variables: &Variables) {
 
 /// Moves the named items to the start and the end, in the order of the names. The others stay
 /// between.
-fn arrange(draft: &mut Draft, path: &[Step<'_>], first: &[&str], last: &[&str]) {
+fn arrange(draft: &mut Draft, path: &[PathStep<'_>], first: &[&str], last: &[&str]) {
     let Some(items) = draft.at(path).and_then(Value::as_array) else { return };
     let rank = |index: &usize| {
         let name = items[*index]["name"].as_str().unwrap_or_default();

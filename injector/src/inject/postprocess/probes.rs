@@ -8,7 +8,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::inject::computed_env::{PROBERS, put_env};
-use crate::json::change::{Draft, Step};
+use crate::json::change::{Draft, PathStep};
 use crate::json::short;
 use crate::kubernetes::pod::{
     CONTAINERS, INIT_CONTAINERS, PROXY, annotation, find_env, find_proxy, in_container,
@@ -44,7 +44,7 @@ pub fn rewrite(draft: &mut Draft, settings: &Settings, reinjected: bool) -> Vec<
             };
             let mut rewritten = Vec::new();
             for kind in &HANDLERS {
-                let Some(handler) = Handler::of(own, kind) else {
+                let Some(handler) = Handler::from_container(own, kind) else {
                     continue;
                 };
                 let path = kind.agent_path(name);
@@ -60,7 +60,7 @@ pub fn rewrite(draft: &mut Draft, settings: &Settings, reinjected: bool) -> Vec<
             }
             for (kind, action, path) in rewritten {
                 let mut handler = in_container(list, index, []);
-                handler.extend(kind.path.iter().map(|key| Step::Key(key)));
+                handler.extend(kind.path.iter().map(|key| PathStep::Key(key)));
                 ask_agent(draft, &handler, action, &path, port);
             }
         }
@@ -70,8 +70,8 @@ pub fn rewrite(draft: &mut Draft, settings: &Settings, reinjected: bool) -> Vec<
 }
 
 /// Redirects a handler to the agent. The user's other fields of the request stay.
-fn ask_agent(draft: &mut Draft, handler: &[Step<'_>], action: &str, path: &str, port: u16) {
-    let of_http = |key| ["httpGet".into(), Step::Key(key)];
+fn ask_agent(draft: &mut Draft, handler: &[PathStep<'_>], action: &str, path: &str, port: u16) {
+    let of_http = |key| ["httpGet".into(), PathStep::Key(key)];
     draft.within(handler, |handler| {
         if action != "httpGet" {
             handler.remove(&[], action);
@@ -113,12 +113,12 @@ fn json(value: impl Serialize) -> String {
 }
 
 /// Path of a handler in a container, and its name in the agent's URL.
-struct Kind {
+struct HandlerKind {
     path: &'static [&'static str],
     agent: (&'static str, &'static str),
 }
 
-impl Kind {
+impl HandlerKind {
     fn agent_path(&self, container: &str) -> String {
         let (kind, word) = self.agent;
         ["/", kind, "/", container, "/", word].concat()
@@ -129,12 +129,12 @@ impl Kind {
     }
 }
 
-const HANDLERS: [Kind; 5] = [
-    Kind { path: &["readinessProbe"], agent: ("app-health", "readyz") },
-    Kind { path: &["livenessProbe"], agent: ("app-health", "livez") },
-    Kind { path: &["startupProbe"], agent: ("app-health", "startupz") },
-    Kind { path: &["lifecycle", "preStop"], agent: ("app-lifecycle", "prestopz") },
-    Kind { path: &["lifecycle", "postStart"], agent: ("app-lifecycle", "poststartz") },
+const HANDLERS: [HandlerKind; 5] = [
+    HandlerKind { path: &["readinessProbe"], agent: ("app-health", "readyz") },
+    HandlerKind { path: &["livenessProbe"], agent: ("app-health", "livez") },
+    HandlerKind { path: &["startupProbe"], agent: ("app-health", "startupz") },
+    HandlerKind { path: &["lifecycle", "preStop"], agent: ("app-lifecycle", "prestopz") },
+    HandlerKind { path: &["lifecycle", "postStart"], agent: ("app-lifecycle", "poststartz") },
 ];
 
 /// A probe or lifecycle handler that uses the network.
@@ -146,7 +146,7 @@ struct Handler<'a> {
 }
 
 impl<'a> Handler<'a> {
-    fn of(container: &'a Value, kind: &Kind) -> Option<Self> {
+    fn from_container(container: &'a Value, kind: &HandlerKind) -> Option<Self> {
         let handler = kind.path.iter().try_fold(container, |value, key| value.get(*key))?;
         let actions = if kind.is_probe() { &ACTIONS[..] } else { &ACTIONS[..2] };
         let action =

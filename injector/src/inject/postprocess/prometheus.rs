@@ -186,7 +186,7 @@ pub fn secure_port(draft: &mut Draft) {
 
 /// Returns the reason why a port cannot be scraped, as the rest of a sentence.
 fn problem_of(port: &str, status_port: u16) -> Option<String> {
-    let Some(port) = port.trim().parse::<u16>().ok().filter(|port| *port > 0) else {
+    let Some(port) = port.parse::<u16>().ok().filter(|port| *port > 0) else {
         return Some("is not a port from 1 to 65535".to_owned());
     };
     let reserved = RESERVED.iter().find(|(reserved, _)| *reserved == port);

@@ -32,13 +32,13 @@ pub(crate) fn proxy_config(
         Rules::Admission => layers.for_admission(),
         Rules::Manual => layers.for_a_file(),
     };
-    let mut advice = layers.advice(&config, target.rules == Rules::Manual);
-    advice.extend(passed_over.flatten().map(|error| {
+    let mut warnings = layers.warnings(&config, target.rules == Rules::Manual);
+    warnings.extend(passed_over.flatten().map(|error| {
         let message = format!("annotation {}: {error}; {LAST_COUNTS}", key::PROXY_CONFIG);
         Reason::new("repeated_in_proxy_config", message)
     }));
-    advice.extend(annotation.iter().flat_map(|layer| no_text(layer, &config)));
-    (config, advice)
+    warnings.extend(annotation.iter().flat_map(|layer| no_text(layer, &config)));
+    (config, warnings)
 }
 
 /// Entries of the pod's own `proxyMetadata` that YAML takes for numbers or switches.

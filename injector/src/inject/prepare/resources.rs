@@ -13,7 +13,7 @@ pub fn adjust(overlay: &mut Value, context: &Context<'_>) {
     let settings = &context.settings.values.outrigger;
     let given = |keys: &[&str]| keys.iter().any(|key| context.annotations.get(key).is_some());
     let shared = settings.pod_resources == PodResources::Omit
-        && of_pod(context.pod).is_some()
+        && pod_resources(context.pod).is_some()
         && !given(&[
             key::PROXY_CPU,
             key::PROXY_MEMORY,
@@ -45,7 +45,7 @@ pub fn adjust(overlay: &mut Value, context: &Context<'_>) {
     }
 }
 
-pub(crate) fn of_pod(pod: &Value) -> Option<&Value> {
+pub(crate) fn pod_resources(pod: &Value) -> Option<&Value> {
     let given = &pod["spec"][RESOURCES];
     given.as_object().filter(|given| !given.is_empty()).map(|_| given)
 }

@@ -10,7 +10,7 @@ use crate::kubernetes::quantity;
 /// fields that are merged over it. Returns warnings about the removed fields.
 ///
 /// Istio leaves both in the pod, and Kubernetes rejects it.
-pub(crate) fn to(own: &mut Value, container: &Value) -> Vec<Reason> {
+pub(crate) fn resolve_conflicts(own: &mut Value, container: &Value) -> Vec<Reason> {
     allow_escalation(own);
     let mut told = bounds(own, container);
     told.extend(port_names(own, container));

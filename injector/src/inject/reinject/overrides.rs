@@ -5,11 +5,13 @@ use std::collections::{HashMap, HashSet};
 use reason::Reason;
 use serde_json::Value;
 
-use crate::inject::error::OwnError;
+use crate::inject::error::UserContainerError;
 use crate::inject::limits;
 use crate::inject::reinject::conflicts;
 use crate::inject::reinject::status::{Overrides, as_recorded};
-use crate::inject::reinject::user_containers::{From, Own, Written, named};
+use crate::inject::reinject::user_containers::{
+    UserContainer, UserContainerOrigin, UserContainers, named,
+};
 use crate::json::change::{Change, Draft};
 use crate::kubernetes::merge::merge_list;
 use crate::kubernetes::pod::{CONTAINERS, INIT_CONTAINERS, PROXY, find, find_proxy, in_container};
@@ -19,14 +21,14 @@ use crate::settings::annotations::key;
 /// pod. Returns warnings about fields of a previous injection and about resolved conflicts.
 pub fn reapply(
     draft: &mut Draft,
-    written: Written,
+    written: UserContainers,
     tproxy: bool,
     reinjected: bool,
-) -> Result<Vec<Reason>, OwnError> {
+) -> Result<Vec<Reason>, UserContainerError> {
     // The record of a previous injection stays as it is. It has no container that comes from the
     // pod now: the overlays of that time did not contain it.
     let mut applied =
-        if reinjected { Overrides::of_pod(draft.value()) } else { Overrides::default() };
+        if reinjected { Overrides::from_pod(draft.value()) } else { Overrides::default() };
     let mut unrecorded = false;
     let (mut proxy, mut contested, mut told) = (None, Vec::new(), Vec::new());
     for mut own in written.own {
@@ -42,18 +44,18 @@ pub fn reapply(
             contested_env(&own.fields, overlaid)
         };
         if let Some(container) = overlaid {
-            told.extend(conflicts::to(&mut over, container));
+            told.extend(conflicts::resolve_conflicts(&mut over, container));
         }
         draft
             .edit(|pod| {
                 let change = merge_list(list, &mut pod["spec"][list], vec![over])?;
-                if own.from == From::Earlier && change != Change::Kept {
+                if own.from == UserContainerOrigin::PreviousInjection && change != Change::Kept {
                     told.push(kept_fields());
                 }
                 Ok(Change::member("spec", Change::member(list, change)))
             })
             .map_err(|problem| own.error(problem))?;
-        let Own { mut fields, init_proxy, from, .. } = own;
+        let UserContainer { mut fields, init_proxy, from, .. } = own;
         let name = fields["name"].as_str().unwrap_or_default();
         if name == PROXY {
             proxy = proxy.or_else(|| Some(fields["securityContext"].clone()));
@@ -65,7 +67,7 @@ pub fn reapply(
             // Lets reinjection recognise a proxy written as a native sidecar.
             fields.as_object_mut().map(|own| own.entry("restartPolicy").or_insert(NATIVE.into()));
         }
-        if reinjected && from != From::Pod {
+        if reinjected && from != UserContainerOrigin::Pod {
             continue;
         }
         unrecorded = true;
@@ -209,7 +211,7 @@ mod tests {
             let over = without_nulls_and_directives(original["spec"][CONTAINERS][0].clone());
             let merged = merge_list(CONTAINERS, &mut expected["spec"][CONTAINERS], vec![over]);
             let mut draft = Draft::new(overlaid);
-            let written = Written::of_pod(&original, &overlay, None, false, &Vec::new(), false);
+            let written = UserContainers::from_pod(&original, &overlay, None, false, &Vec::new(), false);
             let outcome = reapply(&mut draft, written, false, false);
             prop_assert_eq!(outcome.is_ok(), merged.is_ok());
             if outcome.is_ok() {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::inject::reinject::status::{Earlier, Overrides};
+use crate::inject::reinject::status::{InjectionStatus, Overrides};
 use crate::json::change::{Change, Draft};
 use crate::kubernetes::merge::{MergeError, merge_list};
 use crate::kubernetes::pod::{CONTAINERS, INIT_CONTAINERS, PROXY, find, find_proxy};
@@ -48,7 +48,7 @@ pub(crate) fn put_in_place(draft: &mut Draft, overlay: &Value) -> Result<(), Mer
 /// new fields.
 pub(crate) fn keeps_its_own(
     pod: &Value,
-    earlier: &Earlier,
+    earlier: &InjectionStatus,
     overlays: &[(String, Value)],
     revision: &str,
 ) -> bool {
@@ -60,7 +60,7 @@ pub(crate) fn keeps_its_own(
     let image = native.clone().map(|proxy| &proxy["image"]).find(|image| !image.is_null());
     let held = present["lifecycle"][HOLD.0] == hold();
     let given = native.map(|proxy| &proxy["lifecycle"][HOLD.0]).any(|hook| !hook.is_null());
-    let Overrides { containers, init } = Overrides::of_pod(pod);
+    let Overrides { containers, init } = Overrides::from_pod(pod);
     held && !given
         && image.is_some_and(|image| *image == present["image"])
         && earlier.names().any(|name| name == PROXY)

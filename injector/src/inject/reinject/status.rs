@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::istio::scrape_settings;
 use crate::kubernetes::pod::{CONTAINERS, INIT_CONTAINERS, PROXY, find, find_proxy};
-use crate::kubernetes::pod_schema::{self, Place};
+use crate::kubernetes::pod_schema::{self, PodList};
 use crate::kubernetes::port_identity::PortIdentity;
 use crate::kubernetes::quantity;
 use crate::overlay::proxy_env::{POD_PORTS, SPAN_ATTRIBUTES};
@@ -20,15 +20,15 @@ use crate::settings::annotations::key;
 /// Content of a pod's annotation `sidecar.istio.io/status`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Earlier {
+pub struct InjectionStatus {
     init_containers: Option<Vec<String>>,
     containers: Option<Vec<String>>,
     revision: Option<String>,
 }
 
-impl Earlier {
+impl InjectionStatus {
     /// Parses the annotation; `None` if it is absent or invalid.
-    pub fn of_pod(pod: &Value) -> Option<Self> {
+    pub fn from_pod(pod: &Value) -> Option<Self> {
         let text = pod["metadata"]["annotations"][STATUS].as_str()?;
         let mut status = serde_json::from_str(text).ok()?;
         go_types::spell_members(&["initContainers", "containers", "revision"], &mut status);
@@ -93,9 +93,13 @@ fn container_names<'a>(pod: &'a Value, list: &str) -> impl Iterator<Item = &'a s
 
 /// Returns the pod as the overlays see it: without the containers and annotations of a previous
 /// injection, and with the user-supplied containers that it recorded.
-pub fn without<'a>(pod: &'a Value, earlier: Option<&Earlier>, status_port: u16) -> Cow<'a, Value> {
-    let recorded = Overrides::of_pod(pod);
-    let none = Earlier::default();
+pub fn without<'a>(
+    pod: &'a Value,
+    earlier: Option<&InjectionStatus>,
+    status_port: u16,
+) -> Cow<'a, Value> {
+    let recorded = Overrides::from_pod(pod);
+    let none = InjectionStatus::default();
     let injected = earlier.is_some();
     // The record also counts after a user removed the status annotation.
     let Some(earlier) = earlier.or_else(|| (!recorded.is_empty()).then_some(&none)) else {
@@ -275,12 +279,12 @@ pub struct Overrides {
 impl Overrides {
     /// Parses the annotation; empty if the pod has none. Drops entries without a name, as they
     /// belong to no container.
-    pub fn of_pod(pod: &Value) -> Self {
+    pub fn from_pod(pod: &Value) -> Self {
         let text = pod["metadata"]["annotations"][key::OVERRIDES].as_str();
         let mut overrides = text.and_then(Self::parse).unwrap_or_default();
         for list in [&mut overrides.containers, &mut overrides.init] {
             list.retain_mut(|container| {
-                pod_schema::spell(Place::Container, container);
+                pod_schema::spell(PodList::Container, container);
                 container["name"].as_str().is_some_and(|name| !name.is_empty())
             });
         }

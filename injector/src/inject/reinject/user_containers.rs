@@ -5,22 +5,22 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use crate::inject::computed_env::has_computed;
-use crate::inject::error::OwnError;
+use crate::inject::error::UserContainerError;
 use crate::inject::prepare::path_env::Variables;
-use crate::inject::reinject::status::{Earlier, Overrides};
+use crate::inject::reinject::status::{InjectionStatus, Overrides};
 use crate::kubernetes::merge::{MergeError, without_nulls_and_directives};
 use crate::kubernetes::pod::{CONTAINERS, INIT_CONTAINERS, PROXY, find};
 use crate::kubernetes::{quantity, zero_fields};
 
 /// User-supplied fields of the containers that overlays add.
 #[derive(Debug, Default)]
-pub struct Written {
-    pub(crate) own: Vec<Own>,
+pub struct UserContainers {
+    pub(crate) own: Vec<UserContainer>,
 }
 
 /// User-supplied fields of one container.
 #[derive(Debug)]
-pub(crate) struct Own {
+pub(crate) struct UserContainer {
     /// The list in which the overlay has the container.
     pub(crate) list: &'static str,
     pub(crate) fields: Value,
@@ -30,49 +30,51 @@ pub(crate) struct Own {
     pub(crate) later: HashSet<String>,
     /// True if it is a proxy that the user wrote as an init container.
     pub(crate) init_proxy: bool,
-    pub(crate) from: From,
+    pub(crate) from: UserContainerOrigin,
 }
 
 /// Source of user-supplied fields.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum From {
+pub(crate) enum UserContainerOrigin {
     /// The record of a previous injection, in the annotation.
     Record,
     /// The pod.
     Pod,
     /// The pod, in which an earlier injection left it ([`crate::inject::reinject::relocate_proxy::keeps_its_own`]).
-    Earlier,
+    PreviousInjection,
 }
 
-impl Own {
+impl UserContainer {
     pub(crate) fn name(&self) -> &str {
         self.fields["name"].as_str().unwrap_or_default()
     }
 
-    pub(crate) fn error(&self, problem: MergeError) -> OwnError {
+    pub(crate) fn error(&self, problem: MergeError) -> UserContainerError {
         let origin = match self.from {
-            From::Record => "annotation proxy.istio.io/overrides: container",
-            From::Pod | From::Earlier => "the pod's own fields of the injected container",
+            UserContainerOrigin::Record => "annotation proxy.istio.io/overrides: container",
+            UserContainerOrigin::Pod | UserContainerOrigin::PreviousInjection => {
+                "the pod's own fields of the injected container"
+            }
         };
-        OwnError { name: self.name().to_owned(), origin, problem }
+        UserContainerError { name: self.name().to_owned(), origin, problem }
     }
 }
 
-impl Written {
+impl UserContainers {
     /// Collects the fields from the pod before it is changed.
     ///
     /// `injected` has the names that the overlays add. Fields of a container from a previous
     /// injection are user-supplied only if that injection recorded them, or if the proxy
     /// `keeps_its_own`.
-    pub fn of_pod(
+    pub fn from_pod(
         pod: &Value,
         injected: &Value,
-        earlier: Option<&Earlier>,
+        earlier: Option<&InjectionStatus>,
         keeps_its_own: bool,
         variables: &Variables,
         openshift: bool,
     ) -> Self {
-        let recorded = Overrides::of_pod(pod);
+        let recorded = Overrides::from_pod(pod);
         let mut written = Self::default();
         for list in LISTS {
             let names = injected["spec"][list].as_array().into_iter().flatten();
@@ -85,9 +87,9 @@ impl Written {
                 let of_pod = || (!injected || kept).then(|| written_of(name, list, pod)).flatten();
                 let of_record = recorded_of(name, list, &recorded);
                 let from = match of_record {
-                    Some(_) => From::Record,
-                    None if kept => From::Earlier,
-                    None => From::Pod,
+                    Some(_) => UserContainerOrigin::Record,
+                    None if kept => UserContainerOrigin::PreviousInjection,
+                    None => UserContainerOrigin::Pod,
                 };
                 let Some(mut fields) = of_record.or_else(of_pod).cloned() else { continue };
                 if fields["image"] == AUTO {
@@ -118,7 +120,7 @@ impl Written {
                     }
                     fields["env"] = env;
                 }
-                written.own.push(Own { list, fields, over, later, init_proxy, from });
+                written.own.push(UserContainer { list, fields, over, later, init_proxy, from });
             }
         }
         written

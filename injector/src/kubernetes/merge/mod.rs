@@ -67,7 +67,7 @@ enum Strategy {
     /// Merge by the value of a key of the items.
     Keyed(&'static str),
     /// Union of scalars.
-    Union,
+    Set,
     /// Replacement.
     Replace,
 }
@@ -90,7 +90,7 @@ fn strategy(field: &str) -> Strategy {
         "hostAliases" => Strategy::Keyed("ip"),
         "topologySpreadConstraints" => Strategy::Keyed("topologyKey"),
         "ownerReferences" => Strategy::Keyed("uid"),
-        "finalizers" => Strategy::Union,
+        "finalizers" => Strategy::Set,
         _ => Strategy::Replace,
     }
 }
@@ -99,7 +99,7 @@ fn strategy(field: &str) -> Strategy {
 pub fn key_of(field: &str) -> Option<&'static str> {
     match strategy(field) {
         Strategy::Keyed(key) => Some(key),
-        Strategy::Union | Strategy::Replace => None,
+        Strategy::Set | Strategy::Replace => None,
     }
 }
 
@@ -119,7 +119,7 @@ fn merge_value(original: &mut Value, patch: Value, field: &str) -> Result<Change
             Strategy::Keyed(key) if is_keyed(original, key) => {
                 keyed_list::merge(original, patch, field, key)
             }
-            Strategy::Union => Ok(atomic_list::unite(original, patch)),
+            Strategy::Set => Ok(atomic_list::unite(original, patch)),
             Strategy::Keyed(_) | Strategy::Replace => Ok(atomic_list::replace(original, patch)),
         },
         (original, patch) => {

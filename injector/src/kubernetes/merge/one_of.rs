@@ -17,7 +17,7 @@ pub(super) fn choose(
     field: &str,
     changes: &mut BTreeMap<String, Change>,
 ) {
-    let union = of(field);
+    let union = exclusive_fields(field);
     let chosen = |choice: &&str| {
         patch
             .get(*choice)
@@ -34,7 +34,7 @@ pub(super) fn choose(
 }
 
 /// Returns the mutually exclusive fields of an object, or of the items of a list, with this name.
-fn of(field: &str) -> &'static [&'static str] {
+fn exclusive_fields(field: &str) -> &'static [&'static str] {
     match field {
         "env" => &["value", "valueFrom"],
         "valueFrom" => {

@@ -19,7 +19,7 @@ impl Editor<'_> {
         let source = self.source;
         let eol = source.eol;
         let kept = kept(&collection.slots);
-        let place = Place::of(source, collection, floor);
+        let place = BlockItems::new(source, collection, floor);
         let (mut before, mut after) = (Vec::new(), vec![Vec::new(); collection.items.len()]);
         let ordinary = |item: &Item| !item.explicit && item.after.is_some();
         self.certain &= collection.items.iter().all(ordinary);
@@ -64,7 +64,7 @@ impl Editor<'_> {
         collection: &Collection,
         at: usize,
         value: &Value,
-        place: &Place<'_>,
+        place: &BlockItems<'_>,
     ) -> Result<String, YamlError> {
         let mut editor = Editor::new(self.source, self.style);
         let item = &collection.items[at];
@@ -82,7 +82,7 @@ impl Editor<'_> {
         &mut self,
         collection: &Collection,
         kept: &[usize],
-        place: &Place<'_>,
+        place: &BlockItems<'_>,
         before: &[String],
     ) {
         let (source, items) = (self.source, &collection.items);
@@ -111,7 +111,12 @@ impl Editor<'_> {
         }
     }
 
-    fn delete_from_block(&mut self, collection: &Collection, kept: &[usize], place: &Place<'_>) {
+    fn delete_from_block(
+        &mut self,
+        collection: &Collection,
+        kept: &[usize],
+        place: &BlockItems<'_>,
+    ) {
         let source = self.source;
         // `begin_block` handles items that begin after a dash.
         let first = if place.inline { kept.first().copied().unwrap_or_default() } else { 0 };
@@ -182,7 +187,7 @@ impl Editor<'_> {
 }
 
 /// Layout of the items of a block collection.
-struct Place<'a> {
+struct BlockItems<'a> {
     source: &'a Source<'a>,
     items: &'a [Item],
     floor: usize,
@@ -190,8 +195,8 @@ struct Place<'a> {
     inline: bool,
 }
 
-impl<'a> Place<'a> {
-    fn of(source: &'a Source<'a>, collection: &'a Collection, floor: usize) -> Self {
+impl<'a> BlockItems<'a> {
+    fn new(source: &'a Source<'a>, collection: &'a Collection, floor: usize) -> Self {
         let start = collection.items[0].start;
         let column = source.column(start);
         Self {

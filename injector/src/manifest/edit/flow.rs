@@ -18,7 +18,7 @@ impl Editor<'_> {
         self.certain = false;
         let source = self.source;
         let eol = source.eol;
-        let layout = Layout::of(source, node);
+        let layout = Layout::new(source, node);
         let around = Around::Flow(&layout);
         let kept = kept(&collection.slots);
         let (mut before, mut after) = (Vec::new(), vec![Vec::new(); collection.items.len()]);

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::render::{Layout, Style, hanging};
 use super::source::{BOM, Source};
-use super::tree::{Collection, Item, Kind, Node, Slot};
+use super::tree::{Collection, Item, Node, NodeKind, Slot};
 
 /// An edited text.
 pub(super) struct Edited {
@@ -83,7 +83,7 @@ impl<'a> Editor<'a> {
 
     /// Edits the contents of a collection that stays. `floor` is the end of the text before it.
     fn inside(&mut self, node: &Node, value: &Value, floor: usize) -> Result<(), YamlError> {
-        let Kind::Collection(collection) = &node.kind else {
+        let NodeKind::Collection(collection) = &node.kind else {
             return Ok(());
         };
         if !collection.dirty {
@@ -177,8 +177,8 @@ enum Around<'a> {
 /// True if a node is rewritten: it is marked for that, or nothing of it stays.
 fn is_fresh(node: &Node) -> bool {
     match &node.kind {
-        Kind::Collection(collection) => collection.dirty && kept(&collection.slots).is_empty(),
-        kind => matches!(kind, Kind::Fresh),
+        NodeKind::Collection(collection) => collection.dirty && kept(&collection.slots).is_empty(),
+        kind => matches!(kind, NodeKind::Fresh),
     }
 }
 

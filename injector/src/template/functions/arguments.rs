@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use gtmpl_ng::{FuncError, NumberKind, Value as Datum};
+use gtmpl_ng::{FuncError, NumberKind, Value as TemplateValue};
 
 use super::error;
 use crate::template::escape;
@@ -12,8 +12,8 @@ use crate::template::values::type_tag;
 /// Returns the arguments if there are exactly this many.
 pub(super) fn exactly<'a, const N: usize>(
     name: &str,
-    arguments: &'a [Datum],
-) -> Result<&'a [Datum; N], FuncError> {
+    arguments: &'a [TemplateValue],
+) -> Result<&'a [TemplateValue; N], FuncError> {
     arguments
         .try_into()
         .map_err(|_| error(format!("{name} takes {N} arguments, not {}", arguments.len())))
@@ -22,57 +22,60 @@ pub(super) fn exactly<'a, const N: usize>(
 /// Returns the first N arguments and the rest; there must be at least N.
 pub(super) fn at_least<'a, const N: usize>(
     name: &str,
-    arguments: &'a [Datum],
-) -> Result<(&'a [Datum; N], &'a [Datum]), FuncError> {
+    arguments: &'a [TemplateValue],
+) -> Result<(&'a [TemplateValue; N], &'a [TemplateValue]), FuncError> {
     arguments.split_first_chunk::<N>().ok_or_else(|| {
         error(format!("{name} takes {N} arguments or more, not {}", arguments.len()))
     })
 }
 
 /// True if the value is nil or absent.
-pub(super) fn is_nothing(datum: &Datum) -> bool {
-    matches!(datum, Datum::Nil | Datum::NoValue)
+pub(super) fn is_nothing(datum: &TemplateValue) -> bool {
+    matches!(datum, TemplateValue::Nil | TemplateValue::NoValue)
 }
 
 /// Returns a string; an absent value is an empty string, like an unset Go field.
-pub(super) fn text(datum: &Datum) -> Result<&str, FuncError> {
+pub(super) fn text(datum: &TemplateValue) -> Result<&str, FuncError> {
     match datum {
-        Datum::String(text) => {
+        TemplateValue::String(text) => {
             type_tag::problem(text).map_or(Ok(text), |problem| Err(error(problem)))
         }
-        Datum::NoValue | Datum::Nil => Ok(""),
+        TemplateValue::NoValue | TemplateValue::Nil => Ok(""),
         other => Err(error(format!("{} where a string is expected", shown(other)))),
     }
 }
 
 /// Returns any value as Go prints it.
-pub(super) fn printed(datum: &Datum) -> String {
+pub(super) fn printed(datum: &TemplateValue) -> String {
     match datum {
-        Datum::String(text) => text.clone(),
-        Datum::NoValue => "<nil>".to_owned(),
+        TemplateValue::String(text) => text.clone(),
+        TemplateValue::NoValue => "<nil>".to_owned(),
         other => other.to_string(),
     }
 }
 
 /// Returns the items of a list; an absent value is an empty list.
-pub(super) fn list(datum: &Datum) -> Result<&[Datum], FuncError> {
+pub(super) fn list(datum: &TemplateValue) -> Result<&[TemplateValue], FuncError> {
     match datum {
-        Datum::Array(items) => Ok(items),
-        Datum::NoValue | Datum::Nil => Ok(&[]),
+        TemplateValue::Array(items) => Ok(items),
+        TemplateValue::NoValue | TemplateValue::Nil => Ok(&[]),
         other => Err(error(format!("{} where a list is expected", shown(other)))),
     }
 }
 
 /// Returns the member of a mapping under a key from the pod, which the mapping may hold guarded.
-pub(super) fn member<'a>(members: &'a HashMap<String, Datum>, key: &str) -> Option<&'a Datum> {
+pub(super) fn member<'a>(
+    members: &'a HashMap<String, TemplateValue>,
+    key: &str,
+) -> Option<&'a TemplateValue> {
     entry(members, key).map(|(_, value)| value)
 }
 
 /// Returns the member together with the mapping's own key.
 pub(super) fn entry<'a>(
-    members: &'a HashMap<String, Datum>,
+    members: &'a HashMap<String, TemplateValue>,
     key: &str,
-) -> Option<(&'a String, &'a Datum)> {
+) -> Option<(&'a String, &'a TemplateValue)> {
     members.get_key_value(key).or_else(|| {
         let key = escape::plain(key);
         members.iter().find(|(name, _)| escape::plain(name) == key)
@@ -80,26 +83,26 @@ pub(super) fn entry<'a>(
 }
 
 /// Returns the members of a mapping; an absent value is an empty mapping.
-pub(super) fn mapping(datum: &Datum) -> Result<&HashMap<String, Datum>, FuncError> {
-    static EMPTY: LazyLock<HashMap<String, Datum>> = LazyLock::new(HashMap::new);
+pub(super) fn mapping(datum: &TemplateValue) -> Result<&HashMap<String, TemplateValue>, FuncError> {
+    static EMPTY: LazyLock<HashMap<String, TemplateValue>> = LazyLock::new(HashMap::new);
     match datum {
-        Datum::Map(members) => Ok(members),
-        Datum::NoValue | Datum::Nil => Ok(&EMPTY),
+        TemplateValue::Map(members) => Ok(members),
+        TemplateValue::NoValue | TemplateValue::Nil => Ok(&EMPTY),
         other => Err(error(format!("{} where a mapping is expected", shown(other)))),
     }
 }
 
 /// Converts to an integer as sprig does: anything that is not a number is 0.
-pub(super) fn whole(datum: &Datum) -> i64 {
+pub(super) fn whole(datum: &TemplateValue) -> i64 {
     match datum {
-        Datum::Bool(on) => i64::from(*on),
-        Datum::Number(number) => match number.kind() {
+        TemplateValue::Bool(on) => i64::from(*on),
+        TemplateValue::Number(number) => match number.kind() {
             NumberKind::Unsigned(number) => i64::try_from(number).unwrap_or(i64::MAX),
             NumberKind::Signed(number) => number,
             #[expect(clippy::cast_possible_truncation, reason = "Go's conversion truncates")]
             NumberKind::Float(number) => number as i64,
         },
-        Datum::String(text) => literal(text).unwrap_or_default(),
+        TemplateValue::String(text) => literal(text).unwrap_or_default(),
         _ => 0,
     }
 }
@@ -128,63 +131,63 @@ fn literal(text: &str) -> Option<i64> {
 }
 
 /// Returns a size or a count: an integer between 0 and [`MOST`].
-pub(super) fn count(name: &str, datum: &Datum) -> Result<usize, FuncError> {
+pub(super) fn count(name: &str, datum: &TemplateValue) -> Result<usize, FuncError> {
     let number = whole(datum);
     let count = usize::try_from(number).ok().filter(|count| *count <= MOST);
     count.ok_or_else(|| error(format!("{name}: {number} is not between 0 and {MOST}")))
 }
 
 /// Converts to a floating-point number as sprig does: anything that is not a number is 0.
-pub(super) fn fraction(datum: &Datum) -> f64 {
+pub(super) fn fraction(datum: &TemplateValue) -> f64 {
     match datum {
-        Datum::Number(number) => match number.kind() {
+        TemplateValue::Number(number) => match number.kind() {
             NumberKind::Float(number) => number,
             #[expect(clippy::cast_precision_loss, reason = "Go's conversion rounds")]
             NumberKind::Unsigned(number) => number as f64,
             #[expect(clippy::cast_precision_loss, reason = "Go's conversion rounds")]
             NumberKind::Signed(number) => number as f64,
         },
-        Datum::String(text) => text.parse().unwrap_or_default(),
-        Datum::Bool(on) => f64::from(u8::from(*on)),
+        TemplateValue::String(text) => text.parse().unwrap_or_default(),
+        TemplateValue::Bool(on) => f64::from(u8::from(*on)),
         _ => 0.0,
     }
 }
 
 /// True if Go and sprig treat the value as empty.
-pub(super) fn is_empty(datum: &Datum) -> bool {
+pub(super) fn is_empty(datum: &TemplateValue) -> bool {
     match datum {
-        Datum::NoValue | Datum::Nil => true,
-        Datum::Bool(on) => !on,
-        Datum::String(text) => text.is_empty(),
-        Datum::Array(items) => items.is_empty(),
-        Datum::Map(members) => members.is_empty(),
-        Datum::Number(_) => fraction(datum) == 0.0,
-        Datum::Function(_) | Datum::Object(_) => false,
+        TemplateValue::NoValue | TemplateValue::Nil => true,
+        TemplateValue::Bool(on) => !on,
+        TemplateValue::String(text) => text.is_empty(),
+        TemplateValue::Array(items) => items.is_empty(),
+        TemplateValue::Map(members) => members.is_empty(),
+        TemplateValue::Number(_) => fraction(datum) == 0.0,
+        TemplateValue::Function(_) | TemplateValue::Object(_) => false,
     }
 }
 
 /// Returns the members of a mapping, sorted by key.
-pub(super) fn sorted(members: &HashMap<String, Datum>) -> Vec<(&String, &Datum)> {
+pub(super) fn sorted(members: &HashMap<String, TemplateValue>) -> Vec<(&String, &TemplateValue)> {
     let mut sorted: Vec<_> = members.iter().collect();
     sorted.sort_by_key(|(key, _)| *key);
     sorted
 }
 
 /// Builds a list of strings.
-pub(super) fn strings(items: impl IntoIterator<Item = impl Into<String>>) -> Datum {
-    Datum::Array(items.into_iter().map(|item| Datum::String(item.into())).collect())
+pub(super) fn strings(items: impl IntoIterator<Item = impl Into<String>>) -> TemplateValue {
+    TemplateValue::Array(items.into_iter().map(|item| TemplateValue::String(item.into())).collect())
 }
 
-fn shown(datum: &Datum) -> String {
-    if let Some(of) = type_tag::of(datum) {
+fn shown(datum: &TemplateValue) -> String {
+    if let Some(of) = type_tag::tagged_type(datum) {
         return format!("a {}", of.name);
     }
     let text = datum.to_string();
     let kind = match datum {
-        Datum::String(_) => "the string",
-        Datum::Number(_) => "the number",
-        Datum::Array(_) => "the list",
-        Datum::Map(_) | Datum::Object(_) => "the mapping",
+        TemplateValue::String(_) => "the string",
+        TemplateValue::Number(_) => "the number",
+        TemplateValue::Array(_) => "the list",
+        TemplateValue::Map(_) | TemplateValue::Object(_) => "the mapping",
         _ => "the value",
     };
     format!("{kind} {text:.60}")

@@ -1,10 +1,10 @@
 //! Go's built-in functions in the engine's implementation. The engine itself evaluates `and` and
 //! `or`, with short circuit.
 
-use gtmpl_ng::{Value as Datum, funcs};
+use gtmpl_ng::{Value as TemplateValue, funcs};
 
 use super::arguments::whole;
-use super::{Outcome, Table, table};
+use super::{FunctionResult, Table, table};
 use crate::template::rendering::{charge, charge_for, weight};
 
 pub(super) const TABLE: Table = table![
@@ -19,8 +19,8 @@ pub(super) const TABLE: Table = table![
 ];
 
 /// Charges for widths, and for arguments that the format uses more than once.
-fn printf(arguments: &[Datum]) -> Outcome {
-    if let [Datum::String(format), rest @ ..] = arguments {
+fn printf(arguments: &[TemplateValue]) -> FunctionResult {
+    if let [TemplateValue::String(format), rest @ ..] = arguments {
         let numbers = format.split(|c: char| !c.is_ascii_digit());
         charge(
             numbers.filter_map(|width| width.parse::<usize>().ok()).fold(0, usize::saturating_add),

@@ -6,12 +6,12 @@
 
 use std::collections::HashMap;
 
-use gtmpl_ng::Value as Datum;
+use gtmpl_ng::Value as TemplateValue;
 
 use super::arguments::{
     at_least, entry, exactly, is_empty, is_nothing, mapping, member, printed, sorted, strings, text,
 };
-use super::{Outcome, Table, error, table};
+use super::{FunctionResult, Table, error, table};
 use crate::template::rendering::charge_for;
 
 pub(super) const TABLE: Table = table![
@@ -29,16 +29,16 @@ pub(super) const TABLE: Table = table![
     ("values", values),
 ];
 
-fn dict(arguments: &[Datum]) -> Datum {
+fn dict(arguments: &[TemplateValue]) -> TemplateValue {
     let pairs = arguments.chunks(2);
     let pairs = pairs.map(|pair| match pair {
         [key, value] => (printed(key), value.clone()),
-        rest => (rest.iter().map(printed).collect(), Datum::from("")),
+        rest => (rest.iter().map(printed).collect(), TemplateValue::from("")),
     });
-    Datum::Map(pairs.collect())
+    TemplateValue::Map(pairs.collect())
 }
 
-fn dig(arguments: &[Datum]) -> Outcome {
+fn dig(arguments: &[TemplateValue]) -> FunctionResult {
     let ([_, _, _], _) = at_least("dig", arguments)?;
     let [keys @ .., default, dict] = arguments else {
         return Err(error("dig takes keys, a default and a mapping"));
@@ -53,17 +53,17 @@ fn dig(arguments: &[Datum]) -> Outcome {
     Ok(here.clone())
 }
 
-fn get(arguments: &[Datum]) -> Outcome {
+fn get(arguments: &[TemplateValue]) -> FunctionResult {
     let [dict, key] = exactly("get", arguments)?;
     Ok(member(mapping(dict)?, text(key)?).cloned().unwrap_or_else(|| "".into()))
 }
 
-fn has_key(arguments: &[Datum]) -> Outcome {
+fn has_key(arguments: &[TemplateValue]) -> FunctionResult {
     let [dict, key] = exactly("hasKey", arguments)?;
     Ok(member(mapping(dict)?, text(key)?).is_some().into())
 }
 
-fn keys(arguments: &[Datum]) -> Outcome {
+fn keys(arguments: &[TemplateValue]) -> FunctionResult {
     let mut keys = Vec::new();
     for dict in arguments {
         keys.extend(sorted(mapping(dict)?).into_iter().map(|(key, _)| key.as_str()));
@@ -71,41 +71,47 @@ fn keys(arguments: &[Datum]) -> Outcome {
     Ok(strings(keys))
 }
 
-fn values(arguments: &[Datum]) -> Outcome {
+fn values(arguments: &[TemplateValue]) -> FunctionResult {
     let [dict] = exactly("values", arguments)?;
     let values = sorted(mapping(dict)?).into_iter().map(|(_, value)| value.clone());
-    Ok(Datum::Array(values.collect()))
+    Ok(TemplateValue::Array(values.collect()))
 }
 
-fn pick(arguments: &[Datum]) -> Outcome {
+fn pick(arguments: &[TemplateValue]) -> FunctionResult {
     let ([dict], keys) = at_least("pick", arguments)?;
     let dict = mapping(dict)?;
     // The lookup of an absent key searches all members.
     charge_for(keys.len(), dict.len())?;
     let picked = keys.iter().filter_map(|key| entry(dict, &printed(key)));
-    Ok(Datum::Map(picked.map(|(name, value)| (name.clone(), value.clone())).collect()))
+    Ok(TemplateValue::Map(picked.map(|(name, value)| (name.clone(), value.clone())).collect()))
 }
 
-fn pluck(arguments: &[Datum]) -> Outcome {
+fn pluck(arguments: &[TemplateValue]) -> FunctionResult {
     let ([key], dicts) = at_least("pluck", arguments)?;
     let key = text(key)?;
     let dicts = dicts.iter().map(mapping).collect::<Result<Vec<_>, _>>()?;
-    Ok(Datum::Array(dicts.into_iter().filter_map(|dict| member(dict, key)).cloned().collect()))
+    Ok(TemplateValue::Array(
+        dicts.into_iter().filter_map(|dict| member(dict, key)).cloned().collect(),
+    ))
 }
 
-fn merged(name: &str, arguments: &[Datum], over: bool) -> Outcome {
+fn merged(name: &str, arguments: &[TemplateValue], over: bool) -> FunctionResult {
     let ([first], rest) = at_least(name, arguments)?;
     let mut merged = mapping(first)?.clone();
     for dict in rest {
         merge(&mut merged, mapping(dict)?, over);
     }
-    Ok(Datum::Map(merged))
+    Ok(TemplateValue::Map(merged))
 }
 
-fn merge(to: &mut HashMap<String, Datum>, from: &HashMap<String, Datum>, over: bool) {
+fn merge(
+    to: &mut HashMap<String, TemplateValue>,
+    from: &HashMap<String, TemplateValue>,
+    over: bool,
+) {
     for (key, value) in from {
         match (to.get_mut(key), value) {
-            (Some(Datum::Map(to)), Datum::Map(from)) => merge(to, from, over),
+            (Some(TemplateValue::Map(to)), TemplateValue::Map(from)) => merge(to, from, over),
             (Some(present), _) if !is_empty(present) && (!over || is_empty(value)) => {}
             (None, value) if is_nothing(value) => {}
             _ => {
@@ -116,7 +122,9 @@ fn merge(to: &mut HashMap<String, Datum>, from: &HashMap<String, Datum>, over: b
 }
 
 /// Merges mappings of strings, as Istio's functions accept them.
-pub(super) fn of_strings(dicts: &[Datum]) -> Result<HashMap<String, Datum>, gtmpl_ng::FuncError> {
+pub(super) fn of_strings(
+    dicts: &[TemplateValue],
+) -> Result<HashMap<String, TemplateValue>, gtmpl_ng::FuncError> {
     let mut all = HashMap::new();
     for dict in dicts {
         if !is_empty(dict) {
@@ -127,12 +135,12 @@ pub(super) fn of_strings(dicts: &[Datum]) -> Result<HashMap<String, Datum>, gtmp
 }
 
 /// Removes keys from a mapping, given one by one or as lists.
-pub(super) fn omit(arguments: &[Datum]) -> Outcome {
+pub(super) fn omit(arguments: &[TemplateValue]) -> FunctionResult {
     let ([dict], omitted) = at_least("omit", arguments)?;
     let mut dict = of_strings(std::slice::from_ref(dict))?;
     for key in omitted {
         let keys = match key {
-            Datum::Array(keys) => keys.as_slice(),
+            TemplateValue::Array(keys) => keys.as_slice(),
             key => std::slice::from_ref(key),
         };
         charge_for(keys.len(), dict.len())?;
@@ -142,7 +150,7 @@ pub(super) fn omit(arguments: &[Datum]) -> Outcome {
             }
         }
     }
-    Ok(Datum::Map(dict))
+    Ok(TemplateValue::Map(dict))
 }
 
 #[cfg(test)]

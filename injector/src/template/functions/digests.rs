@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use ring::digest::{Algorithm, SHA1_FOR_LEGACY_USE_ONLY, SHA256, SHA512, digest};
 
 use super::arguments::{exactly, text};
-use super::{Outcome, Table, on_plain, table};
+use super::{FunctionResult, Table, on_plain, table};
 
 pub(super) const TABLE: Table = table![
     ("adler32sum", |a| {
@@ -16,7 +16,7 @@ pub(super) const TABLE: Table = table![
     ("sha512sum", |a| on_plain(a, |a| sum("sha512sum", a, &SHA512))),
 ];
 
-fn sum(name: &str, arguments: &[gtmpl_ng::Value], algorithm: &'static Algorithm) -> Outcome {
+fn sum(name: &str, arguments: &[gtmpl_ng::Value], algorithm: &'static Algorithm) -> FunctionResult {
     let [subject] = exactly(name, arguments)?;
     let mut hexadecimal = String::new();
     for byte in digest(algorithm, text(subject)?.as_bytes()).as_ref() {

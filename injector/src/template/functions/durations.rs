@@ -1,16 +1,16 @@
 //! sprig's functions on durations.
 
 use go_duration::{HOUR, MINUTE, SECOND};
-use gtmpl_ng::{NumberKind, Value as Datum};
+use gtmpl_ng::{NumberKind, Value as TemplateValue};
 
 use super::arguments::exactly;
-use super::{Outcome, Table, table};
+use super::{FunctionResult, Table, table};
 
 pub(super) const TABLE: Table = table![
     ("duration", |a| {
         let [seconds] = exactly("duration", a)?;
         let seconds = match seconds {
-            Datum::String(text) => text.parse().unwrap_or_default(),
+            TemplateValue::String(text) => text.parse().unwrap_or_default(),
             number => whole(number),
         };
         Ok(written(seconds.wrapping_mul(SECOND)).into())
@@ -19,8 +19,8 @@ pub(super) const TABLE: Table = table![
 ];
 
 /// Returns an integer; anything else is 0.
-fn whole(datum: &Datum) -> i64 {
-    let Datum::Number(number) = datum else { return 0 };
+fn whole(datum: &TemplateValue) -> i64 {
+    let TemplateValue::Number(number) = datum else { return 0 };
     match number.kind() {
         NumberKind::Signed(number) => number,
         NumberKind::Unsigned(number) => i64::try_from(number).unwrap_or_default(),
@@ -28,10 +28,10 @@ fn whole(datum: &Datum) -> i64 {
     }
 }
 
-fn duration_round(arguments: &[Datum]) -> Outcome {
+fn duration_round(arguments: &[TemplateValue]) -> FunctionResult {
     let [duration] = exactly("durationRound", arguments)?;
     let nanoseconds = match duration {
-        Datum::String(text) => go_duration::parse(text).unwrap_or_default(),
+        TemplateValue::String(text) => go_duration::parse(text).unwrap_or_default(),
         number => whole(number),
     };
     let size = nanoseconds.unsigned_abs();

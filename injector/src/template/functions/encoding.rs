@@ -7,11 +7,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use data_encoding::BASE32;
 use documents::yaml;
-use gtmpl_ng::Value as Datum;
+use gtmpl_ng::Value as TemplateValue;
 use serde_json::Value;
 
 use super::arguments::{exactly, printed, text};
-use super::{Outcome, Table, error, on_plain, table};
+use super::{FunctionResult, Table, error, on_plain, table};
 use crate::template::escape;
 use crate::template::rendering::{ITEM, MAPPING, YAML, charge, charge_for, weight};
 use crate::template::values::json;
@@ -31,7 +31,7 @@ pub(super) const TABLE: Table = table![
     ("deepCopy", |a| Ok(exactly::<1>("deepCopy", a)?[0].clone())),
     ("dir", |a| on_plain(a, |a| path(a, directory))),
     ("ext", |a| on_plain(a, |a| path(a, extension))),
-    ("fromJson", |a| Ok(from_json("fromJson", a).unwrap_or(Datum::Nil))),
+    ("fromJson", |a| Ok(from_json("fromJson", a).unwrap_or(TemplateValue::Nil))),
     ("fromYaml", from_yaml),
     ("isAbs", |a| Ok(text(&exactly::<1>("isAbs", a)?[0])?.starts_with('/').into())),
     ("mustDeepCopy", |a| Ok(exactly::<1>("mustDeepCopy", a)?[0].clone())),
@@ -50,12 +50,12 @@ pub(super) const TABLE: Table = table![
 ];
 
 /// Returns the JSON that Go's `json.Marshal` writes.
-pub(super) fn json_text(value: &Datum) -> Outcome {
+pub(super) fn json_text(value: &TemplateValue) -> FunctionResult {
     Ok(sound(&escaped(&unescaped(value)?)).into())
 }
 
-fn unescaped(value: &Datum) -> Result<String, gtmpl_ng::FuncError> {
-    serde_json::to_string(&Marshalled::of(value)).map_err(|problem| error(problem.to_string()))
+fn unescaped(value: &TemplateValue) -> Result<String, gtmpl_ng::FuncError> {
+    serde_json::to_string(&Marshalled::new(value)).map_err(|problem| error(problem.to_string()))
 }
 
 /// Makes JSON safe between YAML's single quotes.
@@ -67,7 +67,7 @@ pub(super) fn sound(json: &str) -> String {
 }
 
 /// Parses JSON text into a guarded value.
-pub(super) fn parsed(json: &Datum) -> Result<Datum, gtmpl_ng::FuncError> {
+pub(super) fn parsed(json: &TemplateValue) -> Result<TemplateValue, gtmpl_ng::FuncError> {
     let json = escape::plain(text(json)?);
     charge_for_document(&json, 1)?;
     let value: Value = serde_json::from_str(&json).map_err(|problem| error(problem.to_string()))?;
@@ -84,22 +84,22 @@ fn charge_for_document(text: &str, of_byte: usize) -> Result<(), gtmpl_ng::FuncE
 }
 
 /// Returns YAML with sorted keys and a trailing line break.
-pub(super) fn to_yaml(arguments: &[Datum]) -> Outcome {
+pub(super) fn to_yaml(arguments: &[TemplateValue]) -> FunctionResult {
     let [value] = exactly("toYaml", arguments)?;
     charge(weight(value))?;
-    let value = serde_json::to_value(Marshalled::of(value));
+    let value = serde_json::to_value(Marshalled::new(value));
     let value = value.map_err(|problem| error(format!("toYaml: {problem}")))?;
     let text = yaml::to_string(&value);
     let text = text.map_err(|problem| error(format!("toYaml: {problem}")))?;
     Ok(escape::escaped_only(&text).into_owned().into())
 }
 
-fn from_json(name: &str, arguments: &[Datum]) -> Outcome {
+fn from_json(name: &str, arguments: &[TemplateValue]) -> FunctionResult {
     let [json] = exactly(name, arguments)?;
     parsed(json)
 }
 
-fn from_yaml(arguments: &[Datum]) -> Outcome {
+fn from_yaml(arguments: &[TemplateValue]) -> FunctionResult {
     let [document] = exactly("fromYaml", arguments)?;
     let document = escape::plain(text(document)?);
     charge_for_document(&document, YAML)?;
@@ -107,18 +107,18 @@ fn from_yaml(arguments: &[Datum]) -> Outcome {
     Ok(json::guarded(&document.map_err(|problem| error(format!("fromYaml: {problem}")))?))
 }
 
-fn to_json(name: &str, arguments: &[Datum]) -> Outcome {
+fn to_json(name: &str, arguments: &[TemplateValue]) -> FunctionResult {
     let [value] = exactly(name, arguments)?;
     json_text(value)
 }
 
-fn to_pretty_json(name: &str, arguments: &[Datum]) -> Outcome {
+fn to_pretty_json(name: &str, arguments: &[TemplateValue]) -> FunctionResult {
     let [value] = exactly(name, arguments)?;
-    let text = serde_json::to_string_pretty(&Marshalled::of(value));
+    let text = serde_json::to_string_pretty(&Marshalled::new(value));
     Ok(sound(&escaped(&text.map_err(|problem| error(problem.to_string()))?)).into())
 }
 
-fn to_raw_json(name: &str, arguments: &[Datum]) -> Outcome {
+fn to_raw_json(name: &str, arguments: &[TemplateValue]) -> FunctionResult {
     let [value] = exactly(name, arguments)?;
     Ok(sound(&unescaped(value)?).into())
 }
@@ -128,7 +128,7 @@ fn escaped(json: &str) -> String {
     json.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
 }
 
-fn b64dec(arguments: &[Datum]) -> Outcome {
+fn b64dec(arguments: &[TemplateValue]) -> FunctionResult {
     let [encoded] = exactly("b64dec", arguments)?;
     let encoded: String = text(encoded)?.chars().filter(|c| !"\r\n".contains(*c)).collect();
     if let Ok(bytes) = STANDARD.decode(&encoded) {
@@ -140,7 +140,7 @@ fn b64dec(arguments: &[Datum]) -> Outcome {
     Ok(format!("illegal base64 data at input byte {place}").into())
 }
 
-fn b32dec(arguments: &[Datum]) -> Outcome {
+fn b32dec(arguments: &[TemplateValue]) -> FunctionResult {
     let [encoded] = exactly("b32dec", arguments)?;
     let encoded: String = text(encoded)?.chars().filter(|c| !"\r\n".contains(*c)).collect();
     // sprig returns the error as text.
@@ -150,7 +150,7 @@ fn b32dec(arguments: &[Datum]) -> Outcome {
     })
 }
 
-fn path(arguments: &[Datum], with: fn(&str) -> String) -> Outcome {
+fn path(arguments: &[TemplateValue], with: fn(&str) -> String) -> FunctionResult {
     let [path] = exactly("base", arguments)?;
     Ok(with(&printed(path)).into())
 }

@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
-use gtmpl_ng::Value as Datum;
+use gtmpl_ng::Value as TemplateValue;
 
 use super::arguments::{exactly, is_empty, is_nothing, list, mapping, member, printed, text};
 use super::encoding::{json_text, parsed, sound, to_yaml};
 use super::text::indented;
-use super::{Outcome, Table, dicts, error, on_plain, table};
+use super::{FunctionResult, Table, dicts, error, on_plain, table};
 use crate::istio::{capture_ports, multus, otel_attributes};
 use crate::template::escape;
 use crate::template::values::json::{self, JSON, OTEL, hidden};
@@ -26,7 +26,7 @@ pub(super) const TABLE: Table = table![
     ("indent", indent),
     ("isset", is_set),
     ("kubevirtInterfaces", |a| Ok(exactly::<1>("kubevirtInterfaces", a)?[0].clone())),
-    ("mergeMaps", |a| Ok(Datum::Map(dicts::of_strings(a)?))),
+    ("mergeMaps", |a| Ok(TemplateValue::Map(dicts::of_strings(a)?))),
     ("omit", dicts::omit),
     ("omitNil", |a| Ok(omit_nil(&exactly::<1>("omitNil", a)?[0]))),
     ("otelResourceAttributes", otel_resource_attributes),
@@ -34,7 +34,7 @@ pub(super) const TABLE: Table = table![
     ("strdict", strdict),
     ("structToJSON", |a| message_json("structToJSON", a)),
     ("toJSON", to_json),
-    ("toJsonMap", |a| json_text(&Datum::Map(dicts::of_strings(a)?))),
+    ("toJsonMap", |a| json_text(&TemplateValue::Map(dicts::of_strings(a)?))),
     ("toLower", |a| {
         on_plain(a, |a| Ok(text(&exactly::<1>("toLower", a)?[0])?.to_lowercase().into()))
     }),
@@ -43,9 +43,9 @@ pub(super) const TABLE: Table = table![
 ];
 
 /// Returns the annotation's value, even an empty one, or else the default as text.
-fn annotation(arguments: &[Datum]) -> Outcome {
+fn annotation(arguments: &[TemplateValue]) -> FunctionResult {
     let [metadata, name, default] = exactly("annotation", arguments)?;
-    let (Datum::Object(metadata) | Datum::Map(metadata)) = metadata else {
+    let (TemplateValue::Object(metadata) | TemplateValue::Map(metadata)) = metadata else {
         return Err(error("annotation takes .ObjectMeta, a name and a default"));
     };
     let annotations = metadata.get("Annotations").map(mapping).transpose()?;
@@ -53,13 +53,13 @@ fn annotation(arguments: &[Datum]) -> Outcome {
     Ok(value.cloned().unwrap_or_else(|| printed(default).into()))
 }
 
-fn append_multus_network(arguments: &[Datum]) -> Outcome {
+fn append_multus_network(arguments: &[TemplateValue]) -> FunctionResult {
     let [existing, network] = exactly("appendMultusNetwork", arguments)?;
     Ok(multus::with_network(text(existing)?, text(network)?).into())
 }
 
 /// Returns the TCP ports of the containers, separated by commas.
-fn ports(name: &str, arguments: &[Datum], of_application: bool) -> Outcome {
+fn ports(name: &str, arguments: &[TemplateValue], of_application: bool) -> FunctionResult {
     let [containers] = exactly(name, arguments)?;
     let containers = json::json(containers);
     let containers = containers.as_array().into_iter().flatten();
@@ -73,24 +73,24 @@ fn ports(name: &str, arguments: &[Datum], of_application: bool) -> Outcome {
     Ok(numbers.collect::<Vec<_>>().join(",").into())
 }
 
-fn directory(arguments: &[Datum]) -> Outcome {
+fn directory(arguments: &[TemplateValue]) -> FunctionResult {
     let [path] = exactly("directory", arguments)?;
     let path = text(path)?;
     Ok(path[..path.rfind('/').map_or(0, |end| end + 1)].into())
 }
 
 /// Returns the default: templates have no access to the injector's environment.
-fn env(arguments: &[Datum]) -> Outcome {
+fn env(arguments: &[TemplateValue]) -> FunctionResult {
     let [_, default] = exactly("env", arguments)?;
     Ok(default.clone())
 }
 
-fn exclude_inbound_port(arguments: &[Datum]) -> Outcome {
+fn exclude_inbound_port(arguments: &[TemplateValue]) -> FunctionResult {
     let [port, ports] = exactly("excludeInboundPort", arguments)?;
     Ok(capture_ports::with_port(text(ports)?, &printed(port)).into())
 }
 
-fn format_duration(arguments: &[Datum]) -> Outcome {
+fn format_duration(arguments: &[TemplateValue]) -> FunctionResult {
     let [duration] = exactly("formatDuration", arguments)?;
     let given = match hidden(duration, "AsDuration") {
         Some(text) => printed(text),
@@ -114,41 +114,41 @@ fn format_duration(arguments: &[Datum]) -> Outcome {
 }
 
 /// Indents every line but the first.
-fn indent(arguments: &[Datum]) -> Outcome {
+fn indent(arguments: &[TemplateValue]) -> FunctionResult {
     let [spaces, subject] = exactly("indent", arguments)?;
     indented("indent", spaces, text(subject)?)
 }
 
-fn is_set(arguments: &[Datum]) -> Outcome {
+fn is_set(arguments: &[TemplateValue]) -> FunctionResult {
     let [members, key] = exactly("isset", arguments)?;
     Ok((!is_empty(members) && member(mapping(members)?, text(key)?).is_some()).into())
 }
 
 /// Removes nils, and then empty mappings and lists.
-fn omit_nil(value: &Datum) -> Datum {
+fn omit_nil(value: &TemplateValue) -> TemplateValue {
     match value {
-        Datum::Array(items) => {
+        TemplateValue::Array(items) => {
             let items: Vec<_> =
-                items.iter().map(omit_nil).filter(|item| *item != Datum::Nil).collect();
-            if items.is_empty() { Datum::Nil } else { Datum::Array(items) }
+                items.iter().map(omit_nil).filter(|item| *item != TemplateValue::Nil).collect();
+            if items.is_empty() { TemplateValue::Nil } else { TemplateValue::Array(items) }
         }
-        Datum::Map(members) => {
+        TemplateValue::Map(members) => {
             let members: HashMap<_, _> = members
                 .iter()
                 .map(|(key, value)| (key.clone(), omit_nil(value)))
-                .filter(|(_, value)| *value != Datum::Nil)
+                .filter(|(_, value)| *value != TemplateValue::Nil)
                 .collect();
-            if members.is_empty() { Datum::Nil } else { Datum::Map(members) }
+            if members.is_empty() { TemplateValue::Nil } else { TemplateValue::Map(members) }
         }
-        Datum::NoValue => Datum::Nil,
+        TemplateValue::NoValue => TemplateValue::Nil,
         scalar => scalar.clone(),
     }
 }
 
-fn otel_resource_attributes(arguments: &[Datum]) -> Outcome {
+fn otel_resource_attributes(arguments: &[TemplateValue]) -> FunctionResult {
     let [mesh, annotations, labels, namespace, containers] =
         exactly("otelResourceAttributes", arguments)?;
-    let Some(providers @ Datum::Array(_)) = hidden(mesh, OTEL) else {
+    let Some(providers @ TemplateValue::Array(_)) = hidden(mesh, OTEL) else {
         return Ok("".into());
     };
     let providers = json::json(providers);
@@ -168,32 +168,32 @@ fn otel_resource_attributes(arguments: &[Datum]) -> Outcome {
     Ok(escape::guarded(&text).into())
 }
 
-fn strdict(arguments: &[Datum]) -> Outcome {
+fn strdict(arguments: &[TemplateValue]) -> FunctionResult {
     if arguments.len() % 2 == 1 {
         return Err(error("strdict takes keys and values in pairs"));
     }
     let pairs = arguments.chunks(2).map(|pair| (printed(&pair[0]), printed(&pair[1]).into()));
-    Ok(Datum::Map(pairs.collect()))
+    Ok(TemplateValue::Map(pairs.collect()))
 }
 
-fn to_json(arguments: &[Datum]) -> Outcome {
+fn to_json(arguments: &[TemplateValue]) -> FunctionResult {
     let [value] = exactly("toJSON", arguments)?;
     if is_empty(value) { Ok("{}".into()) } else { json_text(value) }
 }
 
 /// Returns the JSON of a message or a struct.
-fn message_json(name: &str, arguments: &[Datum]) -> Outcome {
+fn message_json(name: &str, arguments: &[TemplateValue]) -> FunctionResult {
     let [message] = exactly(name, arguments)?;
     match hidden(message, JSON) {
-        Some(Datum::String(json)) => Ok(sound(json).into()),
+        Some(TemplateValue::String(json)) => Ok(sound(json).into()),
         _ if is_nothing(message) => Ok("{}".into()),
         _ => json_text(message),
     }
 }
 
-fn value_or_default(arguments: &[Datum]) -> Outcome {
+fn value_or_default(arguments: &[TemplateValue]) -> FunctionResult {
     let [value, default] = exactly("valueOrDefault", arguments)?;
-    let none = is_nothing(value) || *value == Datum::from("");
+    let none = is_nothing(value) || *value == TemplateValue::from("");
     Ok(if none { default } else { value }.clone())
 }
 

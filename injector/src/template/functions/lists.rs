@@ -1,9 +1,9 @@
 //! sprig's functions on lists.
 
-use gtmpl_ng::Value as Datum;
+use gtmpl_ng::Value as TemplateValue;
 
 use super::arguments::{at_least, count, exactly, is_empty, list};
-use super::{Outcome, Table, error, on_plain, table};
+use super::{FunctionResult, Table, error, on_plain, table};
 use crate::template::rendering::{ITEM, charge_for, weight};
 
 pub(super) const TABLE: Table = table![
@@ -15,7 +15,7 @@ pub(super) const TABLE: Table = table![
     ("has", |a| on_plain(a, has)),
     ("initial", initial),
     ("last", last),
-    ("list", |a| Ok(Datum::Array(a.to_vec()))),
+    ("list", |a| Ok(TemplateValue::Array(a.to_vec()))),
     ("mustAppend", append),
     ("mustChunk", chunk),
     ("mustCompact", compact),
@@ -35,78 +35,81 @@ pub(super) const TABLE: Table = table![
     ("rest", rest),
     ("reverse", reverse),
     ("slice", slice),
-    ("tuple", |a| Ok(Datum::Array(a.to_vec()))),
+    ("tuple", |a| Ok(TemplateValue::Array(a.to_vec()))),
     ("uniq", uniq),
     ("without", |a| on_plain(a, without)),
 ];
 
-fn items<'a>(name: &str, arguments: &'a [Datum]) -> Result<&'a [Datum], gtmpl_ng::FuncError> {
+fn items<'a>(
+    name: &str,
+    arguments: &'a [TemplateValue],
+) -> Result<&'a [TemplateValue], gtmpl_ng::FuncError> {
     let [items] = exactly(name, arguments)?;
     list(items)
 }
 
-fn append(arguments: &[Datum]) -> Outcome {
+fn append(arguments: &[TemplateValue]) -> FunctionResult {
     let [items, item] = exactly("append", arguments)?;
-    Ok(Datum::Array(list(items)?.iter().chain([item]).cloned().collect()))
+    Ok(TemplateValue::Array(list(items)?.iter().chain([item]).cloned().collect()))
 }
 
-fn prepend(arguments: &[Datum]) -> Outcome {
+fn prepend(arguments: &[TemplateValue]) -> FunctionResult {
     let [items, item] = exactly("prepend", arguments)?;
-    Ok(Datum::Array([item].into_iter().chain(list(items)?).cloned().collect()))
+    Ok(TemplateValue::Array([item].into_iter().chain(list(items)?).cloned().collect()))
 }
 
-fn chunk(arguments: &[Datum]) -> Outcome {
+fn chunk(arguments: &[TemplateValue]) -> FunctionResult {
     let [size, items] = exactly("chunk", arguments)?;
     let size = count("chunk", size)?.max(1);
     let chunks = list(items)?.chunks(size);
-    Ok(Datum::Array(chunks.map(|chunk| Datum::Array(chunk.to_vec())).collect()))
+    Ok(TemplateValue::Array(chunks.map(|chunk| TemplateValue::Array(chunk.to_vec())).collect()))
 }
 
-fn compact(arguments: &[Datum]) -> Outcome {
+fn compact(arguments: &[TemplateValue]) -> FunctionResult {
     let items = items("compact", arguments)?.iter();
-    Ok(Datum::Array(items.filter(|item| !is_empty(item)).cloned().collect()))
+    Ok(TemplateValue::Array(items.filter(|item| !is_empty(item)).cloned().collect()))
 }
 
-fn concat(arguments: &[Datum]) -> Outcome {
+fn concat(arguments: &[TemplateValue]) -> FunctionResult {
     let lists = arguments.iter().map(list).collect::<Result<Vec<_>, _>>()?;
-    Ok(Datum::Array(lists.concat()))
+    Ok(TemplateValue::Array(lists.concat()))
 }
 
-fn first(arguments: &[Datum]) -> Outcome {
-    Ok(items("first", arguments)?.first().cloned().unwrap_or(Datum::Nil))
+fn first(arguments: &[TemplateValue]) -> FunctionResult {
+    Ok(items("first", arguments)?.first().cloned().unwrap_or(TemplateValue::Nil))
 }
 
-fn last(arguments: &[Datum]) -> Outcome {
-    Ok(items("last", arguments)?.last().cloned().unwrap_or(Datum::Nil))
+fn last(arguments: &[TemplateValue]) -> FunctionResult {
+    Ok(items("last", arguments)?.last().cloned().unwrap_or(TemplateValue::Nil))
 }
 
-fn initial(arguments: &[Datum]) -> Outcome {
+fn initial(arguments: &[TemplateValue]) -> FunctionResult {
     let items = items("initial", arguments)?;
-    Ok(Datum::Array(items[..items.len().saturating_sub(1)].to_vec()))
+    Ok(TemplateValue::Array(items[..items.len().saturating_sub(1)].to_vec()))
 }
 
-fn rest(arguments: &[Datum]) -> Outcome {
-    Ok(Datum::Array(items("rest", arguments)?.iter().skip(1).cloned().collect()))
+fn rest(arguments: &[TemplateValue]) -> FunctionResult {
+    Ok(TemplateValue::Array(items("rest", arguments)?.iter().skip(1).cloned().collect()))
 }
 
-fn reverse(arguments: &[Datum]) -> Outcome {
-    Ok(Datum::Array(items("reverse", arguments)?.iter().rev().cloned().collect()))
+fn reverse(arguments: &[TemplateValue]) -> FunctionResult {
+    Ok(TemplateValue::Array(items("reverse", arguments)?.iter().rev().cloned().collect()))
 }
 
-fn has(arguments: &[Datum]) -> Outcome {
+fn has(arguments: &[TemplateValue]) -> FunctionResult {
     let [item, items] = exactly("has", arguments)?;
     Ok(list(items)?.contains(item).into())
 }
 
 /// Slices a list as sprig does, and a string as Go does.
-fn slice(arguments: &[Datum]) -> Outcome {
+fn slice(arguments: &[TemplateValue]) -> FunctionResult {
     let ([subject], places) = at_least("slice", arguments)?;
-    if let Datum::String(_) = subject {
+    if let TemplateValue::String(_) = subject {
         return on_plain(arguments, gtmpl_ng::funcs::slice);
     }
     let items = list(subject)?;
     if items.is_empty() {
-        return Ok(Datum::Nil);
+        return Ok(TemplateValue::Nil);
     }
     let place = |index: usize, default| {
         places.get(index).map_or(Ok(default), |place| count("slice", place))
@@ -114,31 +117,31 @@ fn slice(arguments: &[Datum]) -> Outcome {
     let (from, to) = (place(0, 0)?, place(1, items.len())?);
     let part = items.get(from..to);
     let part = part.ok_or_else(|| error(format!("slice: {from} to {to} of {}", items.len())))?;
-    Ok(Datum::Array(part.to_vec()))
+    Ok(TemplateValue::Array(part.to_vec()))
 }
 
-fn uniq(arguments: &[Datum]) -> Outcome {
+fn uniq(arguments: &[TemplateValue]) -> FunctionResult {
     let items = items("uniq", arguments)?;
     charge_for(items.len(), comparison(arguments) / 2)?;
-    let mut seen: Vec<Datum> = Vec::new();
+    let mut seen: Vec<TemplateValue> = Vec::new();
     for item in items {
         if !seen.contains(item) {
             seen.push(item.clone());
         }
     }
-    Ok(Datum::Array(seen))
+    Ok(TemplateValue::Array(seen))
 }
 
 /// Returns the cost of comparing all values with one other value.
-fn comparison(values: &[Datum]) -> usize {
+fn comparison(values: &[TemplateValue]) -> usize {
     values.iter().map(weight).sum::<usize>() / ITEM
 }
 
-fn without(arguments: &[Datum]) -> Outcome {
+fn without(arguments: &[TemplateValue]) -> FunctionResult {
     let ([items], omitted) = at_least("without", arguments)?;
     charge_for(omitted.len(), comparison(&arguments[..1]))?;
     let items = list(items)?.iter();
-    Ok(Datum::Array(items.filter(|item| !omitted.contains(item)).cloned().collect()))
+    Ok(TemplateValue::Array(items.filter(|item| !omitted.contains(item)).cloned().collect()))
 }
 
 #[cfg(test)]

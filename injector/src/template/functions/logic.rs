@@ -1,9 +1,9 @@
 //! Go's built-in functions where the engine differs from Go, and sprig's functions on any value.
 
-use gtmpl_ng::{NumberKind, Value as Datum, funcs};
+use gtmpl_ng::{NumberKind, Value as TemplateValue, funcs};
 
 use super::arguments::{at_least, exactly, fraction, is_empty, member, text};
-use super::{Outcome, Table, error, on_plain, table};
+use super::{FunctionResult, Table, error, on_plain, table};
 use crate::template::escape;
 use crate::template::values::type_tag;
 
@@ -33,28 +33,28 @@ pub(super) const TABLE: Table = table![
     ("typeOf", |a| Ok(go_type(&exactly::<1>("typeOf", a)?[0])?.into())),
 ];
 
-fn default(arguments: &[Datum]) -> Outcome {
+fn default(arguments: &[TemplateValue]) -> FunctionResult {
     let ([default], given) = at_least("default", arguments)?;
     Ok(given.first().filter(|given| !is_empty(given)).unwrap_or(default).clone())
 }
 
-fn coalesce(arguments: &[Datum]) -> Datum {
-    arguments.iter().find(|datum| !is_empty(datum)).cloned().unwrap_or(Datum::Nil)
+fn coalesce(arguments: &[TemplateValue]) -> TemplateValue {
+    arguments.iter().find(|datum| !is_empty(datum)).cloned().unwrap_or(TemplateValue::Nil)
 }
 
-fn ternary(arguments: &[Datum]) -> Outcome {
+fn ternary(arguments: &[TemplateValue]) -> FunctionResult {
     let [yes, no, which] = exactly("ternary", arguments)?;
-    Ok(if *which == Datum::Bool(true) { yes } else { no }.clone())
+    Ok(if *which == TemplateValue::Bool(true) { yes } else { no }.clone())
 }
 
-fn fail(arguments: &[Datum]) -> Outcome {
+fn fail(arguments: &[TemplateValue]) -> FunctionResult {
     let [problem] = exactly("fail", arguments)?;
     Err(error(text(problem)?))
 }
 
 /// Returns true if the first argument equals any other. As in Go, values of different kinds cannot
 /// be compared.
-fn eq(arguments: &[Datum]) -> Outcome {
+fn eq(arguments: &[TemplateValue]) -> FunctionResult {
     let ([first, second], rest) = at_least("eq", arguments)?;
     for other in [second].into_iter().chain(rest) {
         if equal(first, other)? {
@@ -64,20 +64,26 @@ fn eq(arguments: &[Datum]) -> Outcome {
     Ok(false.into())
 }
 
-fn ne(arguments: &[Datum]) -> Outcome {
+fn ne(arguments: &[TemplateValue]) -> FunctionResult {
     let [a, b] = exactly("ne", arguments)?;
     Ok((!equal(a, b)?).into())
 }
 
-fn equal(a: &Datum, b: &Datum) -> Result<bool, gtmpl_ng::FuncError> {
+fn equal(a: &TemplateValue, b: &TemplateValue) -> Result<bool, gtmpl_ng::FuncError> {
     match (a, b) {
-        (Datum::String(a), Datum::String(b)) => Ok(a == b || escape::plain(a) == escape::plain(b)),
-        (Datum::Nil | Datum::NoValue, Datum::Nil | Datum::NoValue) => Ok(true),
-        (Datum::Nil | Datum::NoValue, _) | (_, Datum::Nil | Datum::NoValue) => Ok(false),
-        (Datum::Number(_), Datum::Number(_)) => {
+        (TemplateValue::String(a), TemplateValue::String(b)) => {
+            Ok(a == b || escape::plain(a) == escape::plain(b))
+        }
+        (
+            TemplateValue::Nil | TemplateValue::NoValue,
+            TemplateValue::Nil | TemplateValue::NoValue,
+        ) => Ok(true),
+        (TemplateValue::Nil | TemplateValue::NoValue, _)
+        | (_, TemplateValue::Nil | TemplateValue::NoValue) => Ok(false),
+        (TemplateValue::Number(_), TemplateValue::Number(_)) => {
             Ok(a == b || fraction(a).total_cmp(&fraction(b)).is_eq())
         }
-        (Datum::Bool(a), Datum::Bool(b)) => Ok(a == b),
+        (TemplateValue::Bool(a), TemplateValue::Bool(b)) => Ok(a == b),
         _ if kind(a) == kind(b) => Ok(a == b),
         _ => Err(error(format!(
             "a {} and a {} cannot be compared (incompatible types for comparison)",
@@ -88,8 +94,8 @@ fn equal(a: &Datum, b: &Datum) -> Result<bool, gtmpl_ng::FuncError> {
 }
 
 /// Returns the length as Go does: a struct has none.
-fn len(arguments: &[Datum]) -> Outcome {
-    match arguments.first().and_then(type_tag::of) {
+fn len(arguments: &[TemplateValue]) -> FunctionResult {
+    match arguments.first().and_then(type_tag::tagged_type) {
         Some(of) => Err(error(format!("len: a {} has no length", of.name))),
         None => on_plain(arguments, funcs::len),
     }
@@ -97,21 +103,23 @@ fn len(arguments: &[Datum]) -> Outcome {
 
 /// Indexes as Go does: a struct cannot be indexed, and an absent key of a mapping of strings gives
 /// an empty string.
-fn index(arguments: &[Datum]) -> Outcome {
+fn index(arguments: &[TemplateValue]) -> FunctionResult {
     let ([collection], keys) = at_least("index", arguments)?;
     let [key, rest @ ..] = keys else {
         return Ok(collection.clone());
     };
-    if let Some(of) = type_tag::of(collection) {
+    if let Some(of) = type_tag::tagged_type(collection) {
         return Err(error(format!("index: a {} has fields, not items", of.name)));
     }
-    let (Datum::Map(members), Datum::String(name)) = (collection, key) else {
+    let (TemplateValue::Map(members), TemplateValue::String(name)) = (collection, key) else {
         return funcs::index(arguments);
     };
     let item = match member(members, name) {
         Some(item) => item.clone(),
-        None if members.values().all(|value| matches!(value, Datum::String(_))) => "".into(),
-        None => Datum::NoValue,
+        None if members.values().all(|value| matches!(value, TemplateValue::String(_))) => {
+            "".into()
+        }
+        None => TemplateValue::NoValue,
     };
     if rest.is_empty() {
         return Ok(item);
@@ -121,16 +129,16 @@ fn index(arguments: &[Datum]) -> Outcome {
 }
 
 /// Returns the name of Go's kind.
-fn kind(datum: &Datum) -> &'static str {
+fn kind(datum: &TemplateValue) -> &'static str {
     match datum {
-        Datum::Nil | Datum::NoValue => "invalid",
-        Datum::Bool(_) => "bool",
-        Datum::String(_) => "string",
-        Datum::Array(_) => "slice",
-        Datum::Map(_) => "map",
-        Datum::Object(_) => "struct",
-        Datum::Function(_) => "func",
-        Datum::Number(number) => match number.kind() {
+        TemplateValue::Nil | TemplateValue::NoValue => "invalid",
+        TemplateValue::Bool(_) => "bool",
+        TemplateValue::String(_) => "string",
+        TemplateValue::Array(_) => "slice",
+        TemplateValue::Map(_) => "map",
+        TemplateValue::Object(_) => "struct",
+        TemplateValue::Function(_) => "func",
+        TemplateValue::Number(number) => match number.kind() {
             NumberKind::Float(_) => "float64",
             NumberKind::Signed(_) | NumberKind::Unsigned(_) => "int",
         },
@@ -139,22 +147,24 @@ fn kind(datum: &Datum) -> &'static str {
 
 /// True if a value has the type of this name. For a struct, a leading `*` is ignored, as pointers
 /// are not distinguished from structs.
-fn type_is(name: &str, arguments: &[Datum]) -> Outcome {
-    let [asked, datum] = exactly(name, arguments)?;
-    let asked = text(asked)?;
-    match type_tag::of(datum) {
-        Some(of) => Ok((asked.strip_prefix('*').unwrap_or(asked) == of.name).into()),
-        None => Ok((asked == go_type(datum)?).into()),
+fn type_is(name: &str, arguments: &[TemplateValue]) -> FunctionResult {
+    let [used_fields, datum] = exactly(name, arguments)?;
+    let used_fields = text(used_fields)?;
+    match type_tag::tagged_type(datum) {
+        Some(of) => Ok((used_fields.strip_prefix('*').unwrap_or(used_fields) == of.name).into()),
+        None => Ok((used_fields == go_type(datum)?).into()),
     }
 }
 
 /// Returns the name of the Go type, for values of JSON types.
-fn go_type(datum: &Datum) -> Result<&'static str, gtmpl_ng::FuncError> {
+fn go_type(datum: &TemplateValue) -> Result<&'static str, gtmpl_ng::FuncError> {
     match datum {
-        Datum::Nil | Datum::NoValue => Ok("<nil>"),
-        Datum::Array(_) => Ok("[]interface {}"),
-        Datum::Map(_) => Ok("map[string]interface {}"),
-        Datum::Object(_) => Err(error("the types of Kubernetes and Istio have no name here")),
+        TemplateValue::Nil | TemplateValue::NoValue => Ok("<nil>"),
+        TemplateValue::Array(_) => Ok("[]interface {}"),
+        TemplateValue::Map(_) => Ok("map[string]interface {}"),
+        TemplateValue::Object(_) => {
+            Err(error("the types of Kubernetes and Istio have no name here"))
+        }
         scalar => Ok(kind(scalar)),
     }
 }

@@ -1,17 +1,17 @@
 //! The functions that [`metered`](crate::template::rewrite::metered) writes into a template, and the charge for
 //! all others.
 
-use gtmpl_ng::{FuncError, Value as Datum};
+use gtmpl_ng::{FuncError, Value as TemplateValue};
 
 use super::arguments::{exactly, list, whole};
-use super::{Func, Outcome};
+use super::{Func, FunctionResult};
 use crate::template::rendering::{self, ITEM, charge, weight};
 use crate::template::rewrite::metered::{APPEND, READ, STEP};
 
 pub(super) const TABLE: &[(&str, Func)] = &[(APPEND, append), (READ, read), (STEP, step)];
 
 /// Calls a function and charges for its result and for the arguments, which the engine has copied.
-pub(super) fn charged(arguments: &[Datum], function: Func) -> Outcome {
+pub(super) fn charged(arguments: &[TemplateValue], function: Func) -> FunctionResult {
     charge(arguments.iter().map(weight).sum::<usize>() / COPIES)?;
     let result = function(arguments)?;
     charge(weight(&result))?;
@@ -19,11 +19,11 @@ pub(super) fn charged(arguments: &[Datum], function: Func) -> Outcome {
 }
 
 /// Returns its argument, or the list if the argument is a list's handle.
-fn read(arguments: &[Datum]) -> Outcome {
+fn read(arguments: &[TemplateValue]) -> FunctionResult {
     let [datum] = exactly(READ, arguments)?;
-    let copied = |list: &mut Vec<Datum>| {
+    let copied = |list: &mut Vec<TemplateValue>| {
         charge(list.iter().map(|item| ITEM + weight(item)).sum())?;
-        Ok(Datum::Array(list.clone()))
+        Ok(TemplateValue::Array(list.clone()))
     };
     rendering::with_kept(datum, copied).unwrap_or_else(|| {
         charge(weight(datum))?;
@@ -31,14 +31,14 @@ fn read(arguments: &[Datum]) -> Outcome {
     })
 }
 
-fn step(arguments: &[Datum]) -> Outcome {
+fn step(arguments: &[TemplateValue]) -> FunctionResult {
     let [units] = exactly(STEP, arguments)?;
     charge(usize::try_from(whole(units)).unwrap_or_default())?;
-    Ok(Datum::from(""))
+    Ok(TemplateValue::from(""))
 }
 
 /// Appends an item to a list or to the list of a handle; returns the handle.
-fn append(arguments: &[Datum]) -> Outcome {
+fn append(arguments: &[TemplateValue]) -> FunctionResult {
     let [items, item] = exactly("append", arguments)?;
     charge(ITEM + weight(item))?;
     if rendering::with_kept(items, |list| list.push(item.clone())).is_some() {

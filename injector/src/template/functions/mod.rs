@@ -20,7 +20,7 @@ mod text;
 mod versions;
 mod words;
 
-use gtmpl_ng::{Func, FuncError, Template, Value as Datum};
+use gtmpl_ng::{Func, FuncError, Template, Value as TemplateValue};
 
 use super::escape;
 
@@ -43,7 +43,7 @@ pub(super) fn left_out(name: &str) -> Option<&'static str> {
 }
 
 /// Result of a function.
-type Outcome = Result<Datum, FuncError>;
+type FunctionResult = Result<TemplateValue, FuncError>;
 
 /// Table of functions by name.
 type Table = &'static [(&'static str, Func)];
@@ -60,7 +60,7 @@ use table;
 ///
 /// Required for functions that inspect or change text. Functions that only pass text on can take it
 /// guarded.
-fn on_plain(arguments: &[Datum], function: Func) -> Outcome {
+fn on_plain(arguments: &[TemplateValue], function: Func) -> FunctionResult {
     if !arguments.iter().any(escape::holds) {
         return function(arguments);
     }
@@ -75,7 +75,7 @@ fn error(problem: impl Into<String>) -> FuncError {
 
 /// Renders one expression, for tests against known results of Go.
 #[cfg(test)]
-fn shown(expression: &str, dot: Datum) -> String {
+fn shown(expression: &str, dot: TemplateValue) -> String {
     let mut template = Template::default();
     add_to(&mut template);
     if let Err(error) = template.parse(format!("{{{{ {expression} }}}}")) {
@@ -94,7 +94,7 @@ fn shown(expression: &str, dot: Datum) -> String {
 #[cfg(test)]
 fn check(cases: &[(&str, &str)]) {
     for (expression, expected) in cases {
-        assert_eq!(shown(expression, Datum::Nil), *expected, "{expression}");
+        assert_eq!(shown(expression, TemplateValue::Nil), *expected, "{expression}");
     }
 }
 

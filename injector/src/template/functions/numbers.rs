@@ -1,9 +1,9 @@
 //! sprig's functions on numbers.
 
-use gtmpl_ng::{Number, Value as Datum};
+use gtmpl_ng::{Number, Value as TemplateValue};
 
 use super::arguments::{at_least, count, exactly, fraction, printed, whole};
-use super::{Outcome, Table, error, table};
+use super::{FunctionResult, Table, error, table};
 use crate::template::rendering::{ITEM, charge_for};
 
 pub(super) const TABLE: Table = table![
@@ -36,27 +36,35 @@ pub(super) const TABLE: Table = table![
     ("untilStep", until_step),
 ];
 
-fn float(number: f64) -> Datum {
-    Datum::Number(Number::float(number))
+fn float(number: f64) -> TemplateValue {
+    TemplateValue::Number(Number::float(number))
 }
 
-fn fold(name: &str, arguments: &[Datum], with: fn(i64, i64) -> i64) -> Outcome {
+fn fold(name: &str, arguments: &[TemplateValue], with: fn(i64, i64) -> i64) -> FunctionResult {
     let ([first], rest) = at_least(name, arguments)?;
     Ok(rest.iter().map(whole).fold(whole(first), with).into())
 }
 
-fn fold_fraction(name: &str, arguments: &[Datum], with: fn(f64, f64) -> f64) -> Outcome {
+fn fold_fraction(
+    name: &str,
+    arguments: &[TemplateValue],
+    with: fn(f64, f64) -> f64,
+) -> FunctionResult {
     let ([first], rest) = at_least(name, arguments)?;
     Ok(float(rest.iter().map(fraction).fold(fraction(first), with)))
 }
 
-fn divide(name: &str, arguments: &[Datum], with: fn(i64, i64) -> Option<i64>) -> Outcome {
+fn divide(
+    name: &str,
+    arguments: &[TemplateValue],
+    with: fn(i64, i64) -> Option<i64>,
+) -> FunctionResult {
     let [number, by] = exactly(name, arguments)?;
     let result = with(whole(number), whole(by));
-    result.map(Datum::from).ok_or_else(|| error(format!("{name}: {number} by {by}")))
+    result.map(TemplateValue::from).ok_or_else(|| error(format!("{name}: {number} by {by}")))
 }
 
-fn round(arguments: &[Datum]) -> Outcome {
+fn round(arguments: &[TemplateValue]) -> FunctionResult {
     let ([number, places], rest) = at_least("round", arguments)?;
     let up_from = rest.first().map_or(0.5, fraction);
     let places = i32::try_from(whole(places)).unwrap_or_default().clamp(-300, 300);
@@ -71,34 +79,39 @@ fn octal(text: &str) -> i64 {
     i64::from_str_radix(text, 8).unwrap_or_default()
 }
 
-fn until(arguments: &[Datum]) -> Outcome {
+fn until(arguments: &[TemplateValue]) -> FunctionResult {
     let [end] = exactly("until", arguments)?;
     let end = whole(end);
-    steps("until", 0, end, if end < 0 { -1 } else { 1 }).map(Datum::Array)
+    steps("until", 0, end, if end < 0 { -1 } else { 1 }).map(TemplateValue::Array)
 }
 
-fn until_step(arguments: &[Datum]) -> Outcome {
+fn until_step(arguments: &[TemplateValue]) -> FunctionResult {
     let [start, end, step] = exactly("untilStep", arguments)?;
-    steps("untilStep", whole(start), whole(end), whole(step)).map(Datum::Array)
+    steps("untilStep", whole(start), whole(end), whole(step)).map(TemplateValue::Array)
 }
 
 /// Returns the numbers from `start`, up to but excluding `end`.
-fn steps(name: &str, start: i64, end: i64, step: i64) -> Result<Vec<Datum>, gtmpl_ng::FuncError> {
+fn steps(
+    name: &str,
+    start: i64,
+    end: i64,
+    step: i64,
+) -> Result<Vec<TemplateValue>, gtmpl_ng::FuncError> {
     if step == 0 || (end < start) != (step < 0) {
         return Ok(Vec::new());
     }
     let many = end.abs_diff(start) / step.unsigned_abs();
-    charge_for(count(name, &Datum::from(many))?, ITEM)?;
+    charge_for(count(name, &TemplateValue::from(many))?, ITEM)?;
     let mut items = Vec::new();
     let mut number = start;
     while (step > 0 && number < end) || (step < 0 && number > end) {
-        items.push(Datum::from(number));
+        items.push(TemplateValue::from(number));
         number = number.saturating_add(step);
     }
     Ok(items)
 }
 
-fn seq(arguments: &[Datum]) -> Outcome {
+fn seq(arguments: &[TemplateValue]) -> FunctionResult {
     let numbers: Vec<_> = arguments.iter().map(whole).collect();
     let toward = |start: i64, end: i64| if end < start { -1 } else { 1 };
     let (start, step, end) = match numbers[..] {

@@ -1,11 +1,11 @@
 //! sprig's functions on regular expressions. Go's syntax is RE2's, which `regex` supports except
 //! for the names of a few Unicode classes.
 
-use gtmpl_ng::{FuncError, Value as Datum};
+use gtmpl_ng::{FuncError, Value as TemplateValue};
 use regex::{Match, NoExpand, RegexBuilder};
 
 use super::arguments::{exactly, strings, text, whole};
-use super::{Outcome, Table, error, on_plain, table};
+use super::{FunctionResult, Table, error, on_plain, table};
 use crate::template::rendering::{self, ITEM, Pattern, charge, charge_for};
 
 pub(super) const TABLE: Table = table![
@@ -25,7 +25,7 @@ pub(super) const TABLE: Table = table![
 ];
 
 impl Pattern {
-    fn new(datum: &Datum) -> Result<Self, FuncError> {
+    fn new(datum: &TemplateValue) -> Result<Self, FuncError> {
         let expression = text(datum)?;
         rendering::pattern(expression, || Self::compile(expression))
     }
@@ -60,28 +60,28 @@ impl Pattern {
 }
 
 /// Returns the maximum number of matches; a negative number means all.
-fn most(datum: &Datum) -> usize {
+fn most(datum: &TemplateValue) -> usize {
     usize::try_from(whole(datum)).unwrap_or(usize::MAX)
 }
 
-fn is_match(arguments: &[Datum]) -> Outcome {
+fn is_match(arguments: &[TemplateValue]) -> FunctionResult {
     let [regex, subject] = exactly("regexMatch", arguments)?;
     Ok((!Pattern::new(regex)?.matches(text(subject)?, 1)?.is_empty()).into())
 }
 
-fn find(arguments: &[Datum]) -> Outcome {
+fn find(arguments: &[TemplateValue]) -> FunctionResult {
     let [regex, subject] = exactly("regexFind", arguments)?;
     let found = Pattern::new(regex)?.matches(text(subject)?, 1)?;
     Ok(found.first().map_or("", Match::as_str).into())
 }
 
-fn find_all(arguments: &[Datum]) -> Outcome {
+fn find_all(arguments: &[TemplateValue]) -> FunctionResult {
     let [regex, subject, number] = exactly("regexFindAll", arguments)?;
     let matches = Pattern::new(regex)?.matches(text(subject)?, most(number))?;
     Ok(strings(matches.iter().map(Match::as_str)))
 }
 
-fn replace_all(arguments: &[Datum]) -> Outcome {
+fn replace_all(arguments: &[TemplateValue]) -> FunctionResult {
     let [regex, subject, replacement] = exactly("regexReplaceAll", arguments)?;
     let (pattern, subject, replacement) =
         (Pattern::new(regex)?, text(subject)?, text(replacement)?);
@@ -91,7 +91,7 @@ fn replace_all(arguments: &[Datum]) -> Outcome {
     Ok(pattern.regex.replace_all(subject, replacement).into_owned().into())
 }
 
-fn replace_all_literal(arguments: &[Datum]) -> Outcome {
+fn replace_all_literal(arguments: &[TemplateValue]) -> FunctionResult {
     let [regex, subject, replacement] = exactly("regexReplaceAllLiteral", arguments)?;
     let (pattern, subject, replacement) =
         (Pattern::new(regex)?, text(subject)?, text(replacement)?);
@@ -99,14 +99,14 @@ fn replace_all_literal(arguments: &[Datum]) -> Outcome {
     Ok(pattern.regex.replace_all(subject, NoExpand(replacement)).into_owned().into())
 }
 
-fn split(arguments: &[Datum]) -> Outcome {
+fn split(arguments: &[TemplateValue]) -> FunctionResult {
     let [regex, subject, number] = exactly("regexSplit", arguments)?;
     let (pattern, subject, most) = (Pattern::new(regex)?, text(subject)?, most(number));
     pattern.matches(subject, most)?;
     Ok(strings(pattern.regex.splitn(subject, most)))
 }
 
-fn quote_meta(arguments: &[Datum]) -> Outcome {
+fn quote_meta(arguments: &[TemplateValue]) -> FunctionResult {
     let [subject] = exactly("regexQuoteMeta", arguments)?;
     let mut quoted = String::new();
     for c in text(subject)?.chars() {

@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
-use gtmpl_ng::Value as Datum;
+use gtmpl_ng::Value as TemplateValue;
 
 use super::arguments::{at_least, count, exactly, is_nothing, list, printed, strings, text, whole};
 use super::words::{lower, upper};
-use super::{Outcome, Table, error, on_plain, table};
+use super::{FunctionResult, Table, error, on_plain, table};
 use crate::template::escape;
 use crate::template::rendering::{ITEM, charge_for};
 use crate::template::values::type_tag;
@@ -47,32 +47,36 @@ pub(super) const TABLE: Table = table![
     ("upper", |a| on_plain(a, |a| map("upper", a, str::to_uppercase))),
 ];
 
-fn map(name: &str, arguments: &[Datum], with: impl Fn(&str) -> String) -> Outcome {
+fn map(name: &str, arguments: &[TemplateValue], with: impl Fn(&str) -> String) -> FunctionResult {
     let [subject] = exactly(name, arguments)?;
     Ok(with(text(subject)?).into())
 }
 
-fn test(name: &str, arguments: &[Datum], with: impl Fn(&str, &str) -> bool) -> Outcome {
+fn test(
+    name: &str,
+    arguments: &[TemplateValue],
+    with: impl Fn(&str, &str) -> bool,
+) -> FunctionResult {
     let [sub, subject] = exactly(name, arguments)?;
     Ok(with(text(sub)?, text(subject)?).into())
 }
 
 fn cut(
     name: &str,
-    arguments: &[Datum],
+    arguments: &[TemplateValue],
     with: impl for<'a> Fn(&str, &'a str) -> Option<&'a str>,
-) -> Outcome {
+) -> FunctionResult {
     let [sub, subject] = exactly(name, arguments)?;
     let subject = text(subject)?;
     Ok(with(text(sub)?, subject).unwrap_or(subject).into())
 }
 
-fn abbrev(arguments: &[Datum]) -> Outcome {
+fn abbrev(arguments: &[TemplateValue]) -> FunctionResult {
     let [width, subject] = exactly("abbrev", arguments)?;
     Ok(abbreviate(text(subject)?, 0, whole(width)).into())
 }
 
-fn abbrev_both(arguments: &[Datum]) -> Outcome {
+fn abbrev_both(arguments: &[TemplateValue]) -> FunctionResult {
     let [left, right, subject] = exactly("abbrevboth", arguments)?;
     let (left, right, subject) = (whole(left), whole(right), text(subject)?);
     if right < 4 || (left > 0 && right < 7) {
@@ -97,7 +101,7 @@ fn abbreviate(subject: &str, offset: i64, width: i64) -> String {
     format!("...{}", piece(subject, length - (width - 3), length))
 }
 
-fn cat(arguments: &[Datum]) -> Datum {
+fn cat(arguments: &[TemplateValue]) -> TemplateValue {
     let there = arguments.iter().filter(|datum| !is_nothing(datum));
     there.map(printed).collect::<Vec<_>>().join(" ").into()
 }
@@ -106,11 +110,13 @@ fn initials(subject: &str) -> String {
     subject.split_whitespace().filter_map(|word| word.chars().next()).collect()
 }
 
-fn join(arguments: &[Datum]) -> Outcome {
+fn join(arguments: &[TemplateValue]) -> FunctionResult {
     let [separator, items] = exactly("join", arguments)?;
     let items = match items {
-        Datum::Array(items) => items.iter().filter(|item| !is_nothing(item)).map(printed).collect(),
-        Datum::Nil | Datum::NoValue => Vec::new(),
+        TemplateValue::Array(items) => {
+            items.iter().filter(|item| !is_nothing(item)).map(printed).collect()
+        }
+        TemplateValue::Nil | TemplateValue::NoValue => Vec::new(),
         one => vec![printed(one)],
     };
     let separator = text(separator)?;
@@ -118,24 +124,24 @@ fn join(arguments: &[Datum]) -> Outcome {
     Ok(items.join(separator).into())
 }
 
-fn nindent(arguments: &[Datum]) -> Outcome {
+fn nindent(arguments: &[TemplateValue]) -> FunctionResult {
     let [spaces, subject] = exactly("nindent", arguments)?;
     indented("nindent", spaces, &format!("\n{}", text(subject)?))
 }
 
 /// Indents every line but the first by this many spaces.
-pub(super) fn indented(name: &str, spaces: &Datum, subject: &str) -> Outcome {
+pub(super) fn indented(name: &str, spaces: &TemplateValue, subject: &str) -> FunctionResult {
     let spaces = count(name, spaces)?;
     charge_for(subject.matches('\n').count(), spaces)?;
     Ok(subject.replace('\n', &format!("\n{}", " ".repeat(spaces))).into())
 }
 
-fn plural(arguments: &[Datum]) -> Outcome {
+fn plural(arguments: &[TemplateValue]) -> FunctionResult {
     let [one, many, number] = exactly("plural", arguments)?;
     Ok(if whole(number) == 1 { one.clone() } else { many.clone() })
 }
 
-fn quote(arguments: &[Datum]) -> Datum {
+fn quote(arguments: &[TemplateValue]) -> TemplateValue {
     let there = arguments.iter().filter(|datum| !is_nothing(datum));
     there.map(|datum| quoted(&printed(datum))).collect::<Vec<_>>().join(" ").into()
 }
@@ -162,27 +168,27 @@ fn quoted(subject: &str) -> String {
     quoted + "\""
 }
 
-fn squote(arguments: &[Datum]) -> Datum {
+fn squote(arguments: &[TemplateValue]) -> TemplateValue {
     let there = arguments.iter().filter(|datum| !is_nothing(datum));
     there.map(|datum| format!("'{}'", printed(datum))).collect::<Vec<_>>().join(" ").into()
 }
 
-fn repeat(arguments: &[Datum]) -> Outcome {
+fn repeat(arguments: &[TemplateValue]) -> FunctionResult {
     let [times, subject] = exactly("repeat", arguments)?;
     let (times, subject) = (count("repeat", times)?, text(subject)?);
-    count("repeat", &Datum::from(times.saturating_mul(subject.len())))?;
+    count("repeat", &TemplateValue::from(times.saturating_mul(subject.len())))?;
     charge_for(times, subject.len())?;
     Ok(subject.repeat(times).into())
 }
 
-fn replace(arguments: &[Datum]) -> Outcome {
+fn replace(arguments: &[TemplateValue]) -> FunctionResult {
     let [old, new, subject] = exactly("replace", arguments)?;
     let (old, new, subject) = (text(old)?, text(new)?, text(subject)?);
     charge_for(subject.matches(old).count(), new.len())?;
     Ok(subject.replace(old, new).into())
 }
 
-fn sort_alpha(arguments: &[Datum]) -> Outcome {
+fn sort_alpha(arguments: &[TemplateValue]) -> FunctionResult {
     let [items] = exactly("sortAlpha", arguments)?;
     let items = list(items)?.iter().filter(|item| !is_nothing(item));
     let mut items: Vec<_> = items.map(printed).collect();
@@ -190,17 +196,17 @@ fn sort_alpha(arguments: &[Datum]) -> Outcome {
     Ok(strings(items))
 }
 
-fn split(arguments: &[Datum]) -> Outcome {
+fn split(arguments: &[TemplateValue]) -> FunctionResult {
     let [separator, subject] = exactly("split", arguments)?;
     Ok(numbered(pieces(text(separator)?, text(subject)?, usize::MAX)?))
 }
 
-fn split_list(arguments: &[Datum]) -> Outcome {
+fn split_list(arguments: &[TemplateValue]) -> FunctionResult {
     let [separator, subject] = exactly("splitList", arguments)?;
     Ok(strings(pieces(text(separator)?, text(subject)?, usize::MAX)?))
 }
 
-fn splitn(arguments: &[Datum]) -> Outcome {
+fn splitn(arguments: &[TemplateValue]) -> FunctionResult {
     let [separator, most, subject] = exactly("splitn", arguments)?;
     let most = usize::try_from(whole(most)).unwrap_or(usize::MAX);
     Ok(numbered(pieces(text(separator)?, text(subject)?, most)?))
@@ -227,12 +233,12 @@ fn pieces<'a>(
     Ok(pieces)
 }
 
-fn numbered(pieces: Vec<&str>) -> Datum {
+fn numbered(pieces: Vec<&str>) -> TemplateValue {
     let pieces = pieces.into_iter().enumerate();
-    Datum::Map(pieces.map(|(number, piece)| (format!("_{number}"), piece.into())).collect())
+    TemplateValue::Map(pieces.map(|(number, piece)| (format!("_{number}"), piece.into())).collect())
 }
 
-fn substr(arguments: &[Datum]) -> Outcome {
+fn substr(arguments: &[TemplateValue]) -> FunctionResult {
     let [start, end, subject] = exactly("substr", arguments)?;
     let subject = text(subject)?;
     let length = i64::try_from(subject.len()).unwrap_or(i64::MAX);
@@ -273,7 +279,7 @@ fn untitle(subject: &str) -> String {
     lowered.collect()
 }
 
-fn trim_all(arguments: &[Datum]) -> Outcome {
+fn trim_all(arguments: &[TemplateValue]) -> FunctionResult {
     let [set, subject] = exactly("trimAll", arguments)?;
     let (set, subject) = (text(set)?, text(subject)?);
     // Each character is searched in the set.
@@ -281,7 +287,7 @@ fn trim_all(arguments: &[Datum]) -> Outcome {
     Ok(subject.trim_matches(|c| set.contains(c)).into())
 }
 
-fn trunc(arguments: &[Datum]) -> Outcome {
+fn trunc(arguments: &[TemplateValue]) -> FunctionResult {
     let ([width, subject], _) = at_least("trunc", arguments)?;
     let subject = text(subject)?;
     let (width, length) = (whole(width), i64::try_from(subject.len()).unwrap_or(i64::MAX));

@@ -4,11 +4,11 @@ use std::cmp::Ordering;
 use std::sync::LazyLock;
 
 use go_types::SEMVER;
-use gtmpl_ng::{FuncError, Value as Datum};
+use gtmpl_ng::{FuncError, Value as TemplateValue};
 use regex::{Captures, Regex};
 
 use super::arguments::{exactly, text};
-use super::{Outcome, Table, error, on_plain, table};
+use super::{FunctionResult, Table, error, on_plain, table};
 use crate::template::rendering::charge_for;
 use crate::template::values::typed;
 
@@ -24,22 +24,22 @@ pub(super) const TABLE: Table = table![
     }),
 ];
 
-fn semver(arguments: &[Datum]) -> Outcome {
+fn semver(arguments: &[TemplateValue]) -> FunctionResult {
     let [version] = exactly("semver", arguments)?;
     let original = text(version)?;
     let version = Version::parse(original)?;
     let [major, minor, patch] = version.numbers;
     let fields = [
-        ("Major", Datum::from(major)),
-        ("Minor", Datum::from(minor)),
-        ("Patch", Datum::from(patch)),
+        ("Major", TemplateValue::from(major)),
+        ("Minor", TemplateValue::from(minor)),
+        ("Patch", TemplateValue::from(patch)),
         ("Prerelease", version.pre.as_str().into()),
         ("Metadata", version.metadata.as_str().into()),
         ("Original", original.into()),
         ("String", version.written().into()),
     ];
     let fields = fields.into_iter().map(|(name, value)| (name.to_owned(), value));
-    Ok(Datum::Object(fields.chain([typed(&SEMVER)]).collect()))
+    Ok(TemplateValue::Object(fields.chain([typed(&SEMVER)]).collect()))
 }
 
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -129,7 +129,7 @@ fn fulfils(version: &Version, constraint: &str) -> Result<bool, FuncError> {
         if !form.is_match(alternative) {
             return Err(wrong());
         }
-        let bounds = part.captures_iter(alternative).map(|found| Bound::of(&found));
+        let bounds = part.captures_iter(alternative).map(|found| Bound::from_captures(&found));
         let bounds = bounds.collect::<Result<Vec<_>, _>>()?;
         fulfilled |= bounds.iter().all(|bound| bound.holds(version));
     }
@@ -145,7 +145,7 @@ struct Bound {
 }
 
 impl Bound {
-    fn of(found: &Captures<'_>) -> Result<Self, FuncError> {
+    fn from_captures(found: &Captures<'_>) -> Result<Self, FuncError> {
         let numbers = [3, 4, 5].map(|place| group(found, place).trim_start_matches('.'));
         let given = numbers.iter().take_while(|number| !["", "x", "X", "*"].contains(number));
         let given = given.count();

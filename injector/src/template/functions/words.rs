@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use super::arguments::{exactly, text, whole};
-use super::{Outcome, Table, on_plain, table};
+use super::{FunctionResult, Table, on_plain, table};
 use crate::template::rendering::charge_for;
 
 pub(super) const TABLE: Table = table![
@@ -30,7 +30,7 @@ pub(super) const TABLE: Table = table![
     }),
 ];
 
-fn joined(name: &str, arguments: &[gtmpl_ng::Value], with: fn(&str) -> String) -> Outcome {
+fn joined(name: &str, arguments: &[gtmpl_ng::Value], with: fn(&str) -> String) -> FunctionResult {
     let [subject] = exactly(name, arguments)?;
     let subject = text(subject)?;
     // Looks up the class of each character.
@@ -80,7 +80,7 @@ fn lower_case(subject: &str, connector: char) -> String {
         put(&mut written, current, connector);
         word = words.next();
         match (current.0, word) {
-            (Kind::Number, _) => {
+            (CharacterKind::Number, _) => {
                 while let Some(more) = continues(word) {
                     put(&mut written, more, connector);
                     word = words.next();
@@ -89,10 +89,10 @@ fn lower_case(subject: &str, connector: char) -> String {
                     written.push(connector);
                 }
             }
-            (Kind::Connector | Kind::Punctuation, _) => {}
-            (_, Some(number @ (Kind::Number, _))) if !words.0.is_empty() => {
+            (CharacterKind::Connector | CharacterKind::Punctuation, _) => {}
+            (_, Some(number @ (CharacterKind::Number, _))) if !words.0.is_empty() => {
                 word = words.next();
-                if matches!(word, Some((Kind::Lower, _))) {
+                if matches!(word, Some((CharacterKind::Lower, _))) {
                     written.push(connector);
                     put(&mut written, number, connector);
                     while let Some(more) = continues(word) {
@@ -107,7 +107,7 @@ fn lower_case(subject: &str, connector: char) -> String {
                     written.push(connector);
                 }
             }
-            (_, Some((Kind::Number, _))) => {}
+            (_, Some((CharacterKind::Number, _))) => {}
             (_, next) => {
                 if is_apart(next) {
                     written.push(connector);
@@ -123,29 +123,31 @@ fn lower_case(subject: &str, connector: char) -> String {
 
 fn put(written: &mut String, (kind, word): Word<'_>, connector: char) {
     match kind {
-        Kind::Upper => written.extend(word.chars().map(lower)),
-        Kind::Connector => written.extend(word.chars().map(|_| connector)),
+        CharacterKind::Upper => written.extend(word.chars().map(lower)),
+        CharacterKind::Connector => written.extend(word.chars().map(|_| connector)),
         _ => written.push_str(word),
     }
 }
 
 /// True if a connector precedes the word.
 fn is_apart(word: Option<Word<'_>>) -> bool {
-    word.is_some_and(|(kind, _)| !matches!(kind, Kind::Connector | Kind::Punctuation))
+    word.is_some_and(|(kind, _)| {
+        !matches!(kind, CharacterKind::Connector | CharacterKind::Punctuation)
+    })
 }
 
 /// Returns the word if it can continue a number.
 fn continues(word: Option<Word<'_>>) -> Option<Word<'_>> {
-    word.filter(|(kind, _)| matches!(kind, Kind::Lower | Kind::Number))
+    word.filter(|(kind, _)| matches!(kind, CharacterKind::Lower | CharacterKind::Number))
 }
 
-type Word<'a> = (Kind, &'a str);
+type Word<'a> = (CharacterKind, &'a str);
 
 /// Remaining text of an iteration over words.
 struct Words<'a>(&'a str);
 
 #[derive(Clone, Copy, Eq, PartialEq)]
-enum Kind {
+enum CharacterKind {
     Connector,
     Lower,
     Number,
@@ -159,12 +161,12 @@ impl<'a> Iterator for Words<'a> {
     type Item = Word<'a>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let kind = of(self.0.chars().next()?);
+        let kind = character_kind(self.0.chars().next()?);
         let end = match kind {
-            Kind::Upper => self.end_of_capitals(),
+            CharacterKind::Upper => self.end_of_capitals(),
             // After other punctuation, a hyphen or an underscore is no connector.
-            Kind::Punctuation => self.end(0, is_punctuation),
-            kind => self.end(0, |c| of(c) == kind),
+            CharacterKind::Punctuation => self.end(0, is_punctuation),
+            kind => self.end(0, |c| character_kind(c) == kind),
         };
         let (word, rest) = self.0.split_at(end);
         self.0 = rest;
@@ -181,11 +183,12 @@ impl Words<'_> {
     }
 
     fn end_of_capitals(&self) -> usize {
-        let end = self.end(0, |c| of(c) == Kind::Upper);
+        let end = self.end(0, |c| character_kind(c) == CharacterKind::Upper);
         let capitals = &self.0[..end];
-        let small_follows = self.0[end..].starts_with(|c| of(c) == Kind::Lower);
+        let small_follows =
+            self.0[end..].starts_with(|c| character_kind(c) == CharacterKind::Lower);
         match capitals.char_indices().next_back() {
-            Some((0, _)) => self.end(end, |c| of(c) == Kind::Lower),
+            Some((0, _)) => self.end(end, |c| character_kind(c) == CharacterKind::Lower),
             // The last capital begins the next word: `HTTP` and `Server`.
             Some((last, _)) if small_follows => last,
             _ => end,
@@ -193,14 +196,14 @@ impl Words<'_> {
     }
 }
 
-fn of(c: char) -> Kind {
+fn character_kind(c: char) -> CharacterKind {
     match c {
-        c if is_connector(c) => Kind::Connector,
-        c if c.is_uppercase() => Kind::Upper,
-        c if c.is_alphabetic() && !is_han(c) => Kind::Lower,
-        c if c.is_numeric() => Kind::Number,
-        c if is_punctuation(c) => Kind::Punctuation,
-        _ => Kind::Other,
+        c if is_connector(c) => CharacterKind::Connector,
+        c if c.is_uppercase() => CharacterKind::Upper,
+        c if c.is_alphabetic() && !is_han(c) => CharacterKind::Lower,
+        c if c.is_numeric() => CharacterKind::Number,
+        c if is_punctuation(c) => CharacterKind::Punctuation,
+        _ => CharacterKind::Other,
     }
 }
 

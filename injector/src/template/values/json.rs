@@ -2,35 +2,35 @@
 
 use std::borrow::Cow;
 
-use gtmpl_ng::Value as Datum;
+use gtmpl_ng::Value as TemplateValue;
 use serde_json::{Map, Value};
 
 use crate::template::escape;
 
 /// Converts a document of the operator, without guarding it.
-pub(crate) fn document(value: &Value) -> Datum {
+pub(crate) fn document(value: &Value) -> TemplateValue {
     untyped(value, |text| Cow::Borrowed(text), |key| Cow::Borrowed(key))
 }
 
 /// Converts JSON from a pod's text and guards it. The keys that templates name after a dot are
 /// unknown here, so every key that could be such a name stays.
-pub(crate) fn guarded(value: &Value) -> Datum {
+pub(crate) fn guarded(value: &Value) -> TemplateValue {
     untyped(value, escape::guarded, |key| escape::guarded_key(key, escape::is_name))
 }
 
 /// Returns the JSON of a template value, without guards. Go's field names stay.
-pub(crate) fn json(datum: &Datum) -> Value {
+pub(crate) fn json(datum: &TemplateValue) -> Value {
     match datum {
-        Datum::NoValue | Datum::Nil | Datum::Function(_) => Value::Null,
-        Datum::Bool(on) => Value::Bool(*on),
-        Datum::String(text) => Value::String(escape::plain(text).into_owned()),
-        Datum::Number(number) => match number.kind() {
+        TemplateValue::NoValue | TemplateValue::Nil | TemplateValue::Function(_) => Value::Null,
+        TemplateValue::Bool(on) => Value::Bool(*on),
+        TemplateValue::String(text) => Value::String(escape::plain(text).into_owned()),
+        TemplateValue::Number(number) => match number.kind() {
             gtmpl_ng::NumberKind::Unsigned(number) => number.into(),
             gtmpl_ng::NumberKind::Signed(number) => number.into(),
             gtmpl_ng::NumberKind::Float(number) => number.into(),
         },
-        Datum::Array(items) => items.iter().map(json).collect(),
-        Datum::Map(members) | Datum::Object(members) => members
+        TemplateValue::Array(items) => items.iter().map(json).collect(),
+        TemplateValue::Map(members) | TemplateValue::Object(members) => members
             .iter()
             .filter(|(key, _)| !key.starts_with(HIDDEN))
             .map(|(key, value)| (escape::plain(key).into_owned(), json(value)))
@@ -40,9 +40,9 @@ pub(crate) fn json(datum: &Datum) -> Value {
 }
 
 /// Returns a hidden member of an Istio API message, kept for functions that take the whole message.
-pub(crate) fn hidden<'a>(message: &'a Datum, key: &str) -> Option<&'a Datum> {
+pub(crate) fn hidden<'a>(message: &'a TemplateValue, key: &str) -> Option<&'a TemplateValue> {
     match message {
-        Datum::Object(members) => members.get(key),
+        TemplateValue::Object(members) => members.get(key),
         _ => None,
     }
 }
@@ -51,30 +51,30 @@ fn untyped(
     value: &Value,
     with: impl Fn(&str) -> Cow<'_, str> + Copy,
     with_key: impl Fn(&str) -> Cow<'_, str> + Copy,
-) -> Datum {
+) -> TemplateValue {
     let within = |value| untyped(value, with, with_key);
     match value {
         // In Go, a field of a nil in parentheses is no value, as with an absent key. The engine
         // allows this only for an absent value.
-        Value::Null => Datum::NoValue,
-        Value::Bool(on) => Datum::Bool(*on),
+        Value::Null => TemplateValue::NoValue,
+        Value::Bool(on) => TemplateValue::Bool(*on),
         Value::Number(number) => crate::template::values::json::number(number),
-        Value::String(text) => Datum::String(with(text).into_owned()),
-        Value::Array(items) => Datum::Array(items.iter().map(within).collect()),
+        Value::String(text) => TemplateValue::String(with(text).into_owned()),
+        Value::Array(items) => TemplateValue::Array(items.iter().map(within).collect()),
         Value::Object(members) => {
             let members = members.iter();
-            Datum::Map(
+            TemplateValue::Map(
                 members.map(|(key, value)| (with_key(key).into_owned(), within(value))).collect(),
             )
         }
     }
 }
 
-fn number(number: &serde_json::Number) -> Datum {
+fn number(number: &serde_json::Number) -> TemplateValue {
     match (number.as_u64(), number.as_i64(), number.as_f64()) {
-        (Some(number), ..) => Datum::from(number),
-        (_, Some(number), _) => Datum::from(number),
-        (_, _, number) => Datum::from(number.unwrap_or_default()),
+        (Some(number), ..) => TemplateValue::from(number),
+        (_, Some(number), _) => TemplateValue::from(number),
+        (_, _, number) => TemplateValue::from(number.unwrap_or_default()),
     }
 }
 

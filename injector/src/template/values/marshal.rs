@@ -3,8 +3,8 @@
 
 use std::collections::HashMap;
 
-use go_types::{DURATION, Field, INT_OR_STRING, Kind, RESOURCE_LIST, Type};
-use gtmpl_ng::Value as Datum;
+use go_types::{DURATION, Field, FieldKind, INT_OR_STRING, RESOURCE_LIST, Type};
+use gtmpl_ng::Value as TemplateValue;
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 use serde_json::Value;
 
@@ -14,28 +14,28 @@ use crate::template::{escape, values};
 
 /// A template value, or Go's zero value of its type.
 pub(crate) struct Marshalled<'a> {
-    datum: Option<&'a Datum>,
-    kind: Kind,
+    datum: Option<&'a TemplateValue>,
+    kind: FieldKind,
 }
 
 impl<'a> Marshalled<'a> {
     /// Wraps a template value of any type.
-    pub(crate) fn of(datum: &'a Datum) -> Self {
-        Self { datum: Some(datum), kind: Kind::Any }
+    pub(crate) fn new(datum: &'a TemplateValue) -> Self {
+        Self { datum: Some(datum), kind: FieldKind::Any }
     }
 
-    fn item(&self, datum: &'a Datum) -> Self {
+    fn item(&self, datum: &'a TemplateValue) -> Self {
         let kind = match self.kind {
-            Kind::List(kind) | Kind::Map(kind) => *kind,
-            _ => Kind::Any,
+            FieldKind::List(kind) | FieldKind::Map(kind) => *kind,
+            _ => FieldKind::Any,
         };
         Self { datum: Some(datum), kind }
     }
 
     fn of_field(
         field: &Field,
-        members: Option<&'a HashMap<String, Datum>>,
-        unnamed: &'a HashMap<String, Datum>,
+        members: Option<&'a HashMap<String, TemplateValue>>,
+        unnamed: &'a HashMap<String, TemplateValue>,
     ) -> Self {
         let named = members.and_then(|members| members.get(field.go));
         Self { datum: named.or_else(|| unnamed.get(field.go)), kind: field.kind }
@@ -44,16 +44,18 @@ impl<'a> Marshalled<'a> {
     /// True if `omitempty` drops the value. Go treats no struct as empty, and no non-nil pointer.
     fn is_empty(&self) -> bool {
         match (self.datum, self.kind) {
-            (None, Kind::Struct(_) | Kind::Quantity | Kind::IntOrString) => false,
-            (None | Some(Datum::Nil | Datum::NoValue), _) => true,
-            (Some(_), Kind::Pointer(_) | Kind::Quantity | Kind::IntOrString) => false,
-            (Some(Datum::Bool(on)), _) => !on,
-            (Some(Datum::Number(number)), _) => is_zero(number),
-            (Some(Datum::String(text)), _) => text.is_empty(),
-            (Some(Datum::Array(items)), _) => items.is_empty(),
-            (Some(Datum::Map(members)), _) => members.is_empty(),
-            (Some(Datum::Object(list)), Kind::Map(_)) => {
-                list.get(LIST) == Some(&Datum::Map(HashMap::new()))
+            (None, FieldKind::Struct(_) | FieldKind::Quantity | FieldKind::IntOrString) => false,
+            (None | Some(TemplateValue::Nil | TemplateValue::NoValue), _) => true,
+            (Some(_), FieldKind::Pointer(_) | FieldKind::Quantity | FieldKind::IntOrString) => {
+                false
+            }
+            (Some(TemplateValue::Bool(on)), _) => !on,
+            (Some(TemplateValue::Number(number)), _) => is_zero(number),
+            (Some(TemplateValue::String(text)), _) => text.is_empty(),
+            (Some(TemplateValue::Array(items)), _) => items.is_empty(),
+            (Some(TemplateValue::Map(members)), _) => members.is_empty(),
+            (Some(TemplateValue::Object(list)), FieldKind::Map(_)) => {
+                list.get(LIST) == Some(&TemplateValue::Map(HashMap::new()))
             }
             (Some(_), _) => false,
         }
@@ -61,10 +63,12 @@ impl<'a> Marshalled<'a> {
 
     fn zero(&self) -> Value {
         match self.kind {
-            Kind::Bool => Value::Bool(false),
-            Kind::String => Value::from(""),
-            Kind::Float | Kind::Int(_) | Kind::IntOrString => Value::from(0),
-            Kind::Quantity => Value::from("0"),
+            FieldKind::Bool => Value::Bool(false),
+            FieldKind::String => Value::from(""),
+            FieldKind::Float | FieldKind::Int(_) | FieldKind::IntOrString | FieldKind::Unsigned => {
+                Value::from(0)
+            }
+            FieldKind::Quantity => Value::from("0"),
             _ => Value::Null,
         }
     }
@@ -73,20 +77,21 @@ impl<'a> Marshalled<'a> {
 impl Serialize for Marshalled<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match (self.datum, self.kind) {
-            (None, Kind::Struct(of)) => fields(of, None, serializer),
+            (None, FieldKind::Struct(of)) => fields(of, None, serializer),
             (None, _) => self.zero().serialize(serializer),
-            (Some(Datum::Array(items)), _) => {
+            (Some(TemplateValue::Array(items)), _) => {
                 let mut sequence = serializer.serialize_seq(Some(items.len()))?;
                 for item in items {
                     sequence.serialize_element(&self.item(item))?;
                 }
                 sequence.end()
             }
-            (Some(datum @ Datum::Object(members)), _) => match type_tag::of(datum) {
+            (Some(datum @ TemplateValue::Object(members)), _) => match type_tag::tagged_type(datum)
+            {
                 Some(of) => fields(of, Some(members), serializer),
                 None => json(datum).serialize(serializer),
             },
-            (Some(Datum::Map(members)), _) => {
+            (Some(TemplateValue::Map(members)), _) => {
                 let mut members: Vec<_> = members.iter().collect();
                 members.sort_by_key(|(key, _)| *key);
                 let mut map = serializer.serialize_map(Some(members.len()))?;
@@ -96,10 +101,13 @@ impl Serialize for Marshalled<'_> {
                 map.end()
             }
             // A pointer to `false` or `0` is a string, see `go_values`.
-            (Some(Datum::String(_)), Kind::Pointer(Kind::Bool)) => false.serialize(serializer),
-            (Some(Datum::String(_)), Kind::Pointer(Kind::Int(_) | Kind::Float)) => {
-                0.serialize(serializer)
+            (Some(TemplateValue::String(_)), FieldKind::Pointer(FieldKind::Bool)) => {
+                false.serialize(serializer)
             }
+            (
+                Some(TemplateValue::String(_)),
+                FieldKind::Pointer(FieldKind::Int(_) | FieldKind::Unsigned | FieldKind::Float),
+            ) => 0.serialize(serializer),
             (Some(scalar), _) => json(scalar).serialize(serializer),
         }
     }
@@ -107,11 +115,11 @@ impl Serialize for Marshalled<'_> {
 
 fn fields<S: Serializer>(
     of: &Type,
-    members: Option<&HashMap<String, Datum>>,
+    members: Option<&HashMap<String, TemplateValue>>,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
     if let Some(stands_for) = members.and_then(|members| stands_for(of, members)) {
-        return Marshalled::of(stands_for).serialize(serializer);
+        return Marshalled::new(stands_for).serialize(serializer);
     }
     let unnamed = members.map(|members| values::unnamed(of, members)).unwrap_or_default();
     let mut map = serializer.serialize_map(None)?;
@@ -122,13 +130,16 @@ fn fields<S: Serializer>(
         }
     }
     for (name, value) in newer(of, members) {
-        map.serialize_entry(&field_names::to_field(name), &Marshalled::of(value))?;
+        map.serialize_entry(&field_names::to_field(name), &Marshalled::new(value))?;
     }
     map.end()
 }
 
 /// Returns the member that represents a value without JSON fields.
-fn stands_for<'a>(of: &Type, members: &'a HashMap<String, Datum>) -> Option<&'a Datum> {
+fn stands_for<'a>(
+    of: &Type,
+    members: &'a HashMap<String, TemplateValue>,
+) -> Option<&'a TemplateValue> {
     let is = |other: &Type| of.id == other.id;
     let name = if is(&RESOURCE_LIST) {
         LIST
@@ -137,7 +148,7 @@ fn stands_for<'a>(of: &Type, members: &'a HashMap<String, Datum>) -> Option<&'a 
     } else if is(&DURATION) {
         "AsDuration"
     } else if is(&INT_OR_STRING) {
-        let is_text = members.get("Type") == Some(&Datum::from(1));
+        let is_text = members.get("Type") == Some(&TemplateValue::from(1));
         if is_text { "StrVal" } else { "IntVal" }
     } else {
         return None;
@@ -148,8 +159,8 @@ fn stands_for<'a>(of: &Type, members: &'a HashMap<String, Datum>) -> Option<&'a 
 /// Returns the members of a struct that are missing from the type table, sorted.
 fn newer<'a>(
     of: &'a Type,
-    members: Option<&'a HashMap<String, Datum>>,
-) -> Vec<(&'a String, &'a Datum)> {
+    members: Option<&'a HashMap<String, TemplateValue>>,
+) -> Vec<(&'a String, &'a TemplateValue)> {
     let known = |name: &str| {
         let getter = of.has_getters() && name.starts_with("Get") || name.contains('_');
         let embedded = || of.embedded().any(|(embedded, _)| embedded == name);

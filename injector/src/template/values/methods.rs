@@ -4,8 +4,8 @@
 //! underscores between them, as [`chains`](crate::template::rewrite::method_chains) writes it, and the struct in front of them
 //! answers to it.
 
-use go_types::{Field, Kind, Type};
-use gtmpl_ng::Value as Datum;
+use go_types::{Field, FieldKind, Type};
+use gtmpl_ng::Value as TemplateValue;
 use serde_json::{Map, Value};
 
 use super::json::guarded;
@@ -35,15 +35,17 @@ pub(crate) fn joins(before: &str, name: &str) -> bool {
 
 impl Call {
     /// Returns the call for a joined name on a struct.
-    pub(crate) fn of(of: &Type, name: &str) -> Option<Self> {
+    pub(crate) fn parse(of: &Type, name: &str) -> Option<Self> {
         let (field, methods) = name.split_once('_')?;
         let field = field.strip_prefix("Get").unwrap_or(field);
         let field = of.fields().find(|known| known.go == field)?;
         let (first, second) = methods.split_once('_').unwrap_or((methods, ""));
         let (resource, method) = match field.kind {
-            Kind::Map(Kind::Quantity) => (Some(resource(first)?), of_quantity(second)),
-            Kind::Quantity | Kind::Pointer(Kind::Quantity) => (None, of_quantity(first)),
-            Kind::Time | Kind::Pointer(Kind::Time) => {
+            FieldKind::Map(FieldKind::Quantity) => (Some(resource(first)?), of_quantity(second)),
+            FieldKind::Quantity | FieldKind::Pointer(FieldKind::Quantity) => {
+                (None, of_quantity(first))
+            }
+            FieldKind::Time | FieldKind::Pointer(FieldKind::Time) => {
                 (None, Some(OF_TIME).filter(|name| *name == first))
             }
             _ => return None,
@@ -53,12 +55,14 @@ impl Call {
 
     /// Returns the result of the call on a struct with these fields; `None` for a call on a nil
     /// pointer, which Go rejects.
-    pub(crate) fn answer(&self, fields: Option<&Map<String, Value>>) -> Option<Datum> {
+    pub(crate) fn answer(&self, fields: Option<&Map<String, Value>>) -> Option<TemplateValue> {
         let given = fields.and_then(|fields| fields.get(self.field.json));
         let given = given.filter(|value| !value.is_null());
         match self.field.kind {
-            Kind::Time | Kind::Pointer(Kind::Time) => return Some(given.is_none().into()),
-            Kind::Pointer(_) if given.is_none() => return None,
+            FieldKind::Time | FieldKind::Pointer(FieldKind::Time) => {
+                return Some(given.is_none().into());
+            }
+            FieldKind::Pointer(_) if given.is_none() => return None,
             _ => {}
         }
         let none = Value::from("0");
@@ -74,7 +78,9 @@ impl Call {
             Some("Sign") if number == 0.0 => 0.into(),
             Some("Sign") => if number > 0.0 { 1 } else { -1 }.into(),
             Some("Value") => quantity::rounded_up(quantity, 1)?.into(),
-            _ => quantity::canonical(quantity).map_or_else(|| guarded(quantity), Datum::from),
+            _ => {
+                quantity::canonical(quantity).map_or_else(|| guarded(quantity), TemplateValue::from)
+            }
         })
     }
 }
@@ -121,10 +127,12 @@ mod tests {
             for field in of.fields() {
                 let known: &[&str] = match field.kind {
                     _ if of.name == "v1.ResourceList" => continue,
-                    Kind::Map(Kind::Quantity) => &LISTS,
-                    Kind::Quantity | Kind::Pointer(Kind::Quantity) => &QUANTITIES,
+                    FieldKind::Map(FieldKind::Quantity) => &LISTS,
+                    FieldKind::Quantity | FieldKind::Pointer(FieldKind::Quantity) => &QUANTITIES,
                     // `Time` belongs to `managedFields`, which a pod under injection does not have.
-                    Kind::Time | Kind::Pointer(Kind::Time) if field.go != "Time" => &TIMES,
+                    FieldKind::Time | FieldKind::Pointer(FieldKind::Time) if field.go != "Time" => {
+                        &TIMES
+                    }
                     _ => continue,
                 };
                 assert!(known.contains(&field.go), "{}.{}", of.name, field.go);

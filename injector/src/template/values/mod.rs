@@ -14,29 +14,33 @@ pub(crate) mod used_fields;
 
 use std::collections::{BTreeMap, HashMap};
 
-use go_types::{DURATION, Field, INT_OR_STRING, Kind, RESOURCE_LIST, Type};
-use gtmpl_ng::{Number, NumberKind, Value as Datum};
+use go_types::{DURATION, Field, FieldKind, INT_OR_STRING, RESOURCE_LIST, Type};
+use gtmpl_ng::{Number, NumberKind, Value as TemplateValue};
 use serde_json::{Map, Value};
 
 use self::json::{LIST, UNNAMED, guarded};
 use self::methods::RESOURCES;
-use self::used_fields::{Asked, Name};
+use self::used_fields::{Name, UsedFields};
 use super::escape;
 use crate::kubernetes::quantity;
 
 /// Returns a struct with these fields, given as JSON. Absent fields get Go's zero value.
-pub(crate) fn of_struct(of: &Type, members: Option<&Map<String, Value>>, asked: &Asked) -> Datum {
+pub(crate) fn of_struct(
+    of: &Type,
+    members: Option<&Map<String, Value>>,
+    used_fields: &UsedFields,
+) -> TemplateValue {
     let there = members.map_or(0, Map::len);
     let mut fields = HashMap::with_capacity(there + 2);
     fields.extend([typed(of)]);
     let mut unnamed = BTreeMap::new();
     for (name, value) in members.into_iter().flatten().filter(|(_, value)| !value.is_null()) {
         let (name, value) = match of.field(name) {
-            Some(field) if !asked.names(of, field) => {
+            Some(field) if !used_fields.names(of, field) => {
                 unnamed.insert(name, value);
                 continue;
             }
-            Some(field) => (field.go.to_owned(), of_kind(field.kind, value, asked)),
+            Some(field) => (field.go.to_owned(), of_kind(field.kind, value, used_fields)),
             // A field of a Kubernetes or Istio release newer than the type table.
             None => (field_names::of_field(name), guarded(value)),
         };
@@ -45,127 +49,145 @@ pub(crate) fn of_struct(of: &Type, members: Option<&Map<String, Value>>, asked: 
     if !unnamed.is_empty() {
         // The engine copies each value that is read, and one string is cheap to copy.
         let json = serde_json::to_string(&unnamed).unwrap_or_default();
-        fields.insert(UNNAMED.to_owned(), Datum::String(escape::escaped_only(&json).into_owned()));
+        fields.insert(
+            UNNAMED.to_owned(),
+            TemplateValue::String(escape::escaped_only(&json).into_owned()),
+        );
     }
-    for name in asked.of(of) {
+    for name in used_fields.names_for(of) {
         match name {
             Name::Field(field) if !fields.contains_key(field.go) => {
                 let absent = if of.is_message() { of_nothing } else { zero };
-                fields.insert(field.go.to_owned(), absent(field.kind, asked));
+                fields.insert(field.go.to_owned(), absent(field.kind, used_fields));
             }
             Name::Field(_) => {}
             Name::Getter(getter, way) => {
-                let got = got(&fields, way, asked);
+                let got = got(&fields, way, used_fields);
                 fields.insert(getter.clone(), got);
             }
             Name::Call(name, call) => {
                 fields.extend(call.answer(members).map(|answer| (name.clone(), answer)));
             }
             Name::Embedded(name, embedded) => {
-                fields.insert((*name).to_owned(), of_struct(embedded, members, asked));
+                fields.insert((*name).to_owned(), of_struct(embedded, members, used_fields));
             }
         }
     }
-    Datum::Object(fields)
+    TemplateValue::Object(fields)
 }
 
 /// Returns the fields of a struct that [`of_struct`] left as JSON.
-pub(crate) fn unnamed(of: &Type, fields: &HashMap<String, Datum>) -> HashMap<String, Datum> {
-    let Some(Datum::String(json)) = fields.get(UNNAMED) else { return HashMap::new() };
+pub(crate) fn unnamed(
+    of: &Type,
+    fields: &HashMap<String, TemplateValue>,
+) -> HashMap<String, TemplateValue> {
+    let Some(TemplateValue::String(json)) = fields.get(UNNAMED) else { return HashMap::new() };
     let members: Map<String, Value> =
         serde_json::from_str(&escape::plain(json)).unwrap_or_default();
-    match of_struct(of, Some(&members), &Asked::whatever_is_there()) {
-        Datum::Object(fields) => fields,
+    match of_struct(of, Some(&members), &UsedFields::whatever_is_there()) {
+        TemplateValue::Object(fields) => fields,
         _ => HashMap::new(),
     }
 }
 
 /// Returns the result of a chain of getters, even if messages on the way are absent.
-fn got(fields: &HashMap<String, Datum>, way: &[&Field], asked: &Asked) -> Datum {
-    let Some((last, before)) = way.split_last() else { return Datum::NoValue };
+fn got(
+    fields: &HashMap<String, TemplateValue>,
+    way: &[&Field],
+    used_fields: &UsedFields,
+) -> TemplateValue {
+    let Some((last, before)) = way.split_last() else { return TemplateValue::NoValue };
     let mut here = Some(fields);
     for field in before {
         here = match here.and_then(|fields| fields.get(field.go)) {
-            Some(Datum::Object(fields)) => Some(fields),
+            Some(TemplateValue::Object(fields)) => Some(fields),
             _ => None,
         };
     }
     let there = here.and_then(|fields| fields.get(last.go));
-    there.cloned().unwrap_or_else(|| of_nothing(last.kind, asked))
+    there.cloned().unwrap_or_else(|| of_nothing(last.kind, used_fields))
 }
 
 /// Returns the member that marks the type of a struct.
-pub(crate) fn typed(of: &Type) -> (String, Datum) {
+pub(crate) fn typed(of: &Type) -> (String, TemplateValue) {
     (type_tag::TYPED.to_owned(), type_tag::mark(of))
 }
 
-fn of_kind(kind: Kind, value: &Value, asked: &Asked) -> Datum {
+fn of_kind(kind: FieldKind, value: &Value, used_fields: &UsedFields) -> TemplateValue {
     match (kind, value) {
-        (_, Value::Null) => zero(kind, asked),
-        (Kind::Struct(of), Value::Object(members)) => of_struct(of, Some(members), asked),
-        (Kind::Pointer(kind), value) => pointer_to(of_kind(*kind, value, asked)),
-        (Kind::List(kind), Value::Array(items)) => {
-            Datum::Array(items.iter().map(|item| of_kind(*kind, item, asked)).collect())
+        (_, Value::Null) => zero(kind, used_fields),
+        (FieldKind::Struct(of), Value::Object(members)) => {
+            of_struct(of, Some(members), used_fields)
         }
-        (Kind::Map(Kind::Quantity), Value::Object(members)) if asked.resources => {
+        (FieldKind::Pointer(kind), value) => pointer_to(of_kind(*kind, value, used_fields)),
+        (FieldKind::List(kind), Value::Array(items)) => TemplateValue::Array(
+            items.iter().map(|item| of_kind(*kind, item, used_fields)).collect(),
+        ),
+        (FieldKind::Map(FieldKind::Quantity), Value::Object(members)) if used_fields.resources => {
             resource_list(members)
         }
-        (Kind::Map(kind), Value::Object(members)) => Datum::Map(
+        (FieldKind::Map(kind), Value::Object(members)) => TemplateValue::Map(
             members
                 .iter()
                 .map(|(key, value)| {
-                    let key = escape::guarded_key(key, |key| asked.names_key(key));
-                    (key.into_owned(), of_kind(*kind, value, asked))
+                    let key = escape::guarded_key(key, |key| used_fields.names_key(key));
+                    (key.into_owned(), of_kind(*kind, value, used_fields))
                 })
                 .collect(),
         ),
-        (Kind::Quantity, value) => match quantity::canonical(value) {
-            Some(text) => Datum::from(text),
+        (FieldKind::Quantity, value) => match quantity::canonical(value) {
+            Some(text) => TemplateValue::from(text),
             None => guarded(value),
         },
-        (Kind::IntOrString, value) if asked.parts_of_ports => int_or_string(value),
-        (Kind::Duration, Value::String(text)) if asked.parts_of_durations => duration(text),
-        (Kind::Enum(words), Value::Number(number)) => {
-            let word = number.as_u64().and_then(|place| words.get(usize::try_from(place).ok()?));
-            word.map_or_else(|| guarded(value), |word| Datum::from(*word))
+        (FieldKind::IntOrString, value) if used_fields.parts_of_ports => int_or_string(value),
+        (FieldKind::Duration, Value::String(text)) if used_fields.parts_of_durations => {
+            duration(text)
         }
-        (Kind::Wrapper(within), value) => wrapper(kind, of_kind(*within, value, asked)),
+        (FieldKind::Enum(words), Value::Number(number)) => {
+            let word = number.as_u64().and_then(|place| words.get(usize::try_from(place).ok()?));
+            word.map_or_else(|| guarded(value), |word| TemplateValue::from(*word))
+        }
+        (FieldKind::Wrapper(within), value) => wrapper(kind, of_kind(*within, value, used_fields)),
         (_, value) => guarded(value),
     }
 }
 
 /// Returns Go's zero value of a type.
-fn zero(kind: Kind, asked: &Asked) -> Datum {
+fn zero(kind: FieldKind, used_fields: &UsedFields) -> TemplateValue {
     match kind {
-        Kind::Bool => Datum::from(false),
-        Kind::String => Datum::from(""),
-        Kind::Enum(words) => Datum::from(words.first().copied().unwrap_or_default()),
-        Kind::IntOrString if asked.parts_of_ports => int_or_string(&Value::from(0)),
-        Kind::Float | Kind::Int(_) | Kind::IntOrString => Datum::from(0),
-        Kind::List(_) => Datum::Array(Vec::new()),
-        Kind::Map(Kind::Quantity) if asked.resources => resource_list(&Map::new()),
-        Kind::Map(_) => Datum::Map(HashMap::new()),
-        Kind::Quantity => Datum::from("0"),
-        Kind::Struct(of) => of_struct(of, None, asked),
-        Kind::Time => Datum::from("0001-01-01 00:00:00 +0000 UTC"),
-        Kind::Any | Kind::Duration | Kind::Pointer(_) | Kind::Wrapper(_) => Datum::Nil,
+        FieldKind::Bool => TemplateValue::from(false),
+        FieldKind::String => TemplateValue::from(""),
+        FieldKind::Enum(words) => TemplateValue::from(words.first().copied().unwrap_or_default()),
+        FieldKind::IntOrString if used_fields.parts_of_ports => int_or_string(&Value::from(0)),
+        FieldKind::Float | FieldKind::Int(_) | FieldKind::IntOrString | FieldKind::Unsigned => {
+            TemplateValue::from(0)
+        }
+        FieldKind::List(_) => TemplateValue::Array(Vec::new()),
+        FieldKind::Map(FieldKind::Quantity) if used_fields.resources => resource_list(&Map::new()),
+        FieldKind::Map(_) => TemplateValue::Map(HashMap::new()),
+        FieldKind::Quantity => TemplateValue::from("0"),
+        FieldKind::Struct(of) => of_struct(of, None, used_fields),
+        FieldKind::Time => TemplateValue::from("0001-01-01 00:00:00 +0000 UTC"),
+        FieldKind::Any | FieldKind::Duration | FieldKind::Pointer(_) | FieldKind::Wrapper(_) => {
+            TemplateValue::Nil
+        }
     }
 }
 
 /// Returns the value that the getter of an unset field gives. Go's getters accept a nil message, at
 /// any depth.
-fn of_nothing(kind: Kind, asked: &Asked) -> Datum {
-    match zero(kind, asked) {
-        Datum::Nil => Datum::NoValue,
+fn of_nothing(kind: FieldKind, used_fields: &UsedFields) -> TemplateValue {
+    match zero(kind, used_fields) {
+        TemplateValue::Nil => TemplateValue::NoValue,
         zero => zero,
     }
 }
 
-fn pointer_to(datum: Datum) -> Datum {
+fn pointer_to(datum: TemplateValue) -> TemplateValue {
     match datum {
-        Datum::Bool(false) => Datum::from("false"),
-        Datum::Number(number) if is_zero(&number) => Datum::from("0"),
-        Datum::String(text) if text.is_empty() => Datum::from(escape::EMPTY),
+        TemplateValue::Bool(false) => TemplateValue::from("false"),
+        TemplateValue::Number(number) if is_zero(&number) => TemplateValue::from("0"),
+        TemplateValue::String(text) if text.is_empty() => TemplateValue::from(escape::EMPTY),
         other => other,
     }
 }
@@ -179,14 +201,14 @@ pub(crate) fn is_zero(number: &Number) -> bool {
     }
 }
 
-fn wrapper(kind: Kind, value: Datum) -> Datum {
+fn wrapper(kind: FieldKind, value: TemplateValue) -> TemplateValue {
     match kind.message() {
         Some(of) => object(of, [("Value", value.clone()), ("GetValue", value)]),
         None => value,
     }
 }
 
-fn int_or_string(value: &Value) -> Datum {
+fn int_or_string(value: &Value) -> TemplateValue {
     let number = value.as_i64().unwrap_or_default();
     let text = value.as_str().unwrap_or_default();
     let parsed = if value.is_string() { text.parse().unwrap_or_default() } else { number };
@@ -194,17 +216,18 @@ fn int_or_string(value: &Value) -> Datum {
     object(
         &INT_OR_STRING,
         [
-            ("Type", Datum::from(i64::from(value.is_string()))),
-            ("IntVal", Datum::from(number)),
-            ("StrVal", Datum::String(escape::guarded(text).into_owned())),
-            ("IntValue", Datum::from(parsed)),
-            ("String", Datum::String(escape::guarded(&written).into_owned())),
+            ("Type", TemplateValue::from(i64::from(value.is_string()))),
+            ("IntVal", TemplateValue::from(number)),
+            ("StrVal", TemplateValue::String(escape::guarded(text).into_owned())),
+            ("IntValue", TemplateValue::from(parsed)),
+            ("String", TemplateValue::String(escape::guarded(&written).into_owned())),
         ],
     )
 }
 
-fn resource_list(members: &Map<String, Value>) -> Datum {
-    let quantity = |value: &Value| of_kind(Kind::Quantity, value, &Asked::whatever_is_there());
+fn resource_list(members: &Map<String, Value>) -> TemplateValue {
+    let quantity =
+        |value: &Value| of_kind(FieldKind::Quantity, value, &UsedFields::whatever_is_there());
     let zero = Value::from("0");
     let mut fields: HashMap<_, _> = RESOURCES
         .iter()
@@ -215,16 +238,16 @@ fn resource_list(members: &Map<String, Value>) -> Datum {
     let list = members
         .iter()
         .map(|(key, value)| (escape::guarded_key(key, |_| false).into_owned(), quantity(value)));
-    fields.extend([typed(&RESOURCE_LIST), (LIST.to_owned(), Datum::Map(list.collect()))]);
-    Datum::Object(fields)
+    fields.extend([typed(&RESOURCE_LIST), (LIST.to_owned(), TemplateValue::Map(list.collect()))]);
+    TemplateValue::Object(fields)
 }
 
 /// Converts a duration in the notation of protobuf's JSON.
-fn duration(text: &str) -> Datum {
+fn duration(text: &str) -> TemplateValue {
     let number = text.strip_suffix('s').unwrap_or(text);
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    let seconds = Datum::from(whole.parse::<i64>().unwrap_or_default());
-    let nanos = Datum::from(format!("{fraction:0<9}").parse::<i64>().unwrap_or_default());
+    let seconds = TemplateValue::from(whole.parse::<i64>().unwrap_or_default());
+    let nanos = TemplateValue::from(format!("{fraction:0<9}").parse::<i64>().unwrap_or_default());
     object(
         &DURATION,
         [
@@ -232,12 +255,12 @@ fn duration(text: &str) -> Datum {
             ("GetSeconds", seconds),
             ("Nanos", nanos.clone()),
             ("GetNanos", nanos),
-            ("AsDuration", Datum::from(text)),
+            ("AsDuration", TemplateValue::from(text)),
         ],
     )
 }
 
-fn object<const N: usize>(of: &Type, members: [(&str, Datum); N]) -> Datum {
+fn object<const N: usize>(of: &Type, members: [(&str, TemplateValue); N]) -> TemplateValue {
     let members = members.into_iter().map(|(name, value)| (name.to_owned(), value));
-    Datum::Object(members.chain([typed(of)]).collect())
+    TemplateValue::Object(members.chain([typed(of)]).collect())
 }

@@ -1,6 +1,6 @@
 //! Type marks that distinguish Go structs from mappings.
 
-use gtmpl_ng::Value as Datum;
+use gtmpl_ng::Value as TemplateValue;
 
 use go_types::{Type, by_id};
 
@@ -9,14 +9,14 @@ pub(crate) const TYPED: &str = "\u{0}typed";
 
 /// Returns the mark of a type. [`printed_in`] finds it in rendered text, even if a template ranges
 /// over a struct like a mapping and prints its members one by one.
-pub(crate) fn mark(of: &Type) -> Datum {
-    Datum::String(format!("{TYPED}:{};", of.id))
+pub(crate) fn mark(of: &Type) -> TemplateValue {
+    TemplateValue::String(format!("{TYPED}:{};", of.id))
 }
 
 /// Returns the type of a template value that is a struct.
-pub(crate) fn of(datum: &Datum) -> Option<&'static Type> {
-    let Datum::Object(members) = datum else { return None };
-    let Some(Datum::String(mark)) = members.get(TYPED) else { return None };
+pub(crate) fn tagged_type(datum: &TemplateValue) -> Option<&'static Type> {
+    let TemplateValue::Object(members) = datum else { return None };
+    let Some(TemplateValue::String(mark)) = members.get(TYPED) else { return None };
     by_id(mark.strip_prefix(TYPED)?.strip_prefix(':')?.strip_suffix(';')?.parse().ok()?)
 }
 

@@ -11,7 +11,7 @@ use crate::template::escape;
 ///
 /// A Go struct has all of its fields, most of them with zero values. Templates can only read the
 /// fields that they name, so only these are created where a pod lacks them.
-pub(crate) struct Asked {
+pub(crate) struct UsedFields {
     /// Names by the id of the struct. Empty if all present fields are wanted, and no absent ones.
     of_structs: Vec<Vec<Name>>,
     /// Names that YAML parses as something other than a string.
@@ -38,7 +38,7 @@ pub(crate) enum Name {
     Embedded(&'static str, &'static Type),
 }
 
-impl Asked {
+impl UsedFields {
     /// Collects the names after a dot in the texts, which have been rewritten by
     /// [`method_chains`](crate::template::rewrite::method_chains).
     pub(crate) fn by(texts: &[&str]) -> Self {
@@ -80,7 +80,7 @@ impl Asked {
         of.is_message()
             || self.of_structs.is_empty()
             || NAMED_BY_FUNCTIONS.contains(&field.go)
-            || self.of(of).iter().any(named)
+            || self.names_for(of).iter().any(named)
     }
 
     /// True if a template names a key after a dot that YAML parses as something other than a
@@ -90,31 +90,32 @@ impl Asked {
     }
 
     /// Returns the names for one struct.
-    pub(crate) fn of(&self, of: &Type) -> &[Name] {
+    pub(crate) fn names_for(&self, of: &Type) -> &[Name] {
         self.of_structs.get(usize::from(of.id)).map(Vec::as_slice).unwrap_or_default()
     }
 }
 
 fn asked_of(of: &Type, names: &HashSet<&str>) -> Vec<Name> {
-    let mut asked = Vec::new();
+    let mut used_fields = Vec::new();
     for field in of.fields() {
         let got = of.is_object_meta() && names.contains(format!("Get{}", field.go).as_str());
         if (got || names.contains(field.go)) && !field.is_one_of() {
-            asked.push(Name::Field(field));
+            used_fields.push(Name::Field(field));
         }
     }
-    let calls = names.iter().filter_map(|name| Some(((*name).to_owned(), Call::of(of, name)?)));
-    asked.extend(calls.map(|(name, call)| Name::Call(name, call)));
+    let calls = names.iter().filter_map(|name| Some(((*name).to_owned(), Call::parse(of, name)?)));
+    used_fields.extend(calls.map(|(name, call)| Name::Call(name, call)));
     if of.has_getters() {
         let getters = names.iter().filter(|name| name.starts_with("Get") || name.contains("_Get"));
         let mut getters: Vec<_> =
             getters.filter_map(|name| Some((*name, got(of, name)?))).collect();
         getters.sort_by_key(|(name, _)| *name);
-        asked.extend(getters.into_iter().map(|(name, way)| Name::Getter(name.to_owned(), way)));
+        used_fields
+            .extend(getters.into_iter().map(|(name, way)| Name::Getter(name.to_owned(), way)));
     }
     let embedded = of.embedded().filter(|(name, _)| names.contains(name));
-    asked.extend(embedded.map(|(name, of)| Name::Embedded(name, of)));
-    asked
+    used_fields.extend(embedded.map(|(name, of)| Name::Embedded(name, of)));
+    used_fields
 }
 
 /// Returns the fields that a chain of getters traverses, starting at this message.

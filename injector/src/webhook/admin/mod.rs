@@ -89,7 +89,7 @@ pub fn logging(log: Arc<Log>) -> Router {
     }))
 }
 
-/// True if the address is 127.0.0.1 or ::1. Other addresses of 127.0.0.0/8 are not trusted, because
+/// True if the address is 127.0.0.1 or `::1`. Other addresses of 127.0.0.0/8 are not trusted, because
 /// behind a sidecar they can stand for remote clients.
 fn is_here(address: IpAddr) -> bool {
     let address = address.to_canonical();

@@ -18,15 +18,17 @@ use tokio::time::{Instant, timeout_at};
 use tower_http::catch_panic::CatchPanicLayer;
 
 use super::deadline::budget;
-use super::refusal::Refusal;
+use super::refusal::CallRefusal;
 use super::verdict::{Admission, Verdict};
 use super::{review, work};
 use crate::budget::Budget;
 use crate::istio::webhook_path;
-use crate::webhook::cluster_state::Surroundings;
+use crate::webhook::cluster_state::ClusterWatch;
 use crate::webhook::cluster_state::outline::Outline;
 use crate::webhook::reload::Configuration;
-use crate::webhook::server::body_memory::{LargeBodies, Room, holds_too_many_values, is_expensive};
+use crate::webhook::server::body_memory::{
+    BodyBudget, BodyReservation, holds_too_many_values, is_expensive,
+};
 use crate::webhook::server::run_queue::let_others_run;
 use crate::webhook::server::turns::{Caller, Turns};
 use crate::webhook::telemetry::metrics::{CallResult, Metrics};
@@ -71,7 +73,7 @@ pub struct Webhook {
     /// Settings in use.
     pub configuration: Arc<Configuration>,
     /// Cluster snapshot.
-    pub surroundings: Surroundings,
+    pub cluster_watch: ClusterWatch,
     /// Decision on a review.
     pub admission: Admission,
     /// Metrics of the calls.
@@ -79,7 +81,7 @@ pub struct Webhook {
     /// Turns of reviews whose body has arrived. Further reviews wait within their own time limit.
     pub turns: Arc<Turns>,
     /// Body budget and turns of large bodies.
-    pub large: LargeBodies,
+    pub body_budget: BodyBudget,
     /// Largest body in bytes.
     pub body_limit: usize,
     /// Longest duration of a call.
@@ -116,46 +118,46 @@ impl Webhook {
         &self,
         request: Request,
         start: Instant,
-    ) -> Result<(Verdict, Vec<u8>), Refusal> {
+    ) -> Result<(Verdict, Vec<u8>), CallRefusal> {
         let (head, body) = request.into_parts();
         let client =
             head.extensions.get().map(|ConnectInfo(client): &ConnectInfo<SocketAddr>| client);
         let address = client.map_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED), SocketAddr::ip);
         if head.method != Method::POST {
-            return Err(Refusal::Method);
+            return Err(CallRefusal::Method);
         }
-        let path_env = webhook_path::environment(head.uri.path()).map_err(Refusal::Path)?;
+        let path_env = webhook_path::environment(head.uri.path()).map_err(CallRefusal::Path)?;
         if head.headers.get(CONTENT_LENGTH).is_some_and(|length| length == "0") {
-            return Err(Refusal::Empty);
+            return Err(CallRefusal::Empty);
         }
         if !is_json(&head.headers) {
-            return Err(Refusal::ContentType);
+            return Err(CallRefusal::ContentType);
         }
         let deadline = start + budget(head.uri.query(), self.time_limit);
-        let mut room = self.large.room();
-        let body = self.read(body, deadline, &mut room).await?;
+        let mut reservation = self.body_budget.reserve();
+        let body = self.read(body, deadline, &mut reservation).await?;
         if holds_too_many_values(&body) {
-            return Err(Refusal::TooManyValues);
+            return Err(CallRefusal::TooManyValues);
         }
-        let settings = self.configuration.current().ok_or(Refusal::Unconfigured)?;
-        let outline = Outline::of_review(&body);
-        let known = self.surroundings.of(&outline, deadline).await;
+        let settings = self.configuration.current().ok_or(CallRefusal::Unconfigured)?;
+        let outline = Outline::from_review(&body);
+        let known = self.cluster_watch.environment(&outline, deadline).await;
         let caller = Caller { source: address.into(), namespace: outline.namespace };
         let admission = self.admission;
         let is_expensive = is_expensive(body.len());
         let answer = move || {
-            let review = review::parse(&body).map_err(Refusal::Review)?;
+            let review = review::parse(&body).map_err(CallRefusal::Review)?;
             drop(body);
             let mut verdict = admission.decide(&settings, known.facts(), review, &path_env);
-            let answer = verdict.response.to_json().map_err(Refusal::Answer)?;
+            let answer = verdict.response.to_json().map_err(CallRefusal::Answer)?;
             verdict.bytes = answer.len();
             Ok((verdict, answer))
         };
         if is_expensive {
-            let turn = timeout_at(deadline, self.large.turn(caller)).await;
+            let turn = timeout_at(deadline, self.body_budget.turn(caller)).await;
             return work::aside(
-                self.large.thread(),
-                turn.map_err(|_| Refusal::Busy)?,
+                self.body_budget.thread(),
+                turn.map_err(|_| CallRefusal::Busy)?,
                 deadline,
                 answer,
             )
@@ -170,7 +172,7 @@ impl Webhook {
             turn
         } else {
             let turn = timeout_at(deadline, self.turns.take(caller)).await;
-            turn.map_err(|_| Refusal::Busy)?
+            turn.map_err(|_| CallRefusal::Busy)?
         };
         Budget::default().enter(answer)
     }
@@ -180,9 +182,9 @@ impl Webhook {
         &self,
         body: Body,
         deadline: Instant,
-        room: &mut Room<'_>,
-    ) -> Result<Vec<u8>, Refusal> {
-        let too_large = Refusal::TooLarge { limit: self.body_limit };
+        reservation: &mut BodyReservation<'_>,
+    ) -> Result<Vec<u8>, CallRefusal> {
+        let too_large = CallRefusal::TooLarge { limit: self.body_limit };
         // An announced length above the limit is rejected before any byte is read.
         if body.size_hint().lower() > self.body_limit as u64 {
             tokio::spawn(discard(body, self.body_limit));
@@ -195,19 +197,19 @@ impl Webhook {
             let data = match timeout_at(step.min(deadline), rest.frame()).await {
                 Ok(Some(Ok(frame))) => frame.into_data().unwrap_or_default(),
                 Ok(Some(Err(error))) if error.is::<LengthLimitError>() => return Err(too_large),
-                Ok(Some(Err(_))) => return Err(Refusal::Body),
+                Ok(Some(Err(_))) => return Err(CallRefusal::Body),
                 Ok(None) => break,
-                Err(_) => return Err(Refusal::Slow),
+                Err(_) => return Err(CallRefusal::Slow),
             };
-            while !room.holds(body.len() + data.len()) {
-                let Ok(()) = timeout_at(deadline, room.grow()).await else {
-                    return Err(Refusal::Busy);
+            while !reservation.holds(body.len() + data.len()) {
+                let Ok(()) = timeout_at(deadline, reservation.grow()).await else {
+                    return Err(CallRefusal::Busy);
                 };
                 step = Instant::now() + STEP;
             }
             body.extend_from_slice(&data);
         }
-        if body.is_empty() { Err(Refusal::Empty) } else { Ok(body) }
+        if body.is_empty() { Err(CallRefusal::Empty) } else { Ok(body) }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Calls that are not answered with a review, and why.
+//! Error responses of calls without a review.
 
 use axum::http::header::{ALLOW, CONNECTION};
 use axum::http::{HeaderValue, StatusCode};
@@ -7,10 +7,10 @@ use axum::response::{IntoResponse, Response};
 use super::review::ReviewError;
 use crate::istio::webhook_path::PathError;
 
-/// A call that is not answered with a review. The API server takes it as a failure of the call,
-/// for which the webhook's `failurePolicy` decides.
+/// Error response without a review. The API server counts the call as failed, and applies the
+/// webhook's `failurePolicy`.
 #[derive(Debug, thiserror::Error)]
-pub(in crate::webhook) enum Refusal {
+pub(in crate::webhook) enum CallRefusal {
     #[error("want POST")]
     Method,
     #[error("{0}")]
@@ -39,7 +39,7 @@ pub(in crate::webhook) enum Refusal {
     Answer(serde_json::Error),
 }
 
-impl Refusal {
+impl CallRefusal {
     fn status(&self) -> StatusCode {
         match self {
             Self::Path(_) | Self::Empty | Self::Body | Self::Review(_) => StatusCode::BAD_REQUEST,
@@ -52,7 +52,7 @@ impl Refusal {
         }
     }
 
-    /// The word of logs and labels.
+    /// Returns the reason in logs and labels.
     pub(super) fn word(&self) -> &'static str {
         match self {
             Self::Method => "bad_method",
@@ -72,14 +72,14 @@ impl Refusal {
     }
 }
 
-impl IntoResponse for Refusal {
+impl IntoResponse for CallRefusal {
     fn into_response(self) -> Response {
         let mut response = (self.status(), format!("{self}\n")).into_response();
         if matches!(self, Self::Method) {
             response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
         }
         if matches!(self, Self::TooLarge { .. } | Self::Body | Self::Slow) {
-            // The rest of the body stands where the next request would.
+            // The rest of the body would be read as the next request.
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         response

@@ -28,7 +28,7 @@ pub fn parse(body: &[u8]) -> Result<Review, ReviewError> {
         return Ok(Review { version, ..review });
     }
     let [api_version, kind] =
-        [&review.api_version, &review.kind].map(|text| excerpt::of(text).into_owned());
+        [&review.api_version, &review.kind].map(|text| excerpt::shorten(text).into_owned());
     Err(ReviewError::Version { api_version, kind })
 }
 
@@ -57,7 +57,7 @@ pub struct Request {
     pub uid: String,
     /// Type of the object.
     #[serde(deserialize_with = "or_default")]
-    pub kind: Kind,
+    pub kind: ObjectKind,
     /// Subresource, for example `status`; empty for the object itself.
     #[serde(deserialize_with = "or_default")]
     pub sub_resource: String,
@@ -77,7 +77,7 @@ pub struct Request {
 /// Type of an object.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct Kind {
+pub struct ObjectKind {
     /// API group; empty for the core group.
     #[serde(deserialize_with = "or_default")]
     pub group: String,

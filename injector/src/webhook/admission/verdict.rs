@@ -9,11 +9,11 @@ use serde_json::Value;
 use super::review::{Request, Response, Review};
 use crate::inject::cluster_state::ClusterFacts;
 use crate::inject::policy::Rules;
-use crate::inject::{InjectError, Outcome, Target};
-use crate::overlay::error::{Asker, OverlayError};
+use crate::inject::{InjectError, InjectionOutcome, Target};
+use crate::overlay::error::{OverlayError, TemplateSource};
 use crate::settings::Settings;
 use crate::webhook::telemetry::metrics::CallResult;
-use crate::webhook::telemetry::subject::Subject;
+use crate::webhook::telemetry::subject::ReviewedPod;
 
 /// Admission decisions by an injection function.
 #[derive(Clone, Copy, Debug)]
@@ -22,7 +22,7 @@ pub struct Admission {
 }
 
 /// Signature of [`crate::inject::inject`].
-pub type Inject = fn(&Settings, Target<'_>) -> Result<Outcome, InjectError>;
+pub type Inject = fn(&Settings, Target<'_>) -> Result<InjectionOutcome, InjectError>;
 
 impl Admission {
     /// Returns admission decisions by `inject`.
@@ -52,10 +52,16 @@ impl Admission {
     ) -> Verdict {
         let Some(mut request) = review.request else {
             let message = "the AdmissionReview has no request".to_owned();
-            return Verdict::denied(Subject::default(), String::new(), "no_request", 400, message);
+            return Verdict::denied(
+                ReviewedPod::default(),
+                String::new(),
+                "no_request",
+                400,
+                message,
+            );
         };
         let uid = std::mem::take(&mut request.uid);
-        let subject = Subject::of(&request, &uid);
+        let subject = ReviewedPod::from_request(&request, &uid);
         if let Some(reason) = not_a_new_pod(&request) {
             return Verdict::skipped(subject, uid, &reason, &[]);
         }
@@ -73,10 +79,10 @@ impl Admission {
         };
         let unknown_users = settings.process.openshift && cluster.namespace_annotations.is_none();
         match (self.inject)(settings, target) {
-            Ok(Outcome::Skipped { reason, advice }) => {
-                Verdict::skipped(subject, uid, &reason, &advice)
+            Ok(InjectionOutcome::Skipped { reason, warnings }) => {
+                Verdict::skipped(subject, uid, &reason, &warnings)
             }
-            Ok(Outcome::Injected(injection)) => {
+            Ok(InjectionOutcome::Injected(injection)) => {
                 let response = Response::allow(uid.clone()).with_patch(&injection.patch());
                 let mut warnings = injection.warnings;
                 warnings.extend(unknown_users.then(namespace_unknown));
@@ -108,7 +114,7 @@ impl Admission {
 #[derive(Debug)]
 pub struct Verdict {
     /// Identification of the review.
-    pub(in crate::webhook) subject: Subject,
+    pub(in crate::webhook) subject: ReviewedPod,
     /// Result of the call.
     pub result: CallResult,
     /// Reason in logs and labels; empty for an injection.
@@ -122,20 +128,20 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    fn skipped(subject: Subject, uid: String, reason: &Reason, advice: &[Reason]) -> Self {
+    fn skipped(subject: ReviewedPod, uid: String, reason: &Reason, warnings: &[Reason]) -> Self {
         let response = Response::allow(uid).with_warnings(std::slice::from_ref(reason));
         Self {
             subject,
             result: CallResult::Skipped,
             reason: reason.word(),
             problem: None,
-            response: response.with_warnings(advice),
+            response: response.with_warnings(warnings),
             bytes: 0,
         }
     }
 
     fn denied(
-        subject: Subject,
+        subject: ReviewedPod,
         uid: String,
         reason: &'static str,
         code: u16,
@@ -153,7 +159,7 @@ impl Verdict {
 
     /// Writes the log line of this review.
     pub(in crate::webhook) fn log(&self, took: Duration) {
-        let Subject { uid, namespace, name, dry_run } = &self.subject;
+        let ReviewedPod { uid, namespace, name, dry_run } = &self.subject;
         let (result, reason) = (self.result.word(), self.reason);
         let microseconds = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         let bytes = self.bytes;
@@ -185,10 +191,11 @@ impl Verdict {
     }
 }
 
-impl Subject {
-    fn of(request: &Request, uid: &str) -> Self {
+impl ReviewedPod {
+    fn from_request(request: &Request, uid: &str) -> Self {
         let metadata = &request.object["metadata"];
-        let text = |value: &Value| excerpt::of(value.as_str().unwrap_or_default()).into_owned();
+        let text =
+            |value: &Value| excerpt::shorten(value.as_str().unwrap_or_default()).into_owned();
         let owner = &metadata["ownerReferences"][0];
         let name = if owner.is_object() {
             format!("{}/{}", text(&owner["kind"]), text(&owner["name"]))
@@ -198,8 +205,8 @@ impl Subject {
             text(&metadata["generateName"])
         };
         Self {
-            uid: excerpt::of(uid).into_owned(),
-            namespace: excerpt::of(&request.namespace).into_owned(),
+            uid: excerpt::shorten(uid).into_owned(),
+            namespace: excerpt::shorten(&request.namespace).into_owned(),
             name,
             dry_run: request.dry_run,
         }
@@ -239,12 +246,15 @@ fn code(error: &InjectError) -> u16 {
     match error {
         InjectError::Annotations(_)
         | InjectError::Exhausted(_)
-        | InjectError::Own(_)
+        | InjectError::UserContainer(_)
         | InjectError::Form { .. }
         | InjectError::Pod(_)
         | InjectError::ProxyUser(_)
         | InjectError::TooLarge(_)
-        | InjectError::Overlay(OverlayError::NotFound { asker: Asker::Annotation, .. }) => 400,
+        | InjectError::Overlay(OverlayError::NotFound {
+            requested_by: TemplateSource::Annotation,
+            ..
+        }) => 400,
         InjectError::Overlay(_) | InjectError::Merge { .. } => 500,
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout_at};
 
-use super::refusal::Refusal;
+use super::refusal::CallRefusal;
 use crate::budget::Budget;
 use crate::webhook::server::turns::Turn;
 
@@ -18,7 +18,7 @@ pub(in crate::webhook) async fn aside<T: Send + 'static>(
     turn: Turn,
     deadline: Instant,
     compute: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, Refusal> {
+) -> Result<T, CallRefusal> {
     let caller = Caller(Arc::default());
     let budget = Budget::default().cancelled_by(Arc::clone(&caller.0));
     let computing = thread.spawn(async move {
@@ -30,9 +30,9 @@ pub(in crate::webhook) async fn aside<T: Send + 'static>(
         Ok(Err(failed)) => match failed.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
             // The runtime is shutting down.
-            Err(_) => Err(Refusal::Busy),
+            Err(_) => Err(CallRefusal::Busy),
         },
-        Err(_) => Err(Refusal::Late),
+        Err(_) => Err(CallRefusal::Late),
     }
 }
 
@@ -71,7 +71,7 @@ mod tests {
             namespace: "shop".to_owned(),
         };
         let late = aside(&thread, turns.take(caller()).await, Instant::now(), endless).await;
-        assert!(matches!(late, Err(Refusal::Late)));
+        assert!(matches!(late, Err(CallRefusal::Late)));
         // The turn is free because the computing has ended.
         let turn = turns.take(caller()).await;
         let deadline = Instant::now() + Duration::from_secs(3600);

@@ -38,13 +38,13 @@ pub struct Questions {
 
 /// Cluster snapshot for all reviews.
 #[derive(Debug, Default)]
-pub struct Surroundings {
+pub struct ClusterWatch {
     kubelets: Option<Arc<Followed<Kubelets>>>,
     namespaces: Option<Namespaces>,
     proxy_configs: Option<Arc<Followed<Resources>>>,
 }
 
-impl Surroundings {
+impl ClusterWatch {
     /// Starts the watches, as tasks that do not end.
     pub(super) fn watch<E: Send + 'static>(
         client: &Client,
@@ -76,8 +76,12 @@ impl Surroundings {
     }
 
     /// Returns the cluster facts for a review's pod, by `deadline` at the latest.
-    pub(super) async fn of(&self, review: &Outline<'_>, deadline: Instant) -> Known {
-        let mut known = Known::default();
+    pub(super) async fn environment(
+        &self,
+        review: &Outline<'_>,
+        deadline: Instant,
+    ) -> PodEnvironment {
+        let mut known = PodEnvironment::default();
         if let Some(followed) = &self.proxy_configs {
             known.proxy_configs = Some(Arc::clone(&followed.latest(deadline).await.usable));
         }
@@ -95,13 +99,13 @@ impl Surroundings {
 
 /// Cluster facts for one pod.
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub(super) struct PodEnvironment {
     namespace_annotations: Option<Annotations>,
     native_sidecars: Option<bool>,
     proxy_configs: Option<Arc<ProxyConfigs>>,
 }
 
-impl Known {
+impl PodEnvironment {
     pub(super) fn facts(&self) -> ClusterFacts<'_> {
         ClusterFacts {
             namespace_annotations: self.namespace_annotations.as_deref(),

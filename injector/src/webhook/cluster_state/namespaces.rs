@@ -11,7 +11,7 @@ use kube::runtime::watcher;
 use kube::{Api, Client, ResourceExt};
 use tokio::time::{Instant, timeout_at};
 
-use super::watched::{Followed, Reading, Subject, follow};
+use super::watched::{Followed, Reading, WatchedResource, follow};
 use crate::webhook::telemetry::metrics::Metrics;
 
 /// Annotations of a namespace that begin with `openshift.io/sa.scc.`.
@@ -74,7 +74,7 @@ fn annotations(namespace: &PartialObjectMeta<Namespace>) -> Annotations {
     Arc::new(of_openshift.map(|(key, value)| (key.clone(), value.clone())).collect())
 }
 
-const SUBJECT: Subject = Subject {
+const SUBJECT: WatchedResource = WatchedResource {
     resource: "namespaces",
     without: "proxies run as user and group 1337, whatever a namespace allows",
 };

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Node;
 use kube::runtime::watcher;
 use kube::{Api, Client};
 
-use super::watched::{Followed, Reading, Subject, follow};
+use super::watched::{Followed, Reading, WatchedResource, follow};
 use crate::cluster::nodes;
 use crate::kubernetes::native_sidecars::Kubelets;
 use crate::webhook::telemetry::metrics::Metrics;
@@ -35,4 +35,4 @@ fn tell(before: &Kubelets, now: &Kubelets, _: &Metrics) {
     }
 }
 
-const SUBJECT: Subject = Subject { resource: "nodes", without: nodes::WITHOUT };
+const SUBJECT: WatchedResource = WatchedResource { resource: "nodes", without: nodes::WITHOUT };

@@ -18,7 +18,7 @@ pub(in crate::webhook) struct Outline<'a> {
 }
 
 impl<'a> Outline<'a> {
-    pub(in crate::webhook) fn of_review(body: &'a [u8]) -> Self {
+    pub(in crate::webhook) fn from_review(body: &'a [u8]) -> Self {
         #[derive(Deserialize)]
         struct Review<'a> {
             #[serde(borrow)]
@@ -63,7 +63,7 @@ mod tests {
             (r#"{"request": null}"#, "", None),
             ("{", "", None),
         ] {
-            let outline = Outline::of_review(review.as_bytes());
+            let outline = Outline::from_review(review.as_bytes());
             assert_eq!(
                 (&*outline.namespace, outline.node().as_deref()),
                 (namespace, node),

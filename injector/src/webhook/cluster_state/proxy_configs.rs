@@ -8,7 +8,7 @@ use kube::Client;
 use kube::runtime::watcher;
 
 use super::store::Key;
-use super::watched::{Followed, Reading, Subject, follow};
+use super::watched::{Followed, Reading, WatchedResource, follow};
 use crate::cluster::proxy_configs;
 use crate::settings::proxy_configs::ProxyConfigs;
 use crate::webhook::telemetry::metrics::Metrics;
@@ -61,7 +61,7 @@ fn tell(before: &Resources, now: &Resources, metrics: &Metrics) {
     }
 }
 
-const SUBJECT: Subject = Subject {
+const SUBJECT: WatchedResource = WatchedResource {
     resource: "proxyconfigs.networking.istio.io",
     without: "pods are injected without regard to ProxyConfig resources",
 };

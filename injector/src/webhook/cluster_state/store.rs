@@ -24,7 +24,7 @@ impl<V> Default for Objects<V> {
 
 /// Effect of a watch event.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Told {
+pub(super) enum StoreUpdate {
     /// A list is in progress.
     Part,
     /// All objects are known.
@@ -40,7 +40,7 @@ impl<V: PartialEq> Objects<V> {
         &mut self,
         event: Event<K>,
         keep: impl Fn(K) -> Option<V>,
-    ) -> Told {
+    ) -> StoreUpdate {
         match event {
             Event::Init => self.listing.clear(),
             Event::InitApply(object) => {
@@ -52,7 +52,7 @@ impl<V: PartialEq> Objects<V> {
             Event::InitDone => {
                 let changed = self.listing != self.known;
                 self.known = std::mem::take(&mut self.listing);
-                return Told::All { changed };
+                return StoreUpdate::All { changed };
             }
             Event::Apply(object) => {
                 let key = key(&object);
@@ -64,13 +64,13 @@ impl<V: PartialEq> Objects<V> {
                     }
                     None => self.known.remove(&key).is_some(),
                 };
-                return Told::All { changed };
+                return StoreUpdate::All { changed };
             }
             Event::Delete(object) => {
-                return Told::All { changed: self.known.remove(&key(&object)).is_some() };
+                return StoreUpdate::All { changed: self.known.remove(&key(&object)).is_some() };
             }
         }
-        Told::Part
+        StoreUpdate::Part
     }
 
     /// Removes all objects. Returns true if there were any.
@@ -105,7 +105,7 @@ mod tests {
     }
 
     /// Applies events, and returns the known objects after each of them.
-    fn story(events: Vec<Event<ConfigMap>>) -> Vec<(Told, String)> {
+    fn story(events: Vec<Event<ConfigMap>>) -> Vec<(StoreUpdate, String)> {
         let keep = |map: ConfigMap| map.data?.remove("key").filter(|value| !value.is_empty());
         let mut objects = Objects::default();
         let mut told = Vec::new();
@@ -118,8 +118,8 @@ mod tests {
 
     #[test]
     fn a_list_counts_once_it_has_ended() {
-        let all = |changed, known: &str| (Told::All { changed }, known.to_owned());
-        let part = |known: &str| (Told::Part, known.to_owned());
+        let all = |changed, known: &str| (StoreUpdate::All { changed }, known.to_owned());
+        let part = |known: &str| (StoreUpdate::Part, known.to_owned());
         let told = story(vec![
             Event::Init,
             Event::InitApply(map("one", "1")),

@@ -14,7 +14,7 @@ use kube_access::with_causes;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::store::{Key, Objects, Told};
+use super::store::{Key, Objects, StoreUpdate};
 use crate::webhook::telemetry::metrics::Metrics;
 use crate::webhook::telemetry::watch_state::WatchState;
 
@@ -24,7 +24,7 @@ pub(super) struct Followed<T> {
     value: ArcSwap<T>,
     state: watch::Sender<WatchState>,
     /// End of the time in which reviews wait for the first result.
-    patience: Instant,
+    first_answer_deadline: Instant,
 }
 
 impl<T: Default> Default for Followed<T> {
@@ -32,7 +32,7 @@ impl<T: Default> Default for Followed<T> {
         Self {
             value: ArcSwap::default(),
             state: watch::Sender::default(),
-            patience: Instant::now() + FIRST_ANSWER,
+            first_answer_deadline: Instant::now() + FIRST_ANSWER,
         }
     }
 }
@@ -47,7 +47,7 @@ impl<T> Followed<T> {
         if *self.state.borrow() == WatchState::Pending {
             let mut state = self.state.subscribe();
             let told = state.wait_for(|state| *state != WatchState::Pending);
-            let _ = timeout_at(deadline.min(self.patience), told).await;
+            let _ = timeout_at(deadline.min(self.first_answer_deadline), told).await;
         }
         self.value.load_full()
     }
@@ -55,7 +55,7 @@ impl<T> Followed<T> {
 
 /// Name and purpose of a watch, for logs and metrics.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Subject {
+pub(super) struct WatchedResource {
     /// Name of the resource in RBAC and metrics.
     pub(super) resource: &'static str,
     /// Consequence of a missing watch, in words.
@@ -76,7 +76,7 @@ pub(super) struct Reading<K, V, T> {
 ///
 /// A failed watch is retried at growing intervals of half a minute at most, and logged once.
 pub(super) async fn follow<K, V, T, S>(
-    subject: Subject,
+    subject: WatchedResource,
     events: impl Fn() -> S,
     reading: Reading<K, V, T>,
     followed: Arc<Followed<T>>,
@@ -104,7 +104,7 @@ where
         while let Some(event) = events.next().await {
             let error = match event {
                 Ok(event) => {
-                    if let Told::All { changed } = objects.apply(event, &reading.keep) {
+                    if let StoreUpdate::All { changed } = objects.apply(event, &reading.keep) {
                         if changed {
                             publish(&objects);
                         }
@@ -123,7 +123,7 @@ where
                 tracing::debug!(resource = subject.resource, error = text, "watch ended");
                 break;
             }
-            let state = WatchState::of(&error);
+            let state = WatchState::from_error(&error);
             if state == WatchState::Absent && objects.clear() {
                 publish(&objects);
             }
@@ -136,7 +136,7 @@ where
     }
 }
 
-impl Subject {
+impl WatchedResource {
     fn tell(self, state: WatchState, error: &str) {
         let Self { resource, without } = self;
         match state {

@@ -13,9 +13,9 @@ use webhook_certs::serving::tls_parameters::{
 use super::args::{Args, TlsArgs};
 use crate::kubernetes::native_sidecars::NativeSidecars;
 use crate::settings::Process;
+use crate::sources::config_maps::ConfigMaps;
+use crate::sources::files::Files;
 use crate::webhook::cluster_state::Questions;
-use crate::webhook::reload::config_maps::ConfigMaps;
-use crate::webhook::reload::files::Files;
 use crate::webhook::server::limits::Limits;
 use crate::webhook::tls::client_ca::ClientFile;
 
@@ -29,7 +29,7 @@ pub struct Options {
     /// Source of the certificate.
     pub certificate: CertificateSource,
     /// Cluster watches; `None` without a cluster.
-    pub surroundings: Option<(ClusterAccess, Questions)>,
+    pub cluster_watch: Option<(ClusterAccess, Questions)>,
     /// Restrictions of TLS.
     pub tls: TlsParameters,
     /// Allowed clients; `None` allows every client.
@@ -78,7 +78,7 @@ impl Options {
             None => in_pod.then_some(ClusterAccess::Pod),
         };
         let configuration = configuration(args, access.clone());
-        let surroundings = access.clone().map(|access| (access, questions(args)));
+        let cluster_watch = access.clone().map(|access| (access, questions(args)));
         let certificate = certificate(args, access)?;
         if args.certificate.write_ca.is_some()
             && !matches!(certificate, CertificateSource::InMemory { .. })
@@ -95,7 +95,7 @@ impl Options {
         }
         let tls = tls(&args.tls)?;
         let clients = clients(&args.tls)?;
-        Ok(Self { configuration, certificate, surroundings, tls, clients })
+        Ok(Self { configuration, certificate, cluster_watch, tls, clients })
     }
 }
 
@@ -199,7 +199,7 @@ fn configuration(args: &Args, access: Option<ClusterAccess>) -> ConfigurationSou
     };
     match access {
         Some(access) if files == Files::default() => {
-            let maps = ConfigMaps::of_revision(&args.namespace, &args.revision);
+            let maps = ConfigMaps::for_revision(&args.namespace, &args.revision);
             ConfigurationSource::ConfigMaps(access, maps)
         }
         _ => ConfigurationSource::Files(files),
@@ -263,7 +263,7 @@ mod tests {
     #[test]
     fn takes_everything_from_the_cluster_it_runs_in() {
         let options = options("--revision canary --namespace mesh", true).unwrap();
-        let maps = ConfigMaps::of_revision("mesh", "canary");
+        let maps = ConfigMaps::for_revision("mesh", "canary");
         assert_eq!(
             options.configuration,
             ConfigurationSource::ConfigMaps(ClusterAccess::Pod, maps)
@@ -307,20 +307,23 @@ mod tests {
 
     #[test]
     fn asks_a_cluster_only_for_what_counts() {
-        let questions = |flags| options(flags, true).unwrap().surroundings.unwrap().1;
+        let questions = |flags| options(flags, true).unwrap().cluster_watch.unwrap().1;
         let usual = Questions { nodes: true, namespaces: false, revision: "default".to_owned() };
         assert_eq!(questions(""), usual);
         let canary = Questions { nodes: false, namespaces: true, revision: "canary".to_owned() };
         let flags = "--revision canary --enable-native-sidecars false --platform openshift";
         assert_eq!(questions(flags), canary);
         assert!(!questions("--enable-native-sidecars true").nodes);
-        assert_eq!(options("", false).unwrap().surroundings, None);
+        assert_eq!(options("", false).unwrap().cluster_watch, None);
     }
 
     #[test]
     fn refuses_what_tls_cannot_be_restricted_to() {
         let table = [
-            ("--tls-cipher-suites TLS_NULL", "--tls-cipher-suites: \"TLS_NULL\" is no cipher"),
+            (
+                "--tls-cipher-suites TLS_NULL",
+                "--tls-cipher-suites: \"TLS_NULL\" is not a supported cipher",
+            ),
             (
                 "--tls-min-version TLSV1_3 \
                  --tls-cipher-suites TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",

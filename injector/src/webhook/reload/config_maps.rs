@@ -1,6 +1,5 @@
-//! Configuration from the `ConfigMap`s of the control plane's namespace.
+//! Configuration from `ConfigMap`s, watched.
 
-use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,30 +11,10 @@ use kube::runtime::{WatchStreamExt, watcher as watch};
 use kube::{Api, Client};
 use kube_access::with_causes;
 
-use super::{Configuration, Text, Texts};
-use crate::cluster::error::ClusterError;
-
-/// Names of the `ConfigMap`s.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct ConfigMaps {
-    /// Namespace of the control plane.
-    pub namespace: String,
-    /// Name of the map with the documents `config` and `values`.
-    pub sidecar: String,
-    /// Name of the map with the document `mesh`.
-    pub mesh: String,
-}
+use super::Configuration;
+use crate::sources::config_maps::{ConfigMapStates, ConfigMaps, Slot};
 
 impl ConfigMaps {
-    /// Returns the names for a revision. An empty revision and `default` have no suffix.
-    pub fn of_revision(namespace: &str, revision: &str) -> Self {
-        let name = |base: &str| match revision {
-            "" | "default" => base.to_owned(),
-            revision => format!("{base}-{revision}"),
-        };
-        Self { namespace: namespace.to_owned(), sidecar: name(SIDECAR), mesh: name(MESH) }
-    }
-
     /// Passes the documents to `configuration` at every change, for ever.
     ///
     /// The watches select the two names only, because the permissions cover no others.
@@ -47,7 +26,7 @@ impl ConfigMaps {
             watch(api.clone(), config).default_backoff().map(move |event| (slot, event))
         };
         let mut events = Box::pin(stream::select(events(Slot::Sidecar), events(Slot::Mesh)));
-        let mut seen = Seen::default();
+        let mut seen = ConfigMapStates::default();
         let mut last = Ok(None);
         loop {
             let Some((slot, event)) = events.next().await else {
@@ -72,55 +51,12 @@ impl ConfigMaps {
         }
     }
 
-    /// Reads the documents once. Needs get on both maps.
-    pub async fn read(&self, client: Client) -> Result<Texts, ReadError> {
-        let api: Api<ConfigMap> = Api::namespaced(client, &self.namespace);
-        let known = async |slot| {
-            let map = self.get(&api, slot).await?;
-            Ok(Known { listed: true, in_list: false, data: map.and_then(|map| map.data) })
-        };
-        let seen = Seen { sidecar: known(Slot::Sidecar).await?, mesh: known(Slot::Mesh).await? };
-        Ok(self.texts(&seen).map_err(ReadError::Missing)?.unwrap_or_default())
-    }
-
-    /// Reads once the documents that `given` lacks. Needs get on the maps that contain them; a map
-    /// without a missing document is not read. Every document must exist, `mesh` too.
-    pub async fn complete(&self, client: Client, given: Texts) -> Result<Texts, ReadError> {
-        let api: Api<ConfigMap> = Api::namespaced(client, &self.namespace);
-        let Texts { mut inject_config, mut values, mut mesh_config } = given;
-        let take = |slot, map: &ConfigMap, key: &str, wanted: &mut Option<Text>| {
-            if wanted.is_none() {
-                let text = self.text(slot, key, map.data.as_ref()).map_err(ReadError::Missing)?;
-                *wanted = Some(text);
-            }
-            Ok::<(), ReadError>(())
-        };
-        if inject_config.is_none() || values.is_none() {
-            let map = self.get(&api, Slot::Sidecar).await?;
-            let map = map.ok_or_else(|| self.no_map(Slot::Sidecar))?;
-            take(Slot::Sidecar, &map, "config", &mut inject_config)?;
-            take(Slot::Sidecar, &map, "values", &mut values)?;
-        }
-        if mesh_config.is_none() {
-            let map = self.get(&api, Slot::Mesh).await?;
-            let map = map.ok_or_else(|| self.no_map(Slot::Mesh))?;
-            take(Slot::Mesh, &map, "mesh", &mut mesh_config)?;
-        }
-        Ok(Texts { inject_config, values, mesh_config })
-    }
-
-    async fn get(&self, api: &Api<ConfigMap>, slot: Slot) -> Result<Option<ConfigMap>, ReadError> {
-        api.get_opt(self.name(slot)).await.map_err(|source| ReadError::Cluster {
-            map: self.full_name(slot),
-            source: source.into(),
-        })
-    }
-
-    fn no_map(&self, slot: Slot) -> ReadError {
-        ReadError::Missing(MissingDocument(format!("ConfigMap {}", self.full_name(slot))))
-    }
-
-    fn note(&self, seen: &mut Seen, slot: Slot, event: Result<Event<ConfigMap>, watcher::Error>) {
+    fn note(
+        &self,
+        seen: &mut ConfigMapStates,
+        slot: Slot,
+        event: Result<Event<ConfigMap>, watcher::Error>,
+    ) {
         match event {
             Ok(event) => seen.apply(slot, event),
             Err(error) => {
@@ -130,162 +66,7 @@ impl ConfigMaps {
             }
         }
     }
-
-    /// Returns the documents once both maps are known. The error names the missing document.
-    fn texts(&self, seen: &Seen) -> Result<Option<Texts>, MissingDocument> {
-        let Seen { sidecar, mesh } = seen;
-        if !(sidecar.listed && mesh.listed) {
-            return Ok(None);
-        }
-        Ok(Some(Texts {
-            inject_config: Some(self.text(Slot::Sidecar, "config", sidecar.data.as_ref())?),
-            values: Some(self.text(Slot::Sidecar, "values", sidecar.data.as_ref())?),
-            // Istio uses its defaults without a mesh document, and so does this injector.
-            mesh_config: self.text(Slot::Mesh, "mesh", mesh.data.as_ref()).ok(),
-        }))
-    }
-
-    fn text(&self, slot: Slot, key: &str, data: Option<&Data>) -> Result<Text, MissingDocument> {
-        let source = format!("ConfigMap {}, {key}", self.full_name(slot));
-        match data.and_then(|data| data.get(key)) {
-            Some(text) => Ok(Text { source, text: text.clone() }),
-            None => Err(MissingDocument(source)),
-        }
-    }
-
-    fn name(&self, slot: Slot) -> &str {
-        match slot {
-            Slot::Sidecar => &self.sidecar,
-            Slot::Mesh => &self.mesh,
-        }
-    }
-
-    fn full_name(&self, slot: Slot) -> String {
-        format!("{}/{}", self.namespace, self.name(slot))
-    }
-}
-
-type Data = BTreeMap<String, String>;
-
-/// Base name of the map with `config` and `values`, before a revision's suffix.
-pub const SIDECAR: &str = "istio-sidecar-injector";
-
-/// Base name of the map with `mesh`, before a revision's suffix.
-pub const MESH: &str = "istio";
-
-/// Error while reading the documents.
-#[derive(Debug, thiserror::Error)]
-pub enum ReadError {
-    /// A required document does not exist.
-    #[error(transparent)]
-    Missing(MissingDocument),
-    /// The request for a `ConfigMap` failed.
-    #[error("ConfigMap {map}")]
-    Cluster {
-        /// Namespace and name of the map.
-        map: String,
-        /// Cause.
-        source: ClusterError,
-    },
-}
-
-/// Required `ConfigMap`, or key of one, that does not exist.
-#[derive(Debug, Eq, PartialEq, thiserror::Error)]
-#[error("{0}: missing")]
-pub struct MissingDocument(String);
-
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Slot {
-    Sidecar,
-    Mesh,
-}
-
-/// State of both watches.
-#[derive(Debug, Default)]
-struct Seen {
-    sidecar: Known,
-    mesh: Known,
-}
-
-impl Seen {
-    fn apply(&mut self, slot: Slot, event: Event<ConfigMap>) {
-        let known = match slot {
-            Slot::Sidecar => &mut self.sidecar,
-            Slot::Mesh => &mut self.mesh,
-        };
-        match event {
-            // Until the list ends, the previous state counts.
-            Event::Init => known.in_list = false,
-            Event::InitApply(map) => {
-                known.in_list = true;
-                known.data = map.data;
-            }
-            Event::InitDone => {
-                known.listed = true;
-                if !known.in_list {
-                    known.data = None;
-                }
-            }
-            Event::Apply(map) => known.data = map.data,
-            Event::Delete(_) => known.data = None,
-        }
-    }
-}
-
-/// State of one `ConfigMap`.
-#[derive(Debug, Default)]
-struct Known {
-    /// True if a list has ended.
-    listed: bool,
-    /// True if the current list has contained the map.
-    in_list: bool,
-    /// Data of the map; `None` if there is none.
-    data: Option<Data>,
 }
 
 /// Time for which the maps must stay the same.
 const SETTLE: Duration = Duration::from_millis(100);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn map(entries: &[(&str, &str)]) -> ConfigMap {
-        let data = entries.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-        ConfigMap { data: Some(data), ..ConfigMap::default() }
-    }
-
-    #[test]
-    fn waits_for_both_maps_and_takes_them_together() {
-        let maps = ConfigMaps::of_revision("istio-system", "canary");
-        let mut seen = Seen::default();
-        seen.apply(Slot::Sidecar, Event::InitApply(map(&[("config", "c"), ("values", "v")])));
-        seen.apply(Slot::Sidecar, Event::InitDone);
-        assert_eq!(maps.texts(&seen), Ok(None));
-        seen.apply(Slot::Mesh, Event::Init);
-        seen.apply(Slot::Mesh, Event::InitDone);
-        let texts = maps.texts(&seen).unwrap().unwrap();
-        let config = texts.inject_config.unwrap();
-        assert_eq!(config.source, "ConfigMap istio-system/istio-sidecar-injector-canary, config");
-        assert_eq!((config.text.as_str(), texts.mesh_config), ("c", None));
-        seen.apply(Slot::Mesh, Event::Apply(map(&[("mesh", "m")])));
-        assert_eq!(maps.texts(&seen).unwrap().unwrap().mesh_config.unwrap().text, "m");
-    }
-
-    #[test]
-    fn names_what_is_missing() {
-        let maps = ConfigMaps::of_revision("mesh", "default");
-        let mut seen = Seen::default();
-        seen.apply(Slot::Mesh, Event::InitDone);
-        seen.apply(Slot::Sidecar, Event::InitApply(map(&[("config", "c")])));
-        seen.apply(Slot::Sidecar, Event::InitDone);
-        let message = maps.texts(&seen).unwrap_err().to_string();
-        assert_eq!(message, "ConfigMap mesh/istio-sidecar-injector, values: missing");
-        // Deleted while the watch was interrupted: the next list does not contain it.
-        seen.apply(Slot::Sidecar, Event::Init);
-        assert!(maps.texts(&seen).unwrap_err().to_string().contains("values"));
-        seen.apply(Slot::Sidecar, Event::InitDone);
-        let message = maps.texts(&seen).unwrap_err().to_string();
-        assert_eq!(message, "ConfigMap mesh/istio-sidecar-injector, config: missing");
-    }
-}

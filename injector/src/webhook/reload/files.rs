@@ -1,43 +1,14 @@
-//! Configuration from files.
-//!
-//! The files are read and compared at an interval. A watch on the paths would miss updates of a
-//! mounted `ConfigMap`, because the kubelet swaps the symbolic link `..data` beside the files.
+//! Configuration from files, compared at an interval.
 
 use std::convert::Infallible;
-use std::io;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Configuration, Text, Texts};
-
-/// Configuration files; each absent one stands for the built-in default.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Files {
-    /// File with the document `config`.
-    pub inject_config: Option<PathBuf>,
-    /// File with the document `values`.
-    pub values: Option<PathBuf>,
-    /// File with the document `mesh`.
-    pub mesh_config: Option<PathBuf>,
-}
+use super::Configuration;
+use crate::sources::Texts;
+use crate::sources::files::{FileError, Files};
 
 impl Files {
-    /// Reads all files. The files of one mounted `ConfigMap` come from the same version of it.
-    pub fn read(&self) -> Result<Texts, FileError> {
-        loop {
-            let before = self.versions();
-            let texts = Texts {
-                inject_config: read("--injectConfigFile", self.inject_config.as_deref())?,
-                values: read("--valuesFile", self.values.as_deref())?,
-                mesh_config: read("--meshConfigFile", self.mesh_config.as_deref())?,
-            };
-            if self.versions() == before {
-                return Ok(texts);
-            }
-        }
-    }
-
     /// Passes the files to `configuration` whenever their content changes, at first from `texts`,
     /// for ever.
     pub async fn watch(
@@ -79,40 +50,7 @@ impl Files {
             last = read;
         }
     }
-
-    /// Returns the targets of the `..data` links beside the files.
-    fn versions(&self) -> [Option<PathBuf>; 3] {
-        [&self.inject_config, &self.values, &self.mesh_config].map(|path| {
-            let directory = path.as_deref()?.parent()?;
-            std::fs::read_link(directory.join(DATA)).ok()
-        })
-    }
 }
-
-/// Error while reading a file.
-#[derive(Debug, thiserror::Error)]
-#[error("{flag} {}: {source}", path.display())]
-pub struct FileError {
-    /// Flag that names the file.
-    pub flag: &'static str,
-    /// Path as given.
-    pub path: PathBuf,
-    /// Cause.
-    pub source: io::Error,
-}
-
-fn read(flag: &'static str, path: Option<&Path>) -> Result<Option<Text>, FileError> {
-    let Some(path) = path else { return Ok(None) };
-    let text = std::fs::read_to_string(path).map_err(|source| FileError {
-        flag,
-        path: path.to_owned(),
-        source,
-    })?;
-    Ok(Some(Text { source: format!("{flag} {}", path.display()), text }))
-}
-
-/// Link by which the kubelet publishes all files of a mounted volume at once.
-const DATA: &str = "..data";
 
 /// Time for which a changed file must stay the same.
 const SETTLE: Duration = Duration::from_millis(50);

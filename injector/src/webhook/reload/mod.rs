@@ -3,8 +3,8 @@
 //! [`files`] and [`config_maps`] watch its sources. Both pass complete sets of documents to
 //! [`Configuration::offer`], so that all documents change together.
 
-pub mod config_maps;
-pub mod files;
+mod config_maps;
+mod files;
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -14,7 +14,8 @@ use documents::notice::Notice;
 use tokio::sync::watch;
 
 use super::telemetry::metrics::Metrics;
-use crate::settings::{Document, Documents, Process, Settings};
+use crate::settings::{Process, Settings};
+use crate::sources::Texts;
 
 /// Settings in use: the last valid ones.
 #[derive(Debug)]
@@ -81,51 +82,5 @@ impl Configuration {
         self.metrics.configuration_refused();
         let kept = *self.generation.borrow();
         tracing::error!(%problem, kept_generation = kept, "configuration refused");
-    }
-}
-
-/// Texts of one configuration; an absent document stands for its default.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Texts {
-    /// Text of the document `config`.
-    pub inject_config: Option<Text>,
-    /// Text of the document `values`.
-    pub values: Option<Text>,
-    /// Text of the document `mesh`.
-    pub mesh_config: Option<Text>,
-}
-
-/// Text of a document, and its origin.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Text {
-    /// Origin for messages: a flag and a path, or `ConfigMap namespace/name, key`.
-    pub source: String,
-    /// Content of the document.
-    pub text: String,
-}
-
-impl Texts {
-    /// Returns the documents for [`Settings::parse`].
-    pub fn documents(&self) -> Documents<'_> {
-        fn document(text: &Text) -> Document<'_> {
-            Document { source: &text.source, text: &text.text }
-        }
-        Documents {
-            inject_config: self.inject_config.as_ref().map(document),
-            values: self.values.as_ref().map(document),
-            mesh_config: self.mesh_config.as_ref().map(document),
-        }
-    }
-
-    /// True if every document is given.
-    pub fn are_complete(&self) -> bool {
-        self.inject_config.is_some() && self.values.is_some() && self.mesh_config.is_some()
-    }
-
-    /// Returns the origin of each document, for messages.
-    pub fn sources(&self) -> String {
-        let named = [&self.inject_config, &self.values, &self.mesh_config]
-            .map(|text| text.as_ref().map_or("built in", |text| &text.source));
-        format!("config: {}; values: {}; mesh: {}", named[0], named[1], named[2])
     }
 }

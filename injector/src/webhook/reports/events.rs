@@ -14,14 +14,14 @@ use kube_access::with_causes;
 use reason::Reason;
 use serde_json::{Value, json};
 
-use super::state::Telling;
+use super::state::SharedReport;
 use crate::cluster::error::ClusterError;
-use crate::report::tally::{Affected, Subject, Tally};
+use crate::report::tally::{Affected, EventTarget, Tally};
 
 /// Attempts to write Events, kept as long as their state lasts.
 #[derive(Debug, Default)]
 pub(super) struct Events {
-    tried: BTreeMap<Subject, Tried>,
+    tried: BTreeMap<EventTarget, Tried>,
     round: u64,
     /// Kinds of error in the latest round.
     complaints: BTreeSet<Complaint>,
@@ -56,7 +56,7 @@ impl Events {
     /// rounds write the rest.
     ///
     /// A rejected Event does not delay any other.
-    pub(super) async fn tell(&mut self, client: &Client, tally: &Tally, telling: &Telling) {
+    pub(super) async fn tell(&mut self, client: &Client, tally: &Tally, telling: &SharedReport) {
         let workloads = tally.workloads();
         self.tried.retain(|subject, _| workloads.contains_key(subject));
         self.round += 1;
@@ -76,7 +76,7 @@ impl Events {
                         // Without an answer to this request, the next one would hardly succeed.
                         return;
                     };
-                    let complaint = Complaint::of(status);
+                    let complaint = Complaint::from_status(status);
                     let is_news = complaints.insert(complaint);
                     complaint.log(&error, is_news && !self.complaints.contains(&complaint));
                     may_end(status).then_some(self.round)
@@ -91,10 +91,10 @@ impl Events {
     /// ones, the oldest rejection first.
     fn news<'a>(
         &self,
-        workloads: &'a BTreeMap<Subject, Affected>,
-    ) -> Vec<(&'a Subject, &'a Affected, State)> {
+        workloads: &'a BTreeMap<EventTarget, Affected>,
+    ) -> Vec<(&'a EventTarget, &'a Affected, State)> {
         let news = workloads.iter().filter_map(|(subject, affected)| {
-            let state = State::of(affected);
+            let state = State::from_affected(affected);
             let refused_in = match self.tried.get(subject).filter(|tried| tried.state == state) {
                 Some(tried) => tried.refused_in?,
                 None => 0,
@@ -113,7 +113,7 @@ fn may_end(status: &Status) -> bool {
 }
 
 impl Complaint {
-    fn of(status: &Status) -> Self {
+    fn from_status(status: &Status) -> Self {
         // An exhausted quota is "Forbidden" too.
         let is_right = status.reason == "Forbidden" && !status.message.contains("exceeded quota");
         if is_right { Self::Right } else { Self::Refusal }
@@ -135,7 +135,7 @@ impl Complaint {
 }
 
 impl State {
-    fn of(affected: &Affected) -> Self {
+    fn from_affected(affected: &Affected) -> Self {
         if affected.is_without_sidecar() { Self::Missing } else { Self::Stale }
     }
 
@@ -151,7 +151,7 @@ impl State {
 /// Writes an Event. Returns false if the Event already exists, or its namespace is being deleted.
 async fn write(
     client: &Client,
-    subject: &Subject,
+    subject: &EventTarget,
     affected: &Affected,
     state: State,
 ) -> Result<bool, ClusterError> {
@@ -173,7 +173,7 @@ async fn write(
 
 /// Returns the UID by which `kubectl describe` finds Events. Without the permission to get the
 /// workload the Event has no UID, and only `kubectl events --for` finds it.
-async fn uid(client: &Client, subject: &Subject) -> Option<String> {
+async fn uid(client: &Client, subject: &EventTarget) -> Option<String> {
     let (group, version) = subject.api_version.split_once('/')?;
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, &subject.kind));
     let api: Api<DynamicObject> =
@@ -181,9 +181,9 @@ async fn uid(client: &Client, subject: &Subject) -> Option<String> {
     api.get_metadata(&subject.name).await.ok()?.metadata.uid
 }
 
-fn event(subject: &Subject, affected: &Affected, state: State, now: Timestamp) -> Value {
+fn event(subject: &EventTarget, affected: &Affected, state: State, now: Timestamp) -> Value {
     let (reason, kind, ending) = state.words();
-    let Subject { namespace, kind: of, name, api_version, uid } = subject;
+    let EventTarget { namespace, kind: of, name, api_version, uid } = subject;
     let mut about = json!({
         "apiVersion": api_version, "kind": of, "name": name, "namespace": namespace,
     });
@@ -208,7 +208,7 @@ fn event(subject: &Subject, affected: &Affected, state: State, now: Timestamp) -
 
 /// Returns a valid name of an Event for any workload name: Kubernetes does not check the names that
 /// a pod gives its owners.
-fn event_name(Subject { kind, name, .. }: &Subject, ending: &str) -> String {
+fn event_name(EventTarget { kind, name, .. }: &EventTarget, ending: &str) -> String {
     let is_taken = |c: &char| c.is_ascii_lowercase() || c.is_ascii_digit() || *c == '.';
     let taken = |c: char| Some(c.to_ascii_lowercase()).filter(is_taken).unwrap_or('-');
     let begun: String = format!("{kind}-{name}").chars().take(NAME).map(taken).collect();
@@ -251,8 +251,8 @@ mod tests {
         Affected { counts: Counts { without_sidecar, stale }, reasons }
     }
 
-    fn subject(name: &str) -> Subject {
-        Subject {
+    fn subject(name: &str) -> EventTarget {
+        EventTarget {
             namespace: "shop".to_owned(),
             kind: "Deployment".to_owned(),
             name: name.to_owned(),
@@ -265,7 +265,7 @@ mod tests {
     fn an_events_name_tells_workload_and_state_and_nothing_else() {
         let name = |affected: &Affected, second: i64| {
             let now = Timestamp::from_second(second).unwrap();
-            let event = event(&subject("web"), affected, State::of(affected), now);
+            let event = event(&subject("web"), affected, State::from_affected(affected), now);
             event["metadata"]["name"].as_str().unwrap().to_owned()
         };
         assert_eq!(name(&affected(1, 5), 1), "deployment-web.sidecar-missing");
@@ -317,7 +317,7 @@ mod tests {
     fn only_a_missing_right_is_said_to_be_one() {
         let refused = |code: u16, reason: &str, message: &str| {
             let status = Status::failure(message, reason).with_code(code);
-            (Complaint::of(&status), may_end(&status))
+            (Complaint::from_status(&status), may_end(&status))
         };
         let full = "events \"x\" is forbidden: exceeded quota: small, requested: count/events=1";
         assert_eq!(refused(403, "Forbidden", "cannot create"), (Complaint::Right, true));

@@ -8,12 +8,12 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 
-use super::state::{Telling, Told};
+use super::state::{ReportState, SharedReport};
 use crate::report::tally::Counts;
 
 /// Latest report as metrics.
 #[derive(Debug)]
-pub(super) struct ReportMetrics(pub(super) Telling);
+pub(super) struct ReportMetrics(pub(super) SharedReport);
 
 impl Collector for ReportMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
@@ -44,7 +44,7 @@ impl Collector for ReportMetrics {
                     for the one that it is in";
         let name = "sidecar_injector_report";
         let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-        for state in Told::STATES {
+        for state in ReportState::STATES {
             let value = ConstGauge::new(i64::from(state == told.state));
             value.encode(metric.encode_family(&[("state", state)])?)?;
         }

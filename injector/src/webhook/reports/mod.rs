@@ -22,7 +22,7 @@ use tokio::time::sleep;
 
 use self::events::Events;
 use self::round::round;
-use self::state::{Telling, Told};
+use self::state::{ReportState, SharedReport};
 use super::config::args::Args;
 use super::config::options::{self, ClusterAccess, Options};
 use super::reload::Configuration;
@@ -35,7 +35,7 @@ pub(super) struct Reports {
     every: Duration,
     access: ClusterAccess,
     scope: Scope,
-    telling: Telling,
+    telling: SharedReport,
 }
 
 /// Scope of the reports.
@@ -66,12 +66,12 @@ impl Reports {
         metrics: &mut Metrics,
     ) -> Result<Option<Self>, ReportsError> {
         let Some(every) = args.reports.interval else { return Ok(None) };
-        let (access, _) = options.surroundings.clone().ok_or(ReportsError::NoCluster)?;
+        let (access, _) = options.cluster_watch.clone().ok_or(ReportsError::NoCluster)?;
         let scope = Scope {
             configurations: options::webhook_configurations(args),
             revision: options::process(args).revision_name().to_owned(),
         };
-        let telling = Telling::default();
+        let telling = SharedReport::default();
         metrics.collect(Box::new(self::metrics::ReportMetrics(telling.clone())));
         Ok(Some(Self { every, access, scope, telling }))
     }
@@ -89,7 +89,7 @@ impl Reports {
         let client = match super::connect(access).await {
             Ok(client) => client,
             Err(error) => {
-                telling.failed(Told::FAILING);
+                telling.failed(ReportState::FAILING);
                 tracing::error!(%error, "no reports are made");
                 return;
             }
@@ -110,7 +110,7 @@ async fn report(
     client: &Client,
     scope: &Scope,
     settings: Arc<Settings>,
-    telling: &Telling,
+    telling: &SharedReport,
     events: &mut Events,
 ) {
     match round(client, scope, settings).await {
@@ -132,9 +132,11 @@ async fn report(
 
 /// Catches a panic, so that the thread survives and makes the next reports. Records the panic,
 /// because the last result would otherwise stay current for ever.
-async fn guarded(report: impl Future<Output = ()>, telling: &Telling) {
+async fn guarded(report: impl Future<Output = ()>, telling: &SharedReport) {
     // A panic leaves at most an Event that the next round attempts again.
-    if AssertUnwindSafe(report).catch_unwind().await.is_err() && telling.failed(Told::FAILING) {
+    if AssertUnwindSafe(report).catch_unwind().await.is_err()
+        && telling.failed(ReportState::FAILING)
+    {
         tracing::error!("a report has panicked; injection goes on without");
     }
 }
@@ -146,12 +148,12 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_is_told_of_and_the_next_report_is_made() {
-        let telling = Telling::default();
+        let telling = SharedReport::default();
         telling.completed(&Tally::default(), Timestamp::UNIX_EPOCH);
         guarded(async { panic!("a pod of a kind that nobody thought of") }, &telling).await;
-        assert_eq!(telling.told().state, Told::FAILING);
+        assert_eq!(telling.told().state, ReportState::FAILING);
         let next = async { assert!(telling.completed(&Tally::default(), Timestamp::UNIX_EPOCH)) };
         guarded(next, &telling).await;
-        assert_eq!(telling.told().state, Told::CURRENT);
+        assert_eq!(telling.told().state, ReportState::CURRENT);
     }
 }

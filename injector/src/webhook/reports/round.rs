@@ -7,11 +7,11 @@ use kube::Client;
 use serde_json::Value;
 
 use super::Scope;
-use super::state::Told;
+use super::state::ReportState;
 use crate::cluster::error::ClusterError;
 use crate::cluster::{hooks, namespaces, pods, proxy_configs};
 use crate::report::inspection::{Injector, Injectors};
-use crate::report::standing::Standing;
+use crate::report::sidecar_state::SidecarState;
 use crate::report::tally::Tally;
 use crate::settings::Settings;
 
@@ -44,8 +44,8 @@ pub(super) async fn round(
         let namespace = pod["metadata"]["namespace"].as_str().unwrap_or_default();
         // A namespace created since then is for the next round.
         if let Some(labels) = namespaces.get(namespace) {
-            let standing = Standing::of(&injectors, labels, &pod);
-            tally.add(&pod, standing);
+            let sidecar_state = SidecarState::new(&injectors, labels, &pod);
+            tally.add(&pod, sidecar_state);
         }
     };
     pods::each(client.clone(), None, PAGE, count).await.map_err(failed("list pods"))?;
@@ -63,7 +63,7 @@ pub(super) struct RoundError {
 
 impl RoundError {
     pub(super) fn state(&self) -> &'static str {
-        if self.is_forbidden() { Told::FORBIDDEN } else { Told::FAILING }
+        if self.is_forbidden() { ReportState::FORBIDDEN } else { ReportState::FAILING }
     }
 
     /// Returns the hint for the user.

@@ -10,19 +10,19 @@ use crate::report::tally::{Counts, Tally};
 
 /// Latest result, and counters of Events.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Telling(Arc<Shared>);
+pub(super) struct SharedReport(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
-    told: ArcSwap<Told>,
+    told: ArcSwap<ReportState>,
     events: AtomicU64,
     event_failures: AtomicU64,
 }
 
 /// Result of a round.
 #[derive(Clone, Debug)]
-pub(super) struct Told {
-    /// State, one of [`Told::STATES`].
+pub(super) struct ReportState {
+    /// State, one of [`ReportState::STATES`].
     pub(super) state: &'static str,
     /// Counts by namespace, from the latest complete round.
     pub(super) namespaces: Vec<(String, Counts)>,
@@ -32,7 +32,7 @@ pub(super) struct Told {
     pub(super) completed: Option<Timestamp>,
 }
 
-impl Told {
+impl ReportState {
     pub(super) const PENDING: &str = "pending";
     pub(super) const CURRENT: &str = "current";
     pub(super) const FORBIDDEN: &str = "forbidden";
@@ -41,29 +41,29 @@ impl Told {
         [Self::PENDING, Self::CURRENT, Self::FORBIDDEN, Self::FAILING];
 }
 
-impl Default for Told {
+impl Default for ReportState {
     fn default() -> Self {
         Self { state: Self::PENDING, namespaces: Vec::new(), pods: 0, completed: None }
     }
 }
 
-impl Telling {
+impl SharedReport {
     /// Records a complete round. Returns true if the state was not current before.
     pub(super) fn completed(&self, tally: &Tally, now: Timestamp) -> bool {
-        let told = Told {
-            state: Told::CURRENT,
+        let told = ReportState {
+            state: ReportState::CURRENT,
             namespaces: tally.namespaces(NAMESPACES),
             pods: tally.pods,
             completed: Some(now),
         };
-        self.0.told.swap(Arc::new(told)).state != Told::CURRENT
+        self.0.told.swap(Arc::new(told)).state != ReportState::CURRENT
     }
 
     /// Records an incomplete round, and keeps the counts of the last complete one. Returns true if
     /// the state has changed.
     pub(super) fn failed(&self, state: &'static str) -> bool {
         let before = self.told();
-        self.0.told.store(Arc::new(Told { state, ..Told::clone(&before) }));
+        self.0.told.store(Arc::new(ReportState { state, ..ReportState::clone(&before) }));
         before.state != state
     }
 
@@ -78,7 +78,7 @@ impl Telling {
     }
 
     /// Returns the latest result.
-    pub(super) fn told(&self) -> Arc<Told> {
+    pub(super) fn told(&self) -> Arc<ReportState> {
         self.0.told.load_full()
     }
 

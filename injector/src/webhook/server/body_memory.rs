@@ -21,7 +21,7 @@ use super::turns::{Caller, Turn, Turns};
 
 /// Budget and turns of large bodies.
 #[derive(Debug)]
-pub struct LargeBodies {
+pub struct BodyBudget {
     /// Budget for all bodies, in steps of [`STEP`] bytes.
     shared: Semaphore,
     /// Reserve for one body.
@@ -32,7 +32,7 @@ pub struct LargeBodies {
     thread: Handle,
 }
 
-impl LargeBodies {
+impl BodyBudget {
     /// Returns a budget for four bodies of `limit` bytes at a time, or for many shorter ones.
     /// Starts the thread that answers them.
     pub fn new(limit: usize) -> io::Result<Self> {
@@ -43,8 +43,8 @@ impl LargeBodies {
     }
 
     /// Returns the budget of a body of which nothing has arrived yet: enough for a small one.
-    pub(in crate::webhook) fn room(&self) -> Room<'_> {
-        Room { bodies: self, length: SMALL, shared: None, last: None }
+    pub(in crate::webhook) fn reserve(&self) -> BodyReservation<'_> {
+        BodyReservation { bodies: self, length: SMALL, shared: None, last: None }
     }
 
     /// Returns the thread that computes the answers to large bodies, and serves nothing else.
@@ -65,15 +65,15 @@ pub(in crate::webhook) fn is_expensive(length: usize) -> bool {
 
 /// Budget that one body holds, released on drop.
 #[derive(Debug)]
-pub(in crate::webhook) struct Room<'a> {
-    bodies: &'a LargeBodies,
+pub(in crate::webhook) struct BodyReservation<'a> {
+    bodies: &'a BodyBudget,
     /// Budget in bytes.
     length: usize,
     shared: Option<SemaphorePermit<'a>>,
     last: Option<MutexGuard<'a, ()>>,
 }
 
-impl Room<'_> {
+impl BodyReservation<'_> {
     /// True if the budget covers `length` bytes.
     pub(in crate::webhook) fn holds(&self, length: usize) -> bool {
         length <= self.length
@@ -151,18 +151,18 @@ mod tests {
 
     #[tokio::test]
     async fn small_bodies_wait_for_no_large_one() {
-        let bodies = LargeBodies::new(1 << 20).unwrap();
+        let bodies = BodyBudget::new(1 << 20).unwrap();
         let _held = [filled(&bodies), filled(&bodies), filled(&bodies), filled(&bodies)];
-        assert!(bodies.room().holds(SMALL));
-        assert!(bodies.room().grow().now_or_never().is_none());
+        assert!(bodies.reserve().holds(SMALL));
+        assert!(bodies.reserve().grow().now_or_never().is_none());
     }
 
     #[test]
     fn a_body_takes_room_for_what_has_come_of_it() {
-        let bodies = LargeBodies::new(1 << 20).unwrap();
-        let mut begun: Vec<_> = (0..40).map(|_| bodies.room()).collect();
-        for room in &mut begun {
-            room.grow().now_or_never().unwrap();
+        let bodies = BodyBudget::new(1 << 20).unwrap();
+        let mut begun: Vec<_> = (0..40).map(|_| bodies.reserve()).collect();
+        for reservation in &mut begun {
+            reservation.grow().now_or_never().unwrap();
         }
         assert!(filled(&bodies).last.is_some());
         drop(begun);
@@ -171,35 +171,35 @@ mod tests {
 
     #[test]
     fn bodies_that_grow_together_all_come_to_their_end() {
-        let bodies = LargeBodies::new(1 << 20).unwrap();
-        let mut growing: Vec<_> = (0..12).map(|_| bodies.room()).collect();
+        let bodies = BodyBudget::new(1 << 20).unwrap();
+        let mut growing: Vec<_> = (0..12).map(|_| bodies.reserve()).collect();
         let mut largest = 0;
         // Every waiting body is polled again in the next round.
         let mut rounds = 0..1000;
         while !growing.is_empty() {
             rounds.next().expect("bodies wait for each other");
-            for room in &mut growing {
-                let _ = room.grow().now_or_never();
+            for reservation in &mut growing {
+                let _ = reservation.grow().now_or_never();
             }
             largest = largest.max(growing.iter().map(taken).sum());
-            growing.retain(|room| !room.holds(1 << 20));
+            growing.retain(|reservation| !reservation.holds(1 << 20));
         }
         assert_eq!(largest, LARGEST_AT_A_TIME << 20);
         assert_eq!(bodies.shared.available_permits(), 3 * (1 << 20) / STEP);
     }
 
     /// Returns the budget of a body of the greatest length.
-    fn filled(bodies: &LargeBodies) -> Room<'_> {
-        let mut room = bodies.room();
-        while !room.holds(1 << 20) {
-            room.grow().now_or_never().unwrap();
+    fn filled(bodies: &BodyBudget) -> BodyReservation<'_> {
+        let mut reservation = bodies.reserve();
+        while !reservation.holds(1 << 20) {
+            reservation.grow().now_or_never().unwrap();
         }
-        room
+        reservation
     }
 
     /// Returns the bytes that a body holds of the shared budget and the reserve.
-    fn taken(room: &Room<'_>) -> usize {
-        let shared = room.shared.as_ref().map_or(0, SemaphorePermit::num_permits);
-        shared * STEP + room.last.as_ref().map_or(0, |_| 1 << 20)
+    fn taken(reservation: &BodyReservation<'_>) -> usize {
+        let shared = reservation.shared.as_ref().map_or(0, SemaphorePermit::num_permits);
+        shared * STEP + reservation.last.as_ref().map_or(0, |_| 1 << 20)
     }
 }

@@ -30,7 +30,7 @@ use tower::Service;
 use super::connection_slots::{Slot, Source};
 use super::limits::Limits;
 use super::run_queue::RunQueue;
-use super::shutdown::{self, Stage};
+use super::shutdown::{self, ShutdownPhase};
 
 /// Parameters for serving one connection.
 pub(in crate::webhook) struct Terms<N> {
@@ -39,7 +39,7 @@ pub(in crate::webhook) struct Terms<N> {
     pub(in crate::webhook) peer: SocketAddr,
     pub(in crate::webhook) slot: Arc<Slot>,
     pub(in crate::webhook) queue: RunQueue,
-    pub(in crate::webhook) stages: watch::Receiver<Stage>,
+    pub(in crate::webhook) phases: watch::Receiver<ShutdownPhase>,
     /// Returns true if the connection must close after the response; called for each response.
     pub(in crate::webhook) is_last: N,
 }
@@ -55,15 +55,15 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     N: Fn() -> bool + Clone + Send + 'static,
 {
-    let Terms { router, limits, peer, slot, queue, stages, is_last } = terms;
+    let Terms { router, limits, peer, slot, queue, phases, is_last } = terms;
     let source = Source::from(peer.ip());
     let pace = Arc::new(Pace::new(limits, Arc::clone(&slot)));
     let service = {
-        let (pace, stages) = (Arc::clone(&pace), stages.clone());
+        let (pace, phases) = (Arc::clone(&pace), phases.clone());
         service_fn(move |request: Request<Incoming>| {
             pace.enter(Phase::Review);
             let mut router = router.clone();
-            let (pace, stages, is_last) = (Arc::clone(&pace), stages.clone(), is_last.clone());
+            let (pace, phases, is_last) = (Arc::clone(&pace), phases.clone(), is_last.clone());
             let queue = queue.clone();
             async move {
                 // The slot counts a request as arrived only from its turn on. Until then the
@@ -77,7 +77,7 @@ where
                 let mut answer: Result<Response<Body>, Infallible> =
                     queue.run(source, answering).await;
                 if let Ok(answer) = &mut answer
-                    && (*stages.borrow() > Stage::Serving || is_last())
+                    && (*phases.borrow() > ShutdownPhase::Serving || is_last())
                 {
                     answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
                 }
@@ -95,7 +95,7 @@ where
     let mut connection = pin!(connection);
     let mut end = pin!(async {
         tokio::select! {
-            () = ended(stages, &slot) => false,
+            () = ended(phases, &slot) => false,
             () = slot.displaced() => true,
         }
     });
@@ -128,8 +128,8 @@ where
 
 /// Completes when the connection has to close because the process shuts down. A connection without
 /// a response so far may have been opened just before; it gets more time for its request.
-pub(in crate::webhook) async fn ended(stages: watch::Receiver<Stage>, slot: &Slot) {
-    shutdown::ended(stages).await;
+pub(in crate::webhook) async fn ended(phases: watch::Receiver<ShutdownPhase>, slot: &Slot) {
+    shutdown::ended(phases).await;
     if !slot.was_answered() {
         sleep(LAST_REQUEST).await;
     }

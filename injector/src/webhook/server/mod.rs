@@ -31,7 +31,7 @@ use self::connection::{ConnectionError, Terms};
 use self::connection_slots::{Slot, Slots, Source};
 use self::limits::Limits;
 use self::run_queue::{RunQueue, let_others_run};
-use self::shutdown::Stage;
+use self::shutdown::ShutdownPhase;
 use super::telemetry::metrics::{Metrics, TIMEOUT};
 
 /// Binds a listener to an address. With port 0 the system chooses the port.
@@ -72,9 +72,9 @@ pub struct Server {
 }
 
 impl Server {
-    /// Serves until [`Stage::Ended`]. Then no further connection is accepted, idle ones are closed,
+    /// Serves until [`ShutdownPhase::Ended`]. Then no further connection is accepted, idle ones are closed,
     /// and requests in flight are answered with `Connection: close`, for `grace` at most.
-    pub async fn run(self, stages: watch::Receiver<Stage>, grace: Duration) {
+    pub async fn run(self, phases: watch::Receiver<ShutdownPhase>, grace: Duration) {
         let Self { listener, runtime, tls, router, limits, metrics } = self;
         let slots = Slots::new(limits.connections);
         let queue = RunQueue::new(runtime.metrics().num_workers());
@@ -91,7 +91,7 @@ impl Server {
                 router: router.clone(),
                 limits,
                 metrics: metrics.clone(),
-                stages: stages.clone(),
+                phases: phases.clone(),
                 slot: Arc::new(slot),
                 queue: queue.clone(),
             };
@@ -111,7 +111,7 @@ impl Server {
         };
         tokio::select! {
             biased;
-            () = shutdown::ended(stages.clone()) => {}
+            () = shutdown::ended(phases.clone()) => {}
             () = accepting => {}
         }
         let ending = async {
@@ -160,14 +160,14 @@ struct Connection {
     router: Router,
     limits: Limits,
     metrics: Option<Arc<Metrics>>,
-    stages: watch::Receiver<Stage>,
+    phases: watch::Receiver<ShutdownPhase>,
     slot: Arc<Slot>,
     queue: RunQueue,
 }
 
 impl Connection {
     async fn serve(self, stream: net::TcpStream) {
-        let Self { peer, tls, router, limits, metrics, stages, slot, queue } = self;
+        let Self { peer, tls, router, limits, metrics, phases, slot, queue } = self;
         let metrics = metrics.as_deref();
         let _counted = metrics.map(Counted::new);
         // Responses are small and must not be delayed.
@@ -191,7 +191,7 @@ impl Connection {
             peer,
             slot: Arc::clone(&slot),
             queue: queue.clone(),
-            stages: stages.clone(),
+            phases: phases.clone(),
             is_last,
         };
         let served = match config {
@@ -205,7 +205,7 @@ impl Connection {
                 let shaken = tokio::select! {
                     shaken = shaking => shaken,
                     () = slot.displaced() => return tracing::debug!(%peer, "made room"),
-                    () = connection::ended(stages, &slot) => return,
+                    () = connection::ended(phases, &slot) => return,
                 };
                 match shaken {
                     Ok(Ok(stream)) => {

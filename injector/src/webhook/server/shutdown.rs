@@ -4,7 +4,7 @@ use tokio::sync::watch;
 
 /// Shutdown phase; it only advances.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub enum Stage {
+pub enum ShutdownPhase {
     /// Connections are kept for further requests.
     Serving,
     /// Each response closes its connection, so that clients connect elsewhere: Kubernetes is
@@ -14,16 +14,16 @@ pub enum Stage {
     Ended,
 }
 
-impl Stage {
-    /// Returns a channel that starts at [`Stage::Serving`]. A dropped sender leaves the last phase.
+impl ShutdownPhase {
+    /// Returns a channel that starts at [`ShutdownPhase::Serving`]. A dropped sender leaves the last phase.
     pub fn channel() -> (watch::Sender<Self>, watch::Receiver<Self>) {
         watch::channel(Self::Serving)
     }
 }
 
-/// Completes at [`Stage::Ended`].
-pub(in crate::webhook) async fn ended(mut stages: watch::Receiver<Stage>) {
-    if stages.wait_for(|stage| *stage == Stage::Ended).await.is_err() {
+/// Completes at [`ShutdownPhase::Ended`].
+pub(in crate::webhook) async fn ended(mut phases: watch::Receiver<ShutdownPhase>) {
+    if phases.wait_for(|phase| *phase == ShutdownPhase::Ended).await.is_err() {
         std::future::pending::<()>().await;
     }
 }

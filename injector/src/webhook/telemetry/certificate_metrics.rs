@@ -17,9 +17,9 @@ use webhook_certs::status::{Patches, Status};
 
 /// Latest status of the certificate's reconciler, as metrics.
 #[derive(Debug)]
-pub(in crate::webhook) struct UpkeepMetrics(pub(in crate::webhook) watch::Receiver<Status>);
+pub(in crate::webhook) struct CertificateMetrics(pub(in crate::webhook) watch::Receiver<Status>);
 
-impl Collector for UpkeepMetrics {
+impl Collector for CertificateMetrics {
     fn encode(&self, encoder: DescriptorEncoder) -> fmt::Result {
         let status = self.0.borrow().clone();
         let mut page = Page(encoder);

@@ -18,7 +18,7 @@ use tokio::sync::watch;
 use webhook_certs::serving::handshake_failure::HandshakeFailure;
 use webhook_certs::status::Status;
 
-use super::certificate_metrics::UpkeepMetrics;
+use super::certificate_metrics::CertificateMetrics;
 use super::watch_state::WatchState;
 
 /// All metrics of the process.
@@ -83,7 +83,7 @@ impl Metrics {
 
     /// Adds the metrics of the certificate's reconciler, read at each scrape.
     pub(in crate::webhook) fn follow(&mut self, upkeep: watch::Receiver<Status>) {
-        self.registry.register_collector(Box::new(UpkeepMetrics(upkeep)));
+        self.registry.register_collector(Box::new(CertificateMetrics(upkeep)));
     }
 
     /// Adds the counter of lost log lines.

@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use axum::http::HeaderMap;
 
 use super::metrics::{CallResult, Metrics};
-use super::subject::Subject;
+use super::subject::ReviewedPod;
 
 /// Destination that ignores all spans.
 #[derive(Clone, Debug, Default)]
@@ -35,5 +35,11 @@ pub(in crate::webhook) struct CallSpan;
 
 impl CallSpan {
     #[expect(clippy::unused_self, reason = "the form that it has with the feature")]
-    pub(in crate::webhook) fn finish(self, _: Option<&Subject>, _: CallResult, _: &'static str) {}
+    pub(in crate::webhook) fn finish(
+        self,
+        _: Option<&ReviewedPod>,
+        _: CallResult,
+        _: &'static str,
+    ) {
+    }
 }

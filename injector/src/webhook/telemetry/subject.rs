@@ -2,7 +2,7 @@
 
 /// What a review is about, for the log and for traces.
 #[derive(Debug, Default)]
-pub(crate) struct Subject {
+pub(crate) struct ReviewedPod {
     pub(crate) uid: String,
     pub(crate) namespace: String,
     /// `kind/name` of the owner, or the pod's own name, or what its name will begin with.

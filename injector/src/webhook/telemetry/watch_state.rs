@@ -35,7 +35,7 @@ impl WatchState {
     }
 
     /// Returns the state of a watch that ended with this error.
-    pub(in crate::webhook) fn of(error: &watcher::Error) -> Self {
+    pub(in crate::webhook) fn from_error(error: &watcher::Error) -> Self {
         let code = match error {
             watcher::Error::InitialListFailed(kube::Error::Api(status))
             | watcher::Error::WatchStartFailed(kube::Error::Api(status))

@@ -144,7 +144,7 @@ impl Transitions {
         }
         if cluster.revocations > 0 {
             let (state, secret) = self.secrets.get(cluster.secret).clone();
-            let asked = RotationRequests::read(&secret);
+            let asked = RotationRequests::from_secret(&secret);
             let cas = state.roles().into_iter().map(|(_, ca)| ca);
             for ca in cas.filter(|ca| !asked.revokes(ca)) {
                 let mut secret = secret.clone();
@@ -164,7 +164,7 @@ impl Transitions {
     /// propagation delay.
     fn may_pass(&self, cluster: ClusterState) -> bool {
         let (state, secret) = self.secrets.get(cluster.secret);
-        let asked = RotationRequests::read(secret).revoke;
+        let asked = RotationRequests::from_secret(secret).revoke;
         let has_looked = |replica: &Replica| {
             let memory = self.memories.get(replica.memory);
             memory.leaf.is_none()
@@ -297,7 +297,7 @@ impl Transitions {
                     content => panic!("{content:?} in a cluster where nothing is lost"),
                 };
                 let (before, found) = self.secrets.get(read).clone();
-                let asked = RotationRequests::read(&found);
+                let asked = RotationRequests::from_secret(&found);
                 cluster.signs_revoked |=
                     state.active != before.active && asked.revokes(state.active.ca());
                 let mut secret = state.write(found);
@@ -377,7 +377,7 @@ impl Transitions {
     pub(super) fn is_revoked(&self, cluster: ClusterState) -> bool {
         let (state, secret) = self.secrets.get(cluster.secret);
         let mut hooks = cluster.known.iter().chain([&cluster.hook]);
-        RotationRequests::read(secret).revoke.is_empty()
+        RotationRequests::from_secret(secret).revoke.is_empty()
             && hooks.all(|hook| {
                 let mut held = self.bundles.get(hook.bundle).certificates().iter();
                 !held.any(|ca| state.revoked.holds(ca))

@@ -25,7 +25,7 @@ use tokio::runtime::Handle;
 use self::export::{Client, ClientError, CountedExporter};
 use self::queue::Queue;
 use super::metrics::{CallResult, Metrics};
-use super::subject::Subject;
+use super::subject::ReviewedPod;
 
 /// Destination of the spans of admissions.
 #[derive(Clone, Debug, Default)]
@@ -117,12 +117,12 @@ impl CallSpan {
     /// value of an annotation, and nothing of the pod but its owner, or its name if it has none.
     pub(in crate::webhook) fn finish(
         mut self,
-        subject: Option<&Subject>,
+        subject: Option<&ReviewedPod>,
         result: CallResult,
         reason: &'static str,
     ) {
         let Some(mut span) = self.0.take() else { return };
-        if let Some(Subject { uid, namespace, name, dry_run }) = subject {
+        if let Some(ReviewedPod { uid, namespace, name, dry_run }) = subject {
             span.set_attribute(KeyValue::new("k8s.admission.uid", uid.clone()));
             span.set_attribute(KeyValue::new("k8s.namespace.name", namespace.clone()));
             span.set_attribute(KeyValue::new("k8s.admission.dry_run", *dry_run));

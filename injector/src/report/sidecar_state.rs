@@ -3,14 +3,14 @@
 use reason::Reason;
 use serde_json::Value;
 
-use super::inspection::{Answer, Asked, Injectors};
+use super::inspection::{Answer, Injectors, WebhookAnswer};
 use crate::inject::Injection;
-use crate::inject::reinject::status::Earlier;
+use crate::inject::reinject::status::InjectionStatus;
 use crate::kubernetes::pod::{CONTAINERS, INIT_CONTAINERS, find};
 
 /// Result of comparing a running pod with a fresh injection.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Standing {
+pub enum SidecarState {
     /// The pod was injected, and a fresh injection is the same.
     Current,
     /// The pod was injected, and a fresh injection differs.
@@ -23,14 +23,14 @@ pub enum Standing {
     Unknown(Reason),
 }
 
-impl Standing {
+impl SidecarState {
     /// Compares a pod with `metadata` (and its namespace's labels) and `spec`.
     ///
     /// The comparison covers the revision and the injected containers with their images. Other
     /// components may also change the rest of a sidecar between its injection and its start.
-    pub fn of(injectors: &Injectors<'_>, namespace_labels: &Value, pod: &Value) -> Self {
+    pub fn new(injectors: &Injectors<'_>, namespace_labels: &Value, pod: &Value) -> Self {
         let asked = injectors.ask(namespace_labels, pod);
-        let earlier = Earlier::of_pod(pod);
+        let earlier = InjectionStatus::from_pod(pod);
         let injecting = asked.iter().find_map(|asked| match &asked.answer {
             Answer::Inject(injection) => Some((asked, injection)),
             Answer::Skip(_) | Answer::Deny(_) | Answer::Unknown => None,
@@ -49,31 +49,32 @@ impl Standing {
 
 /// Returns the result for a pod that no injector injects. Of several answers it uses the one that
 /// needs action: a denial, else an unknown configuration, else a skip.
-fn not_injected(asked: Vec<Asked<'_>>, has_sidecar: bool) -> Standing {
-    let mut standing = None;
-    for Asked { configuration, answer, .. } in asked {
+fn not_injected(asked: Vec<WebhookAnswer<'_>>, has_sidecar: bool) -> SidecarState {
+    let mut sidecar_state = None;
+    for WebhookAnswer { configuration, answer, .. } in asked {
         match answer {
             Answer::Inject(_) => {}
-            Answer::Deny(reason) if has_sidecar => return Standing::Stale(vec![reason]),
-            Answer::Deny(reason) => return Standing::Missing(reason),
+            Answer::Deny(reason) if has_sidecar => return SidecarState::Stale(vec![reason]),
+            Answer::Deny(reason) => return SidecarState::Missing(reason),
             Answer::Skip(reason) => {
-                standing.get_or_insert(Standing::NotAsked(reason));
+                sidecar_state.get_or_insert(SidecarState::NotAsked(reason));
             }
             Answer::Unknown => {
                 let message = format!(
                     "the configuration of revision {} is not known",
                     configuration.revision
                 );
-                standing = Some(Standing::Unknown(Reason::new("unknown_configuration", message)));
+                sidecar_state =
+                    Some(SidecarState::Unknown(Reason::new("unknown_configuration", message)));
             }
         }
     }
-    standing.unwrap_or_else(|| {
-        Standing::NotAsked(Reason::new("not_selected", "no webhook selects the pod"))
+    sidecar_state.unwrap_or_else(|| {
+        SidecarState::NotAsked(Reason::new("not_selected", "no webhook selects the pod"))
     })
 }
 
-fn missing(by: &Asked<'_>) -> Reason {
+fn missing(by: &WebhookAnswer<'_>) -> Reason {
     let message = format!(
         "no sidecar, though webhook configuration {} selects the pod",
         by.configuration.name
@@ -87,7 +88,7 @@ fn missing(by: &Asked<'_>) -> Reason {
 /// Returns the differences between the pod's injection and a fresh one.
 fn differences(
     pod: &Value,
-    earlier: &Earlier,
+    earlier: &InjectionStatus,
     revision: &str,
     injection: &Injection,
 ) -> Vec<Reason> {
@@ -99,8 +100,8 @@ fn differences(
         );
         reasons.push(Reason::new("revision_changed", message));
     }
-    let today = Earlier::of_pod(&injection.pod).unwrap_or_default();
-    let has = |earlier: &Earlier, name: &str| earlier.names().any(|one| one == name);
+    let today = InjectionStatus::from_pod(&injection.pod).unwrap_or_default();
+    let has = |earlier: &InjectionStatus, name: &str| earlier.names().any(|one| one == name);
     for name in earlier.names() {
         if !has(&today, name) {
             let message = format!("container {name} would not be injected today");
