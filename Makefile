@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup build size bench images fmt clippy manifests generated fuzz clean
+.PHONY: help setup build size bench images check fmt clippy doc manifests generated fuzz clean
 .PHONY: test test-unit test-capture test-cluster test-acceptance test-manifests soak
 
 HOST := $(shell rustc -vV | sed -n 's/^host: //p')
@@ -65,6 +65,16 @@ fmt: ## Check the formatting
 clippy: ## Check the lints; a warning is an error
 	cargo clippy --locked $(TESTED) --all-targets -- --deny warnings
 
+doc: ## Check the documentation of the code; a warning is an error
+	RUSTDOCFLAGS="$(RUSTDOCFLAGS) --deny warnings" cargo doc --locked $(TESTED) --no-deps --quiet
+
+check: ## Formatting, lints, documentation, unit tests, licences: no root, no set-up
+	@for step in fmt clippy doc test-unit; do \
+	    printf '\n== make %s\n' "$$step" >&2; \
+	    $(MAKE) --no-print-directory "$$step" || { echo "make check: FAILED in make $$step" >&2; exit 1; }; \
+	done
+	@echo "make check: everything passed" >&2
+
 manifests: setup ## Render manifests/install.yaml from manifests/base
 	PATH="$(KUBERNETES):$$PATH" manifests/render.sh
 
@@ -75,7 +85,7 @@ generated: setup ## Check that rendered files, and the lock file of the fuzz tar
 	    || { echo "make generated: hint: cargo update --workspace --manifest-path fuzz/libfuzzer/Cargo.toml" >&2; exit 1; }
 
 test: ## Everything: set-up, checks, build, all tests (root; first run under an hour)
-	@for step in setup fmt clippy generated build test-all; do \
+	@for step in setup fmt clippy doc generated build test-all; do \
 	    printf '\n== make %s\n' "$$step" >&2; \
 	    $(MAKE) --no-print-directory "$$step" || { echo "make test: FAILED in make $$step" >&2; exit 1; }; \
 	done
@@ -85,9 +95,8 @@ test: ## Everything: set-up, checks, build, all tests (root; first run under an 
 test-all:
 	@tests/lanes.sh $(TESTED)
 
-test-unit: setup ## The tests of each crate: no node, no network namespaces
-	cargo test --locked $(TESTED) --lib --bins --no-fail-fast
-	cargo test --locked $(TESTED) --exclude e2e --no-fail-fast --tests
+test-unit: ## The tests of each crate that need no root, no set-up and no API server
+	@tests/lanes.sh --unit $(TESTED)
 
 test-capture: ## Packets through istio-init's rules, in network namespaces (root)
 	cargo test --locked --package e2e --test 'capture*' --no-fail-fast

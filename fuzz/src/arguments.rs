@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::net::IpAddr;
 
 use istio_init::args::{Args, Environment};
-use istio_init::config::{Config, Surroundings};
+use istio_init::config::{Config, PodEnvironment};
 use istio_init::plan::plan;
 
 use crate::plans;
@@ -15,7 +15,7 @@ pub fn arguments(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let mut words = vec![OsString::from("istio-init")];
     let mut environment = Environment::new();
-    let mut surroundings = Surroundings::default();
+    let mut surroundings = PodEnvironment::default();
     for line in text.lines().take(MOST_LINES) {
         let line = line.replace("\\n", "\n").replace("\\0", "\0");
         match line.split_once(' ') {
@@ -37,11 +37,11 @@ pub fn arguments(data: &[u8]) {
         Ok((config, _)) => plans::check(&plan(&config)),
         Err(invalid) => {
             assert!(!invalid.0.is_empty());
-            for complaint in invalid.0 {
-                assert!(!complaint.source.is_empty() && !complaint.fault.reason.is_empty());
-                let message = complaint.to_string();
-                assert!(message.starts_with(&complaint.source), "{message:?}");
-                let lines = 1 + usize::from(complaint.fault.hint.is_some());
+            for error in invalid.0 {
+                assert!(!error.source.is_empty() && !error.error.reason.is_empty());
+                let message = error.to_string();
+                assert!(message.starts_with(&error.source), "{message:?}");
+                let lines = 1 + usize::from(error.error.hint.is_some());
                 assert!(message.lines().count() <= lines, "a value forges a line: {message:?}");
             }
         }

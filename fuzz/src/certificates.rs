@@ -7,8 +7,8 @@ use k8s_openapi::api::core::v1::Secret;
 use serde_json::{Value, json};
 use webhook_certs::bundle::Bundle;
 use webhook_certs::cluster::{Options, fuzzing};
-use webhook_certs::requests::Requests;
 use webhook_certs::secret::State;
+use webhook_certs::secret::rotation_requests::RotationRequests;
 
 /// Fuzzes PEM text of any origin.
 pub fn pem(data: &[u8]) {
@@ -30,7 +30,7 @@ pub fn pem(data: &[u8]) {
 /// Fuzzes a Secret as JSON.
 pub fn secret(data: &[u8]) {
     let Ok(secret) = serde_json::from_slice::<Secret>(data) else { return };
-    let _ = Requests::read(&secret);
+    let _ = RotationRequests::from_secret(&secret);
     match State::parse(&secret) {
         Ok(state) => {
             let written = state.write(secret);

@@ -1,10 +1,10 @@
 //! Output of `iptables -S`.
 
-use istio_init::family::Family;
-use istio_init::kernel::iptables::fuzzing::{compared, observed, removal};
-use istio_init::observed::{Found, Observed};
+use istio_init::backend::iptables::fuzzing::{compared, observed, removal};
 use istio_init::plan::{Plan, Rule, Table};
 use istio_init::render::iptables::{families, is_our_chain, sections, table_name};
+use istio_init::types::family::Family;
+use istio_init::verify::observed::{Observed, ObservedRule};
 
 use crate::plans;
 
@@ -23,11 +23,11 @@ pub fn listings(data: &[u8]) {
         }
     }
     for (_, table, text) in &listings {
-        nothing_of_others_goes(text, &removal(*table, text));
+        keeps_foreign_rules(text, &removal(*table, text));
     }
     let Some(found) = planned(&listings) else { return };
     plans::check(&found);
-    // A part of the found rules may be unreachable; rules written from a plan are all reachable.
+    // A part of the parsed rules may be unreachable; the rendered plan is complete.
     let Some(whole) = planned(&written(&found)) else { return };
     let again = planned(&written(&whole)).map(|plan| in_order(plan.rules));
     assert_eq!(again, Some(in_order(whole.rules)), "what is installed is read as something else");
@@ -43,9 +43,8 @@ fn header(words: &str) -> Option<(Family, Table)> {
     Some((family, Table::ALL.into_iter().find(|it| table_name(*it) == table)?))
 }
 
-/// Checks that each line removes a listed rule of ours, or makes, empties or removes a chain of
-/// ours.
-fn nothing_of_others_goes(listed: &str, removal: &str) {
+/// Each line removes an own listed rule, or creates, empties or removes an own chain.
+fn keeps_foreign_rules(listed: &str, removal: &str) {
     for line in removal.lines() {
         let chain = line.strip_prefix(':').and_then(|line| line.strip_suffix(" - [0:0]"));
         let is_ours = if let Some(chain) = chain.or_else(|| line.strip_prefix("-X ")) {
@@ -62,14 +61,14 @@ fn nothing_of_others_goes(listed: &str, removal: &str) {
 fn planned(listings: &[(Family, Table, String)]) -> Option<Plan> {
     let (tables, _) = observed(listings);
     for rule in tables.iter().flat_map(|table| &table.chains).flat_map(|chain| &chain.rules) {
-        if let Found::Foreign(text) = rule {
+        if let ObservedRule::Foreign(text) = rule {
             let _ = compared(text);
         }
     }
     Observed { tables, ..Observed::default() }.plan().ok()
 }
 
-/// Sorts the conditions of each rule, because iptables has its own order.
+/// Sorts the conditions of each rule, since iptables has its own order.
 fn in_order(mut rules: Vec<Rule>) -> Vec<Rule> {
     for rule in &mut rules {
         rule.matches.sort_by_key(|condition| format!("{condition:?}"));
@@ -77,7 +76,7 @@ fn in_order(mut rules: Vec<Rule>) -> Vec<Rule> {
     rules
 }
 
-/// Returns a plan as iptables lists it.
+/// Renders a plan as iptables lists it.
 fn written(plan: &Plan) -> Vec<(Family, Table, String)> {
     let mut listings = Vec::new();
     for family in families(plan) {

@@ -1,21 +1,21 @@
-//! Messages of the kernel's netlink socket.
+//! Messages received from netlink.
 
-use istio_init::kernel::fuzzing::{rules, written_and_read};
-use istio_init::observed::Found;
+use istio_init::backend::nftables::fuzzing::{rules, written_and_read};
 use istio_init::render::nft;
+use istio_init::verify::observed::ObservedRule;
 
-/// Fuzzes received bytes.
+/// Received bytes.
 pub fn messages(data: &[u8]) {
     for found in rules(data) {
         match found {
-            Found::Ours(rule) => {
+            ObservedRule::Ours(rule) => {
                 let line = nft::add_rule(&rule);
                 assert!(!line.chars().any(char::is_control), "{line:?}");
                 if let Some(again) = written_and_read(&rule) {
-                    assert_eq!(again, Found::Ours(rule));
+                    assert_eq!(again, ObservedRule::Ours(rule));
                 }
             }
-            Found::Foreign(summary) => assert!(summary.len() <= 4 * data.len() + 64),
+            ObservedRule::Foreign(summary) => assert!(summary.len() <= 4 * data.len() + 64),
         }
     }
 }

@@ -1,10 +1,9 @@
-//! Invariants of every plan.
+//! Properties of every plan.
 
 use istio_init::plan::Plan;
 use istio_init::render::{iptables, json, nft, table};
 
-/// Checks that no user-supplied text reaches a script unparsed, and that each line of a script is
-/// one command.
+/// No unvalidated user text reaches a script, and each line of a script is one command.
 pub fn check(plan: &Plan) {
     let script = nft::script(plan);
     for line in script.lines() {

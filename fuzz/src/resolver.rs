@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::net::IpAddr;
 
 use istio_init::args::{Args, Environment};
-use istio_init::config::{Config, NameServers, Surroundings};
+use istio_init::config::{Config, NameServers, PodEnvironment};
 use istio_init::plan::plan;
 
 use crate::plans;
@@ -24,10 +24,10 @@ pub fn resolv_conf(data: &[u8]) {
 }
 
 fn read(text: String) -> Option<Vec<IpAddr>> {
-    let surroundings = Surroundings {
+    let surroundings = PodEnvironment {
         addresses: vec!["10.0.0.5".parse().unwrap(), "fd00::5".parse().unwrap()],
         resolv_conf: Ok(text),
-        ..Surroundings::default()
+        ..PodEnvironment::default()
     };
     let words = ["istio-init", "--redirect-dns", "--dual-stack"].map(Into::into);
     let args = Args::parse(words, &Environment::new()).expect("flags that there are");

@@ -1,7 +1,6 @@
 //! Go types that Istio passes to its templates, and into which it parses their output.
 
 mod decoding;
-pub mod duration;
 mod istio;
 mod kubernetes;
 

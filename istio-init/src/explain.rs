@@ -1,111 +1,101 @@
-//! One packet's way through a plan.
+//! Simulation of a plan's rules.
 //!
-//! [`explain`] does with a plan what the kernel does with its rules, for the first packet of a
-//! connection, and remembers the way. Tests hold it against real packets.
+//! [`explain`] evaluates rules as the kernel does, for the first packet of a connection, and
+//! records each step. Tests compare it with real packets.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use crate::family::Family;
-use crate::owner::{Gid, Uid};
-use crate::plan::{
-    Chain, ConnectionState, Field, Hook, Match, Plan, Protocol, Rule, Table, Verdict,
-};
-use crate::port::Port;
+use crate::plan::{Chain, ConnectionState, Field, Hook, Match, Plan, Rule, Table, Verdict};
+use crate::types::direction::Direction;
+use crate::types::family::Family;
+use crate::types::owner::{Gid, Uid};
+use crate::types::port::Port;
+use crate::types::protocol::Protocol;
 
-/// The first packet of a connection, as the kernel sees it when the pod sends or receives it.
+/// First packet of a connection, as the kernel sees it in the pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// Whether the pod sends or receives it.
+    /// Direction, from the pod's point of view.
     pub direction: Direction,
     /// The transport protocol.
     pub protocol: Protocol,
-    /// Where it comes from.
+    /// Source address and port.
     pub source: SocketAddr,
-    /// Where it is going.
+    /// Destination address and port.
     pub destination: SocketAddr,
-    /// The interface it leaves by, or arrives at.
+    /// Outgoing or incoming interface.
     pub interface: String,
-    /// Who owns the sending socket. What arrives has no owner here.
+    /// Owner of the sending socket; `None` for inbound packets.
     pub owner: Option<Owner>,
-    /// The mark that the sending socket gives it; 0 for none.
+    /// Mark set by the sending socket; 0 for none.
     pub mark: u32,
 }
 
-/// Whether the pod sends or receives a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    /// It comes from elsewhere.
-    In,
-    /// It comes from a program in the pod.
-    Out,
-}
-
-/// Who owns a socket.
+/// Owner of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owner {
-    /// Its user.
+    /// User.
     pub uid: Uid,
-    /// Its group.
+    /// Group.
     pub gid: Gid,
 }
 
-/// A packet's way through a plan.
+/// Result of a simulation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explanation {
-    /// The rules that the packet came by, in that order.
-    pub steps: Vec<Step>,
-    /// The rule that decided, as an index of the plan's rules; `None` when none wanted the packet.
+    /// Rules that were evaluated, in order.
+    pub steps: Vec<RuleCheck>,
+    /// Rule that decided, as an index into the plan's rules; `None` if no rule matched.
     pub decided_by: Option<usize>,
-    /// What becomes of it.
+    /// Result for the packet.
     pub fate: Fate,
 }
 
-/// A rule that a packet came by.
+/// Evaluation of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct RuleCheck {
     /// The rule, as an index of the plan's rules.
     pub rule: usize,
-    /// The first of the rule's conditions that did not hold, as an index of its matches; `None`
-    /// when all held.
+    /// First condition that did not match, as an index into the rule's matches; `None` if all
+    /// matched.
     pub failed: Option<usize>,
 }
 
-/// What becomes of a packet.
+/// Result for a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It reaches this port of the pod, and whoever listens there can ask for the original
-    /// destination.
+    /// Redirected to this port of the pod. The listener can query the original destination.
     Captured(Port),
-    /// It goes where it was going.
+    /// Sent to its destination.
     Direct,
-    /// It goes nowhere.
+    /// Dropped.
     Dropped,
 }
 
-/// Finds a packet's way through a plan.
+/// Simulates the rules of a plan for a packet.
 ///
-/// The tables of a hook see it in the kernel's order. What stays in the pod comes back by `lo`
-/// and arrives there, but is not redirected a second time: connection tracking remembers that it
-/// was asked (kernel `nf_nat_inet_fn`).
+/// The tables of a hook see the packet in the kernel's order. A packet that stays in the pod
+/// arrives again on `lo`, but is not redirected twice: connection tracking stores the decision
+/// (kernel `nf_nat_inet_fn`).
 pub fn explain(plan: &Plan, packet: &Packet) -> Explanation {
     let mut walk = Walk {
         plan,
         steps: Vec::new(),
         decided_by: None,
         fate: Fate::Direct,
-        is_given: false,
-        view: View::of(packet),
+        has_socket: false,
+        view: View::new(packet),
     };
     match packet.direction {
         Direction::In => walk.hook(Hook::Prerouting, &IN_ORDER),
         Direction::Out => {
             walk.hook(Hook::Output, &IN_ORDER);
-            if walk.fate != Fate::Dropped && walk.view.comes_back() {
+            if walk.fate != Fate::Dropped && walk.view.turn_inbound() {
                 let decided_by = walk.decided_by;
                 let fate = walk.fate;
                 walk.hook(Hook::Prerouting, &[Table::Raw, Table::Mangle]);
                 if walk.fate == fate && decided_by.is_some() {
-                    // Being left alone once more decides nothing.
+                    // A second evaluation without effect decides nothing.
                     walk.decided_by = decided_by;
                 }
             }
@@ -114,18 +104,18 @@ pub fn explain(plan: &Plan, packet: &Packet) -> Explanation {
     Explanation { steps: walk.steps, decided_by: walk.decided_by, fate: walk.fate }
 }
 
-/// A packet's walk past the rules.
+/// State of a simulation.
 struct Walk<'a> {
     plan: &'a Plan,
-    steps: Vec<Step>,
+    steps: Vec<RuleCheck>,
     decided_by: Option<usize>,
     fate: Fate,
-    /// Whether TPROXY chose its socket.
-    is_given: bool,
+    /// True if TPROXY has selected a socket.
+    has_socket: bool,
     view: View<'a>,
 }
 
-/// What rules see of a packet where it is now.
+/// Properties of the packet that rules match, at the current hook.
 struct View<'a> {
     protocol: Protocol,
     source: SocketAddr,
@@ -137,12 +127,12 @@ struct View<'a> {
     connection_mark: u32,
 }
 
-/// How a chain ended.
+/// Result of a chain.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// Whoever jumped to it goes on.
+    /// The calling chain continues.
     Returned,
-    /// The table has no more to say.
+    /// The table's decision is final.
     Final,
 }
 
@@ -154,8 +144,8 @@ impl Walk<'_> {
         };
         for table in tables {
             self.chain(*table, chain, None);
-            // A listener that TPROXY gave it to has it, whatever address a redirection writes.
-            if self.fate == Fate::Dropped || self.is_given {
+            // A socket selected by TPROXY receives the packet even if its address is rewritten.
+            if self.fate == Fate::Dropped || self.has_socket {
                 return;
             }
         }
@@ -165,8 +155,8 @@ impl Walk<'_> {
         let plan = self.plan;
         let of_chain = |(_, rule): &(usize, &_)| is_in(rule, table, chain);
         for (index, rule) in plan.rules.iter().enumerate().filter(of_chain) {
-            let failed = rule.matches.iter().position(|condition| !self.view.meets(condition));
-            self.steps.push(Step { rule: index, failed });
+            let failed = rule.matches.iter().position(|condition| !self.view.matches(condition));
+            self.steps.push(RuleCheck { rule: index, failed });
             if failed.is_some() {
                 continue;
             }
@@ -175,7 +165,7 @@ impl Walk<'_> {
                     self.decided_by = Some(index);
                     return End::Returned;
                 }
-                // The kernel refuses rules that lead back to where they came from.
+                // The kernel rejects rules that form a loop.
                 Verdict::Jump(target) => {
                     if self.chain(table, target, Some(index)) == End::Final {
                         return End::Final;
@@ -191,7 +181,7 @@ impl Walk<'_> {
                     return End::Final;
                 }
                 Verdict::RedirectTo(port) => {
-                    // The chain of a listener decides nothing; who jumps there does.
+                    // The rule that jumps to the chain of a listener decides.
                     let is_listener = matches!(chain, Chain::Redirect | Chain::InRedirect);
                     self.decided_by = jump.filter(|_| is_listener).or(Some(index));
                     self.fate = Fate::Captured(port);
@@ -201,14 +191,14 @@ impl Walk<'_> {
                 Verdict::DeliverTo(port, mark) => {
                     self.decided_by = jump.or(Some(index));
                     self.fate = Fate::Captured(port);
-                    self.is_given = true;
+                    self.has_socket = true;
                     self.view.packet_mark = mark.get();
                     return End::Final;
                 }
                 Verdict::SetPacketMark(mark) => self.view.packet_mark = mark.get(),
                 Verdict::SaveMark => self.view.connection_mark = self.view.packet_mark,
                 Verdict::RestoreMark => self.view.packet_mark = self.view.connection_mark,
-                // Which zone tracks it is no matter to where it goes.
+                // The tracking zone does not affect the destination.
                 Verdict::TrackIn(_) => {}
             }
         }
@@ -217,7 +207,7 @@ impl Walk<'_> {
 }
 
 impl<'a> View<'a> {
-    fn of(packet: &'a Packet) -> Self {
+    fn new(packet: &'a Packet) -> Self {
         let interface = packet.interface.as_str();
         let is_out = packet.direction == Direction::Out;
         Self {
@@ -232,7 +222,7 @@ impl<'a> View<'a> {
         }
     }
 
-    fn meets(&self, condition: &Match) -> bool {
+    fn matches(&self, condition: &Match) -> bool {
         let negated = condition.negated;
         match &condition.field {
             Field::Family(family) => (self.family() == *family) != negated,
@@ -267,17 +257,17 @@ impl<'a> View<'a> {
             }
             Field::PacketMark(mark) => (self.packet_mark == mark.get()) != negated,
             Field::ConnectionMark(mark) => (self.connection_mark == mark.get()) != negated,
-            // The first packet of a connection: not begun, and valid.
-            Field::Connection(ConnectionState::Begun | ConnectionState::Invalid) => negated,
+            // The first packet of a connection is neither established nor invalid.
+            Field::Connection(ConnectionState::Established | ConnectionState::Invalid) => negated,
         }
     }
 
     fn family(&self) -> Family {
-        Family::of(self.destination.ip())
+        Family::from_address(self.destination.ip())
     }
 
-    /// The destination becomes this machine: loopback for what it sends, the arriving interface's
-    /// address for what it receives, which no rule after this one asks for.
+    /// Rewrites the destination to this machine: loopback for outbound packets. For inbound packets
+    /// it is the arriving interface's address, which no later rule matches.
     fn redirect(&mut self, port: Port) {
         let here = match self.family() {
             Family::V4 => IpAddr::from(Ipv4Addr::LOCALHOST),
@@ -289,8 +279,8 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Whether what was sent stays in the pod; if so, it now arrives there.
-    fn comes_back(&mut self) -> bool {
+    /// True if the outbound packet stays in the pod. Then it becomes an inbound one.
+    fn turn_inbound(&mut self) -> bool {
         let stays = self.leaves_by == Some(LOOPBACK);
         if stays {
             self.arrives_at = self.leaves_by.take();

@@ -1,13 +1,13 @@
-//! JSON as a value that writes itself (RFC 8259).
+//! Minimal JSON writer (RFC 8259).
 //!
-//! The program only ever writes JSON, and little of it; this keeps a serializer out of it.
+//! The program writes little JSON and reads none; this saves a serializer.
 
 use std::fmt::{self, Write as _};
 
-/// A JSON value. The members of an object keep their order.
+/// A JSON value. Object members keep their order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Json {
-    /// Nothing.
+    /// `null`.
     Null,
     /// True or false.
     Bool(bool),
@@ -22,12 +22,12 @@ pub enum Json {
 }
 
 impl Json {
-    /// Text of whatever can be written as text.
+    /// Creates text.
     pub fn text(value: impl fmt::Display) -> Self {
         Self::Text(value.to_string())
     }
 
-    /// The value over several lines, for people, with a final line feed.
+    /// Formats the value on several lines, with a final line feed.
     pub fn pretty(&self) -> String {
         let mut text = String::new();
         self.write_lines(&mut text, 0);
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_written_in_both_ways() {
+    fn values_are_written_compact_and_pretty() {
         let value = Json::Object(vec![
             ("empty", Json::List(Vec::new())),
             ("list", Json::List(vec![Json::Number(1), Json::Bool(true), Json::Null])),

@@ -1,33 +1,20 @@
-//! Istio's traffic capture: which rules a pod's network namespace needs, as data, and the kernel
-//! interface that installs them.
+//! Traffic capture in Istio's way: the rules of a pod's network namespace as data, and the
+//! backends that install them.
 //!
-//! The way through is `args` (flags and environment, as typed) to `config` (what they mean) to
-//! `plan` (the rules). These, and `render`, take values and return values. Only `kernel` and `cli`
-//! touch the machine.
+//! `args` parses flags and environment, `config` validates their values, `plan` makes rules of
+//! them. These modules and `render` are pure. `netlink`, `backend`, `probe` and `cli` access the
+//! machine.
 
 pub mod args;
 pub mod backend;
-pub mod cidr;
 pub mod cli;
-pub mod command;
-pub mod complaint;
 pub mod config;
 pub mod explain;
-pub mod family;
-pub mod flag;
-pub mod host;
-pub mod interface;
 pub mod json;
-pub mod kernel;
 mod log;
-pub mod mark;
-pub mod observed;
-pub mod owner;
+pub mod netlink;
 pub mod plan;
-pub mod port;
 pub mod probe;
-pub mod protocol;
 pub mod render;
-pub mod route;
-pub mod variable;
+pub mod types;
 pub mod verify;

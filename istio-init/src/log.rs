@@ -1,5 +1,5 @@
-//! What the program says on stderr: lines for people, or with `--log_as_json` lines of JSON with
-//! the names that Istio's logs have.
+//! Messages on stderr: text, or with `--log_as_json` JSON lines with the field names of Istio's
+//! logs.
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,30 +7,30 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::json::Json;
 
-/// From here on, lines are JSON.
+/// Switches to JSON lines.
 pub(crate) fn write_json() {
     IS_JSON.store(true, Ordering::Relaxed);
 }
 
-/// Says what kept the program from doing what it was told.
+/// Logs an error.
 pub(crate) fn error(message: &str) {
-    say("error", message);
+    write_line("error", message);
 }
 
-/// Says what the user should know although all is well.
+/// Logs a warning.
 pub(crate) fn warning(message: &str) {
-    say("warning", message);
+    write_line("warning", message);
 }
 
-/// Says what was done.
+/// Logs information.
 pub(crate) fn info(message: &str) {
-    say("info", message);
+    write_line("info", message);
 }
 
-fn say(level: &'static str, message: &str) {
+fn write_line(level: &'static str, message: &str) {
     let line = if IS_JSON.load(Ordering::Relaxed) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        // Istio's word for a warning.
+        // Istio's name of the level.
         let level = if level == "warning" { "warn" } else { level };
         let line = Json::Object(vec![
             ("level", Json::text(level)),
@@ -44,12 +44,12 @@ fn say(level: &'static str, message: &str) {
     } else {
         format!("{level}: {message}\n")
     };
-    // Nobody is left to hear that stderr is closed.
+    // A closed stderr cannot be reported anywhere.
     let _ = io::stderr().write_all(line.as_bytes());
 }
 
-/// A point in time as RFC 3339 has it, from seconds since 1970. Days are counted from the first
-/// of March of the year 0, so that a leap day is the last of its year.
+/// Formats seconds since 1970 as RFC 3339. Days are counted from 1 March of the year 0, so that a
+/// leap day ends its year.
 fn timestamp(seconds: u64, micros: u32) -> String {
     let (days, second) = (seconds / DAY + DAYS_TO_1970, seconds % DAY);
     let (era, day) = (days / DAYS_OF_ERA, days % DAYS_OF_ERA);
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn points_in_time_are_written_as_dates() {
+    fn timestamps_have_rfc_3339_format() {
         assert_eq!(timestamp(0, 0), "1970-01-01T00:00:00.000000Z");
         assert_eq!(timestamp(951_782_400, 5), "2000-02-29T00:00:00.000005Z");
         assert_eq!(timestamp(1_798_761_599, 0), "2026-12-31T23:59:59.000000Z");

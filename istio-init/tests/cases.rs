@@ -1,8 +1,7 @@
-//! From flags, environment and pod to the script of `--dry-run`, or to the refusal: one case a
-//! file in `testdata`.
+//! Cases in `testdata`: flags, environment and pod, with the script of `--dry-run` or the errors.
 //!
-//! A case has one setting a line: `addresses`, `env`, `passwd`, `group`, `nameserver`,
-//! `no-resolv-conf`, `link` (an interface) and `no-evidence` (of a node), or a flag.
+//! A case has one setting per line: `addresses`, `env`, `passwd`, `group`, `nameserver`,
+//! `no-resolv-conf`, `link` (an interface), `no-evidence` (of a node), or a flag.
 
 #![allow(
     clippy::expect_used,
@@ -16,8 +15,8 @@ use std::fs;
 use std::path::Path;
 
 use istio_init::args::{Args, Environment};
-use istio_init::config::{Config, Invalid, Surroundings};
-use istio_init::host::Link;
+use istio_init::config::host_evidence::Link;
+use istio_init::config::{Config, InvalidConfig, PodEnvironment};
 use istio_init::plan::plan;
 use istio_init::render::{iptables, nft};
 
@@ -34,7 +33,7 @@ fn plans() {
 }
 
 #[test]
-fn texts_for_iptables() {
+fn iptables_restore_texts() {
     insta::glob!("../testdata/plans", "*.case", |file| {
         let (config, _) = read(file).expect("a valid case");
         insta::assert_snapshot!(iptables::script(&plan(&config)));
@@ -48,11 +47,11 @@ fn refusals() {
     });
 }
 
-fn read(case: &Path) -> Result<(Config, Vec<String>), Invalid> {
+fn read(case: &Path) -> Result<(Config, Vec<String>), InvalidConfig> {
     let text = fs::read_to_string(case).unwrap();
     let mut words = vec![OsString::from("istio-init")];
     let mut environment = Environment::new();
-    let mut surroundings = Surroundings::default();
+    let mut surroundings = PodEnvironment::default();
     for line in text.lines() {
         let (key, value) = line.split_once(' ').unwrap_or((line, ""));
         match key {

@@ -1,4 +1,4 @@
-//! What holds for any input at all.
+//! Properties of any input.
 
 #![allow(
     clippy::expect_used,
@@ -9,24 +9,23 @@
 use std::ffi::OsString;
 use std::net::IpAddr;
 
+use istio_init::args::env::Variable;
+use istio_init::args::flags::{FLAGS, FlagKind, Support};
 use istio_init::args::{Args, Environment};
-use istio_init::config::{Config, Surroundings};
-use istio_init::flag::{FLAGS, Kind, Support};
+use istio_init::config::{Config, PodEnvironment};
 use istio_init::plan::{Chain, Plan, Verdict, plan};
 use istio_init::render::nft;
-use istio_init::variable::Variable;
 use proptest::prelude::*;
 
 proptest! {
-    /// Nothing panics, and whatever is accepted makes a plan that says nothing but what the
-    /// grammar of plans allows: no text of the user's reaches a script unread.
+    /// No input panics. Accepted input makes a plan whose script has no unvalidated user text.
     #[test]
-    fn any_input_is_planned_or_refused(
+    fn any_input_is_planned_or_rejected(
         values in prop::collection::vec(value(), FLAGS.len()),
         variables in prop::collection::vec(prop::option::of(value()), Variable::ALL.len()),
         addresses in prop::collection::vec(any::<IpAddr>(), 0..3),
     ) {
-        let built = |kind, support| kind == Kind::Text && support == Support::Built;
+        let built = |kind, support| kind == FlagKind::Text && support == Support::Implemented;
         let flags = FLAGS.iter().zip(values).filter(|(spec, _)| built(spec.kind, spec.support));
         let words = flags.map(|(spec, value)| OsString::from(format!("--{}={value}", spec.long)));
         let words = std::iter::once(OsString::from("istio-init")).chain(words);
@@ -36,16 +35,16 @@ proptest! {
             .filter_map(|(variable, value)| Some((variable.name().to_owned(), value?)))
             .collect();
         let args = Args::parse(words, &environment).expect("flags of the table");
-        let surroundings = Surroundings { addresses, ..Surroundings::default() };
+        let surroundings = PodEnvironment { addresses, ..PodEnvironment::default() };
         match Config::read(&args, &surroundings) {
             Ok((config, _)) => check(&plan(&config)),
             Err(invalid) => prop_assert!(!invalid.0.is_empty()),
         }
     }
 
-    /// The same from mostly valid values, so that plans are seen often.
+    /// Mostly valid values, so that plans are frequent.
     #[test]
-    fn plans_of_valid_input_hold_together(
+    fn plans_of_valid_input_are_consistent(
         ports in prop::collection::vec(any::<u16>(), 0..5),
         ranges in prop::collection::vec((any::<IpAddr>(), 0..=32u8), 0..5),
         owners in prop::collection::vec(0..u32::MAX, 1..4),
@@ -67,14 +66,14 @@ proptest! {
         ];
         let args = Args::parse(words.map(OsString::from), &Environment::new()).expect("flags");
         let addresses = vec!["10.0.0.5".parse().unwrap(), "fd00::5".parse().unwrap()];
-        let surroundings = Surroundings { addresses, ..Surroundings::default() };
+        let surroundings = PodEnvironment { addresses, ..PodEnvironment::default() };
         let (config, _) = Config::read(&args, &surroundings).expect("valid values");
         prop_assert_eq!(config.ipv6, dual_stack);
         check(&plan(&config));
     }
 }
 
-/// Jumps lead to chains of the same table that have rules, never back; every line of the script
+/// Jumps lead to chains of the same table that have rules, without loops; every line of the script
 /// is one command.
 fn check(plan: &Plan) {
     for rule in &plan.rules {
@@ -99,7 +98,7 @@ fn check(plan: &Plan) {
     );
 }
 
-/// Text that is often nearly right.
+/// Almost valid text.
 fn value() -> impl Strategy<Value = String> {
     prop_oneof![
         Just(String::new()),

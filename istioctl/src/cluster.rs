@@ -11,10 +11,9 @@ use injector::report::inspection::Injector;
 use injector::settings::proxy_configs::ProxyConfigs;
 use injector::settings::{Process, Settings};
 use injector::sources::config_maps::ConfigMaps;
-use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::config::Kubeconfig;
 use kube::{Client, Config};
-use webhook_certs::cause::with_causes;
-use webhook_certs::kubeconfig;
+use kube_access::{kubeconfig, with_causes};
 
 use crate::Streams;
 use crate::istio_flags::{ClusterFlags, USUAL_KUBECONFIG};
@@ -60,33 +59,23 @@ pub(super) fn is_named_by_environment() -> bool {
 }
 
 async fn config(flags: &ClusterFlags) -> anyhow::Result<Config> {
-    let (kubeconfig, origin) = match flags.kubeconfig.as_str() {
+    let context = Some(flags.context.as_str()).filter(|context| !context.is_empty());
+    let config = match flags.kubeconfig.as_str() {
         "" => match Kubeconfig::read() {
-            Ok(kubeconfig) => (kubeconfig, USUAL_KUBECONFIG.to_owned()),
-            // A pod has no kubeconfig, but a service account.
+            Ok(kubeconfig) => kubeconfig::resolve(kubeconfig, USUAL_KUBECONFIG, context).await,
+            // A pod has a service account instead.
             Err(error) => {
-                return Config::incluster().map_err(|_| in_words(&error)).context(NO_KUBECONFIG);
+                return Config::incluster()
+                    .map_err(|_| anyhow!(with_causes(&error)))
+                    .context(NO_KUBECONFIG);
             }
         },
         path => {
             let origin = format!("--kubeconfig {path}");
-            let read = Kubeconfig::read_from(Path::new(path)).map_err(|error| in_words(&error));
-            (read.with_context(|| origin.clone())?, origin)
+            kubeconfig::from_file(Path::new(path), &origin, context).await
         }
     };
-    let context = Some(flags.context.clone()).filter(|context| !context.is_empty());
-    kubeconfig::check(&kubeconfig, &origin, context.as_deref())?;
-    let named = context.as_ref().map(|context| format!(", --context {context}"));
-    let options = KubeConfigOptions { context, ..KubeConfigOptions::default() };
-    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
-    config
-        .map_err(|error| in_words(&error))
-        .with_context(|| format!("{origin}{}", named.unwrap_or_default()))
-}
-
-/// Joins the causes without repetition: the error's own text already contains them.
-fn in_words(error: &KubeconfigError) -> anyhow::Error {
-    anyhow!(with_causes(error))
+    Ok(config?)
 }
 
 /// Returns the webhook configurations of injectors. Prints those that cannot be parsed.

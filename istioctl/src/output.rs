@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use clap::ValueEnum;
-use webhook_certs::exclusive::replace_file;
+use local_files::replace_file;
 
 /// Output format.
 #[derive(Clone, Copy, Debug, ValueEnum)]

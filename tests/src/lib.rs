@@ -23,6 +23,7 @@ mod kube_proxy;
 pub mod kubectl;
 mod kubelet;
 mod kubelet_access;
+pub mod left_out;
 pub mod manifests;
 pub mod namespace;
 pub mod port;
@@ -34,6 +35,7 @@ pub mod run_folder;
 pub mod signer;
 mod tool;
 pub mod tracer;
+pub mod user_namespace;
 pub mod wait;
 
 pub mod conntrack;

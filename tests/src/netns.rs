@@ -5,7 +5,7 @@ use std::io::Write;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Once;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
@@ -15,6 +15,8 @@ use rustix::thread::{
     LinkNameSpaceType, move_into_link_name_space, set_thread_groups, set_thread_res_gid,
     set_thread_res_uid,
 };
+
+use crate::user_namespace;
 
 /// A network namespace, removed when the value is dropped.
 #[derive(Debug)]
@@ -38,11 +40,14 @@ impl Owner {
 
 impl Namespace {
     /// Creates a network namespace with loopback up. The name contains the process. The first call
-    /// in a process removes the remains of killed processes.
+    /// in a process removes the remains of killed processes. Without root, it starts the program
+    /// again in a user namespace ([`user_namespace::enter`]).
     pub fn create() -> Result<Self> {
-        static ONCE: Once = Once::new();
+        static PREPARED: OnceLock<Result<(), String>> = OnceLock::new();
         static COUNTER: AtomicU32 = AtomicU32::new(0);
-        ONCE.call_once(remove_leftovers);
+        if let Err(error) = PREPARED.get_or_init(prepare) {
+            bail!("{error}");
+        }
         let number = COUNTER.fetch_add(1, Ordering::Relaxed);
         let name = format!("{PREFIX}{}-{number}", std::process::id());
         succeed(Command::new("ip").args(["netns", "add", &name]), "")?;
@@ -137,6 +142,12 @@ fn become_owner(owner: Owner) -> Result<()> {
     set_thread_groups(&[]).context("leaving all groups")?;
     set_thread_res_gid(gid, gid, gid).context("becoming a group")?;
     set_thread_res_uid(uid, uid, uid).context("becoming a user")
+}
+
+fn prepare() -> Result<(), String> {
+    user_namespace::enter("tests in network namespaces").map_err(|error| format!("{error:#}"))?;
+    remove_leftovers();
+    Ok(())
 }
 
 fn remove_leftovers() {

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
+use crate::left_out;
+
 /// Programs outside the tree (installed by `make setup`) and our own.
 #[derive(Debug, Clone)]
 pub struct Programs {
@@ -30,16 +32,11 @@ impl Programs {
         Ok(programs)
     }
 
-    /// Returns [`Programs::of_api_servers`], or `None` with a message on stderr if they are absent.
-    /// In CI their absence is an error.
-    #[expect(clippy::print_stderr, reason = "what is left out is said")]
-    pub fn of_api_servers_if_any() -> Result<Option<Self>> {
+    /// Returns [`Programs::of_api_servers`], or `None` if they are absent, which leaves `tests` out.
+    pub fn of_api_servers_if_any(tests: &str) -> Result<Option<Self>> {
         match Self::of_api_servers() {
-            Err(error) if env::var_os("CI").is_none() => {
-                eprintln!("left out, since there is no API server: {error:#}");
-                Ok(None)
-            }
-            programs => programs.map(Some),
+            Ok(programs) => Ok(Some(programs)),
+            Err(error) => left_out::record(tests, &format!("{error:#}")).map(|()| None),
         }
     }
 

@@ -1,6 +1,6 @@
-//! The CA that the webhook is trusted by, and the leaves that it signs.
+//! The webhook's CA and the leaves that it signs.
 //!
-//! Nothing here reads the clock: every instant is an argument. Randomness comes from two places
+//! No function reads the clock: every instant is an argument. Randomness comes from two places
 //! only, [`Entropy::draw`] and the nonces inside signatures.
 
 use std::fmt;
@@ -53,12 +53,12 @@ impl Authority {
         if renewed.ca.is_same_signer(&self.ca) {
             Ok(renewed)
         } else {
-            // Only a CA that this crate did not make has more than a common name in its subject.
+            // Only CAs that another program made have more than a common name in their subject.
             Err(AuthorityError::ForeignSubject { name: self.ca.name().to_owned() })
         }
     }
 
-    /// Reads a CA from its certificate and its PKCS#8 key, which must belong together.
+    /// Parses a CA certificate and its PKCS#8 key, which must belong together.
     pub fn from_pem(certificate: &[u8], key: &[u8]) -> Result<Self, AuthorityError> {
         let der = bundle::first_certificate(certificate).map_err(AuthorityError::Certificate)?;
         let ca = TrustedCa::from_der(der).map_err(AuthorityError::Certificate)?;
@@ -72,7 +72,7 @@ impl Authority {
         Ok(Self { ca, key: Arc::new(key) })
     }
 
-    /// The certificate that a client has to trust.
+    /// The CA certificate.
     pub fn ca(&self) -> &TrustedCa {
         &self.ca
     }
@@ -87,7 +87,7 @@ impl Authority {
         Zeroizing::new(self.key.serialize_pem())
     }
 
-    /// Signs a leaf for `names`; it never outlives the CA.
+    /// Signs a leaf for `names`; the leaf does not outlive the CA.
     pub fn issue(
         &self,
         names: &ServerNames,
@@ -144,7 +144,7 @@ impl fmt::Debug for Authority {
     }
 }
 
-/// Two authorities are equal when their certificates are, since the key belongs to it.
+/// Authorities are equal if their certificates are: the key belongs to the certificate.
 impl PartialEq for Authority {
     fn eq(&self, other: &Self) -> bool {
         self.ca == other.ca
@@ -185,18 +185,18 @@ impl Leaf {
         Zeroizing::new(bundle::pem_block("PRIVATE KEY", &self.key))
     }
 
-    /// When the certificate is valid.
+    /// Validity of the certificate.
     pub fn lifetime(&self) -> Lifetime {
         self.lifetime
     }
 
-    /// The names that the certificate is valid for.
+    /// Names in the certificate.
     pub fn names(&self) -> &ServerNames {
         &self.names
     }
 
-    /// When it is time for the next one: half of the way to its end, give or take a tenth, so that
-    /// replicas which started together do not renew together.
+    /// Instant of renewal: half of the lifetime, give or take a tenth, so that replicas which
+    /// started together do not renew together.
     pub fn renew_at(&self) -> Timestamp {
         let start = self.lifetime.issued().as_second();
         let span = (self.lifetime.not_after.as_second() - start).max(0);
@@ -205,7 +205,7 @@ impl Leaf {
             .unwrap_or(self.lifetime.not_after)
     }
 
-    /// The CA that signed it.
+    /// CA that signed the leaf.
     pub fn issuer(&self) -> &TrustedCa {
         &self.issuer
     }
@@ -228,8 +228,8 @@ pub struct Lifetime {
 }
 
 impl Lifetime {
-    /// Starts an hour before `now`, so that a client whose clock is behind accepts the certificate
-    /// too, and ends `duration` after `now`.
+    /// Starts an hour before `now`, for clients whose clock is behind, and ends `duration` after
+    /// `now`.
     pub fn starting(now: Timestamp, duration: SignedDuration) -> Self {
         let second = |at: Timestamp| Timestamp::from_second(at.as_second()).unwrap_or(at);
         Self {
@@ -238,18 +238,18 @@ impl Lifetime {
         }
     }
 
-    /// True if `now` lies in it.
+    /// True if `now` lies in the validity.
     pub fn contains(&self, now: Timestamp) -> bool {
         self.not_before <= now && now <= self.not_after
     }
 
-    /// The instant at which a certificate of this crate was made.
+    /// Instant at which this crate made the certificate.
     pub fn issued(&self) -> Timestamp {
         self.not_before.saturating_add(BACKDATED).unwrap_or(self.not_before)
     }
 }
 
-/// The randomness of one certificate: a key pair, a serial number, and how early to renew.
+/// Randomness of one certificate: a key pair, a serial number, and the spread of its renewal.
 pub struct Entropy {
     key: KeyPair,
     serial: SerialNumber,
@@ -262,14 +262,15 @@ impl Entropy {
         let mut bytes = [0; SERIAL_BYTES + 1];
         default_provider().secure_random.fill(&mut bytes).map_err(|_| AuthorityError::Random)?;
         let [mut serial @ .., spread] = bytes;
-        // DER integers are signed and have no leading zeros: keep it positive at full length.
+        // DER integers are signed and have no leading zeros: keep the serial positive at full
+        // length.
         serial[0] = serial[0] & 0x7f | 0x40;
         let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)
             .map_err(|source| AuthorityError::Sign { source })?;
         Ok(Self { key, serial: SerialNumber::from_slice(&serial), spread })
     }
 
-    /// Makes a request for a leaf that another CA is to sign.
+    /// Makes a certificate signing request for a leaf.
     pub fn request(self, names: &ServerNames) -> Result<LeafRequest, AuthorityError> {
         let sign = |source| AuthorityError::Sign { source };
         let mut parameters = CertificateParams::default();
@@ -284,54 +285,54 @@ impl Entropy {
     }
 }
 
-/// A request for a leaf (PKCS#10), and the key that it is for.
+/// A certificate signing request (PKCS#10) for a leaf, with its key.
 #[derive(Clone)]
 pub struct LeafRequest {
     /// The request as PEM.
     pub pem: String,
     /// The private key as PKCS#8 PEM, overwritten in memory when it is dropped.
     pub key: Zeroizing<String>,
-    /// How early to renew what is signed, of 255.
+    /// Spread of the renewal, of 255.
     pub spread: u8,
 }
 
-/// Why a certificate cannot be made or read.
+/// Reason for which a certificate cannot be made or parsed.
 #[derive(Debug, thiserror::Error)]
 pub enum AuthorityError {
-    /// The certificate is not one of a CA.
+    /// The certificate is not a CA certificate.
     #[error("the CA certificate cannot be used: {0}")]
     Certificate(#[source] BundleError),
-    /// The private key cannot be read.
+    /// The private key cannot be parsed.
     #[error("the CA key is not an ECDSA P-256 key in PKCS#8 PEM: {reason}")]
     Key {
-        /// What the reader stumbled over.
+        /// Message of the parser.
         reason: String,
     },
-    /// Key and certificate are of different pairs.
+    /// Key and certificate do not belong together.
     #[error("the CA key does not belong to the certificate `{name}`")]
     KeyMismatch {
         /// The subject of the certificate.
         name: String,
     },
-    /// The subject cannot be written again.
-    #[error("the CA `{name}` was not made by this program, so it cannot be renewed under its name")]
+    /// The subject has parts that this program does not write.
+    #[error("the CA `{name}` was made by another program and cannot be renewed")]
     ForeignSubject {
         /// The subject of the certificate.
         name: String,
     },
     /// The certificate could not be built or signed.
-    #[error("a certificate cannot be signed: {source}")]
+    #[error("cannot sign a certificate: {source}")]
     Sign {
-        /// What the certificate library says.
+        /// Message of the certificate library.
         source: rcgen::Error,
     },
-    /// An instant lies outside what X.509 can express.
-    #[error("`{instant}` cannot stand in a certificate")]
+    /// X.509 cannot express the instant.
+    #[error("a certificate cannot express the instant {instant}")]
     Instant {
         /// The instant.
         instant: Timestamp,
     },
-    /// The system gives no randomness.
+    /// The system's random generator failed.
     #[error("the system's random generator failed")]
     Random,
 }
@@ -375,7 +376,7 @@ fn date(instant: Timestamp) -> Result<OffsetDateTime, AuthorityError> {
         .map_err(|_| AuthorityError::Instant { instant })
 }
 
-/// Reports of clocks that differ reach from seconds to more than half an hour.
+/// Clock differences between seconds and more than half an hour have been reported.
 const BACKDATED: SignedDuration = SignedDuration::from_hours(1);
 
 const SERIAL_BYTES: usize = 16;

@@ -1,4 +1,4 @@
-//! Sets of trusted CA certificates: what a webhook's `caBundle` holds.
+//! Sets of trusted CA certificates: the content of a webhook's `caBundle`.
 
 use std::fmt;
 
@@ -12,9 +12,9 @@ use zeroize::Zeroizing;
 
 use crate::pem_error;
 
-/// One CA certificate, with the parts by which trust is judged.
+/// One CA certificate, with the parts that decide on trust.
 ///
-/// Two certificates are equal when their DER is.
+/// Certificates are equal if their DER is.
 #[derive(Clone, PartialEq, Eq)]
 pub struct TrustedCa {
     der: CertificateDer<'static>,
@@ -27,7 +27,7 @@ pub struct TrustedCa {
 }
 
 impl TrustedCa {
-    /// Reads a DER certificate; anything that is not a CA is refused.
+    /// Parses a DER certificate; a certificate that is not a CA is an error.
     pub fn from_der(der: CertificateDer<'static>) -> Result<Self, BundleError> {
         let (rest, parsed) = X509Certificate::from_der(&der)
             .map_err(|error| BundleError::Certificate { reason: error.to_string() })?;
@@ -56,22 +56,22 @@ impl TrustedCa {
         &self.der
     }
 
-    /// The subject for people to read, for example `CN=sidecar-injector-ca 1`.
+    /// Subject as text, for example `CN=sidecar-injector-ca 1`.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The common name of the subject, empty where there is none.
+    /// Common name of the subject; empty if it has none.
     pub fn common_name(&self) -> &str {
         &self.common_name
     }
 
-    /// The number at the end of the common name, by which CAs of one installation differ.
+    /// Number at the end of the common name, which differs between the CAs of an installation.
     pub fn generation(&self) -> Option<u64> {
         self.common_name.rsplit_once(' ')?.1.parse().ok()
     }
 
-    /// The common name without that number, the same for all CAs of one installation.
+    /// Common name without that number, the same for all CAs of an installation.
     pub fn installation(&self) -> Option<&str> {
         self.common_name.rsplit_once(' ').map(|(installation, _)| installation)
     }
@@ -91,13 +91,13 @@ impl TrustedCa {
         self.not_after
     }
 
-    /// Tells whether `now` lies in the certificate's validity.
+    /// True if `now` lies in the certificate's validity.
     pub fn is_valid_at(&self, now: Timestamp) -> bool {
         self.not_before <= now && now <= self.not_after
     }
 
-    /// Tells whether both certificates stand for one signer: the same subject and key, so that a
-    /// leaf which verifies under one verifies under the other (RFC 5280, section 6.1).
+    /// True if both certificates have the same subject and key, so that a leaf which verifies under
+    /// one verifies under the other (RFC 5280, section 6.1).
     pub fn is_same_signer(&self, other: &Self) -> bool {
         self.subject == other.subject && self.public_key == other.public_key
     }
@@ -109,15 +109,15 @@ impl fmt::Debug for TrustedCa {
     }
 }
 
-/// A set of CA certificates in a settled order: first the one that signs, then those that the
-/// Secret knows, then others; at most [`Bundle::CAPACITY`].
+/// A set of CA certificates in a fixed order: first the signing one, then those in the Secret, then
+/// others; at most [`Bundle::CAPACITY`].
 ///
-/// The same set always gives the same bytes, so that equal bundles are never written again.
+/// The same set always gives the same bytes, so equal bundles are never written again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bundle(Vec<TrustedCa>);
 
 impl Bundle {
-    /// The most certificates that a bundle holds: three are the most that a rotation needs.
+    /// Maximum number of certificates; a rotation needs three.
     pub const CAPACITY: usize = 8;
 
     /// Makes the bundle of `first` and `others`.
@@ -125,7 +125,7 @@ impl Bundle {
         Self(vec![first]).with(others)
     }
 
-    /// Reads every certificate of a PEM text, in its order; all of them must be CAs.
+    /// Parses every certificate of a PEM text, in its order; all of them must be CAs.
     pub fn parse(pem: &[u8]) -> Result<Self, BundleError> {
         let mut certificates = Vec::new();
         for der in CertificateDer::pem_slice_iter(pem) {
@@ -142,11 +142,11 @@ impl Bundle {
         Ok(Self(certificates))
     }
 
-    /// Reads what is usable of a `caBundle` that anybody may have written.
+    /// Parses the usable certificates of a `caBundle` of unknown origin.
     ///
-    /// Like the API server's reader (Go, `CertPool.AppendCertsFromPEM`) it passes over what is no
-    /// certificate. Certificates that are no CA count as absent, since no leaf of ours verifies
-    /// under them.
+    /// Like the API server's parser (Go, `CertPool.AppendCertsFromPEM`) it skips blocks that are
+    /// not certificates. It also skips certificates that are not CAs, because no leaf of ours
+    /// verifies under them.
     pub fn observed(pem: &[u8]) -> Self {
         let mut certificates = Vec::new();
         for ca in CertificateDer::pem_slice_iter(pem)
@@ -160,7 +160,7 @@ impl Bundle {
         Self(certificates)
     }
 
-    /// Adds the certificates that are missing, those that expire last first, up to the capacity.
+    /// Adds missing certificates up to the capacity, those that expire last first.
     #[must_use]
     pub fn with(self, others: impl IntoIterator<Item = TrustedCa>) -> Self {
         let mut others: Vec<_> = others.into_iter().collect();
@@ -169,7 +169,7 @@ impl Bundle {
         self.followed_by(others)
     }
 
-    /// Adds the certificates that are missing, in the order in which they come, up to the capacity.
+    /// Adds missing certificates up to the capacity, in the given order.
     #[must_use]
     pub fn followed_by(mut self, others: impl IntoIterator<Item = TrustedCa>) -> Self {
         for ca in others {
@@ -181,69 +181,69 @@ impl Bundle {
         self
     }
 
-    /// The certificates in order.
+    /// Certificates in order.
     pub fn certificates(&self) -> &[TrustedCa] {
         &self.0
     }
 
-    /// Tells whether there is no certificate in it.
+    /// True if the bundle holds no certificate.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Tells whether it holds every certificate of `other`, in whatever order.
+    /// True if the bundle holds every certificate of `other`, in any order.
     pub fn is_superset_of(&self, other: &Self) -> bool {
         other.0.iter().all(|ca| self.0.contains(ca))
     }
 
-    /// Tells whether both hold the same certificates, in whatever order.
+    /// True if both hold the same certificates, in any order.
     pub fn is_same_set(&self, other: &Self) -> bool {
         self.is_superset_of(other) && other.is_superset_of(self)
     }
 
-    /// Tells whether a leaf of `authority` verifies under this bundle at `now`.
+    /// True if a leaf of `authority` verifies under this bundle at `now`.
     pub fn trusts(&self, authority: &TrustedCa, now: Timestamp) -> bool {
         self.0.iter().any(|ca| ca.is_same_signer(authority) && ca.is_valid_at(now))
     }
 
-    /// The certificates that `known` does not hold.
+    /// Certificates that `known` does not hold.
     pub fn beyond<'a>(&'a self, known: &'a Self) -> impl Iterator<Item = &'a TrustedCa> {
         self.0.iter().filter(|ca| !known.0.contains(ca))
     }
 
-    /// The bundle as PEM, one block after another.
+    /// Bundle as PEM, one block after another.
     pub fn to_pem(&self) -> String {
         self.0.iter().map(|ca| pem(ca.der())).collect()
     }
 }
 
-/// Why bytes are not a bundle of trusted CAs.
+/// Reason for which a text is not a bundle of trusted CAs.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BundleError {
     /// The text is not PEM.
     #[error("not PEM: {reason}")]
     Pem {
-        /// What the PEM reader stumbled over.
+        /// Message of the PEM parser.
         reason: String,
     },
-    /// A PEM block holds no X.509 certificate.
+    /// A PEM block is not an X.509 certificate.
     #[error("not an X.509 certificate: {reason}")]
     Certificate {
-        /// What the certificate reader stumbled over.
+        /// Message of the certificate parser.
         reason: String,
     },
-    /// A certificate is not allowed to sign others.
+    /// A certificate is not a CA.
     #[error("the certificate `{name}` is not a CA")]
     NotCa {
-        /// Its subject.
+        /// Subject of the certificate.
         name: String,
     },
-    /// There is no certificate in the text.
+    /// The text holds no certificate.
     #[error("no certificate in it")]
     Empty,
 }
 
-/// Reads the first certificate of a PEM text.
+/// Parses the first certificate of a PEM text.
 pub(crate) fn first_certificate(pem: &[u8]) -> Result<CertificateDer<'static>, BundleError> {
     match CertificateDer::pem_slice_iter(pem).next() {
         Some(Ok(der)) => Ok(der),
@@ -252,16 +252,16 @@ pub(crate) fn first_certificate(pem: &[u8]) -> Result<CertificateDer<'static>, B
     }
 }
 
-/// Writes a certificate as PEM.
+/// Formats a certificate as PEM.
 pub(crate) fn pem(der: &CertificateDer<'_>) -> String {
     pem_block("CERTIFICATE", der)
 }
 
-/// Writes bytes as PEM (RFC 7468).
+/// Formats bytes as PEM (RFC 7468).
 pub(crate) fn pem_block(label: &str, bytes: &[u8]) -> String {
     let encoded = Zeroizing::new(STANDARD.encode(bytes));
     let (begin, end) = (format!("-----BEGIN {label}-----"), format!("-----END {label}-----"));
-    // Never grows beyond this, so that no copy of a key is left behind in freed memory.
+    // Reserved once: growing would leave copies of a key in freed memory.
     let lines = encoded.len() / PEM_LINE + 3;
     let mut text = String::with_capacity(begin.len() + encoded.len() + end.len() + lines);
     text.push_str(&begin);
@@ -277,7 +277,7 @@ pub(crate) fn pem_block(label: &str, bytes: &[u8]) -> String {
     text
 }
 
-/// X.509 writes times in seconds, within years that a timestamp holds.
+/// X.509 has seconds, in years that a timestamp can express.
 fn instant(seconds: i64) -> Timestamp {
     Timestamp::from_second(seconds).unwrap_or(Timestamp::MAX)
 }
@@ -301,7 +301,7 @@ mod tests {
     use crate::authority::{Authority, Entropy, Lifetime};
     use crate::server_names::ServerNames;
 
-    /// More CAs than a bundle holds; the higher the position, the later it expires.
+    /// More CAs than a bundle holds; those at higher positions expire later.
     static CAS: LazyLock<Vec<TrustedCa>> = LazyLock::new(|| {
         (1..=12)
             .map(|generation| {
@@ -322,13 +322,13 @@ mod tests {
     }
 
     #[test]
-    fn the_first_stays_first_and_the_rest_expire_later_first() {
+    fn first_ca_stays_first_and_others_are_sorted_by_expiry() {
         let bundle = Bundle::new(CAS[0].clone(), cas(&[3, 7, 0, 3, 5]));
         assert_eq!(bundle.certificates(), cas(&[0, 7, 5, 3]));
     }
 
     #[test]
-    fn what_is_no_certificate_is_passed_over_when_it_was_observed_and_refused_when_it_is_ours() {
+    fn observed_skips_invalid_blocks_that_parse_rejects() {
         let good = pem(CAS[0].der());
         let garbage = pem_block("CERTIFICATE", b"garbage");
         let text = format!("words\n{garbage}{good}{good}");
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leaf_is_no_trusted_ca() {
+    fn leaf_is_not_a_trusted_ca() {
         let names = ServerNames::parse(["a.b.svc"]).unwrap();
         let lifetime = Lifetime::starting(Timestamp::UNIX_EPOCH, SignedDuration::from_hours(1));
         let authority = Authority::create("test", 1, lifetime, Entropy::draw().unwrap()).unwrap();
@@ -352,7 +352,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_bundle_depends_on_the_set_alone(
+        fn order_of_input_does_not_matter(
             positions in prop::collection::vec(0_usize..12, 0..20),
         ) {
             let mut reversed = positions.clone();
@@ -365,7 +365,7 @@ mod tests {
         }
 
         #[test]
-        fn pem_gives_the_same_bundle_back(
+        fn pem_round_trips(
             positions in prop::collection::vec(0_usize..12, 0..20),
         ) {
             let bundle = Bundle::new(CAS[1].clone(), cas(&positions));
@@ -375,7 +375,7 @@ mod tests {
         }
 
         #[test]
-        fn known_and_beyond_make_the_whole(
+        fn known_and_beyond_are_the_whole_bundle(
             known in prop::collection::vec(0_usize..12, 0..3),
             others in prop::collection::vec(0_usize..12, 0..5),
         ) {
@@ -388,7 +388,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_can_be_observed(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        fn observed_accepts_any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
             Bundle::observed(&bytes);
             Bundle::observed(pem_block("CERTIFICATE", &bytes).as_bytes());
         }

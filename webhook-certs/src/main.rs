@@ -1,12 +1,11 @@
-//! Issues and keeps up the certificates of an admission webhook.
-
-mod cli;
+//! Issues, rotates and publishes the certificates of an admission webhook.
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::Parser;
-use webhook_certs::cause::with_causes;
+use kube_access::with_causes;
+use webhook_certs::cli;
 
 #[expect(clippy::print_stderr, reason = "the log may be turned off")]
 fn main() -> ExitCode {
@@ -16,7 +15,7 @@ fn main() -> ExitCode {
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
         .init();
-    // Fails only where a provider is installed already, which is then the one to use.
+    // Fails only if a provider is installed already, which then applies.
     let _ = rustls::crypto::ring::default_provider().install_default();
     match cli::run(command) {
         Ok(code) => code,

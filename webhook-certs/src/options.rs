@@ -1,4 +1,4 @@
-//! What the upkeep of certificates is told.
+//! Options of the reconciliation of certificates.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,51 +7,49 @@ use jiff::SignedDuration;
 
 use crate::server_names::{ServerNames, ServerNamesError};
 
-/// Which objects are kept up, and how.
+/// Objects to reconcile, and parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// The namespace of the Secret and of the Service.
+    /// Namespace of the Secret and of the Service.
     pub namespace: String,
-    /// The name of this installation; the CA and the field manager are called by it.
+    /// Name of this installation, part of the names of the CA and of the field manager.
     pub install: String,
-    /// The Service through which API servers reach the webhook.
+    /// Service through which API servers reach the webhook.
     pub service: String,
-    /// The cluster's DNS domain.
+    /// DNS domain of the cluster.
     pub cluster_domain: String,
-    /// Further names and addresses of the leaf, for webhooks that are called by URL.
+    /// Further names and addresses in the leaf, for webhooks that are called by URL.
     pub extra_names: Vec<String>,
-    /// The revision of the control plane; a configuration labelled `istio.io/rev` with another one
-    /// is left alone.
+    /// Revision of the control plane. Configurations whose label `istio.io/rev` has another value
+    /// are ignored.
     pub revision: String,
-    /// The Secret that holds the CA.
+    /// Secret that holds the CA.
     pub secret_name: String,
-    /// The mutating webhook configurations whose `caBundle` is kept up; one that does not exist is
-    /// waited for.
+    /// Mutating webhook configurations whose `caBundle` is written, once they exist.
     pub webhook_configurations: Vec<String>,
     /// Lifetimes and intervals.
     pub parameters: Parameters,
-    /// Who signs the leaves; without it, a CA of our own does.
+    /// Signer of the leaves; without it, our own CA signs.
     pub signer: Option<Signer>,
 }
 
-/// A signer of the cluster, of `CertificateSigningRequest`s.
+/// A signer of `CertificateSigningRequest`s.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signer {
-    /// Its name, for example `example.com/serving`.
+    /// Name, for example `example.com/serving`.
     pub name: String,
-    /// Whether requests are approved here; anybody who may do that for a signer may have any
-    /// certificate of it.
+    /// True if this program approves its requests. The right to approve for a signer is a right to
+    /// any certificate of it.
     pub approve: bool,
-    /// The file with the CAs that API servers have to trust, in PEM; without it somebody else
-    /// publishes them.
+    /// PEM file with the CAs to publish; without it, another program publishes them.
     pub authorities: Option<PathBuf>,
 }
 
 impl Signer {
-    /// Tells whether it is one of kube-controller-manager's, whose domain nobody else may use.
+    /// True if it is one of kube-controller-manager's signers, whose domain is reserved.
     ///
-    /// Of these, `kubelet-serving` alone signs for servers, and only for nodes; `legacy-unknown`
-    /// would sign anything, and is refused by `certificates.k8s.io/v1`.
+    /// `kubelet-serving` is the only one of these that signs for servers, and only for nodes.
+    /// `certificates.k8s.io/v1` rejects `legacy-unknown`, which would sign anything.
     pub fn is_of_kubernetes(&self) -> bool {
         self.name.starts_with("kubernetes.io/")
     }
@@ -75,23 +73,23 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The webhook configuration of a revision by default: Istio's name, with the revision as
-    /// suffix unless it is `default` or empty.
+    /// Default webhook configuration of a revision: Istio's name, with the revision as suffix
+    /// unless it is `default` or empty.
     pub fn default_configuration(revision: &str) -> String {
-        Self::of_revision("istio-sidecar-injector", revision)
+        Self::for_revision("istio-sidecar-injector", revision)
     }
 
-    /// A name as a revision has it: with the revision as suffix unless it is `default` or empty.
+    /// Appends the revision to a name unless it is `default` or empty.
     ///
-    /// Each revision has a CA of its own.
-    pub fn of_revision(name: &str, revision: &str) -> String {
+    /// Each revision has its own CA.
+    pub fn for_revision(name: &str, revision: &str) -> String {
         match revision {
             "" | "default" => name.to_owned(),
             revision => format!("{name}-{revision}"),
         }
     }
 
-    /// The revision as labels have it, where an empty one means `default`.
+    /// Revision as in labels, where an empty one is `default`.
     pub fn revision(&self) -> &str {
         match self.revision.as_str() {
             "" => "default",
@@ -99,9 +97,9 @@ impl Options {
         }
     }
 
-    /// The names of the leaf.
+    /// Names in the leaf.
     pub fn names(&self) -> Result<ServerNames, ServerNamesError> {
-        ServerNames::of_service(
+        ServerNames::from_service(
             &self.service,
             &self.namespace,
             &self.cluster_domain,
@@ -109,57 +107,57 @@ impl Options {
         )
     }
 
-    /// The name under which the API server records what is written.
+    /// Field manager of our writes.
     pub fn field_manager(&self) -> String {
         format!("{}-webhook-certs", self.install)
     }
 }
 
-/// Lifetimes of certificates and intervals of the upkeep.
+/// Lifetimes of certificates and intervals of the reconciliation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameters {
-    /// How long a new CA is valid.
+    /// Lifetime of a new CA.
     pub authority_lifetime: SignedDuration,
-    /// How long a new leaf is valid; it is renewed at half of that.
+    /// Lifetime of a new leaf, which is renewed at half of it.
     pub leaf_lifetime: SignedDuration,
-    /// How long a CA that no longer signs stays trusted, more than a leaf's lifetime and
-    /// [`Parameters::freshness`]: a retiring one after its successor was activated, one that the
-    /// Secret does not know after it was first seen.
+    /// Time for which a CA that no longer signs stays trusted: a retiring one after its successor
+    /// was activated, a foreign one after it was first seen. Longer than a leaf's lifetime and
+    /// [`Parameters::freshness`].
     pub retire_delay: SignedDuration,
-    /// How long an API server may take to learn of a changed `caBundle`: a next CA signs only after
-    /// it has been published for so long, and longer than that no decision waits to be carried out.
+    /// Time that an API server may need to learn of a changed `caBundle`. A next CA signs only
+    /// after it has been published for this long, and no decision is carried out later than this.
     pub propagation_delay: SignedDuration,
-    /// What becomes of a CA in a `caBundle` that the Secret does not know.
+    /// Treatment of CAs in a `caBundle` that are not in the Secret.
     pub foreign_ca: ForeignCa,
-    /// How often everything is looked at without an event.
+    /// Interval of reconciliation without an event.
     pub tick: Duration,
-    /// How long one call to the API server may take.
+    /// Timeout of one call to the API server.
     pub call_timeout: Duration,
-    /// How many writes to one object may follow each other at once.
+    /// Number of writes to one object without a pause.
     pub write_burst: u32,
-    /// How often a further write to that object is allowed.
+    /// Interval of further writes to that object.
     pub write_interval: SignedDuration,
-    /// How long a write that was forbidden is not tried again; a tenth of it after the first
-    /// refusal, which may be that of an API server that has just started.
+    /// Time after which a forbidden write is tried again; a tenth of it after the first attempt,
+    /// since an API server that has just started forbids everything.
     pub denied_interval: SignedDuration,
-    /// Whether to try, by an object that only our own entry reviews, that API servers call the
-    /// webhook; a next CA then signs only while they do, except where the reason is unknown for
-    /// longer than [`Parameters::probe_patience`].
+    /// True if the trust probe runs: API servers are asked to create an object that only our own
+    /// entry reviews. A next CA then signs only while the probe succeeds, or after
+    /// [`Parameters::probe_timeout`] if the cause of its failure is unknown.
     pub trust_probe: bool,
-    /// How often.
+    /// Interval of the trust probe.
     pub trust_probe_interval: Duration,
 }
 
 impl Parameters {
-    /// How old what was read may be when something is done about it; a leaf that is minted at the
-    /// end of that time has to expire within the retire delay too.
+    /// Maximum age of an observation when a decision on it is carried out. A leaf minted at the end
+    /// of that time must expire within the retire delay too.
     pub fn freshness(&self) -> SignedDuration {
         self.propagation_delay.min(SignedDuration::from_mins(5))
     }
 
-    /// How long a next CA waits, published and unchanged, for a trust probe that fails at something
-    /// unknown: an hour by default.
-    pub fn probe_patience(&self) -> SignedDuration {
+    /// Time for which a published, unchanged next CA waits for a probe that fails for an unknown
+    /// cause: an hour by default.
+    pub fn probe_timeout(&self) -> SignedDuration {
         self.propagation_delay * 12
     }
 }
@@ -183,8 +181,8 @@ impl Default for Parameters {
     }
 }
 
-/// What becomes of a CA in a `caBundle` that the Secret does not know: of a lost Secret, of another
-/// controller, of an attacker.
+/// Treatment of CAs in a `caBundle` that are not in the Secret: those of a lost Secret, of another
+/// controller, or of an attacker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ForeignCa {
     /// It stays until it expires.

@@ -2,7 +2,7 @@
 
 use rustls_pki_types::pem::Error;
 
-/// Tells what is wrong with a text in PEM, and nothing of its content: a line may hold a key.
+/// Describes an error without quoting the text, which may hold a key.
 pub(crate) fn describe(error: &Error) -> String {
     match error {
         Error::NoItemsFound => "no such section in it".to_owned(),

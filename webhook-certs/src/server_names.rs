@@ -33,7 +33,7 @@ impl ServerNames {
 
     /// Lists the names of a Service: the one that API servers ask for, then the shorter ones and
     /// the one with the cluster's domain, then `extra`.
-    pub fn of_service(
+    pub fn from_service(
         service: &str,
         namespace: &str,
         cluster_domain: &str,
@@ -69,7 +69,7 @@ impl fmt::Display for ServerNames {
     }
 }
 
-/// Why a list of names cannot stand in a certificate.
+/// Reason for which a list of names cannot be in a certificate.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ServerNamesError {
     /// A name is neither a DNS name nor an IP address.
@@ -83,6 +83,22 @@ pub enum ServerNamesError {
     Empty,
 }
 
+/// Parses a DNS name or an IP address in a command-line flag.
+pub fn parse_name(text: &str) -> Result<String, String> {
+    match server_name(text) {
+        Ok(_) => Ok(text.to_owned()),
+        Err(_) => Err("want a DNS name or an IP address".to_owned()),
+    }
+}
+
+/// Parses the DNS domain of a cluster in a command-line flag.
+pub fn parse_domain(text: &str) -> Result<String, String> {
+    match server_name(&format!("service.{text}")) {
+        Ok(_) if !text.is_empty() => Ok(text.to_owned()),
+        _ => Err("want a DNS domain such as cluster.local".to_owned()),
+    }
+}
+
 fn server_name(name: &str) -> Result<ServerName<'static>, ServerNamesError> {
     ServerName::try_from(name)
         .map(|parsed| parsed.to_owned())
@@ -94,8 +110,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_name_that_api_servers_ask_for_comes_first() {
-        let names = ServerNames::of_service(
+    fn name_that_api_servers_call_comes_first() {
+        let names = ServerNames::from_service(
             "sidecar-injector",
             "istio-system",
             "cluster.local",
@@ -112,7 +128,19 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_no_certificate_can_carry_is_refused_with_its_text() {
+    fn flags_accept_only_names_that_certificates_can_carry() {
+        assert_eq!(parse_name("*.example.com").ok(), None);
+        for name in ["a.example.com", "10.0.0.1", "::1"] {
+            assert_eq!(parse_name(name).as_deref(), Ok(name));
+        }
+        assert_eq!(parse_domain("cluster.local").as_deref(), Ok("cluster.local"));
+        for name in ["", "..", "a b", "-x-", "a/b"] {
+            assert!(parse_name(name).is_err() && parse_domain(name).is_err(), "{name}");
+        }
+    }
+
+    #[test]
+    fn invalid_names_are_quoted_in_errors() {
         let error = ServerNames::parse(["in valid"]).unwrap_err();
         assert_eq!(error.to_string(), "`in valid` is neither a DNS name nor an IP address");
         assert_eq!(ServerNames::parse(Vec::<String>::new()), Err(ServerNamesError::Empty));

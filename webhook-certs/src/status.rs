@@ -1,4 +1,4 @@
-//! What the upkeep of certificates has come to, for readiness, metrics and people.
+//! Status of the reconciliation, for readiness, metrics and people.
 
 use std::collections::BTreeMap;
 
@@ -6,55 +6,54 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::rotation::Revocation;
 
-/// The outcome of the latest look at the cluster.
+/// Result of the latest reconciliation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Status {
-    /// The phase of the CA's rotation: `steady`, `prepared` or `activated`; absent until the
-    /// Secret was read.
+    /// Phase of the CA's rotation: `steady`, `prepared` or `activated`; absent until the Secret was
+    /// read.
     pub phase: Option<&'static str>,
-    /// Since when it is in that phase.
+    /// Begin of that phase.
     pub phase_since: Option<Timestamp>,
-    /// The generation of the Secret's state, which grows with every change of it.
+    /// Generation of the Secret's state, which grows with every change.
     pub generation: Option<u64>,
-    /// How many webhook entries point at our Service and are kept up.
+    /// Number of webhook entries that call our Service.
     pub entries: usize,
-    /// Whether every such entry trusts the leaf that is served; also true when there is none, since
-    /// the webhook configuration is applied last.
+    /// True if every such entry trusts the served leaf; also if there is no entry, since the
+    /// webhook configuration is applied last.
     pub trusted: bool,
-    /// The last instant at which the CA is valid.
+    /// End of the CA's validity.
     pub authority_not_after: Option<Timestamp>,
-    /// The last instant at which the served leaf is valid.
+    /// End of the served leaf's validity.
     pub leaf_not_after: Option<Timestamp>,
-    /// How many CAs that the Secret does not know are trusted by webhook configurations.
+    /// Number of CAs in webhook configurations that are not in the Secret.
     pub foreign: usize,
-    /// The CAs that somebody asks not to trust any longer, and what becomes of them.
+    /// Pending revocations.
     pub revocations: Vec<Revocation>,
-    /// What this process may not do, for example `patch mutatingwebhookconfigurations/hook`; it
-    /// serves all the same, and tries again every few minutes.
+    /// Forbidden writes, for example `patch mutatingwebhookconfigurations/hook`. The process keeps
+    /// serving and tries again every few minutes.
     pub denied: Vec<String>,
-    /// How far this machine's clock is ahead of the API server's, negative where it is behind;
-    /// absent until an answer had a date.
+    /// Difference of this machine's clock to the API server's, negative if it is behind; absent
+    /// until a response had a date.
     pub clock_ahead: Option<SignedDuration>,
-    /// How often each other field manager has made a `caBundle` wrong that was right.
+    /// Number of times that each other field manager has broken a correct `caBundle`.
     pub overwrites: BTreeMap<String, u64>,
-    /// What the trust probe has shown; absent where there is none, and before the first.
+    /// Result of the latest trust probe; absent before the first.
     pub probe: Option<Probe>,
-    /// How often this process has written to the Secret.
+    /// Number of writes to the Secret by this process.
     pub secret_writes: u64,
-    /// What became of this process's writes to webhook configurations, by the configuration's name;
-    /// one that nothing was written to yet is missing.
+    /// Writes to each webhook configuration by this process; absent before the first.
     pub patches: BTreeMap<String, Patches>,
-    /// How many looks went wrong.
+    /// Number of reconciliations with errors.
     pub errors: u64,
-    /// What went wrong in the latest look; absent when nothing did.
+    /// Errors of the latest reconciliation; absent if it had none.
     pub last_error: Option<String>,
 }
 
 impl Status {
-    /// Takes over what went wrong in the latest look, and logs it each time that it is something
-    /// else; returns whether it is.
-    pub(crate) fn heed_troubles(&mut self, troubles: &[String]) -> bool {
-        let last_error = (!troubles.is_empty()).then(|| troubles.join("; "));
+    /// Records the errors of a reconciliation and logs them if they changed. Returns true if they
+    /// did.
+    pub(crate) fn record_errors(&mut self, errors: &[String]) -> bool {
+        let last_error = (!errors.is_empty()).then(|| errors.join("; "));
         let is_news = self.last_error != last_error;
         if is_news && let Some(error) = &last_error {
             tracing::warn!("{error}");
@@ -64,37 +63,36 @@ impl Status {
         is_news
     }
 
-    /// How often this process has written to webhook configurations with success.
+    /// Number of successful writes to webhook configurations by this process.
     pub fn bundle_writes(&self) -> u64 {
         self.patches.values().map(Patches::writes).sum()
     }
 }
 
-/// What the latest trust probe has shown.
+/// Result of a trust probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Probe {
-    /// Why the API server does not call the webhook, as one of [`ProbeCause::word`]; absent when it
-    /// does.
+    /// Cause of a failure, as one of [`ProbeCause::word`]; absent if the probe succeeded.
     ///
-    /// [`ProbeCause::word`]: crate::probe::ProbeCause::word
+    /// [`ProbeCause::word`]: crate::rotation::ProbeCause::word
     pub cause: Option<&'static str>,
-    /// The same for people.
+    /// Message of a failure.
     pub message: String,
 }
 
-/// Counts of the writes of `caBundle` to one webhook configuration.
+/// Counts of writes of `caBundle` to one webhook configuration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Patches {
-    /// Those that were sent.
+    /// Requests sent.
     pub attempts: u64,
-    /// Those that met somebody else's change, and are decided anew.
+    /// Requests that conflicted with another write and are decided anew.
     pub retries: u64,
-    /// Those that were refused or not answered.
+    /// Requests that failed or got no response.
     pub failures: u64,
 }
 
 impl Patches {
-    /// Counts one that was sent; an error says whether it met somebody else's change.
+    /// Counts a request; an error is true for a conflict.
     pub(crate) fn count(&mut self, outcome: Result<(), bool>) {
         self.attempts += 1;
         self.retries += u64::from(outcome == Err(true));

@@ -1,5 +1,5 @@
-//! Certificates in files that are exchanged for ones that no client would accept.
-#![expect(clippy::unwrap_used, reason = "a test may stop where it stands")]
+//! Certificate files that are replaced by ones that no client would accept.
+#![expect(clippy::unwrap_used, reason = "a failing test may panic")]
 
 use std::fs;
 use std::path::Path;
@@ -10,14 +10,14 @@ use jiff::{SignedDuration, Timestamp};
 use tempfile::TempDir;
 use tokio::time::Instant;
 use webhook_certs::authority::{Authority, Entropy, Leaf, Lifetime};
-use webhook_certs::files::{CertificateFiles, FilesError};
+use webhook_certs::certificate_files::{CertificateFiles, FilesError};
 use webhook_certs::server_names::ServerNames;
 use webhook_certs::serving::client_authority::{ClientAuthority, ClientNames};
 use webhook_certs::serving::{Identity, IdentityError, ServingCertificate};
 
 const INTERVAL: Duration = Duration::from_millis(1);
 
-/// A leaf that is valid from and until so many seconds after now.
+/// A leaf that is valid from and until the given seconds after now.
 fn leaf(from: i64, until: i64) -> Leaf {
     let lifetime = lifetime(from, until);
     let names = ServerNames::parse(["webhook.test.svc"]).unwrap();
@@ -39,7 +39,7 @@ fn pair(leaf: &Leaf) -> (String, String) {
     (leaf.certificate_pem(), leaf.key_pem().to_string())
 }
 
-/// Files that a listener follows.
+/// Certificate files followed by a listener.
 struct Followed {
     directory: TempDir,
     certificate: Arc<ServingCertificate>,
@@ -67,11 +67,11 @@ impl Followed {
         self.certificate.current().unwrap().chain()[0] == *leaf.certificate()
     }
 
-    async fn while_followed(&self, story: impl Future<Output = ()>) {
+    async fn while_followed(&self, test: impl Future<Output = ()>) {
         let files = self.files();
         tokio::select! {
             never = files.follow(Arc::clone(&self.certificate), INTERVAL) => match never {},
-            () = story => {}
+            () = test => {}
         }
     }
 
@@ -84,7 +84,7 @@ impl Followed {
     }
 }
 
-/// The key comes first, so that a look in between finds no pair.
+/// Writes the key first, so that a read in between finds no pair.
 fn write(directory: &Path, certificate: &str, key: &str) {
     fs::write(directory.join("tls.key"), key).unwrap();
     fs::write(directory.join("tls.crt"), certificate).unwrap();
@@ -97,7 +97,7 @@ async fn a_valid_certificate_outlasts_files_no_client_would_accept() {
     let chained = leaf(-60, 3600);
     let long = chained.certificate_pem() + &good.certificate_pem().repeat(1999);
     let version_1 = include_str!("testdata/version_1.crt").to_owned();
-    let story = async {
+    let test = async {
         for bad in [
             pair(&leaf(-7200, -3600)),
             pair(&leaf(3600, 7200)),
@@ -107,7 +107,7 @@ async fn a_valid_certificate_outlasts_files_no_client_would_accept() {
             ("-----BEGIN CERTIFICATE-----".to_owned(), String::new()),
         ] {
             followed.write(&bad);
-            // Many looks at it.
+            // Long enough for many reads.
             for _ in 0..50 {
                 assert!(followed.shows(&good), "{}", bad.0);
                 tokio::time::sleep(INTERVAL).await;
@@ -117,26 +117,26 @@ async fn a_valid_certificate_outlasts_files_no_client_would_accept() {
         followed.write(&pair(&next));
         followed.until_shown(&next).await;
     };
-    followed.while_followed(story).await;
+    followed.while_followed(test).await;
 }
 
 #[tokio::test]
-async fn a_certificate_is_served_from_when_it_is_valid() {
+async fn certificate_is_served_once_it_is_valid() {
     let followed = Followed::new(&leaf(-60, 3600));
     let early = leaf(2, 7200);
     followed.write(&pair(&early));
-    let story = async {
+    let test = async {
         followed.until_shown(&early).await;
         assert!(followed.certificate.is_valid_at(Timestamp::now()));
     };
-    followed.while_followed(story).await;
+    followed.while_followed(test).await;
 }
 
 #[tokio::test]
 async fn expired_files_at_the_start_wait_for_valid_ones() {
     let expired = leaf(-7200, -3600);
     let followed = Followed::new(&expired);
-    // Not ready, and clients are told why: a certificate that has expired.
+    // Clients see an expired certificate, not a missing one.
     assert!(followed.shows(&expired) && !followed.certificate.is_valid_at(Timestamp::now()));
     let next = leaf(-60, 3600);
     followed.write(&pair(&next));
@@ -161,17 +161,17 @@ fn files_that_never_serve_a_handshake_are_errors() {
     write(directory.path(), version_1, &leaf.key_pem());
     let error = files.load().unwrap_err().to_string();
     assert!(error.contains("is of version 1 of X.509; want version 3"), "{error}");
-    // What is not a certificate beside a good leaf is sent along all the same.
+    // Junk beside a good leaf would be sent along, so it is an error.
     let junk = "-----BEGIN CERTIFICATE-----\nc2VjcmV0\n-----END CERTIFICATE-----\n";
     write(directory.path(), &(leaf.certificate_pem() + junk), &leaf.key_pem());
     assert!(matches!(files.load(), Err(FilesError::Identity { .. })));
-    // A certificate that its own key has signed is one as well, and a chain of some length.
+    // Repeating a self-issued certificate gives a chain of some length.
     write(directory.path(), &leaf.certificate_pem().repeat(20), &leaf.key_pem());
     assert!(files.load().is_ok());
 }
 
 #[test]
-fn errors_of_pem_are_words() {
+fn pem_errors_are_readable() {
     let leaf = leaf(-60, 3600);
     let (certificate, key) = pair(&leaf);
     let cut = |text: &str| text.lines().take(2).collect::<Vec<_>>().join("\n");

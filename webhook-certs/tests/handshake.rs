@@ -1,6 +1,6 @@
-//! Leaves and bundles as a TLS client sees them: real handshakes, in memory.
+//! Handshakes with leaves and bundles, in memory, as TLS clients do them.
 
-#![expect(clippy::unwrap_used, reason = "a test may stop where it stands")]
+#![expect(clippy::unwrap_used, reason = "a failing test may panic")]
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -16,7 +16,7 @@ use rustls::time_provider::TimeProvider;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConnection};
 use webhook_certs::authority::{Authority, Entropy, Leaf, Lifetime};
 use webhook_certs::bundle::Bundle;
-use webhook_certs::files::{CertificateFiles, FilesError};
+use webhook_certs::certificate_files::{CertificateFiles, FilesError};
 use webhook_certs::server_names::ServerNames;
 use webhook_certs::serving::{Identity, IdentityError, ServingCertificate, server_config};
 
@@ -32,7 +32,7 @@ fn hours(hours: i64) -> SignedDuration {
 
 fn names() -> ServerNames {
     let extra = ["injector.example".to_owned(), "192.0.2.7".to_owned()];
-    ServerNames::of_service("sidecar-injector", "istio-system", "cluster.local", &extra).unwrap()
+    ServerNames::from_service("sidecar-injector", "istio-system", "cluster.local", &extra).unwrap()
 }
 
 fn authority(generation: u64) -> Authority {
@@ -66,8 +66,8 @@ impl TimeProvider for Clock {
     }
 }
 
-/// Shakes hands as an API server that trusts `bundle` does at the instant `at`, and returns the
-/// certificate that it was shown.
+/// Performs a handshake at the instant `at`, as an API server that trusts `bundle`, and returns the
+/// server's certificate.
 fn handshake(
     certificate: &Arc<ServingCertificate>,
     bundle: &Bundle,
@@ -111,7 +111,7 @@ fn accepts(certificate: &Arc<ServingCertificate>, bundle: &Bundle, name: &str) -
 }
 
 #[test]
-fn the_ca_is_trusted_for_each_name_of_the_service_and_no_other() {
+fn leaf_is_valid_for_the_services_names_only() {
     let authority = authority(1);
     let certificate = serving(&leaf(&authority, hours(168)));
     let bundle = bundle(&[&authority]);
@@ -131,13 +131,13 @@ fn the_ca_is_trusted_for_each_name_of_the_service_and_no_other() {
 }
 
 #[test]
-fn another_ca_is_not_trusted_even_under_the_same_name() {
+fn ca_with_the_same_name_is_not_trusted() {
     let certificate = serving(&leaf(&authority(1), hours(168)));
     assert!(!accepts(&certificate, &bundle(&[&authority(1)]), SERVICE));
 }
 
 #[test]
-fn leaves_of_a_ca_and_of_its_renewal_verify_under_each_other() {
+fn leaves_of_a_ca_and_its_renewal_verify_under_each_other() {
     let old = authority(1);
     let lifetime = Lifetime::starting(now(), hours(24 * 700));
     let new = old.renewed(lifetime, Entropy::draw().unwrap()).unwrap();
@@ -150,7 +150,7 @@ fn leaves_of_a_ca_and_of_its_renewal_verify_under_each_other() {
 }
 
 #[test]
-fn a_client_whose_clock_is_half_an_hour_behind_or_ahead_accepts_the_leaf() {
+fn clients_with_wrong_clocks_accept_the_leaf() {
     let authority = authority(1);
     let certificate = serving(&leaf(&authority, hours(1)));
     let bundle = bundle(&[&authority]);
@@ -172,7 +172,7 @@ fn a_leaf_does_not_outlive_its_ca() {
 }
 
 #[test]
-fn http_1_is_agreed_on_and_http_2_alone_is_refused() {
+fn http_1_is_negotiated_and_http_2_alone_is_rejected() {
     let authority = authority(1);
     let certificate = serving(&leaf(&authority, hours(1)));
     let bundle = bundle(&[&authority]);
@@ -182,7 +182,7 @@ fn http_1_is_agreed_on_and_http_2_alone_is_refused() {
 }
 
 #[test]
-fn nothing_is_served_before_there_is_a_certificate_and_the_newest_one_after() {
+fn only_the_newest_certificate_is_served() {
     let authority = authority(1);
     let bundle = bundle(&[&authority]);
     let certificate = ServingCertificate::new();
@@ -211,7 +211,7 @@ fn serial_numbers_are_positive_and_of_full_length() {
 }
 
 #[test]
-fn a_ca_survives_its_pem_form_and_a_foreign_key_is_refused() {
+fn ca_pem_round_trips_and_a_foreign_key_is_rejected() {
     let one = authority(1);
     let read =
         Authority::from_pem(one.certificate_pem().as_bytes(), one.key_pem().as_bytes()).unwrap();
@@ -224,7 +224,7 @@ fn a_ca_survives_its_pem_form_and_a_foreign_key_is_refused() {
 }
 
 #[test]
-fn a_certificate_and_a_foreign_key_are_not_served() {
+fn mismatched_certificate_and_key_are_rejected() {
     let authority = authority(1);
     let (one, other) = (leaf(&authority, hours(1)), leaf(&authority, hours(1)));
     let mixed = Identity::from_pem(one.certificate_pem().as_bytes(), other.key_pem().as_bytes());
@@ -233,8 +233,8 @@ fn a_certificate_and_a_foreign_key_are_not_served() {
     assert!(Identity::from_pem(one.certificate_pem().as_bytes(), b"").is_err());
 }
 
-/// Lays a generation out as the kubelet does: the files are links into `..data`, which is a link
-/// to the generation's directory.
+/// Mounts a generation as the kubelet does: the files are links into `..data`, which is a link to
+/// the generation's directory.
 fn mount(directory: &Path, generation: &str, certificate: &str, key: &str) {
     let files = directory.join(generation);
     fs::create_dir(&files).unwrap();
@@ -249,7 +249,7 @@ fn mount(directory: &Path, generation: &str, certificate: &str, key: &str) {
 }
 
 #[tokio::test]
-async fn mounted_files_are_followed_and_a_bad_pair_keeps_the_last_good_one() {
+async fn mounted_files_are_followed_and_bad_pairs_skipped() {
     let directory = tempfile::tempdir().unwrap();
     let files = CertificateFiles {
         certificate: directory.path().join("tls.crt"),
@@ -260,7 +260,7 @@ async fn mounted_files_are_followed_and_a_bad_pair_keeps_the_last_good_one() {
     let bundle = bundle(&[&authority]);
     let certificate = ServingCertificate::new();
     let interval = Duration::from_millis(5);
-    let story = async {
+    let test = async {
         let mut before = None;
         for round in 0..10 {
             let (good, other) = (leaf(&authority, hours(1)), leaf(&authority, hours(2)));
@@ -287,7 +287,7 @@ async fn mounted_files_are_followed_and_a_bad_pair_keeps_the_last_good_one() {
     };
     tokio::select! {
         never = files.follow(Arc::clone(&certificate), interval) => match never {},
-        () = story => {}
+        () = test => {}
     }
 }
 
@@ -295,7 +295,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn a_handshake_succeeds_exactly_where_the_bundle_says_so(
+    fn handshakes_succeed_exactly_for_trusted_signers(
         signer in 0_usize..4,
         trusted in prop::collection::vec(0_usize..4, 1..4),
         lived in 1_i64..400 * 24,

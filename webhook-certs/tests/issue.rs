@@ -1,5 +1,5 @@
 //! `webhook-certs issue` in directories that others write in, and killed at every system call.
-#![expect(clippy::unwrap_used, reason = "a test may stop where it stands")]
+#![expect(clippy::unwrap_used, reason = "a failing test may panic")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -14,17 +14,17 @@ use e2e::tracer::{self, End, Victims};
 use rustix::fs::{CWD, Mode, mkfifoat};
 use webhook_certs::authority::Authority;
 use webhook_certs::bundle::Bundle;
-use webhook_certs::files::{CertificateFiles, FilesError};
+use webhook_certs::certificate_files::{CertificateFiles, FilesError};
+use webhook_certs::cluster::csr;
 use webhook_certs::server_names::ServerNames;
 use webhook_certs::serving::Identity;
-use webhook_certs::signing;
 
-/// Puts something at a path; the other one is of a file that shall stay as it is.
+/// Plants something at the first path; the second path is a file that must not change.
 type Plant = fn(&Path, &Path);
 
 const FILES: [&str; 4] = ["ca.crt", "ca.key", "tls.crt", "tls.key"];
 const OTHER_USER: u32 = 65_432;
-/// Syncing files costs nothing there.
+/// Syncing files is free there.
 const MEMORY: &str = "/dev/shm";
 
 fn command(out: &Path, more: &[&str]) -> Command {
@@ -41,7 +41,7 @@ fn said(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// The files that can be read, by their names.
+/// Readable files, by name.
 fn read(out: &Path) -> BTreeMap<&'static str, Vec<u8>> {
     FILES.into_iter().filter_map(|name| Some((name, fs::read(out.join(name)).ok()?))).collect()
 }
@@ -50,13 +50,13 @@ fn mode(path: &Path) -> u32 {
     fs::metadata(path).unwrap().mode() & 0o7777
 }
 
-/// The CA's key and certificate are a pair, the leaf's too, and the CA has signed the leaf.
+/// Asserts that CA and key, leaf and key, and CA and leaf belong together.
 fn assert_is_set(files: &BTreeMap<&str, Vec<u8>>) {
     let authority = Authority::from_pem(&files["ca.crt"], &files["ca.key"]).unwrap();
     let leaf = Identity::from_pem(&files["tls.crt"], &files["tls.key"]).unwrap();
     let bundle = Bundle::new(authority.ca().clone(), None);
     let names = ServerNames::parse(["a.b.svc"]).unwrap();
-    assert_eq!(signing::verify(&leaf, &bundle, &names, jiff::Timestamp::now()), Ok(()));
+    assert_eq!(csr::verify(&leaf, &bundle, &names, jiff::Timestamp::now()), Ok(()));
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn planted_files_get_no_key_and_lead_nowhere() {
             plant(&out.join(name), &victim);
             plant(&out.join(format!("{name}.new")), &victim);
         }
-        // Kept open by whoever planted it; opening a pipe would wait for a writer.
+        // Kept open by the attacker; opening a pipe would wait for a writer.
         let key = out.join("ca.key.new");
         let open = fs::metadata(&key).unwrap().is_file().then(|| File::open(key).unwrap());
         let output = issue(&out, &["--new-ca"]);
@@ -109,12 +109,12 @@ fn ca_of_another_user_signs_nothing() {
     assert_eq!(output.status.code(), Some(1));
     let belongs = format!("it belongs to the user {OTHER_USER}");
     assert!(said(&output).contains(&belongs), "{}", said(&output));
-    // A pipe of theirs is not waited for.
+    // A pipe of another user must not block.
     fs::remove_file(planted.path().join("ca.crt")).unwrap();
     mkfifoat(CWD, planted.path().join("ca.crt"), Mode::from_raw_mode(0o666)).unwrap();
     let output = issue(planted.path(), &[]);
     assert!(said(&output).contains("not a regular file"), "{}", said(&output));
-    // A link of theirs is replaced, and what it leads to is not.
+    // A link of another user is replaced, and its target is not.
     fs::remove_file(planted.path().join("ca.crt")).unwrap();
     symlink(directory.path().join("ca.crt"), planted.path().join("ca.crt")).unwrap();
     lchown(planted.path().join("ca.crt"), Some(OTHER_USER), None).unwrap();
@@ -164,7 +164,7 @@ fn readers_meanwhile_never_see_half_a_pair() {
         scope.spawn(|| {
             while !is_done.load(Ordering::Relaxed) {
                 match files.load() {
-                    // The generation is gone again; the next look finds the next one.
+                    // The generation was just removed; the next read finds the next one.
                     Ok(_) | Err(FilesError::Read { .. }) => {}
                     Err(error) => panic!("{error}"),
                 }
@@ -200,7 +200,7 @@ fn plain_files_stay_a_set_wherever_a_call_is_killed() {
     });
 }
 
-/// Kills a call at the begin and the end of each system call from the first that changes something.
+/// Kills a call at begin and end of each system call from the first that changes something.
 fn killed_everywhere(prepare: impl Fn(&Path)) {
     let (mut kept, mut replaced) = (0, 0);
     for stop in first_change(&prepare).. {
@@ -225,7 +225,7 @@ fn killed_everywhere(prepare: impl Fn(&Path)) {
     assert!(kept > 10 && replaced > 1, "killed {kept} times before and {replaced} times after");
 }
 
-/// Finds, by bisection, the first stop at which the directory is another one.
+/// Finds, by bisection, the first stop at which the directory has changed.
 fn first_change(prepare: &impl Fn(&Path)) -> usize {
     let (mut before, mut after) = (0, 1 << 13);
     while before + 1 < after {
@@ -248,7 +248,7 @@ fn entries(out: &Path) -> BTreeSet<OsString> {
     fs::read_dir(out).unwrap().map(|entry| entry.unwrap().file_name()).collect()
 }
 
-/// The next call makes a whole set, and leaves nothing of the killed one.
+/// Asserts that the next call makes a whole set and removes the leftovers of the killed one.
 fn assert_recovers(out: &Path, stop: usize) {
     let output = issue(out, &[]);
     assert!(output.status.success(), "stop {stop}: {}", said(&output));

@@ -1,12 +1,12 @@
-//! The commands that need no cluster, as a user runs them.
-#![expect(clippy::unwrap_used, reason = "a test may stop where it stands")]
+//! Commands that need no cluster.
+#![expect(clippy::unwrap_used, reason = "a failing test may panic")]
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output};
 
 use webhook_certs::authority::Authority;
-use webhook_certs::files::CertificateFiles;
+use webhook_certs::certificate_files::CertificateFiles;
 
 fn webhook_certs(args: &[&str]) -> Output {
     let mut program = Command::new(env!("CARGO_BIN_EXE_webhook-certs"));
@@ -37,7 +37,7 @@ fn issue_writes_a_ca_and_a_leaf_that_can_be_served() {
 }
 
 #[test]
-fn names_that_no_object_can_have_are_refused_before_a_cluster_is_asked() {
+fn invalid_object_names_are_usage_errors() {
     for (flag, name) in [
         ("--namespace", "A_B"),
         ("--install", "X/y"),
@@ -59,7 +59,7 @@ fn names_that_no_object_can_have_are_refused_before_a_cluster_is_asked() {
 }
 
 #[test]
-fn a_kubeconfig_that_leads_nowhere_is_named_and_each_cause_said_once() {
+fn kubeconfig_errors_name_the_file_and_each_cause_once() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("kubeconfig");
     let kubeconfig = r#"{"apiVersion": "v1", "kind": "Config", "current-context": "x",
@@ -88,12 +88,12 @@ fn a_kubeconfig_that_leads_nowhere_is_named_and_each_cause_said_once() {
 }
 
 #[test]
-fn a_context_that_is_not_there_is_blamed_on_its_flag() {
+fn missing_context_is_reported_with_its_flag() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("kubeconfig");
-    let kubeconfig = r#"{"current-context": "lost",
-        "contexts": [{"name": "lost", "context": {"cluster": "nowhere", "user": "u"}},
-                     {"name": "whose", "context": {"cluster": "c", "user": "nobody"}}],
+    let kubeconfig = r#"{"current-context": "no-cluster",
+        "contexts": [{"name": "no-cluster", "context": {"cluster": "nowhere", "user": "u"}},
+                     {"name": "no-user", "context": {"cluster": "c", "user": "missing"}}],
         "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
         "users": [{"name": "u", "user": {"token": "t"}}]}"#;
     fs::write(&file, kubeconfig).unwrap();
@@ -101,10 +101,13 @@ fn a_context_that_is_not_there_is_blamed_on_its_flag() {
     for (context, wrong) in [
         (
             Some("nope"),
-            "--context `nope`: no such context in ORIGIN\nhint: its contexts are: `lost`",
+            "--context `nope`: no such context in ORIGIN\nhint: its contexts are: `no-cluster`",
         ),
-        (Some("whose"), "ORIGIN: the context `whose` names the user `nobody`, which is not there"),
-        (None, "ORIGIN: the context `lost` names the cluster `nowhere`, which is not there"),
+        (
+            Some("no-user"),
+            "ORIGIN: the context `no-user` names the user `missing`, which is missing",
+        ),
+        (None, "ORIGIN: the context `no-cluster` names the cluster `nowhere`, which is missing"),
     ] {
         let flags = context.map(|context| ["--context", context]);
         let flags = flags.as_ref().map_or(&[][..], |flags| &flags[..]);
@@ -126,7 +129,7 @@ fn a_context_that_is_not_there_is_blamed_on_its_flag() {
 }
 
 #[test]
-fn issue_signs_again_by_the_ca_that_is_there() {
+fn issue_signs_again_with_the_existing_ca() {
     let directory = tempfile::tempdir().unwrap();
     let out = directory.path().to_str().unwrap();
     let issue = |more: &[&str]| {
@@ -136,14 +139,14 @@ fn issue_signs_again_by_the_ca_that_is_there() {
         (output.status.code(), said(&output), read("ca.crt"), read("tls.crt"))
     };
     let (_, _, ca, leaf) = issue(&[]);
-    // A mode that somebody gave to the old file is not the new one's.
+    // The old file's mode must not become the new one's.
     let key = directory.path().join("tls.key");
     fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
     let (code, _, same_ca, next_leaf) = issue(&[]);
     assert_eq!((code, &same_ca), (Some(0), &ca));
     assert_ne!(next_leaf, leaf);
     assert_eq!(fs::metadata(&key).unwrap().permissions().mode() & 0o777, 0o600);
-    // Besides, `..data` and what it leads to.
+    // Four files, `..data` and its target.
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 6);
 
     let (_, _, new_ca, _) = issue(&["--new-ca"]);
@@ -152,11 +155,11 @@ fn issue_signs_again_by_the_ca_that_is_there() {
     let (code, said, _, _) = issue(&[]);
     assert_eq!(code, Some(1));
     assert!(said.starts_with(&format!("error: --out `{out}`: the CA key is not ")), "{said}");
-    assert!(said.ends_with("\nhint: --new-ca makes another one in its place\n"), "{said}");
+    assert!(said.ends_with("\nhint: --new-ca replaces it\n"), "{said}");
 }
 
 #[test]
-fn a_signer_is_asked_for_by_name_and_only_in_its_mode() {
+fn signer_needs_a_name_and_its_mode() {
     for (line, message) in [
         ("serve --cert-mode csr", "--signer-name <NAME>"),
         ("serve --signer-name example.com/serving", "--cert-mode"),
@@ -165,8 +168,8 @@ fn a_signer_is_asked_for_by_name_and_only_in_its_mode() {
         ("serve --cert-mode csr --signer-name example/serving", "want a domain and a path"),
         ("serve --cert-mode csr --signer-name example.com/a/b", "want a domain and a path"),
         ("serve --trust-probe-interval 5m", "--trust-probe"),
-        ("status --cert-mode csr --signer-name example.com/serving", "there is no CA of ours"),
-        ("rotate --cert-mode csr --signer-name example.com/serving", "there is no CA of ours"),
+        ("status --cert-mode csr --signer-name example.com/serving", "there is no CA in a Secret"),
+        ("rotate --cert-mode csr --signer-name example.com/serving", "there is no CA in a Secret"),
     ] {
         let output = webhook_certs(&line.split(' ').collect::<Vec<_>>());
         assert_eq!(output.status.code(), Some(2), "{line}");

@@ -1,9 +1,9 @@
 //! Validation of annotation values that are JSON.
 
 use go_types;
+use kube_access::names;
 use mesh::proxy_config_rules;
 use serde_json::{Map, Value};
-use webhook_certs::names;
 
 use crate::kubernetes::pod_schema::{self, PodList};
 

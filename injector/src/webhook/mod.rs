@@ -29,17 +29,17 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use axum::Router;
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube_access::kubeconfig;
 use rustls::ServerConfig;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
+use webhook_certs::cluster;
 use webhook_certs::serving::client_authority::ClientAuthority;
 use webhook_certs::serving::tls_parameters::TlsParameters;
 use webhook_certs::serving::{self, ServingCertificate};
 use webhook_certs::status::Status;
-use webhook_certs::{cluster, kubeconfig};
 
 use self::admin::liveness::Liveness;
 use self::admin::readiness::Readiness;
@@ -314,12 +314,8 @@ async fn connect(access: ClusterAccess) -> Result<kube::Client, RunError> {
     let config = match access {
         ClusterAccess::Pod => kube::Config::incluster().map_err(RunError::Pod)?,
         ClusterAccess::Kubeconfig(path) => {
-            let wrong = |source| RunError::Kubeconfig { path: path.clone(), source };
-            let kubeconfig = Kubeconfig::read_from(&path).map_err(wrong)?;
             let origin = format!("--kubeconfig {}", path.display());
-            kubeconfig::check(&kubeconfig, &origin, None).map_err(RunError::KubeconfigName)?;
-            let options = KubeConfigOptions::default();
-            kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(wrong)?
+            kubeconfig::from_file(&path, &origin, None).await.map_err(RunError::Kubeconfig)?
         }
     };
     kube::Client::try_from(config).map_err(|error| RunError::Client(Box::new(error)))

@@ -2,13 +2,12 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 
-use kube::config::{InClusterError, KubeconfigError};
+use kube::config::InClusterError;
+use kube_access::kubeconfig::KubeconfigError;
 use tokio::task::JoinError;
+use webhook_certs::certificate_files::FilesError;
 use webhook_certs::cluster::CertificateError;
-use webhook_certs::files::FilesError;
-use webhook_certs::kubeconfig::KubeconfigNameError;
 
 use super::config::options::OptionsError;
 use super::reports::ReportsError;
@@ -43,17 +42,9 @@ pub enum RunError {
         /// Cause.
         source: io::Error,
     },
-    /// The kubeconfig is invalid.
-    #[error("--kubeconfig {}: {source}", path.display())]
-    Kubeconfig {
-        /// Path of the kubeconfig.
-        path: PathBuf,
-        /// Cause.
-        source: KubeconfigError,
-    },
-    /// A name in the kubeconfig does not exist.
+    /// The kubeconfig cannot be used.
     #[error("{0}")]
-    KubeconfigName(#[source] KubeconfigNameError),
+    Kubeconfig(#[source] KubeconfigError),
     /// The pod's service account cannot be used.
     #[error("the pod's service account: {0}")]
     Pod(#[source] InClusterError),
@@ -95,8 +86,7 @@ impl RunError {
         match self {
             Self::Options(_)
             | Self::Reports(_)
-            | Self::Kubeconfig { .. }
-            | Self::KubeconfigName(_)
+            | Self::Kubeconfig(_)
             | Self::File(_)
             | Self::Settings(_)
             | Self::CertificateFiles(_)

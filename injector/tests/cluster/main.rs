@@ -30,7 +30,7 @@ type Story = fn(&Stage<'_>);
 
 fn main() -> Result<ExitCode> {
     let arguments = Arguments::from_args();
-    let Some(programs) = Programs::of_api_servers_if_any()? else {
+    let Some(programs) = Programs::of_api_servers_if_any("injector cluster")? else {
         return Ok(ExitCode::SUCCESS);
     };
     let server = Arc::new(ApiServers::start(&programs, 1)?);

@@ -217,12 +217,12 @@ pub(crate) fn runs() -> Vec<(Case, Overlays)> {
     let all = |overlays| Case::all().into_iter().flatten().map(move |case| (case, overlays));
     all(Overlays::BuiltIn).chain(all(Overlays::Templates)).collect()
 }
-/// Returns the directory of the cases. If it is not given, prints a line and returns `None`.
+
+/// Returns the directory of the cases. If it is not given, records that they are left out.
 pub(crate) fn folder() -> Option<PathBuf> {
     let folder = std::env::var_os("ISTIO_CASES");
     if folder.is_none() {
-        assert!(std::env::var_os("CI").is_none(), "ISTIO_CASES is not set");
-        println!("left out: ISTIO_CASES does not name the directory of Istio's cases");
+        e2e::left_out::record("Istio's own cases", "ISTIO_CASES is not set").unwrap();
     }
     folder.map(PathBuf::from)
 }

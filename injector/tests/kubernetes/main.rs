@@ -24,7 +24,7 @@ use tokio::runtime::Runtime;
 
 fn main() -> Result<ExitCode> {
     let arguments = Arguments::from_args();
-    let Some(programs) = Programs::of_api_servers_if_any()? else {
+    let Some(programs) = Programs::of_api_servers_if_any("injector kubernetes")? else {
         return Ok(ExitCode::SUCCESS);
     };
     let runtime = Runtime::new().context("starting the runtime")?;

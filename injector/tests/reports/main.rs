@@ -29,7 +29,7 @@ type Story = fn(&ApiServers);
 
 fn main() -> Result<ExitCode> {
     let mut arguments = Arguments::from_args();
-    let Some(programs) = Programs::of_api_servers_if_any()? else {
+    let Some(programs) = Programs::of_api_servers_if_any("injector reports")? else {
         return Ok(ExitCode::SUCCESS);
     };
     // Each test is about all pods of the cluster, so they run one after the other.

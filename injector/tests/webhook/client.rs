@@ -80,12 +80,17 @@ impl Client {
 
     /// Sends a request and reads the answer.
     pub(crate) fn ask(&mut self, method: &str, path: &str, headers: &str, body: &[u8]) -> Answer {
+        self.begin(method, path, headers, body);
+        self.answer()
+    }
+
+    /// Sends a request.
+    pub(crate) fn begin(&mut self, method: &str, path: &str, headers: &str, body: &[u8]) {
         let length = body.len();
         let head = format!(
             "{method} {path} HTTP/1.1\r\nHost: test\r\nContent-Length: {length}\r\n{headers}\r\n"
         );
         self.send(&[head.as_bytes(), body].concat());
-        self.answer()
     }
 
     /// Sends a review and returns the response of the answered review.

@@ -1,12 +1,12 @@
 //! Costs of one review, and the delay that it may cause to others.
 
 use std::fmt::Write as _;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::client::{Client, JSON, review};
-use crate::program::{Program, until};
+use crate::program::Program;
 
 #[test]
 fn annotations_above_kubernetes_limit_are_refused_unread() {
@@ -89,51 +89,42 @@ fn json_in_variables_of_a_reinjected_pod_stays_text() {
 #[test]
 fn expensive_pods_of_one_namespace_delay_no_other() {
     let greedy = expensive("greedy", "proxy.istio.io/config", &list(20 << 10));
-    let honest = expensive("shop", "proxy.istio.io/config", &format!("# {}", "x".repeat(70 << 10)));
+    let honest = format!("# {}", "x".repeat(70 << 10));
+    let honest = expensive_as("honest", "shop", "proxy.istio.io/config", &honest);
     delays_no_other(8, &greedy, &honest);
 }
 
 #[test]
 fn small_pods_of_one_namespace_delay_no_other() {
     let greedy = expensive("greedy", "proxy.istio.io/config", &list(15 << 10));
-    let honest = expensive("shop", "proxy.istio.io/config", "concurrency: 2");
+    let honest = expensive_as("honest", "shop", "proxy.istio.io/config", "concurrency: 2");
     delays_no_other(24, &greedy, &honest);
 }
 
-/// Sends an honest review, and then the smallest one, while many others wait for their turn.
-fn delays_no_other(others: u8, greedy: &str, honest: &str) {
-    let program = Program::start(&["--review-timeout", "60s"]);
-    let connect = || {
-        // While reviews occupy every core, a handshake may exceed its timeout.
-        let mut client = program.connect();
-        client.try_ready().unwrap();
-        client
-    };
-    let mut client = connect();
-    let ended = &AtomicUsize::new(0);
-    std::thread::scope(|scope| {
-        for mut client in (0..others).map(|_| connect()).collect::<Vec<_>>() {
-            scope.spawn(move || {
-                client.ask("POST", "/inject", JSON, greedy.as_bytes());
-                ended.fetch_add(1, Ordering::SeqCst);
-            });
-        }
-        until("all are under way", || {
-            program.metric("sidecar_injection_requests_total") >= f64::from(others)
-        });
-        let before = ended.load(Ordering::SeqCst);
-        let answer = client.ask("POST", "/inject", JSON, honest.as_bytes());
-        let waited_for = ended.load(Ordering::SeqCst) - before;
-        assert_eq!(answer.status, 200, "{}", answer.body);
-        // Some had their turn already, and a busy machine may report some late.
-        let few = usize::from(others) / 2;
-        assert!(waited_for <= few, "{waited_for} others were answered first");
-        let small =
-            json!({"uid": "u", "namespace": "shop", "object": {"spec": {"containers": []}}});
-        client.review("/inject", &small);
-        let ended = ended.load(Ordering::SeqCst);
-        assert!(ended < usize::from(others), "a small review waited for all others");
-    });
+/// Sends reviews of one namespace, an honest one of another namespace, and the smallest one, so that
+/// all of them arrive at once, and reads from the log when the last two were answered.
+fn delays_no_other(others: usize, greedy: &str, honest: &str) {
+    let program = Program::start(&["--review-timeout", "1h", "--max-reviews", "2"]);
+    let smallest =
+        json!({"uid": "smallest", "namespace": "shop", "object": {"spec": {"containers": []}}});
+    let smallest = review(&smallest).to_string();
+    let bodies: Vec<_> = [greedy].repeat(others).into_iter().chain([honest, &smallest]).collect();
+    let mut clients: Vec<_> = bodies.iter().map(|_| program.connect()).collect();
+    // A stopped program reads nothing: the order of arrival does not depend on how busy the machine is.
+    program.signal(Signal::STOP);
+    for (client, body) in clients.iter_mut().zip(&bodies) {
+        client.begin("POST", "/inject", JSON, body.as_bytes());
+    }
+    program.signal(Signal::CONT);
+    for (index, client) in clients.iter_mut().enumerate() {
+        let answer = client.answer();
+        assert!(index < others || answer.status == 200, "{}", answer.body);
+    }
+    let order: Vec<_> = bodies.iter().map(|_| program.log("admission")).collect();
+    for uid in ["honest", "smallest"] {
+        let before = order.iter().take_while(|entry| entry["uid"] != uid).count();
+        assert!(before <= others * 2 / 3, "{before} of {others} were answered before {uid}");
+    }
 }
 
 #[test]
@@ -197,9 +188,14 @@ fn list(bytes: usize) -> String {
 
 /// Returns the review of a pod with one annotation.
 fn expensive(namespace: &str, key: &str, value: &str) -> String {
+    expensive_as("u", namespace, key, value)
+}
+
+/// As [`expensive`], with a uid.
+fn expensive_as(uid: &str, namespace: &str, key: &str, value: &str) -> String {
     let annotations = json!({key: value, "prometheus.io/scrape": "true"});
     let pod = json!({"metadata": {"annotations": annotations}, "spec": {"containers": [{"name": "app"}]}});
-    review(&json!({"uid": "u", "namespace": namespace, "object": pod})).to_string()
+    review(&json!({"uid": uid, "namespace": namespace, "object": pod})).to_string()
 }
 
 /// Returns the peak memory of the program.

@@ -156,6 +156,7 @@ fn answers_what_is_in_flight_and_closes() {
 fn answers_a_connection_that_was_opened_at_the_very_end() {
     let mut program = Program::start(&["--shutdown-delay", "0s"]);
     let (https, ca) = program.endpoint();
+    let config = Arc::new(trusting(&ca, rustls::DEFAULT_VERSIONS).with_no_client_auth());
     // One connection is accepted before the signal, and one is then only in the kernel's queue.
     let accepted = tcp(https).unwrap();
     program.metric_becomes("sidecar_injector_connections", 1.0);
@@ -164,7 +165,6 @@ fn answers_a_connection_that_was_opened_at_the_very_end() {
     program.signal(Signal::TERM);
     program.signal(Signal::CONT);
     program.log("shutting down");
-    let config = Arc::new(trusting(&ca, rustls::DEFAULT_VERSIONS).with_no_client_auth());
     let skipped = json!({"uid": "u", "operation": "UPDATE", "object": {}});
     let body = review(&skipped).to_string();
     for stream in [accepted, waiting] {

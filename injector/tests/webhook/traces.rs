@@ -7,6 +7,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Instant;
 
 use data_encoding::HEXLOWER;
+use e2e::port::free_port;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value as Attribute;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
@@ -124,9 +125,9 @@ fn a_collector_that_never_answers_delays_no_admission_and_not_the_end() {
 
 #[test]
 fn spans_that_a_collector_does_not_take_are_counted() {
-    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let closed = free_port().unwrap();
     let program = start(&[
-        ("OTEL_EXPORTER_OTLP_ENDPOINT", &format!("http://{nobody}")),
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", &format!("http://127.0.0.1:{closed}")),
         ("OTEL_BSP_SCHEDULE_DELAY", "10"),
     ]);
     ask(&mut program.connect(), "", &pod("v"));

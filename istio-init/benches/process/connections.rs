@@ -1,5 +1,4 @@
-//! What rules cost a connection: how many are made in a second through few ranges and through
-//! many.
+//! Cost of rules per connection: connections per second with few ranges and with many.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
@@ -19,7 +18,7 @@ pub(crate) fn compare(program: &Path, cidrs: &str) -> Result<()> {
         let few = prepared(program, backend, "10.0.0.0/25")?;
         let many = prepared(program, backend, cidrs)?;
         let (mut best_few, mut best_many) = (0.0_f64, 0.0_f64);
-        // In turn, so that what else the machine does meets both.
+        // Alternates, so that noise of the machine affects both.
         for _ in 0..ROUNDS {
             best_few = best_few.max(few.pod.run_as(APPLICATION, rate)??);
             best_many = best_many.max(many.pod.run_as(APPLICATION, rate)??);
@@ -30,7 +29,7 @@ pub(crate) fn compare(program: &Path, cidrs: &str) -> Result<()> {
     Ok(())
 }
 
-/// A pod whose way out is not its loopback interface, whose packets no rule redirects.
+/// A pod with a second interface whose packets no rule redirects.
 struct Networked {
     pod: Namespace,
     _world: Namespace,
@@ -53,7 +52,7 @@ fn rate() -> Result<f64> {
     for _ in 0..CONNECTIONS {
         let ours = TcpStream::connect_timeout(&destination, LONGEST)?;
         let (theirs, _) = proxy.accept()?;
-        // Reset at once: ports stay free.
+        // A reset frees the port at once.
         set_socket_linger(&theirs, Some(Duration::ZERO))?;
         drop((theirs, ours));
     }
@@ -62,8 +61,8 @@ fn rate() -> Result<f64> {
 
 const APPLICATION: Owner = Owner { uid: 1000, gid: 1000 };
 const CONNECTIONS: u32 = 2_000;
-/// Where outbound connections are redirected to.
+/// Port of the proxy's outbound listener.
 const OUTBOUND: u16 = 15001;
-/// A connection that takes so long goes somewhere else.
+/// A longer connection attempt was not redirected.
 const LONGEST: Duration = Duration::from_secs(5);
 const ROUNDS: u32 = 5;

@@ -1,4 +1,4 @@
-//! One run of a program, and what it took.
+//! One measured run of a program.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -12,30 +12,30 @@ use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 /// Time in milliseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cost {
-    /// From before its start to after its end.
+    /// From start to exit.
     pub(crate) wall: f64,
-    /// Of this process alone, in user space and in the kernel.
+    /// CPU time of this process, user and system.
     pub(crate) cpu: f64,
 }
 
 impl Cost {
-    /// More than any.
+    /// Upper limit.
     pub(crate) const MOST: Self = Self { wall: f64::MAX, cpu: f64::MAX };
 
-    /// The lesser of each.
+    /// Returns the smaller of each.
     pub(crate) fn least(self, other: Self) -> Self {
         Self { wall: self.wall.min(other.wall), cpu: self.cpu.min(other.cpu) }
     }
 }
 
-/// Runs a program that has to succeed.
+/// Runs a program, which must succeed.
 pub(crate) fn timed(program: &Path, arguments: &[&str]) -> Result<Cost> {
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let start = Instant::now();
     let mut child = command.spawn().context("starting the program")?;
     let pid = Pid::from_child(&child);
-    // It ends but stays, so that its times can be read.
+    // The process has ended but is not reaped, so its times can be read.
     waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)?;
     let wall = start.elapsed().as_secs_f64() * 1_000.0;
     let times = fs::read_to_string(format!("/proc/{}/schedstat", child.id()));
@@ -44,7 +44,7 @@ pub(crate) fn timed(program: &Path, arguments: &[&str]) -> Result<Cost> {
     Ok(Cost { wall, cpu: nanoseconds / 1_000_000.0 })
 }
 
-/// How many instructions it executes outside the kernel.
+/// Counts the instructions executed in user space.
 pub(crate) fn instructions(program: &Path, arguments: &[&str]) -> Result<u64> {
     let mut valgrind = Command::new("valgrind");
     valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]);
@@ -55,20 +55,20 @@ pub(crate) fn instructions(program: &Path, arguments: &[&str]) -> Result<u64> {
     Ok(count.context("valgrind tells no count")?.1.trim().parse()?)
 }
 
-/// Its largest resident set in KiB, or that of a program it runs.
+/// Returns the largest resident set in KiB of the program and its children.
 pub(crate) fn peak_memory(program: &Path, arguments: &[&str]) -> Result<u64> {
-    // A process begins with the peak of the one that starts it, so that one has to be small.
+    // A process starts with the peak of its parent, so the parent must be small.
     let mut time = Command::new("busybox");
     time.args(["time", "-f", "%M"]).arg(program).args(arguments);
     let output = time.stdout(Stdio::null()).output().context("starting busybox")?;
     let report = String::from_utf8_lossy(&output.stderr).into_owned();
     ensure!(output.status.success(), "{report}");
     let size: u64 = report.lines().last().unwrap_or_default().parse().context(report.clone())?;
-    // It takes the kernel's KiB for pages.
+    // busybox multiplies by the page size.
     Ok(size * 1_024 / u64::try_from(rustix::param::page_size())?)
 }
 
-/// How many programs it runs beside itself: each is replaced by one that leaves a mark first.
+/// Counts the other programs that it runs: each is replaced by a script that leaves a mark.
 pub(crate) fn other_programs(program: &Path, arguments: &[&str]) -> Result<usize> {
     let folder = tempfile::tempdir()?;
     let marks = folder.path().join("marks");

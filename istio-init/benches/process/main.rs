@@ -1,17 +1,23 @@
-//! The program as a whole, in network namespaces: from its start to rules in force.
+//! Benchmark of the program in network namespaces, from start to installed rules.
 //!
-//! The machine is noisy and so are clocks: of many runs the fastest counts, each is measured
-//! beside a program that does nothing, and instructions are counted where that is possible.
-//! `make bench` builds what is measured.
+//! Clocks and the machine are noisy: the fastest of many runs counts, a program that does nothing
+//! is measured beside it, and instructions are counted where possible. `make bench` builds the
+//! programs.
 
 #![expect(clippy::print_stdout, reason = "figures are what it is for")]
 
 mod connections;
 mod launch;
+#[path = "../../../tests/src/left_out.rs"]
+#[allow(dead_code, unreachable_pub, unused_imports, reason = "the end-to-end tests use the rest")]
+mod left_out;
 #[path = "../../../tests/src/netns.rs"]
 #[allow(dead_code, unreachable_pub, unused_imports, reason = "the end-to-end tests use the rest")]
 mod netns;
 mod programs;
+#[path = "../../../tests/src/user_namespace.rs"]
+#[allow(dead_code, unreachable_pub, unused_imports, reason = "the end-to-end tests use the rest")]
+mod user_namespace;
 
 use std::path::Path;
 use std::process::Command;
@@ -55,21 +61,21 @@ fn main() -> Result<()> {
     connections::compare(&program, &cidrs)
 }
 
-/// What is done, after what.
+/// A measured case and its preparation.
 struct Case<'a> {
     title: &'static str,
-    /// What is run before it, unmeasured.
+    /// Arguments of a run before it, not measured.
     first: Vec<&'a str>,
     arguments: Vec<&'a str>,
     state: State,
 }
 
-/// What a namespace holds before the run that is measured.
+/// State of the namespace before the measured run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Nothing.
+    /// Empty.
     Clean,
-    /// What the program installed with other arguments.
+    /// Rules of a run with other arguments.
     After,
 }
 
@@ -100,13 +106,13 @@ fn cases(cidrs: &str) -> Vec<Case<'_>> {
     cases
 }
 
-/// As many ranges, none next to another.
+/// Returns ranges that are not adjacent.
 fn cidrs(count: u32) -> String {
     let range = |number: u32| format!("10.{}.{}.0/25", number / 250, number % 250);
     (0..count).map(range).collect::<Vec<_>>().join(",")
 }
 
-/// The fastest of many runs, each in a namespace of its own.
+/// Returns the fastest of many runs, each in its own namespace.
 fn fastest(program: &Path, arguments: &[&str], first: &[&str], state: State) -> Result<Cost> {
     let mut fastest = Cost::MOST;
     for _ in 0..RUNS {
@@ -130,7 +136,7 @@ fn prepared(program: &Path, case: &Case<'_>) -> Result<Namespace> {
     Ok(namespace)
 }
 
-/// A namespace like a pod's: an address, and a way out.
+/// Creates a namespace like a pod's, with an address and a route.
 fn pod() -> Result<Namespace> {
     let pod = Namespace::create()?;
     pod.ip("addr add 192.0.2.2/24 dev lo\nroute add default via 192.0.2.1 dev lo")?;
@@ -154,6 +160,6 @@ const RUNS: u32 = 40;
 const POD: [&str; 7] = ["-u", "1337", "-b", "*", "-i", "*", NFTABLES];
 const DNS: [&str; 8] = ["-u", "1337", "-b", "*", "-i", "*", "--redirect-dns", NFTABLES];
 const IPTABLES: [&str; 8] = ["-u", "1337", "-b", "*", "-i", "*", "--backend", "iptables"];
-/// Without it, the iptables of this machine would be taken.
+/// Prevents the use of the machine's iptables.
 const NFTABLES: &str = "--native-nftables";
 const CLEANUP: [&str; 1] = ["cleanup"];

@@ -1,11 +1,11 @@
-//! The programs that are measured.
+//! Programs under measurement.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-/// The release program, as `make build` leaves it.
+/// The release program, built by `make build`.
 pub(crate) fn istio_init() -> Result<PathBuf> {
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../dist/istio-init");
     program.canonicalize().with_context(|| format!("{}: run `make build` first", program.display()))

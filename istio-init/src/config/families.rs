@@ -1,14 +1,14 @@
-//! Which address families are captured.
+//! Captured address families.
 
 use std::net::IpAddr;
 
 use super::PASSTHROUGH_V6;
 use crate::args::Args;
-use crate::complaint::{Complaint, Fault};
-use crate::flag::Flag;
+use crate::args::flags::Flag;
+use crate::types::input_error::{InputError, ValueError};
 
-/// Whether IPv4 is captured, and whether IPv6 is.
-pub(super) fn read(args: &Args, addresses: &[IpAddr]) -> Result<(bool, bool), Complaint> {
+/// Returns whether IPv4 and IPv6 are captured.
+pub(super) fn read(args: &Args, addresses: &[IpAddr]) -> Result<(bool, bool), InputError> {
     let typed = args.flag(Flag::IpFamilies);
     match typed.text.as_str() {
         "" | "auto" => Ok((true, detects_ipv6(args, addresses)?)),
@@ -16,37 +16,37 @@ pub(super) fn read(args: &Args, addresses: &[IpAddr]) -> Result<(bool, bool), Co
         "v6" => Ok((false, true)),
         "dual" => Ok((true, true)),
         text => {
-            let fault = Fault::new("is not a choice of address families");
-            let fault = fault.hint("use auto, v4, v6 or dual");
-            Err(Complaint { source: typed.source.to_string(), value: text.to_owned(), fault })
+            let error = ValueError::new("is not a choice of address families");
+            let error = error.hint("use auto, v4, v6 or dual");
+            Err(InputError { source: typed.source.to_string(), value: text.to_owned(), error })
         }
     }
 }
 
-/// As in Istio, the first usable address decides, or any with dual stack.
-fn detects_ipv6(args: &Args, addresses: &[IpAddr]) -> Result<bool, Complaint> {
+/// As in Istio, the first usable address decides, or any address if dual stack is on.
+fn detects_ipv6(args: &Args, addresses: &[IpAddr]) -> Result<bool, InputError> {
     let mut usable = addresses.iter().copied().filter(|address| is_usable(*address));
     match usable.next() {
         Some(IpAddr::V4(_)) => Ok(args.is_on(Flag::DualStack) && usable.any(|a| a.is_ipv6())),
         Some(IpAddr::V6(_)) => Ok(true),
         None => {
-            let fault = Fault::new("are none that the pod could be reached at");
-            let fault = fault.hint("run istio-init after the pod's network is set up");
+            let error = ValueError::new("include none at which the pod is reachable");
+            let error = error.hint("run istio-init after the pod's network is set up");
             let listed: Vec<String> = addresses.iter().map(IpAddr::to_string).collect();
             let source = "addresses of this network namespace".to_owned();
-            Err(Complaint { source, value: listed.join(","), fault })
+            Err(InputError { source, value: listed.join(","), error })
         }
     }
 }
 
-/// Whether the pod could be reached at the address, as Istio judges it.
+/// True if the pod is reachable at the address, by Istio's rules.
 fn is_usable(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => {
             let is_link_local_multicast = v4.octets()[..3] == [224, 0, 0];
             !(v4.is_loopback() || v4.is_link_local() || is_link_local_multicast)
         }
-        // The last one is ours, from an earlier run.
+        // The last one was added by an earlier run.
         IpAddr::V6(v6) => {
             let is_link_local_multicast = v6.segments()[0] & 0xff0f == 0xff02;
             !(v6.is_loopback()

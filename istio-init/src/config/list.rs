@@ -1,4 +1,4 @@
-//! Values that are lists.
+//! Lists.
 
 /// Splits a list as Istio does: at commas, without empty elements.
 pub(super) fn split(text: &str) -> impl Iterator<Item = &str> {

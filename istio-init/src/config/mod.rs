@@ -1,30 +1,30 @@
-//! What flags, environment and pod mean together. Every check is here, once.
+//! Validated configuration from flags, environment and pod. All validation is here.
 
 mod families;
-mod host;
+pub mod host_evidence;
+mod ineffective;
 mod list;
 mod name_servers;
 mod reader;
 mod users;
-mod without_effect;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use thiserror::Error;
 
 use crate::args::Args;
-use crate::cidr::Cidr;
-use crate::complaint::Complaint;
-use crate::family::Family;
-use crate::flag::Flag;
-use crate::host::HostEvidence;
-use crate::interface::InterfaceName;
-use crate::mark::{Mark, RoutingTable};
-use crate::owner::{Accounts, Gid, Uid, UidRange};
-use crate::port::{Port, PortRange};
-use crate::protocol::Protocol;
+use crate::args::flags::Flag;
+use crate::config::host_evidence::HostEvidence;
+use crate::types::cidr::Cidr;
+use crate::types::family::Family;
+use crate::types::input_error::InputError;
+use crate::types::interface::InterfaceName;
+use crate::types::mark::{Mark, RoutingTable};
+use crate::types::owner::{Accounts, Gid, Uid, UidRange};
+use crate::types::port::{Port, PortRange};
+use crate::types::protocol::Protocol;
 
-/// What is to be captured. Every value has been checked; no combination is contradictory.
+/// Validated configuration of capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Outbound connections are redirected here.
@@ -39,67 +39,67 @@ pub struct Config {
     pub proxy_gids: Vec<Gid>,
     /// Inbound connections to capture.
     pub inbound: Inbound,
-    /// How they are captured.
+    /// Interception mode of inbound connections.
     pub interception: Interception,
     /// Destination ranges to capture.
     pub outbound: Outbound,
-    /// Destination ranges to leave alone.
+    /// Destination ranges that are not captured.
     pub excluded_ranges: Vec<Cidr>,
-    /// Destination ports to capture whatever the address.
+    /// Destination ports to capture at any address.
     pub outbound_ports: Vec<PortRange>,
-    /// Destination ports to leave alone.
+    /// Destination ports that are not captured.
     pub excluded_outbound_ports: Vec<PortRange>,
-    /// Interfaces to leave alone.
+    /// Interfaces that bypass capture.
     pub excluded_interfaces: Vec<InterfaceName>,
     /// Interfaces whose arriving traffic counts as outbound.
     pub virtual_interfaces: Vec<InterfaceName>,
-    /// Users whose outbound traffic is left alone.
+    /// Users whose outbound traffic is not captured.
     pub excluded_users: Vec<ExcludedUsers>,
     /// Groups whose outbound traffic is captured.
     pub owner_groups: OwnerGroups,
-    /// The name servers whose queries are captured; `None` when no DNS is.
+    /// Name servers whose queries are captured; `None` without DNS capture.
     pub dns: Option<NameServers>,
-    /// Whether packets that belong to no connection are dropped.
+    /// True if packets that belong to no connection are dropped.
     pub drop_invalid: bool,
     /// The IPv4 range that is this pod's loopback.
     pub loopback_v4: Cidr,
-    /// Whether IPv4 is captured.
+    /// True if IPv4 is captured.
     pub ipv4: bool,
-    /// Whether IPv6 is captured.
+    /// True if IPv6 is captured.
     pub ipv6: bool,
 }
 
 /// Inbound connections to capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Inbound {
-    /// None.
+    /// No connection.
     None,
-    /// All but those to these ports.
+    /// All connections except those to these ports.
     AllBut(Vec<PortRange>),
-    /// Those to these ports.
+    /// Connections to these ports.
     Only(Vec<PortRange>),
 }
 
-/// How inbound connections are captured.
+/// Interception mode of inbound connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interception {
-    /// Their destination is changed to the inbound listener.
+    /// REDIRECT: the destination is rewritten to the inbound listener.
     Redirect,
-    /// They reach the inbound listener with their addresses as they are.
+    /// TPROXY: the inbound listener receives connections with their original addresses.
     Tproxy {
-        /// What marks packets that are delivered to this pod.
+        /// Mark of packets that are delivered to this pod.
         mark: Mark,
-        /// Where they are routed.
+        /// Routing table for marked packets.
         table: RoutingTable,
     },
 }
 
-/// Users whose outbound traffic is left alone.
+/// Users whose outbound traffic is not captured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExcludedUsers {
-    /// Only of these protocols; of any when it is empty.
+    /// Protocols; all if empty.
     pub protocols: Vec<Protocol>,
-    /// Only to these ports; to any when it is empty.
+    /// Destination ports; all if empty.
     pub ports: Vec<PortRange>,
     /// The users; never empty.
     pub users: Vec<UidRange>,
@@ -108,47 +108,47 @@ pub struct ExcludedUsers {
 /// Name servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NameServers {
-    /// All there are.
+    /// All name servers.
     All,
-    /// Those of `/etc/resolv.conf`.
+    /// The servers in `/etc/resolv.conf`.
     Only(Vec<IpAddr>),
 }
 
 /// Destination ranges to capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outbound {
-    /// None.
+    /// No destination.
     None,
-    /// All.
+    /// All destinations.
     All,
-    /// These.
+    /// These ranges.
     Only(Vec<Cidr>),
 }
 
 /// Groups whose outbound traffic is captured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OwnerGroups {
-    /// All but these.
+    /// All groups except these.
     AllBut(Vec<Gid>),
-    /// These; none when it is empty.
+    /// These groups; an empty list captures no group.
     Only(Vec<Gid>),
 }
 
-/// What the pod contributes: its addresses and its accounts.
+/// Properties of the pod that the configuration depends on.
 #[derive(Clone, Debug)]
-pub struct Surroundings {
+pub struct PodEnvironment {
     /// All addresses of all interfaces, in the kernel's order.
     pub addresses: Vec<IpAddr>,
     /// Users and groups of the image.
     pub accounts: Accounts,
-    /// The text of `/etc/resolv.conf`, or why there is none.
+    /// Content of `/etc/resolv.conf`, or the error of reading it.
     pub resolv_conf: Result<String, String>,
-    /// Signs that tell a node's network namespace from a pod's, or the reason why there are none.
+    /// Evidence of a node's network namespace, or the error of reading it.
     pub host: Result<HostEvidence, String>,
 }
 
-impl Default for Surroundings {
-    /// A pod without addresses, accounts and name servers.
+impl Default for PodEnvironment {
+    /// Returns a pod without addresses, accounts and name servers.
     fn default() -> Self {
         Self {
             addresses: Vec::new(),
@@ -159,19 +159,18 @@ impl Default for Surroundings {
     }
 }
 
-/// Values that cannot be used: all of them, not only the first.
+/// All errors of a configuration.
 #[derive(Debug, PartialEq, Eq, Error)]
-#[error("{}", .0.iter().map(Complaint::to_string).collect::<Vec<_>>().join("\n"))]
-pub struct Invalid(pub Vec<Complaint>);
+#[error("{}", .0.iter().map(InputError::to_string).collect::<Vec<_>>().join("\n"))]
+pub struct InvalidConfig(pub Vec<InputError>);
 
 impl Config {
-    /// Reads a configuration, and what the user should know although it is valid.
-    pub fn read(args: &Args, surroundings: &Surroundings) -> Result<(Self, Vec<String>), Invalid> {
-        reader::read(args, surroundings)
+    /// Validates a configuration. Also returns warnings.
+    pub fn read(args: &Args, pod: &PodEnvironment) -> Result<(Self, Vec<String>), InvalidConfig> {
+        reader::read(args, pod)
     }
 
-    /// The address families that are captured. IPv4 is unless somebody says otherwise, as in
-    /// Istio.
+    /// Returns the captured address families. As in Istio, IPv4 is one by default.
     pub fn families(&self) -> &'static [Family] {
         match (self.ipv4, self.ipv6) {
             (true, true) => &[Family::V4, Family::V6],
@@ -186,7 +185,7 @@ impl Config {
         self.per_family(self.loopback_v4, Cidr::host(Ipv6Addr::LOCALHOST.into()))
     }
 
-    /// The addresses that the proxy calls the application from, one per captured family.
+    /// Returns the addresses that the proxy calls the application from, one per captured family.
     pub fn passthrough_sources(&self) -> Vec<Cidr> {
         self.per_family(Cidr::host(PASSTHROUGH_V4.into()), Cidr::host(PASSTHROUGH_V6.into()))
     }
@@ -196,13 +195,13 @@ impl Config {
         both.filter(|cidr| self.families().contains(&cidr.family())).collect()
     }
 
-    /// Istio takes it; its proxy cannot listen twice on one port.
+    /// Istio accepts this; its proxy cannot listen twice on one port.
     fn warn_of_one_listener(&self, warnings: &mut Vec<String>) {
         let Self { outbound_port, inbound_port, .. } = self;
         if outbound_port == inbound_port && self.inbound != Inbound::None {
             warnings.push(format!(
-                "{} and {}: both are {inbound_port}: whoever listens there cannot tell what comes \
-                 to this pod from what leaves it",
+                "{} and {}: both are {inbound_port}: the listener cannot distinguish inbound \
+                 from outbound connections",
                 Flag::EnvoyPort,
                 Flag::InboundCapturePort
             ));
@@ -229,9 +228,9 @@ impl Config {
     }
 }
 
-/// The source address of the proxy's connections to the application, IPv4. All of 127.0.0.0/8 is
-/// local, so it needs no address on an interface.
+/// IPv4 source address of the proxy's connections to the application. All of 127.0.0.0/8 is local,
+/// so no interface needs the address.
 pub const PASSTHROUGH_V4: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 6);
 
-/// The same for IPv6; it must be an address of the loopback interface.
+/// IPv6 counterpart; it must be an address of the loopback interface.
 pub const PASSTHROUGH_V6: Ipv6Addr = Ipv6Addr::new(0, 0, 0, 0, 0, 0, 0, 6);

@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 
-/// The servers that `/etc/resolv.conf` names, in their order, each once (resolv.conf(5); what
-/// cannot be read is left out, as resolvers do).
+/// Returns the servers in `/etc/resolv.conf`, in order and without duplicates. As resolvers do,
+/// ignores invalid lines (resolv.conf(5)).
 pub(super) fn read(text: &str) -> Vec<IpAddr> {
     let mut servers = Vec::new();
     for line in text.lines() {
@@ -13,7 +13,7 @@ pub(super) fn read(text: &str) -> Vec<IpAddr> {
         if words.next() != Some("nameserver") {
             continue;
         }
-        // An address may name its interface; packets do not.
+        // An address may have an interface suffix.
         let address = words.next().and_then(|word| word.split('%').next());
         match address.and_then(|address| address.parse::<IpAddr>().ok()) {
             Some(address) if !servers.contains(&address.to_canonical()) => {
@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn servers_are_read_as_resolvers_read_them() {
+    fn name_servers_are_parsed_as_resolvers_do() {
         let text = "# nameserver 1.1.1.1\nsearch a.b\nnameserver 10.0.0.10\n\
                     nameserver\t fd00::a%eth0 # the second\nnameserver 10.0.0.10\n\
                     nameserver\nnameserver name\nnameservers 9.9.9.9\noptions ndots:5\n";

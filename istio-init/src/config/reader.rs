@@ -1,30 +1,30 @@
-//! The checks of every value.
+//! Validation of every value.
 
 use std::net::IpAddr;
 use std::str::FromStr;
 
+use super::host_evidence::HostEvidence;
 use super::{
-    Config, ExcludedUsers, Inbound, Interception, Invalid, NameServers, Outbound, OwnerGroups,
-    Surroundings, families, host, list, name_servers, users, without_effect,
+    Config, ExcludedUsers, Inbound, Interception, InvalidConfig, NameServers, Outbound,
+    OwnerGroups, PodEnvironment, families, host_evidence, ineffective, list, name_servers, users,
 };
+use crate::args::env::Variable;
+use crate::args::flags::Flag;
 use crate::args::{Args, Source};
-use crate::cidr::Cidr;
-use crate::complaint::{Complaint, Fault, Shown};
-use crate::flag::Flag;
-use crate::host::HostEvidence;
-use crate::interface::InterfaceName;
-use crate::owner::{Accounts, Gid, Uid};
-use crate::variable::Variable;
+use crate::types::cidr::Cidr;
+use crate::types::input_error::{Escaped, InputError, ValueError};
+use crate::types::interface::InterfaceName;
+use crate::types::owner::{Accounts, Gid, Uid};
 
-/// Reads a configuration, and what the user should know although it is valid.
+/// Validates a configuration. Also returns warnings.
 pub(super) fn read(
     args: &Args,
-    surroundings: &Surroundings,
-) -> Result<(Config, Vec<String>), Invalid> {
-    let mut reader = Reader { args, complaints: Vec::new(), warnings: args.ignored.clone() };
+    pod: &PodEnvironment,
+) -> Result<(Config, Vec<String>), InvalidConfig> {
+    let mut reader = Reader { args, errors: Vec::new(), warnings: args.ignored.clone() };
     let interception = reader.interception();
-    let (proxy_uids, proxy_gids) = reader.proxy(&surroundings.accounts);
-    let (ipv4, ipv6) = reader.families(&surroundings.addresses);
+    let (proxy_uids, proxy_gids) = reader.proxy(&pod.accounts);
+    let (ipv4, ipv6) = reader.families(&pod.addresses);
     let outbound_port = reader.number(Flag::EnvoyPort, "");
     let inbound_port = reader.number(Flag::InboundCapturePort, "");
     let tunnel_port = reader.number(Flag::InboundTunnelPort, "-e meant nothing in the 2017 script");
@@ -37,16 +37,16 @@ pub(super) fn read(
     let excluded_interfaces = reader.list(Flag::ExcludeInterfaces);
     let virtual_interfaces = reader.list(Flag::KubeVirtInterfaces);
     let named = [&*excluded_interfaces, &*virtual_interfaces].concat();
-    reader.reject_the_host(surroundings.host.as_ref(), &named);
-    let excluded_users = reader.excluded_users(&surroundings.accounts);
-    let owner_groups = reader.owner_groups(&surroundings.accounts);
-    let dns = reader.dns(surroundings.resolv_conf.as_deref());
-    reader.warnings.extend(without_effect::warnings(args));
-    let Reader { complaints, mut warnings, .. } = reader;
+    reader.reject_node(pod.host.as_ref(), &named);
+    let excluded_users = reader.excluded_users(&pod.accounts);
+    let owner_groups = reader.owner_groups(&pod.accounts);
+    let dns = reader.dns(pod.resolv_conf.as_deref());
+    reader.warnings.extend(ineffective::warnings(args));
+    let Reader { errors, mut warnings, .. } = reader;
     let (Some(outbound_port), Some(inbound_port), Some(tunnel_port), Some(loopback_v4), []) =
-        (outbound_port, inbound_port, tunnel_port, loopback_v4, &*complaints)
+        (outbound_port, inbound_port, tunnel_port, loopback_v4, &*errors)
     else {
-        return Err(Invalid(complaints));
+        return Err(InvalidConfig(errors));
     };
     let config = Config {
         outbound_port,
@@ -75,22 +75,22 @@ pub(super) fn read(
     Ok((config, warnings))
 }
 
-/// Reads value after value and remembers what is wrong.
+/// Parses values and collects errors.
 struct Reader<'a> {
     args: &'a Args,
-    complaints: Vec<Complaint>,
+    errors: Vec<InputError>,
     warnings: Vec<String>,
 }
 
 impl<'a> Reader<'a> {
-    /// A dry run says that the run would be rejected.
-    fn reject_the_host(&mut self, host: Result<&HostEvidence, &String>, named: &[InterfaceName]) {
-        let complaint = host::complaint(host, named);
-        match complaint.filter(|_| !self.args.is_on(Flag::AllowHostNetwork)) {
-            Some(complaint) if self.args.is_on(Flag::DryRun) => {
-                self.warnings.push(format!("a run would be rejected: {complaint}"));
+    /// Reports a node's network namespace; in a dry run as a warning.
+    fn reject_node(&mut self, host: Result<&HostEvidence, &String>, named: &[InterfaceName]) {
+        let error = host_evidence::node_error(host, named);
+        match error.filter(|_| !self.args.is_on(Flag::AllowHostNetwork)) {
+            Some(error) if self.args.is_on(Flag::DryRun) => {
+                self.warnings.push(format!("a run would be rejected: {error}"));
             }
-            Some(complaint) => self.complaints.insert(0, complaint),
+            Some(error) => self.errors.insert(0, error),
             None => {}
         }
     }
@@ -105,48 +105,49 @@ impl<'a> Reader<'a> {
             "NONE" => {
                 let source = typed.source;
                 self.warnings.push(format!(
-                    "{source}: NONE captures as REDIRECT does; to capture nothing, do not run istio-init"
+                    "{source}: NONE captures as REDIRECT does; to capture nothing, do not run \
+                     istio-init"
                 ));
                 return Interception::Redirect;
             }
             "TPROXY" => {}
             _ => {
-                let fault = Fault::new("is not an interception mode");
-                let fault = fault.hint("use REDIRECT or TPROXY, in capitals");
-                self.complain(typed.source, &typed.text, fault);
+                let error = ValueError::new("is not an interception mode");
+                let error = error.hint("use REDIRECT or TPROXY, in capitals");
+                self.reject(typed.source, &typed.text, error);
             }
         }
         match (mark, table) {
             (Some(mark), Some(table)) => Interception::Tproxy { mark, table },
-            // The complaint about the other is on its way.
+            // The error about the other flag is reported already.
             _ => Interception::Redirect,
         }
     }
 
-    /// A value whose flag once took none: then what follows the flag is taken for it.
-    fn number<T: FromStr<Err = Fault>>(&mut self, flag: Flag, once: &str) -> Option<T> {
+    /// Parses a number. `once` is a hint for a flag that had no value in older versions.
+    fn number<T: FromStr<Err = ValueError>>(&mut self, flag: Flag, once: &str) -> Option<T> {
         let typed = self.args.flag(flag);
-        let with_history = |fault: Fault| {
+        let with_history = |error: ValueError| {
             if once.is_empty() || !typed.text.starts_with('-') {
-                return fault;
+                return error;
             }
             let now = flag.spec().help;
-            fault.hint(format!("{once}; today it takes a value: {now}"))
+            error.hint(format!("{once}; today it takes a value: {now}"))
         };
         let read = typed.text.parse().map_err(with_history);
-        read.map_err(|fault| self.complain(typed.source, &typed.text, fault)).ok()
+        read.map_err(|error| self.reject(typed.source, &typed.text, error)).ok()
     }
 
     fn families(&mut self, addresses: &[IpAddr]) -> (bool, bool) {
         let typed = self.args.flag(Flag::IpFamilies);
-        let families = families::read(self.args, addresses).unwrap_or_else(|complaint| {
-            self.complaints.push(complaint);
+        let families = families::read(self.args, addresses).unwrap_or_else(|error| {
+            self.errors.push(error);
             (true, false)
         });
         let chosen = !matches!(typed.text.as_str(), "" | "auto");
         if chosen && self.args.is_on(Flag::DualStack) && families != (true, true) {
             self.warnings.push(format!(
-                "{}: has no effect beside {} {}",
+                "{}: has no effect together with {} {}",
                 self.args.flag(Flag::DualStack).source,
                 typed.source,
                 typed.text
@@ -179,9 +180,9 @@ impl<'a> Reader<'a> {
         let typed = self.args.flag(Flag::RedirectDns);
         match resolv_conf.map(name_servers::read) {
             Err(reason) => {
-                let fault = Fault::new(format!("needs {RESOLV_CONF}: {reason}"));
-                let fault = fault.hint(format!("or capture all with {}", Flag::CaptureAllDns));
-                self.complain(typed.source, &typed.text, fault);
+                let error = ValueError::new(format!("needs {RESOLV_CONF}: {reason}"));
+                let error = error.hint(format!("or capture all with {}", Flag::CaptureAllDns));
+                self.reject(typed.source, &typed.text, error);
                 None
             }
             Ok(servers) if servers.is_empty() => {
@@ -203,7 +204,7 @@ impl<'a> Reader<'a> {
         };
         let gids = self.args.flag(Flag::ProxyGid);
         let gids = if gids.text.is_empty() {
-            // Numbers of users stand for groups here, as they do in Istio.
+            // As in Istio, user numbers are used as group numbers.
             uids.iter().filter_map(|uid| uid.to_string().parse().ok()).collect()
         } else {
             self.each(gids.source, &gids.text, |text| accounts.group(text.trim()))
@@ -211,24 +212,27 @@ impl<'a> Reader<'a> {
         for flag in [Flag::ProxyUid, Flag::ProxyGid] {
             let typed = self.args.flag(flag);
             if !typed.text.is_empty() && list::split(&typed.text).next().is_none() {
-                let fault = Fault::new("names nobody");
-                let fault = fault.hint("without an owner the proxy would capture its own traffic");
-                self.complain(typed.source, &typed.text, fault);
+                let error = ValueError::new("names no user or group");
+                let error = error.hint(
+                    "without an owner, the proxy's own traffic would be \
+                captured",
+                );
+                self.reject(typed.source, &typed.text, error);
             }
         }
         (uids, gids)
     }
 
-    /// As in Istio, a user that the image does not have stands for 1337. A name that was given
-    /// says something else, so this deserves a warning.
+    /// As in Istio, a user unknown to the image stands for 1337. If the user was named explicitly,
+    /// warns.
     fn envoy_user(&mut self, accounts: &Accounts) -> Uid {
         let variable = Variable::EnvoyUser;
         accounts.named_user(self.variable(variable)).unwrap_or_else(|| {
             if let Some(name) = self.args.variable(variable) {
                 self.warnings.push(format!(
-                    "{variable}: `{}` is not a user of this image's /etc/passwd; the proxy is taken \
-                     to run as user {}; name its user in {}",
-                    Shown(name),
+                    "{variable}: `{}` is not a user of this image's /etc/passwd; the proxy is \
+                     assumed to run as user {}; set its user with {}",
+                    Escaped(name),
                     Uid::PROXY,
                     Flag::ProxyUid
                 ));
@@ -239,16 +243,18 @@ impl<'a> Reader<'a> {
 
     fn loopback(&mut self) -> Option<Cidr> {
         let text = self.variable(Variable::LoopbackCidr);
-        let read = text.parse::<Cidr>().and_then(|cidr| match cidr.address() {
-            IpAddr::V4(v4) if v4.is_loopback() && cidr.length() >= 8 => Ok(cidr),
-            IpAddr::V4(v4) if v4.is_loopback() => {
-                Err(Fault::new("is larger than the loopback range")
-                    .hint("the prefix length is at least 8"))
-            }
-            _ => Err(Fault::new("is not an IPv4 loopback range").hint("use a part of 127.0.0.0/8")),
-        });
+        let read =
+            text.parse::<Cidr>().and_then(|cidr| match cidr.address() {
+                IpAddr::V4(v4) if v4.is_loopback() && cidr.length() >= 8 => Ok(cidr),
+                IpAddr::V4(v4) if v4.is_loopback() => {
+                    Err(ValueError::new("is larger than the loopback range")
+                        .hint("the prefix length is at least 8"))
+                }
+                _ => Err(ValueError::new("is not an IPv4 loopback range")
+                    .hint("use a part of 127.0.0.0/8")),
+            });
         let source = Source::Variable(Variable::LoopbackCidr.name());
-        read.map_err(|fault| self.complain(source, text, fault)).ok()
+        read.map_err(|error| self.reject(source, text, error)).ok()
     }
 
     fn inbound(&mut self) -> Inbound {
@@ -286,10 +292,10 @@ impl<'a> Reader<'a> {
         if typed.text != "*" {
             return self.each(typed.source, &typed.text, str::parse);
         }
-        let fault = Fault::new("would leave everything alone");
-        let fault =
-            fault.hint(format!("to capture nothing outbound, leave {} empty", Flag::ServiceCidr));
-        self.complain(typed.source, &typed.text, fault);
+        let error = ValueError::new("would exclude all destinations");
+        let error =
+            error.hint(format!("to capture nothing outbound, leave {} empty", Flag::ServiceCidr));
+        self.reject(typed.source, &typed.text, error);
         Vec::new()
     }
 
@@ -305,7 +311,7 @@ impl<'a> Reader<'a> {
         }
         if !excluded.is_empty() {
             self.warnings.push(format!(
-                "{}: has no effect beside {}",
+                "{}: has no effect together with {}",
                 Variable::OwnerGroupsExclude,
                 Variable::OwnerGroups
             ));
@@ -317,26 +323,26 @@ impl<'a> Reader<'a> {
                 Variable::OwnerGroups
             ));
         }
-        if groups.len() > MOST_OWNER_GROUPS {
-            let fault = Fault::new(format!("names {} groups", groups.len()));
-            let fault = fault.hint(format!("at most {MOST_OWNER_GROUPS} can be captured"));
-            self.complain(Source::Variable(Variable::OwnerGroups.name()), included, fault);
+        if groups.len() > MAX_OWNER_GROUPS {
+            let error = ValueError::new(format!("names {} groups", groups.len()));
+            let error = error.hint(format!("at most {MAX_OWNER_GROUPS} can be captured"));
+            self.reject(Source::Variable(Variable::OwnerGroups.name()), included, error);
         }
         OwnerGroups::Only(groups)
     }
 
-    /// The list that a flag names, `*` not among its elements.
-    fn list<T: FromStr<Err = Fault> + PartialEq>(&mut self, flag: Flag) -> Vec<T> {
+    /// Parses the list of a flag that accepts no `*`.
+    fn list<T: FromStr<Err = ValueError> + PartialEq>(&mut self, flag: Flag) -> Vec<T> {
         let typed = self.args.flag(flag);
         self.each(typed.source, &typed.text, str::parse)
     }
 
-    /// The elements of a list, each once, in the order of their first appearance.
+    /// Parses a list, in order and without duplicates.
     fn each<T: PartialEq>(
         &mut self,
         source: Source,
         text: &str,
-        read: impl Fn(&str) -> Result<T, Fault>,
+        read: impl Fn(&str) -> Result<T, ValueError>,
     ) -> Vec<T> {
         let mut values = Vec::new();
         for value in self.elements(source, text, list::split(text), read) {
@@ -347,33 +353,33 @@ impl<'a> Reader<'a> {
         values
     }
 
-    /// The values of a text's elements. Of the wrong ones, the first are named.
+    /// Parses elements. Reports the first errors only.
     fn elements<'t, T>(
         &mut self,
         source: Source,
         text: &str,
         elements: impl Iterator<Item = &'t str>,
-        read: impl Fn(&str) -> Result<T, Fault>,
+        read: impl Fn(&str) -> Result<T, ValueError>,
     ) -> Vec<T> {
         let mut values = Vec::new();
         let mut wrong = 0_usize;
         for element in elements {
             match read(element) {
                 Ok(value) => values.push(value),
-                Err(_) if wrong >= MOST_COMPLAINTS => wrong += 1,
-                Err(fault) => {
+                Err(_) if wrong >= MAX_REPORTED => wrong += 1,
+                Err(error) => {
                     wrong += 1;
                     let mut words = element.split_whitespace();
                     let is_list = words.clone().count() > 1 && words.all(|word| read(word).is_ok());
-                    let fault = if is_list { fault.hint("use commas, not blanks") } else { fault };
-                    self.complain(source, element, fault);
+                    let error = if is_list { error.hint("use commas, not blanks") } else { error };
+                    self.reject(source, element, error);
                 }
             }
         }
-        if wrong > MOST_COMPLAINTS {
-            let rest = wrong - MOST_COMPLAINTS;
-            let fault = Fault::new(format!("has {rest} more elements that cannot be used"));
-            self.complain(source, text, fault);
+        if wrong > MAX_REPORTED {
+            let rest = wrong - MAX_REPORTED;
+            let error = ValueError::new(format!("has {rest} more invalid elements"));
+            self.reject(source, text, error);
         }
         values
     }
@@ -382,14 +388,14 @@ impl<'a> Reader<'a> {
         self.args.variable(variable).unwrap_or(variable.default())
     }
 
-    fn complain(&mut self, source: Source, value: &str, fault: Fault) {
-        let complaint = Complaint { source: source.to_string(), value: value.to_owned(), fault };
-        self.complaints.push(complaint);
+    fn reject(&mut self, source: Source, value: &str, error: ValueError) {
+        let error = InputError { source: source.to_string(), value: value.to_owned(), error };
+        self.errors.push(error);
     }
 }
 
-/// A list that is wrong throughout is seen to be so from a few of its elements.
-const MOST_COMPLAINTS: usize = 8;
-/// Istio's limit, from the number of matches that one iptables rule can have.
-const MOST_OWNER_GROUPS: usize = 64;
+/// A few errors are enough to show that a list is invalid.
+const MAX_REPORTED: usize = 8;
+/// Istio's limit, given by the matches of one iptables rule.
+const MAX_OWNER_GROUPS: usize = 64;
 const RESOLV_CONF: &str = "/etc/resolv.conf";

@@ -1,24 +1,24 @@
-//! Users whose outbound traffic is left alone: `[[protocols:]ports:]uids`.
+//! Users whose outbound traffic is not captured: `[[protocols:]ports:]uids`.
 
 use super::ExcludedUsers;
 use super::list::split;
-use crate::complaint::Fault;
-use crate::owner::{Accounts, UidRange};
-use crate::protocol::Protocol;
+use crate::types::input_error::ValueError;
+use crate::types::owner::{Accounts, UidRange};
+use crate::types::protocol::Protocol;
 
-/// Reads one element, such as `1000-1999`, `22,8000-9000:0` or `tcp:*:1000`.
-pub(super) fn read(text: &str, accounts: &Accounts) -> Result<ExcludedUsers, Fault> {
+/// Parses one element, such as `1000-1999`, `22,8000-9000:0` or `tcp:*:1000`.
+pub(super) fn read(text: &str, accounts: &Accounts) -> Result<ExcludedUsers, ValueError> {
     let parts: Vec<&str> = text.split(':').collect();
     let (protocols, ports, users) = match *parts {
         [users] => ("", "", users),
         [ports, users] => ("", ports, users),
         [protocols, ports, users] => (protocols, ports, users),
-        _ => return Err(Fault::new("has too many parts").hint(FORM)),
+        _ => return Err(ValueError::new("has too many parts").hint(FORM)),
     };
     let users: Vec<UidRange> =
         split(users).map(|part| user_range(part.trim(), accounts)).collect::<Result<_, _>>()?;
     if users.is_empty() {
-        return Err(Fault::new("names nobody").hint(FORM));
+        return Err(ValueError::new("names no user").hint(FORM));
     }
     let ports = match ports.trim() {
         "" | "*" => Vec::new(),
@@ -32,8 +32,8 @@ pub(super) fn read(text: &str, accounts: &Accounts) -> Result<ExcludedUsers, Fau
     Ok(ExcludedUsers { protocols, ports, users })
 }
 
-fn user_range(text: &str, accounts: &Accounts) -> Result<UidRange, Fault> {
-    // A name may have a dash of its own.
+fn user_range(text: &str, accounts: &Accounts) -> Result<UidRange, ValueError> {
+    // A name may contain a dash.
     if let Ok(user) = accounts.user(text) {
         return Ok(user.into());
     }
@@ -41,7 +41,7 @@ fn user_range(text: &str, accounts: &Accounts) -> Result<UidRange, Fault> {
         return accounts.user(text).map(UidRange::from);
     };
     let range = UidRange::new(first.parse()?, last.parse()?);
-    range.ok_or_else(|| Fault::new("is a range of users that ends before it begins"))
+    range.ok_or_else(|| ValueError::new("is a range of users that ends before it begins"))
 }
 
 const FORM: &str = "write [[protocols:]ports:]uids, such as 1000-1999 or tcp:22,8000-9000:0";
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_two_or_three_parts() {
+    fn elements_have_one_to_three_parts() {
         let read = |text| read(text, &Accounts::default());
         let all = read("0,1000-1999").unwrap();
         assert!(all.protocols.is_empty() && all.ports.is_empty());

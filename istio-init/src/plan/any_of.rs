@@ -3,50 +3,50 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use crate::cidr::Cidr;
-use crate::owner::{Gid, UidRange};
-use crate::port::PortRange;
+use crate::types::cidr::Cidr;
+use crate::types::owner::{Gid, UidRange};
+use crate::types::port::PortRange;
 
-/// One value or several, in the order in which the user gave them; never none.
+/// One or more values, in the user's order.
 ///
-/// A field that is one of them matches. Negated, it is none of them. A backend without sets writes
-/// a rule with such a match as several: one for each value, or, negated, one with a match for each.
+/// A field matches if it equals one of them; negated, if it equals none. A backend without sets
+/// writes one rule per value, or for a negated match one rule with a condition per value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AnyOf<T>(Vec<T>);
 
-/// A value that covers one number or several that follow each other.
+/// Value that covers a range of numbers.
 pub trait Span {
-    /// The lowest number.
+    /// Returns the lowest number.
     fn lowest(&self) -> u128;
-    /// The highest number.
+    /// Returns the highest number.
     fn highest(&self) -> u128;
 }
 
 impl<T> AnyOf<T> {
-    /// This value alone.
+    /// Creates a list of one value.
     pub fn one(value: impl Into<T>) -> Self {
         Self(vec![value.into()])
     }
 
-    /// These values; `None` when there are none.
+    /// Creates the list; `None` if it is empty.
     pub fn several(values: impl IntoIterator<Item = T>) -> Option<Self> {
         let values: Vec<T> = values.into_iter().collect();
         (!values.is_empty()).then_some(Self(values))
     }
 
-    /// These values and one more.
+    /// Appends a value.
     #[must_use]
     pub fn and(mut self, value: T) -> Self {
         self.0.push(value);
         self
     }
 
-    /// All of them.
+    /// Returns all values.
     pub fn values(&self) -> &[T] {
         &self.0
     }
 
-    /// The one value, when it is one.
+    /// Returns the value if there is only one.
     pub fn single(&self) -> Option<&T> {
         match &*self.0 {
             [value] => Some(value),
@@ -54,7 +54,7 @@ impl<T> AnyOf<T> {
         }
     }
 
-    /// The first of them.
+    /// Returns the first value.
     pub fn first(&self) -> &T {
         // Both constructors see to it that there is one.
         &self.0[0]
@@ -62,10 +62,10 @@ impl<T> AnyOf<T> {
 }
 
 impl<T: Span> AnyOf<T> {
-    /// The numbers that are covered, lowest first, each once: as pairs of lowest and highest.
+    /// Returns the covered numbers in order, as pairs of lowest and highest.
     ///
-    /// Where a value covers several numbers, what overlaps or follows without a gap is one pair,
-    /// as a set of intervals in the kernel wants it.
+    /// If a value covers several numbers, overlapping and adjacent pairs are merged, as interval
+    /// sets of the kernel need.
     pub fn merged(&self) -> Vec<(u128, u128)> {
         let spans = self.sorted();
         if spans.iter().all(|(lowest, highest)| lowest == highest) {
@@ -74,7 +74,7 @@ impl<T: Span> AnyOf<T> {
         self.intervals()
     }
 
-    /// The same, with what follows without a gap as one pair even where all values are single.
+    /// Returns the covered numbers with adjacent pairs merged, even if all values are single.
     pub fn intervals(&self) -> Vec<(u128, u128)> {
         let mut merged: Vec<(u128, u128)> = Vec::new();
         for (lowest, highest) in self.sorted() {
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn overlapping_and_adjacent_spans_are_one() {
+    fn overlapping_and_adjacent_spans_are_merged() {
         assert_eq!(
             merged::<PortRange>(&["80", "8000-9000", "8500", "81"]),
             [(80, 81), (8000, 9000)]

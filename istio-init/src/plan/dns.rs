@@ -1,22 +1,22 @@
-//! Rules for what the pod asks of name servers.
+//! Rules for DNS capture.
 //!
-//! The proxy answers on a port of its own, and asks the servers itself. Over UDP, a client may use
-//! the port that the proxy used a moment ago; connection tracking would take the two for one
-//! conversation. So both halves of the way are tracked apart.
+//! The proxy answers on its own port and queries the servers itself. A UDP client may reuse a port
+//! that the proxy used shortly before, and connection tracking would merge the two flows. So both
+//! directions are tracked in separate zones.
 
 use super::rule::{Chain, Field, Match, Origin, Rule, Table, Verdict, Zone};
 use super::{AnyOf, captured_families, per_family};
-use crate::cidr::Cidr;
+use crate::args::flags::Flag;
 use crate::config::{Config, NameServers};
-use crate::flag::Flag;
-use crate::port::{Port, PortRange};
-use crate::protocol::Protocol;
+use crate::types::cidr::Cidr;
+use crate::types::port::{Port, PortRange};
+use crate::types::protocol::Protocol;
 
 /// The port that name servers listen on.
 pub(super) const SERVER_PORT: u16 = 53;
 
-/// The rules by which queries come to the proxy, for the chain that is jumped to from that of
-/// outbound connections. None when there is no server to ask.
+/// Returns the rules that redirect DNS queries, for the chain that the outbound chain jumps to.
+/// Empty if there is no server.
 pub(super) fn redirection_rules(config: &Config) -> Vec<Rule> {
     let mut rules = Vec::new();
     for protocol in [Protocol::Tcp, Protocol::Udp] {
@@ -68,7 +68,7 @@ pub(super) fn tracking_rules(config: &Config, rules: &mut Vec<Rule>) {
     }
 }
 
-/// The matches of each rule that concerns the servers, and whose wish it is.
+/// Returns the matches for each server, with their origin.
 fn to_servers(config: &Config, side: impl Fn(AnyOf<Cidr>) -> Field) -> Vec<(Vec<Match>, Origin)> {
     match &config.dns {
         None => Vec::new(),

@@ -2,10 +2,10 @@
 
 use super::rule::{Chain, Field, Match, Origin, Rule, Table, Verdict};
 use super::{AnyOf, captured_families};
+use crate::args::flags::Flag;
 use crate::config::{Config, Inbound, Interception};
-use crate::flag::Flag;
-use crate::port::PortRange;
-use crate::protocol::Protocol;
+use crate::types::port::PortRange;
+use crate::types::protocol::Protocol;
 
 /// Adds the rules for connections to this pod, and those to both listeners.
 pub(super) fn rules(config: &Config, rules: &mut Vec<Rule>) {

@@ -1,29 +1,27 @@
-//! A configuration's rules, as data.
+//! Rules of a configuration, as data.
 //!
-//! [`plan`] is the only place that knows which rules a configuration needs, and why. Whoever
-//! installs, prints or explains rules takes the [`Plan`].
+//! [`plan`] alone decides which rules a configuration needs. Backends, renderers and explanations
+//! take the [`Plan`].
 
 mod any_of;
 mod dns;
 mod inbound;
-mod local_delivery;
 mod outbound;
 mod rule;
 mod tproxy;
+mod tproxy_routing;
 
 pub use any_of::{AnyOf, Span};
-pub use local_delivery::LocalDelivery;
 pub use rule::{
     Base, Chain, ConnectionState, Field, Hook, Match, Origin, Rule, Table, Verdict, Zone,
 };
+pub use tproxy_routing::TproxyRouting;
 
-pub use crate::protocol::Protocol;
-
-use crate::cidr::Cidr;
+use crate::args::flags::Flag;
 use crate::config::{Config, Outbound};
-use crate::family::Family;
-use crate::flag::Flag;
-use crate::interface::InterfaceName;
+use crate::types::cidr::Cidr;
+use crate::types::family::Family;
+use crate::types::interface::InterfaceName;
 
 /// The rules of a configuration. Rules of one chain apply in their order here; the first whose
 /// matches all hold decides.
@@ -31,20 +29,20 @@ use crate::interface::InterfaceName;
 pub struct Plan {
     /// All rules.
     pub rules: Vec<Rule>,
-    /// Whether the loopback interface needs the address `::6`, the proxy's IPv6 source towards
-    /// the application.
+    /// True if the loopback interface needs the address `::6`, the proxy's IPv6 source towards the
+    /// application.
     pub passthrough_address: bool,
-    /// How packets with a mark are routed, where rules set one for that.
-    pub local_delivery: Option<LocalDelivery>,
+    /// Routing of packets that TPROXY rules mark.
+    pub tproxy_routing: Option<TproxyRouting>,
 }
 
 impl Plan {
-    /// The tables that have rules.
+    /// Returns the tables that have rules.
     pub fn tables(&self) -> impl Iterator<Item = Table> {
         Table::ALL.into_iter().filter(|table| self.rules.iter().any(|rule| rule.table == *table))
     }
 
-    /// The chains of a table that have rules or are jumped to.
+    /// Returns the chains of a table that have rules or are jumped to.
     pub fn chains(&self, table: Table) -> impl Iterator<Item = Chain> {
         Chain::ALL.into_iter().filter(move |chain| {
             self.rules
@@ -61,17 +59,17 @@ pub fn plan(config: &Config) -> Plan {
     rules.extend(excluded_interfaces(config, Table::Nat));
     inbound::rules(config, &mut rules);
     outbound::rules(config, &mut rules);
-    if tproxy::is_wanted(config) {
+    if tproxy::is_enabled(config) {
         rules.extend(excluded_interfaces(config, Table::Mangle));
     }
     rules.extend(invalid_packets(config));
     tproxy::rules(config, &mut rules);
     dns::tracking_rules(config, &mut rules);
-    Plan { rules, passthrough_address: config.ipv6, local_delivery: tproxy::local_delivery(config) }
+    Plan { rules, passthrough_address: config.ipv6, tproxy_routing: tproxy::tproxy_routing(config) }
 }
 
-/// What arrives at these interfaces comes from inside the pod (from a virtual machine, say): it is
-/// captured as what the pod sends, and never as what comes to it.
+/// Traffic that arrives on these interfaces comes from inside the pod, for example from a virtual
+/// machine. It is captured as outbound traffic only.
 fn virtual_interfaces(config: &Config) -> Vec<Rule> {
     let rule = |matches, verdict| Rule {
         table: Table::Nat,
@@ -100,7 +98,7 @@ fn virtual_interfaces(config: &Config) -> Vec<Rule> {
     rules
 }
 
-/// What these interfaces carry is left alone in both directions, before anything else is asked.
+/// Traffic of these interfaces bypasses capture in both directions.
 fn excluded_interfaces(config: &Config, table: Table) -> Vec<Rule> {
     let leave_alone = |chain, field| Rule {
         table,
@@ -118,8 +116,7 @@ fn excluded_interfaces(config: &Config, table: Table) -> Vec<Rule> {
     config.excluded_interfaces.iter().flat_map(both_directions).collect()
 }
 
-/// A packet that belongs to no connection, such as one that is late, would pass no rule of the nat
-/// table, and so get around the proxy.
+/// Packets without a connection, such as late ones, skip the nat table and would bypass the proxy.
 fn invalid_packets(config: &Config) -> Vec<Rule> {
     if !config.drop_invalid {
         return Vec::new();
@@ -139,7 +136,7 @@ fn invalid_packets(config: &Config) -> Vec<Rule> {
     ]
 }
 
-/// The ranges of each captured family. No packet of another family comes to our chains.
+/// Returns the ranges of each captured family. Packets of other families do not reach own chains.
 fn per_family<'a>(
     config: &'a Config,
     ranges: &'a [Cidr],
@@ -150,8 +147,8 @@ fn per_family<'a>(
     config.families().iter().filter_map(of_family)
 }
 
-/// The matches that keep a rule of a base chain to the captured families. Chains of our own are
-/// only reached through such a rule, so their rules need none.
+/// Returns the matches that restrict a base chain's rule to the captured families. Rules of other
+/// chains are reached only through such a rule.
 fn captured_families(config: &Config) -> Vec<Match> {
     match config.families() {
         [only] => vec![Match::is(Field::Family(*only))],

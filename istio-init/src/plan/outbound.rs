@@ -5,14 +5,14 @@ use std::net::IpAddr;
 use super::inbound::tcp_to;
 use super::rule::{Chain, Field, Match, Origin, Rule, Table, Verdict};
 use super::{AnyOf, captured_families, dns, per_family};
+use crate::args::env::Variable;
+use crate::args::flags::Flag;
 use crate::config::{Config, Outbound, OwnerGroups};
-use crate::flag::Flag;
-use crate::interface::InterfaceName;
-use crate::port::PortRange;
-use crate::protocol::Protocol;
-use crate::variable::Variable;
+use crate::types::interface::InterfaceName;
+use crate::types::port::PortRange;
+use crate::types::protocol::Protocol;
 
-/// Adds the rules for connections from this pod. The order is the meaning: what comes first wins.
+/// Adds the rules for outbound connections. The first matching rule decides.
 pub(super) fn rules(config: &Config, rules: &mut Vec<Rule>) {
     rules.push(Rule {
         table: Table::Nat,
@@ -70,7 +70,8 @@ impl OutboundChain<'_> {
         }
     }
 
-    /// The proxy calls the application from an address of its own, whoever it runs as.
+    /// Adds the rules for calls of the proxy to the application from its own source address,
+    /// whichever user it runs as.
     fn proxy_to_application(&mut self) {
         for source in self.config.passthrough_sources() {
             let matches = vec![over_loopback(), Match::is(Field::Source(AnyOf::one(source)))];
@@ -78,17 +79,16 @@ impl OutboundChain<'_> {
         }
     }
 
-    /// What the proxy sends is not captured, with one exception: a call to this pod's own address
-    /// (the proxy chose its own pod as endpoint) comes in as from any other pod. What anyone else
-    /// sends over loopback stays in the pod and is left alone.
+    /// Adds the rules for the proxy: its own traffic is not captured, with one exception: a call to
+    /// the pod's own address (the proxy selected its own pod as endpoint) is handled as inbound.
+    /// Loopback traffic of the application is not captured.
     ///
-    /// Istio writes the last as "over loopback and not this user". As the user's own traffic
-    /// returns right after, "over loopback" alone says the same, also for a packet that has no
-    /// owner, and lets several users stand side by side. It also decides for the groups, unless
-    /// loopback is captured: in Istio, too, no packet reaches what they have besides.
+    /// Istio writes the last rule as "over loopback and not this user". Since the proxy's traffic
+    /// returns in the next rule, "over loopback" alone is equivalent, works for packets without an
+    /// owner and for several users. It also decides for groups, unless loopback is captured; in
+    /// Istio too, no packet reaches the group's later rules.
     ///
-    /// Queries are captured over loopback too, so with DNS capture the rule leaves them out, and
-    /// those of the groups do reach their own rule.
+    /// With DNS capture, queries over loopback are captured too, so this rule excludes DNS.
     fn proxy(&mut self) {
         let config = self.config;
         let users = AnyOf::several(config.proxy_uids.iter().map(|uid| (*uid).into()));
@@ -149,7 +149,7 @@ impl OutboundChain<'_> {
         if owners.is_none() && !negated {
             return;
         }
-        // Captured of nobody: then the rule has no match.
+        // No group's traffic is captured: the rule has no match.
         let matches = owners.into_iter().map(|field| Match { field, negated }).collect();
         self.add(matches, Verdict::Return, Origin::Variable(variable));
     }
@@ -200,7 +200,7 @@ impl OutboundChain<'_> {
     }
 }
 
-/// Whether the user asks for a loopback range: then loopback traffic is not left alone.
+/// True if the user includes a loopback range. Then loopback traffic is captured too.
 fn captures_loopback(outbound: &Outbound) -> bool {
     let Outbound::Only(ranges) = outbound else {
         return false;

@@ -3,17 +3,17 @@
 use std::fmt;
 
 use super::any_of::AnyOf;
-use crate::cidr::Cidr;
-use crate::family::Family;
-use crate::flag::{FLAGS, Flag};
-use crate::interface::InterfaceName;
-use crate::mark::Mark;
-use crate::owner::{Gid, UidRange};
-use crate::port::{Port, PortRange};
-use crate::protocol::Protocol;
-use crate::variable::Variable;
+use crate::args::env::Variable;
+use crate::args::flags::{FLAGS, Flag};
+use crate::types::cidr::Cidr;
+use crate::types::family::Family;
+use crate::types::interface::InterfaceName;
+use crate::types::mark::Mark;
+use crate::types::owner::{Gid, UidRange};
+use crate::types::port::{Port, PortRange};
+use crate::types::protocol::Protocol;
 
-/// A rule: where it stands, what it matches, what it does, and whose wish it is.
+/// A rule: position, matches, verdict and origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
     /// The table it is in.
@@ -22,20 +22,20 @@ pub struct Rule {
     pub chain: Chain,
     /// All of these must hold.
     pub matches: Vec<Match>,
-    /// What happens then.
+    /// Verdict if all matches hold.
     pub verdict: Verdict,
-    /// Why there is this rule.
+    /// Setting that the rule comes from.
     pub origin: Origin,
 }
 
 /// One of the tables a plan can have rules in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Table {
-    /// Where connections are redirected.
+    /// Redirects connections.
     Nat,
-    /// Where packets are marked.
+    /// Marks packets.
     Mangle,
-    /// Where packets are seen before connection tracking.
+    /// Runs before connection tracking.
     Raw,
 }
 
@@ -46,36 +46,36 @@ pub enum Chain {
     Prerouting,
     /// The kernel's chain of packets that this pod sends.
     Output,
-    /// What becomes of inbound connections.
+    /// Inbound connections.
     Inbound,
     /// To the outbound listener.
     Redirect,
     /// To the inbound listener.
     InRedirect,
-    /// What becomes of outbound connections.
+    /// Outbound connections.
     Outbound,
     /// To the inbound listener, with the addresses as they are.
     Tproxy,
     /// The way of packets whose connection the inbound listener has.
     Divert,
-    /// What becomes of DNS.
+    /// DNS queries.
     Dns,
     /// The end of packets that connection tracking finds invalid.
     Drop,
 }
 
-/// Where in the kernel a chain begins.
+/// Hook, type and priority of a base chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Base {
-    /// The kernel's word for what such a chain may do.
+    /// Chain type of the kernel.
     pub kind: &'static str,
-    /// The packets that come by.
+    /// Hook.
     pub hook: Hook,
-    /// Its place among the chains of this hook; lower is earlier. These are iptables' places.
+    /// Priority among the chains of the hook; lower is earlier. Same as iptables.
     pub priority: i32,
 }
 
-/// A place in the kernel that packets come by.
+/// Netfilter hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hook {
     /// Packets that arrive.
@@ -87,13 +87,13 @@ pub enum Hook {
 /// A condition on a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Match {
-    /// What is looked at, and the value it is compared with.
+    /// Field with the expected value.
     pub field: Field,
-    /// Whether the comparison must fail.
+    /// True if the field must not have the value.
     pub negated: bool,
 }
 
-/// What a condition looks at, and the value it is compared with.
+/// Field of a packet with an expected value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Field {
     /// The address family.
@@ -122,21 +122,20 @@ pub enum Field {
     PacketMark(Mark),
     /// The mark that its connection bears.
     ConnectionMark(Mark),
-    /// What connection tracking knows of it.
+    /// State in connection tracking.
     Connection(ConnectionState),
 }
 
-/// What connection tracking knows of a packet.
+/// State of a packet in connection tracking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectionState {
-    /// It belongs to a connection that has begun, or is related to one.
-    Begun,
-    /// It belongs to no connection and can begin none.
+    /// Part of an established connection, or related to one.
+    Established,
+    /// Part of no connection, and unable to start one.
     Invalid,
 }
 
-/// One of the places where connections are tracked apart: the same addresses and ports are two
-/// connections in two zones.
+/// Connection tracking zone: equal addresses and ports in two zones are two connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Zone {
     /// Between the proxy and the name servers: 1, as in Istio.
@@ -145,12 +144,12 @@ pub enum Zone {
     Downstream,
 }
 
-/// What happens to a packet that matches.
+/// Action on a packet that matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Back to the rule after the jump; from a base chain, on its way.
     Return,
-    /// On in another chain, and back when that ends.
+    /// Evaluates another chain; continues afterwards.
     Jump(Chain),
     /// To this port of the local machine.
     RedirectTo(Port),
@@ -161,17 +160,17 @@ pub enum Verdict {
     /// To the listener on this port of the local machine, with this mark, its addresses as they
     /// are; past the rest of this table.
     DeliverTo(Port, Mark),
-    /// It bears this mark from here on; the next rule decides.
+    /// Sets the packet's mark; continues.
     SetPacketMark(Mark),
-    /// Its connection bears its mark from here on; the next rule decides.
+    /// Copies the packet's mark to its connection; continues.
     SaveMark,
-    /// It bears its connection's mark from here on; the next rule decides.
+    /// Copies the connection's mark to the packet; continues.
     RestoreMark,
-    /// It is tracked in this zone; the first such rule counts. The next rule decides.
+    /// Tracks the packet in this zone, if no earlier rule set one; continues.
     TrackIn(Zone),
 }
 
-/// Why there is a rule: the setting that asks for it.
+/// Setting that a rule comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// A flag, however it was given.
@@ -180,12 +179,12 @@ pub enum Origin {
     Variable(Variable),
     /// Capture itself: the proxy's calls to the application by way of loopback.
     Loopback,
-    /// Capture itself: the way from the kernel's chain to ours.
+    /// Capture itself: the jump from the kernel's chain.
     Capture,
 }
 
 impl Origin {
-    /// The setting that is written so, as a rule's comment has it.
+    /// Parses a setting from a rule's comment.
     pub fn named(text: &str) -> Option<Self> {
         match text {
             "loopback" => Some(Self::Loopback),
@@ -203,7 +202,7 @@ impl Origin {
 }
 
 impl Rule {
-    /// The family that the matches leave, when they leave only one.
+    /// Returns the family that the matches imply, if they imply one.
     pub fn family(&self) -> Option<Family> {
         self.matches.iter().find_map(|condition| match &condition.field {
             Field::Family(family) => (!condition.negated).then_some(*family),
@@ -214,19 +213,19 @@ impl Rule {
 }
 
 impl Match {
-    /// The field has the value.
+    /// Creates a match: the field has the value.
     pub fn is(field: Field) -> Self {
         Self { field, negated: false }
     }
 
-    /// The field has another value.
+    /// Creates a match: the field has another value.
     pub fn is_not(field: Field) -> Self {
         Self { field, negated: true }
     }
 }
 
 impl Zone {
-    /// Its number in the kernel.
+    /// Number in the kernel.
     pub fn number(self) -> u16 {
         match self {
             Self::Upstream => 1,
@@ -239,7 +238,7 @@ impl Table {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Nat, Self::Mangle, Self::Raw];
 
-    /// Its name as Istio's nftables backend has it.
+    /// Name in Istio's nftables backend.
     pub fn name(self) -> &'static str {
         match self {
             Self::Nat => "istio-proxy-nat",
@@ -264,7 +263,7 @@ impl Chain {
         Self::Drop,
     ];
 
-    /// Its name as Istio's nftables backend has it.
+    /// Name in Istio's nftables backend.
     pub fn name(self) -> &'static str {
         match self {
             Self::Prerouting => "prerouting",
@@ -280,7 +279,7 @@ impl Chain {
         }
     }
 
-    /// Where in the kernel it begins; `None` for a chain that is only jumped to.
+    /// Returns hook and priority; `None` for a chain that is only jumped to.
     pub fn base(self, table: Table) -> Option<Base> {
         let hook = match self {
             Self::Prerouting => Hook::Prerouting,

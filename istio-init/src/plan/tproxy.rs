@@ -1,45 +1,45 @@
-//! Rules for connections to this pod that reach the inbound listener with their addresses as they
-//! are: nothing is translated, packets are marked and routed.
+//! Rules for inbound TPROXY: packets keep their addresses, are marked and routed to the inbound
+//! listener.
 //!
-//! The listener's answers, and the proxy's calls to the application under the client's address,
-//! leave for that address; by their mark they are routed back into the pod.
+//! The listener's answers, and the proxy's calls to the application from the client's address, are
+//! sent to that address. Their mark routes them back into the pod.
 
 use super::inbound::{tcp, tcp_to};
 use super::rule::{Chain, ConnectionState, Field, Match, Origin, Rule, Table, Verdict};
-use super::{AnyOf, LocalDelivery, captured_families};
+use super::{AnyOf, TproxyRouting, captured_families};
+use crate::args::flags::Flag;
 use crate::config::{Config, Inbound, Interception};
-use crate::flag::Flag;
-use crate::interface::InterfaceName;
-use crate::mark::Mark;
+use crate::types::interface::InterfaceName;
+use crate::types::mark::Mark;
 
-/// Whether there is anything to capture in this way.
-pub(super) fn is_wanted(config: &Config) -> bool {
+/// True if inbound connections are captured by TPROXY.
+pub(super) fn is_enabled(config: &Config) -> bool {
     config.inbound != Inbound::None && config.interception != Interception::Redirect
 }
 
-/// How marked packets are routed.
-pub(super) fn local_delivery(config: &Config) -> Option<LocalDelivery> {
+/// Returns the routing of marked packets.
+pub(super) fn tproxy_routing(config: &Config) -> Option<TproxyRouting> {
     let Interception::Tproxy { mark, table } = config.interception else {
         return None;
     };
     let families = config.families().to_vec();
-    is_wanted(config).then_some(LocalDelivery { mark, table, families })
+    is_enabled(config).then_some(TproxyRouting { mark, table, families })
 }
 
 /// Adds the rules.
 pub(super) fn rules(config: &Config, rules: &mut Vec<Rule>) {
     if let Interception::Tproxy { mark, .. } = config.interception
-        && is_wanted(config)
+        && is_enabled(config)
     {
         let mut mangle = Mangle { config, mark, rules };
         mangle.arriving();
         mangle.inbound();
         mangle.delivery();
-        mangle.leaving();
+        mangle.outbound();
     }
 }
 
-/// The table while it is being filled.
+/// Rules of the mangle table under construction.
 struct Mangle<'a> {
     config: &'a Config,
     /// The mark of what is delivered here.
@@ -51,7 +51,7 @@ impl Mangle<'_> {
     fn arriving(&mut self) {
         let jump = Verdict::Jump(Chain::Inbound);
         self.add(Chain::Prerouting, vec![tcp()], jump, Flag::InboundPorts);
-        // What the proxy sends under the client's address bears the mark; so shall the answers.
+        // The proxy's packets under the client's address have the mark; their answers need it too.
         let matches = vec![tcp(), self.is_marked()];
         self.add(Chain::Prerouting, matches, Verdict::SaveMark, Flag::InboundTproxyMark);
     }
@@ -91,9 +91,10 @@ impl Mangle<'_> {
         }
     }
 
-    /// A connection that has begun has its socket, and only has to be routed to it.
+    /// Adds capture rules. An established connection has a socket, so its packets only need
+    /// routing.
     fn capture(&mut self, what: &Match) {
-        let begun = vec![what.clone(), Match::is(Field::Connection(ConnectionState::Begun))];
+        let begun = vec![what.clone(), Match::is(Field::Connection(ConnectionState::Established))];
         let flag = Flag::InboundPorts;
         self.add(Chain::Inbound, begun, Verdict::Jump(Chain::Divert), flag);
         self.add(Chain::Inbound, vec![what.clone()], Verdict::Jump(Chain::Tproxy), flag);
@@ -107,8 +108,8 @@ impl Mangle<'_> {
             let matches = vec![elsewhere, tcp()];
             let flag = Flag::InboundCapturePort;
             self.add(Chain::Tproxy, matches.clone(), deliver, flag);
-            // iptables drops what no listener takes. nftables would go on, and let it past the
-            // proxy for as long as that does not listen.
+            // iptables drops packets without a listener. nftables would continue, and so bypass the
+            // proxy until it listens.
             self.add(Chain::Tproxy, matches, Verdict::Drop, flag);
         }
         let mark = Verdict::SetPacketMark(self.mark);
@@ -116,9 +117,9 @@ impl Mangle<'_> {
         self.add(Chain::Divert, Vec::new(), Verdict::Accept, Flag::InboundTproxyMark);
     }
 
-    /// What the proxy sends to its own pod comes in as from any other pod: the one traffic over
-    /// loopback that is captured.
-    fn leaving(&mut self) {
+    /// Calls of the proxy to its own pod are handled as inbound. They are the only captured
+    /// loopback traffic.
+    fn outbound(&mut self) {
         let over_loopback = || Match::is(Field::OutInterface(InterfaceName::loopback()));
         let marked = vec![tcp(), over_loopback(), self.is_marked()];
         self.add(Chain::Output, marked, Verdict::Return, Flag::InboundTproxyMark);

@@ -1,16 +1,17 @@
 //! Inbound connections from a network namespace outside the pod's.
 //!
-//! The pod's end of the link and the peer's have addresses of a documentation network, so no
-//! address or route of the pod is involved.
+//! The link uses a documentation network, so it affects no address or route of the pod.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use super::{Flow, MOST_OF_A_RULE, Outcome, Place};
-use crate::explain::{Direction, Fate, Packet, explain};
-use crate::plan::{Chain, Field, Match, Plan, Protocol, Verdict};
-use crate::port::PortRange;
+use super::{Flow, FlowOutcome, MOST_OF_A_RULE, ProbeSettings};
+use crate::explain::{Fate, Packet, explain};
+use crate::plan::{Chain, Field, Match, Plan, Verdict};
+use crate::types::direction::Direction;
+use crate::types::port::PortRange;
+use crate::types::protocol::Protocol;
 
-/// A network of two addresses.
+/// Network with two addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Network {
     pub pod: IpAddr,
@@ -18,7 +19,7 @@ pub(super) struct Network {
     pub prefix_length: u8,
 }
 
-/// A network for each family that the pod has, in which the pod has no address.
+/// Returns an unused network for each address family of the pod.
 pub(super) fn networks(addresses: &[IpAddr]) -> Vec<Network> {
     let has = |is_family: fn(&IpAddr) -> bool| addresses.iter().any(is_family);
     let v4 = V4.map(|[a, b, c]| Network {
@@ -43,10 +44,10 @@ pub(super) fn networks(addresses: &[IpAddr]) -> Vec<Network> {
     v4.into_iter().chain(v6).collect()
 }
 
-/// An interface name that no rule names.
-pub(super) fn link_name(plan: &Plan, place: &Place) -> Option<String> {
+/// Returns an interface name that no rule names.
+pub(super) fn link_name(plan: &Plan, settings: &ProbeSettings) -> Option<String> {
     let is_named = |name: &str| {
-        conditions(plan, place, |_| true).any(|condition| match &condition.field {
+        conditions(plan, settings, |_| true).any(|condition| match &condition.field {
             Field::InInterface(named) | Field::OutInterface(named) => named.matches(name),
             _ => false,
         })
@@ -55,16 +56,16 @@ pub(super) fn link_name(plan: &Plan, place: &Place) -> Option<String> {
 }
 
 /// True if a rule delivers connections by TPROXY.
-pub(super) fn has_tproxy(plan: &Plan, place: &Place) -> bool {
-    let plans = std::iter::once(plan).chain(&place.installed);
+pub(super) fn has_tproxy(plan: &Plan, settings: &ProbeSettings) -> bool {
+    let plans = std::iter::once(plan).chain(&settings.installed);
     let mut rules = plans.flat_map(|plan| &plan.rules);
     rules.any(|rule| matches!(rule.verdict, Verdict::DeliverTo(..)))
 }
 
-/// The ports at the edges of what inbound rules name.
-pub(super) fn named_ports(plan: &Plan, place: &Place) -> Vec<u16> {
+/// Returns the lowest and highest ports of inbound rules.
+pub(super) fn named_ports(plan: &Plan, settings: &ProbeSettings) -> Vec<u16> {
     let is_inbound = |chain| matches!(chain, Chain::Prerouting | Chain::Inbound);
-    let mut ports: Vec<u16> = conditions(plan, place, is_inbound)
+    let mut ports: Vec<u16> = conditions(plan, settings, is_inbound)
         .flat_map(|condition| match &condition.field {
             Field::DestinationPort(Protocol::Tcp, named) => {
                 named.values().iter().take(MOST_OF_A_RULE).copied().flat_map(edges).collect()
@@ -78,7 +79,7 @@ pub(super) fn named_ports(plan: &Plan, place: &Place) -> Vec<u16> {
     ports
 }
 
-/// A connection from the peer to a port of the pod.
+/// Returns a connection from the peer to a port of the pod.
 pub(super) fn flow(
     plan: &Plan,
     link: &str,
@@ -97,9 +98,9 @@ pub(super) fn flow(
         mark: 0,
     };
     let expected = match explain(plan, &packet).fate {
-        Fate::Captured(by) => Outcome::Port(by.get()),
-        Fate::Direct if has_listener => Outcome::Port(port),
-        Fate::Direct | Fate::Dropped => Outcome::Elsewhere,
+        Fate::Captured(by) => FlowOutcome::Port(by.get()),
+        Fate::Direct if has_listener => FlowOutcome::Port(port),
+        Fate::Direct | Fate::Dropped => FlowOutcome::Elsewhere,
     };
     let source = Some(network.peer);
     Flow { owner: None, protocol: Protocol::Tcp, source, target, expected }
@@ -109,13 +110,13 @@ fn edges(range: PortRange) -> [u16; 2] {
     [range.first(), range.last()]
 }
 
-/// Conditions of the plan and of the installed rules, in chains of this kind.
+/// Returns conditions of the plan and of the installed rules in matching chains.
 fn conditions<'a>(
     plan: &'a Plan,
-    place: &'a Place,
+    settings: &'a ProbeSettings,
     is_meant: impl Fn(Chain) -> bool + 'a,
 ) -> impl Iterator<Item = &'a Match> {
-    let rules = std::iter::once(plan).chain(&place.installed).flat_map(|plan| &plan.rules);
+    let rules = std::iter::once(plan).chain(&settings.installed).flat_map(|plan| &plan.rules);
     rules.filter(move |rule| is_meant(rule.chain)).flat_map(|rule| &rule.matches)
 }
 
@@ -129,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn networks_avoid_addresses_of_the_pod() {
+    fn probe_networks_avoid_addresses_of_the_pod() {
         let of = |texts: &[&str]| {
             let addresses: Vec<IpAddr> = texts.iter().map(|text| text.parse().unwrap()).collect();
             networks(&addresses).iter().map(|network| network.pod.to_string()).collect::<Vec<_>>()

@@ -1,8 +1,7 @@
-//! Tries installed rules with real sockets.
+//! Test of installed rules with real sockets.
 //!
-//! Which flows are tried comes from the plan: each of its exclusions and inclusions is somewhere
-//! asked for. What is expected of a flow is what [`explain`] says. No flow leaves the node: what
-//! is sent outwards lives for one hop.
+//! The flows cover each inclusion and exclusion of the plan; [`explain`] gives the expected result.
+//! No packet leaves the node: outbound packets have a TTL of one hop.
 
 mod inbound;
 mod sockets;
@@ -11,91 +10,93 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-use crate::cidr::Cidr;
 use crate::config::{PASSTHROUGH_V4, PASSTHROUGH_V6};
-use crate::explain::{Direction, Fate, Owner, Packet, explain};
-use crate::family::Family;
-use crate::owner::{Gid, Uid, UidRange};
-use crate::plan::{Field, Plan, Protocol, Verdict};
-use crate::port::Port;
-use crate::route::Routes;
+use crate::explain::{Fate, Owner, Packet, explain};
+use crate::plan::{Field, Plan, Verdict};
+use crate::types::cidr::Cidr;
+use crate::types::direction::Direction;
+use crate::types::family::Family;
+use crate::types::owner::{Gid, Uid, UidRange};
+use crate::types::port::Port;
+use crate::types::protocol::Protocol;
+use crate::types::routes::Routes;
 
 pub use sockets::{ProbeError, try_flows, try_inbound};
 
-/// One try to reach somebody, and what is expected of it.
+/// A connection attempt with its expected result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flow {
     /// Owner of the connection; `None` for a connection from outside the pod.
     pub owner: Option<Owner>,
-    /// By what.
+    /// Transport protocol.
     pub protocol: Protocol,
-    /// The address it is tried from, where it matters.
+    /// Source address, if it matters.
     pub source: Option<IpAddr>,
-    /// Whom.
+    /// Destination.
     pub target: SocketAddr,
-    /// What should become of it.
-    pub expected: Outcome,
+    /// Expected result.
+    pub expected: FlowOutcome,
 }
 
-/// What becomes of a flow.
+/// Result of a flow.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// It reaches this port of the pod.
+pub enum FlowOutcome {
+    /// Reaches this port of the pod.
     Port(u16),
-    /// It reaches no port of the pod that listens for the probe.
+    /// Reaches no port that the probe listens on.
     Elsewhere,
-    /// It reaches the port, but for another destination than the flow's.
-    Mistaken(u16, SocketAddr),
-    /// It could not be tried; why.
-    Untried(String),
+    /// Reaches the port with another original destination.
+    WrongDestination(u16, SocketAddr),
+    /// Not tried, for this reason.
+    NotTried(String),
 }
 
-/// A flow and what was seen of it.
+/// A flow and what was results of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Seen {
+pub struct FlowResult {
     /// The flow.
     pub flow: Flow,
-    /// What became of it.
-    pub outcome: Outcome,
+    /// Observed result.
+    pub outcome: FlowOutcome,
 }
 
-/// What the machine contributes to a probe.
+/// Settings of a probe and facts of the machine.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct ProbeSettings {
     /// Addresses of this namespace.
     pub addresses: Vec<IpAddr>,
-    /// Its routes.
+    /// Routes of the namespace.
     pub routes: Routes,
-    /// Who this process is.
+    /// Owner of this process.
     pub owner: Owner,
-    /// The port of Istio's validation.
+    /// Port of Istio's validation.
     pub probe_port: u16,
-    /// A port that no rule knows, on which the probe stands for an application.
+    /// Port of the probe's own application, named by no rule.
     pub application_port: u16,
-    /// How long to wait for what is expected.
-    pub patience: Duration,
-    /// The installed rules, where they can be read: flows are tried at their edges too.
+    /// Time to wait for the expected result.
+    pub timeout: Duration,
+    /// The installed rules, if readable: their limits are tried too.
     pub installed: Option<Plan>,
 }
 
-impl Seen {
-    /// Whether it fared as expected, or could not be tried.
+impl FlowResult {
+    /// True if the result is the expected one, or the flow was not tried.
     pub fn is_as_expected(&self) -> bool {
         self.outcome == self.flow.expected || !self.is_tried()
     }
 
-    /// Whether it could be tried.
+    /// True if the flow was tried.
     pub fn is_tried(&self) -> bool {
-        !matches!(self.outcome, Outcome::Untried(_))
+        !matches!(self.outcome, FlowOutcome::NotTried(_))
     }
 }
 
-/// The flows that show whether a plan is in force.
-pub fn flows(plan: &Plan, place: &Place) -> Vec<Flow> {
+/// Returns the flows that test a plan.
+pub fn flows(plan: &Plan, settings: &ProbeSettings) -> Vec<Flow> {
     let mut flows = Vec::new();
-    for owner in owners(plan, place.owner) {
-        for (protocol, source, target) in targets(plan, place) {
-            let expected = expected(plan, place, owner, protocol, source, target);
+    for owner in owners(plan, settings.owner) {
+        for (protocol, source, target) in targets(plan, settings) {
+            let expected = expected(plan, settings, owner, protocol, source, target);
             flows.extend(expected.map(|expected| Flow {
                 owner: Some(owner),
                 protocol,
@@ -108,7 +109,7 @@ pub fn flows(plan: &Plan, place: &Place) -> Vec<Flow> {
     flows
 }
 
-/// The ports that rules send flows to.
+/// Returns the ports that rules redirect to.
 pub fn listening_ports(plan: &Plan) -> Vec<Port> {
     let mut ports: Vec<Port> = plan
         .rules
@@ -123,7 +124,7 @@ pub fn listening_ports(plan: &Plan) -> Vec<Port> {
     ports
 }
 
-/// This process, the proxy, and an application that no rule names.
+/// Returns this process, the proxy, and an application that no rule names.
 fn owners(plan: &Plan, own: Owner) -> Vec<Owner> {
     let (mut uids, mut gids) = (Vec::<UidRange>::new(), Vec::new());
     for condition in plan.rules.iter().flat_map(|rule| &rule.matches) {
@@ -152,11 +153,11 @@ fn owners(plan: &Plan, own: Owner) -> Vec<Owner> {
 
 type Target = (Protocol, Option<IpAddr>, SocketAddr);
 
-/// Somebody outside, everybody whom a rule names, and the pod itself.
-fn targets(plan: &Plan, place: &Place) -> Vec<Target> {
+/// Returns destinations outside, destinations that rules name, and the pod itself.
+fn targets(plan: &Plan, settings: &ProbeSettings) -> Vec<Target> {
     let mut addresses: Vec<IpAddr> = OUTSIDE.to_vec();
     let mut ports = vec![(Protocol::Tcp, 80)];
-    let both = [Some(plan), place.installed.as_ref()];
+    let both = [Some(plan), settings.installed.as_ref()];
     let rules = both.into_iter().flatten().flat_map(|plan| &plan.rules);
     for condition in rules.flat_map(|rule| &rule.matches) {
         match &condition.field {
@@ -174,7 +175,7 @@ fn targets(plan: &Plan, place: &Place) -> Vec<Target> {
         }
     }
     let is_outside = |address: &IpAddr| match address {
-        // The last network is of broadcasts, and none can connect to a group.
+        // The last network is broadcast, and multicast groups accept no connection.
         IpAddr::V4(v4) => !v4.is_loopback() && (1..224).contains(&v4.octets()[0]),
         IpAddr::V6(v6) => !(v6.is_loopback() || v6.is_unspecified() || v6.is_multicast()),
     };
@@ -187,21 +188,21 @@ fn targets(plan: &Plan, place: &Place) -> Vec<Target> {
         let outside = OUTSIDE.iter().map(|address| SocketAddr::new(*address, port));
         targets.extend(outside.map(|target| (protocol, None, target)));
     }
-    let application = place.application_port;
+    let application = settings.application_port;
     let tcp = |source, ip, port| (Protocol::Tcp, source, SocketAddr::new(ip, port));
     let loopbacks = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
-    // A link-local address is one of a link, which nobody names here.
-    let own = place.addresses.iter().copied().filter(|address| match address {
+    // A link-local address needs an interface, and none is given here.
+    let own = settings.addresses.iter().copied().filter(|address| match address {
         IpAddr::V4(v4) => !v4.is_link_local(),
         IpAddr::V6(v6) => !v6.is_unicast_link_local(),
     });
     for ip in own.chain(loopbacks) {
         targets.push(tcp(None, ip, application));
-        targets.push(tcp(Some(passthrough(Family::of(ip))), ip, application));
+        targets.push(tcp(Some(passthrough(Family::from_address(ip))), ip, application));
     }
-    // The one flow of Istio's validation.
-    targets.push(tcp(Some(loopbacks[0]), passthrough(Family::V4), place.probe_port));
-    targets.push(tcp(Some(loopbacks[1]), passthrough(Family::V6), place.probe_port));
+    // The flow of Istio's validation.
+    targets.push(tcp(Some(loopbacks[0]), passthrough(Family::V4), settings.probe_port));
+    targets.push(tcp(Some(loopbacks[1]), passthrough(Family::V6), settings.probe_port));
     let mut different = Vec::new();
     for target in targets {
         if !different.contains(&target) {
@@ -211,23 +212,23 @@ fn targets(plan: &Plan, place: &Place) -> Vec<Target> {
     different
 }
 
-/// What a flow should come to; `None` where it cannot even begin.
+/// Returns the expected result; `None` if the flow cannot start.
 fn expected(
     plan: &Plan,
-    place: &Place,
+    settings: &ProbeSettings,
     owner: Owner,
     protocol: Protocol,
     source: Option<IpAddr>,
     target: SocketAddr,
-) -> Option<Outcome> {
-    let is_here = target.ip().is_loopback() || place.addresses.contains(&target.ip());
-    let is_possible = |ip: IpAddr| ip.is_loopback() || place.addresses.contains(&ip);
+) -> Option<FlowOutcome> {
+    let is_here = target.ip().is_loopback() || settings.addresses.contains(&target.ip());
+    let is_possible = |ip: IpAddr| ip.is_loopback() || settings.addresses.contains(&ip);
     if source.is_some_and(|ip| !is_possible(ip))
         || target.ip() == IpAddr::from(PASSTHROUGH_V6) && !is_here
     {
         return None;
     }
-    let interface = if is_here { "lo" } else { place.routes.interface(target.ip())? };
+    let interface = if is_here { "lo" } else { settings.routes.interface(target.ip())? };
     let packet = Packet {
         direction: Direction::Out,
         protocol,
@@ -238,11 +239,11 @@ fn expected(
         mark: 0,
     };
     Some(match explain(plan, &packet).fate {
-        Fate::Captured(port) => Outcome::Port(port.get()),
-        Fate::Direct if is_here && target.port() == place.application_port => {
-            Outcome::Port(target.port())
+        Fate::Captured(port) => FlowOutcome::Port(port.get()),
+        Fate::Direct if is_here && target.port() == settings.application_port => {
+            FlowOutcome::Port(target.port())
         }
-        Fate::Direct | Fate::Dropped => Outcome::Elsewhere,
+        Fate::Direct | Fate::Dropped => FlowOutcome::Elsewhere,
     })
 }
 
@@ -253,15 +254,11 @@ fn passthrough(family: Family) -> IpAddr {
     }
 }
 
-/// Addresses in and beside a range: its first, one in the middle, its last, and the ones next to it.
+/// Returns addresses in and next to a range: first, middle, last, and both neighbours.
 fn edges(range: Cidr) -> impl Iterator<Item = IpAddr> {
     let family = range.family();
-    let number = |address| match address {
-        IpAddr::V4(v4) => u128::from(v4.to_bits()),
-        IpAddr::V6(v6) => v6.to_bits(),
-    };
     let (first, last) = range.ends();
-    let (low, high) = (number(first), number(last));
+    let (low, high) = (Family::bits_of(first), Family::bits_of(last));
     let highest = u128::MAX >> (128 - u32::from(family.address_bits()));
     let beside = [low.checked_sub(1), high.checked_add(1).filter(|next| *next <= highest)];
     let inside = [Some(low + (high - low) / 2), Some(high)];
@@ -269,7 +266,7 @@ fn edges(range: Cidr) -> impl Iterator<Item = IpAddr> {
     std::iter::once(next_host(first)).chain(others.map(move |number| family.address_of(number)))
 }
 
-/// The first address of a range is often nobody's.
+/// Returns an address that a host can have: the first of a range is often reserved.
 fn next_host(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(v4) if v4.octets()[3] == 0 => (v4.to_bits() | 1).to_be_bytes().into(),
@@ -286,27 +283,27 @@ fn gid(number: u32) -> Option<Gid> {
     number.to_string().parse().ok()
 }
 
-impl fmt::Display for Outcome {
+impl fmt::Display for FlowOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Port(port) => write!(f, "port {port} of this pod"),
             Self::Elsewhere => f.write_str("elsewhere"),
-            Self::Mistaken(port, original) => {
+            Self::WrongDestination(port, original) => {
                 write!(f, "port {port} of this pod, for {original}")
             }
-            Self::Untried(why) => write!(f, "not tried: {why}"),
+            Self::NotTried(why) => write!(f, "not tried: {why}"),
         }
     }
 }
 
-/// Addresses of documentation (RFC 5737, RFC 3849), and one in the lower half of IPv4, where there
-/// are none: of a carrier's own network (RFC 6598).
+/// Documentation addresses (RFC 5737, RFC 3849), and one in the lower half of IPv4, where there are
+/// none: of the shared address space (RFC 6598).
 const OUTSIDE: [IpAddr; 3] = [
     IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)),
     IpAddr::V4(Ipv4Addr::new(100, 127, 255, 254)),
     IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1)),
 ];
-/// Of a list of a thousand, some are as good as all.
+/// Limit on values taken from one list.
 const MOST_OF_A_RULE: usize = 4;
-/// A user that images use for applications, and those after it.
+/// First user number for applications.
 const FIRST_APPLICATION: u32 = 1000;

@@ -1,4 +1,4 @@
-//! The probe's sockets: those that listen in place of the proxy, and those that try to reach it.
+//! The probe's sockets: those that listen in settings of the proxy, and those that try to reach it.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
@@ -11,58 +11,69 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, listen,
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 use thiserror::Error;
 
-use super::{Flow, Outcome, Place, Seen, flows, inbound, listening_ports};
+use super::{Flow, FlowOutcome, FlowResult, ProbeSettings, flows, inbound, listening_ports};
 use crate::explain::Owner;
-use crate::kernel::{KernelError, Outside};
-use crate::plan::{Plan, Protocol};
+use crate::netlink::error::KernelError;
+use crate::netlink::outside_namespace::OutsideNamespace;
+use crate::plan::Plan;
+use crate::types::protocol::Protocol;
 
-/// What keeps a probe from being made.
+/// Error that prevents a probe.
 #[derive(Debug, Error)]
 pub enum ProbeError {
     /// One of the proxy's ports is not free.
     #[error(
-        "cannot listen on {address} in place of the proxy: {errno}\n\
-         hint: probe before the proxy has started"
+        "cannot listen on {address} in settings of the proxy: {errno}\n\
+         hint: run the probe before the proxy starts"
     )]
     Listen {
-        /// Where.
+        /// Address and port.
         address: SocketAddr,
         /// The kernel's reason.
         errno: Errno,
     },
-    /// There is no link to a network namespace outside the pod's.
+    /// The linked network namespace cannot be created.
     #[error(transparent)]
     Link(#[from] KernelError),
-    /// Every interface name is named by a rule.
-    #[error("rules name every interface")]
+    /// Rules name every available interface name.
+    #[error("rules name every available interface name")]
     LinkName,
     /// The rules deliver connections by TPROXY.
-    #[error("TPROXY delivers to transparent sockets alone, which the probe cannot open")]
+    #[error("TPROXY delivers only to transparent sockets, which the probe cannot open")]
     Tproxy,
 }
 
-/// Tries all flows of a plan that begin in the pod.
-pub fn try_flows(plan: &Plan, place: &Place, deadline: Instant) -> Result<Vec<Seen>, ProbeError> {
-    let listeners = Listeners::open(plan, place)?;
-    let place = Place { application_port: listeners.application_port, ..place.clone() };
-    Ok(listeners.settle(&flows(plan, &place), &place, deadline))
+/// Tries the flows of a plan that start in the pod.
+pub fn try_flows(
+    plan: &Plan,
+    settings: &ProbeSettings,
+    deadline: Instant,
+) -> Result<Vec<FlowResult>, ProbeError> {
+    let listeners = Listeners::open(plan, settings)?;
+    let settings =
+        ProbeSettings { application_port: listeners.application_port, ..settings.clone() };
+    Ok(listeners.try_until_expected(&flows(plan, &settings), &settings, deadline))
 }
 
-/// Tries inbound connections of a plan, from a network namespace outside the pod's.
-pub fn try_inbound(plan: &Plan, place: &Place, deadline: Instant) -> Result<Vec<Seen>, ProbeError> {
-    if inbound::has_tproxy(plan, place) {
+/// Tries inbound connections of a plan from a linked network namespace.
+pub fn try_inbound(
+    plan: &Plan,
+    settings: &ProbeSettings,
+    deadline: Instant,
+) -> Result<Vec<FlowResult>, ProbeError> {
+    if inbound::has_tproxy(plan, settings) {
         return Err(ProbeError::Tproxy);
     }
-    let link = inbound::link_name(plan, place).ok_or(ProbeError::LinkName)?;
+    let link = inbound::link_name(plan, settings).ok_or(ProbeError::LinkName)?;
     let outside = create_outside(&link, deadline)?;
     let mut listeners = Listeners::default();
     let (mut flows, mut untried) = (Vec::new(), Vec::new());
-    for network in inbound::networks(&place.addresses) {
+    for network in inbound::networks(&settings.addresses) {
         if let Err(error) = outside.add_addresses(network.pod, network.peer, network.prefix_length)
         {
-            // IPv6 can be disabled for new interfaces.
+            // New interfaces may have IPv6 disabled.
             let flow = inbound::flow(plan, &link, network, 80, false);
-            untried.push(Seen { flow, outcome: Outcome::Untried(error.to_string()) });
+            untried.push(FlowResult { flow, outcome: FlowOutcome::NotTried(error.to_string()) });
             continue;
         }
         let mut taken = Vec::new();
@@ -71,23 +82,23 @@ pub fn try_inbound(plan: &Plan, place: &Place, deadline: Instant) -> Result<Vec<
         }
         let application = listeners.listen(SocketAddr::new(network.pod, 0))?;
         taken.push(application);
-        for port in inbound::named_ports(plan, place).into_iter().chain([application]) {
-            // A port of the pod's own programs has their listener and cannot have the probe's.
+        for port in inbound::named_ports(plan, settings).into_iter().chain([application]) {
+            // The pod's own programs may listen on the port already.
             let has_listener = taken.contains(&port)
                 || listeners.listen(SocketAddr::new(network.pod, port)).is_ok();
             flows.push(inbound::flow(plan, &link, network, port, has_listener));
         }
     }
     listeners.outside = Some(outside);
-    untried.extend(listeners.settle(&flows, place, deadline));
+    untried.extend(listeners.try_until_expected(&flows, settings, deadline));
     Ok(untried)
 }
 
-/// Creates the link. A probe that was killed a moment ago may have left one of this name, which the
-/// kernel is about to delete.
-fn create_outside(link: &str, deadline: Instant) -> Result<Outside, KernelError> {
+/// Creates the linked namespace. Retries while the kernel deletes a link of this name from a killed
+/// probe.
+fn create_outside(link: &str, deadline: Instant) -> Result<OutsideNamespace, KernelError> {
     loop {
-        match Outside::create(link) {
+        match OutsideNamespace::create(link) {
             Err(KernelError::Outside { cause, .. })
                 if cause.errno == Errno::EXIST && Instant::now() < deadline => {}
             outside => return outside,
@@ -102,21 +113,21 @@ struct Listeners {
     udp: Vec<(u16, UdpSocket)>,
     application_port: u16,
     /// Origin of flows from outside.
-    outside: Option<Outside>,
+    outside: Option<OutsideNamespace>,
 }
 
-/// A flow under way.
+/// A flow in progress.
 struct Attempt {
     flow: Flow,
     /// The client's socket and its own address.
     client: Result<(OwnedFd, SocketAddr), String>,
-    arrived: Option<Outcome>,
+    arrived: Option<FlowOutcome>,
 }
 
 impl Listeners {
-    fn open(plan: &Plan, place: &Place) -> Result<Self, ProbeError> {
+    fn open(plan: &Plan, settings: &ProbeSettings) -> Result<Self, ProbeError> {
         let mut listeners = Self::default();
-        let has_v6 = place.addresses.iter().any(IpAddr::is_ipv6);
+        let has_v6 = settings.addresses.iter().any(IpAddr::is_ipv6);
         let loopbacks =
             [Some(IpAddr::from(Ipv4Addr::LOCALHOST)), has_v6.then_some(Ipv6Addr::LOCALHOST.into())];
         for port in listening_ports(plan) {
@@ -149,66 +160,70 @@ impl Listeners {
         Ok(port)
     }
 
-    /// Tries flows, those that fare otherwise than expected again and again while there is time:
-    /// who installs the rules may not be done yet.
-    fn settle(&self, flows: &[Flow], place: &Place, deadline: Instant) -> Vec<Seen> {
-        let mut seen = self.observe(flows, place);
+    /// Tries flows; repeats those with an unexpected result until the deadline, since the rules may
+    /// still be being installed.
+    fn try_until_expected(
+        &self,
+        flows: &[Flow],
+        settings: &ProbeSettings,
+        deadline: Instant,
+    ) -> Vec<FlowResult> {
+        let mut results = self.observe(flows, settings);
         loop {
-            let is_right = seen.iter().all(Seen::is_as_expected);
-            if is_right || Instant::now() + place.patience >= deadline {
-                return seen;
+            let is_right = results.iter().all(FlowResult::is_as_expected);
+            if is_right || Instant::now() + settings.timeout >= deadline {
+                return results;
             }
             thread::sleep(BETWEEN_TRIES);
             let wrong: Vec<usize> =
-                (0..seen.len()).filter(|i| !seen[*i].is_as_expected()).collect();
-            let again: Vec<Flow> = wrong.iter().map(|index| seen[*index].flow.clone()).collect();
-            for (index, once_more) in wrong.into_iter().zip(self.observe(&again, place)) {
-                seen[index] = once_more;
+                (0..results.len()).filter(|i| !results[*i].is_as_expected()).collect();
+            let again: Vec<Flow> = wrong.iter().map(|index| results[*index].flow.clone()).collect();
+            for (index, once_more) in wrong.into_iter().zip(self.observe(&again, settings)) {
+                results[index] = once_more;
             }
         }
     }
 
-    /// Carries out flows side by side, and waits for what becomes of them.
-    fn observe(&self, flows: &[Flow], place: &Place) -> Vec<Seen> {
-        let deadline = Instant::now() + place.patience;
+    /// Starts flows in parallel and waits for their results.
+    fn observe(&self, flows: &[Flow], settings: &ProbeSettings) -> Vec<FlowResult> {
+        let deadline = Instant::now() + settings.timeout;
         let mut attempts = Vec::new();
         for series in flows.chunk_by(|one, next| one.owner == next.owner) {
-            attempts.extend(self.begin(series, place.owner));
+            attempts.extend(self.begin(series, settings.owner));
         }
         loop {
             self.take_arrivals(&mut attempts);
             let is_pending = |attempt: &Attempt| {
                 attempt.client.is_ok()
                     && attempt.arrived.is_none()
-                    // What goes elsewhere has the whole time to turn up here after all.
-                    && (attempt.flow.expected != Outcome::Elsewhere || !attempt.is_refused())
+                    // A flow expected elsewhere may still arrive here until the deadline.
+                    && (attempt.flow.expected != FlowOutcome::Elsewhere || !attempt.is_refused())
             };
             if !attempts.iter().any(is_pending) || Instant::now() >= deadline {
-                return attempts.into_iter().map(Attempt::seen).collect();
+                return attempts.into_iter().map(Attempt::results).collect();
             }
             thread::sleep(BETWEEN_LOOKS);
         }
     }
 
-    /// Begins flows of one owner. Another owner than this process, or another network namespace,
-    /// takes a thread of its own.
+    /// Starts flows of one owner. A different owner or network namespace needs a separate thread.
     fn begin(&self, flows: &[Flow], own: Owner) -> Vec<Attempt> {
         let owner = flows.first().and_then(|flow| flow.owner);
         if owner == Some(own) {
-            return begin_all(flows, &Ok(()));
+            return start_all(flows, &Ok(()));
         }
         let become_other = || match (owner, &self.outside) {
-            (Some(owner), _) => become_owner(owner),
+            (Some(owner), _) => switch_owner(owner),
             (None, Some(outside)) => outside.enter().map_err(|error| error.to_string()),
             (None, None) => Err("there is no link to another network namespace".to_owned()),
         };
-        let begin = || begin_all(flows, &become_other());
+        let begin = || start_all(flows, &become_other());
         let joined = thread::scope(|scope| {
             let thread = thread::Builder::new().spawn_scoped(scope, begin);
             thread.map(|thread| thread.join().unwrap_or_default())
         });
         joined.unwrap_or_else(|error| {
-            begin_all(flows, &Err(format!("no thread can be made: {error}")))
+            start_all(flows, &Err(format!("cannot start a thread: {error}")))
         })
     }
 
@@ -216,35 +231,35 @@ impl Listeners {
         for (port, listener) in &self.tcp {
             while let Ok((stream, client)) = listener.accept() {
                 let original = original_destination(&stream);
-                arrive(attempts, Protocol::Tcp, client, *port, original);
+                record_arrival(attempts, Protocol::Tcp, client, *port, original);
             }
         }
         for (port, socket) in &self.udp {
             while let Ok((_, client)) = socket.recv_from(&mut [0; 16]) {
-                arrive(attempts, Protocol::Udp, client, *port, None);
+                record_arrival(attempts, Protocol::Udp, client, *port, None);
             }
         }
     }
 }
 
 impl Attempt {
-    /// Whether the kernel has an error for the client already.
+    /// True if the client's socket has an error.
     fn is_refused(&self) -> bool {
         let socket = self.client.as_ref().ok();
         socket.is_some_and(|(socket, _)| !matches!(sockopt::socket_error(socket), Ok(Ok(()))))
     }
 
-    fn seen(self) -> Seen {
+    fn results(self) -> FlowResult {
         let outcome = match (self.client, self.arrived) {
-            (Err(why), _) => Outcome::Untried(why),
+            (Err(why), _) => FlowOutcome::NotTried(why),
             (Ok(_), Some(outcome)) => outcome,
-            (Ok(_), None) => Outcome::Elsewhere,
+            (Ok(_), None) => FlowOutcome::Elsewhere,
         };
-        Seen { flow: self.flow, outcome }
+        FlowResult { flow: self.flow, outcome }
     }
 }
 
-fn arrive(
+fn record_arrival(
     attempts: &mut [Attempt],
     protocol: Protocol,
     client: SocketAddr,
@@ -257,42 +272,44 @@ fn arrive(
         };
         attempt.flow.protocol == protocol && attempt.client.as_ref().is_ok_and(same_port)
     };
-    // Connections to different targets may share a port of the client.
+    // Connections to different targets may share a client port.
     let is_exact = |attempt: &Attempt| is_its(attempt) && Some(attempt.flow.target) == original;
     let index = attempts.iter().position(is_exact).or_else(|| attempts.iter().position(is_its));
     if let Some(attempt) = index.map(|index| &mut attempts[index]) {
         attempt.arrived = Some(match original {
-            Some(original) if original != attempt.flow.target => Outcome::Mistaken(port, original),
-            _ => Outcome::Port(port),
+            Some(original) if original != attempt.flow.target => {
+                FlowOutcome::WrongDestination(port, original)
+            }
+            _ => FlowOutcome::Port(port),
         });
     }
 }
 
-fn begin_all(flows: &[Flow], is_owner: &Result<(), String>) -> Vec<Attempt> {
+fn start_all(flows: &[Flow], is_owner: &Result<(), String>) -> Vec<Attempt> {
     let begin = |flow: &Flow| Attempt {
         flow: flow.clone(),
-        client: is_owner.clone().and_then(|()| begin_one(flow).map_err(|e| e.to_string())),
+        client: is_owner.clone().and_then(|()| start_one(flow).map_err(|e| e.to_string())),
         arrived: None,
     };
     flows.iter().map(begin).collect()
 }
 
-fn become_owner(owner: Owner) -> Result<(), String> {
+fn switch_owner(owner: Owner) -> Result<(), String> {
     use rustix::process::{Gid, Uid};
     let (uid, gid) = (Uid::from_raw(owner.uid.get()), Gid::from_raw(owner.gid.get()));
     set_thread_groups(&[])
         .and_then(|()| set_thread_res_gid(gid, gid, gid))
         .and_then(|()| set_thread_res_uid(uid, uid, uid))
-        .map_err(|_| "this process may not become another user".to_owned())
+        .map_err(|_| "this process cannot change its user".to_owned())
 }
 
-fn begin_one(flow: &Flow) -> Result<(OwnedFd, SocketAddr), Errno> {
+fn start_one(flow: &Flow) -> Result<(OwnedFd, SocketAddr), Errno> {
     let kind = match flow.protocol {
         Protocol::Tcp => SocketType::STREAM,
         Protocol::Udp => SocketType::DGRAM,
     };
     let socket = open(flow.target.ip(), kind)?;
-    // Beyond the first hop, nobody learns of it. What stays here makes no hop.
+    // Packets stop after the first hop. Local delivery takes no hop.
     match flow.target {
         SocketAddr::V4(_) => sockopt::set_ip_ttl(&socket, 1)?,
         SocketAddr::V6(_) => sockopt::set_ipv6_unicast_hops(&socket, Some(1))?,
@@ -306,7 +323,7 @@ fn begin_one(flow: &Flow) -> Result<(OwnedFd, SocketAddr), Errno> {
     }
     let own = rustix::net::getsockname(&socket)?;
     if flow.protocol == Protocol::Udp {
-        // An error of an earlier packet is no error of this one.
+        // Ignores an error of an earlier packet.
         let _ = rustix::net::send(&socket, b"probe", rustix::net::SendFlags::NOSIGNAL);
     }
     let own = SocketAddr::try_from(own).map_err(|_| Errno::AFNOSUPPORT)?;
@@ -318,7 +335,7 @@ fn original_destination(stream: &TcpStream) -> Option<SocketAddr> {
         SocketAddr::V4(_) => sockopt::ip_original_dst(stream).map(SocketAddr::V4),
         SocketAddr::V6(_) => sockopt::ipv6_original_dst(stream).map(SocketAddr::V6),
     };
-    // Where connections are not tracked, nothing can have redirected this one.
+    // Without connection tracking, the connection cannot have been redirected.
     original.ok().or_else(|| stream.local_addr().ok())
 }
 

@@ -1,13 +1,16 @@
-//! A packet's way through a plan, in words and as JSON.
+//! Explanation of a packet as text and as JSON.
 
-use super::json::{self, table_name};
-use super::nft::{self, condition_text};
+use super::json;
+use super::json::table_name;
+use super::nft;
+use super::nft::condition_text;
 use super::table::{aligned, conditions};
-use crate::explain::{Direction, Explanation, Fate, Packet};
+use crate::explain::{Explanation, Fate, Packet};
 use crate::json::Json;
-use crate::plan::{Plan, Protocol};
+use crate::plan::Plan;
+use crate::types::direction::Direction;
 
-/// The way in words: the packet, a line for each rule it came by, and the verdict.
+/// Renders text: the packet, a line per evaluated rule, and the result.
 pub fn text(plan: &Plan, packet: &Packet, explanation: &Explanation) -> String {
     let mut text = format!("{}\n\n", packet_words(packet));
     let rows: Vec<[String; 5]> = explanation
@@ -35,7 +38,7 @@ pub fn text(plan: &Plan, packet: &Packet, explanation: &Explanation) -> String {
     text
 }
 
-/// The same as one object.
+/// Renders JSON.
 pub fn object(plan: &Plan, packet: &Packet, explanation: &Explanation) -> Json {
     let numbered = |index: usize| u64::try_from(index + 1).unwrap_or(u64::MAX);
     let steps = explanation.steps.iter().map(|step| {
@@ -66,15 +69,15 @@ pub fn object(plan: &Plan, packet: &Packet, explanation: &Explanation) -> Json {
     ])
 }
 
-/// What becomes of the packet, as a sentence.
+/// Returns the result as a sentence.
 pub fn verdict_words(packet: &Packet, fate: Fate) -> String {
     let destination = packet.destination;
     match fate {
         Fate::Captured(port) => format!(
             "captured: it reaches port {port} of this pod; its original destination is {destination}"
         ),
-        Fate::Direct => format!("left alone: it goes to {destination}"),
-        Fate::Dropped => "dropped: it goes nowhere".to_owned(),
+        Fate::Direct => format!("not captured: it goes to {destination}"),
+        Fate::Dropped => "dropped".to_owned(),
     }
 }
 
@@ -83,13 +86,12 @@ fn cause(plan: &Plan, explanation: &Explanation) -> String {
         Some(index) => {
             format!("because of rule {}, which comes from {}", index + 1, plan.rules[index].origin)
         }
-        None => "because no rule wants it".to_owned(),
+        None => "because no rule matches".to_owned(),
     }
 }
 
 fn packet_words(packet: &Packet) -> String {
-    let protocol = protocol_word(packet.protocol);
-    let Packet { source, destination, interface, .. } = packet;
+    let Packet { protocol, source, destination, interface, .. } = packet;
     let way = match packet.direction {
         Direction::In => "arriving at",
         Direction::Out => "leaving by",
@@ -108,7 +110,7 @@ fn packet_object(packet: &Packet) -> Json {
     let owner = packet.owner;
     Json::Object(vec![
         ("direction", Json::text(direction)),
-        ("protocol", Json::text(protocol_word(packet.protocol))),
+        ("protocol", Json::text(packet.protocol)),
         ("from", Json::text(packet.source)),
         ("to", Json::text(packet.destination)),
         ("interface", Json::text(&packet.interface)),
@@ -116,11 +118,4 @@ fn packet_object(packet: &Packet) -> Json {
         ("gid", owner.map_or(Json::Null, |owner| Json::Number(owner.gid.get().into()))),
         ("mark", Json::Number(packet.mark.into())),
     ])
-}
-
-fn protocol_word(protocol: Protocol) -> &'static str {
-    match protocol {
-        Protocol::Tcp => "tcp",
-        Protocol::Udp => "udp",
-    }
 }

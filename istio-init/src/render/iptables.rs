@@ -1,43 +1,44 @@
-//! A plan as text for `iptables-restore --noflush`, one text per address family.
+//! Plan as input for `iptables-restore --noflush`, one text per address family.
 //!
-//! Tables, chains and rules are those of Istio's iptables backend, in its order. Where a plan has
-//! a shorter rule of the same effect, Istio's longer form is written: a tool that knows Istio's
-//! rules finds them here. Rules of the kernel's own chains that lead to no chain of ours carry a
-//! comment, by which a later run knows them; nothing else tells them from anybody's.
+//! Tables, chains and rules equal those of Istio's iptables backend, in its order. Where a plan has
+//! a shorter equivalent rule, Istio's longer form is written, since tools may expect it. Rules in
+//! the kernel's chains that do not jump to own chains have a comment, which is the only way for a
+//! later run to identify them.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use crate::family::Family;
-use crate::interface::InterfaceName;
 use crate::plan::{
-    AnyOf, Chain, ConnectionState, Field, Match, Origin, Plan, Protocol, Rule, Table, Verdict,
+    AnyOf, Chain, ConnectionState, Field, Match, Origin, Plan, Rule, Table, Verdict,
 };
-use crate::port::PortRange;
+use crate::types::family::Family;
+use crate::types::interface::InterfaceName;
+use crate::types::port::PortRange;
+use crate::types::protocol::Protocol;
 
-/// What one table is to have in one family.
+/// Planned content of one table in one family.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Section {
     /// The table.
     pub table: Table,
-    /// Chains of our own, by the names of iptables.
+    /// Own chains, by their names in iptables.
     pub chains: Vec<String>,
-    /// The rules, in their order.
+    /// Rules in order.
     pub lines: Vec<Line>,
 }
 
-/// One rule as iptables has it.
+/// A rule in iptables' syntax.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// The chain, by its name in iptables.
+    /// Name of the chain in iptables.
     pub chain: String,
-    /// The rule without `-A` and the chain's name.
+    /// Rule without `-A` and the chain's name.
     pub rule: String,
-    /// The setting that asks for it.
+    /// Setting that the rule comes from.
     pub origin: Origin,
 }
 
-/// The families that the plan captures: those that a jump from a kernel's chain is for.
+/// Returns the captured families, for which the kernel's chains have jumps.
 pub fn families(plan: &Plan) -> Vec<Family> {
     let begins = |rule: &&Rule, family| {
         rule.chain.base(rule.table).is_some()
@@ -48,7 +49,8 @@ pub fn families(plan: &Plan) -> Vec<Family> {
     [Family::V4, Family::V6].into_iter().filter(is_captured).collect()
 }
 
-/// The plan's tables of one family, sorted by name; none for a family that is not captured.
+/// Returns the plan's tables of one family, sorted by name; empty for a family that is not
+/// captured.
 pub fn sections(plan: &Plan, family: Family) -> Vec<Section> {
     if !families(plan).contains(&family) {
         return Vec::new();
@@ -59,7 +61,7 @@ pub fn sections(plan: &Plan, family: Family) -> Vec<Section> {
     tables.into_iter().map(section).filter(|section| !section.lines.is_empty()).collect()
 }
 
-/// The text that installs the plan in one family where nothing of an earlier run is.
+/// Returns the text that installs the plan in one family without earlier rules.
 pub fn text(plan: &Plan, family: Family) -> String {
     let mut text = String::new();
     for section in sections(plan, family) {
@@ -76,19 +78,19 @@ pub fn text(plan: &Plan, family: Family) -> String {
     text
 }
 
-/// The texts of all families, each under a comment that names its program.
+/// Renders the texts of all families, each under a comment with its program.
 pub fn script(plan: &Plan) -> String {
     let mut script = String::new();
     for family in families(plan) {
         let _ = write!(script, "# {} --noflush\n{}", restore_name(family), text(plan, family));
     }
     if plan.passthrough_address {
-        script.push_str("# besides: ip -6 address add ::6/128 dev lo nodad\n");
+        script.push_str("# also run: ip -6 address add ::6/128 dev lo nodad\n");
     }
     script
 }
 
-/// A table's name in iptables.
+/// Returns a table's name in iptables.
 pub fn table_name(table: Table) -> &'static str {
     match table {
         Table::Nat => "nat",
@@ -97,18 +99,19 @@ pub fn table_name(table: Table) -> &'static str {
     }
 }
 
-/// A chain's name in iptables: `istio-inbound` is `ISTIO_INBOUND`, `prerouting` is `PREROUTING`.
+/// Returns a chain's name in iptables: `istio-inbound` is `ISTIO_INBOUND`, `prerouting` is
+/// `PREROUTING`.
 pub fn chain_name(chain: Chain) -> String {
     chain.name().to_ascii_uppercase().replace('-', "_")
 }
 
-/// Whether a chain of this name is one that a plan can have, and none of the kernel's.
+/// True if this is the name of a plan's chain, not of a built-in one.
 pub fn is_our_chain(name: &str) -> bool {
     let is_ours = |chain: &Chain| chain.base(Table::Nat).is_none() && chain_name(*chain) == name;
     Chain::ALL.iter().any(is_ours)
 }
 
-/// The beginning of the comment on rules that nothing else tells from somebody else's.
+/// Prefix of the comment on rules that cannot be identified otherwise.
 pub const COMMENT: &str = "istio-init ";
 
 fn restore_name(family: Family) -> &'static str {
@@ -133,7 +136,7 @@ fn section(plan: &Plan, table: Table, family: Family) -> Section {
     Section { table, chains, lines }
 }
 
-/// Whether packets of the family can match the rule at all.
+/// True if packets of the family can match the rule.
 fn is_of(rule: &Rule, family: Family) -> bool {
     rule.matches.iter().all(|condition| match &condition.field {
         Field::Family(only) => (*only == family) != condition.negated,
@@ -142,8 +145,8 @@ fn is_of(rule: &Rule, family: Family) -> bool {
     })
 }
 
-/// iptables has no sets: a rule for several values is as many rules. A negated match stays, since
-/// none of its values may be there.
+/// Expands a rule with several values, since iptables has no sets. A negated match stays in one
+/// rule, which excludes all values.
 fn one_for_each_value(rule: &Rule) -> Vec<Rule> {
     let mut rules = vec![Rule { matches: Vec::new(), ..rule.clone() }];
     for condition in &rule.matches {
@@ -182,9 +185,8 @@ fn single_values(field: &Field) -> Vec<Field> {
     }
 }
 
-/// Writes the rules of one proxy user as Istio does: what others send over loopback is left alone
-/// before, and what the proxy sends after, so "others" may be said or not; and the same again for
-/// the one group, which no packet reaches.
+/// Rewrites the rules of a single proxy user in Istio's form, which names the user in the rule for
+/// loopback traffic as well. The same for a single group, although no packet reaches that rule.
 fn in_istios_form(mut rules: Vec<Rule>) -> Vec<Rule> {
     let Some(place) = rules.iter().position(leaves_loopback_alone) else {
         return rules;
@@ -222,7 +224,7 @@ fn in_istios_form(mut rules: Vec<Rule>) -> Vec<Rule> {
     rules
 }
 
-/// Whether the rule leaves loopback traffic alone; with DNS capture, only what is no DNS.
+/// True if the rule excludes loopback traffic from capture; with DNS capture, except DNS.
 fn leaves_loopback_alone(rule: &Rule) -> bool {
     let lo = Match::is(Field::OutInterface(InterfaceName::loopback()));
     rule.origin == Origin::Loopback
@@ -238,7 +240,7 @@ fn leaves_loopback_alone(rule: &Rule) -> bool {
         }
 }
 
-/// The owner whose packets the rule leaves alone, when that is all it does.
+/// Returns the owner if the rule does nothing but exclude it from capture.
 fn owner_left_alone(rule: &Rule) -> Option<Field> {
     match &*rule.matches {
         [only] if rule.verdict == Verdict::Return && !only.negated => Some(only.field.clone()),
@@ -268,8 +270,8 @@ fn line(rule: &Rule) -> Line {
             &condition.field
             && named != Some(*protocol)
         {
-            // A protocol is named once, and before its ports.
-            words.push(format!("-p {}", protocol_name(*protocol)));
+            // The protocol is written once, before its ports.
+            words.push(format!("-p {protocol}"));
             named = Some(*protocol);
         }
         if let Field::Protocol(protocol) = &condition.field {
@@ -291,7 +293,7 @@ fn condition_words(condition: &Match) -> Vec<String> {
     };
     match &condition.field {
         Field::Family(_) => Vec::new(),
-        Field::Protocol(protocol) => vec![format!("{not}-p {}", protocol_name(*protocol))],
+        Field::Protocol(protocol) => vec![format!("{not}-p {protocol}")],
         Field::SourcePort(_, ports) => ports_words(not, "sport", ports),
         Field::DestinationPort(_, ports) => ports_words(not, "dport", ports),
         Field::Source(ranges) => each(&format!("{not}-s"), texts(ranges)),
@@ -304,7 +306,7 @@ fn condition_words(condition: &Match) -> Vec<String> {
         Field::ConnectionMark(mark) => vec![format!("-m connmark {not}--mark {mark}")],
         Field::Connection(state) => {
             let state = match state {
-                ConnectionState::Begun => "RELATED,ESTABLISHED",
+                ConnectionState::Established => "RELATED,ESTABLISHED",
                 ConnectionState::Invalid => "INVALID",
             };
             vec![format!("-m conntrack {not}--ctstate {state}")]
@@ -313,7 +315,7 @@ fn condition_words(condition: &Match) -> Vec<String> {
 }
 
 fn ports_words(not: &str, option: &str, ports: &AnyOf<PortRange>) -> Vec<String> {
-    // nftables writes a range with a dash, iptables with a colon.
+    // iptables writes a range with a colon.
     let texts: Vec<String> = texts(ports).iter().map(|text| text.replace('-', ":")).collect();
     if let [only] = &*texts {
         return vec![format!("{not}--{option} {only}")];
@@ -345,12 +347,5 @@ fn verdict_text(verdict: Verdict) -> String {
     format!("-j {text}")
 }
 
-fn protocol_name(protocol: Protocol) -> &'static str {
-    match protocol {
-        Protocol::Tcp => "tcp",
-        Protocol::Udp => "udp",
-    }
-}
-
-/// What one `multiport` takes.
+/// Limit of one `multiport` match.
 const MOST_PORTS: usize = 15;

@@ -1,23 +1,22 @@
-//! A plan as JSON, in the form of `docs/plan.schema.json`.
+//! Plan as JSON, by `docs/plan.schema.json`.
 
 use crate::json::Json;
 use crate::plan::{
-    AnyOf, ConnectionState, Field, LocalDelivery, Match, Origin, Plan, Protocol, Rule, Table,
-    Verdict,
+    AnyOf, ConnectionState, Field, Match, Origin, Plan, Rule, Table, TproxyRouting, Verdict,
 };
 
-/// The plan as one object.
+/// Renders the plan.
 pub fn plan(plan: &Plan) -> Json {
     let rules = (1..).zip(&plan.rules).map(|(number, planned)| rule(number, planned));
     Json::Object(vec![
         ("version", Json::Number(1)),
         ("rules", Json::List(rules.collect())),
         ("passthroughAddress", Json::Bool(plan.passthrough_address)),
-        ("localDelivery", plan.local_delivery.as_ref().map_or(Json::Null, local_delivery)),
+        ("localDelivery", plan.tproxy_routing.as_ref().map_or(Json::Null, tproxy_routing)),
     ])
 }
 
-/// One rule, with its number in the plan.
+/// Renders a rule with its number.
 pub fn rule(number: u64, rule: &Rule) -> Json {
     Json::Object(vec![
         ("number", Json::Number(number)),
@@ -29,7 +28,7 @@ pub fn rule(number: u64, rule: &Rule) -> Json {
     ])
 }
 
-/// Why there is a rule.
+/// Renders the setting that a rule comes from.
 pub fn origin(origin: Origin) -> Json {
     let kind = match origin {
         Origin::Flag(_) => "flag",
@@ -39,7 +38,7 @@ pub fn origin(origin: Origin) -> Json {
     Json::Object(vec![("kind", Json::text(kind)), ("name", Json::text(origin))])
 }
 
-/// The table's name without the prefix that keeps it apart from the tables of others.
+/// Returns the table's name without this program's prefix.
 pub fn table_name(table: Table) -> &'static str {
     match table {
         Table::Nat => "nat",
@@ -51,7 +50,7 @@ pub fn table_name(table: Table) -> &'static str {
 fn condition(condition: &Match) -> Json {
     let (field, protocol, values) = match &condition.field {
         Field::Family(family) => ("family", None, vec![Json::text(family)]),
-        Field::Protocol(protocol) => ("protocol", None, vec![protocol_name(*protocol)]),
+        Field::Protocol(protocol) => ("protocol", None, vec![Json::text(protocol)]),
         Field::SourcePort(protocol, ports) => ("sourcePort", Some(*protocol), texts(ports)),
         Field::DestinationPort(protocol, ports) => {
             ("destinationPort", Some(*protocol), texts(ports))
@@ -66,21 +65,21 @@ fn condition(condition: &Match) -> Json {
         Field::ConnectionMark(mark) => ("connectionMark", None, vec![Json::text(mark)]),
         Field::Connection(state) => {
             let state = match state {
-                ConnectionState::Begun => "begun",
+                ConnectionState::Established => "begun",
                 ConnectionState::Invalid => "invalid",
             };
             ("connection", None, vec![Json::text(state)])
         }
     };
     let mut members = vec![("field", Json::text(field))];
-    members.extend(protocol.map(|protocol| ("protocol", protocol_name(protocol))));
+    members.extend(protocol.map(|protocol| ("protocol", Json::text(protocol))));
     members.extend([("not", Json::Bool(condition.negated)), ("values", Json::List(values))]);
     Json::Object(members)
 }
 
 fn verdict(verdict: Verdict) -> Json {
-    let mark = |mark: crate::mark::Mark| ("mark", Json::Number(mark.get().into()));
-    let port = |port: crate::port::Port| ("port", Json::Number(port.get().into()));
+    let mark = |mark: crate::types::mark::Mark| ("mark", Json::Number(mark.get().into()));
+    let port = |port: crate::types::port::Port| ("port", Json::Number(port.get().into()));
     let (kind, members) = match verdict {
         Verdict::Return => ("return", Vec::new()),
         Verdict::Jump(chain) => ("jump", vec![("chain", Json::text(chain.name()))]),
@@ -98,22 +97,15 @@ fn verdict(verdict: Verdict) -> Json {
     Json::Object(object)
 }
 
-fn local_delivery(delivery: &LocalDelivery) -> Json {
+fn tproxy_routing(delivery: &TproxyRouting) -> Json {
     Json::Object(vec![
         ("mark", Json::Number(delivery.mark.get().into())),
         ("routingTable", Json::Number(delivery.table.get().into())),
-        ("priority", Json::Number(LocalDelivery::PRIORITY.into())),
+        ("priority", Json::Number(TproxyRouting::PRIORITY.into())),
         ("families", Json::List(delivery.families.iter().map(Json::text).collect())),
     ])
 }
 
 fn texts<T: std::fmt::Display>(values: &AnyOf<T>) -> Vec<Json> {
     values.values().iter().map(Json::text).collect()
-}
-
-fn protocol_name(protocol: Protocol) -> Json {
-    Json::text(match protocol {
-        Protocol::Tcp => "tcp",
-        Protocol::Udp => "udp",
-    })
 }

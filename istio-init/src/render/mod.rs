@@ -1,4 +1,4 @@
-//! A plan as text.
+//! Text and JSON forms of plans and explanations.
 
 pub mod explanation;
 pub mod iptables;

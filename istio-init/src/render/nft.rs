@@ -1,16 +1,16 @@
-//! A plan as a script for `nft -f`.
+//! Plan as a script for `nft -f`.
 
 use std::fmt::Write as _;
 
-use crate::cidr::Cidr;
-use crate::family::Family;
-use crate::interface::InterfaceName;
 use crate::plan::{
-    AnyOf, Chain, ConnectionState, Field, Hook, LocalDelivery, Match, Plan, Rule, Span, Table,
+    AnyOf, Chain, ConnectionState, Field, Hook, Match, Plan, Rule, Span, Table, TproxyRouting,
     Verdict,
 };
+use crate::types::cidr::Cidr;
+use crate::types::family::Family;
+use crate::types::interface::InterfaceName;
 
-/// The script that replaces whatever an earlier run installed by the plan, in one transaction.
+/// Renders the script that replaces the rules of earlier runs with the plan in one transaction.
 pub fn script(plan: &Plan) -> String {
     let mut lines = removal_lines();
     for table in plan.tables() {
@@ -19,13 +19,13 @@ pub fn script(plan: &Plan) -> String {
         lines.extend(plan.rules.iter().filter(|rule| rule.table == table).map(add_rule));
     }
     if plan.passthrough_address {
-        lines.push("# besides: ip -6 address add ::6/128 dev lo nodad".to_owned());
+        lines.push("# also run: ip -6 address add ::6/128 dev lo nodad".to_owned());
     }
-    lines.extend(plan.local_delivery.iter().flat_map(local_delivery));
+    lines.extend(plan.tproxy_routing.iter().flat_map(tproxy_routing));
     joined(lines)
 }
 
-/// The command that adds one rule, on one line, with the setting it comes from as its comment.
+/// Returns the command that adds a rule, with its origin as comment.
 pub fn add_rule(rule: &Rule) -> String {
     let mut line = format!("add rule inet {} {}", rule.table.name(), rule.chain.name());
     for condition in &rule.matches {
@@ -37,7 +37,7 @@ pub fn add_rule(rule: &Rule) -> String {
     line
 }
 
-/// `delete` fails on a table that is not there, so each is added first.
+/// `delete` fails on a missing table, so each is added first.
 fn removal_lines() -> Vec<String> {
     let commands =
         |table: Table| ["add", "delete"].map(|verb| format!("{verb} table inet {}", table.name()));
@@ -56,10 +56,10 @@ fn add_chain(table: Table, chain: Chain) -> String {
     format!("{name} {{ type {} hook {hook} priority {} ; }}", base.kind, base.priority)
 }
 
-/// nft cannot route; `ip` says the same.
-fn local_delivery(delivery: &LocalDelivery) -> Vec<String> {
-    let LocalDelivery { mark, table, families } = delivery;
-    let (priority, protocol) = (LocalDelivery::PRIORITY, LocalDelivery::PROTOCOL);
+/// nft cannot configure routing, so this writes ip(8) commands as comments.
+fn tproxy_routing(delivery: &TproxyRouting) -> Vec<String> {
+    let TproxyRouting { mark, table, families } = delivery;
+    let (priority, protocol) = (TproxyRouting::PRIORITY, TproxyRouting::PROTOCOL);
     let commands = |family: &Family| {
         let family = match family {
             Family::V4 => "-4",
@@ -67,10 +67,10 @@ fn local_delivery(delivery: &LocalDelivery) -> Vec<String> {
         };
         [
             format!(
-                "# besides: ip {family} route add local default dev lo table {table} protocol {protocol}"
+                "# also run: ip {family} route add local default dev lo table {table} protocol {protocol}"
             ),
             format!(
-                "# besides: ip {family} rule add fwmark {mark} lookup {table} \
+                "# also run: ip {family} rule add fwmark {mark} lookup {table} \
                  priority {priority} protocol {protocol}"
             ),
         ]
@@ -78,7 +78,7 @@ fn local_delivery(delivery: &LocalDelivery) -> Vec<String> {
     families.iter().flat_map(commands).collect()
 }
 
-/// What a condition says, as nft writes it.
+/// Renders a condition in nft's syntax.
 pub fn condition_text(condition: &Match) -> String {
     let not = if condition.negated { "!= " } else { "" };
     match &condition.field {
@@ -99,12 +99,14 @@ pub fn condition_text(condition: &Match) -> String {
         Field::OwnerGid(gids) => format!("meta skgid {not}{}", set_text(gids, numbers)),
         Field::PacketMark(mark) => format!("meta mark {not}{mark}"),
         Field::ConnectionMark(mark) => format!("ct mark {not}{mark}"),
-        Field::Connection(ConnectionState::Begun) => format!("ct state {not}established,related"),
+        Field::Connection(ConnectionState::Established) => {
+            format!("ct state {not}established,related")
+        }
         Field::Connection(ConnectionState::Invalid) => format!("ct state {not}invalid"),
     }
 }
 
-/// What a verdict says, as nft writes it.
+/// Renders a verdict in nft's syntax.
 pub fn verdict_text(verdict: Verdict) -> String {
     match verdict {
         Verdict::Return => "return".to_owned(),
@@ -122,7 +124,7 @@ pub fn verdict_text(verdict: Verdict) -> String {
     }
 }
 
-/// nft wants to be told the family of a delivery, although the matches say so.
+/// nft needs the family in a `tproxy` statement, although the matches imply it.
 fn rule_verdict_text(rule: &Rule) -> String {
     let text = verdict_text(rule.verdict);
     match (rule.verdict, rule.family()) {
@@ -139,7 +141,7 @@ fn addresses_text(side: &str, not: &str, ranges: &AnyOf<Cidr>) -> String {
     format!("{} {side} {not}{}", address_text(family), set_text(ranges, span))
 }
 
-/// nft refuses a set whose elements overlap, so they are written merged.
+/// Merges overlapping elements, since nft rejects them.
 fn set_text<T: Span>(values: &AnyOf<T>, span: impl Fn(u128, u128) -> String) -> String {
     let merged = values.merged();
     let texts: Vec<String> =
@@ -154,7 +156,7 @@ fn numbers(lowest: u128, highest: u128) -> String {
     if lowest == highest { lowest.to_string() } else { format!("{lowest}-{highest}") }
 }
 
-/// A range with a prefix length where there is one, else from address to address.
+/// Renders a prefix if possible, else a range.
 fn addresses_span(family: Family, lowest: u128, highest: u128) -> String {
     let address = |bits| family.address_of(bits);
     let size = lowest ^ highest;

@@ -1,10 +1,10 @@
-//! A plan as a table for people: a rule a line, in the order of their application.
+//! Plan as a table for people: one rule per line, in order.
 
 use super::json::table_name;
 use super::nft;
-use crate::plan::{LocalDelivery, Plan, Rule};
+use crate::plan::{Plan, Rule, TproxyRouting};
 
-/// The table, with a line of titles.
+/// Renders the table with a header.
 pub fn plan(plan: &Plan) -> String {
     let titles = ["#", "table", "chain", "verdict", "from", "packets"].map(str::to_owned);
     let numbered = (1..).zip(&plan.rules);
@@ -13,7 +13,7 @@ pub fn plan(plan: &Plan) -> String {
     if plan.passthrough_address {
         text.push_str("address ::6/128 on lo\n");
     }
-    if let Some(LocalDelivery { mark, table, families }) = &plan.local_delivery {
+    if let Some(TproxyRouting { mark, table, families }) = &plan.tproxy_routing {
         for family in families {
             let line =
                 format!("{family} packets with mark {mark}: to this pod, by table {table}\n");
@@ -23,13 +23,13 @@ pub fn plan(plan: &Plan) -> String {
     text
 }
 
-/// What a rule matches, as nft writes it; `all` when it matches everything.
+/// Renders the matches of a rule in nft's syntax; `all` if there is none.
 pub fn conditions(rule: &Rule) -> String {
     let texts: Vec<String> = rule.matches.iter().map(nft::condition_text).collect();
     if texts.is_empty() { "all".to_owned() } else { texts.join(" ") }
 }
 
-/// Rows with their cells under one another; what may be long belongs into the last.
+/// Aligns the cells of rows. The last cell may be long.
 pub fn aligned<const N: usize>(rows: &[[String; N]]) -> String {
     let widths: [usize; N] = std::array::from_fn(|column| {
         rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0)

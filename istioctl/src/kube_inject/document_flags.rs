@@ -8,7 +8,7 @@ use clap::builder::NonEmptyStringValueParser;
 use injector::sources::Texts;
 use injector::sources::config_maps::{ConfigMaps, MESH, SIDECAR};
 use injector::sources::files::Files;
-use webhook_certs::cause::with_causes;
+use kube_access::with_causes;
 
 use super::operator_file;
 

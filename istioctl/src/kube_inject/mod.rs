@@ -20,7 +20,7 @@ use injector::manifest;
 use injector::settings::{Process, Settings};
 use injector::sources::config_maps::ReadError;
 use injector::sources::{Text, Texts};
-use webhook_certs::cause::with_causes;
+use kube_access::with_causes;
 
 use crate::cluster::{Cluster, ClusterClient};
 use crate::{Failure, Streams, cluster, output};

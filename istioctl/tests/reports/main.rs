@@ -39,7 +39,7 @@ fn main() -> Result<ExitCode> {
         return Ok(serve());
     }
     let mut arguments = Arguments::from_args();
-    let Some(programs) = Programs::of_api_servers_if_any()? else {
+    let Some(programs) = Programs::of_api_servers_if_any("istioctl reports")? else {
         return Ok(ExitCode::SUCCESS);
     };
     // Each story speaks of all pods of the cluster.

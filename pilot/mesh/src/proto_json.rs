@@ -1,7 +1,7 @@
 //! Values in protobuf's canonical JSON.
 
 use documents::nulls::without_nulls;
-use go_types::{Field, FieldKind, Type, duration};
+use go_types::{Field, FieldKind, Type};
 use serde_json::{Map, Value, json};
 
 /// Returns a field's value in canonical form: durations in seconds, enumerations by name, and field
@@ -128,7 +128,7 @@ fn one_of(words: &[&str]) -> String {
 /// Returns the canonical JSON form of a `google.protobuf.Duration`: seconds with zero, three, six
 /// or nine decimals. The text has Go's syntax (`1m30s`, `10ms`), as Istio requires.
 fn duration(text: &str) -> Option<String> {
-    let nanoseconds = u64::try_from(duration::nanoseconds(text)?).ok()?;
+    let nanoseconds = u64::try_from(go_duration::parse(text).ok()?).ok()?;
     let (whole, fraction) = (nanoseconds / 1_000_000_000, nanoseconds % 1_000_000_000);
     let fraction = format!("{fraction:09}");
     let fraction = fraction.trim_end_matches('0');

@@ -18,6 +18,7 @@ pub(crate) async fn a_bundle_that_is_wiped_is_repaired_by_one_write(
     let mut slowest = Duration::ZERO;
     for how in ["replace", "apply", "JSON patch"] {
         let before = stage.writes(CONFIGURATIONS)?;
+        let generation = stage.configuration().await?.metadata.generation;
         let begin = Instant::now();
         wipe(stage, how).await?;
         stage.until_published().await?;
@@ -30,7 +31,11 @@ pub(crate) async fn a_bundle_that_is_wiped_is_repaired_by_one_write(
             Ok(())
         })
         .await?;
-        ensure!(writes()? == 1, "{how}: {} writes", writes()?);
+        // On a busy machine each replica may write the same; only one write changes anything.
+        ensure!(writes()? <= stage.replicas.len(), "{how}: {} writes", writes()?);
+        let after = stage.configuration().await?.metadata.generation;
+        let changes = after.zip(generation).map(|(after, before)| after - before);
+        ensure!(changes == Some(2), "{how}: {changes:?} changes, ours and the wipe");
     }
     stage.tell(&Tally::default(), &format!("repaired after {slowest:.1?} at most"))
 }

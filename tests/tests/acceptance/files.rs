@@ -94,7 +94,7 @@ impl Keeper {
 
     /// Issues a leaf for the Service.
     pub(crate) fn issue(&self) -> Result<Leaf> {
-        let names = ServerNames::of_service("sidecar-injector", NAMESPACE, "cluster.local", &[])?;
+        let names = ServerNames::from_service("sidecar-injector", NAMESPACE, "cluster.local", &[])?;
         let lifetime = Lifetime::starting(Timestamp::now(), SignedDuration::from_hours(1));
         Ok(self.0.issue(&names, lifetime, Entropy::draw()?)?)
     }

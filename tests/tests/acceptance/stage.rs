@@ -15,8 +15,8 @@ use kube::{Api, Client};
 use rustix::process::Signal;
 use serde_json::json;
 use webhook_certs::bundle::Bundle;
-use webhook_certs::requests::{ROTATE, ROTATE_NOW};
 use webhook_certs::secret::State;
+use webhook_certs::secret::rotation_requests::{ROTATE, ROTATE_NOW};
 
 use crate::load::{self, Load, Tally};
 use crate::mount::Mount;

@@ -1,4 +1,4 @@
-//! Backend choice of a run, and the handling of the other backend's rules.
+//! Choice of the backend, and replacement of the other backend's rules.
 
 use crate::iptables_lifecycle::{Recorder, every_kind_of_rule, iptables, nft, ours};
 use crate::iptables_rules::legacy_tables;
@@ -7,7 +7,7 @@ use crate::pod::{Pod, istio_init};
 use crate::settings::{SEARCH_PATH, Settings};
 
 #[test]
-fn another_backend_takes_the_place_of_the_first() {
+fn second_backend_replaces_the_first() {
     let settings = every_kind_of_rule();
     let of = |backend: &str| match backend {
         "nftables" => settings.clone().with_variable("PATH", SEARCH_PATH),
@@ -28,12 +28,12 @@ fn another_backend_takes_the_place_of_the_first() {
 }
 
 #[test]
-fn rules_of_iptables_nft_go_without_that_program() {
+fn iptables_nft_rules_are_removed_over_netlink() {
     let others = [
         "-t nat -A OUTPUT -p tcp --dport 99 -j RETURN",
         "-t mangle -N OTHERS",
         "-t mangle -A OTHERS -m comment --comment of_istio-init -j RETURN",
-        // A chain of the kernel stays once it exists.
+        // A chain of the kernel exists once it was used.
         "-t nat -A PREROUTING -p tcp --dport 99 -j RETURN",
         "-t mangle -A PREROUTING -p tcp --dport 99 -j OTHERS",
         "-t mangle -A OUTPUT -p tcp --dport 99 -j OTHERS",
@@ -56,7 +56,7 @@ fn rules_of_iptables_nft_go_without_that_program() {
 }
 
 #[test]
-fn auto_takes_iptables_where_there_is_one() {
+fn auto_uses_iptables_if_present() {
     let run_with = |pod: &Pod, path: Option<&str>, words: &[&str]| {
         let mut command = istio_init();
         command.args(["-i", "*"]).args(words).envs(path.map(|path| ("PATH", path)));
@@ -73,7 +73,7 @@ fn auto_takes_iptables_where_there_is_one() {
     assert_eq!(legacy_tables(&with.namespace), "", "looking makes no table");
     run(&without, None);
     assert_eq!(nft(&without, "list tables"), "table inet istio-proxy-nat\n");
-    // A pod with legacy rules uses the legacy program; an empty table does not count.
+    // Legacy is used if it has rules; an empty table does not count.
     iptables(&legacy, "legacy", "-t nat -A OUTPUT -p tcp --dport 1 -j RETURN");
     run(&legacy, Some(SEARCH_PATH));
     assert_eq!(nft(&legacy, "list tables"), "");
@@ -83,7 +83,7 @@ fn auto_takes_iptables_where_there_is_one() {
 }
 
 #[test]
-fn a_pod_that_starts_again_in_an_image_of_the_other_kind_has_one_set_of_rules() {
+fn restart_with_another_image_leaves_one_set_of_rules() {
     let run = |pod: &Pod, path: &str| {
         let mut command = istio_init();
         command.args(Settings::injected().command_line()).arg("--backend=auto").env("PATH", path);
@@ -100,10 +100,10 @@ fn a_pod_that_starts_again_in_an_image_of_the_other_kind_has_one_set_of_rules() 
 }
 
 #[test]
-fn auto_takes_what_works_for_a_user_with_one_capability() {
+fn auto_with_only_net_admin_uses_a_working_backend() {
     let (pod, expected) = (Pod::create(), Pod::create());
     expected.init(&Settings::injected().by_iptables("nft"));
-    // The legacy program would be preferred, but only the administrator may run it.
+    // The legacy program would be preferred, but needs root.
     for pod in [&pod, &expected] {
         iptables(pod, "legacy", "-t nat -A OUTPUT -p tcp --dport 99 -j RETURN");
     }
@@ -115,7 +115,7 @@ fn auto_takes_what_works_for_a_user_with_one_capability() {
 }
 
 #[test]
-fn auto_takes_nftables_where_iptables_cannot_take_its_lock() {
+fn auto_uses_nftables_if_iptables_cannot_lock() {
     let (pod, expected) = (Pod::create(), Pod::create());
     expected.init(&Settings::injected());
     let programs = Recorder::create("legacy");
@@ -126,14 +126,14 @@ fn auto_takes_nftables_where_iptables_cannot_take_its_lock() {
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{stderr}");
     insta::assert_snapshot!(stderr, @r"
-    warning: nftables is used in place of iptables: iptables-legacy-restore refuses: Fatal: can't open lock file /run/xtables.lock: Read-only file system
+    warning: nftables is used in place of iptables: iptables-legacy-restore rejects: Fatal: can't open lock file /run/xtables.lock: Read-only file system
     14 rules are in force, by nftables, for IPv4
     ");
     assert_eq!(pod.dump(), expected.dump());
 }
 
 #[test]
-fn an_iptables_that_cannot_be_run_is_as_none() {
+fn unusable_iptables_counts_as_missing() {
     let (pod, expected) = (Pod::create(), Pod::create());
     expected.init(&Settings::injected());
     let programs = Recorder::create("nft");
@@ -151,11 +151,11 @@ fn an_iptables_that_cannot_be_run_is_as_none() {
     assert_eq!(pod.dump(), expected.dump());
     let (succeeded, stderr) = run(&["--backend=iptables"]);
     assert!(!succeeded);
-    assert!(stderr.contains("iptables-nft-restore cannot work: libxtables.so.12"), "{stderr}");
+    assert!(stderr.contains("iptables-nft-restore does not work: libxtables.so.12"), "{stderr}");
 }
 
 #[test]
-fn one_capability_is_enough_for_iptables_nft() {
+fn iptables_nft_needs_only_net_admin() {
     let (pod, expected) = (Pod::create(), Pod::create());
     let settings = Settings::injected_dual().by_iptables("nft");
     expected.init(&settings);

@@ -1,20 +1,20 @@
-//! Istio's own rules, loaded by the real iptables, and ours, in twin pods: every packet must have
-//! the same outcome.
+//! Comparison with Istio's rules: twin pods, one with Istio's rules loaded by iptables, one with
+//! this program's.
 
 use std::net::SocketAddr;
 
 use e2e::netns::Owner;
 use e2e::sockets::{Outcome, Transport};
 
-use crate::ask_explain::{explains, is_explained, planned, random_tries};
-use crate::dice::Dice;
+use crate::endpoints::{FROM_LOOPBACK, LOOPBACKS, OUTSIDE, OWN};
+use crate::explain::{explains, is_explained, planned, random_tries};
 use crate::istio;
-use crate::places::{FROM_LOOPBACK, LOOPBACKS, OUTSIDE, OWN};
 use crate::pod::{Addresses, From, PORTS, Pod, Try, address};
+use crate::random::Random;
 use crate::settings::Settings;
 
 #[test]
-fn every_flag_decides_as_in_istio() {
+fn every_flag_has_the_effect_of_istio() {
     let injected = Settings::injected;
     let dual = Settings::injected_dual;
     let sets = [
@@ -71,7 +71,7 @@ fn every_flag_decides_as_in_istio() {
     }
 }
 
-/// Returns settings with TPROXY, DNS, virtual interfaces, invalid packets, alone and together.
+/// TPROXY, DNS, virtual interfaces and invalid packets, separately and combined.
 fn beyond_redirection() -> Vec<Settings> {
     let dual = Settings::injected_dual;
     let tproxy = || dual().with('m', "TPROXY");
@@ -105,28 +105,27 @@ fn beyond_redirection() -> Vec<Settings> {
 }
 
 #[test]
-fn random_settings_decide_as_in_istio() {
+fn random_settings_have_the_effect_of_istio() {
     random_sets_are_alike(0x0b5e_55ed);
 }
 
 #[test]
-fn more_random_settings_decide_as_in_istio() {
+fn more_random_settings_have_the_effect_of_istio() {
     random_sets_are_alike(0x5eed_ed5e);
 }
 
-/// Compares Istio's rules, our two backends and the predictions of `explain`. Each of our runs
-/// follows one with other settings.
+/// Istio's rules, both backends and `explain` agree. Each run replaces other settings.
 fn random_sets_are_alike(seed: u64) {
-    let mut dice = Dice(seed);
+    let mut random = Random(seed);
     let [istios, by_nftables, by_iptables] = [(); 3].map(|()| Pod::create());
     for _ in 0..RANDOM_SETS {
-        let settings = random_settings(&mut dice);
+        let settings = random_settings(&mut random);
         istios.forget_istio(&settings);
         istios.istio(&settings);
         by_nftables.init(&settings);
         by_iptables.init(&settings.clone().by_iptables("nft"));
         let plan = planned(&settings);
-        let tries = random_tries(&mut dice, &plan, RANDOM_TRIES);
+        let tries = random_tries(&mut random, &plan, RANDOM_TRIES);
         let is_explained = |place: usize, outcome: &_| is_explained(&plan, &tries[place], outcome);
         let ours = by_nftables.outcomes_afresh(&tries, is_explained);
         explains(&settings, &plan, &tries, &ours);
@@ -139,7 +138,7 @@ fn random_sets_are_alike(seed: u64) {
     }
 }
 
-/// Compares a part of all attempts, another part for each index in the list of settings.
+/// Runs a part of all attempts, a different one for each settings.
 fn compare(settings: &Settings, addresses: Addresses, place: usize) {
     let (ours, istios) = (Pod::with(addresses), Pod::with(addresses));
     ours.init(settings);
@@ -167,9 +166,9 @@ fn no_difference(
     assert_eq!(found, 0, "{settings:?}: ours by nftables, then the other's:\n{shown}");
 }
 
-/// True for an intended difference. With TPROXY, Istio also captures the tunnel's port; ours does
-/// not, in either direction. With several proxy users, Istio's rule "over loopback and not the
-/// first" matches the others' connections to their own pod. Ours treats all of them alike.
+/// Intended differences. With TPROXY, Istio captures the tunnel's port too; this program never
+/// does. With several proxy users, Istio's rule "over loopback and not the first" handles calls of
+/// the others to their own pod differently.
 fn is_allowed(settings: &Settings, attempt: &Try) -> bool {
     let is_tunnel = attempt.target.port().to_string() == settings.flag('e');
     if settings.flag('m') == "TPROXY" && is_tunnel {
@@ -184,7 +183,7 @@ fn is_allowed(settings: &Settings, attempt: &Try) -> bool {
     is_later && stays_in_the_pod && !istio::captures_loopback(settings)
 }
 
-/// Returns attempts of every owner in the pod, and of the world, to every address and port.
+/// Every owner in the pod, and the outside, to every address and port.
 fn matrix(addresses: Addresses) -> Vec<Try> {
     let has = |text: &&&str| match addresses {
         Addresses::V4 => !text.contains(':'),
@@ -219,9 +218,9 @@ fn matrix(addresses: Addresses) -> Vec<Try> {
     tries
 }
 
-fn random_settings(dice: &mut Dice) -> Settings {
+fn random_settings(random: &mut Random) -> Settings {
     let mut settings = Settings::default();
-    settings.dual_stack = dice.one_in(2);
+    settings.dual_stack = random.one_in(2);
     let ports = ["80", "443", "8080", "9080", "15008", "53", "15021", "8000:9000", "0", "65535"];
     let ranges = [
         "10.0.0.0/8",
@@ -244,7 +243,7 @@ fn random_settings(dice: &mut Dice) -> Settings {
         ('i', &ranges, true),
         ('x', &ranges, false),
         ('c', &["net1", "eth0", "eth+"], false),
-        // Several users are rare, because a difference from Istio is allowed for them.
+        // Several users are rare, since a difference from Istio is allowed for them.
         ('u', &["1337", "1337", "1337", "1400"], false),
         ('g', &["1337", "2000", "5000"], false),
         ('p', &["15001", "16001"], false),
@@ -253,41 +252,41 @@ fn random_settings(dice: &mut Dice) -> Settings {
         ('t', &["1337", "1400"], false),
         ('r', &["133", "140"], false),
     ] {
-        if wildcard && dice.one_in(2) {
+        if wildcard && random.one_in(2) {
             settings = settings.with(flag, "*");
         } else if "pzetr".contains(flag) {
-            if dice.one_in(3) {
-                settings = settings.with(flag, dice.pick(choices));
+            if random.one_in(3) {
+                settings = settings.with(flag, random.pick(choices));
             }
-        } else if dice.one_in(2) {
-            settings = settings.with(flag, &dice.some_of(choices));
+        } else if random.one_in(2) {
+            settings = settings.with(flag, &random.some_of(choices));
         }
     }
-    if dice.one_in(4) {
-        settings = settings.with_variable(GROUPS, &dice.some_of(&groups));
+    if random.one_in(4) {
+        settings = settings.with_variable(GROUPS, &random.some_of(&groups));
     }
-    if dice.one_in(4) {
-        settings = settings.with_variable(GROUPS_EXCLUDE, &dice.some_of(&groups));
+    if random.one_in(4) {
+        settings = settings.with_variable(GROUPS_EXCLUDE, &random.some_of(&groups));
     }
-    if dice.one_in(4) {
+    if random.one_in(4) {
         settings = settings.with_variable(LOOPBACK, "127.0.0.0/8");
     }
-    if dice.one_in(3) {
+    if random.one_in(3) {
         settings = settings.with('m', "TPROXY");
     }
-    if dice.one_in(4) {
-        settings = settings.with('k', dice.pick(&["net1", "eth0"]));
+    if random.one_in(4) {
+        settings = settings.with('k', random.pick(&["net1", "eth0"]));
     }
-    if dice.one_in(4) {
+    if random.one_in(4) {
         settings = settings.with_switch("--drop-invalid");
     }
-    if dice.one_in(3) {
+    if random.one_in(3) {
         settings = settings.with_switch("--redirect-dns");
-        settings = if dice.one_in(2) {
+        settings = if random.one_in(2) {
             settings.with_switch("--capture-all-dns")
         } else {
             let servers = ["203.0.113.7", "2001:db8::7", "10.1.2.3", "127.0.0.1", "fd77::2"];
-            settings.with_name_servers(&[dice.pick(&servers), dice.pick(&servers)])
+            settings.with_name_servers(&[random.pick(&servers), random.pick(&servers)])
         };
     }
     settings
@@ -297,7 +296,7 @@ const GROUPS: &str = "ISTIO_OUTBOUND_OWNER_GROUPS";
 const GROUPS_EXCLUDE: &str = "ISTIO_OUTBOUND_OWNER_GROUPS_EXCLUDE";
 const LOOPBACK: &str = "ISTIO_OUTBOUND_IPV4_LOOPBACK_CIDR";
 
-/// Applications, the proxy, and processes with only its user or only its group.
+/// Applications, the proxy, and owners with only its user or only its group.
 const OWNERS: &[Owner] = &[
     Owner { uid: 0, gid: 0 },
     Owner { uid: 1000, gid: 1000 },
@@ -310,5 +309,5 @@ const OWNERS: &[Owner] = &[
 ];
 const RANDOM_SETS: usize = 100;
 const RANDOM_TRIES: usize = 300;
-/// Number of settings after which every attempt was made.
+/// Number of settings after which all attempts were made.
 const PARTS: usize = 4;

@@ -1,4 +1,4 @@
-//! Effects of each flag on packets, as readable tables: origin, target, listener, and original
+//! Effect of each flag as readable tables: sender, destination, listener that answers, original
 //! destination.
 
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ use crate::pod::{Addresses, Pod, Try, address};
 use crate::settings::Settings;
 
 #[test]
-fn injected_flags_capture_what_comes_and_goes() {
+fn injected_flags_capture_inbound_and_outbound() {
     let pod = Pod::create();
     pod.init(&Settings::injected_dual());
     check(
@@ -41,12 +41,12 @@ fn injected_flags_capture_what_comes_and_goes() {
             (owned_by(1337, 1000), Tcp, "203.0.113.7:80", "world:80 203.0.113.7:80"),
             (owned_by(1000, 1337), Tcp, "203.0.113.7:80", "world:80 203.0.113.7:80"),
             (PROXY, Udp, "203.0.113.7:53", "world:53 udp"),
-            // The application to itself: over loopback, and by the pod's own address.
+            // The application to itself, over loopback and at the pod's own address.
             (APP, Tcp, "127.0.0.1:80", "pod:80 127.0.0.1:80"),
             (APP, Tcp, "[::1]:80", "pod:80 [::1]:80"),
             (APP, Tcp, "192.168.77.2:80", "pod:80 192.168.77.2:80"),
             (APP, Tcp, "[fd77::2]:80", "pod:80 [fd77::2]:80"),
-            // The proxy to its own pod: as from any other pod, except for loopback and the tunnel.
+            // The proxy to its own pod: handled as inbound, except loopback and the tunnel.
             (PROXY, Tcp, "192.168.77.2:80", "pod:15006 192.168.77.2:80"),
             (PROXY, Tcp, "[fd77::2]:80", "pod:15006 [fd77::2]:80"),
             (PROXY, Tcp, "192.168.77.2:15008", "pod:15008 192.168.77.2:15008"),
@@ -57,7 +57,7 @@ fn injected_flags_capture_what_comes_and_goes() {
 }
 
 #[test]
-fn the_proxy_calls_the_application_from_its_own_source_address() {
+fn proxy_calls_application_from_its_source_address() {
     let pod = Pod::create();
     pod.init(&Settings::injected_dual());
     for (source, target) in [
@@ -72,7 +72,7 @@ fn the_proxy_calls_the_application_from_its_own_source_address() {
 }
 
 #[test]
-fn without_flags_nothing_is_captured() {
+fn no_flags_capture_nothing() {
     let pod = Pod::create();
     pod.init(&Settings::default());
     check(
@@ -80,14 +80,14 @@ fn without_flags_nothing_is_captured() {
         &[
             (World, Tcp, "192.168.77.2:80", "pod:80 192.168.77.2:80"),
             (APP, Tcp, "203.0.113.7:80", "world:80 203.0.113.7:80"),
-            // The proxy's path to its own pod exists all the same, as in Istio.
+            // As in Istio, the proxy's calls to its own pod are still handled as inbound.
             (PROXY, Tcp, "192.168.77.2:80", "pod:15006 192.168.77.2:80"),
         ],
     );
 }
 
 #[test]
-fn a_pod_whose_first_address_is_ipv4_captures_no_ipv6() {
+fn first_address_ipv4_disables_ipv6_capture() {
     let pod = Pod::create();
     pod.init(&Settings::injected());
     check(
@@ -103,7 +103,7 @@ fn a_pod_whose_first_address_is_ipv4_captures_no_ipv6() {
 }
 
 #[test]
-fn a_pod_with_ipv6_alone_captures_it_unasked() {
+fn ipv6_only_pod_captures_ipv6() {
     let pod = Pod::with(Addresses::V6);
     pod.init(&Settings::injected());
     check(
@@ -117,7 +117,7 @@ fn a_pod_with_ipv6_alone_captures_it_unasked() {
 }
 
 #[test]
-fn p_and_z_move_the_listeners() {
+fn p_and_z_set_the_listener_ports() {
     let pod = Pod::create();
     pod.init(&Settings::injected_dual().with('p', "16001").with('z', "16006"));
     check(
@@ -132,7 +132,7 @@ fn p_and_z_move_the_listeners() {
 }
 
 #[test]
-fn e_moves_the_tunnel() {
+fn e_sets_the_tunnel_port() {
     let pod = Pod::create();
     pod.init(&Settings::injected_dual().with('e', "15009"));
     check(
@@ -146,7 +146,7 @@ fn e_moves_the_tunnel() {
 }
 
 #[test]
-fn u_and_g_name_the_proxy() {
+fn u_and_g_exclude_the_proxy() {
     let pod = Pod::create();
     pod.init(&Settings::injected_dual().with('u', "1400").with('g', "2000"));
     check(
@@ -162,7 +162,7 @@ fn u_and_g_name_the_proxy() {
 }
 
 #[test]
-fn several_users_are_the_proxy_alike() {
+fn several_proxy_users_are_excluded() {
     let pod = Pod::create();
     pod.init(&Settings::injected_dual().with('u', "1337,1400"));
     for uid in [1337, 1400] {
@@ -180,7 +180,7 @@ fn several_users_are_the_proxy_alike() {
 }
 
 #[test]
-fn i_names_the_ranges_that_are_captured() {
+fn i_sets_the_captured_ranges() {
     let pod = Pod::create();
     pod.init(&Settings::injected_dual().with('i', "10.0.0.0/9,2001:db8::/32"));
     check(
@@ -219,7 +219,7 @@ fn i_with_a_loopback_range_captures_loopback() {
 }
 
 #[test]
-fn x_leaves_ranges_alone_and_beats_q_and_i() {
+fn x_excludes_ranges_despite_q_and_i() {
     let pod = Pod::create();
     let settings = Settings::injected_dual().with('x', "10.1.0.0/16,fd88::/16").with('q', "80");
     pod.init(&settings);
@@ -235,7 +235,7 @@ fn x_leaves_ranges_alone_and_beats_q_and_i() {
 }
 
 #[test]
-fn q_captures_ports_whatever_the_address() {
+fn q_captures_ports_at_any_address() {
     let pod = Pod::create();
     pod.init(&Settings::injected_dual().with('i', "").with('q', "80,8000:9000"));
     check(
@@ -250,7 +250,7 @@ fn q_captures_ports_whatever_the_address() {
 }
 
 #[test]
-fn o_leaves_ports_alone_and_beats_everything() {
+fn o_excludes_ports_despite_other_flags() {
     let pod = Pod::create();
     pod.init(&Settings::injected_dual().with('o', "80,8500").with('q', "80"));
     check(
@@ -266,7 +266,7 @@ fn o_leaves_ports_alone_and_beats_everything() {
 }
 
 #[test]
-fn b_names_the_inbound_ports_and_d_the_exceptions_of_all() {
+fn b_sets_inbound_ports_and_d_excludes_some() {
     let pod = Pod::create();
     pod.init(&Settings::injected_dual().with('b', "80,8000-9000,15008").with('d', "80"));
     check(
@@ -298,7 +298,7 @@ fn b_names_the_inbound_ports_and_d_the_exceptions_of_all() {
 }
 
 #[test]
-fn c_leaves_interfaces_alone_in_both_directions() {
+fn c_excludes_interfaces_in_both_directions() {
     let pod = Pod::create();
     for name in ["net1", "net+"] {
         pod.init(&Settings::injected_dual().with('c', name));
@@ -317,7 +317,7 @@ fn c_leaves_interfaces_alone_in_both_directions() {
 }
 
 #[test]
-fn owner_groups_choose_whose_traffic_is_captured() {
+fn owner_groups_select_captured_traffic() {
     let pod = Pod::create();
     let group = |gid| owned_by(1000, gid);
     pod.init(&Settings::injected_dual().with_variable(GROUPS, "5000,6000"));
@@ -348,7 +348,7 @@ fn owner_groups_choose_whose_traffic_is_captured() {
 }
 
 #[test]
-fn the_loopback_range_is_never_sent_back_inbound() {
+fn loopback_range_is_not_handled_as_inbound() {
     let pod = Pod::create();
     pod.init(&Settings::injected_dual());
     check(&pod, &[(PROXY, Tcp, "127.9.0.9:80", "pod:15006 127.9.0.9:80")]);
@@ -358,7 +358,7 @@ fn the_loopback_range_is_never_sent_back_inbound() {
 
 type Row<'a> = (From, Transport, &'static str, &'a str);
 
-/// Makes the attempt of each row and compares the listener and the original destination.
+/// Tries each row and compares the listener and the original destination.
 pub(crate) fn check(pod: &Pod, rows: &[Row<'_>]) {
     let tries: Vec<Try> = rows.iter().map(|(from, by, to, _)| attempt(*from, *by, to)).collect();
     let wrong: Vec<String> = rows

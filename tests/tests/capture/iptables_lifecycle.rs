@@ -1,5 +1,4 @@
-//! Repeated runs, killed runs and cleanups with the iptables backend, and runs after another
-//! backend.
+//! Repeated runs, killed runs and cleanups with the iptables backend, and after another backend.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -12,13 +11,13 @@ use crate::pod::{Addresses, Pod, istio_init};
 use crate::settings::{SEARCH_PATH, Settings};
 
 #[test]
-fn a_second_run_changes_nothing() {
+fn second_run_changes_nothing() {
     for variant in VARIANTS {
         for addresses in [Addresses::V4, Addresses::Both] {
             let pod = Pod::with(addresses);
             let settings = every_kind_of_rule().by_iptables(variant);
             pod.init(&settings);
-            // Handles distinguish a rule from its replacement.
+            // A handle changes if a rule is replaced.
             let once = (pod.dump(), rules(&pod, variant), nft(&pod, "-s -a list ruleset"));
             let programs = Recorder::create(variant);
             programs.run(&pod, &settings);
@@ -30,7 +29,7 @@ fn a_second_run_changes_nothing() {
 }
 
 #[test]
-fn a_clean_pod_takes_one_program_for_each_family() {
+fn clean_pod_runs_one_program_per_family() {
     for variant in VARIANTS {
         for (addresses, families) in [(Addresses::V4, 1), (Addresses::Both, 2)] {
             let pod = Pod::with(addresses);
@@ -42,7 +41,7 @@ fn a_clean_pod_takes_one_program_for_each_family() {
 }
 
 #[test]
-fn a_run_repairs_what_others_changed() {
+fn run_repairs_changed_rules() {
     for variant in VARIANTS {
         let pod = Pod::create();
         let settings = every_kind_of_rule().by_iptables(variant);
@@ -67,7 +66,7 @@ fn a_run_repairs_what_others_changed() {
 }
 
 #[test]
-fn a_run_with_other_flags_leaves_nothing_of_the_first() {
+fn run_with_other_flags_replaces_all_rules() {
     for variant in VARIANTS {
         let (fresh, used) = (Pod::create(), Pod::create());
         let other = Settings::injected().with('b', "80").with('i', "10.0.0.0/8");
@@ -79,7 +78,7 @@ fn a_run_with_other_flags_leaves_nothing_of_the_first() {
 }
 
 #[test]
-fn rules_of_others_stay_through_runs_and_cleanup() {
+fn foreign_rules_survive_runs_and_cleanup() {
     for variant in VARIANTS {
         let pod = Pod::create();
         for rule in [
@@ -112,7 +111,7 @@ fn rules_of_others_stay_through_runs_and_cleanup() {
 }
 
 #[test]
-fn cleanup_leaves_the_namespace_as_it_was() {
+fn cleanup_restores_the_namespace() {
     for variant in VARIANTS {
         for settings in [Settings::injected(), every_kind_of_rule(), Settings::default()] {
             let pod = Pod::create();
@@ -121,7 +120,7 @@ fn cleanup_leaves_the_namespace_as_it_was() {
             for _ in 0..2 {
                 clean_up(&pod);
                 assert_eq!(pod.dump(), before, "{variant} {settings:?}");
-                // The kernel keeps empty legacy tables.
+                // The kernel keeps legacy tables, but they are empty.
                 assert_eq!(ours(&pod, "legacy"), "");
             }
         }
@@ -129,7 +128,7 @@ fn cleanup_leaves_the_namespace_as_it_was() {
 }
 
 #[test]
-fn a_run_that_is_killed_between_the_families_is_made_whole_by_the_next() {
+fn next_run_repairs_one_killed_between_families() {
     for variant in VARIANTS {
         let (fresh, pod) = (Pod::create(), Pod::create());
         let [old, new] = [Settings::injected_dual(), every_kind_of_rule()];
@@ -147,7 +146,7 @@ fn a_run_that_is_killed_between_the_families_is_made_whole_by_the_next() {
 }
 
 #[test]
-fn a_dry_cleanup_prints_what_is_installed_and_how_it_goes() {
+fn dry_cleanup_prints_the_removal() {
     let settings = every_kind_of_rule().with('m', "TPROXY");
     for settings in [
         settings.clone(),
@@ -155,7 +154,7 @@ fn a_dry_cleanup_prints_what_is_installed_and_how_it_goes() {
         settings.clone().by_iptables("legacy"),
     ] {
         let pod = Pod::create();
-        // A foreign table stays, with the kernel's chains.
+        // A foreign table is kept, with the kernel's chains.
         for chain in ["OUTPUT", "PREROUTING"] {
             iptables(&pod, "nft", &format!("-t nat -A {chain} -p tcp --dport 99 -j RETURN"));
         }
@@ -170,16 +169,16 @@ fn a_dry_cleanup_prints_what_is_installed_and_how_it_goes() {
         assert_eq!(pod.dump(), before, "{script}");
         assert_eq!(ours(&pod, "legacy"), "", "{script}");
         let nothing = pod.namespace.output(&mut command, "").expect("a script");
-        assert_eq!(nothing, "# nothing of an earlier run is installed\n");
+        assert_eq!(nothing, "# no rules of an earlier run are installed\n");
     }
 }
 
-/// Executes a script: first commands of nft, then the commands in its comments, and texts for the
-/// named programs.
+/// Runs a script: nft commands first, then commands in comments, and texts for the programs that
+/// comments name.
 fn carry_out(pod: &Pod, script: &str) {
     let mut parts: Vec<(String, String)> = vec![("nft -f -".to_owned(), String::new())];
     for line in script.lines() {
-        if let Some(command) = line.strip_prefix("# besides: ") {
+        if let Some(command) = line.strip_prefix("# also run: ") {
             parts.push((command.to_owned(), String::new()));
         } else if let Some(program) = line.strip_prefix("# ") {
             parts.push((program.to_owned(), String::new()));
@@ -195,7 +194,7 @@ fn carry_out(pod: &Pod, script: &str) {
 }
 
 #[test]
-fn a_complaint_of_iptables_names_the_rule_and_its_flag() {
+fn iptables_error_names_rule_and_flag() {
     let pod = Pod::create();
     let programs = Recorder::create("nft");
     programs.replace(
@@ -208,13 +207,13 @@ fn a_complaint_of_iptables_names_the_rule_and_its_flag() {
     let output = programs.try_run(&pod, &Settings::injected().by_iptables("nft"));
     assert_eq!(output.status.code(), Some(1));
     insta::assert_snapshot!(String::from_utf8_lossy(&output.stderr), @r"
-    error: iptables-nft-restore refuses `-A ISTIO_OUTPUT -m owner --uid-owner 1337 -j RETURN` (from --proxy-uid): Warning: Extension owner revision 0 not supported, missing kernel module?; line 18: RULE_APPEND failed (No such file or directory): rule in chain ISTIO_OUTPUT
-    hint: the kernel has no match by owner (module xt_owner), by which the proxy's own traffic is told from the application's; load it on the node
+    error: iptables-nft-restore rejects `-A ISTIO_OUTPUT -m owner --uid-owner 1337 -j RETURN` (from --proxy-uid): Warning: Extension owner revision 0 not supported, missing kernel module?; line 18: RULE_APPEND failed (No such file or directory): rule in chain ISTIO_OUTPUT
+    hint: the kernel has no match by owner (module xt_owner), which distinguishes the proxy's traffic from the application's; load it on the node
     ");
 }
 
 #[test]
-fn a_cleanup_fails_where_a_listing_does_and_removes_the_rest() {
+fn cleanup_reports_failed_listing_and_removes_the_rest() {
     let pod = Pod::create();
     pod.init(&every_kind_of_rule().by_iptables("legacy"));
     let programs = Recorder::create("legacy");
@@ -222,9 +221,9 @@ fn a_cleanup_fails_where_a_listing_does_and_removes_the_rest() {
     let output = programs.clean_up(&pod);
     assert_eq!(output.status.code(), Some(1));
     let stderr = String::from_utf8_lossy(&output.stderr);
-    let told = "error: IPv4: iptables-legacy has tables here (nat), and `iptables-legacy \
+    let expected = "error: IPv4: iptables-legacy has tables (nat), and `iptables-legacy \
                 -t nat -S` fails";
-    assert!(stderr.contains(told), "{stderr}");
+    assert!(stderr.contains(expected), "{stderr}");
     let mut v6 = Command::new("ip6tables-legacy-save");
     let left = pod.namespace.output(&mut v6, "").expect("the rules of IPv6");
     assert!(!left.contains("ISTIO_") && !left.contains("istio-init"), "{left}");
@@ -232,9 +231,9 @@ fn a_cleanup_fails_where_a_listing_does_and_removes_the_rest() {
     assert_eq!(ours(&pod, "legacy"), "");
 }
 
-/// The jumps to our chains come last in a listing. A program that dies early has not printed them.
+/// Jumps to own chains are listed last, so a killed program has not listed them.
 #[test]
-fn a_listing_that_is_cut_off_is_not_believed() {
+fn truncated_listing_is_repeated() {
     for variant in VARIANTS {
         let (fresh, pod) = (Pod::create(), Pod::create());
         let [old, new] = [Settings::injected_dual(), every_kind_of_rule()];
@@ -257,7 +256,7 @@ fn a_listing_that_is_cut_off_is_not_believed() {
     }
 }
 
-/// Wrapper scripts for the binaries of iptables that record their names.
+/// Wrappers of the iptables programs that record their names.
 pub(crate) struct Recorder {
     pub(crate) folder: TempDir,
 }
@@ -304,7 +303,7 @@ impl Recorder {
     }
 }
 
-/// Returns settings with rules in our chains and in the kernel's, in both families.
+/// Rules in own chains and in the kernel's, in both families.
 pub(crate) fn every_kind_of_rule() -> Settings {
     Settings::injected_dual()
         .with('c', "net1,tap+")
@@ -314,7 +313,7 @@ pub(crate) fn every_kind_of_rule() -> Settings {
         .with_variable("ISTIO_OUTBOUND_OWNER_GROUPS", "5000,6000")
 }
 
-/// Returns the rules of one kind of iptables that are ours according to their text.
+/// Returns the rules of one variant that this program installed, judged by their text.
 pub(crate) fn ours(pod: &Pod, variant: &str) -> String {
     let rules = rules(pod, variant);
     let of_us = |line: &&str| line.contains("ISTIO_") || line.contains("istio-init");

@@ -1,5 +1,4 @@
-//! Effects of the iptables backend on packets, compared with Istio's rules and with the nftables
-//! backend.
+//! Effect of the iptables backend, compared with Istio's rules and the nftables backend.
 
 use std::net::SocketAddr;
 use std::process::Command;
@@ -11,7 +10,7 @@ use crate::pod::{Addresses, From, PORTS, Pod, Try, address, istio_init};
 use crate::settings::Settings;
 
 #[test]
-fn both_backends_and_istio_decide_alike() {
+fn both_backends_have_the_effect_of_istio() {
     let dual = Settings::injected_dual;
     let sets = [
         Settings::default(),
@@ -41,7 +40,7 @@ fn both_backends_and_istio_decide_alike() {
 }
 
 #[test]
-fn several_proxy_users_are_alike_in_both_backends() {
+fn several_proxy_users_have_equal_effect_in_both_backends() {
     let settings = Settings::injected_dual().with('u', "1337,1400").with('g', "2000,5000");
     let tries = matrix(Addresses::Both);
     let outcomes = |settings: Settings| {
@@ -56,10 +55,10 @@ fn several_proxy_users_are_alike_in_both_backends() {
     }
 }
 
-/// Another test compares Istio's own rules with the nftables backend, with the intended
+/// Istio's rules are compared with the nftables backend in `differential`, with the intended
 /// differences.
 #[test]
-fn the_rest_is_alike_in_both_backends() {
+fn other_flags_have_equal_effect_in_both_backends() {
     let dual = Settings::injected_dual;
     let tproxy = || dual().with('m', "TPROXY").with('u', "0").with('g', "1337");
     let dns = || dual().with_switch("--redirect-dns");
@@ -80,7 +79,7 @@ fn the_rest_is_alike_in_both_backends() {
             let pod = Pod::create();
             pod.init(settings);
             let outcomes = pod.outcomes(&tries);
-            // A second run recognises its own rules, whatever they are.
+            // A second run recognises its own rules.
             let once = (pod.dump(), rules(&pod, "legacy"));
             pod.init(settings);
             assert_eq!((pod.dump(), rules(&pod, "legacy")), once, "{settings:?}");
@@ -95,14 +94,14 @@ fn the_rest_is_alike_in_both_backends() {
 }
 
 #[test]
-fn the_text_is_istios_in_the_default_case() {
+fn default_iptables_text_equals_istio() {
     let pod = Pod::with(Addresses::V4);
     let text = pod.init(&Settings::injected().by_iptables("nft").dry_run());
     let istios = crate::istio::restore_text(&Settings::injected(), false);
     let expected: Vec<String> = istios
         .lines()
         .map(|line| match line.strip_prefix("-N ") {
-            // `-N` fails on an existing chain; this creates the chain or empties it.
+            // `-N` fails if the chain exists; this creates or empties it.
             Some(chain) => format!(":{chain} - [0:0]"),
             None => line.to_owned(),
         })
@@ -112,7 +111,7 @@ fn the_text_is_istios_in_the_default_case() {
 }
 
 #[test]
-fn the_text_of_a_dry_run_installs_what_the_program_installs() {
+fn dry_run_text_installs_the_same_iptables_rules() {
     for settings in [
         Settings::injected_dual(),
         Settings::injected_dual()
@@ -144,7 +143,7 @@ fn the_text_of_a_dry_run_installs_what_the_program_installs() {
 }
 
 #[test]
-fn a_wrong_backend_is_refused_with_all_else_that_is_wrong() {
+fn invalid_backend_is_reported_with_other_errors() {
     let pod = Pod::create();
     let refusal = |words: &[&str]| {
         let output = pod.namespace.run(|| istio_init().args(words).output()).unwrap().unwrap();
@@ -156,14 +155,14 @@ fn a_wrong_backend_is_refused_with_all_else_that_is_wrong() {
     insta::assert_snapshot!(stderr, @r"
     error: --backend: `ebtables` is not a backend
     hint: use auto, iptables or nftables
-    error: --force-iptables-binary: `random` is not the name of an iptables
+    error: --force-iptables-binary: `random` is not a variant of iptables
     hint: use legacy or nft
     error: --istio-service-exclude-cidr: `10.0.0.1` is not an address range: it has no prefix length
     hint: write 10.0.0.1/32
     ");
     insta::assert_snapshot!(refusal(&["--backend=iptables", "--native-nftables"]), @r"
     error: --backend: `iptables` contradicts --native-nftables
-    hint: leave one of the two out
+    hint: use only one of them
     ");
 }
 
@@ -198,8 +197,7 @@ fn show_no_difference(settings: &Settings, tries: &[Try], expected: &[Outcome], 
     );
 }
 
-/// Returns attempts with owners, addresses and ports of every kind. The differential test of the
-/// nftables backend has more of each.
+/// Owners, addresses and ports of every kind; `differential` has more of each.
 fn matrix(addresses: Addresses) -> Vec<Try> {
     let has = |text: &&&str| match addresses {
         Addresses::V4 => !text.contains(':'),
@@ -224,7 +222,7 @@ fn matrix(addresses: Addresses) -> Vec<Try> {
     tries
 }
 
-/// Returns the rules of one kind of iptables in both families, without packet counters.
+/// Returns the rules of one variant in both families, without packet counters.
 pub(crate) fn rules(pod: &Pod, variant: &str) -> String {
     let save = |program: &str| {
         let mut save = Command::new(format!("{program}-{variant}-save"));

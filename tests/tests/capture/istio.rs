@@ -1,12 +1,12 @@
-//! Istio's own rules, derived independently of our plan from the reference of its iptables backend,
-//! as text for `iptables-restore` or `ip6tables-restore`.
+//! Istio's rules, written independently of the plan from the reference of its iptables backend:
+//! input for `iptables-restore` and `ip6tables-restore`.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use crate::settings::Settings;
 
-/// Returns the rules of one family.
+/// Rules of one family.
 pub(crate) fn restore_text(settings: &Settings, ipv6: bool) -> String {
     let mut rules = Rules { settings, ipv6, tables: BTreeMap::new() };
     rules.write();
@@ -24,7 +24,7 @@ pub(crate) fn restore_text(settings: &Settings, ipv6: bool) -> String {
     text.join("\n")
 }
 
-/// The rules of one family, in Istio's order.
+/// Rules of one family, in Istio's order.
 struct Rules<'a> {
     settings: &'a Settings,
     ipv6: bool,
@@ -271,15 +271,15 @@ impl<'a> Rules<'a> {
     }
 }
 
-/// True if Istio captures DNS. Without a DNS server it captures none.
+/// Without a name server, Istio captures no DNS.
 fn captures_dns(settings: &Settings) -> bool {
     let has_servers = settings.name_servers().is_some_and(|servers| !servers.is_empty());
     settings.has_switch("--redirect-dns")
         && (settings.has_switch("--capture-all-dns") || has_servers)
 }
 
-/// True if an included range begins with a loopback address. Istio then omits the rules that skip
-/// loopback traffic.
+/// True if an included range begins with a loopback address. Then Istio omits the rules that
+/// exclude loopback traffic.
 pub(crate) fn captures_loopback(settings: &Settings) -> bool {
     settings.list('i').iter().filter_map(|range| range.split('/').next()).any(|address| {
         match address.parse() {

@@ -1,4 +1,4 @@
-//! Runs that are killed at every system call, at its entry and at its exit.
+//! Runs killed at the start and at the end of every system call.
 
 use std::process::Command;
 
@@ -12,44 +12,44 @@ use e2e::sockets::Transport::{Tcp, Udp};
 use e2e::tracer::{self, End, Victims};
 
 #[test]
-fn a_first_run_is_killed_anywhere() {
+fn first_run_survives_a_kill_at_any_point() {
     killed_everywhere(None, Some(&redirection()));
 }
 
 #[test]
-fn a_run_with_other_flags_is_killed_anywhere() {
+fn replacing_run_survives_a_kill_at_any_point() {
     killed_everywhere(Some(&redirection()), Some(&tproxy()));
     killed_everywhere(Some(&tproxy()), Some(&redirection()));
 }
 
 #[test]
-fn a_cleanup_is_killed_anywhere() {
+fn cleanup_survives_a_kill_at_any_point() {
     killed_everywhere(Some(&tproxy()), None);
 }
 
 #[test]
-fn a_run_by_iptables_is_killed_with_all_that_it_started() {
+fn iptables_run_survives_a_kill_with_its_children() {
     for variant in VARIANTS {
         killed_in_places(variant, Victims::All);
     }
 }
 
 #[test]
-fn a_run_by_iptables_is_killed_and_what_it_started_goes_on() {
+fn iptables_run_survives_a_kill_without_its_children() {
     for variant in VARIANTS {
         killed_in_places(variant, Victims::Program);
     }
 }
 
 #[test]
-fn what_a_run_by_iptables_started_is_killed() {
+fn iptables_run_survives_killed_children() {
     for variant in VARIANTS {
         killed_in_places(variant, Victims::Child);
     }
 }
 
-/// Checks that the nftables rules are the old or the new ones, in the kernel's dump and by packets.
-/// The next run repairs the state beside the rules.
+/// nftables: the rules are the old ones or the new ones, by the kernel's dump and by observed
+/// packets. The next run repairs address and routes.
 fn killed_everywhere(old: Option<&Settings>, new: Option<&Settings>) {
     let pod = Pod::create();
     let settle = |settings: Option<&Settings>| match settings {
@@ -64,7 +64,7 @@ fn killed_everywhere(old: Option<&Settings>, new: Option<&Settings>) {
     assert_ne!(old_state.fates, new_state.fates);
     settle(old);
     let (mut kept, mut replaced) = (0, 0);
-    // The packet results of a state hold until it changes.
+    // The fate of packets is the same in equal states.
     let mut known = vec![];
     for stop in 1.. {
         if let End::Exited { code, .. } = run(&pod, new, Some((stop, Victims::Program))) {
@@ -89,7 +89,7 @@ fn killed_everywhere(old: Option<&Settings>, new: Option<&Settings>) {
             }
             let asked_for = [&old_state.kernel.beside[..], &new_state.kernel.beside].concat();
             for line in &state.kernel.beside {
-                assert!(asked_for.contains(line), "stop {stop}: nobody asked for {line}");
+                assert!(asked_for.contains(line), "stop {stop}: unexpected {line}");
             }
             for (settings, whole) in [(old, &old_state), (new, &new_state)] {
                 let Some(settings) = settings else { continue };
@@ -111,7 +111,7 @@ fn killed_everywhere(old: Option<&Settings>, new: Option<&Settings>) {
     assert!(kept > 0 && replaced > 0, "{kept} kept, {replaced} replaced");
 }
 
-/// Checks that after a killed run with iptables, the next run leaves the same state as without it.
+/// iptables: the next run leaves exactly the state that it leaves without the killed one.
 fn killed_in_places(variant: &'static str, victims: Victims) {
     let [old, new] = [redirection(), tproxy()].map(|settings| settings.by_iptables(variant));
     for (old, new) in [(None, Some(&new)), (Some(&old), Some(&new)), (Some(&new), None)] {
@@ -134,7 +134,7 @@ fn killed_in_places(variant: &'static str, victims: Victims) {
         assert_eq!(planned.difference(&whole()), "", "a traced run is as any");
         for place in 0..PLACES {
             settle(old);
-            // The stops vary between rounds, and are not only in the loading of the program.
+            // A different system call in each test, not only those that load the programs.
             let stop = 1 + (stops * (2 * place + 1)) / (2 * PLACES);
             match run(&pod, new, Some((stop, victims))) {
                 End::Killed => {}
@@ -144,7 +144,7 @@ fn killed_in_places(variant: &'static str, victims: Victims) {
                     let is_told = code == 1 || missed.is_empty() || stderr.contains("warning: ");
                     assert!(is_told, "{variant}, stop {stop} of {stops}: {stderr}\n{missed}");
                 }
-                // The scheduling of threads and processes varies the number of stops.
+                // Threads and processes interleave, so the number of stops varies.
                 End::Exited { code, .. } => assert_eq!(code, 0),
             }
             settle(new);
@@ -157,14 +157,14 @@ fn killed_in_places(variant: &'static str, victims: Victims) {
     }
 }
 
-/// State that a run can change, and its effect on packets.
+/// State that a run can change, and the observed packets.
 #[derive(Debug, PartialEq, Eq)]
 struct State {
     kernel: Kernel,
     fates: Vec<Outcome>,
 }
 
-/// Kernel state that a run can change.
+/// State that a run can change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Kernel {
     rules: String,
@@ -202,7 +202,7 @@ impl State {
         Self { kernel: Kernel::of(pod), fates: fates(pod) }
     }
 
-    /// Returns the lines that only one of the two has; empty if they are equal.
+    /// Returns the lines that only one side has; empty if both are equal.
     fn difference(&self, other: &Self) -> String {
         let (this, other) = (format!("{self:#?}"), format!("{other:#?}"));
         let [this, other] = [this, other].map(|text| text.replace("\\n", "\n"));
@@ -221,8 +221,8 @@ impl State {
     }
 }
 
-/// Returns the rules and user-defined chains of a saved ruleset. The kernel or iptables creates
-/// everything else on its own.
+/// Returns the created rules and chains from the output of iptables-save. The kernel and iptables
+/// create the rest.
 fn without_empty_tables(saved: &str) -> String {
     let is_made = |line: &&str| !(line.ends_with(" ACCEPT") || *line == "COMMIT");
     let lines: Vec<&str> = saved.lines().filter(is_made).collect();
@@ -259,7 +259,7 @@ fn run(pod: &Pod, settings: Option<&Settings>, death: Option<(usize, Victims)>) 
 
 fn verify(pod: &Pod, settings: &Settings) -> i32 {
     let mut command = istio_init();
-    // The first word is the name that the program has in Istio.
+    // The program's name in Istio is first.
     command.arg("verify").args(&settings.command_line()[1..]).envs(settings.environment());
     let output = pod.namespace.run(|| command.output()).unwrap().unwrap();
     output.status.code().expect("an exit code")

@@ -6,8 +6,8 @@ use std::process::{Command, Output};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::{fs, thread};
 
-use istio_init::flag::Flag;
-use istio_init::kernel;
+use istio_init::args::flags::Flag;
+use istio_init::backend::nftables;
 use istio_init::plan::{Chain, Origin, Plan, Rule, Table, Verdict};
 use tempfile::TempDir;
 
@@ -15,11 +15,11 @@ use crate::pod::{Addresses, Pod, istio_init};
 use crate::settings::{SEARCH_PATH, Settings};
 
 #[test]
-fn a_second_run_changes_nothing() {
+fn second_run_changes_nothing() {
     for addresses in [Addresses::V4, Addresses::V6, Addresses::Both] {
         let pod = Pod::with(addresses);
         pod.init(&Settings::injected_dual());
-        // Handles distinguish a rule from its replacement.
+        // A handle changes if a rule is replaced.
         let once = (pod.dump(), nft(&pod, "-s -a list ruleset"));
         pod.init(&Settings::injected_dual());
         assert_eq!((pod.dump(), nft(&pod, "-s -a list ruleset")), once, "{addresses:?}");
@@ -27,7 +27,7 @@ fn a_second_run_changes_nothing() {
 }
 
 #[test]
-fn a_run_repairs_what_others_changed() {
+fn run_repairs_changed_rules() {
     let pod = Pod::create();
     let settings = Settings::injected_dual().with('x', "10.1.0.0/16").with('q', "8000:9000");
     pod.init(&settings);
@@ -54,7 +54,7 @@ fn a_run_repairs_what_others_changed() {
 }
 
 #[test]
-fn a_run_with_other_flags_leaves_nothing_of_the_first() {
+fn run_with_other_flags_replaces_all_rules() {
     let (fresh, used) = (Pod::create(), Pod::create());
     let other = Settings::injected().with('b', "80").with('i', "10.0.0.0/8");
     fresh.init(&other);
@@ -64,7 +64,7 @@ fn a_run_with_other_flags_leaves_nothing_of_the_first() {
 }
 
 #[test]
-fn what_others_keep_in_our_table_goes_with_it() {
+fn foreign_rules_in_own_tables_are_removed() {
     let (fresh, used) = (Pod::create(), Pod::create());
     let other = Settings::injected().with('b', "80").with('i', "10.0.0.0/8");
     fresh.init(&other);
@@ -81,7 +81,7 @@ fn what_others_keep_in_our_table_goes_with_it() {
 }
 
 #[test]
-fn a_run_replaces_stale_tables_and_leaves_those_of_others() {
+fn run_replaces_own_tables_and_keeps_foreign_ones() {
     let pod = Pod::create();
     nft(&pod, "add table inet others");
     nft(&pod, "add table inet istio-proxy-mangle");
@@ -93,7 +93,7 @@ fn a_run_replaces_stale_tables_and_leaves_those_of_others() {
 }
 
 #[test]
-fn cleanup_leaves_the_namespace_as_it_was() {
+fn cleanup_restores_the_namespace() {
     for settings in [Settings::injected(), Settings::injected_dual(), Settings::default()] {
         let pod = Pod::create();
         let before = pod.dump();
@@ -108,7 +108,7 @@ fn cleanup_leaves_the_namespace_as_it_was() {
 }
 
 #[test]
-fn cleanup_ignores_what_a_run_would_refuse() {
+fn cleanup_ignores_invalid_flags() {
     let pod = Pod::create();
     pod.init(&Settings::injected());
     let mut command = istio_init();
@@ -117,7 +117,7 @@ fn cleanup_ignores_what_a_run_would_refuse() {
 }
 
 #[test]
-fn rules_that_others_change_meanwhile_are_no_obstacle() {
+fn run_succeeds_while_other_rules_change() {
     let pod = Pod::create();
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -137,7 +137,7 @@ fn rules_that_others_change_meanwhile_are_no_obstacle() {
 }
 
 #[test]
-fn a_refused_run_says_why_and_changes_nothing() {
+fn rejected_run_reports_why_and_changes_nothing() {
     let pod = Pod::create();
     pod.init(&Settings::injected());
     let before = pod.dump();
@@ -165,7 +165,7 @@ fn a_refused_run_says_why_and_changes_nothing() {
 }
 
 #[test]
-fn a_refusal_by_the_kernel_names_the_rule_and_its_flag() {
+fn kernel_error_names_rule_and_flag() {
     let pod = Pod::create();
     pod.init(&Settings::injected());
     let before = pod.dump();
@@ -177,17 +177,17 @@ fn a_refusal_by_the_kernel_names_the_rule_and_its_flag() {
         origin: Origin::Flag(Flag::InboundPorts),
     };
     let plan =
-        Plan { rules: vec![back_to_the_kernel], passthrough_address: false, local_delivery: None };
-    let refusal = pod.namespace.run(|| kernel::apply(&plan).unwrap_err().to_string()).unwrap();
+        Plan { rules: vec![back_to_the_kernel], passthrough_address: false, tproxy_routing: None };
+    let refusal = pod.namespace.run(|| nftables::apply(&plan).unwrap_err().to_string()).unwrap();
     insta::assert_snapshot!(refusal, @r#"
-    the kernel refuses `add rule inet istio-proxy-nat istio-inbound counter jump output comment "--istio-inbound-ports"` (from --istio-inbound-ports); no rule was changed: Operation not supported (os error 95)
+    the kernel rejects `add rule inet istio-proxy-nat istio-inbound counter jump output comment "--istio-inbound-ports"` (from --istio-inbound-ports); no rule was changed: Operation not supported (os error 95)
     hint: the kernel lacks nf_tables with NAT for the inet family (Linux 5.2 or later)
     "#);
     assert_eq!(pod.dump(), before);
 }
 
 #[test]
-fn a_refusal_is_left_as_termination_message() {
+fn error_is_written_as_termination_message() {
     let pod = Pod::create();
     let program = Alone::create();
     let message = program.folder.path().join("dev/termination-log");
@@ -199,13 +199,13 @@ fn a_refusal_is_left_as_termination_message() {
     assert_eq!(output.status.code(), Some(1));
     let left = fs::read_to_string(&message).unwrap();
     assert!(left.starts_with("error: --istio-inbound-ports: `80-` "), "{left}");
-    // The file has only the error, on one line; the hint is in the log.
+    // One line with the cause; the hint is in the log.
     assert_eq!(left.lines().next(), text(&output.stderr).lines().next());
     assert_eq!(left.lines().count(), 1);
 }
 
 #[test]
-fn a_pod_without_an_address_is_refused() {
+fn pod_without_address_is_rejected() {
     let namespace = e2e::netns::Namespace::create().unwrap();
     let output = namespace.run(|| istio_init().output()).unwrap().unwrap();
     assert_eq!(output.status.code(), Some(1));
@@ -213,7 +213,7 @@ fn a_pod_without_an_address_is_refused() {
 }
 
 #[test]
-fn one_capability_is_enough_where_nothing_can_be_written() {
+fn net_admin_suffices_on_a_read_only_file_system() {
     let tproxy = Settings::injected_dual()
         .with('m', "TPROXY")
         .with_switch("--redirect-dns")
@@ -240,21 +240,21 @@ fn one_capability_is_enough_where_nothing_can_be_written() {
 }
 
 #[test]
-fn without_the_capability_the_reason_is_told() {
+fn missing_net_admin_is_named() {
     let pod = Pod::create();
     let before = pod.dump();
     let output = Alone::create().run_as_nobody(&pod, "-all", &Settings::injected());
     assert_eq!(output.status.code(), Some(1));
     let stderr = text(&output.stderr);
     insta::assert_snapshot!(stderr, @r"
-    error: cannot look up the rules of an earlier run in nf_tables: Operation not permitted (os error 1)
+    error: cannot list the rules of an earlier run in nf_tables: Operation not permitted (os error 1)
     hint: istio-init needs the capability NET_ADMIN, which this container does not have: add it to its securityContext
     ");
     assert_eq!(pod.dump(), before);
 }
 
 #[test]
-fn no_other_program_is_run() {
+fn nftables_runs_no_other_program() {
     let (pod, expected) = (Pod::create(), Pod::create());
     let program = Alone::create();
     let run = |settings: &Settings| {
@@ -268,7 +268,7 @@ fn no_other_program_is_run() {
     assert!(run(&Settings::injected_dual().dry_run()).contains("add rule"));
 }
 
-/// The program in a folder without other files, except for the libraries of a dynamic build.
+/// The program in a folder without other files, except libraries of a dynamic build.
 pub(crate) struct Alone {
     folder: TempDir,
 }
@@ -279,7 +279,7 @@ impl Alone {
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let program = PathBuf::from(istio_init().get_program());
         fs::copy(&program, folder.path().join("istio-init")).unwrap();
-        // For a static program, ldd fails, and there is nothing to copy.
+        // For a static program, ldd fails and there is nothing to copy.
         let libraries = Command::new("ldd").arg(&program).output().unwrap();
         for word in text(&libraries.stdout).split_whitespace().filter(|word| word.starts_with('/'))
         {
@@ -294,7 +294,7 @@ impl Alone {
         self.folder.path().join("istio-init")
     }
 
-    /// Runs it in the pod as an unprivileged user with these capabilities, with read-only file
+    /// Runs the program in the pod as an ordinary user with these capabilities, with read-only file
     /// systems and kernel settings.
     pub(crate) fn run_as_nobody(
         &self,
@@ -305,7 +305,7 @@ impl Alone {
         self.run_words_as_nobody(pod, capabilities, &settings.command_line())
     }
 
-    /// Runs it in the same way with any arguments.
+    /// Runs the program with any arguments.
     pub(crate) fn run_words_as_nobody(
         &self,
         pod: &Pod,
@@ -329,13 +329,13 @@ impl Alone {
     }
 }
 
-/// Runs one command of nft, options first.
+/// Runs one nft command; options come first.
 fn nft(pod: &Pod, words: &str) -> String {
     let mut command = Command::new("nft");
     pod.namespace.output(command.args(words.split_whitespace()), "").expect(words)
 }
 
-/// Sorts the lines, because iptables creates chains in an order of its own.
+/// Sorts lines, since iptables creates chains in any order.
 fn sorted(text: &str) -> Vec<&str> {
     let mut lines: Vec<&str> = text.lines().collect();
     lines.sort_unstable();

@@ -1,4 +1,4 @@
-//! Runs that wait: for the lock of iptables-legacy, and for previous runs.
+//! Runs that wait for the lock of iptables-legacy, or for earlier runs.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
@@ -22,7 +22,7 @@ use crate::pod::{Pod, istio_init};
 use crate::settings::{SEARCH_PATH, Settings};
 
 #[test]
-fn a_run_waits_for_the_lock_and_goes_on() {
+fn run_waits_for_the_lock() {
     let (pod, expected) = (Pod::create(), Pod::create());
     let settings = Settings::injected_dual().by_iptables("legacy");
     expected.init(&settings);
@@ -39,12 +39,12 @@ fn a_run_waits_for_the_lock_and_goes_on() {
 }
 
 #[test]
-fn a_lock_that_is_never_released_is_named() {
+fn run_names_the_holder_of_a_stuck_lock() {
     let pod = Pod::create();
     let lock = Lock::create();
     let untouched = rules(&pod, "legacy");
     let _held = lock.hold();
-    // Istio waits half a minute; the test shortens it.
+    // Istio's wait of half a minute is shortened.
     let programs = TempDir::new().expect("a folder");
     for name in ["iptables-legacy", "ip6tables-legacy"] {
         link(&programs, name, &format!("exec /usr/sbin/{name} \"$@\""));
@@ -78,10 +78,10 @@ fn nftables_needs_no_lock() {
     }
 }
 
-/// The orphan lives as long as its input is open. It has read all of the old run's rules, and
-/// commits them after the next run has begun.
+/// The orphan lives until its input ends. It has read the old run's rules and commits them after
+/// the next run has started.
 #[test]
-fn a_run_waits_for_what_a_killed_one_started() {
+fn run_waits_for_children_of_a_killed_run() {
     for variant in VARIANTS {
         let (pod, expected) = (Pod::create(), Pod::create());
         let settings = Settings::injected_dual().with('c', "net1").by_iptables(variant);
@@ -105,7 +105,7 @@ fn a_run_waits_for_what_a_killed_one_started() {
         let mut line = String::new();
         let stderr = next.stderr.as_mut().expect("a pipe");
         BufReader::new(stderr).read_line(&mut line).expect("a line");
-        // The kernel truncates the orphan's name.
+        // The kernel cuts the name.
         let orphan = format!("({:.15})", format!("iptables-{variant}-restore"));
         assert!(line.starts_with("waiting for another run in this network namespace: process "));
         assert!(line.contains(&orphan), "{line} does not name {orphan}");
@@ -117,7 +117,7 @@ fn a_run_waits_for_what_a_killed_one_started() {
 }
 
 #[test]
-fn runs_at_once_install_one_set_of_rules() {
+fn concurrent_runs_install_one_set_of_rules() {
     for variant in VARIANTS {
         let (pod, expected) = (Pod::create(), Pod::create());
         let settings = Settings::injected_dual().with('c', "net1").by_iptables(variant);
@@ -132,7 +132,7 @@ fn runs_at_once_install_one_set_of_rules() {
 }
 
 #[test]
-fn a_process_without_the_capability_cannot_hold_the_lock() {
+fn lock_cannot_be_held_without_net_admin() {
     let pod = Pod::create();
     let settings = Settings::injected_dual();
     for owner in [Owner { uid: 1000, gid: 1000 }, Owner::ROOT] {
@@ -153,7 +153,7 @@ fn a_process_without_the_capability_cannot_hold_the_lock() {
     }
 }
 
-/// Binds the packet log group that serves as the lock. Returns the socket and the kernel's answer.
+/// Requests the log group that serves as the lock. Returns the socket and the kernel's answer.
 fn take_group() -> (OwnedFd, i32) {
     let socket = socket_with(
         AddressFamily::NETLINK,
@@ -176,7 +176,7 @@ fn take_group() -> (OwnedFd, i32) {
 }
 
 #[test]
-fn a_run_needs_no_proc() {
+fn run_works_without_proc() {
     let pod = Pod::create();
     let settings = Settings::injected_dual();
     let script = "mount --make-rprivate / && mount -t tmpfs tmpfs /proc && exec \"$@\"";
@@ -195,15 +195,15 @@ fn start(pod: &Pod, settings: &Settings, path: &str) -> Child {
 
 fn wait_for_one_who_waits(inode: u64) {
     let inode = format!(":{inode} ");
-    wait::until("somebody waits for the lock", Duration::from_secs(120), || {
+    wait::until("a run waits for the lock", Duration::from_secs(120), || {
         let locks = fs::read_to_string("/proc/locks").expect("the kernel's locks");
         let is_waiting = |line: &str| line.contains("-> FLOCK") && line.contains(&inode);
-        if locks.lines().any(is_waiting) { Ok(()) } else { Err("nobody does") }
+        if locks.lines().any(is_waiting) { Ok(()) } else { Err("no run does") }
     })
     .expect("istio-init waits");
 }
 
-/// A file in place of the machine's lock, for the programs of this test.
+/// File that replaces the machine's lock file for programs of this test.
 struct Lock {
     file: tempfile::NamedTempFile,
 }
@@ -213,7 +213,7 @@ impl Lock {
         Self { file: tempfile::NamedTempFile::new().expect("a file") }
     }
 
-    /// Takes the lock until the returned file is dropped.
+    /// Holds the lock until dropped.
     fn hold(&self) -> File {
         let file = File::open(self.file.path()).expect("the lock");
         flock(file.as_fd(), FlockOperation::LockExclusive).expect("the lock is free");

@@ -1,4 +1,4 @@
-//! Effects of `istio-init` on packets: real sockets in network namespaces.
+//! Capture by `istio-init`, tested with real sockets in network namespaces.
 
 #![allow(
     clippy::expect_used,
@@ -6,30 +6,30 @@
     reason = "a test that panics has failed, as it should"
 )]
 
-mod dice;
+mod endpoints;
 mod istio;
-mod places;
 mod pod;
+mod random;
 mod raw;
 mod settings;
 
-mod ask_explain;
-mod ask_installed;
 mod backends;
-
-mod beyond;
 mod differential;
+mod drop_invalid;
+mod explain;
 mod flags;
-mod hostile;
-mod invalid;
+mod foreign_rules;
+mod invalid_input;
 mod iptables_lifecycle;
 mod iptables_rules;
 mod kills;
 mod lifecycle;
-mod lists;
 mod lock;
-mod meanwhile;
-mod others;
-mod processes;
+mod long_lists;
+mod node;
+mod process_limits;
 mod sandbox;
 mod scripts;
+mod tproxy_and_dns;
+mod traffic_during_changes;
+mod verify_and_probe;

@@ -1,4 +1,4 @@
-//! A pod without Kubernetes: a network namespace, linked to another one that represents the world.
+//! Fixture of a pod: a network namespace, linked to another one that represents the outside.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -15,9 +15,9 @@ use e2e::wait::until;
 use crate::istio;
 use crate::settings::Settings;
 
-/// A pod and the world around it.
+/// A pod and its outside.
 pub(crate) struct Pod {
-    // The listeners come first, so that they end before their namespaces are removed.
+    // Listeners are dropped before their namespaces.
     _listeners: [Listeners; 2],
     pub(crate) namespace: Namespace,
     pub(crate) world: Namespace,
@@ -46,12 +46,12 @@ pub(crate) struct Try {
 pub(crate) enum From {
     /// A process of this owner in the pod.
     Pod(Owner),
-    /// A process in the world.
+    /// Outside.
     World,
 }
 
 impl Pod {
-    /// Creates a pod with both families. The pod and the world listen on all [`PORTS`].
+    /// Creates a pod with both families that listens on all [`PORTS`], like the outside.
     pub(crate) fn create() -> Self {
         Self::with(Addresses::Both)
     }
@@ -76,7 +76,7 @@ impl Pod {
         pod
     }
 
-    /// Runs our program and returns its output; it must succeed.
+    /// Runs the program, which must succeed, and returns its output.
     pub(crate) fn init(&self, settings: &Settings) -> String {
         self.try_init(settings).expect("istio-init")
     }
@@ -87,7 +87,7 @@ impl Pod {
             command.args(settings.command_line()).envs(settings.environment());
             return self.namespace.output(&mut command, "");
         };
-        // Only the program sees this resolv.conf of the pod.
+        // Only the program sees the pod's resolv.conf.
         let lines: Vec<String> =
             servers.iter().map(|server| format!("nameserver {server}\n")).collect();
         let file = tempfile::NamedTempFile::new()?;
@@ -99,7 +99,7 @@ impl Pod {
         self.namespace.output(command.envs(settings.environment()), "")
     }
 
-    /// Installs Istio's rules with iptables, and the routes that Istio's program adds.
+    /// Installs Istio's rules by iptables, and its address and routes.
     pub(crate) fn istio(&self, settings: &Settings) {
         let load = |program: &str, ipv6: bool| {
             let text = istio::restore_text(settings, ipv6);
@@ -119,7 +119,7 @@ impl Pod {
         }
     }
 
-    /// Removes everything that [`Pod::istio`] installs; Istio itself would leave some of it.
+    /// Removes the state that [`Pod::istio`] installs; Istio leaves some of it.
     pub(crate) fn forget_istio(&self, settings: &Settings) {
         let (mark, table) = (settings.flag('t'), settings.flag('r'));
         for command in [
@@ -137,7 +137,7 @@ impl Pod {
         }
     }
 
-    /// Adds the routes that Istio adds for TPROXY, in the same way.
+    /// Adds Istio's routes for TPROXY.
     fn istio_routes(&self, settings: &Settings, captures_v6: bool) {
         if settings.flag('m') != "TPROXY" || settings.flag('b').is_empty() {
             return;
@@ -156,9 +156,9 @@ impl Pod {
         }
     }
 
-    /// Returns the outcomes of the attempts, in their order.
+    /// Returns the outcome of each attempt.
     pub(crate) fn outcomes(&self, tries: &[Try]) -> Vec<Outcome> {
-        // One thread makes each series of attempts from the same origin.
+        // One thread per series of attempts from the same origin.
         tries
             .chunk_by(|one, next| one.from == next.from)
             .flat_map(|series| {
@@ -175,7 +175,7 @@ impl Pod {
             .collect()
     }
 
-    /// Returns the outcomes of repeated attempts, as long as they are to continue.
+    /// Repeats attempts and returns their outcomes.
     pub(crate) fn repeat(
         &self,
         attempt: &Try,
@@ -196,7 +196,7 @@ impl Pod {
         outcomes.expect("a thread in a namespace")
     }
 
-    /// Returns all state that our program could leave behind.
+    /// Returns all state that the program can leave behind.
     pub(crate) fn dump(&self) -> String {
         let list = |program: &str, arguments: &[&str]| {
             self.namespace.output(Command::new(program).args(arguments), "").expect(program)
@@ -216,9 +216,9 @@ impl Pod {
         self.ruleset() + &without_lifetimes(&addresses) + &rules + &routes
     }
 
-    /// Returns the outcomes in a pod that had other rules before. An unexpected outcome is tried
-    /// once more: connection tracking may confuse a connection with an earlier one from the same
-    /// port, and then reports the earlier one's target.
+    /// Returns outcomes in a pod that had other rules before. Repeats unexpected ones: connection
+    /// tracking can take a connection for an earlier one from the same port, with that one's
+    /// original destination.
     pub(crate) fn outcomes_afresh(
         &self,
         tries: &[Try],
@@ -244,14 +244,13 @@ impl Pod {
         }
     }
 
-    /// Returns all tables of nftables, without packet counters.
+    /// Returns all nftables tables without packet counters.
     pub(crate) fn ruleset(&self) -> String {
         let mut nft = Command::new("nft");
         without_counts(&self.namespace.output(nft.args(["list", "ruleset"]), "").expect("nft"))
     }
 
-    /// Waits for the links. A link's queue opens some time after the link is up; a TCP connection
-    /// retries until then.
+    /// Waits for the links, whose queues open some time after they are up, with a TCP connection.
     fn wait_for_links(&self) {
         let neighbours = [("192.168.77.1", Addresses::V4), ("192.168.99.1", Addresses::V4)]
             .into_iter()
@@ -270,8 +269,8 @@ impl Pod {
     }
 }
 
-/// Returns our program with an empty environment: the one that `ISTIO_INIT_BIN` names, or the one
-/// that cargo builds from this tree.
+/// Returns a command for the program with an empty environment: the program from `ISTIO_INIT_BIN`,
+/// or the one that cargo builds.
 pub(crate) fn istio_init() -> Command {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     let named = || std::env::var_os("ISTIO_INIT_BIN").map(PathBuf::from);
@@ -286,8 +285,7 @@ pub(crate) fn address(text: &str) -> IpAddr {
     text.parse().expect("an address")
 }
 
-/// Builds the program. For a test of another package cargo does not build it, and a test of an old
-/// build would be useless.
+/// Builds the program, since cargo does not for a test of another package.
 fn build() -> PathBuf {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(["build", "--package", "istio-init", "--bins", "--message-format=json"]);
@@ -318,7 +316,7 @@ fn without_lifetimes(addresses: &str) -> String {
 
 const WITH_RESOLV_CONF: &str = "mount --bind \"$0\" /etc/resolv.conf && exec \"$@\"";
 
-/// The pod is `.2` on both links, the world `.1` and all further addresses.
+/// The pod is `.2` on both links, the outside is `.1` and all other addresses.
 const V4: (&str, &str) = (
     "address add 192.168.77.2/24 dev eth0
      address add 192.168.99.2/24 dev net1

@@ -1,4 +1,4 @@
-//! Packets that no ordinary socket would send.
+//! Packets that no ordinary socket sends.
 
 use std::io::{ErrorKind, Read};
 use std::net::{IpAddr, SocketAddr};
@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
-/// A raw socket between two addresses, in the network namespace of the thread that created it.
+/// Raw socket between two addresses, in the namespace of the thread that opened it.
 pub(crate) struct Raw {
     socket: Socket,
     source: IpAddr,
     target: IpAddr,
 }
 
-/// A packet from the target.
+/// Reply of the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Reply {
     /// For TCP, the source port.
@@ -36,11 +36,11 @@ impl Raw {
         let domain = if target.is_ipv4() { Domain::IPV4 } else { Domain::IPV6 };
         let socket = Socket::new(domain, Type::RAW, Some(protocol)).expect("a raw socket");
         socket.bind(&SockAddr::from(SocketAddr::new(source, 0))).expect("the source address");
-        socket.set_read_timeout(Some(PATIENCE)).expect("a time limit");
+        socket.set_read_timeout(Some(TIMEOUT)).expect("a time limit");
         Self { socket, source, target }
     }
 
-    /// Sends a segment with flags and without data.
+    /// Sends an empty segment with these flags.
     pub(crate) fn send_segment(&self, from_port: u16, to_port: u16, flags: u8) {
         let mut segment = [0; 20];
         segment[..2].copy_from_slice(&from_port.to_be_bytes());
@@ -58,7 +58,7 @@ impl Raw {
     /// Sends an empty ICMP message of a type.
     pub(crate) fn send_message(&self, kind: u8) {
         let mut message = [kind, 0, 0, 0, 0x12, 0x34, 0, 1];
-        // The kernel computes the checksum of ICMPv6 itself.
+        // The kernel computes the checksum of ICMPv6.
         if self.target.is_ipv4() {
             let sum = folded(sum_of(&message));
             message[2..4].copy_from_slice(&sum.to_be_bytes());
@@ -66,7 +66,7 @@ impl Raw {
         self.send(&message);
     }
 
-    /// Returns the next packet of the target.
+    /// Receives the next packet that the target sends here.
     pub(crate) fn receive(&self) -> Reply {
         loop {
             let mut buffer = [0; 256];
@@ -75,7 +75,7 @@ impl Raw {
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) => panic!("nothing from {}: {error}", self.target),
             };
-            // IPv4 packets include the header, and every raw socket of the protocol receives them.
+            // An IPv4 packet has its header, and every raw socket of the protocol receives it.
             let header = if self.target.is_ipv4() { usize::from(buffer[0] & 15) * 4 } else { 0 };
             let payload = &buffer[header..length];
             let port = u16::from_be_bytes([payload[0], payload[1]]);
@@ -123,5 +123,5 @@ pub(crate) const RST: u8 = 0x04;
 pub(crate) const ACK: u8 = 0x10;
 
 const TCP: u8 = 6;
-/// Far more than an answer on this machine takes.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Much longer than a reply takes.
+const TIMEOUT: Duration = Duration::from_secs(5);

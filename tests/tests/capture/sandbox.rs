@@ -1,4 +1,4 @@
-//! Sandboxes that restrict netlink: seccomp profiles, and user-space kernels without netfilter's
+//! Sandboxes that block netlink: seccomp profiles, and user-space kernels without netfilter's
 //! netlink.
 
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use crate::pod::{Pod, istio_init};
 use crate::settings::{SEARCH_PATH, Settings};
 
 #[test]
-fn a_profile_without_netlink_is_named_as_the_reason() {
+fn seccomp_profile_without_netlink_is_named() {
     let pod = Pod::create();
     let before = pod.dump();
     let settings = Settings::injected();
@@ -29,33 +29,33 @@ fn a_profile_without_netlink_is_named_as_the_reason() {
 }
 
 #[test]
-fn a_kernel_without_netfilters_netlink_is_named_as_the_reason() {
+fn kernel_without_netfilter_netlink_is_named() {
     let pod = Pod::create();
     let settings = Settings::injected();
     let output = refused(&pod, libc::EPROTONOSUPPORT, &settings);
     assert_eq!(output.status.code(), Some(1));
     insta::assert_snapshot!(String::from_utf8_lossy(&output.stderr), @r"
     error: cannot open a netlink socket for nf_tables: Protocol not supported (os error 93)
-    hint: this kernel, or the sandbox in its place, has no such netlink; for rules it needs nf_tables (module nfnetlink), or iptables-legacy in the image and in the kernel
+    hint: this kernel or sandbox does not support this netlink protocol; rules need nf_tables (module nfnetlink), or iptables-legacy in the image and in the kernel
     ");
 }
 
 #[test]
-fn a_node_that_cannot_be_ruled_out_is_left_alone() {
+fn unknown_network_namespace_is_rejected() {
     let pod = Pod::create();
     let before = pod.dump();
     let output = refused(&pod, libc::ENOBUFS, &Settings::injected());
     assert_eq!(output.status.code(), Some(1));
     insta::assert_snapshot!(String::from_utf8_lossy(&output.stderr), @r"
-    error: this network namespace: `cannot open a netlink socket for nf_tables: No buffer space available (os error 105)` leaves open whether it is a node's or a pod's
-    hint: run istio-init in the pod; where this is meant, use --allow-host-network
+    error: this network namespace: `cannot open a netlink socket for nf_tables: No buffer space available (os error 105)` prevents deciding whether it is a node's or a pod's
+    hint: run istio-init in the pod; if this is intended, use --allow-host-network
     ");
     assert_eq!(pod.dump(), before);
 }
 
-/// Such a kernel may still have the legacy tables.
+/// Such a kernel can have legacy tables.
 #[test]
-fn without_netfilters_netlink_auto_takes_iptables_legacy() {
+fn auto_uses_legacy_without_netfilter_netlink() {
     let (pod, expected) = (Pod::create(), Pod::create());
     let settings = Settings::injected().with_variable("PATH", SEARCH_PATH);
     let settings = settings.with_switch("--backend=auto");
@@ -65,11 +65,11 @@ fn without_netfilters_netlink_auto_takes_iptables_legacy() {
     assert_eq!(rules(&pod, "legacy"), rules(&expected, "legacy"));
 }
 
-/// Runs the program with `socket(AF_NETLINK, …, NETLINK_NETFILTER)` failing with this error.
+/// Runs with `socket(AF_NETLINK, …, NETLINK_NETFILTER)` failing with this error.
 fn refused(pod: &Pod, errno: i32, settings: &Settings) -> Output {
     let filter = no_netfilter_socket(errno.unsigned_abs());
     let run = || {
-        // The filter applies to this thread and its child processes.
+        // Applies to this thread and its children.
         apply_filter(&filter).expect("a filter");
         let mut command = istio_init();
         command.args(settings.command_line()).envs(settings.environment());

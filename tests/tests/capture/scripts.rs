@@ -1,5 +1,4 @@
-//! Scripts of `--dry-run`: the real nft must accept them, and they must install the same rules as
-//! our own transaction.
+//! Scripts of `--dry-run`: nft accepts them, and they install the same rules as the program.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +10,7 @@ use crate::pod::{Pod, istio_init};
 use crate::settings::{SEARCH_PATH, Settings};
 
 #[test]
-fn every_golden_script_loads() {
+fn nft_loads_every_script_of_the_snapshots() {
     let namespace = Namespace::create().expect("a namespace");
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../istio-init/tests/snapshots");
     let mut loaded = 0;
@@ -19,7 +18,7 @@ fn every_golden_script_loads() {
         let path = entry.expect("a golden").path();
         let name = path.display().to_string();
         let text = fs::read_to_string(&path).expect("a golden");
-        // A snapshot has the script after a header between two lines of dashes.
+        // A snapshot is the script after a header between two lines of dashes.
         let script = text.splitn(3, "---\n").last().expect("a script");
         if name.contains("__plans@") {
             let mut nft = Command::new("nft");
@@ -31,7 +30,7 @@ fn every_golden_script_loads() {
 }
 
 #[test]
-fn a_script_installs_what_the_program_installs() {
+fn nft_script_installs_the_same_rules() {
     for settings in [
         Settings::default(),
         Settings::injected(),
@@ -58,7 +57,7 @@ fn a_script_installs_what_the_program_installs() {
 }
 
 #[test]
-fn a_dry_run_prints_for_the_backend_that_a_run_takes() {
+fn dry_run_prints_for_the_backend_of_a_run() {
     let pod = Pod::create();
     let run = |path: &str, switch: &str| {
         let mut command = istio_init();
@@ -76,7 +75,7 @@ fn a_dry_run_prints_for_the_backend_that_a_run_takes() {
 }
 
 #[test]
-fn the_script_of_a_cleanup_removes_the_rules() {
+fn cleanup_script_removes_the_rules() {
     let pod = Pod::create();
     let before = ruleset(&pod);
     pod.init(&Settings::injected_dual());

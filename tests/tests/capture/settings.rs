@@ -1,8 +1,8 @@
-//! Flags and variables of one run, for our program and for Istio's rules.
+//! Flags and variables of one run, for this program and for Istio's rules.
 
 use std::collections::BTreeMap;
 
-/// Input of one run: short flags, variables, and switches.
+/// Settings of one run: short flags, variables, switches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Settings {
     flags: BTreeMap<char, String>,
@@ -15,7 +15,7 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// Returns the injector's default arguments of the init container.
+    /// Default flags that the injector passes to the init container.
     pub(crate) fn injected() -> Self {
         Self::default()
             .with('p', "15001")
@@ -28,7 +28,7 @@ impl Settings {
             .with('d', "15090,15021,15020")
     }
 
-    /// Returns the same settings with IPv6.
+    /// Default flags with dual stack.
     pub(crate) fn injected_dual() -> Self {
         Self { dual_stack: true, ..Self::injected() }
     }
@@ -43,7 +43,7 @@ impl Settings {
         self
     }
 
-    /// Adds a long flag, with its value after an equals sign if it has one.
+    /// Adds a long flag, with `=VALUE` if it has one.
     pub(crate) fn with_switch(mut self, switch: &str) -> Self {
         self.switches.push(switch.to_owned());
         self
@@ -53,7 +53,7 @@ impl Settings {
         self.switches.iter().any(|other| other == switch)
     }
 
-    /// Sets the DNS servers of the pod's resolv.conf.
+    /// Sets the name servers in the pod's resolv.conf.
     pub(crate) fn with_name_servers(mut self, servers: &[&'static str]) -> Self {
         self.name_servers = Some(servers.to_vec());
         self
@@ -67,12 +67,12 @@ impl Settings {
         Self { dry_run: true, ..self }
     }
 
-    /// Uses this variant of iptables instead of nftables. It must be installed.
+    /// Selects this variant of iptables, which must exist, instead of nftables.
     pub(crate) fn by_iptables(self, variant: &'static str) -> Self {
         Self { iptables: Some(variant), ..self }.with_variable("PATH", SEARCH_PATH)
     }
 
-    /// Returns the value of a flag, or else Istio's default.
+    /// Returns the value of a flag, or Istio's default.
     pub(crate) fn flag(&self, flag: char) -> &str {
         let value = self.flags.get(&flag).map_or("", String::as_str);
         match flag {

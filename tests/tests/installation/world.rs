@@ -199,4 +199,4 @@ const IGNORED: [&str; 4] = [
 /// The API server that routes to endpoints of Services; the other one connects to their cluster
 /// addresses.
 pub(crate) const AGGREGATING: usize = 1;
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(180);

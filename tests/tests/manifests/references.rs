@@ -13,8 +13,8 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
+use kube_access::names::RESERVED_REVISIONS;
 use webhook_certs::cluster::Options;
-use webhook_certs::names::RESERVED_REVISIONS;
 
 use crate::custom::{CertificateSpec, Custom, IssuerSpec, ServiceMonitorSpec};
 use crate::documents::{Rendering, renderings, selects};

@@ -44,10 +44,18 @@ fn cells(row: &str) -> Vec<&str> {
 /// Returns the files of each test function.
 fn tests() -> BTreeMap<String, BTreeSet<String>> {
     let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    let mut folders =
-        ["documents", "injector", "istio-init", "istioctl", "pilot", "tests", "webhook-certs"]
-            .map(|one| repository().join(one))
-            .to_vec();
+    let mut folders = [
+        "documents",
+        "injector",
+        "istio-init",
+        "istioctl",
+        "local-files",
+        "pilot",
+        "tests",
+        "webhook-certs",
+    ]
+    .map(|one| repository().join(one))
+    .to_vec();
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).unwrap() {
             let path = entry.unwrap().path();

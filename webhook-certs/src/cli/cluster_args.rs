@@ -1,55 +1,55 @@
-//! Which cluster, and which objects in it.
+//! Flags that select the cluster and the objects in it.
 
 use std::path::PathBuf;
 
+use super::rotation_args::{RotationArgs, SignerError};
+use crate::cluster::Options;
+use crate::server_names::{parse_domain, parse_name};
 use anyhow::{Context, Result};
 use clap::Args;
 use kube::Client;
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use webhook_certs::cause::with_causes;
-use webhook_certs::cluster::Options;
-use webhook_certs::parameter_args::{ParameterArgs, SignerError};
-use webhook_certs::{kubeconfig, names};
+use kube::config::Kubeconfig;
+use kube_access::{kubeconfig, names, with_causes};
 
-/// Which cluster, and which objects in it.
+/// Flags that select the cluster and the objects in it.
 #[derive(Debug, Args)]
 pub(super) struct ClusterArgs {
-    /// The kubeconfig file; without it, the one of the environment, else the pod's own account.
+    /// Kubeconfig file [default: that of the environment, else the pod's service account].
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// The context of the kubeconfig.
+    /// Context of the kubeconfig.
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
-    /// The namespace of the Secret and the Service.
+    /// Namespace of the Secret and the Service.
     #[arg(long, env = "POD_NAMESPACE", default_value = "istio-system",
           value_parser = names::label)]
     namespace: String,
-    /// The name of the installation: of the CA and of the field manager [default: sidecar-injector,
-    /// with the revision as suffix unless it is `default`].
+    /// Name of the installation, part of the names of the CA and of the field manager [default:
+    /// sidecar-injector, with the revision as suffix unless it is `default`].
     #[arg(long, value_name = "NAME", value_parser = names::label)]
     install: Option<String>,
-    /// The Service through which API servers reach the webhook.
+    /// Service through which API servers reach the webhook.
     #[arg(long, default_value = "sidecar-injector", value_parser = names::label)]
     service: String,
-    /// The cluster's DNS domain.
-    #[arg(long, default_value = "cluster.local", value_parser = names::domain)]
+    /// DNS domain of the cluster.
+    #[arg(long, default_value = "cluster.local", value_parser = parse_domain)]
     cluster_domain: String,
     /// A further DNS name or address of the leaf; may be repeated.
-    #[arg(long = "extra-san", value_name = "NAME", value_parser = names::of_server)]
+    #[arg(long = "extra-san", value_name = "NAME", value_parser = parse_name)]
     extra_names: Vec<String>,
-    /// The revision of the control plane.
+    /// Revision of the control plane.
     #[arg(long, env = "REVISION", default_value = "default", value_parser = names::revision)]
     revision: String,
-    /// The Secret that holds the CA [default: <INSTALL>-ca; without --install sidecar-injector-ca,
-    /// with the revision as suffix unless it is `default`].
+    /// Secret that holds the CA [default: <INSTALL>-ca; without --install sidecar-injector-ca, with
+    /// the revision as suffix unless it is `default`].
     #[arg(long, value_name = "NAME", value_parser = names::subdomain)]
     secret_name: Option<String>,
-    /// A mutating webhook configuration to keep up; may be repeated [default:
+    /// Mutating webhook configuration to reconcile; may be repeated [default:
     /// istio-sidecar-injector, with the revision as suffix unless it is `default`].
     #[arg(long = "webhook-configuration", value_name = "NAME", value_parser = names::subdomain)]
     webhook_configurations: Vec<String>,
     #[command(flatten)]
-    parameters: ParameterArgs,
+    parameters: RotationArgs,
 }
 
 impl ClusterArgs {
@@ -76,37 +76,33 @@ impl ClusterArgs {
         })
     }
 
-    /// What the injector of the revision calls it.
+    /// Name that the injector of the revision uses.
     fn named(&self, name: &str) -> String {
-        Options::of_revision(name, &self.revision)
+        Options::for_revision(name, &self.revision)
     }
 
-    /// A client, and the URL of its API server for messages.
+    /// Makes a client; returns it with the URL of its API server for messages.
     pub(super) async fn client(&self) -> Result<(Client, String)> {
-        let options =
-            KubeConfigOptions { context: self.context.clone(), ..KubeConfigOptions::default() };
+        let context = self.context.as_deref();
         let mut config = match &self.kubeconfig {
             Some(file) => {
                 let origin = format!("--kubeconfig `{}`", file.display());
-                let kubeconfig = Kubeconfig::read_from(file).with_context(|| origin.clone())?;
-                kubeconfig::check(&kubeconfig, &origin, self.context.as_deref())?;
-                kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.context(origin)?
+                kubeconfig::from_file(file, &origin, context).await?
             }
-            None if self.context.is_some() => {
+            None if context.is_some() => {
                 let origin = "the kubeconfig of KUBECONFIG or ~/.kube/config";
                 let kubeconfig = Kubeconfig::read().context(origin)?;
-                kubeconfig::check(&kubeconfig, origin, self.context.as_deref())?;
-                kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.context(origin)?
+                kubeconfig::resolve(kubeconfig, origin, context).await?
             }
             None => kube::Config::infer().await.map_err(|error| {
                 let error = with_causes(&error);
                 anyhow::anyhow!(
-                    "no cluster is known: {error}\n\
+                    "no cluster is configured: {error}\n\
                      hint: name one with --kubeconfig, or run in a pod"
                 )
             })?,
         };
-        // The upkeep has its own, shorter patience.
+        // Reconciliation has its own, shorter timeouts.
         config.default_retry = false;
         let server = format!("server {}", config.cluster_url);
         let client = Client::try_from(config);
@@ -128,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_revision_has_the_names_that_its_injector_gives() {
+    fn default_names_are_those_of_the_revisions_injector() {
         for (flags, install, secret, configuration) in [
             ("", "sidecar-injector", "sidecar-injector-ca", "istio-sidecar-injector"),
             (

@@ -1,6 +1,7 @@
-//! The commands of `webhook-certs`.
+//! Commands of `webhook-certs`.
 
 mod cluster_args;
+pub mod rotation_args;
 mod state_report;
 
 use std::io::Write;
@@ -8,38 +9,39 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::str::FromStr;
 
+use crate::authority::{Authority, Entropy, Lifetime};
+use crate::cluster::{self, RotationRequest};
+use crate::server_names::ServerNames;
+use crate::serving::ServingCertificate;
+use crate::status::Status;
 use anyhow::{Context, Result};
 use clap::error::ErrorKind as UsageKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use jiff::{SignedDuration, Timestamp};
+use local_files::{FileSet, SetFile};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tracing_subscriber::EnvFilter;
-use webhook_certs::authority::{Authority, Entropy, Lifetime};
-use webhook_certs::certificate_directory::{CertificateDirectory, PemFile};
-use webhook_certs::cluster::{self, Wish};
-use webhook_certs::parameter_args::duration;
-use webhook_certs::server_names::ServerNames;
-use webhook_certs::serving::ServingCertificate;
-use webhook_certs::status::Status;
 
 use cluster_args::ClusterArgs;
+use rotation_args::duration;
 use state_report::StateReport;
 
-/// Issues and keeps up the certificates of an admission webhook.
+/// Issues, rotates and publishes the certificates of an admission webhook.
 #[derive(Debug, Parser)]
 #[command(name = "webhook-certs", version)]
-pub(crate) struct Cli {
+pub struct Cli {
     #[command(subcommand)]
     command: Command,
-    /// What to log on stderr, in the syntax of tracing's filters.
+    /// Filter of the log on stderr, in the syntax of tracing's filters.
     #[arg(long, global = true, env = "RUST_LOG", default_value = "info")]
     log: String,
 }
 
 impl Cli {
-    pub(crate) fn log_filter(&self) -> EnvFilter {
-        // The client logs each answer that is an error; ours say more, and once.
+    /// Filter of the log on stderr.
+    pub fn log_filter(&self) -> EnvFilter {
+        // The client logs each error response; our messages say more, and once.
         let quiet = "kube_client::client::builder=off";
         EnvFilter::new(format!("{quiet},{}", self.log))
     }
@@ -47,16 +49,16 @@ impl Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Keeps the CA's Secret and the caBundle of the webhook configurations right until it is
+    /// Keeps the CA's Secret and the caBundle of the webhook configurations valid until it is
     /// terminated. Replicas of the webhook do the same by themselves.
     Serve(ClusterArgs),
-    /// Tells where the CA's rotation stands, when it expires, and which webhook entries trust it.
-    /// Exits 1 when there is no usable CA or an entry does not trust it.
+    /// Prints the phase of the CA's rotation, the expiry of its CAs, and the webhook entries that
+    /// trust them. Exits 1 if there is no usable CA or an entry does not trust it.
     Status(StatusArgs),
-    /// Asks the replicas to replace the CA; admission goes on meanwhile.
+    /// Asks the replicas to replace the CA. Admission continues meanwhile.
     Rotate(RotateArgs),
-    /// Writes a CA and a leaf of it as PEM files, for a webhook that cannot talk to the API server.
-    /// A CA that is there already signs again, so that whoever trusts it trusts the new leaf.
+    /// Writes a CA and a leaf as PEM files, for a webhook without access to the API server. An
+    /// existing CA signs again, so clients that trust it trust the new leaf.
     Issue(IssueArgs),
 }
 
@@ -64,17 +66,17 @@ enum Command {
 struct StatusArgs {
     #[command(flatten)]
     cluster: ClusterArgs,
-    /// How to write it.
+    /// Format of the output.
     #[arg(short, long, value_enum, default_value_t)]
     output: OutputFormat,
 }
 
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 enum OutputFormat {
-    /// Lines for people.
+    /// Lines of text.
     #[default]
     Table,
-    /// One JSON object for programs.
+    /// One JSON object.
     Json,
 }
 
@@ -82,30 +84,29 @@ enum OutputFormat {
 struct RotateArgs {
     #[command(flatten)]
     cluster: ClusterArgs,
-    /// Withdraw trust from a CA as soon as every replica has a leaf of another one, not only when
-    /// the last leaf of it has expired: for a key that others may have. The number stands at the
-    /// end of the CA's name; without it the CA that signs is meant, which has to be said while one
-    /// that signed before is trusted too. A replica that is cut off from the API server is not
-    /// trusted from then on.
+    /// Withdraw trust from a CA as soon as every replica has a leaf of another one, instead of when
+    /// its last leaf has expired. For a key that may have leaked. NUMBER is at the end of the CA's
+    /// name; without it the signing CA is revoked. NUMBER is required while the previous CA is
+    /// trusted too. A replica without connection to the API server is not trusted from then on.
     #[arg(
         long,
         value_name = "NUMBER",
         num_args = 0..=1,
         require_equals = true,
-        default_missing_value = Revoked::ACTIVE,
+        default_missing_value = RevokeTarget::ACTIVE,
     )]
-    revoke: Option<Revoked>,
+    revoke: Option<RevokeTarget>,
 }
 
-/// The CA that is to be revoked.
+/// CA to revoke.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Revoked {
+enum RevokeTarget {
     Active,
     Numbered(u64),
 }
 
-impl Revoked {
-    /// Stands for no number, so that an empty one is an error.
+impl RevokeTarget {
+    /// Word for the signing CA; not empty, so that an empty value is an error.
     const ACTIVE: &str = "active";
 
     fn number(self) -> Option<u64> {
@@ -116,7 +117,7 @@ impl Revoked {
     }
 }
 
-impl FromStr for Revoked {
+impl FromStr for RevokeTarget {
     type Err = String;
 
     fn from_str(text: &str) -> std::result::Result<Self, String> {
@@ -124,8 +125,7 @@ impl FromStr for Revoked {
             return Ok(Self::Active);
         }
         text.parse().map(Self::Numbered).map_err(|_| {
-            "not the number of a CA; hint: `webhook-certs status` names the CAs, whose names end \
-             with it"
+            "not the number of a CA; hint: the names of CAs end with it; see `webhook-certs status`"
                 .to_owned()
         })
     }
@@ -133,22 +133,23 @@ impl FromStr for Revoked {
 
 #[derive(Debug, Args)]
 struct IssueArgs {
-    /// A DNS name or address of the leaf; may be repeated.
+    /// DNS name or address of the leaf; may be repeated.
     #[arg(long = "dns", value_name = "NAME", required = true)]
     names: Vec<String>,
-    /// The directory for ca.crt, ca.key, tls.crt and tls.key; it is created where it is missing.
-    /// They are symbolic links into a directory of their own, and change all at once.
+    /// Directory for ca.crt, ca.key, tls.crt and tls.key; it is created if missing. The files are
+    /// symbolic links into a directory of their own, and change all at once.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// How long the leaf is valid, and a CA that is made for it; no leaf outlives its CA.
+    /// Lifetime of the leaf, and of a new CA. No leaf outlives its CA.
     #[arg(long, value_name = "DURATION", default_value = "168h", value_parser = duration)]
     lifetime: SignedDuration,
-    /// Make a new CA in the place of one that is there.
+    /// Make a new CA that replaces an existing one.
     #[arg(long)]
     new_ca: bool,
 }
 
-pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
+/// Runs a command.
+pub fn run(cli: Cli) -> Result<ExitCode> {
     match cli.command {
         Command::Issue(args) => issue(&args),
         Command::Serve(args) => runtime()?.block_on(serve(args)),
@@ -165,7 +166,7 @@ async fn serve(args: ClusterArgs) -> Result<ExitCode> {
     tokio::select! {
         failed = cluster::maintain(client, options, ServingCertificate::new(), status) => {
             let Err(error) = failed;
-            Err(error).context(server).context("cannot keep up certificates")
+            Err(error).context(server).context("cannot maintain certificates")
         }
         _ = terminated.recv() => Ok(ExitCode::SUCCESS),
         _ = tokio::signal::ctrl_c() => Ok(ExitCode::SUCCESS),
@@ -176,7 +177,7 @@ async fn status(args: StatusArgs) -> Result<ExitCode> {
     let options = options_of_own_ca(&args.cluster);
     let (client, server) = args.cluster.client().await?;
     let seen = cluster::observe(client, &options).await.context(server)?;
-    let report = StateReport::of(&seen, &options, seen.now(Timestamp::now()))?;
+    let report = StateReport::new(&seen, &options, seen.now(Timestamp::now()))?;
     print(&match args.output {
         OutputFormat::Table => report.to_table(),
         OutputFormat::Json => vec![report.to_json()?],
@@ -186,45 +187,46 @@ async fn status(args: StatusArgs) -> Result<ExitCode> {
 
 async fn rotate(args: RotateArgs) -> Result<ExitCode> {
     let options = options_of_own_ca(&args.cluster);
-    let wish = args.revoke.map_or(Wish::Rotation, |revoked| Wish::Revocation(revoked.number()));
+    let request = args
+        .revoke
+        .map_or(RotationRequest::Rotation, |revoked| RotationRequest::Revocation(revoked.number()));
     let (client, server) = args.cluster.client().await?;
-    let (ca, revocation) = cluster::rotate(client, &options, wish).await.context(server)?;
+    let (ca, revocation) = cluster::rotate(client, &options, request).await.context(server)?;
     let what = revocation.map_or_else(
-        || format!("{} is to be replaced", ca.name()),
+        || format!("{} will be replaced", ca.name()),
         |revocation| revocation.to_string(),
     );
-    print(&[format!("{what}; hint: `webhook-certs status` tells how far that is")])?;
+    print(&[format!("{what}; hint: `webhook-certs status` shows the progress")])?;
     Ok(ExitCode::SUCCESS)
 }
 
 fn options(args: &ClusterArgs) -> cluster::Options {
-    args.options().unwrap_or_else(|error| exit_for_usage(&error.to_string()))
+    args.options().unwrap_or_else(|error| exit_with_usage_error(&error.to_string()))
 }
 
 fn options_of_own_ca(args: &ClusterArgs) -> cluster::Options {
     let options = options(args);
     if options.signer.is_some() {
-        exit_for_usage(
-            "with --cert-mode csr there is no CA of ours\n\
-             hint: `kubectl get certificatesigningrequests` lists what was asked for",
+        exit_with_usage_error(
+            "with --cert-mode csr there is no CA in a Secret\n\
+             hint: `kubectl get certificatesigningrequests` lists the requests",
         );
     }
     options
 }
 
-fn exit_for_usage(message: &str) -> ! {
+fn exit_with_usage_error(message: &str) -> ! {
     Cli::command().error(UsageKind::ArgumentConflict, message).exit()
 }
 
 fn issue(args: &IssueArgs) -> Result<ExitCode> {
     let names = ServerNames::parse(&args.names).context("--dns")?;
     let lifetime = Lifetime::starting(Timestamp::now(), args.lifetime);
-    let directory = CertificateDirectory::open(&args.out)
+    let directory = FileSet::open(&args.out, "webhook-certs")
         .with_context(|| format!("--out: cannot create `{}`", args.out.display()))?;
     if let Some(others) = directory.other_writers().context("--out")? {
         tracing::warn!(
-            "--out: {others} may write in `{}`, and exchange the CA in it for another; hint: take a \
-             directory that you alone may write in",
+            "--out: {others} may write in `{}` and replace the CA in it; hint: use a directory that only you may write in",
             args.out.display()
         );
     }
@@ -236,10 +238,10 @@ fn issue(args: &IssueArgs) -> Result<ExitCode> {
     let (ca_key, key) = (authority.key_pem(), leaf.key_pem());
     let (ca, certificate) = (authority.certificate_pem(), leaf.certificate_pem());
     let files = [
-        PemFile { name: "ca.crt", is_private: false, text: &ca },
-        PemFile { name: "ca.key", is_private: true, text: &ca_key },
-        PemFile { name: "tls.crt", is_private: false, text: &certificate },
-        PemFile { name: "tls.key", is_private: true, text: &key },
+        SetFile { name: "ca.crt", is_private: false, text: &ca },
+        SetFile { name: "ca.key", is_private: true, text: &ca_key },
+        SetFile { name: "tls.crt", is_private: false, text: &certificate },
+        SetFile { name: "tls.key", is_private: true, text: &key },
     ];
     directory
         .publish(&files)
@@ -249,11 +251,8 @@ fn issue(args: &IssueArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The CA that an earlier call has left, if it is to be used again.
-fn present_authority(
-    args: &IssueArgs,
-    directory: &CertificateDirectory,
-) -> Result<Option<Authority>> {
+/// Loads the CA of a previous call, if it is to sign again.
+fn present_authority(args: &IssueArgs, directory: &FileSet) -> Result<Option<Authority>> {
     let read = |file: &str| {
         directory
             .read(file)
@@ -266,7 +265,7 @@ fn present_authority(
         (None, None) => return Ok(None),
         (certificate, key) => (certificate.unwrap_or_default(), key.unwrap_or_default()),
     };
-    let hint = "hint: --new-ca makes another one in its place";
+    let hint = "hint: --new-ca replaces it";
     let authority = Authority::from_pem(&certificate, &key)
         .map_err(|error| anyhow::anyhow!("--out `{}`: {error}\n{hint}", args.out.display()))?;
     let ca = authority.ca();

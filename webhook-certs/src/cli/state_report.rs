@@ -1,15 +1,15 @@
-//! What the Secret and the webhook configurations show, for people and for programs.
+//! Report on the Secret and the webhook configurations, as text and JSON.
 
+use crate::cluster::Options;
+use crate::rotation::clock_skew;
+use crate::rotation::{Observation, Revocation, rotates_at};
+use crate::secret::rotation_requests::RotationRequests;
+use crate::secret::{Phase, State, immutable_message, is_immutable};
 use anyhow::{Context, Result};
 use jiff::Timestamp;
 use serde::Serialize;
-use webhook_certs::clock;
-use webhook_certs::cluster::Options;
-use webhook_certs::requests::Requests;
-use webhook_certs::rotation::{Observation, Revocation, rotates_at};
-use webhook_certs::secret::{Phase, State, immutable_complaint, is_immutable};
 
-/// Where the rotation stands, which CAs there are, and who trusts them.
+/// Phase of the rotation, CAs, and the entries that trust them.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct StateReport {
@@ -17,17 +17,17 @@ pub(super) struct StateReport {
     generation: u64,
     phase: &'static str,
     phase_since: Timestamp,
-    /// When the next step is due, where that depends on the time alone.
+    /// Instant of the next step, if it depends on time only.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_step_at: Option<Timestamp>,
-    /// What the next step waits for, where that is not the time alone.
+    /// Condition of the next step, if it depends on more than time.
     #[serde(skip_serializing_if = "Option::is_none")]
     waits_for: Option<String>,
-    /// The CAs that are to be trusted no longer.
+    /// Pending revocations.
     revocations: Vec<Revocation>,
     authorities: Vec<AuthorityReport>,
     entries: Vec<EntryReport>,
-    /// How far this machine's clock is ahead of the API server's, at least; negative: behind.
+    /// Minimum difference of this machine's clock to the API server's; negative if it is behind.
     clock_ahead_seconds: i64,
     problems: Vec<String>,
 }
@@ -45,32 +45,32 @@ struct AuthorityReport {
 struct EntryReport {
     configuration: String,
     name: String,
-    /// The roles of the CAs that it trusts, and the names of those that the Secret does not know.
+    /// Roles of the trusted CAs, and names of those that are not in the Secret.
     trusts: Vec<String>,
 }
 
 impl StateReport {
-    pub(super) fn of(seen: &Observation, options: &Options, now: Timestamp) -> Result<Self> {
+    pub(super) fn new(seen: &Observation, options: &Options, now: Timestamp) -> Result<Self> {
         let name = format!("{}/{}", options.namespace, options.secret_name);
         let Some(secret) = &seen.secret else {
             anyhow::bail!(
-                "there is no Secret {name}\n\
-                 hint: replicas make it at their start; see --namespace, --revision and --secret-name"
+                "Secret {name} does not exist\n\
+                 hint: replicas create it when they start; check --namespace, --revision and --secret-name"
             );
         };
-        let immutable = is_immutable(secret).then(|| immutable_complaint(secret));
+        let immutable = is_immutable(secret).then(|| immutable_message(secret));
         let state = State::parse(secret).with_context(|| match &immutable {
-            Some(complaint) => format!("Secret {name}: {complaint}"),
+            Some(problem) => format!("Secret {name}: {problem}"),
             None => format!("Secret {name}"),
         })?;
-        let requests = Requests::read(secret);
+        let requests = RotationRequests::from_secret(secret);
         let roles = state.roles();
         let active = state.active.ca();
         let revocations = Revocation::pending(secret, &state, &options.parameters, now);
-        let complaint = requests.complaint_about(&state);
-        let mut problems: Vec<_> = immutable.into_iter().chain(complaint).collect();
-        if clock::is_notable(seen.clock_ahead) {
-            problems.push(clock::complaint(seen.clock_ahead));
+        let problem = requests.problem_with(&state);
+        let mut problems: Vec<_> = immutable.into_iter().chain(problem).collect();
+        if clock_skew::is_notable(seen.clock_ahead) {
+            problems.push(clock_skew::message(seen.clock_ahead));
         }
         if !active.is_valid_at(now) {
             problems.push(format!("the CA {} is not valid now", active.name()));
@@ -97,8 +97,7 @@ impl StateReport {
         }
         if entries.is_empty() {
             problems.push(format!(
-                "no webhook entry calls the Service {}/{} in {}; hint: apply the webhook \
-                 configuration, or see --webhook-configuration",
+                "no webhook entry calls the Service {}/{} in {}; hint: apply the webhook configuration, or check --webhook-configuration",
                 options.namespace,
                 options.service,
                 options.webhook_configurations.join(", ")
@@ -144,7 +143,7 @@ impl StateReport {
         })
     }
 
-    /// Tells whether the CA that signs is valid and trusted by every entry.
+    /// True if the signing CA is valid and trusted by every entry.
     pub(super) fn is_healthy(&self) -> bool {
         self.problems.is_empty()
     }
@@ -186,16 +185,16 @@ impl StateReport {
 
 #[cfg(test)]
 mod tests {
+    use crate::authority::{Authority, Entropy, Lifetime};
+    use crate::secret::rotation_requests::REVOKE;
     use jiff::SignedDuration;
     use k8s_openapi::api::core::v1::Secret;
     use serde_json::Value;
-    use webhook_certs::authority::{Authority, Entropy, Lifetime};
-    use webhook_certs::requests::REVOKE;
 
     use super::*;
 
     #[test]
-    fn a_pending_revocation_is_told_with_what_happens_next_and_from_when_on() {
+    fn pending_revocations_name_their_next_step_and_its_time() {
         let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
         let lifetime = Lifetime::starting(now, SignedDuration::from_hours(24 * 365));
         let authority =
@@ -244,13 +243,13 @@ mod tests {
             let annotations = secret.metadata.annotations.get_or_insert_default();
             annotations.insert(REVOKE.to_owned(), numbers.to_owned());
             let seen = Observation { secret: Some(secret), ..Observation::default() };
-            let report = StateReport::of(&seen, &Options::default(), now).unwrap();
+            let report = StateReport::new(&seen, &Options::default(), now).unwrap();
             let lines = report.to_table();
-            let told = lines.iter().filter_map(|line| line.strip_prefix("CN=test-ca "));
-            assert_eq!(told.collect::<Vec<_>>(), expected, "{} {numbers}", state.phase);
+            let reported = lines.iter().filter_map(|line| line.strip_prefix("CN=test-ca "));
+            assert_eq!(reported.collect::<Vec<_>>(), expected, "{} {numbers}", state.phase);
             let json: Value = serde_json::from_str(&report.to_json().unwrap()).unwrap();
-            let told = json["revocations"].as_array().unwrap().iter();
-            let steps = told.map(|told| told["nextStep"].as_str().unwrap());
+            let reported = json["revocations"].as_array().unwrap().iter();
+            let steps = reported.map(|one| one["nextStep"].as_str().unwrap());
             for (step, line) in steps.zip(expected) {
                 assert!(line.contains(step), "{step}");
             }
@@ -258,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_says_what_is_waited_for_and_what_is_wrong() {
+    fn table_names_the_awaited_condition_and_problems() {
         let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
         let lifetime = Lifetime::starting(now, SignedDuration::from_hours(24));
         let authority =
@@ -270,7 +269,7 @@ mod tests {
             clock_ahead: SignedDuration::from_mins(-40),
             ..Observation::default()
         };
-        let report = StateReport::of(&seen, &Options::default(), now).unwrap();
+        let report = StateReport::new(&seen, &Options::default(), now).unwrap();
         assert!(!report.is_healthy());
         assert_eq!(
             report.to_table(),
@@ -281,11 +280,9 @@ mod tests {
                 "CA active: CN=test-ca 1, valid until 2026-01-02T00:00:00Z",
                 "CA next: CN=test-ca 2, valid until 2026-01-02T00:00:00Z",
                 "clock: 2400 s behind the API server's",
-                "problem: this machine's clock is 40m behind the API server's; hint: see whether \
-                 the time service of the node runs, and that of the API server's node",
+                "problem: this machine's clock is 40m behind the API server's; hint: check the time services of this node and of the API server's node",
                 "problem: no webhook entry calls the Service istio-system/sidecar-injector in \
-                 istio-sidecar-injector; hint: apply the webhook configuration, or see \
-                 --webhook-configuration",
+                 istio-sidecar-injector; hint: apply the webhook configuration, or check --webhook-configuration",
             ]
         );
     }

@@ -1,129 +1,122 @@
-//! Why a call to the API server did not do its work.
+//! Errors of calls to the API server.
 
 use std::time::Duration;
 
-use crate::cause::with_causes;
+use kube_access::with_causes;
 
-/// What messages call requests by.
+/// Resource of certificate signing requests in messages.
 pub(super) const REQUESTS: &str = "certificatesigningrequests";
-/// The part of them that approvals are written to.
+/// Subresource for approvals.
 pub(super) const APPROVAL: &str = "certificatesigningrequests/approval";
 
-/// Why a call to the API server did not do its work.
+/// Error of a call to the API server.
 #[derive(Debug, thiserror::Error)]
-pub enum CallError {
-    /// The API server answered that it will not.
-    #[error("cannot {verb} {object}: {message}{}", hint(*code, verb, object, message))]
-    Refused {
-        /// The verb of the request.
-        verb: &'static str,
-        /// The object that it was about.
-        object: String,
-        /// The HTTP status.
+#[error("cannot {verb} {object}: {cause}{}", hint(cause, verb, object))]
+pub struct CallError {
+    /// Verb of the request.
+    pub verb: &'static str,
+    /// Object of the request.
+    pub object: String,
+    /// Cause of the failure.
+    pub cause: CallErrorCause,
+}
+
+/// Cause of a failed call to the API server.
+#[derive(Debug, thiserror::Error)]
+pub enum CallErrorCause {
+    /// The API server rejected the call.
+    #[error("{message}")]
+    Rejected {
+        /// HTTP status.
         code: u16,
-        /// What the API server says.
+        /// Message of the API server.
         message: String,
     },
-    /// There was no answer that could be read.
-    #[error("cannot {verb} {object}: {}", with_causes(source.as_ref()))]
-    Failed {
-        /// The verb of the request.
-        verb: &'static str,
-        /// The object that it was about.
-        object: String,
-        /// What the client says.
-        source: Box<kube::Error>,
-    },
-    /// There was no answer in time.
-    #[error("cannot {verb} {object}: no answer within {limit:?}")]
-    TimedOut {
-        /// The verb of the request.
-        verb: &'static str,
-        /// The object that it was about.
-        object: String,
-        /// How long was waited.
-        limit: Duration,
-    },
+    /// There was no usable response.
+    #[error("{}", with_causes(.0.as_ref()))]
+    Failed(Box<kube::Error>),
+    /// There was no response within the timeout.
+    #[error("no answer within {0:?}")]
+    TimedOut(Duration),
 }
 
 impl CallError {
-    /// Tells whether somebody else was faster, so that a fresh look is all that is needed.
+    /// True if another writer was faster, so that a new reconciliation suffices.
     ///
-    /// Besides 409 that is 404 of an object that has gone, and 422 of one that was created anew
-    /// under the same name (its `uid` may not change) or whose entry has gone (the rest of an
-    /// entry may not be missing).
+    /// That is 409, 404 for a deleted object, and 422 for an object that was created anew under the
+    /// same name (`uid` is immutable) or whose entry was deleted (required fields are missing).
     pub(super) fn is_conflict(&self) -> bool {
-        match self {
-            // An admission policy refuses by 422 too, unless it names another reason.
-            Self::Refused { message, .. } if is_denied(message) => false,
-            Self::Refused { verb, code, .. } => match *verb {
+        match &self.cause {
+            // Admission policies reject with 422 too, unless they set another reason.
+            CallErrorCause::Rejected { message, .. } if is_denied(message) => false,
+            CallErrorCause::Rejected { code, .. } => match self.verb {
                 "create" => *code == 409,
                 "update" => matches!(code, 404 | 409),
                 "patch" => matches!(code, 404 | 409 | 422),
                 _ => false,
             },
-            Self::Failed { .. } | Self::TimedOut { .. } => false,
+            CallErrorCause::Failed(_) | CallErrorCause::TimedOut(_) => false,
         }
     }
 
-    /// Tells whether nothing was heard of the API server.
+    /// True if the API server did not respond.
     pub(super) fn is_unanswered(&self) -> bool {
-        matches!(self, Self::Failed { .. } | Self::TimedOut { .. })
+        !matches!(self.cause, CallErrorCause::Rejected { .. })
     }
 
-    /// Tells whether the account may not do this, so that trying again soon is no use.
+    /// True if the account lacks the right, so that an early retry is useless.
     pub(super) fn is_forbidden(&self) -> bool {
-        matches!(self, Self::Refused { code: 403, .. })
+        matches!(self.cause, CallErrorCause::Rejected { code: 403, .. })
     }
 }
 
-fn hint(code: u16, verb: &str, object: &str, message: &str) -> &'static str {
+fn hint(cause: &CallErrorCause, verb: &str, object: &str) -> &'static str {
+    let CallErrorCause::Rejected { code, message } = cause else { return "" };
     let is_of = |resource: &str| object.starts_with(resource);
-    match (code, verb) {
+    match (*code, verb) {
         (_, _) if is_denied(message) => {
-            "; hint: an admission policy or webhook of the cluster refuses it, not RBAC"
+            "; hint: an admission policy or webhook of the cluster rejects it, not RBAC"
         }
         (403, _) if message.contains(NOT_PERMITTED_TO_APPROVE) => {
             "; hint: the right to approve for a signer is in manifests/components/csr-approval"
         }
-        // What is no want of a right has its reason in the message.
+        // Other reasons are in the message already.
         (403, _) if !message.contains(&format!(" cannot {verb} resource ")) => "",
         (403, "patch") => {
             "; hint: allow it, or publish `ca.crt` of the Secret as caBundle by other means"
         }
         (403, _) if is_of("configmaps") => {
-            "; hint: the rule that is needed is in manifests/components/trust-probe"
+            "; hint: the required rule is in manifests/components/trust-probe"
         }
         (403, _) if is_of(APPROVAL) => {
-            "; hint: the rules that are needed are in manifests/components/csr-approval"
+            "; hint: the required rules are in manifests/components/csr-approval"
         }
-        (403, _) if is_of(REQUESTS) => {
-            "; hint: the rules that are needed are in manifests/components/csr"
-        }
-        (403, _) => "; hint: the rules that are needed are in the RBAC of manifests/base",
-        (404, "create") => "; hint: the namespace has to exist",
+        (403, _) if is_of(REQUESTS) => "; hint: the required rules are in manifests/components/csr",
+        (403, _) => "; hint: the required rules are in the RBAC of manifests/base",
+        (404, "create") => "; hint: the namespace must exist",
         _ => "",
     }
 }
 
-/// Tells whether an admission policy or webhook has refused, by the words of `k8s.io/apiserver`.
+/// True if an admission policy or webhook rejected the call, by the messages of `k8s.io/apiserver`.
 fn is_denied(message: &str) -> bool {
     message.contains(" denied request: ") || message.contains(" denied the request")
 }
 
-/// What the API server's `CertificateApproval` says.
+/// Message of the API server's `CertificateApproval` plugin.
 const NOT_PERMITTED_TO_APPROVE: &str = "not permitted to approve requests";
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn refused(code: u16, verb: &'static str, object: &str, message: &str) -> CallError {
-        CallError::Refused { verb, object: object.to_owned(), code, message: message.to_owned() }
+    fn rejected(code: u16, verb: &'static str, object: &str, message: &str) -> CallError {
+        let cause = CallErrorCause::Rejected { code, message: message.to_owned() };
+        CallError { verb, object: object.to_owned(), cause }
     }
 
     #[test]
-    fn a_hint_names_where_the_missing_right_is_and_none_is_named_where_a_policy_refuses() {
+    fn hint_names_the_missing_right_unless_a_policy_denied() {
         let lacks = |verb: &str| {
             format!("it is forbidden: User \"x\" cannot {verb} resource \"y\" in API group \"\"")
         };
@@ -147,20 +140,20 @@ mod tests {
                 "components/csr-approval",
             ),
         ] {
-            let said = refused(403, verb, object, &message).to_string();
+            let said = rejected(403, verb, object, &message).to_string();
             assert!(said.ends_with(hinted), "{said}");
         }
         let terminating = "secrets \"ca\" is forbidden: unable to create new content in namespace a \
                            because it is being terminated";
-        let said = refused(403, "create", "secrets/ca in namespace a", terminating).to_string();
+        let said = rejected(403, "create", "secrets/ca in namespace a", terminating).to_string();
         assert!(!said.contains("hint"), "{said}");
     }
 
     #[test]
-    fn a_policy_that_refuses_a_bundle_is_no_conflict_that_is_tried_again_at_once() {
+    fn denial_by_a_policy_is_not_a_conflict() {
         let hook = "mutatingwebhookconfigurations/a";
-        assert!(refused(422, "patch", hook, "webhooks[0].sideEffects: Required").is_conflict());
+        assert!(rejected(422, "patch", hook, "webhooks[0].sideEffects: Required").is_conflict());
         let policy = "ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no";
-        assert!(!refused(422, "patch", hook, policy).is_conflict());
+        assert!(!rejected(422, "patch", hook, policy).is_conflict());
     }
 }

@@ -1,4 +1,4 @@
-//! The Secret as it is to be written: the one place at which a CA is made.
+//! Content of the Secret; the only place at which a CA is made.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
@@ -6,10 +6,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::authority::{Authority, AuthorityError, Entropy, Lifetime};
 use crate::options::Options;
-use crate::rotation::{Content, prepare};
+use crate::rotation::{Content, ProductionRules, Rules};
 use crate::secret::State;
 
-/// Makes what is not at hand yet.
+/// Makes the state to write, with a new CA or certificate where the content needs one.
 pub(super) fn state(
     content: Content,
     options: &Options,
@@ -24,7 +24,7 @@ pub(super) fn state(
         }
         Content::Prepared(state) => {
             Authority::create(&options.install, state.generation, lifetime, entropy)
-                .map(|next| prepare(state, next, now))
+                .map(|next| ProductionRules::prepare(state, next, now))
         }
         Content::New { generation } => {
             Authority::create(&options.install, generation, lifetime, entropy)
@@ -33,8 +33,8 @@ pub(super) fn state(
     }
 }
 
-/// The Secret without any content.
-pub(crate) fn empty_secret(options: &Options) -> Secret {
+/// Secret without data.
+pub(super) fn empty_secret(options: &Options) -> Secret {
     let labels = [
         ("app.kubernetes.io/managed-by", options.field_manager()),
         ("app.kubernetes.io/part-of", options.install.clone()),
@@ -51,8 +51,8 @@ pub(crate) fn empty_secret(options: &Options) -> Secret {
     }
 }
 
-/// The field manager other than `ours` that has written data into the Secret last; whoever takes
-/// data away owns nothing of it, and is not known.
+/// Field manager other than `ours` that last wrote data into the Secret. A manager that only
+/// removed data is not recorded by the API server.
 pub(super) fn last_writer(secret: &Secret, ours: &str) -> Option<String> {
     let managers = secret.metadata.managed_fields.iter().flatten();
     managers
@@ -62,4 +62,17 @@ pub(super) fn last_writer(secret: &Secret, ours: &str) -> Option<String> {
         })
         .max_by_key(|fields| fields.time.as_ref().map(|time| time.0))
         .and_then(|fields| fields.manager.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rotation::fixtures::{at, authority};
+
+    #[test]
+    fn new_secret_is_mutable() {
+        let state = State::new(authority(1, 0), 1, at(0));
+        let written = state.write(empty_secret(&Options::default()));
+        assert_eq!(written.immutable, None);
+    }
 }

@@ -1,4 +1,4 @@
-//! The entries of a webhook configuration that are ours to keep up, and what is applied to them.
+//! Managed entries of a webhook configuration, and patches of them.
 
 use std::collections::BTreeSet;
 
@@ -30,7 +30,7 @@ pub(super) fn bundle_patch(patch: &BundlePatch) -> serde_json::Value {
     })
 }
 
-/// Picks the entries that call our Service, unless the object belongs to another revision.
+/// Returns the entries that call our Service, unless the object belongs to another revision.
 pub(super) fn managed(
     configuration: MutatingWebhookConfiguration,
     options: &Options,
@@ -66,7 +66,7 @@ pub(super) fn managed(
     })
 }
 
-/// When the field manager that all replicas share has applied something last.
+/// Instant of the latest apply by the field manager that all replicas share.
 fn published_at(fields: Option<&[ManagedFieldsEntry]>, options: &Options) -> Option<Timestamp> {
     let ours = options.field_manager();
     fields
@@ -77,8 +77,7 @@ fn published_at(fields: Option<&[ManagedFieldsEntry]>, options: &Options) -> Opt
         .max()
 }
 
-/// The field managers beside us whom the API server takes for owners of a `caBundle` of these
-/// entries.
+/// Other field managers that own a `caBundle` of these entries.
 fn other_managers(
     fields: Option<&[ManagedFieldsEntry]>,
     entries: &[Entry],
@@ -103,7 +102,7 @@ fn other_managers(
     managers.into_iter().collect()
 }
 
-/// Tells whether the label says that it belongs to another revision.
+/// True if the label names another revision.
 pub(super) fn is_of_another_revision(
     configuration: &MutatingWebhookConfiguration,
     options: &Options,
@@ -113,7 +112,7 @@ pub(super) fn is_of_another_revision(
     revision.is_some_and(|revision| revision != options.revision())
 }
 
-/// An entry without rules is what another manager's removal has left of it.
+/// An entry without rules is the remainder of an entry that another manager removed.
 pub(super) fn is_ours(webhook: &MutatingWebhook, options: &Options) -> bool {
     let calls_us = |service: &ServiceReference| {
         service.name == options.service && service.namespace == options.namespace
@@ -122,5 +121,5 @@ pub(super) fn is_ours(webhook: &MutatingWebhook, options: &Options) -> bool {
         && webhook.rules.as_ref().is_some_and(|rules| !rules.is_empty())
 }
 
-/// Istio's label for the revision that a webhook configuration belongs to.
+/// Istio's label for the revision of a webhook configuration.
 const REVISION_LABEL: &str = "istio.io/rev";

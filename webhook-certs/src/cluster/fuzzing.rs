@@ -1,5 +1,4 @@
-//! What is read from a webhook configuration and written to it, for fuzz targets; the module that
-//! has it is private.
+//! Parser and writer of webhook configurations, for fuzz targets; their module is private.
 
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use serde_json::Value;
@@ -8,12 +7,12 @@ use super::{Options, entries};
 use crate::bundle::Bundle;
 use crate::rotation::{BundlePatch, Configuration};
 
-/// The entries of a configuration that are to be kept up.
+/// Returns the managed entries of a configuration.
 pub fn managed(object: MutatingWebhookConfiguration, options: &Options) -> Option<Configuration> {
     entries::managed(object, options)
 }
 
-/// What is applied to give a bundle to every one of these entries.
+/// Patch that gives a bundle to every one of these entries.
 pub fn patch(configuration: &Configuration, bundle: &Bundle) -> Value {
     let entries = configuration.entries.iter().map(|entry| (entry.name.clone(), bundle.clone()));
     let entries: Vec<_> = entries.collect();

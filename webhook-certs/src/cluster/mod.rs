@@ -1,26 +1,32 @@
-//! The upkeep of the Secret and the webhook configurations in the API server.
+//! Reconciliation of the Secret and the webhook configurations with the API server.
 
-mod answers;
+mod api;
 mod call_error;
+mod clock;
 mod content;
+mod contention;
+pub mod csr;
+mod csr_reconciler;
 mod entries;
+mod event_recorder;
+mod events;
+mod forbidden;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
-mod journal;
-mod notices;
-mod objects;
 mod probe_entry;
+mod probe_result;
 mod prober;
 mod publication;
-mod refusals;
-mod signed;
-mod upkeep;
+mod reconciler;
+mod reporting;
+mod server_time;
+mod write_budget;
 mod writes;
 
-use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::StreamExt;
 use futures::future::{join3, ready};
@@ -29,27 +35,25 @@ use tokio::sync::{Notify, watch};
 
 use crate::bundle::TrustedCa;
 pub use crate::options::{ForeignCa, Options, Parameters};
-use crate::requests::{REVOKE, ROTATE, ROTATE_NOW, Requests, RevocableError, revocable};
 use crate::rotation::{Observation, Revocation};
+use crate::secret::rotation_requests::{
+    REVOKE, ROTATE, ROTATE_NOW, RevocableError, RotationRequests, revocable,
+};
 use crate::secret::{SecretError, State};
 use crate::server_names::ServerNamesError;
 use crate::serving::ServingCertificate;
 use crate::status::Status;
-pub use call_error::CallError;
-#[cfg(test)]
-pub(crate) use content::empty_secret;
-use notices::Notices;
-use objects::Objects;
-use signed::Signed;
-use upkeep::Upkeep;
-use writes::Writes;
+use api::ClusterApi;
+pub use call_error::{CallError, CallErrorCause};
+use csr_reconciler::CsrReconciler;
+use reconciler::Reconciler;
 
-/// Keeps the Secret, the served leaf and every managed `caBundle` right, for as long as it is
+/// Keeps the Secret, the served leaf and every managed `caBundle` valid for as long as it is
 /// polled.
 ///
-/// It returns only when the options make no certificate possible. What the API server refuses or
-/// cannot do is logged, told in `status` and tried again; the certificate that is served stays.
-/// Any number of replicas may do this at once, without a leader.
+/// Returns only if the options make a certificate impossible. Errors of the API server are logged,
+/// reported in `status` and tried again; the served certificate stays. Any number of replicas may
+/// run at once, without a leader.
 pub async fn maintain(
     client: Client,
     options: Options,
@@ -60,128 +64,125 @@ pub async fn maintain(
     if let Some(signer) = options.signer.as_ref().filter(|signer| signer.is_of_kubernetes()) {
         return Err(CertificateError::Signer { name: signer.name.clone() });
     }
-    let objects = Objects::new(client, options.clone());
+    let api = ClusterApi::new(client, options.clone());
     let changed = Notify::new();
-    let changes = pin!(objects.changes().for_each(|()| {
+    let changes = pin!(api.changes().for_each(|()| {
         changed.notify_one();
         ready(())
     }));
     let (probed, probes) = watch::channel(None);
     let probing = async {
         if options.parameters.trust_probe {
-            match prober::run(&objects, &options, &probed, &changed).await {}
+            match prober::run(&api, &options, &probed, &changed).await {}
         }
         std::future::pending::<()>().await;
     };
-    let upkeep = async {
+    let reconciling = async {
         if let Some(signer) = &options.signer {
-            let mut signed = Signed {
-                objects: &objects,
-                options: &options,
-                signer,
-                names,
-                certificate: &certificate,
-                status,
-                notices: Notices::new(&objects, &options, probes),
-                writes: Writes::new(&options.parameters),
-                pending: None,
-                refusal: None,
-                renew_at: None,
-                bundle: None,
-                foreign: BTreeMap::new(),
-            };
-            match Box::pin(signed.run(&changed)).await {}
+            let (options, certificate) = (&options, &certificate);
+            let mut reconciler =
+                CsrReconciler::new(&api, options, signer, names, certificate, probes, status);
+            match Box::pin(reconciler.run(&changed)).await {}
         }
-        let mut upkeep = Upkeep::new(&objects, &options, names, &certificate, probes, status);
-        match Box::pin(upkeep.run(&changed)).await {}
+        let mut reconciler = Reconciler::new(&api, &options, names, &certificate, probes, status);
+        match Box::pin(reconciler.run(&changed)).await {}
     };
-    // Watches restart themselves; were they to end, the ticks alone would carry on.
-    let never = join3(upkeep, probing, changes).await;
+    // Watches restart themselves; even without them, the ticks would go on.
+    let never = join3(reconciling, probing, changes).await;
     match never.0 {}
 }
 
-/// Looks at the Secret and the webhook configurations once, and changes nothing.
+/// Waits for a change, at most for `pause`. Changes that arrive together are handled together.
+async fn wait(changed: &Notify, pause: Duration) {
+    tokio::time::sleep(SPACING).await;
+    tokio::select! {
+        () = changed.notified() => {}
+        () = tokio::time::sleep(pause) => {}
+    }
+}
+
+/// Reads the Secret and the webhook configurations once and changes nothing.
 pub async fn observe(client: Client, options: &Options) -> Result<Observation, CallError> {
-    let objects = Objects::new(client, options.clone());
-    let secret = objects.secret().await?;
-    let configurations = objects.configurations().await.into_iter().collect::<Result<_, _>>()?;
-    let clock_ahead = objects.clock.ahead().unwrap_or_default();
+    let api = ClusterApi::new(client, options.clone());
+    let secret = api.secret().await?;
+    let configurations = api.configurations().await.into_iter().collect::<Result<_, _>>()?;
+    let clock_ahead = api.clock.ahead().unwrap_or_default();
     Ok(Observation { secret, configurations, is_complete: true, clock_ahead, probe: None })
 }
 
-/// What the replicas are asked for.
+/// Request to the replicas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wish {
-    /// A new CA in the place of the one that signs.
+pub enum RotationRequest {
+    /// Replace the signing CA.
     Rotation,
-    /// The end of trust in the CA of that number, or in the one that signs.
+    /// Revoke the CA with the number, or the signing one.
     Revocation(Option<u64>),
 }
 
-/// Asks the replicas for a rotation or a revocation; returns the CA that it is about, and what
-/// becomes of it where it is revoked.
+/// Requests a rotation or a revocation. Returns the CA that it affects, and the pending revocation
+/// if there is one.
 pub async fn rotate(
     client: Client,
     options: &Options,
-    wish: Wish,
+    request: RotationRequest,
 ) -> Result<(TrustedCa, Option<Revocation>), RotateError> {
-    let objects = Objects::new(client, options.clone());
-    let mut secret = objects.secret().await?.ok_or_else(|| RotateError::NoSecret {
+    let api = ClusterApi::new(client, options.clone());
+    let mut secret = api.secret().await?.ok_or_else(|| RotateError::NoSecret {
         name: format!("{}/{}", options.namespace, options.secret_name),
     })?;
     let state = State::parse(&secret)?;
-    let (ca, annotation, value) = match wish {
-        Wish::Rotation => (state.active.ca(), ROTATE, ROTATE_NOW.to_owned()),
-        Wish::Revocation(number) => {
+    let (ca, annotation, value) = match request {
+        RotationRequest::Rotation => (state.active.ca(), ROTATE, ROTATE_NOW.to_owned()),
+        RotationRequest::Revocation(number) => {
             let (_, ca) = revocable(&state, number)?;
-            (ca, REVOKE, Requests::read(&secret).revoking(ca))
+            (ca, REVOKE, RotationRequests::from_secret(&secret).revoking(ca))
         }
     };
-    objects.annotate_secret(&secret, annotation, &value).await?;
+    api.annotate_secret(&secret, annotation, &value).await?;
     let annotations = secret.metadata.annotations.get_or_insert_default();
     annotations.insert(annotation.to_owned(), value);
-    let pending = Revocation::pending(&secret, &state, &options.parameters, objects.clock.now());
+    let pending = Revocation::pending(&secret, &state, &options.parameters, api.clock.now());
     let revocation = pending.into_iter().find(|revocation| revocation.authority == ca.name());
-    Ok((ca.clone(), revocation.filter(|_| wish != Wish::Rotation)))
+    Ok((ca.clone(), revocation.filter(|_| request != RotationRequest::Rotation)))
 }
 
-/// Why no rotation could be asked for.
+/// Reason for which a rotation cannot be requested.
 #[derive(Debug, thiserror::Error)]
 pub enum RotateError {
-    /// The API server did not do as it was asked.
+    /// A call to the API server failed.
     #[error(transparent)]
     Call(#[from] CallError),
-    /// There is nothing to rotate.
+    /// The Secret is missing.
     #[error(
-        "there is no Secret {name}\nhint: replicas make it at their start; see --namespace, \
-         --revision and --secret-name"
+        "Secret {name} does not exist\nhint: replicas create it when they start; check --namespace, --revision and --secret-name"
     )]
     NoSecret {
-        /// Its namespace and name.
+        /// Namespace and name of the Secret.
         name: String,
     },
-    /// The Secret holds no CA; replicas make one.
+    /// The Secret holds no CA; replicas will make one.
     #[error("the Secret cannot be used: {0}")]
     Secret(#[from] SecretError),
-    /// It is not known which CA is to be revoked.
+    /// The CA to revoke is unknown or ambiguous.
     #[error(transparent)]
     Revocable(#[from] RevocableError),
 }
 
-/// Why no certificate can be kept up.
+/// Reason for which no certificate can be maintained.
 #[derive(Debug, thiserror::Error)]
 pub enum CertificateError {
-    /// The options give a name that no certificate can carry.
-    #[error("the leaf's names, made of service, namespace, cluster domain and extra names: {0}")]
+    /// A name in the options cannot be in a certificate.
+    #[error("the leaf's names, from service, namespace, cluster domain and extra names: {0}")]
     Names(#[source] ServerNamesError),
-    /// The signer is none for webhooks.
+    /// The signer does not sign for webhooks.
     #[error(
-        "--signer-name `{name}`: the signers of Kubernetes itself sign for nodes and for clients of \
-         the API server, and refuse what a webhook needs; hint: name a signer of the cluster's \
-         operator, or leave --cert-mode out"
+        "--signer-name `{name}`: Kubernetes' own signers sign only for nodes and for clients of the API server; hint: name a signer that the cluster's operator runs, or omit --cert-mode"
     )]
     Signer {
-        /// Its name.
+        /// Name of the signer.
         name: String,
     },
 }
+
+/// Time for which further changes are gathered, and minimum pause between reconciliations.
+const SPACING: Duration = Duration::from_millis(100);

@@ -1,4 +1,4 @@
-//! Which entries of a webhook configuration review the trust probe, and what keeps one from it.
+//! Webhook entries that review the trust probe.
 
 use std::collections::BTreeMap;
 
@@ -9,20 +9,19 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::core::{ParseExpressionError, Selector, SelectorExt};
 
 use super::entries::{is_of_another_revision, is_ours};
+use super::probe_result::{PROBE_ENTRY, PROBE_LABEL};
 use crate::options::Options;
-use crate::probe::{PROBE_ENTRY, PROBE_LABEL};
 
-/// The labels of the probe.
+/// Labels of the probe's object.
 pub(super) fn probe_labels(options: &Options) -> BTreeMap<String, String> {
     BTreeMap::from([(PROBE_LABEL.to_owned(), options.revision().to_owned())])
 }
 
-/// The entries of a webhook configuration that are there for the probe and call our Service: the
-/// name of one that reviews it and lets it fail when it cannot be called, and of any other what is
-/// wrong with it.
+/// Returns the entries for the probe that call our Service: the name of an entry that reviews the
+/// probe and fails closed, or else an error that says what is wrong with it.
 ///
-/// What a selector asks of the labels of the namespace is not known, except of its name; neither
-/// is what `matchConditions` make of the probe. Both count as met.
+/// The name is the only known label of the namespace. Other labels and `matchConditions` count as
+/// matching.
 pub(super) fn probe_entries(
     configuration: &MutatingWebhookConfiguration,
     options: &Options,
@@ -33,16 +32,16 @@ pub(super) fn probe_entries(
     let webhooks = configuration.webhooks.iter().flatten();
     webhooks
         .filter(|webhook| webhook.name.starts_with(PROBE_ENTRY) && is_ours(webhook, options))
-        .map(|webhook| match complaint(webhook, options) {
+        .map(|webhook| match problem(webhook, options) {
             None => Ok(webhook.name.clone()),
             Some(wrong) => Err(format!("entry `{}`: {wrong}", webhook.name)),
         })
         .collect()
 }
 
-fn complaint(webhook: &MutatingWebhook, options: &Options) -> Option<String> {
+fn problem(webhook: &MutatingWebhook, options: &Options) -> Option<String> {
     if webhook.failure_policy.as_deref().is_some_and(|policy| policy != "Fail") {
-        return Some("its failurePolicy is not Fail, so that failures do not show".to_owned());
+        return Some("its failurePolicy is not Fail, so failures are hidden".to_owned());
     }
     if !webhook.rules.iter().flatten().any(matches_creation) {
         return Some("none of its rules matches the creation of ConfigMaps".to_owned());
@@ -56,7 +55,7 @@ fn complaint(webhook: &MutatingWebhook, options: &Options) -> Option<String> {
         leaves_out("namespaceSelector", about(of_namespace, NAMESPACE_NAME), &name),
     ]
     .into_iter()
-    .find_map(|complaint| complaint.unwrap_or_else(|error| Some(error.to_string())))
+    .find_map(|problem| problem.unwrap_or_else(|error| Some(error.to_string())))
 }
 
 fn matches_creation(rule: &RuleWithOperations) -> bool {
@@ -70,7 +69,7 @@ fn matches_creation(rule: &RuleWithOperations) -> bool {
         && rule.scope.as_deref() != Some("Cluster")
 }
 
-/// What a selector asks of one label.
+/// Reduces a selector to the terms about one label.
 fn about(mut selector: LabelSelector, key: &str) -> LabelSelector {
     if let Some(labels) = &mut selector.match_labels {
         labels.retain(|label, _| label == key);
@@ -89,10 +88,10 @@ fn leaves_out(
     let selector = Selector::try_from(selector)?;
     let has: Vec<_> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
     Ok((!selector.matches(labels))
-        .then(|| format!("its {field} `{selector}` leaves out `{}`", has.join(","))))
+        .then(|| format!("its {field} `{selector}` does not match `{}`", has.join(","))))
 }
 
-/// The label that every namespace has, with its name.
+/// Label of every namespace, with its name.
 const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
 
 #[cfg(test)]
@@ -126,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_that_would_not_review_the_probe_is_complained_of() {
+    fn entries_that_do_not_review_the_probe_are_errors() {
         let found = |change: Change| probe_entries(&configuration(change), &options());
         let good: [Change; 4] = [
             |_| (),
@@ -146,33 +145,31 @@ mod tests {
             (|entry| entry["rules"][0]["resources"] = json!(["pods"]), "none of its rules"),
             (|entry| entry["rules"][0]["scope"] = json!("Cluster"), "none of its rules"),
             (
-                // Of earlier versions.
+                // An entry of an earlier version.
                 |entry| {
                     entry["objectSelector"]["matchExpressions"][0]["values"] = json!(["true"]);
                 },
-                "objectSelector `outrigger.io/probe in (true)` leaves out \
-                 `outrigger.io/probe=canary`",
+                "objectSelector `outrigger.io/probe in (true)` does not match `outrigger.io/probe=canary`",
             ),
             (
-                // Of the component `dormant`.
+                // An entry of the component `dormant`.
                 |entry| {
                     entry["objectSelector"] = json!({"matchExpressions": [
                         {"key": "a", "operator": "Exists"},
                         {"key": "a", "operator": "DoesNotExist"}]});
                 },
-                "objectSelector `a,!a` leaves out",
+                "objectSelector `a,!a` does not match",
             ),
             (
                 |entry| entry["namespaceSelector"]["matchLabels"][NAMESPACE_NAME] = json!("else"),
-                "namespaceSelector `kubernetes.io/metadata.name=else` leaves out \
-                 `kubernetes.io/metadata.name=istio-system`",
+                "namespaceSelector `kubernetes.io/metadata.name=else` does not match `kubernetes.io/metadata.name=istio-system`",
             ),
         ];
         for (change, part) in bad {
             let found = found(change);
-            let [Err(complaint)] = found.as_slice() else { panic!("{part}: {found:?}") };
-            let is_named = complaint.starts_with("entry `probe.example`: ");
-            assert!(is_named && complaint.contains(part), "{complaint}");
+            let [Err(problem)] = found.as_slice() else { panic!("{part}: {found:?}") };
+            let is_named = problem.starts_with("entry `probe.example`: ");
+            assert!(is_named && problem.contains(part), "{problem}");
         }
         assert!(found(|entry| entry["clientConfig"]["service"]["name"] = json!("b")).is_empty());
         let mut other = configuration(|_| ());

@@ -1,37 +1,38 @@
-//! The trust probe, carried out: a dry run of a `ConfigMap`'s creation that our entry reviews.
+//! Trust probe: a dry run of a `ConfigMap`'s creation that our entry reviews.
 
 use std::convert::Infallible;
 
 use tokio::sync::{Notify, watch};
 
-use super::call_error::CallError;
-use super::objects::Objects;
+use super::api::ClusterApi;
+use super::call_error::{CallError, CallErrorCause};
+use super::probe_result::{ProbeFailure, failure};
 use crate::options::Options;
-use crate::probe::{ProbeCause, ProbeFailure, failure};
+use crate::rotation::ProbeCause;
 
-/// How the latest probe ended; nothing until there was one.
-pub(super) type Probed = Option<Result<(), ProbeFailure>>;
+/// Result of the latest probe; `None` before the first.
+pub(super) type LatestProbe = Option<Result<(), ProbeFailure>>;
 
-/// Tells whether there is nothing new in an outcome.
-pub(super) fn is_like(one: &Probed, other: &Probed) -> bool {
+/// True if the results need no new report.
+pub(super) fn is_like(one: &LatestProbe, other: &LatestProbe) -> bool {
     match (one, other) {
         (Some(Err(one)), Some(Err(other))) => one.is_like(other),
         (one, other) => one == other,
     }
 }
 
-/// Probes after each interval, and wakes the upkeep when the outcome is another one.
+/// Probes at each interval, and wakes the reconciler if the result changed.
 pub(super) async fn run(
-    objects: &Objects,
+    api: &ClusterApi,
     options: &Options,
-    probed: &watch::Sender<Probed>,
+    probed: &watch::Sender<LatestProbe>,
     changed: &Notify,
 ) -> Infallible {
     loop {
-        // Of a bundle that was published just now an API server need not know yet.
+        // API servers need time to learn of a newly published bundle.
         tokio::time::sleep(options.parameters.trust_probe_interval).await;
-        let outcome = probe(objects).await;
-        // What the API server itself fails at says nothing about the webhook.
+        let outcome = probe(api).await;
+        // Errors of the API server itself say nothing about the webhook.
         if let Ok(outcome) = outcome {
             let is_news = probed.send_if_modified(|before| {
                 let outcome = Some(outcome);
@@ -46,20 +47,20 @@ pub(super) async fn run(
     }
 }
 
-async fn probe(objects: &Objects) -> Result<Result<(), ProbeFailure>, CallError> {
-    let target = match objects.probe_target().await? {
+async fn probe(api: &ClusterApi) -> Result<Result<(), ProbeFailure>, CallError> {
+    let target = match api.probe_target().await? {
         Ok(target) => target,
         Err(message) => {
             let cause = ProbeCause::NotConfigured;
             return Ok(Err(ProbeFailure { cause, message, other_webhook: None }));
         }
     };
-    match objects.create_probe().await {
+    match api.create_probe().await {
         Ok(()) => Ok(Ok(())),
-        Err(CallError::Refused { code, message, .. }) => {
+        Err(CallError { cause: CallErrorCause::Rejected { code, message }, .. }) => {
             Ok(failure(code, &message, &target).map_or(Ok(()), Err))
         }
-        // A webhook's time limit is at most 30 s, and so is what the API server waits.
+        // Webhooks have a timeout of at most 30 s, and the API server waits no longer.
         Err(error) => Err(error),
     }
 }

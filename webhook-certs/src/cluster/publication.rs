@@ -1,37 +1,37 @@
-//! The one way in which bundles get into a webhook configuration.
+//! Publication of bundles in webhook configurations.
 
 use tokio::sync::watch;
 
+use super::api::{ClusterApi, configuration_path};
 use super::call_error::CallError;
-use super::notices::Notices;
-use super::objects::{Objects, configuration_path};
+use super::reporting::Reporter;
 use super::writes::{WriteError, Writes};
 use crate::rotation::BundlePatch;
 use crate::status::Status;
 
-/// Writes the bundles where the budget allows it, and counts what became of it.
+/// Writes bundles within the write budget and counts the result.
 pub(super) async fn publish(
     patch: &BundlePatch,
-    objects: &Objects,
+    api: &ClusterApi,
     writes: &mut Writes<'_>,
-    notices: &mut Notices<'_>,
+    reporter: &mut Reporter<'_>,
     status: &watch::Sender<Status>,
 ) -> Result<(), PublicationError> {
     let name = &patch.name;
     let path = configuration_path(name);
     writes.spend(PATCH, path.clone())?;
-    let published = objects.publish(patch).await;
+    let published = api.publish(patch).await;
     status.send_modify(|status| {
         let outcome = published.as_ref().map(drop).map_err(CallError::is_conflict);
         status.patches.entry(name.to_owned()).or_default().count(outcome);
     });
-    writes.heed(PATCH, &path, published.as_ref().err());
-    // Whoever was faster, an attempt that failed has been paid for.
-    notices.contention.written(name, published.as_ref().ok().copied());
+    writes.record_forbidden(PATCH, &path, published.as_ref().err());
+    // Failed attempts count too.
+    reporter.contention.record_write(name, published.as_ref().ok().copied());
     published.map(drop).map_err(PublicationError::Call)
 }
 
-/// Why bundles were not written.
+/// Reason for which bundles were not written.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum PublicationError {
     #[error(transparent)]

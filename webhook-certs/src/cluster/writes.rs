@@ -1,4 +1,4 @@
-//! What this replica may write, and how often.
+//! Write budgets and forbidden writes of a replica.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,48 +6,53 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::CallError;
-use super::refusals::Refusals;
+use super::forbidden::ForbiddenWrites;
+use super::write_budget::WriteBudget;
 use crate::options::Parameters;
-use crate::write_budget::WriteBudget;
 
-/// The budget of each object, and what was forbidden a moment ago.
+/// Budget of each object, and recently forbidden writes.
 pub(super) struct Writes<'a> {
     parameters: &'a Parameters,
     budgets: BTreeMap<String, WriteBudget>,
-    refusals: Refusals,
+    forbidden: ForbiddenWrites,
 }
 
 impl<'a> Writes<'a> {
     pub(super) fn new(parameters: &'a Parameters) -> Self {
-        Self { parameters, budgets: BTreeMap::new(), refusals: Refusals::default() }
+        Self { parameters, budgets: BTreeMap::new(), forbidden: ForbiddenWrites::default() }
     }
 
-    /// Takes a write from the object's budget, unless it was forbidden a moment ago.
+    /// Takes a write from the object's budget, unless it was forbidden recently.
     pub(super) fn spend(&mut self, verb: &'static str, object: String) -> Result<(), WriteError> {
         let now = Timestamp::now();
-        self.refusals.check(verb, &object, now).map_err(WriteError::Forbidden)?;
+        self.forbidden.check(verb, &object, now).map_err(WriteError::Forbidden)?;
         self.budget(&object, now)
             .take(now)
             .map_err(|wait| WriteError::Budget { object, wait: wait.unsigned_abs() })
     }
 
-    /// Takes a write of another replica from the budget too, so that all of them together write no
+    /// Takes a write of another replica from the budget, so that all replicas together write no
     /// more than one may.
     pub(super) fn count_other(&mut self, object: &str) {
         let now = Timestamp::now();
-        // Where nothing is left, the next write has to wait all the same.
+        // With an empty budget, the next write has to wait anyway.
         let _ = self.budget(object, now).take(now);
     }
 
-    /// Remembers whether the write was forbidden.
-    pub(super) fn heed(&mut self, verb: &'static str, object: &str, error: Option<&CallError>) {
+    /// Records whether the write was forbidden.
+    pub(super) fn record_forbidden(
+        &mut self,
+        verb: &'static str,
+        object: &str,
+        error: Option<&CallError>,
+    ) {
         let interval = self.parameters.denied_interval;
-        self.refusals.heed(verb, object, error, interval, Timestamp::now());
+        self.forbidden.record(verb, object, error, interval, Timestamp::now());
     }
 
-    /// Each verb and object that was forbidden, for people to read.
+    /// Verb and object of each forbidden write.
     pub(super) fn denied(&self) -> Vec<String> {
-        self.refusals.list()
+        self.forbidden.list()
     }
 
     fn budget(&mut self, object: &str, now: Timestamp) -> &mut WriteBudget {
@@ -58,11 +63,11 @@ impl<'a> Writes<'a> {
     }
 }
 
-/// Why nothing is written now.
+/// Reason for which a write must wait.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum WriteError {
     #[error("{0}")]
     Forbidden(String),
-    #[error("{object} changes too often; hint: see who else writes to it")]
+    #[error("{object} changes too often; hint: its managedFields name the other writers")]
     Budget { object: String, wait: Duration },
 }

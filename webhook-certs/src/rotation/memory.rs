@@ -1,4 +1,4 @@
-//! What a replica remembers from one look at the cluster to the next.
+//! Memory of a replica between reconciliations.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,83 +7,83 @@ use jiff::{SignedDuration, Timestamp};
 use super::observation::Observation;
 use crate::authority::{Authority, Leaf};
 use crate::bundle::{Bundle, TrustedCa};
-use crate::requests::Requests;
+use crate::secret::rotation_requests::RotationRequests;
 use crate::secret::{Phase, State};
 use crate::server_names::ServerNames;
 
-/// What a replica remembers from one look at the cluster to the next.
+/// Memory of a replica between reconciliations.
 ///
-/// All of it may be lost at any time: a replica that starts anew is slower, never unsafe.
+/// It may be lost at any time: a replica that starts anew is slower, never unsafe.
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
-    /// The newest state of the Secret that was seen.
+    /// Newest state of the Secret.
     pub state: Option<State>,
-    /// The leaf that is being served.
+    /// Served leaf.
     pub leaf: Option<Leaf>,
-    /// Since when every managed entry has been seen to trust the newer CA, without any change.
+    /// Newer CA that every managed entry trusts, and the instant since which no entry changed.
     pub(super) published: Option<Published>,
-    /// Since when each CA that the Secret does not know has been seen in a webhook configuration.
+    /// Foreign CAs in webhook configurations, with the instant at which each was first seen.
     pub(super) foreign: BTreeMap<Vec<u8>, Timestamp>,
-    /// When an entry was last seen to trust only the CA that retires.
+    /// Instant at which an entry was last seen to trust only the retiring CA.
     pub(super) reverted: Option<Timestamp>,
-    /// The numbers of the CAs that must not be trusted, and since when that is known.
-    pub(super) revoked: BTreeMap<u64, Timestamp>,
-    /// Whether a new CA was asked for when that was last known.
+    /// Numbers of revoked CAs, with the instant at which each revocation was first seen.
+    pub revoked: BTreeMap<u64, Timestamp>,
+    /// True if a new CA was requested when the Secret was last readable.
     pub(super) rotate: bool,
-    /// CAs that the Secret has dropped because their time was over.
+    /// CAs that the Secret has dropped at the end of their retire delay.
     pub(super) retired: Vec<TrustedCa>,
 }
 
-/// What tells a webhook configuration from what it was before.
+/// Identity of a webhook configuration's content.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Version {
+pub struct Version {
     uid: String,
     generation: i64,
-    /// A store that was restored from a backup gives out generations a second time.
+    /// Distinguishes equal generations of a store that was restored from a backup.
     published_at: Option<Timestamp>,
 }
 
-/// Compares webhook configurations with what they were.
+/// Comparison of webhook configurations with their earlier versions.
 pub(super) type IsUnchanged = fn(&[Version], &[Version]) -> bool;
 
-/// The newer CA of a rotation, and the very objects in which it was seen.
+/// Newer CA of a rotation, and the objects in which it was seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Published {
     next: TrustedCa,
-    /// Each configuration.
+    /// Versions of all configurations.
     objects: Vec<Version>,
     since: Timestamp,
 }
 
 impl Memory {
-    /// How many CAs that the Secret does not know are in webhook configurations.
+    /// Number of foreign CAs in webhook configurations.
     pub fn foreign(&self) -> usize {
         self.foreign.len()
     }
 
-    /// The names of these.
+    /// Names of the foreign CAs.
     pub fn foreign_names(&self) -> BTreeSet<String> {
         let name = |der: &Vec<u8>| TrustedCa::from_der(der.clone().into()).ok();
         self.foreign.keys().filter_map(name).map(|ca| ca.name().to_owned()).collect()
     }
 
-    /// How long the newer CA has been in every managed entry without any change of them.
-    pub(super) fn published_for(&self, now: Timestamp) -> Option<SignedDuration> {
+    /// Time for which every managed entry has held the newer CA without a change.
+    pub fn published_for(&self, now: Timestamp) -> Option<SignedDuration> {
         self.published.as_ref().map(|published| now.duration_since(published.since))
     }
 
-    /// How long it has been known that `ca` must not be trusted any longer.
+    /// Time since the revocation of `ca` was first seen.
     pub(super) fn revoked_for(&self, ca: &TrustedCa, now: Timestamp) -> Option<SignedDuration> {
         self.revoked.get(&ca.generation()?).map(|since| now.duration_since(*since))
     }
 
-    /// Tells whether an entry was seen to trust only the CA that retires, less than `span` ago.
+    /// True if an entry was seen to trust only the retiring CA less than `span` ago.
     pub(super) fn was_reverted(&self, span: SignedDuration, now: Timestamp) -> bool {
         self.reverted.is_some_and(|at| now.duration_since(at) < span)
     }
 
-    /// Takes over a state that was read, and notes which CA it has retired.
-    pub(crate) fn adopt(&mut self, found: State) {
+    /// Adopts a state of the Secret, and records which CA it has retired.
+    pub fn adopt(&mut self, found: State) {
         if let Some(held) = &self.state {
             let successor = match &held.phase {
                 Phase::Steady => None,
@@ -100,10 +100,10 @@ impl Memory {
         self.state = Some(found);
     }
 
-    /// Notes what the webhook configurations hold.
+    /// Records the content of the webhook configurations.
     ///
-    /// `is_unchanged` compares what they were with what they are.
-    pub(super) fn watch(
+    /// `is_unchanged` compares it with their earlier content.
+    pub(super) fn record_configurations(
         &mut self,
         state: &State,
         known: &Bundle,
@@ -111,7 +111,7 @@ impl Memory {
         is_unchanged: IsUnchanged,
         now: Timestamp,
     ) {
-        // A certificate of before a renewal is no other CA.
+        // A certificate from before a renewal is of the same CA.
         let is_ours = |ca: &TrustedCa| known.certificates().iter().any(|k| k.is_same_signer(ca));
         let present: Vec<&TrustedCa> = seen
             .entries()
@@ -132,43 +132,43 @@ impl Memory {
                     entry.bundle.trusts(retiring.ca(), now)
                         && !entry.bundle.trusts(state.active.ca(), now)
                 });
-                // As everywhere, a clock that was set back is no reason to wait for it.
+                // After a clock was set back, nothing must wait until it has caught up.
                 is_reverted.then_some(now).or(self.reverted.map(|at| at.min(now)))
             }
             Phase::Steady | Phase::Prepared { .. } => None,
         };
     }
 
-    /// Notes what the Secret asks for; nothing where that cannot be known, and what was asked for
-    /// before stands.
-    pub(super) fn heed(&mut self, asked: Option<&Requests>, now: Timestamp) {
+    /// Records the requests in the Secret's annotations; `None` keeps the earlier ones if the
+    /// Secret is unreadable.
+    pub(super) fn record_requests(&mut self, asked: Option<&RotationRequests>, now: Timestamp) {
         let known = std::mem::take(&mut self.revoked);
         let since = |number| known.get(&number).map_or(now, |since: &Timestamp| (*since).min(now));
         self.revoked = match asked {
             Some(asked) => asked.revoke.iter().map(|number| (number, since(number))).collect(),
-            // Whoever starts meanwhile cannot know of it.
+            // A replica that starts now cannot know of the revocation.
             None => known.keys().map(|number| (*number, now)).collect(),
         };
         self.rotate = asked.map_or(self.rotate, |asked| asked.rotate);
     }
 
-    /// What was asked for when that was last known.
-    pub(crate) fn requests(&self) -> Requests {
+    /// Requests when the Secret was last readable.
+    pub fn requests(&self) -> RotationRequests {
         let revoke = self.revoked.keys().copied().collect();
-        Requests { rotate: self.rotate, revoke, complaint: None }
+        RotationRequests { rotate: self.rotate, revoke, problem: None }
     }
 
-    /// Tells whether a live read of the Secret has shown that the CA's time is over.
+    /// True if a live read of the Secret has shown that the CA was retired.
     pub(super) fn is_retired(&self, ca: &TrustedCa) -> bool {
         self.retired.contains(ca)
     }
 
-    /// Tells whether the CA was dropped because it must not be trusted.
+    /// True if the CA was dropped because it was revoked.
     pub(super) fn has_revoked(&self, ca: &TrustedCa) -> bool {
         self.state.as_ref().is_some_and(|state| state.has_revoked(ca))
     }
 
-    /// Tells whether a CA that the Secret does not know has been there for longer than `delay`.
+    /// True if a foreign CA was first seen at least `delay` ago.
     pub(super) fn is_stale(
         &self,
         foreign: &TrustedCa,
@@ -180,7 +180,7 @@ impl Memory {
             .is_some_and(|since| now.duration_since(*since) >= delay)
     }
 
-    /// Tells whether the leaf of `authority` that is served will do for now.
+    /// True if the served leaf is one of `authority` and not due for renewal.
     pub(super) fn has_leaf_of(
         &self,
         authority: &Authority,
@@ -203,7 +203,7 @@ impl Memory {
         now: Timestamp,
     ) -> Option<Published> {
         let next = match &state.phase {
-            // What matters to nobody is not counted.
+            // No leaf depends on it.
             Phase::Steady if self.leaf.as_ref().is_none_or(|leaf| state.knows(leaf.issuer())) => {
                 return None;
             }
@@ -226,7 +226,7 @@ impl Memory {
             .published
             .as_ref()
             .filter(|before| before.next == next && is_unchanged(&before.objects, &objects))
-            // A clock that was set back must not stop the rotation until it has caught up.
+            // After a clock was set back, the rotation must not wait until it has caught up.
             .map_or(now, |before| before.since.min(now));
         Some(Published { next, objects, since })
     }

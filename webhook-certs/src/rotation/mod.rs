@@ -1,47 +1,46 @@
-//! What to do next, given what the cluster holds: the Secret is repaired before anything is
-//! published, a leaf is chosen by who trusts it, and a CA is replaced in three steps.
+//! Decisions of a replica: repair of the Secret before any publication, choice of the leaf by what
+//! the entries trust, and replacement of a CA in three steps.
 //!
-//! [`decide`] takes what was just read from the API server and the clock, and returns actions; it
-//! does nothing itself.
+//! [`decide`] is a pure function of an observation and the time; it returns actions.
 
+pub mod clock_skew;
 #[cfg(test)]
-mod convergence;
-#[cfg(test)]
-mod interference;
+pub(crate) mod fixtures;
 mod memory;
-#[cfg(test)]
-mod model;
 mod observation;
 mod revocation;
-#[cfg(test)]
-mod revoked;
 mod rules;
-mod settled;
-#[cfg(test)]
-pub(crate) mod tests;
+mod secret_check;
 
 use jiff::Timestamp;
 
 use crate::authority::Authority;
 use crate::bundle::{Bundle, TrustedCa};
-use crate::clock;
 use crate::options::Parameters;
-use crate::requests::Requests;
-use crate::secret::{Phase, State, immutable_complaint, is_immutable};
+use crate::secret::rotation_requests::RotationRequests;
+use crate::secret::{Phase, State, immutable_message, is_immutable};
 use crate::server_names::ServerNames;
 pub use memory::Memory;
-pub use observation::{Configuration, Entry, Observation};
+pub use observation::{Configuration, Entry, Observation, ProbeCause};
 pub use revocation::Revocation;
-use rules::{Kept, Rules};
-pub use rules::{is_fresh, leaf_lifetime, prepare, rotates_at};
-use settled::settle;
+pub use rules::{leaf_lifetime, rotates_at};
+use secret_check::check_secret;
 
-/// Decides what follows from `observation`, and remembers what has to be remembered of it.
+/// Rules as a type parameter, for the model in `tests/rotation`; not part of the API.
+#[doc(hidden)]
+pub mod model {
+    pub use super::decide_by;
+    pub use super::memory::Version;
+    pub use super::rules::{ProductionRules, Rules};
+}
+pub(crate) use model::{ProductionRules, Rules};
+
+/// Decides on actions after an observation, and updates the memory.
 ///
-/// Nothing is removed from a `caBundle` but what expired, what the Secret has retired, and what the
-/// Secret, read live for this very decision, has not known for as long as
-/// [`ForeignCa`](crate::options::ForeignCa) says. `now` is an instant after the reading, by the
-/// clock of the API server; no CA is made while this machine's is far from that.
+/// A CA is removed from a `caBundle` only if it has expired, if the Secret has retired it, or if a
+/// live read of the Secret has not contained it for as long as
+/// [`ForeignCa`](crate::options::ForeignCa) says. `now` is an instant after the observation, by the
+/// API server's clock. No CA is made while this machine's clock differs too much from that.
 pub fn decide(
     memory: &mut Memory,
     observation: &Observation,
@@ -49,30 +48,30 @@ pub fn decide(
     parameters: &Parameters,
     now: Timestamp,
 ) -> Decision {
-    decide_by::<Kept>(memory, observation, names, parameters, now)
+    decide_by::<ProductionRules>(memory, observation, names, parameters, now)
 }
 
-/// One step that brings the cluster or this replica closer to what it should be.
+/// Step towards the desired state of the cluster or of this replica.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Creates the Secret, unless somebody else has meanwhile.
+    /// Creates the Secret, unless another writer was faster.
     CreateSecret(Content),
-    /// Replaces the Secret that was observed, unless somebody has changed it meanwhile.
+    /// Replaces the observed Secret, unless another writer was faster.
     ReplaceSecret(Content),
     /// Publishes a bundle in every managed entry of one configuration.
     PatchBundle(BundlePatch),
     /// Mints a leaf and serves it.
     Serve {
-        /// The CA that signs it.
+        /// Signing CA.
         authority: Authority,
-        /// The instant that the leaf may not outlive, where the CA is about to be dropped.
+        /// Latest end of the leaf's validity, if the CA is about to be dropped.
         until: Option<Timestamp>,
     },
 }
 
 impl Action {
-    /// What it writes into a webhook configuration, if it does.
-    pub(crate) fn patch(&self) -> Option<&BundlePatch> {
+    /// Patch of a webhook configuration, if the action is one.
+    pub fn patch(&self) -> Option<&BundlePatch> {
         match self {
             Self::PatchBundle(patch) => Some(patch),
             Self::CreateSecret(_) | Self::ReplaceSecret(_) | Self::Serve { .. } => None,
@@ -87,38 +86,38 @@ impl Action {
     }
 }
 
-/// The bundles that one webhook configuration shall have.
+/// Desired bundles of one webhook configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BundlePatch {
-    /// The name of the configuration.
+    /// Name of the configuration.
     pub name: String,
-    /// The object that was observed; another one under that name is not touched.
+    /// UID of the observed object; another object with its name is not changed.
     pub uid: String,
-    /// What it was when it was observed; somebody else's write in between comes first. Replicas
-    /// that see the same wrong bundle thus write once between them.
+    /// Observed resource version; a write in between is a conflict. So replicas that see the same
+    /// wrong bundle write once in all.
     pub resource_version: String,
-    /// Each managed entry's name and the bundle that it shall have.
+    /// Name and desired bundle of each managed entry.
     pub entries: Vec<(String, Bundle)>,
 }
 
-/// What is to be written into the Secret.
+/// New content of the Secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
-    /// A state that is at hand.
+    /// A known state.
     State(State),
-    /// A state with a new certificate for its CA's key.
+    /// A state whose CA gets a new certificate for its key.
     Renewed(State),
-    /// A state to which a next CA is added; it is numbered by the state's generation.
+    /// A state to which a next CA is added, numbered by its generation.
     Prepared(State),
-    /// A new CA of this generation.
+    /// A new CA.
     New {
-        /// The generation.
+        /// Number of the CA.
         generation: u64,
     },
 }
 
 impl Content {
-    /// Tells whether a CA or a certificate of one is made for it.
+    /// True if a CA certificate must be made for it.
     pub(crate) fn is_new_ca(&self) -> bool {
         match self {
             Self::State(_) => false,
@@ -127,48 +126,49 @@ impl Content {
     }
 }
 
-/// The outcome of one look.
+/// Decision after an observation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Decision {
-    /// What to do, in this order.
+    /// Actions, in order.
     pub actions: Vec<Action>,
-    /// What was found wrong with the Secret, for people to read.
-    pub complaint: Option<String>,
-    /// Whether the Secret is written because of what somebody did to it.
+    /// Problem of the Secret, if it has one.
+    pub problem: Option<String>,
+    /// True if the Secret is written to undo a change by another writer.
     pub repairs: bool,
 }
 
-fn decide_by<R: Rules>(
+/// Decides by rules that a test may mutate.
+pub fn decide_by<R: Rules>(
     memory: &mut Memory,
     observation: &Observation,
     names: &ServerNames,
     parameters: &Parameters,
     now: Timestamp,
 ) -> Decision {
-    let settled = settle(memory, observation.secret.as_ref(), parameters, now);
-    let mut actions: Vec<_> = settled.write.into_iter().collect();
-    let mut complaint = settled.complaint;
-    let repairs = complaint.is_some();
+    let checked = check_secret(memory, observation.secret.as_ref(), parameters, now);
+    let mut actions: Vec<_> = checked.write.into_iter().collect();
+    let mut problem = checked.problem;
+    let repairs = problem.is_some();
     if let Some(state) = memory.state.clone() {
         let known = R::trusted(&state);
-        memory.watch(&state, &known, observation, R::is_unchanged, now);
-        // A Secret that was damaged has lost its requests too, and they are written back.
-        let asked = settled.is_reliable.then(|| observation.requests());
-        memory.heed(asked.as_ref(), now);
-        if settled.is_reliable && actions.is_empty() {
+        memory.record_configurations(&state, &known, observation, R::is_unchanged, now);
+        // A damaged Secret has lost its requests too; they are restored.
+        let asked = checked.is_reliable.then(|| observation.requests());
+        memory.record_requests(asked.as_ref(), now);
+        if checked.is_reliable && actions.is_empty() {
             let requests = observation.requests();
             let step = step::<R>(&state, &requests, memory, observation, parameters, now);
             actions.extend(step.map(Action::ReplaceSecret));
-            complaint = requests.complaint_about(&state);
+            problem = requests.problem_with(&state);
         }
         let keeps =
-            |foreign: &TrustedCa| R::keeps(memory, foreign, settled.is_reliable, parameters, now);
+            |foreign: &TrustedCa| R::keeps(memory, foreign, checked.is_reliable, parameters, now);
         for configuration in &observation.configurations {
             actions.extend(publish(configuration, &known, keeps).map(Action::PatchBundle));
         }
         let authority = R::choose(&state, memory, observation, parameters, now);
         let until = R::limit(&state, authority, parameters);
-        // A leaf of an expired CA would be expired too; its renewal comes first.
+        // The leaf of an expired CA would be expired too; the CA's renewal comes first.
         if now < authority.ca().not_after()
             && !memory.has_leaf_of(authority, names, now)
             && !R::keeps_leaf(&state, memory, observation, parameters, now)
@@ -177,30 +177,30 @@ fn decide_by<R: Rules>(
         }
     }
     let mut complain = |further: String| {
-        complaint = Some(match complaint.take() {
-            Some(complaint) => format!("{complaint}; {further}"),
+        problem = Some(match problem.take() {
+            Some(problem) => format!("{problem}; {further}"),
             None => further,
         });
     };
-    if clock::is_intolerable(observation.clock_ahead) {
+    if clock_skew::is_intolerable(observation.clock_ahead) {
         let before = actions.len();
         actions.retain(|action| !action.makes_a_ca());
         if actions.len() < before {
-            complain(clock::complaint(observation.clock_ahead));
+            complain(clock_skew::message(observation.clock_ahead));
         }
     }
     if let Some(secret) = observation.secret.as_ref().filter(|secret| is_immutable(secret)) {
-        // The API server refuses any change of it.
+        // The API server rejects any change of it.
         actions.retain(|action| !matches!(action, Action::ReplaceSecret(_)));
-        complain(immutable_complaint(secret));
+        complain(immutable_message(secret));
     }
-    Decision { actions, complaint, repairs }
+    Decision { actions, problem, repairs }
 }
 
-/// The next step of the rotation, if it is due.
+/// Next step of the rotation, if it is due.
 fn step<R: Rules>(
     state: &State,
-    requests: &Requests,
+    requests: &RotationRequests,
     memory: &Memory,
     seen: &Observation,
     parameters: &Parameters,
@@ -244,8 +244,8 @@ fn step<R: Rules>(
     Some(Content::State(next))
 }
 
-/// Decides whether the bundles of a configuration have to be written, all of them in one request:
-/// an entry that is left out of a server-side apply loses what this manager had applied to it.
+/// Patches all bundles of a configuration in one request, if any of them differs: an entry left out
+/// of a server-side apply loses what this manager applied to it.
 pub(crate) fn publish(
     configuration: &Configuration,
     known: &Bundle,
@@ -255,8 +255,8 @@ pub(crate) fn publish(
         .entries
         .iter()
         .map(|entry| {
-            // What does not fit in falls off the end, and the CAs of this installation, as it wrote
-            // them, come before those that others have added.
+            // The end of a full bundle is cut off, so CAs of this installation precede foreign
+            // ones.
             let kept = entry.bundle.beyond(known).filter(|ca| keeps(ca)).cloned();
             (entry.name.clone(), known.clone().followed_by(kept))
         })

@@ -1,75 +1,103 @@
-//! What one look at the cluster has shown.
+//! Observation of the cluster.
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Secret;
 
 use crate::bundle::{Bundle, TrustedCa};
-use crate::probe::ProbeCause;
-use crate::requests::Requests;
+use crate::secret::rotation_requests::RotationRequests;
 
-/// The Secret and the webhook configurations, all of them read live.
+/// Secret and webhook configurations from live reads.
 #[derive(Clone, Debug, Default)]
 pub struct Observation {
-    /// The Secret, where it exists.
+    /// Secret, if it exists.
     pub secret: Option<Secret>,
-    /// The webhook configurations that exist and could be read.
+    /// Webhook configurations that exist and could be read.
     pub configurations: Vec<Configuration>,
-    /// Whether all of them could be read; one that does not exist counts as read.
+    /// True if all of them could be read; a missing one counts as read.
     pub is_complete: bool,
-    /// How far this machine's clock is ahead of the API server's; negative where it is behind.
+    /// Difference of this machine's clock to the API server's; negative if it is behind.
     pub clock_ahead: SignedDuration,
-    /// What the latest trust probe has shown; absent where there is none, and before the first.
+    /// Result of the latest trust probe; absent before the first.
     pub probe: Option<Result<(), ProbeCause>>,
 }
 
 impl Observation {
-    /// What this machine's clock shows as `local`, as the API server's clock has it.
+    /// Converts an instant of this machine's clock to the API server's.
     pub fn now(&self, local: Timestamp) -> Timestamp {
         local.saturating_sub(self.clock_ahead).unwrap_or(local)
     }
 
-    /// What somebody asks for by annotations of the Secret.
-    pub(super) fn requests(&self) -> Requests {
-        self.secret.as_ref().map(Requests::read).unwrap_or_default()
+    /// Requests in the Secret's annotations.
+    pub(super) fn requests(&self) -> RotationRequests {
+        self.secret.as_ref().map(RotationRequests::from_secret).unwrap_or_default()
     }
 
-    /// Every managed entry of every configuration.
+    /// Managed entries of all configurations.
     pub fn entries(&self) -> impl Iterator<Item = &Entry> {
         self.configurations.iter().flat_map(|configuration| &configuration.entries)
     }
 
-    /// Tells whether every managed entry that could be read trusts leaves of `ca`; true where there
-    /// is no entry.
+    /// True if every readable managed entry trusts leaves of `ca`; also if there is no entry.
     pub fn trusts(&self, ca: &TrustedCa, now: Timestamp) -> bool {
         self.entries().all(|entry| entry.bundle.trusts(ca, now))
     }
 }
 
-/// The entries of one mutating webhook configuration that are ours to keep up.
+/// Managed entries of a mutating webhook configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Configuration {
-    /// The name of the object.
+    /// Name of the object.
     pub name: String,
-    /// Its identity; an object that was created anew under the same name has another one.
+    /// UID, which differs for an object created anew under the same name.
     pub uid: String,
-    /// Changes with every write; a write on the grounds of an older one is refused.
+    /// Resource version, which changes with every write.
     pub resource_version: String,
-    /// Grows with every change of what the object asks for, also with one that was undone.
+    /// Generation, which grows with every change of the content, even if it is undone.
     pub generation: i64,
-    /// When a replica wrote to it last, in whole seconds.
+    /// Instant of the latest write by a replica, in whole seconds.
     pub published_at: Option<Timestamp>,
-    /// The managed entries.
+    /// Managed entries.
     pub entries: Vec<Entry>,
-    /// The field managers beside our own whom the API server takes for owners of a `caBundle` of
-    /// these entries.
+    /// Other field managers that own a `caBundle` of these entries.
     pub others: Vec<String>,
 }
 
-/// A webhook entry and the CAs that API servers trust for it.
+/// Webhook entry with the CAs that API servers trust for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The name of the entry, unique in its configuration.
+    /// Name, unique in its configuration.
     pub name: String,
-    /// What its `caBundle` holds.
+    /// Content of its `caBundle`.
     pub bundle: Bundle,
+}
+
+/// Cause of a failed trust probe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ProbeCause {
+    /// No entry of ours reviews the probe, or its failures are ignored.
+    NotConfigured,
+    /// The API server does not trust the certificate.
+    Untrusted,
+    /// Packets are lost on the way.
+    Timeout,
+    /// No endpoint listens.
+    NoEndpoints,
+    /// The account may not create the probe's object.
+    Forbidden,
+    /// The cause is unknown.
+    Other,
+}
+
+impl ProbeCause {
+    /// Word in metrics.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::NotConfigured => "not_configured",
+            Self::Untrusted => "untrusted",
+            Self::Timeout => "timeout",
+            Self::NoEndpoints => "no_endpoints",
+            Self::Forbidden => "forbidden",
+            Self::Other => "other",
+        }
+    }
 }

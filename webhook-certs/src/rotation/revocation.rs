@@ -1,42 +1,44 @@
-//! Revocations that are still to be carried out, for people and programs to read.
+//! Pending revocations, for people and programs.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use serde::Serialize;
 
-use super::rules::given_up_for;
+use super::rules::{ProductionRules, Rules};
 use crate::bundle::TrustedCa;
 use crate::options::Parameters;
-use crate::requests::Requests;
+use crate::secret::rotation_requests::RotationRequests;
 use crate::secret::{Phase, State};
 
-/// A CA that somebody asks not to trust any longer, and what becomes of it.
+/// A revoked CA, and its next step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Revocation {
-    /// The subject of the CA.
+    /// Subject of the CA.
     pub authority: String,
-    /// What the CA is: `active`, `next` or `retiring`.
+    /// Role of the CA: `active`, `next` or `retiring`.
     pub role: &'static str,
-    /// What happens next; the same for all replicas.
+    /// Next step, the same for all replicas.
     pub next_step: String,
-    /// The earliest instant of that; absent where it happens at once.
+    /// Earliest instant of that step; absent if it is due.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_before: Option<Timestamp>,
 }
 
 impl Revocation {
-    /// What the annotations of `secret`, which holds `state`, ask for and is not done yet.
+    /// Returns the revocations that `secret`, which holds `state`, requests and that are not
+    /// finished.
     pub fn pending(
         secret: &Secret,
         state: &State,
         parameters: &Parameters,
         now: Timestamp,
     ) -> Vec<Self> {
-        let requests = Requests::read(secret);
-        // Replicas that have read of it later wait for as much longer.
-        let since =
-            state.phase_since.max(Requests::revoked_at(secret).unwrap_or(state.phase_since));
+        let requests = RotationRequests::from_secret(secret);
+        // Replicas that saw the request later wait accordingly longer.
+        let since = state
+            .phase_since
+            .max(RotationRequests::revoked_at(secret).unwrap_or(state.phase_since));
         let roles = state.roles().into_iter().filter(|(_, ca)| requests.revokes(ca));
         roles
             .map(|(role, ca)| {
@@ -61,11 +63,11 @@ impl std::fmt::Display for Revocation {
     }
 }
 
-/// What happens next, and whether it waits for the propagation delay.
+/// Next step, and true if it waits for the propagation delay.
 fn next_step(
     state: &State,
     ca: &TrustedCa,
-    requests: &Requests,
+    requests: &RotationRequests,
     parameters: &Parameters,
     now: Timestamp,
 ) -> (String, bool) {
@@ -91,7 +93,7 @@ fn next_step(
         }
         Phase::Activated { retiring } => {
             let name = retiring.ca().name();
-            match given_up_for(state, retiring, requests, parameters, now) {
+            match ProductionRules::given_up_for(state, retiring, requests, parameters, now) {
                 None => (format!("{name} signs again, and this one retires"), false),
                 Some(_) => (format!("{name} is dropped first, and then a next CA made"), true),
             }

@@ -1,32 +1,31 @@
-//! When each step of a rotation may be taken.
+//! Conditions for each step of a rotation.
 //!
-//! steady: one CA signs and is trusted. At two thirds of its life the next one is made and
+//! steady: one CA signs and is trusted. At two thirds of its lifetime the next one is made and
 //! published (prepared), and signs only when every API server must have learnt of it (activated).
-//! The old one stays trusted until no leaf of it can be alive, and is dropped (steady).
+//! The old one stays trusted until no leaf of it can be valid, and is dropped (steady).
 //!
-//! A CA that must not be trusted leaves sooner: the next one is dropped, the active one gives way to
-//! a next one or to the one that retires, and the one that retires does not wait for its leaves.
+//! A revoked CA leaves sooner: a next one is dropped, an active one is replaced by the next or the
+//! retiring one, and a retiring one does not wait for its leaves.
 
 use jiff::{SignedDuration, Timestamp};
 
 use super::memory::{Memory, Version};
-use super::observation::Observation;
+use super::observation::{Observation, ProbeCause};
 use crate::authority::{Authority, Lifetime};
 use crate::bundle::{Bundle, TrustedCa};
 use crate::options::{ForeignCa, Parameters};
-use crate::probe::ProbeCause;
-use crate::requests::Requests;
+use crate::secret::rotation_requests::RotationRequests;
 use crate::secret::{Phase, State};
 
-/// The rules, each a function of what was seen and of the clock.
+/// Rules of the rotation, each a function of an observation, the memory and the time.
 ///
-/// They are a trait only so that a test can take one at a time for a wrong one, and show that the
-/// exploration of all states notices.
-pub(super) trait Rules {
-    /// A next CA is made in good time, or when somebody asks for it.
+/// They are a trait so that a test can mutate one at a time, and show that the exploration of all
+/// states notices.
+pub trait Rules {
+    /// True if a next CA is due or requested.
     fn may_prepare(
         state: &State,
-        requests: &Requests,
+        requests: &RotationRequests,
         _parameters: &Parameters,
         now: Timestamp,
     ) -> bool {
@@ -34,35 +33,35 @@ pub(super) trait Rules {
         now >= rotates_at(active) || requests.rotate || requests.revokes(active)
     }
 
-    /// A CA that was made a moment ago is published beside the one that signs.
+    /// Adds a new CA, which is published beside the signing one.
     fn prepare(state: State, next: Authority, now: Timestamp) -> State {
         state.prepared(next, now)
     }
 
-    /// The CAs that every managed entry has to trust.
+    /// CAs that every managed entry must trust.
     fn trusted(state: &State) -> Bundle {
         state.bundle()
     }
 
-    /// Tells whether the webhook configurations are what they were.
+    /// True if the webhook configurations are unchanged.
     ///
-    /// Comparing bundles is not enough: one that was reverted and repaired between two looks is the
-    /// same again, and an API server may yet be about to see the revert.
+    /// Comparing bundles is not enough: a bundle that was reverted and repaired between two
+    /// observations looks the same, and an API server may yet see the revert.
     fn is_unchanged(before: &[Version], after: &[Version]) -> bool {
         before == after
     }
 
-    /// The next CA signs once every managed entry has trusted it for the propagation delay: there
-    /// is no acknowledgement by an API server, only the time that its watches may take.
+    /// True if every managed entry has trusted the next CA for the propagation delay. API servers
+    /// send no acknowledgement, so only the time that their watches may take counts.
     fn may_activate(memory: &Memory, parameters: &Parameters, now: Timestamp) -> bool {
         memory.published_for(now).is_some_and(|delay| delay >= parameters.propagation_delay)
     }
 
-    /// Tells whether the trust probe lets the next CA sign; the propagation delay alone makes that
-    /// safe, so that only what tells of trust and calls holds it back for as long as it lasts.
+    /// True if the trust probe lets the next CA sign. The propagation delay alone makes that safe,
+    /// so only failures of trust and calls hold the CA back without limit.
     ///
-    /// A probe that may not be made, or that no entry reviews, tells nothing of them, and what
-    /// fails at something unknown need not have to do with them.
+    /// A probe that is forbidden, or that no entry reviews, says nothing about them, and an unknown
+    /// cause may have nothing to do with them.
     fn is_probed(
         probe: Option<Result<(), ProbeCause>>,
         memory: &Memory,
@@ -72,7 +71,7 @@ pub(super) trait Rules {
         match probe {
             None | Some(Ok(()) | Err(ProbeCause::NotConfigured | ProbeCause::Forbidden)) => true,
             Some(Err(ProbeCause::Other)) => {
-                memory.published_for(now).is_some_and(|delay| delay >= parameters.probe_patience())
+                memory.published_for(now).is_some_and(|delay| delay >= parameters.probe_timeout())
             }
             Some(Err(ProbeCause::Untrusted | ProbeCause::Timeout | ProbeCause::NoEndpoints)) => {
                 false
@@ -80,21 +79,21 @@ pub(super) trait Rules {
         }
     }
 
-    /// A next CA that must not be trusted is dropped at once, and never signs: no leaf of it is
-    /// served.
-    fn may_drop(next: &Authority, requests: &Requests) -> bool {
+    /// True if the next CA is revoked. It is dropped at once and never signs, since no leaf of it
+    /// is served.
+    fn may_drop(next: &Authority, requests: &RotationRequests) -> bool {
         requests.revokes(next.ca())
     }
 
-    /// The CA that retires signs again where the active one must not be trusted: it is what every
-    /// API server trusts already, so that the active one is dropped a propagation delay later
-    /// rather than after two further ones.
+    /// True if the retiring CA signs again because the active one is revoked. Every API server
+    /// trusts it already, so the active one is dropped one propagation delay later instead of
+    /// three.
     ///
-    /// That takes nothing away. A CA near its end does not come back, nor one that is revoked too.
+    /// No trust is withdrawn by that. A CA near its end, or revoked too, does not sign again.
     fn may_return(
         state: &State,
         retiring: &Authority,
-        requests: &Requests,
+        requests: &RotationRequests,
         seen: &Observation,
         parameters: &Parameters,
         now: Timestamp,
@@ -105,12 +104,12 @@ pub(super) trait Rules {
             && seen.trusts(retiring.ca(), now)
     }
 
-    /// The revoked CA because of which the one that retires is given up before its time: itself, or
-    /// the active one where it cannot take that one's place.
+    /// The revoked CA that forces early retirement: the retiring one, or the active one if the
+    /// retiring one cannot replace it.
     fn given_up_for<'a>(
         state: &'a State,
         retiring: &'a Authority,
-        requests: &Requests,
+        requests: &RotationRequests,
         parameters: &Parameters,
         now: Timestamp,
     ) -> Option<&'a TrustedCa> {
@@ -124,13 +123,12 @@ pub(super) trait Rules {
         }
     }
 
-    /// The old CA is dropped when no leaf of it can be alive, and sooner only when somebody says
-    /// that it must not be trusted: then after the time in which every replica has read that, and
-    /// by it serves a leaf of the new one.
+    /// True if the old CA can be dropped: when no leaf of it can be valid. After a revocation
+    /// already when every replica has seen the request, and so serves a leaf of the new CA.
     fn may_retire(
         state: &State,
         retiring: &Authority,
-        requests: &Requests,
+        requests: &RotationRequests,
         memory: &Memory,
         parameters: &Parameters,
         now: Timestamp,
@@ -144,15 +142,14 @@ pub(super) trait Rules {
         age >= parameters.retire_delay || is_given_up || retiring.ca().not_after() < now
     }
 
-    /// Tells whether the old CA has to stay for another retire delay, because entries were lately
-    /// seen to trust it alone: whoever reverts them time and again would stop admission for good
-    /// once no leaf of it is served.
+    /// True if the old CA must stay for another retire delay, because entries were recently seen to
+    /// trust only it. Repeated reverts would otherwise stop admission once no leaf of it is served.
     ///
-    /// That is decided while such leaves are still served.
+    /// The decision falls while such leaves are still served.
     fn stays(
         state: &State,
         retiring: &Authority,
-        requests: &Requests,
+        requests: &RotationRequests,
         memory: &Memory,
         parameters: &Parameters,
         now: Timestamp,
@@ -165,14 +162,14 @@ pub(super) trait Rules {
             && now <= retiring.ca().not_after()
     }
 
-    /// Chooses the CA whose leaf is served: the active one, except where only the other one is sure
-    /// to be trusted.
+    /// Chooses the CA whose leaf is served: the active one, unless only the other one is certain to
+    /// be trusted.
     ///
-    /// That is so where the entries trust the other one alone, and after an activation until the
-    /// active one has been in all of them for the propagation delay: somebody may have reverted
-    /// them at the moment of the activation, and an API server may yet know the revert alone. It
-    /// never prefers the newest, which may not yet have reached every API server. Where not
-    /// everything could be read, the leaf that is served stays.
+    /// That is the case if the entries trust only the other one, and after an activation until the
+    /// active one has been in all of them for the propagation delay: the entries may have been
+    /// reverted at the moment of the activation, and an API server may know only the revert. The
+    /// newest CA is never preferred, since it may not have reached every API server. If not
+    /// everything could be read, the served leaf stays.
     fn choose<'a>(
         state: &'a State,
         memory: &Memory,
@@ -188,9 +185,9 @@ pub(super) trait Rules {
         let is_given_up =
             |retiring| Self::given_up_for(state, retiring, &requests, parameters, now).is_some();
         let active_is_sure = || match &state.phase {
-            // A moment later the other one is trusted no longer.
+            // The retiring one is dropped a moment later.
             Phase::Activated { retiring } if is_given_up(retiring) => is_trusted(),
-            // It is about to retire in the other one's place.
+            // The active one is about to retire.
             Phase::Activated { retiring }
                 if Self::may_return(state, retiring, &requests, seen, parameters, now) =>
             {
@@ -202,7 +199,7 @@ pub(super) trait Rules {
         let is_dropped = |other: &Authority| {
             matches!(state.phase, Phase::Prepared { .. }) && Self::may_drop(other, &requests)
         };
-        // The look that leaves it comes before it expires.
+        // The reconciliation that gives it up comes before it expires.
         let outlasts = |end: Timestamp| end.duration_since(now) > parameters.freshness();
         let other = state.phase.other().filter(|other| {
             !is_dropped(other)
@@ -217,11 +214,11 @@ pub(super) trait Rules {
         other.unwrap_or(&state.active)
     }
 
-    /// Tells whether the leaf that is served stays though the Secret does not know its CA: while the
-    /// entries trust that, and have not trusted the active one for the propagation delay.
+    /// True if the served leaf stays although its CA is not in the Secret: while the entries trust
+    /// it, and have not trusted the active one for the propagation delay.
     ///
-    /// So it is when the Secret was exchanged for one of a later generation, or a whole rotation
-    /// went by unseen.
+    /// That happens when the Secret was replaced by one of a later generation, or when this replica
+    /// missed a whole rotation.
     fn keeps_leaf(
         state: &State,
         memory: &Memory,
@@ -239,16 +236,16 @@ pub(super) trait Rules {
             && !Self::may_activate(memory, parameters, now)
     }
 
-    /// The instant that a leaf of `authority` may not outlive: a CA that does not sign is dropped
-    /// a moment later.
+    /// Latest end of validity for a leaf of `authority`: a CA that does not sign is dropped a
+    /// moment later.
     fn limit(state: &State, authority: &Authority, parameters: &Parameters) -> Option<Timestamp> {
         let delay = parameters.retire_delay - parameters.freshness();
         (*authority != state.active)
             .then(|| state.phase_since.saturating_add(delay).unwrap_or(Timestamp::MAX))
     }
 
-    /// Tells whether a CA that the Secret does not know stays in a bundle. Only a live read of the
-    /// Secret makes a removal possible, unless the CA has expired.
+    /// True if a foreign CA stays in a bundle. Unless the CA has expired, only a live read of the
+    /// Secret permits its removal.
     fn keeps(
         memory: &Memory,
         foreign: &TrustedCa,
@@ -265,48 +262,27 @@ pub(super) trait Rules {
         foreign.not_after() >= now && !(is_reliable && is_unwanted())
     }
 
-    /// Tells whether a decision on what was read at `read` may still be carried out: a process may
-    /// have been stopped in between, and neither mints nor writes by what it knew before.
+    /// True if a decision on an observation at `read` may still be carried out. A process that was
+    /// paused in between must neither mint nor write by it.
     fn is_fresh(read: Timestamp, parameters: &Parameters, now: Timestamp) -> bool {
         let age = now.duration_since(read);
         !age.is_negative() && age <= parameters.freshness()
     }
 }
 
-/// The rules as they are kept.
-pub(super) struct Kept;
+/// The rules in production.
+pub struct ProductionRules;
 
-impl Rules for Kept {}
+impl Rules for ProductionRules {}
 
-/// The state with a next CA that is published and signs nothing yet.
-pub fn prepare(state: State, next: Authority, now: Timestamp) -> State {
-    Kept::prepare(state, next, now)
-}
-
-/// Tells whether a decision on what was read at `read` may still be carried out at `now`.
-pub fn is_fresh(read: Timestamp, parameters: &Parameters, now: Timestamp) -> bool {
-    Kept::is_fresh(read, parameters, now)
-}
-
-/// The revoked CA because of which the one that retires is given up before its time.
-pub(super) fn given_up_for<'a>(
-    state: &'a State,
-    retiring: &'a Authority,
-    requests: &Requests,
-    parameters: &Parameters,
-    now: Timestamp,
-) -> Option<&'a TrustedCa> {
-    Kept::given_up_for(state, retiring, requests, parameters, now)
-}
-
-/// When the next CA is due: at two thirds of the life of this one.
+/// Instant at which the next CA is due: two thirds of the lifetime of this one.
 pub fn rotates_at(ca: &TrustedCa) -> Timestamp {
     let lifetime = Lifetime { not_before: ca.not_before(), not_after: ca.not_after() };
     let span = ca.not_after().duration_since(lifetime.issued());
     lifetime.issued().saturating_add(span / 3 * 2).unwrap_or(Timestamp::MAX)
 }
 
-/// The validity of a leaf that is minted at `now` and may not outlive `until`.
+/// Validity of a leaf minted at `now` that must end by `until`.
 pub fn leaf_lifetime(
     until: Option<Timestamp>,
     parameters: &Parameters,
@@ -319,10 +295,10 @@ pub fn leaf_lifetime(
     lifetime
 }
 
-/// Tells whether leaves of a CA would be cut short by its end.
+/// True if the end of the CA cuts the lifetime of its leaves short.
 ///
-/// That is well after its successor is due at a third of its life, however long leaves live: a CA
-/// that is renewed instead would never be replaced.
+/// The margin is at most a sixth of the CA's lifetime, well after its successor is due: a CA that
+/// is renewed instead would never be replaced.
 pub(super) fn is_near_its_end(ca: &TrustedCa, parameters: &Parameters, now: Timestamp) -> bool {
     let margin: SignedDuration = parameters.leaf_lifetime.min(parameters.authority_lifetime / 6);
     ca.not_after().duration_since(now) < margin

@@ -1,5 +1,7 @@
-//! The format of the Secret that holds the CA: the one truth that all replicas share.
+//! Format of the Secret that holds the CA, the only state that replicas share.
 
+pub mod ca_numbers;
+pub mod rotation_requests;
 #[cfg(test)]
 mod tests;
 
@@ -12,53 +14,52 @@ use k8s_openapi::api::core::v1::Secret;
 
 use crate::authority::{Authority, AuthorityError};
 use crate::bundle::{Bundle, BundleError, TrustedCa};
-use crate::ca_numbers::{CaNumbers, CaNumbersError};
+use ca_numbers::{CaNumbers, CaNumbersError};
 
-/// What the Secret says: which CA signs, which ones are trusted beside it, and since when.
+/// State of the rotation: the signing CA, the other trusted CA, and the phase.
 ///
-/// Every change of it is one compare-and-swap on the Secret's resource version and raises the
-/// generation, so two replicas never hold different states of one generation for long.
+/// Every change is one compare-and-swap on the Secret's resource version and raises the generation,
+/// so two replicas never hold different states of one generation for long.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {
-    /// Grows with every write.
+    /// Generation, which grows with every write.
     pub generation: u64,
-    /// Where the rotation of the CA stands.
+    /// Phase of the rotation.
     pub phase: Phase,
-    /// The instant at which that phase began.
+    /// Begin of the phase.
     pub phase_since: Timestamp,
-    /// The CA that signs leaves.
+    /// CA that signs leaves.
     pub active: Authority,
-    /// The numbers of CAs that were dropped because they must not be trusted; whoever puts one back
-    /// into a bundle gets no grace for it.
+    /// Numbers of revoked CAs that were dropped; in a bundle they get no grace period.
     pub revoked: CaNumbers,
 }
 
-/// Where the rotation of the CA stands, with the second CA that the phase has.
+/// Phase of the rotation, with its second CA.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// One CA signs and is trusted.
     Steady,
-    /// The next CA is being published; it signs nothing yet.
+    /// The next CA is published and does not sign yet.
     Prepared {
-        /// The CA that will sign.
+        /// CA that will sign.
         next: Authority,
     },
-    /// The new CA signs; the one before is trusted until its last leaf has expired.
+    /// The new CA signs; the previous one is trusted until its last leaf has expired.
     Activated {
-        /// The CA that signed before. Its key is kept, so that a replica can fall back to it where
-        /// the new one is not trusted.
+        /// Previous CA. Its key is kept so that a replica can fall back to it where the new one is
+        /// not trusted.
         retiring: Authority,
     },
 }
 
 impl State {
-    /// Begins with a CA of its own.
+    /// State with a CA of its own.
     pub fn new(active: Authority, generation: u64, now: Timestamp) -> Self {
         let revoked = CaNumbers::default();
         Self { generation, phase: Phase::Steady, phase_since: second(now), active, revoked }
     }
 
-    /// Reads a Secret; nothing in it may be missing or contradict the rest.
+    /// Parses a Secret; missing or contradictory content is an error.
     pub fn parse(secret: &Secret) -> Result<Self, SecretError> {
         let annotations = secret.metadata.annotations.as_ref();
         let phase = annotation(annotations, PHASE)?;
@@ -82,7 +83,7 @@ impl State {
                     return Err(SecretError::Annotation {
                         annotation: PHASE,
                         value: other.to_owned(),
-                        reason: "it is none of steady, prepared, activated".to_owned(),
+                        reason: "expected steady, prepared or activated".to_owned(),
                     });
                 }
             },
@@ -96,9 +97,10 @@ impl State {
         }
     }
 
-    /// Takes what is left of a Secret that cannot be read as a whole: the CA that signs.
+    /// Recovers the signing CA from a Secret that cannot be parsed as a whole.
     ///
-    /// A leaf of that CA is trusted where its `caBundle` still stands, which a new CA's is not.
+    /// A leaf of that CA is trusted wherever its `caBundle` is still in place; a leaf of a new CA
+    /// is not.
     pub fn salvage(secret: &Secret, now: Timestamp) -> Option<Self> {
         let active = authority(secret, ACTIVE).ok()?;
         let annotations = secret.metadata.annotations.as_ref();
@@ -107,7 +109,7 @@ impl State {
         Some(Self { revoked, ..Self::new(active, generation, now) })
     }
 
-    /// Writes the state into a Secret, and leaves in it whatever is not ours.
+    /// Writes the state into a Secret and keeps other content.
     #[must_use]
     pub fn write(&self, mut secret: Secret) -> Secret {
         let metadata = &mut secret.metadata;
@@ -140,20 +142,20 @@ impl State {
         secret
     }
 
-    /// The same state as the next write of it.
+    /// The same state with a generation greater than its own and `generation`.
     #[must_use]
     pub fn after(mut self, generation: u64) -> Self {
         self.generation = self.generation.max(generation).saturating_add(1);
         self
     }
 
-    /// Adds a next CA, which is to be published and signs nothing yet.
+    /// Adds a next CA, which is published and does not sign yet.
     #[must_use]
     pub fn prepared(self, next: Authority, now: Timestamp) -> Self {
         Self { phase: Phase::Prepared { next }, phase_since: second(now), ..self }
     }
 
-    /// Lets `next` sign; the CA that signed stays trusted.
+    /// Lets `next` sign; the previous CA stays trusted.
     #[must_use]
     pub fn activated(self, next: Authority, now: Timestamp) -> Self {
         let retiring = self.active.clone();
@@ -165,28 +167,27 @@ impl State {
         }
     }
 
-    /// Notes that `ca` is dropped because it must not be trusted.
+    /// Records that `ca` is dropped because it is revoked.
     #[must_use]
     pub fn revoking(mut self, ca: &TrustedCa) -> Self {
         self.revoked.add(ca);
         self
     }
 
-    /// Tells whether `ca` is one of this installation that was dropped because it must not be
-    /// trusted.
+    /// True if `ca` is of this installation and was dropped because it was revoked.
     pub fn has_revoked(&self, ca: &TrustedCa) -> bool {
         self.revoked.holds(ca)
             && ca.installation() == self.active.ca().installation()
             && !self.knows(ca)
     }
 
-    /// Lets the CA that retires stay as if its successor had been activated now.
+    /// Restarts the retire delay of the retiring CA.
     #[must_use]
     pub fn prolonged(self, now: Timestamp) -> Self {
         Self { phase_since: second(now), ..self.after(0) }
     }
 
-    /// Tells whether leaves of `ca` are leaves of one of the CAs of this state.
+    /// True if `ca` is one of the CAs of this state, or has the subject and key of one.
     pub fn knows(&self, ca: &TrustedCa) -> bool {
         self.bundle().certificates().iter().any(|known| known.is_same_signer(ca))
     }
@@ -197,7 +198,7 @@ impl State {
         Self { phase: Phase::Steady, phase_since: second(now), ..self.after(0) }
     }
 
-    /// The CAs, the one that signs first, each with the word for what it is.
+    /// CAs with their roles, the signing one first.
     pub fn roles(&self) -> Vec<(&'static str, &TrustedCa)> {
         let other = match &self.phase {
             Phase::Steady => None,
@@ -207,7 +208,7 @@ impl State {
         [("active", self.active.ca())].into_iter().chain(other).collect()
     }
 
-    /// The CAs that have to be trusted: the one that signs first.
+    /// CAs that must be trusted, the signing one first.
     pub fn bundle(&self) -> Bundle {
         Bundle::new(
             self.active.ca().clone(),
@@ -217,10 +218,10 @@ impl State {
 }
 
 impl Phase {
-    /// The words of all phases, in the order in which a rotation goes through them.
+    /// Words of all phases, in their order.
     pub const WORDS: [&str; 3] = ["steady", "prepared", "activated"];
 
-    /// The word that the Secret's annotation has for it.
+    /// Word in the Secret's annotation.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Steady => "steady",
@@ -244,82 +245,80 @@ impl fmt::Display for Phase {
     }
 }
 
-/// Reads the generation of a Secret, also where nothing else in it is usable.
+/// Parses the generation of a Secret, even if the rest is unusable.
 pub fn generation_of(secret: &Secret) -> Option<u64> {
     generation(secret.metadata.annotations.as_ref()).ok()
 }
 
-/// Tells whether the API server refuses any change of the Secret's content, also of one that has
-/// lost it.
+/// True if the API server rejects changes of the Secret's content.
 pub fn is_immutable(secret: &Secret) -> bool {
     secret.immutable == Some(true)
 }
 
-/// What is wrong with an immutable Secret, and what to run.
-pub fn immutable_complaint(secret: &Secret) -> String {
+/// Message about an immutable Secret, with the command to run.
+pub fn immutable_message(secret: &Secret) -> String {
     let name = |name: &Option<String>| name.clone().unwrap_or_default();
     let (name, namespace) = (name(&secret.metadata.name), name(&secret.metadata.namespace));
     format!(
-        "the Secret {namespace}/{name} is immutable, so that its CA is neither restored nor \
-         renewed nor replaced; hint: while a replica runs, `kubectl --namespace {namespace} delete \
-         secret {name}`; the replica creates it again with the CA that it knows, and not immutable"
+        "the Secret {namespace}/{name} is immutable, so its CA cannot be restored, renewed or replaced; hint: while a replica runs, `kubectl --namespace {namespace} delete \
+         secret {name}`; the replica creates it again, mutable and with the same CA"
     )
 }
 
-/// Why a Secret does not hold a state.
+/// Reason for which a Secret holds no state.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretError {
     /// A key of `data` is absent or empty.
     #[error("key `{key}` is missing")]
     Missing {
-        /// The key.
+        /// Missing key.
         key: &'static str,
     },
-    /// A certificate and its key are no CA.
+    /// A certificate and its key are not a CA.
     #[error("keys `{certificate}` and `{key}` hold no CA: {source}")]
     Authority {
-        /// The key of the certificate.
+        /// Key of the certificate.
         certificate: &'static str,
-        /// The key of the private key.
+        /// Key of the private key.
         key: &'static str,
-        /// What is wrong with them.
+        /// Error of the certificate or the private key.
         source: AuthorityError,
     },
-    /// The published bundle cannot be read.
+    /// The published bundle cannot be parsed.
     #[error("key `ca.crt` holds no bundle of CAs: {source}")]
     Bundle {
-        /// What is wrong with it.
+        /// Error of the bundle.
         source: BundleError,
     },
     /// The published bundle lacks a CA of the Secret.
     #[error("key `ca.crt` lacks a CA that the other keys hold")]
     Incomplete,
-    /// An annotation is absent.
+    /// An annotation is missing.
     #[error("annotation `{annotation}` is missing")]
     Unannotated {
-        /// Its name.
+        /// Name of the annotation.
         annotation: &'static str,
     },
-    /// An annotation has a value that means nothing.
+    /// An annotation has an invalid value.
     #[error("annotation `{annotation}`: `{value}`: {reason}")]
     Annotation {
-        /// Its name.
+        /// Name of the annotation.
         annotation: &'static str,
-        /// Its value.
+        /// Value of the annotation.
         value: String,
-        /// What is wrong with it.
+        /// Reason for which it is invalid.
         reason: String,
     },
 }
 
-/// The keys of `data` that one CA is stored under.
+/// Keys of `data` for one CA.
 #[derive(Clone, Copy)]
 struct Pair {
     certificate: &'static str,
     key: &'static str,
 }
 
-/// Instants are written in seconds; one that is rounded down would shorten the delays after it.
+/// Rounds up to seconds, since rounding down would shorten the delays that follow.
 fn second(now: Timestamp) -> Timestamp {
     let up = i64::from(now.subsec_nanosecond() > 0);
     Timestamp::from_second(now.as_second() + up).unwrap_or(now)
@@ -359,7 +358,7 @@ fn generation(annotations: Option<&BTreeMap<String, String>>) -> Result<u64, Sec
 }
 
 fn revoked(annotations: Option<&BTreeMap<String, String>>) -> Result<CaNumbers, SecretError> {
-    // A Secret of before there were revocations has none.
+    // Secrets from before there were revocations have none.
     let Some(value) = annotations.and_then(|annotations| annotations.get(REVOKED)) else {
         return Ok(CaNumbers::default());
     };
@@ -383,7 +382,7 @@ fn annotation<'a>(
 const ACTIVE: Pair = Pair { certificate: "active.crt", key: "active.key" };
 const NEXT: Pair = Pair { certificate: "next.crt", key: "next.key" };
 const RETIRING: Pair = Pair { certificate: "retiring.crt", key: "retiring.key" };
-/// The key that cert-manager's cainjector and trust-manager read too.
+/// Key that cert-manager's cainjector and trust-manager read too.
 const BUNDLE: &str = "ca.crt";
 
 const PHASE: &str = "outrigger.io/phase";

@@ -1,4 +1,4 @@
-//! What is written is read, and what cannot be read is said.
+//! Tests of the Secret's format.
 
 use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -29,7 +29,7 @@ fn keys(secret: &Secret) -> Vec<&str> {
 }
 
 #[test]
-fn every_phase_comes_back_as_it_was_written() {
+fn every_phase_round_trips() {
     let expected = [
         &["active.crt", "active.key", "ca.crt"][..],
         &["active.crt", "active.key", "ca.crt", "next.crt", "next.key"],
@@ -37,7 +37,7 @@ fn every_phase_comes_back_as_it_was_written() {
     ];
     let mut secret = Secret::default();
     for (state, expected) in states().into_iter().zip(expected) {
-        // Written over the one before: the keys of another phase go.
+        // Each is written over the one before, so the keys of the other phase must go.
         secret = state.write(secret);
         assert_eq!(keys(&secret), expected);
         assert_eq!(State::parse(&secret).unwrap(), state);
@@ -45,7 +45,7 @@ fn every_phase_comes_back_as_it_was_written() {
 }
 
 #[test]
-fn the_annotations_are_readable() {
+fn annotations_hold_phase_and_generation() {
     let secret = states()[1].write(Secret::default());
     let annotations: Vec<_> = secret.metadata.annotations.unwrap().into_iter().collect();
     let expected = [
@@ -58,7 +58,7 @@ fn the_annotations_are_readable() {
 }
 
 #[test]
-fn numbers_that_were_revoked_are_written_down_and_must_be_readable() {
+fn revoked_numbers_round_trip_and_must_be_valid() {
     let state = states().remove(0).revoking(authority(5).ca()).revoking(authority(3).ca());
     let mut secret = state.write(Secret::default());
     let annotations = secret.metadata.annotations.as_mut().unwrap();
@@ -74,7 +74,7 @@ fn numbers_that_were_revoked_are_written_down_and_must_be_readable() {
 }
 
 #[test]
-fn what_others_put_into_the_secret_stays() {
+fn content_of_other_writers_stays() {
     let mut secret = Secret {
         metadata: ObjectMeta {
             annotations: Some([("theirs".to_owned(), "kept".to_owned())].into()),
@@ -91,7 +91,7 @@ fn what_others_put_into_the_secret_stays() {
 }
 
 #[test]
-fn errors_name_the_key_or_the_annotation() {
+fn errors_name_key_or_annotation() {
     let state = &states()[2];
     let damaged = |damage: &dyn Fn(&mut Secret)| {
         let mut secret = state.write(Secret::default());
@@ -125,7 +125,7 @@ fn errors_name_the_key_or_the_annotation() {
     );
     assert_eq!(
         annotate("outrigger.io/phase", "rotating"),
-        "annotation `outrigger.io/phase`: `rotating`: it is none of steady, prepared, activated"
+        "annotation `outrigger.io/phase`: `rotating`: expected steady, prepared or activated"
     );
     assert!(
         annotate("outrigger.io/phase-since", "today")
@@ -151,7 +151,7 @@ fn errors_name_the_key_or_the_annotation() {
 }
 
 #[test]
-fn the_signing_ca_is_salvaged_from_a_secret_without_annotations() {
+fn signing_ca_is_salvaged_without_annotations() {
     let state = &states()[0];
     let mut secret = state.write(Secret::default());
     secret.metadata.annotations = None;
@@ -163,14 +163,14 @@ fn the_signing_ca_is_salvaged_from_a_secret_without_annotations() {
 }
 
 #[test]
-fn keys_are_in_no_debug_text() {
+fn debug_output_holds_no_private_key() {
     let text = format!("{:?}", states()[2]);
     assert!(text.contains("CN=test-ca 1") && !text.contains("PRIVATE"), "{text}");
 }
 
 proptest! {
     #[test]
-    fn any_secret_can_be_read(
+    fn any_secret_can_be_parsed(
         data in prop::collection::btree_map(
             prop::sample::select(vec!["ca.crt", "active.crt", "active.key", "next.crt"]),
             prop::collection::vec(any::<u8>(), 0..100),

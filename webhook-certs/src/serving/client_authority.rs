@@ -1,4 +1,4 @@
-//! Which clients may connect at all: those with a certificate of a given CA and a given name.
+//! Authentication of clients by certificate and name.
 
 use std::sync::Arc;
 
@@ -16,13 +16,13 @@ use rustls_pki_types::{CertificateDer, UnixTime};
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use super::{lifetime, rehearsal};
+use super::{lifetime, test_handshake};
 use crate::authority::Lifetime;
 use crate::pem_error;
 
-/// The CAs of clients, and the names that a client may have.
+/// CAs of clients, and the names that a client may have.
 ///
-/// A CA alone would not do: that of a cluster has signed for every kubelet too.
+/// A CA alone is not enough: the cluster's CA has signed for every kubelet too.
 #[derive(Clone, Debug)]
 pub struct ClientAuthority {
     chains: Arc<dyn ClientCertVerifier>,
@@ -31,7 +31,7 @@ pub struct ClientAuthority {
 }
 
 impl ClientAuthority {
-    /// Takes the CAs from PEM; with them a handshake has to come as far as the client's certificate.
+    /// Parses the CAs from PEM and tests a handshake up to the client's certificate.
     pub fn from_pem(authorities: &[u8], names: ClientNames) -> Result<Self, ClientAuthorityError> {
         let unreadable = |reason: String| ClientAuthorityError { reason };
         let mut roots = RootCertStore::empty();
@@ -50,7 +50,7 @@ impl ClientAuthority {
             .build()
             .map_err(|error| unreadable(error.to_string()))?;
         let authority = Self { chains, names, lifetimes };
-        rehearsal::of_clients(&authority)
+        test_handshake::check_client_authority(&authority)
             .map_err(|error| unreadable(format!("a handshake with them fails: {error}")))?;
         Ok(authority)
     }
@@ -61,21 +61,21 @@ impl ClientAuthority {
     }
 }
 
-/// Why a file is of no use as the CAs of clients.
+/// Reason for which a file is unusable as CAs of clients.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("no CA certificates in PEM: {reason}")]
 pub struct ClientAuthorityError {
-    /// What the reader stumbled over.
+    /// Message of the parser.
     pub reason: String,
 }
 
-/// Names of which a client's certificate needs one: as its common name, which is compared letter
-/// by letter, or as a DNS name, of which the case does not count.
+/// Allowed names. A client's certificate needs one of them as its common name, which is
+/// case-sensitive, or as a DNS name, which is not.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ClientNames(Vec<String>);
 
 impl ClientNames {
-    /// Takes at least one name; nothing else would let anybody in.
+    /// Allowed names; `None` if the list is empty, which would admit no client.
     pub fn new(names: Vec<String>) -> Option<Self> {
         (!names.is_empty() && names.iter().all(|name| !name.is_empty())).then_some(Self(names))
     }
@@ -93,7 +93,7 @@ impl ClientNames {
     }
 }
 
-/// What a handshake ends with when the CA is right and the name is not.
+/// Error of a handshake with a trusted CA and a name that is not allowed.
 pub(super) const NAME_REFUSED: Error =
     Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure);
 

@@ -1,4 +1,4 @@
-//! Why a handshake failed, for whoever counts them.
+//! Causes of failed handshakes, for metrics.
 
 use std::io::{self, ErrorKind};
 
@@ -6,29 +6,29 @@ use rustls::{AlertDescription, Error};
 
 use super::client_authority::NAME_REFUSED;
 
-/// The cause of a failed handshake, as far as the server can tell.
+/// Cause of a failed handshake, as far as the server can tell.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum HandshakeFailure {
-    /// The client broke the connection off, as a probe of the port alone does.
+    /// The client closed the connection, as a TCP probe does.
     Closed,
-    /// What the client sent is not TLS.
+    /// The client does not speak TLS.
     NotTls,
-    /// No version, cipher suite or protocol in common.
+    /// There is no common version, cipher suite or protocol.
     Incompatible,
-    /// The client does not accept our certificate: it knows another CA, or another name.
+    /// The client does not trust our certificate or its name.
     Distrusted,
-    /// A client certificate is wanted, and there was none.
+    /// A client certificate is required and missing.
     ClientCertificateMissing,
-    /// The client's certificate is of no CA that we know, or not valid now.
+    /// The client's certificate is of an unknown CA, or not valid now.
     ClientCertificateRefused,
-    /// The client's certificate has no name that is allowed.
+    /// The client's certificate has no allowed name.
     ClientNameRefused,
-    /// Anything else.
+    /// Any other cause.
     Other,
 }
 
 impl HandshakeFailure {
-    /// Every cause, for metrics that start at 0.
+    /// All causes, for metrics that start at 0.
     pub const ALL: [Self; 8] = [
         Self::Closed,
         Self::NotTls,
@@ -40,8 +40,8 @@ impl HandshakeFailure {
         Self::Other,
     ];
 
-    /// Finds the cause in what accepting a TLS connection ended with.
-    pub fn of(error: &io::Error) -> Self {
+    /// Finds the cause in the error of accepting a TLS connection.
+    pub fn from_error(error: &io::Error) -> Self {
         use AlertDescription as Alert;
         let Some(error) = error.get_ref().and_then(|error| error.downcast_ref::<Error>()) else {
             return match error.kind() {
@@ -65,7 +65,7 @@ impl HandshakeFailure {
                 | Alert::CertificateExpired
                 | Alert::CertificateUnknown
                 | Alert::UnknownCA
-                // A CA of the same name that has signed nothing of this.
+                // A CA with the same name and another key.
                 | Alert::DecryptError,
             ) => Self::Distrusted,
             Error::AlertReceived(Alert::HandshakeFailure | Alert::ProtocolVersion) => {
@@ -76,7 +76,7 @@ impl HandshakeFailure {
         }
     }
 
-    /// The word of logs and labels.
+    /// Word in logs and labels.
     pub fn word(self) -> &'static str {
         match self {
             Self::Closed => "closed",

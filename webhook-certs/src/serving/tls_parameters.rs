@@ -1,4 +1,4 @@
-//! Which versions and cipher suites of TLS a listener offers.
+//! TLS versions and cipher suites of a listener.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,10 +9,10 @@ use rustls::crypto::CryptoProvider;
 use rustls::crypto::ring::{ALL_CIPHER_SUITES, default_provider};
 use rustls::version::{TLS12, TLS13};
 
-/// Versions and cipher suites that can be negotiated; TLS 1.3 always is among them.
+/// Offered TLS versions and cipher suites; TLS 1.3 is always among them.
 ///
-/// The default is TLS 1.2 and 1.3 with every suite that there is, all of which encrypt and
-/// authenticate at once and give forward secrecy.
+/// The default is TLS 1.2 and 1.3 with every supported suite. All of these have authenticated
+/// encryption and forward secrecy.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TlsParameters {
     minimum: MinimumVersion,
@@ -20,7 +20,7 @@ pub struct TlsParameters {
 }
 
 impl TlsParameters {
-    /// Combines what was asked for.
+    /// Combines the minimum version and the suites of flags.
     pub fn new(minimum: MinimumVersion, suites: CipherSuites) -> Result<Self, TlsParametersError> {
         let older = suites.0.iter().find(|suite| is_older(suite));
         match (minimum, older) {
@@ -29,7 +29,7 @@ impl TlsParameters {
         }
     }
 
-    /// The provider with the suites that are left, and the versions that have one.
+    /// Crypto provider with the offered suites, and the versions that have one.
     pub(super) fn provider(&self) -> (CryptoProvider, Vec<&'static SupportedProtocolVersion>) {
         let named = &self.suites.0;
         let names_newer = named.iter().any(|suite| !is_older(suite));
@@ -49,31 +49,31 @@ impl TlsParameters {
     }
 }
 
-/// A suite of TLS 1.2 beside a minimum of 1.3.
+/// A TLS 1.2 suite conflicts with a minimum of TLS 1.3.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error(
-    "the cipher suite {suite} is of TLS 1.2, which a minimum of TLS 1.3 rules out\n\
-     hint: leave it out, or lower the minimum to TLSV1_2"
+    "the cipher suite {suite} is of TLS 1.2 and conflicts with a minimum of TLS 1.3\n\
+     hint: omit it, or lower the minimum to TLSV1_2"
 )]
 pub struct TlsParametersError {
-    /// The suite as it was named.
+    /// Name of the suite.
     pub suite: String,
 }
 
-/// The oldest version that is negotiated.
+/// Oldest offered version.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum MinimumVersion {
     /// TLS 1.2.
     #[default]
     Tls12,
-    /// TLS 1.3, which every API server that is still maintained speaks.
+    /// TLS 1.3, which every maintained API server speaks.
     Tls13,
 }
 
 impl FromStr for MinimumVersion {
     type Err = MinimumVersionError;
 
-    /// Reads Istio's spelling (`TLSV1_2`), that of Kubernetes' flags (`VersionTLS12`), and `1.2`.
+    /// Parses Istio's spelling (`TLSV1_2`), that of Kubernetes' flags (`VersionTLS12`), and `1.2`.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text {
             "TLSV1_2" | "VersionTLS12" | "1.2" => Ok(Self::Tls12),
@@ -92,24 +92,23 @@ impl fmt::Display for MinimumVersion {
     }
 }
 
-/// Text that names no version which is offered.
+/// The text names no offered version.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("want TLSV1_2 or TLSV1_3; nothing older is offered")]
 pub struct MinimumVersionError;
 
-/// The suites that were named; none named leaves all.
+/// Named suites; an empty list offers all.
 ///
-/// As with Go's servers, and so with Istio's, a list that names none of TLS 1.3 leaves those of
-/// TLS 1.3 as they are. Otherwise no other than the named ones is offered. One that names none of
-/// TLS 1.2 leaves nothing to negotiate TLS 1.2 with.
+/// As with Go's servers, and so with Istio's, a list without TLS 1.3 suites restricts only TLS 1.2.
+/// Any other list offers exactly the named suites; without TLS 1.2 suites, TLS 1.2 is not offered.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CipherSuites(Vec<SupportedCipherSuite>);
 
 impl CipherSuites {
-    /// Finds suites by the names that IANA and Go have for them.
+    /// Finds suites by their IANA or Go names.
     pub fn named<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Self, CipherSuiteError> {
         let suite = |wanted: &str| {
-            // Go's name from before the hash was part of it.
+            // Go's old name omits the hash.
             let old = wanted.strip_suffix("_CHACHA20_POLY1305");
             let full = old.map(|begin| format!("{begin}_CHACHA20_POLY1305_SHA256"));
             let full = full.as_deref().unwrap_or(wanted);
@@ -121,11 +120,11 @@ impl CipherSuites {
     }
 }
 
-/// A name of no suite that can be offered.
+/// The name is not that of a supported suite.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("{name:?} is no cipher suite that is offered; these are: {}", offered())]
+#[error("{name:?} is not a supported cipher suite; supported are: {}", offered())]
 pub struct CipherSuiteError {
-    /// The name as it was given.
+    /// Rejected name.
     pub name: String,
 }
 
@@ -133,7 +132,7 @@ fn offered() -> String {
     ALL_CIPHER_SUITES.iter().map(|suite| name(*suite)).collect::<Vec<_>>().join(", ")
 }
 
-/// The name that IANA has registered.
+/// Name registered at IANA.
 fn name(suite: SupportedCipherSuite) -> String {
     let name = format!("{:?}", suite.suite());
     name.replacen("TLS13_", "TLS_", 1)
@@ -147,7 +146,7 @@ fn is_older(suite: &SupportedCipherSuite) -> bool {
 mod tests {
     use super::*;
 
-    /// How many suites and versions are offered.
+    /// Number of offered suites and versions.
     fn offered(minimum: &str, suites: &[&str]) -> (usize, usize) {
         let suites = CipherSuites::named(suites.iter().copied()).unwrap();
         let parameters = TlsParameters::new(minimum.parse().unwrap(), suites).unwrap();
@@ -156,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_restricts_the_versions_it_names() {
+    fn suite_list_restricts_the_versions_it_names() {
         let new = "TLS_AES_128_GCM_SHA256";
         let old = "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256";
         let table: [(&str, &[&str], (usize, usize)); 7] = [
@@ -174,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_is_answered_with_those_that_are_known() {
+    fn error_for_an_unknown_suite_lists_supported_ones() {
         for name in ["TLS_RSA_WITH_AES_128_CBC_SHA", "TLS13_AES_128_GCM_SHA256", ""] {
             let error = CipherSuites::named([name]).unwrap_err().to_string();
             assert!(error.contains(name) && error.contains("TLS_AES_256_GCM_SHA384, "), "{error}");
@@ -182,14 +181,14 @@ mod tests {
     }
 
     #[test]
-    fn suites_that_could_never_be_negotiated_are_refused() {
+    fn tls12_suites_conflict_with_minimum_tls13() {
         let suites = CipherSuites::named(["TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"]).unwrap();
         let error = TlsParameters::new(MinimumVersion::Tls13, suites).unwrap_err();
         assert_eq!(error.suite, "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256");
     }
 
     #[test]
-    fn versions_without_support_are_refused() {
+    fn unsupported_versions_are_rejected() {
         for text in ["", "TLSV1_1", "TLS_AUTO", "VersionTLS11", "1.4", "tlsv1_2"] {
             assert_eq!(text.parse::<MinimumVersion>(), Err(MinimumVersionError), "{text}");
         }

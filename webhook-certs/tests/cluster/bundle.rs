@@ -1,4 +1,4 @@
-//! What becomes of a `caBundle`, ours and others'.
+//! Repair and ownership of `caBundle`.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -11,18 +11,18 @@ use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use webhook_certs::status::Status;
 
-use crate::stage::{OTHERS_BUNDLE, OURS, Stage};
+use crate::fixture::{Fixture, OTHERS_BUNDLE, OURS};
 
-pub(crate) async fn only_the_bundle_of_our_entries_is_written_and_owned(
-    stage: Stage<'_>,
+pub(crate) async fn only_bundles_of_our_entries_are_written_and_owned(
+    fixture: Fixture<'_>,
 ) -> Result<()> {
-    stage.configure(443).await?;
-    let before = stage.configuration().await?;
-    let _replica = stage.replica().await?;
-    stage.published().await?;
-    let after = stage.configuration().await?;
+    fixture.configure(443).await?;
+    let before = fixture.configuration().await?;
+    let _replica = fixture.replica().await?;
+    fixture.published().await?;
+    let after = fixture.configuration().await?;
 
-    let bundles = stage.bundles().await?;
+    let bundles = fixture.bundles().await?;
     let theirs = bundles["service.theirs.outrigger.io"].clone();
     let expected: ByteString = serde_json::from_value(json!(OTHERS_BUNDLE))?;
     ensure!(theirs == Some(expected.0), "another Service's entry was changed");
@@ -49,14 +49,14 @@ pub(crate) async fn only_the_bundle_of_our_entries_is_written_and_owned(
     Ok(())
 }
 
-pub(crate) async fn a_wiped_or_overwritten_bundle_is_repaired_by_one_write(
-    stage: Stage<'_>,
+pub(crate) async fn wiped_or_overwritten_bundle_is_repaired_by_one_write(
+    fixture: Fixture<'_>,
 ) -> Result<()> {
-    stage.configure(443).await?;
-    let (_one, _two) = (stage.replica().await?, stage.replica().await?);
-    stage.published().await?;
-    let configurations = stage.configurations();
-    let name = &stage.options.webhook_configurations[0];
+    fixture.configure(443).await?;
+    let (_one, _two) = (fixture.replica().await?, fixture.replica().await?);
+    fixture.published().await?;
+    let configurations = fixture.configurations();
+    let name = &fixture.options.webhook_configurations[0];
 
     let remove = json!([{"op": "remove", "path": "/webhooks/0/clientConfig/caBundle"}]);
     let remove = Patch::<()>::Json(serde_json::from_value(remove)?);
@@ -65,42 +65,42 @@ pub(crate) async fn a_wiped_or_overwritten_bundle_is_repaired_by_one_write(
         "kind": "MutatingWebhookConfiguration",
         "webhooks": [{"name": OURS[1], "clientConfig": {"caBundle": OTHERS_BUNDLE}}],
     }));
-    let force = PatchParams::apply("somebody").force();
+    let force = PatchParams::apply("other").force();
     for round in 0..3 {
-        let generation = stage.configuration().await?.metadata.generation;
+        let generation = fixture.configuration().await?.metadata.generation;
         match round {
             0 => drop(configurations.patch(name, &PatchParams::default(), &remove).await?),
             1 => drop(configurations.patch(name, &force, &overwrite).await?),
             _ => {
-                let mut whole = stage.configuration().await?;
+                let mut whole = fixture.configuration().await?;
                 for webhook in whole.webhooks.iter_mut().flatten() {
                     webhook.client_config.ca_bundle = None;
                 }
                 configurations.replace(name, &PostParams::default(), &whole).await?;
             }
         }
-        stage.published().await?;
-        let writes = stage.configuration().await?.metadata.generation.zip(generation);
+        fixture.published().await?;
+        let writes = fixture.configuration().await?.metadata.generation.zip(generation);
         let writes = writes.map(|(after, before)| after - before);
         ensure!(writes == Some(2), "round {round}: {writes:?} writes, ours and theirs");
     }
     Ok(())
 }
 
-pub(crate) async fn a_contended_bundle_is_written_no_more_than_the_budget_allows(
-    mut stage: Stage<'_>,
+pub(crate) async fn contended_bundle_is_written_within_the_budget(
+    mut fixture: Fixture<'_>,
 ) -> Result<()> {
-    stage.options.parameters.write_burst = 3;
-    stage.options.parameters.write_interval = SignedDuration::from_hours(1);
-    stage.configure(443).await?;
-    let mut replica = stage.replica().await?;
-    let name = &stage.options.webhook_configurations[0];
+    fixture.options.parameters.write_burst = 3;
+    fixture.options.parameters.write_interval = SignedDuration::from_hours(1);
+    fixture.configure(443).await?;
+    let mut replica = fixture.replica().await?;
+    let name = &fixture.options.webhook_configurations[0];
     let remove = json!([{"op": "remove", "path": "/webhooks/0/clientConfig/caBundle"}]);
     let remove = Patch::<()>::Json(serde_json::from_value(remove)?);
     for _ in 0..3 {
-        stage.published().await?;
+        fixture.published().await?;
         let wipe = PatchParams::default();
-        stage.configurations().patch(name, &wipe, &remove).await?;
+        fixture.configurations().patch(name, &wipe, &remove).await?;
     }
     let status = replica
         .until("it gives up for now", |status| {
@@ -113,13 +113,13 @@ pub(crate) async fn a_contended_bundle_is_written_no_more_than_the_budget_allows
     Ok(())
 }
 
-pub(crate) async fn an_entry_that_its_deployer_gives_up_is_never_left_half(
-    stage: Stage<'_>,
+pub(crate) async fn entry_that_its_deployer_removes_is_removed_completely(
+    fixture: Fixture<'_>,
 ) -> Result<()> {
-    stage.configure(443).await?;
-    let mut replica = stage.replica().await?;
-    stage.published().await?;
-    let mut fewer = stage.configuration().await?;
+    fixture.configure(443).await?;
+    let mut replica = fixture.replica().await?;
+    fixture.published().await?;
+    let mut fewer = fixture.configuration().await?;
     fewer.metadata.managed_fields = None;
     fewer.metadata.resource_version = None;
     let webhooks = fewer.webhooks.get_or_insert_default();
@@ -130,38 +130,38 @@ pub(crate) async fn an_entry_that_its_deployer_gives_up_is_never_left_half(
     let mut fewer = serde_json::to_value(fewer)?;
     fewer["apiVersion"] = json!("admissionregistration.k8s.io/v1");
     fewer["kind"] = json!("MutatingWebhookConfiguration");
-    let name = &stage.options.webhook_configurations[0];
+    let name = &fixture.options.webhook_configurations[0];
     let how = PatchParams::apply("installer");
-    // What is left of it would be its caBundle, which is ours.
-    let refused = stage.configurations().patch(name, &how, &Patch::Apply(&fewer)).await;
+    // Only its caBundle, which we own, would be left.
+    let refused = fixture.configurations().patch(name, &how, &Patch::Apply(&fewer)).await;
     let refused = refused.err().context("half an entry is left")?.to_string();
     ensure!(refused.contains("sideEffects: Required value"), "{refused}");
 
-    let place = stage.configuration().await?.webhooks.unwrap_or_default();
+    let place = fixture.configuration().await?.webhooks.unwrap_or_default();
     let place = place.iter().position(|webhook| webhook.name == OURS[1]).context("it is gone")?;
     let remove = json!([{"op": "remove", "path": format!("/webhooks/{place}")}]);
     let remove = Patch::<()>::Json(serde_json::from_value(remove)?);
-    stage.configurations().patch(name, &PatchParams::default(), &remove).await?;
-    stage.configurations().patch(name, &how, &Patch::Apply(&fewer)).await?;
+    fixture.configurations().patch(name, &PatchParams::default(), &remove).await?;
+    fixture.configurations().patch(name, &how, &Patch::Apply(&fewer)).await?;
     let one_less =
         |status: &Status| status.entries == 1 && status.trusted && status.last_error.is_none();
     replica.until("it keeps up what is left", one_less).await?;
-    let bundles = stage.bundles().await?;
+    let bundles = fixture.bundles().await?;
     ensure!(!bundles.contains_key(OURS[1]), "the entry came back");
     ensure!(bundles[OURS[0]].is_some(), "the other one has lost its bundle");
     Ok(())
 }
 
-pub(crate) async fn replicas_together_answer_an_adversary_no_more_often_than_one_may(
-    mut stage: Stage<'_>,
+pub(crate) async fn replicas_share_one_write_budget_against_an_adversary(
+    mut fixture: Fixture<'_>,
 ) -> Result<()> {
-    stage.options.parameters.write_interval = SignedDuration::from_secs(4);
-    stage.options.parameters.tick = Duration::from_secs(1);
-    stage.configure(443).await?;
-    let replicas = [stage.replica().await?, stage.replica().await?, stage.replica().await?];
-    stage.published().await?;
+    fixture.options.parameters.write_interval = SignedDuration::from_secs(4);
+    fixture.options.parameters.tick = Duration::from_secs(1);
+    fixture.configure(443).await?;
+    let replicas = [fixture.replica().await?, fixture.replica().await?, fixture.replica().await?];
+    fixture.published().await?;
     let written = || replicas.iter().map(|r| r.status.borrow().bundle_writes()).sum::<u64>();
-    let name = &stage.options.webhook_configurations[0];
+    let name = &fixture.options.webhook_configurations[0];
     let (begin, before) = (Instant::now(), written());
     let mut round = 0;
     while begin.elapsed() < Duration::from_secs(16) {
@@ -173,22 +173,22 @@ pub(crate) async fn replicas_together_answer_an_adversary_no_more_often_than_one
             "kind": "MutatingWebhookConfiguration",
             "webhooks": webhooks,
         }));
-        let force = PatchParams::apply("somebody").force();
-        stage.configurations().patch(name, &force, &overwrite).await?;
+        let force = PatchParams::apply("other").force();
+        fixture.configurations().patch(name, &force, &overwrite).await?;
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     let ours = written() - before;
-    let parameters = &stage.options.parameters;
+    let parameters = &fixture.options.parameters;
     let intervals = begin.elapsed().as_secs() / parameters.write_interval.unsigned_abs().as_secs();
-    // They see one another's writes by the second and by their own looks, so that on a busy machine each may
-    // miss some.
+    // Replicas see each other's writes by the second and by their own reads, so on a busy machine
+    // each may miss some.
     let apart = (u64::from(parameters.write_burst) + intervals) * replicas.len() as u64;
     ensure!(ours > 0, "it was never repaired");
     ensure!(ours * 3 <= apart * 2, "{ours} writes against {round}; apart it would be {apart}");
     Ok(())
 }
 
-/// The configuration without what a write of ours changes.
+/// Configuration without the fields that our writes change.
 fn without_ours(mut configuration: MutatingWebhookConfiguration) -> Result<Value> {
     let ours = BTreeSet::from(OURS);
     for webhook in configuration.webhooks.iter_mut().flatten() {

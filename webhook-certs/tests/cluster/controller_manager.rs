@@ -1,6 +1,7 @@
-//! kube-controller-manager's own signers, which are none for webhooks.
+//! Rejection of kube-controller-manager's own signers.
 
 use anyhow::{Context, Result, bail, ensure};
+use e2e::left_out;
 use e2e::programs::Programs;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::ByteString;
@@ -18,18 +19,14 @@ use webhook_certs::options::Signer;
 use webhook_certs::serving::ServingCertificate;
 use webhook_certs::status::Status;
 
-use crate::stage::{Stage, eventually};
+use crate::fixture::{Fixture, eventually};
 
-#[expect(clippy::print_stderr, reason = "what is left out is said")]
-pub(crate) async fn no_signer_of_kubernetes_itself_signs_for_a_webhook(
-    mut stage: Stage<'_>,
+pub(crate) async fn kubernetes_own_signers_do_not_sign_for_webhooks(
+    mut fixture: Fixture<'_>,
 ) -> Result<()> {
     let programs = Programs::find()?;
-    if let (Err(error), None) =
-        (programs.kubernetes("kube-controller-manager"), std::env::var_os("CI"))
-    {
-        eprintln!("left out, since there is no kube-controller-manager: {error:#}");
-        return Ok(());
+    if let Err(error) = programs.kubernetes("kube-controller-manager") {
+        return left_out::record("signers of Kubernetes itself", &format!("{error:#}"));
     }
     let lifetime = Lifetime::starting(Timestamp::now(), SignedDuration::from_hours(24));
     let ca = Authority::create("cluster", 1, lifetime, Entropy::draw()?)?;
@@ -41,23 +38,23 @@ pub(crate) async fn no_signer_of_kubernetes_itself_signs_for_a_webhook(
         format!("--cluster-signing-cert-file={}", certificate.display()),
         format!("--cluster-signing-key-file={}", key.display()),
     ];
-    let _manager = stage.server.controller_manager(
+    let _manager = fixture.server.controller_manager(
         &programs,
         "certificatesigningrequest-signing-controller",
         &flags,
     )?;
-    let requests = Api::<CertificateSigningRequest>::all(stage.admin.clone());
+    let requests = Api::<CertificateSigningRequest>::all(fixture.admin.clone());
 
-    // It does sign what is right.
+    // The controller signs suitable requests.
     let mut client = CertificateParams::default();
-    client.distinguished_name.push(DnType::CommonName, "somebody");
+    client.distinguished_name.push(DnType::CommonName, "other");
     let client = client.serialize_request(&KeyPair::generate()?)?.pem()?;
     let signer = "kubernetes.io/kube-apiserver-client";
     let name = request(&requests, signer, &client, "client auth").await?;
     let signed = answered(&requests, &name).await?;
     ensure!(signed.is_none(), "it failed: {signed:?}");
 
-    let server = Entropy::draw()?.request(&stage.options.names()?)?.pem;
+    let server = Entropy::draw()?.request(&fixture.options.names()?)?.pem;
     for signer in ["kubelet-serving", "kube-apiserver-client", "kube-apiserver-client-kubelet"] {
         let name =
             request(&requests, &format!("kubernetes.io/{signer}"), &server, "server auth").await?;
@@ -71,20 +68,20 @@ pub(crate) async fn no_signer_of_kubernetes_itself_signs_for_a_webhook(
     let refused = format!("{:#}", refused.err().context("legacy-unknown is accepted")?);
     ensure!(refused.contains("spec.signerName: Invalid value"), "{refused}");
 
-    // So nobody has to wait for them.
-    stage.options.signer =
+    // So the program rejects these signers at the start.
+    fixture.options.signer =
         Some(Signer { name: legacy.to_owned(), approve: false, authorities: None });
     let (status, _) = watch::channel(Status::default());
-    let options = stage.options.clone();
+    let options = fixture.options.clone();
     let Err(error) =
-        maintain(stage.admin.clone(), options, ServingCertificate::new(), status).await;
+        maintain(fixture.admin.clone(), options, ServingCertificate::new(), status).await;
     let error = error.to_string();
     ensure!(error.starts_with("--signer-name `kubernetes.io/legacy-unknown`: "), "{error}");
     ensure!(error.contains("; hint: "), "{error}");
     Ok(())
 }
 
-/// Requests a certificate, approves that, and returns the name of the request.
+/// Creates and approves a certificate signing request, and returns its name.
 async fn request(
     requests: &Api<CertificateSigningRequest>,
     signer: &str,
@@ -109,7 +106,7 @@ async fn request(
     Ok(name)
 }
 
-/// Waits for the certificate, or for why there is none.
+/// Waits for the certificate, or for the condition of its failure.
 async fn answered(
     requests: &Api<CertificateSigningRequest>,
     name: &str,

@@ -1,4 +1,4 @@
-//! A deployment tool that believes to own bundles.
+//! A deployment tool that takes ownership of bundles.
 
 use anyhow::Result;
 use k8s_openapi::ByteString;
@@ -6,16 +6,16 @@ use kube::api::{Patch, PatchParams};
 use serde_json::json;
 use webhook_certs::bundle::Bundle;
 
-use crate::stage::{OURS, Stage};
+use crate::fixture::{Fixture, OURS};
 
 /// Writes the bundle of our entries.
-pub(crate) async fn apply_bundle(stage: &Stage<'_>, bundle: &Bundle) -> Result<()> {
-    apply_bundle_to(stage, &stage.options.webhook_configurations[0], &OURS, bundle).await
+pub(crate) async fn apply_bundle(fixture: &Fixture<'_>, bundle: &Bundle) -> Result<()> {
+    apply_bundle_to(fixture, &fixture.options.webhook_configurations[0], &OURS, bundle).await
 }
 
 /// Writes the bundle of entries of a webhook configuration.
 pub(crate) async fn apply_bundle_to(
-    stage: &Stage<'_>,
+    fixture: &Fixture<'_>,
     configuration: &str,
     entries: &[&str],
     bundle: &Bundle,
@@ -31,6 +31,6 @@ pub(crate) async fn apply_bundle_to(
         "webhooks": webhooks,
     }));
     let how = PatchParams::apply("deployer").force();
-    stage.configurations().patch(configuration, &how, &patch).await?;
+    fixture.configurations().patch(configuration, &how, &patch).await?;
     Ok(())
 }

@@ -1,19 +1,19 @@
-//! The upkeep of certificates against a real API server, with the least rights.
+//! Reconciliation of certificates against a real API server, with minimal rights.
 
 mod bundle;
 mod controller_manager;
 mod deployer;
-mod news;
+mod events;
+#[allow(dead_code, reason = "shared with the test target storm")]
+mod fixture;
 mod probe;
-#[allow(dead_code, reason = "shared with the storm")]
+#[allow(dead_code, reason = "shared with the test target storm")]
 mod reviewer;
 mod revocation;
 mod rights;
 mod rotation;
 mod secret;
 mod signer;
-#[allow(dead_code, reason = "shared with the storm")]
-mod stage;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -32,144 +32,141 @@ use webhook_certs::serving::{Identity, ServingCertificate};
 use webhook_certs::status::Status;
 
 use bundle::{
-    a_contended_bundle_is_written_no_more_than_the_budget_allows,
-    a_wiped_or_overwritten_bundle_is_repaired_by_one_write,
-    an_entry_that_its_deployer_gives_up_is_never_left_half,
-    only_the_bundle_of_our_entries_is_written_and_owned,
-    replicas_together_answer_an_adversary_no_more_often_than_one_may,
+    contended_bundle_is_written_within_the_budget,
+    entry_that_its_deployer_removes_is_removed_completely,
+    only_bundles_of_our_entries_are_written_and_owned,
+    replicas_share_one_write_budget_against_an_adversary,
+    wiped_or_overwritten_bundle_is_repaired_by_one_write,
 };
-use controller_manager::no_signer_of_kubernetes_itself_signs_for_a_webhook;
-use news::{
-    what_happens_is_told_once_and_names_whoever_did_it,
-    without_the_right_to_tell_everything_else_goes_on,
+use controller_manager::kubernetes_own_signers_do_not_sign_for_webhooks;
+use events::{
+    each_event_is_written_once_and_names_the_writer,
+    without_the_right_to_write_events_the_rest_works,
 };
+use fixture::{Fixture, OURS, Replica, eventually};
 use probe::{
-    the_probe_counts_only_what_its_own_entry_fails_at,
-    the_probe_tells_why_the_api_server_does_not_call_the_webhook,
+    trust_probe_counts_only_failures_of_its_own_entry,
+    trust_probe_reports_why_the_webhook_is_not_called,
 };
 use reviewer::Reviewer;
-use revocation::a_revocation_in_each_phase_fails_no_call;
+use revocation::revocation_in_each_phase_fails_no_call;
 use rights::{
-    every_right_is_needed_and_none_is_missing,
-    without_the_right_to_publish_a_leaf_is_served_and_the_reason_told,
+    every_right_is_needed_and_none_is_missing, without_the_right_to_publish_a_leaf_is_served,
 };
 use rotation::{
-    a_bundle_that_is_reverted_in_mid_rotation_only_delays_it,
-    a_replica_that_is_killed_in_each_phase_does_no_harm,
-    a_whole_rotation_goes_by_without_a_failed_call,
-    the_program_rotates_and_revokes_and_tells_how_far_it_is,
-    without_the_right_to_patch_a_rotation_waits_for_whoever_publishes,
+    bundle_reverted_during_a_rotation_only_delays_it, program_rotates_revokes_and_reports_progress,
+    replica_killed_in_each_phase_fails_no_call, whole_rotation_fails_no_call,
+    without_the_right_to_patch_a_rotation_waits,
 };
 use secret::{
-    a_deleted_or_damaged_secret_comes_back_with_the_same_ca,
-    an_immutable_secret_is_told_of_and_comes_back_changeable_when_it_is_deleted,
+    deleted_or_damaged_secret_is_restored_with_the_same_ca,
+    immutable_secret_is_reported_and_mutable_once_deleted,
 };
-use signer::{a_signer_of_the_cluster_signs_and_renews, an_approval_that_failed_is_repeated};
-use stage::{OURS, Replica, Stage, eventually};
+use signer::{cluster_signer_signs_and_renews, failed_approval_is_repeated};
 
-async fn two_replicas_at_once_end_with_one_ca_and_both_leaves_trusted(
-    stage: Stage<'_>,
+async fn two_replicas_agree_on_one_ca_and_both_leaves_are_trusted(
+    fixture: Fixture<'_>,
 ) -> Result<()> {
-    let (one, two) = tokio::join!(stage.replica(), stage.replica());
+    let (one, two) = tokio::join!(fixture.replica(), fixture.replica());
     let (mut one, mut two) = (one?, two?);
     let settled = |status: &Status| status.leaf_not_after.is_some() && status.last_error.is_none();
     one.until("the first has a leaf", settled).await?;
     two.until("the second has a leaf", settled).await?;
-    let state = stage.state().await?;
+    let state = fixture.state().await?;
     ensure!(state.generation == 1, "generation {}", state.generation);
     ensure!(one.leaf()? != two.leaf()?, "each replica has a leaf of its own");
 
-    // The configuration comes last, as in an installation, and API servers then call either.
-    stage.expose().await?;
+    // The configuration comes last, as in an installation. API servers then call either replica.
+    fixture.expose().await?;
     for (name, replica) in [("by-one", &one), ("by-two", &two)] {
         let reviewer = Reviewer::start(Arc::clone(&replica.certificate)).await?;
-        stage.configure(reviewer.port).await?;
-        stage.published().await?;
-        // The API server learns of the change in its own time.
-        eventually("the API server trusts the leaf", async || stage.create_reviewed(name).await)
+        fixture.configure(reviewer.port).await?;
+        fixture.published().await?;
+        // The API server learns of the change with a delay.
+        eventually("the API server trusts the leaf", async || fixture.create_reviewed(name).await)
             .await?;
     }
     let trusted = |status: &Status| status.trusted && status.entries == OURS.len();
     one.until("the first is trusted", trusted).await?;
     two.until("the second is trusted", trusted).await?;
 
-    // The same way with a leaf of some other CA shows that the API server does verify.
+    // A leaf of another CA shows that the API server does verify.
     let lifetime = Lifetime::starting(Timestamp::now(), SignedDuration::from_hours(1));
     let authority = Authority::create("sidecar-injector", 1, lifetime, Entropy::draw()?)?;
-    let untrusted = authority.issue(&stage.options.names()?, lifetime, Entropy::draw()?)?;
+    let untrusted = authority.issue(&fixture.options.names()?, lifetime, Entropy::draw()?)?;
     let certificate = ServingCertificate::new();
     certificate.set(Identity::from_leaf(&untrusted)?);
     let reviewer = Reviewer::start(certificate).await?;
-    stage.configure(reviewer.port).await?;
+    fixture.configure(reviewer.port).await?;
     eventually("the API server refuses the leaf of another CA", async || {
-        let refusal = stage.create_reviewed("by-nobody").await.err();
+        let refusal = fixture.create_reviewed("by-untrusted").await.err();
         let refusal = format!("{:#}", refusal.context("it was accepted")?);
         ensure!(refusal.contains("signed by unknown authority"), "{refusal}");
         Ok(())
     })
     .await?;
-    ensure!(stage.state().await? == state, "the Secret was written only once");
+    ensure!(fixture.state().await? == state, "the Secret was written only once");
     Ok(())
 }
 
-async fn a_configuration_that_is_created_anew_is_patched_again(stage: Stage<'_>) -> Result<()> {
-    let mut replica = stage.replica().await?;
-    let name = &stage.options.webhook_configurations[0];
+async fn recreated_configuration_is_patched_again(fixture: Fixture<'_>) -> Result<()> {
+    let mut replica = fixture.replica().await?;
+    let name = &fixture.options.webhook_configurations[0];
     for _ in 0..3 {
-        stage.configure(443).await?;
-        stage.published().await?;
-        stage.configurations().delete(name, &DeleteParams::default()).await?;
+        fixture.configure(443).await?;
+        fixture.published().await?;
+        fixture.configurations().delete(name, &DeleteParams::default()).await?;
         replica.until("it has gone", |status| status.entries == 0 && status.trusted).await?;
     }
-    let gone = stage.configurations().get_opt(name).await?;
+    let gone = fixture.configurations().get_opt(name).await?;
     ensure!(gone.is_none(), "a deleted configuration is not written again");
     Ok(())
 }
 
-async fn an_expired_ca_is_renewed_and_served_at_once(mut stage: Stage<'_>) -> Result<()> {
-    stage.configure(443).await?;
-    stage.options.parameters.authority_lifetime = SignedDuration::from_secs(1);
-    let short = stage.replica().await?;
-    stage.published().await?;
+async fn expired_ca_is_renewed_and_served_at_once(mut fixture: Fixture<'_>) -> Result<()> {
+    fixture.configure(443).await?;
+    fixture.options.parameters.authority_lifetime = SignedDuration::from_secs(1);
+    let short = fixture.replica().await?;
+    fixture.published().await?;
     drop(short);
     let expired = eventually("the CA has expired", async || {
-        let active = stage.state().await?.active;
+        let active = fixture.state().await?.active;
         ensure!(!active.ca().is_valid_at(Timestamp::now()), "it is still valid");
         Ok(active)
     })
     .await?;
-    stage.options.parameters.authority_lifetime = SignedDuration::from_hours(24 * 365);
-    let mut replica = stage.replica().await?;
+    fixture.options.parameters.authority_lifetime = SignedDuration::from_hours(24 * 365);
+    let mut replica = fixture.replica().await?;
     let trusted = |status: &Status| status.trusted && status.entries == OURS.len();
     replica.until("it is trusted", trusted).await?;
-    let renewed = stage.state().await?.active;
+    let renewed = fixture.state().await?.active;
     ensure!(renewed.ca().is_same_signer(expired.ca()), "the key was given up");
     ensure!(renewed != expired, "the certificate is the same");
     Ok(())
 }
 
-async fn another_revision_is_left_alone(mut stage: Stage<'_>) -> Result<()> {
-    "canary".clone_into(&mut stage.options.revision);
-    stage.configure(443).await?;
-    let mut replica: Replica = stage.replica().await?;
+async fn configurations_of_other_revisions_are_not_written(mut fixture: Fixture<'_>) -> Result<()> {
+    "canary".clone_into(&mut fixture.options.revision);
+    fixture.configure(443).await?;
+    let mut replica: Replica = fixture.replica().await?;
     let status = replica.until("it has a leaf", |status| status.leaf_not_after.is_some()).await?;
     ensure!(status.entries == 0 && status.bundle_writes() == 0, "{status:?}");
-    let bundles = stage.bundles().await?;
+    let bundles = fixture.bundles().await?;
     ensure!(OURS.iter().all(|entry| bundles[*entry].is_none()), "a bundle was written");
     Ok(())
 }
 
-async fn an_api_server_that_does_not_answer_is_waited_for(mut stage: Stage<'_>) -> Result<()> {
-    stage.options.parameters.call_timeout = Duration::from_millis(200);
+async fn unresponsive_api_server_is_waited_for(mut fixture: Fixture<'_>) -> Result<()> {
+    fixture.options.parameters.call_timeout = Duration::from_millis(200);
     let silent = TcpListener::bind("127.0.0.1:0").await?;
-    let mut replica = stage.replica_by(silent.local_addr()?.port()).await?;
+    let mut replica = fixture.replica_by(silent.local_addr()?.port()).await?;
     let status =
-        replica.until("it tells that nobody answers", |status| status.last_error.is_some()).await?;
+        replica.until("it reports the timeout", |status| status.last_error.is_some()).await?;
     let error = status.last_error.unwrap_or_default();
     ensure!(error.starts_with("cannot get secrets/sidecar-injector-ca in namespace "), "{error}");
     ensure!(!replica.certificate.is_loaded());
 
-    let server = stage.server.port(0);
+    let server = fixture.server.port(0);
     let relay = tokio::spawn(async move {
         while let Ok((mut client, _)) = silent.accept().await {
             tokio::spawn(async move {
@@ -184,17 +181,20 @@ async fn an_api_server_that_does_not_answer_is_waited_for(mut stage: Stage<'_>) 
     Ok(())
 }
 
-async fn the_program_keeps_a_cluster_up_and_tells_its_state(stage: Stage<'_>) -> Result<()> {
-    let namespace = &stage.options.namespace;
-    let output = stage.program("status").output().await?;
+async fn program_serves_a_cluster_and_reports_its_state(fixture: Fixture<'_>) -> Result<()> {
+    let namespace = &fixture.options.namespace;
+    let output = fixture.program("status").output().await?;
     let said = String::from_utf8(output.stderr)?;
     ensure!(output.status.code() == Some(1), "{output:?}", output = output.status);
-    ensure!(said.contains(&format!("there is no Secret {namespace}/")), "{said}");
+    ensure!(
+        said.contains(&format!("Secret {namespace}/sidecar-injector-ca does not exist")),
+        "{said}"
+    );
 
-    stage.configure(443).await?;
-    let mut serving = stage.program("serve").arg("--log=off").spawn()?;
-    stage.published().await?;
-    let output = stage.program("status").output().await?;
+    fixture.configure(443).await?;
+    let mut serving = fixture.program("serve").arg("--log=off").spawn()?;
+    fixture.published().await?;
+    let output = fixture.program("status").output().await?;
     let said = String::from_utf8(output.stdout)?;
     ensure!(output.status.success(), "{said}");
     let lines: Vec<_> = said.lines().collect();
@@ -211,16 +211,16 @@ async fn the_program_keeps_a_cluster_up_and_tells_its_state(stage: Stage<'_>) ->
     Ok(())
 }
 
-/// Lists the stories; each plays in the namespace that its name gives.
-macro_rules! stories {
-    ($server:expr, $($story:ident)*) => {
+/// Lists the tests; each runs in a namespace with its name.
+macro_rules! tests {
+    ($server:expr, $($test:ident)*) => {
         vec![$({
             let server = Arc::clone($server);
-            Trial::test(stringify!($story), move || {
-                let namespace = stringify!($story).replace('_', "-");
+            Trial::test(stringify!($test), move || {
+                let namespace = stringify!($test).replace('_', "-");
                 play(async {
-                    let stage = Stage::set(&server, &namespace[..namespace.len().min(60)]).await?;
-                    $story(stage).await
+                    let fixture = Fixture::new(&server, &namespace[..namespace.len().min(60)]).await?;
+                    $test(fixture).await
                 })
             })
         }),*]
@@ -229,49 +229,49 @@ macro_rules! stories {
 
 fn main() -> Result<ExitCode> {
     let arguments = Arguments::from_args();
-    let Some(programs) = Programs::of_api_servers_if_any()? else {
+    let Some(programs) = Programs::of_api_servers_if_any("webhook-certs cluster")? else {
         return Ok(ExitCode::SUCCESS);
     };
     let server = Arc::new(ApiServers::start(&programs, 1)?);
-    let stories = stories![&server,
-        two_replicas_at_once_end_with_one_ca_and_both_leaves_trusted
-        only_the_bundle_of_our_entries_is_written_and_owned
-        a_wiped_or_overwritten_bundle_is_repaired_by_one_write
-        an_entry_that_its_deployer_gives_up_is_never_left_half
-        replicas_together_answer_an_adversary_no_more_often_than_one_may
-        a_contended_bundle_is_written_no_more_than_the_budget_allows
-        a_deleted_or_damaged_secret_comes_back_with_the_same_ca
-        an_immutable_secret_is_told_of_and_comes_back_changeable_when_it_is_deleted
-        a_configuration_that_is_created_anew_is_patched_again
-        an_expired_ca_is_renewed_and_served_at_once
-        without_the_right_to_publish_a_leaf_is_served_and_the_reason_told
-        another_revision_is_left_alone
-        an_api_server_that_does_not_answer_is_waited_for
+    let tests = tests![&server,
+        two_replicas_agree_on_one_ca_and_both_leaves_are_trusted
+        only_bundles_of_our_entries_are_written_and_owned
+        wiped_or_overwritten_bundle_is_repaired_by_one_write
+        entry_that_its_deployer_removes_is_removed_completely
+        replicas_share_one_write_budget_against_an_adversary
+        contended_bundle_is_written_within_the_budget
+        deleted_or_damaged_secret_is_restored_with_the_same_ca
+        immutable_secret_is_reported_and_mutable_once_deleted
+        recreated_configuration_is_patched_again
+        expired_ca_is_renewed_and_served_at_once
+        without_the_right_to_publish_a_leaf_is_served
+        configurations_of_other_revisions_are_not_written
+        unresponsive_api_server_is_waited_for
         every_right_is_needed_and_none_is_missing
-        the_program_keeps_a_cluster_up_and_tells_its_state
-        what_happens_is_told_once_and_names_whoever_did_it
-        without_the_right_to_tell_everything_else_goes_on
-        the_probe_tells_why_the_api_server_does_not_call_the_webhook
-        the_probe_counts_only_what_its_own_entry_fails_at
-        a_signer_of_the_cluster_signs_and_renews
-        an_approval_that_failed_is_repeated
-        no_signer_of_kubernetes_itself_signs_for_a_webhook
-        a_whole_rotation_goes_by_without_a_failed_call
-        a_replica_that_is_killed_in_each_phase_does_no_harm
-        a_bundle_that_is_reverted_in_mid_rotation_only_delays_it
-        without_the_right_to_patch_a_rotation_waits_for_whoever_publishes
-        the_program_rotates_and_revokes_and_tells_how_far_it_is
-        a_revocation_in_each_phase_fails_no_call
+        program_serves_a_cluster_and_reports_its_state
+        each_event_is_written_once_and_names_the_writer
+        without_the_right_to_write_events_the_rest_works
+        trust_probe_reports_why_the_webhook_is_not_called
+        trust_probe_counts_only_failures_of_its_own_entry
+        cluster_signer_signs_and_renews
+        failed_approval_is_repeated
+        kubernetes_own_signers_do_not_sign_for_webhooks
+        whole_rotation_fails_no_call
+        replica_killed_in_each_phase_fails_no_call
+        bundle_reverted_during_a_rotation_only_delays_it
+        without_the_right_to_patch_a_rotation_waits
+        program_rotates_revokes_and_reports_progress
+        revocation_in_each_phase_fails_no_call
     ];
-    let Conclusion { num_failed, .. } = libtest_mimic::run(&arguments, stories);
+    let Conclusion { num_failed, .. } = libtest_mimic::run(&arguments, tests);
     drop(server);
     Ok(if num_failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn play(story: impl Future<Output = Result<()>>) -> Result<(), Failed> {
+fn play(test: impl Future<Output = Result<()>>) -> Result<(), Failed> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| error.to_string())?;
-    runtime.block_on(story).map_err(|error| format!("{error:?}").into())
+    runtime.block_on(test).map_err(|error| format!("{error:?}").into())
 }

@@ -1,4 +1,4 @@
-//! The smallest webhook server: it allows everything, over TLS with the replica's certificate.
+//! Minimal webhook server that allows everything, over TLS with a replica's certificate.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -38,7 +38,7 @@ impl Reviewer {
         Ok(Self { port, acceptor, task })
     }
 
-    /// Shows the certificate of another replica from now on.
+    /// Serves the certificate of another replica from now on.
     pub(crate) fn show(&self, certificate: Arc<ServingCertificate>) {
         let acceptor = TlsAcceptor::from(server_config(certificate));
         *self.acceptor.lock().unwrap_or_else(PoisonError::into_inner) = acceptor;

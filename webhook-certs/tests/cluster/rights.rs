@@ -1,4 +1,4 @@
-//! With the rights of the manifests, and with less.
+//! Minimal rights, and missing rights.
 
 use std::collections::BTreeSet;
 
@@ -7,33 +7,33 @@ use kube::api::PostParams;
 use serde_json::{Value, json};
 use webhook_certs::status::Status;
 
-use crate::stage::{Stage, eventually};
+use crate::fixture::{Fixture, eventually};
 
-pub(crate) async fn without_the_right_to_publish_a_leaf_is_served_and_the_reason_told(
-    stage: Stage<'_>,
+pub(crate) async fn without_the_right_to_publish_a_leaf_is_served(
+    fixture: Fixture<'_>,
 ) -> Result<()> {
-    stage.forbid_configurations().await?;
-    let mut replica = stage.replica().await?;
+    fixture.forbid_configurations().await?;
+    let mut replica = fixture.replica().await?;
     let status = replica
-        .until("it serves and complains", |status| {
+        .until("it serves and reports an error", |status| {
             status.leaf_not_after.is_some() && status.last_error.is_some()
         })
         .await?;
     let error = status.last_error.unwrap_or_default();
-    let start = format!("cannot get mutatingwebhookconfigurations/{}: ", stage.options.namespace);
+    let start = format!("cannot get mutatingwebhookconfigurations/{}: ", fixture.options.namespace);
     ensure!(error.starts_with(&start) && error.contains("hint: "), "{error}");
     ensure!(replica.certificate.is_loaded());
     Ok(())
 }
 
-pub(crate) async fn every_right_is_needed_and_none_is_missing(stage: Stage<'_>) -> Result<()> {
-    stage.configure(443).await?;
-    let mut replica = stage.replica().await?;
-    let name = &stage.options.secret_name;
-    stage.published().await?;
-    let mut secret = stage.secrets().get(name).await?;
+pub(crate) async fn every_right_is_needed_and_none_is_missing(fixture: Fixture<'_>) -> Result<()> {
+    fixture.configure(443).await?;
+    let mut replica = fixture.replica().await?;
+    let name = &fixture.options.secret_name;
+    fixture.published().await?;
+    let mut secret = fixture.secrets().get(name).await?;
     secret.data = None;
-    stage.secrets().replace(name, &PostParams::default(), &secret).await?;
+    fixture.secrets().replace(name, &PostParams::default(), &secret).await?;
     let restored = |status: &Status| status.generation == Some(2) && status.trusted;
     replica.until("the Secret is restored", restored).await?;
 
@@ -47,10 +47,10 @@ pub(crate) async fn every_right_is_needed_and_none_is_missing(stage: Stage<'_>) 
         )
         .chain([("create".to_owned(), "events".to_owned())])
         .collect();
-    let account = format!("system:serviceaccount:{0}:{0}", stage.options.namespace);
+    let account = format!("system:serviceaccount:{0}:{0}", fixture.options.namespace);
     eventually("every right was used", async || {
         let mut used = BTreeSet::new();
-        for event in stage.server.audit()? {
+        for event in fixture.server.audit()? {
             if event["user"]["username"] == json!(account) {
                 ensure!(event["responseStatus"]["code"] != json!(403), "{event}");
                 let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();

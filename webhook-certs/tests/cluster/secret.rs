@@ -1,26 +1,26 @@
-//! What becomes of the CA's Secret.
+//! Repair of the CA Secret.
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::ByteString;
 use kube::api::{DeleteParams, PostParams};
-use webhook_certs::requests::{ROTATE, ROTATE_NOW};
+use webhook_certs::secret::rotation_requests::{ROTATE, ROTATE_NOW};
 use webhook_certs::status::Status;
 
-use crate::stage::{Stage, eventually};
+use crate::fixture::{Fixture, eventually};
 
-pub(crate) async fn a_deleted_or_damaged_secret_comes_back_with_the_same_ca(
-    stage: Stage<'_>,
+pub(crate) async fn deleted_or_damaged_secret_is_restored_with_the_same_ca(
+    fixture: Fixture<'_>,
 ) -> Result<()> {
-    stage.configure(443).await?;
-    let (mut one, mut two) = (stage.replica().await?, stage.replica().await?);
-    stage.published().await?;
+    fixture.configure(443).await?;
+    let (mut one, mut two) = (fixture.replica().await?, fixture.replica().await?);
+    fixture.published().await?;
     let trusted = |status: &Status| status.trusted && status.generation == Some(1);
     one.until("the first is trusted", trusted).await?;
     two.until("the second is trusted", trusted).await?;
-    let original = stage.state().await?;
+    let original = fixture.state().await?;
     let leaves = (one.leaf()?, two.leaf()?);
-    let bundles = stage.bundles().await?;
-    let (secrets, name) = (stage.secrets(), &stage.options.secret_name);
+    let bundles = fixture.bundles().await?;
+    let (secrets, name) = (fixture.secrets(), &fixture.options.secret_name);
 
     for round in 0..4 {
         let mut secret = secrets.get(name).await?;
@@ -43,7 +43,7 @@ pub(crate) async fn a_deleted_or_damaged_secret_comes_back_with_the_same_ca(
         }
         let restored = original.generation + round + 1;
         eventually("the Secret is restored", async || {
-            let state = stage.state().await?;
+            let state = fixture.state().await?;
             ensure!(state.generation == restored, "generation {}", state.generation);
             ensure!(state.active == original.active, "another CA");
             Ok(())
@@ -55,40 +55,41 @@ pub(crate) async fn a_deleted_or_damaged_secret_comes_back_with_the_same_ca(
         }
     }
     ensure!(leaves == (one.leaf()?, two.leaf()?), "a leaf was replaced");
-    ensure!(bundles == stage.bundles().await?, "a bundle was changed");
+    ensure!(bundles == fixture.bundles().await?, "a bundle was changed");
     Ok(())
 }
 
-pub(crate) async fn an_immutable_secret_is_told_of_and_comes_back_changeable_when_it_is_deleted(
-    stage: Stage<'_>,
+pub(crate) async fn immutable_secret_is_reported_and_mutable_once_deleted(
+    fixture: Fixture<'_>,
 ) -> Result<()> {
-    stage.configure(443).await?;
-    let mut replica = stage.replica().await?;
-    stage.published().await?;
+    fixture.configure(443).await?;
+    let mut replica = fixture.replica().await?;
+    fixture.published().await?;
     let trusted = |status: &Status| status.trusted && status.generation == Some(1);
     replica.until("it is trusted", trusted).await?;
-    let before = stage.state().await?;
-    let (secrets, name) = (stage.secrets(), &stage.options.secret_name);
+    let before = fixture.state().await?;
+    let (secrets, name) = (fixture.secrets(), &fixture.options.secret_name);
     let mut secret = secrets.get(name).await?;
     secret.immutable = Some(true);
     let annotations = secret.metadata.annotations.get_or_insert_default();
     annotations.insert(ROTATE.to_owned(), ROTATE_NOW.to_owned());
     secrets.replace(name, &PostParams::default(), &secret).await?;
-    let remedy = format!("`kubectl --namespace {} delete secret {name}`", stage.options.namespace);
-    stage.told(&["CASecretImmutable: ", &remedy]).await?;
-    let status = stage.program("status").output().await?;
+    let remedy =
+        format!("`kubectl --namespace {} delete secret {name}`", fixture.options.namespace);
+    fixture.wait_for_event(&["CASecretImmutable: ", &remedy]).await?;
+    let status = fixture.program("status").output().await?;
     let said = String::from_utf8(status.stdout)?;
     ensure!(status.status.code() == Some(1) && said.contains(&remedy), "{said}");
-    // It was not even tried, and everything else is as it was.
+    // No write was attempted, and the rest is unchanged.
     let written = replica.status.borrow().secret_writes;
-    ensure!(written == 1 && stage.state().await? == before, "{written} writes");
+    ensure!(written == 1 && fixture.state().await? == before, "{written} writes");
     ensure!(replica.status.borrow().trusted, "it is no longer trusted");
 
     secrets.delete(name, &DeleteParams::default()).await?;
     eventually("it is back", async || {
         let secret = secrets.get(name).await?;
         ensure!(secret.immutable.is_none(), "it is immutable again");
-        ensure!(stage.state().await?.active == before.active, "another CA");
+        ensure!(fixture.state().await?.active == before.active, "another CA");
         Ok(())
     })
     .await

@@ -1,4 +1,4 @@
-//! Leaves by `CertificateSigningRequest`s; the test is the signer.
+//! Leaves by `CertificateSigningRequest`s, with the test as signer.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -20,10 +20,10 @@ use webhook_certs::bundle::Bundle;
 use webhook_certs::options::{ForeignCa, Signer};
 use webhook_certs::status::Status;
 
+use crate::fixture::{Fixture, OURS, Replica, eventually};
 use crate::reviewer::Reviewer;
-use crate::stage::{OURS, Replica, Stage, eventually};
 
-pub(crate) async fn a_signer_of_the_cluster_signs_and_renews(mut stage: Stage<'_>) -> Result<()> {
+pub(crate) async fn cluster_signer_signs_and_renews(mut fixture: Fixture<'_>) -> Result<()> {
     let lifetime = Lifetime::starting(Timestamp::now(), jiff::SignedDuration::from_hours(24));
     let ca = Authority::create("signer", 1, lifetime, Entropy::draw()?)?;
     let mut file = NamedTempFile::new()?;
@@ -33,43 +33,45 @@ pub(crate) async fn a_signer_of_the_cluster_signs_and_renews(mut stage: Stage<'_
         approve: false,
         authorities: Some(file.path().to_owned()),
     };
-    stage.allow_requests(&signer.name).await?;
-    stage.options.signer = Some(signer);
-    stage.options.parameters.tick = Duration::from_millis(500);
+    fixture.allow_requests(&signer.name).await?;
+    fixture.options.signer = Some(signer);
+    fixture.options.parameters.tick = Duration::from_millis(500);
     // Each request is one write.
-    stage.options.parameters.write_burst = 50;
-    stage.expose().await?;
+    fixture.options.parameters.write_burst = 50;
+    fixture.expose().await?;
 
-    // What is signed could not be verified.
-    let mut replica = stage.replica().await?;
+    // A signed certificate could not be verified.
+    let mut replica = fixture.replica().await?;
     let unread = |status: &Status| {
         status.last_error.as_ref().is_some_and(|error| error.starts_with("--signer-ca-file"))
     };
-    replica.until("it tells that there is no CA", unread).await?;
-    ensure!(requests(&stage).await?.is_empty(), "a certificate was requested");
+    replica.until("it reports the missing CA", unread).await?;
+    ensure!(requests(&fixture).await?.is_empty(), "a certificate was requested");
 
-    // People decide: the first request is denied, and another one comes.
+    // The first request is denied, and another one follows.
     trust(&file, &ca)?;
-    let first = pending(&stage, None).await?;
-    decide(&stage, &first, "Denied").await?;
+    let first = pending(&fixture, None).await?;
+    decide(&fixture, &first, "Denied").await?;
     let denied = |status: &Status| {
         status.last_error.as_ref().is_some_and(|error| error.contains("was denied: ByTheTest"))
     };
-    replica.until("it tells that it was denied", denied).await?;
-    stage.told(&["CertificateRequestFailed: certificatesigningrequests/", "was denied"]).await?;
+    replica.until("it reports the denial", denied).await?;
+    fixture
+        .wait_for_event(&["CertificateRequestFailed: certificatesigningrequests/", "was denied"])
+        .await?;
     ensure!(!replica.certificate.is_loaded(), "something is served");
 
-    let second = pending(&stage, Some(&first)).await?;
+    let second = pending(&fixture, Some(&first)).await?;
     let spec = &second.spec;
     let usages = ["digital signature", "server auth"].map(str::to_owned);
     ensure!(spec.usages.as_deref() == Some(usages.as_slice()), "{:?}", spec.usages);
     ensure!(spec.expiration_seconds == Some(7 * 24 * 3600), "{:?}", spec.expiration_seconds);
-    decide(&stage, &second, "Approved").await?;
-    // What another CA signs is not served, whoever signed it, and whether the file can be read.
+    decide(&fixture, &second, "Approved").await?;
+    // A certificate of another CA is not served, even if the file is unreadable.
     std::fs::write(file.path(), "no longer")?;
-    replica.until("it tells that the file is broken", unread).await?;
+    replica.until("it reports the broken file", unread).await?;
     let other = Authority::create("signer", 1, lifetime, Entropy::draw()?)?;
-    sign(&stage, &second, &other, HOUR).await?;
+    sign(&fixture, &second, &other, HOUR).await?;
     let refused = |status: &Status| {
         status.last_error.as_ref().is_some_and(|error| error.contains("API servers would refuse"))
     };
@@ -77,31 +79,31 @@ pub(crate) async fn a_signer_of_the_cluster_signs_and_renews(mut stage: Stage<'_
     ensure!(!replica.certificate.is_loaded(), "it is served");
     trust(&file, &ca)?;
 
-    let third = pending(&stage, Some(&second)).await?;
-    decide(&stage, &third, "Approved").await?;
-    sign(&stage, &third, &ca, HOUR).await?;
+    let third = pending(&fixture, Some(&second)).await?;
+    decide(&fixture, &third, "Approved").await?;
+    sign(&fixture, &third, &ca, HOUR).await?;
     let served = |status: &Status| status.leaf_not_after.is_some() && status.last_error.is_none();
     replica.until("it serves", served).await?;
     let reviewer = Reviewer::start(Arc::clone(&replica.certificate)).await?;
-    stage.configure(reviewer.port).await?;
+    fixture.configure(reviewer.port).await?;
     let trusted = |status: &Status| status.trusted && status.entries == OURS.len();
     replica.until("it is trusted", trusted).await?;
-    eventually("the API server calls it", async || stage.create_reviewed("first").await).await?;
-    let requested = requests(&stage).await?.len();
+    eventually("the API server calls it", async || fixture.create_reviewed("first").await).await?;
+    let requested = requests(&fixture).await?.len();
     ensure!(requested == 3, "{requested} certificates were requested");
-    ensure!(stage.secrets().get_opt(&stage.options.secret_name).await?.is_none(), "a Secret");
+    ensure!(fixture.secrets().get_opt(&fixture.options.secret_name).await?.is_none(), "a Secret");
 
-    // A replica that may approve, whose leaf is at half of its life in seconds.
+    // A replica that may approve, with a leaf whose renewal is due in seconds.
     drop(replica);
-    stage.options.signer.as_mut().context("no signer")?.approve = true;
-    stage.options.parameters.foreign_ca = ForeignCa::Drop;
-    let mut replica = stage.replica().await?;
+    fixture.options.signer.as_mut().context("no signer")?.approve = true;
+    fixture.options.parameters.foreign_ca = ForeignCa::Drop;
+    let mut replica = fixture.replica().await?;
     let mut leaves: Vec<Vec<u8>> = Vec::new();
     while leaves.len() < 3 {
-        let request = pending(&stage, None).await?;
+        let request = pending(&fixture, None).await?;
         ensure!(is(&request, "Approved"), "it was not approved");
         let lifetime = if leaves.len() == 2 { HOUR } else { SHORT };
-        sign(&stage, &request, &ca, lifetime).await?;
+        sign(&fixture, &request, &ca, lifetime).await?;
         let leaf = eventually("another leaf is served", async || {
             let leaf = replica.leaf()?;
             ensure!(!leaves.contains(&leaf), "it is the one before");
@@ -114,50 +116,50 @@ pub(crate) async fn a_signer_of_the_cluster_signs_and_renews(mut stage: Stage<'_
     }
     let denied = replica.until("it goes on", |status| status.last_error.is_none()).await?.denied;
     ensure!(denied.is_empty(), "{denied:?}");
-    ensure!(stage.denied_requests()? == 0, "{} calls were denied", stage.denied_requests()?);
-    repaired(&stage, &mut replica, &Bundle::new(ca.ca().clone(), None)).await?;
+    ensure!(fixture.denied_requests()? == 0, "{} calls were denied", fixture.denied_requests()?);
+    repaired(&fixture, &mut replica, &Bundle::new(ca.ca().clone(), None)).await?;
 
-    // The file goes over to another CA: a leaf of it is asked for at once, and until it is served
-    // API servers trust the one before, though no foreign CA is kept.
+    // The file changes to another CA: a leaf of it is requested at once. Until it is served, API
+    // servers trust the previous CA, although no foreign CA is kept.
     let next = Authority::create("signer", 2, lifetime, Entropy::draw()?)?;
     let old = replica.leaf()?;
     trust(&file, &next)?;
-    let early = pending(&stage, None).await?;
+    let early = pending(&fixture, None).await?;
     let both = Bundle::new(next.ca().clone(), Some(ca.ca().clone()));
-    published(&stage, &both).await?;
-    sign(&stage, &early, &ca, HOUR).await?;
+    published(&fixture, &both).await?;
+    sign(&fixture, &early, &ca, HOUR).await?;
     replica.until("it does not serve what the old CA signs", refused).await?;
-    let late = pending(&stage, Some(&early)).await?;
+    let late = pending(&fixture, Some(&early)).await?;
     ensure!(replica.leaf()? == old, "another leaf is served");
-    published(&stage, &both).await?;
-    sign(&stage, &late, &next, HOUR).await?;
-    published(&stage, &Bundle::new(next.ca().clone(), None)).await?;
+    published(&fixture, &both).await?;
+    sign(&fixture, &late, &next, HOUR).await?;
+    published(&fixture, &Bundle::new(next.ca().clone(), None)).await?;
     ensure!(replica.leaf()? != old, "nothing trusts the leaf that is served");
     replica.until("it is trusted", trusted).await?;
     Ok(())
 }
 
-pub(crate) async fn an_approval_that_failed_is_repeated(mut stage: Stage<'_>) -> Result<()> {
+pub(crate) async fn failed_approval_is_repeated(mut fixture: Fixture<'_>) -> Result<()> {
     let signer =
         Signer { name: "example.com/serving".to_owned(), approve: true, authorities: None };
-    stage.allow_requests(&signer.name).await?;
-    stage.forbid_approvals(true).await?;
-    stage.options.signer = Some(signer);
-    stage.options.parameters.tick = Duration::from_millis(500);
-    stage.options.parameters.denied_interval = jiff::SignedDuration::from_millis(500);
-    let mut replica = stage.replica().await?;
+    fixture.allow_requests(&signer.name).await?;
+    fixture.forbid_approvals(true).await?;
+    fixture.options.signer = Some(signer);
+    fixture.options.parameters.tick = Duration::from_millis(500);
+    fixture.options.parameters.denied_interval = jiff::SignedDuration::from_millis(500);
+    let mut replica = fixture.replica().await?;
     let denied = |status: &Status| {
         let error = status.last_error.as_deref().unwrap_or_default();
         error.contains("cannot update certificatesigningrequests/approval")
             && error.contains("manifests/components/csr-approval")
     };
-    replica.until("it tells that it may not approve", denied).await?;
-    stage.forbid_approvals(false).await?;
-    let approved = pending(&stage, None).await?;
-    ensure!(requests(&stage).await?.len() == 1, "another one was requested");
+    replica.until("it reports the forbidden approval", denied).await?;
+    fixture.forbid_approvals(false).await?;
+    let approved = pending(&fixture, None).await?;
+    ensure!(requests(&fixture).await?.len() == 1, "another one was requested");
     let lifetime = Lifetime::starting(Timestamp::now(), jiff::SignedDuration::from_hours(24));
     let ca = Authority::create("signer", 1, lifetime, Entropy::draw()?)?;
-    sign(&stage, &approved, &ca, HOUR).await?;
+    sign(&fixture, &approved, &ca, HOUR).await?;
     replica.until("it serves", |status| status.leaf_not_after.is_some()).await?;
     Ok(())
 }
@@ -167,9 +169,9 @@ fn trust(file: &NamedTempFile, ca: &Authority) -> Result<()> {
 }
 
 /// Waits until an entry's bundle holds these CAs and no others.
-async fn published(stage: &Stage<'_>, wanted: &Bundle) -> Result<()> {
+async fn published(fixture: &Fixture<'_>, wanted: &Bundle) -> Result<()> {
     eventually("the bundle is right", async || {
-        let bundle = stage.bundles().await?[OURS[0]].clone().unwrap_or_default();
+        let bundle = fixture.bundles().await?[OURS[0]].clone().unwrap_or_default();
         let bundle = Bundle::observed(&bundle);
         ensure!(bundle.is_same_set(wanted), "{bundle:?}");
         Ok(())
@@ -177,60 +179,60 @@ async fn published(stage: &Stage<'_>, wanted: &Bundle) -> Result<()> {
     .await
 }
 
-/// A bundle that somebody empties is written back.
-async fn repaired(stage: &Stage<'_>, replica: &mut Replica, wanted: &Bundle) -> Result<()> {
+/// Empties a bundle and waits until it is restored.
+async fn repaired(fixture: &Fixture<'_>, replica: &mut Replica, wanted: &Bundle) -> Result<()> {
     let wipe = json!([{"op": "remove", "path": "/webhooks/0/clientConfig/caBundle"}]);
     let wipe = Patch::<()>::Json(serde_json::from_value(wipe)?);
-    let name = &stage.options.webhook_configurations[0];
-    stage.configurations().patch(name, &PatchParams::default(), &wipe).await?;
-    published(stage, wanted).await?;
+    let name = &fixture.options.webhook_configurations[0];
+    fixture.configurations().patch(name, &PatchParams::default(), &wipe).await?;
+    published(fixture, wanted).await?;
     replica.until("it has seen it", |status| status.overwrites.contains_key("unknown")).await?;
     Ok(())
 }
 
-fn api(stage: &Stage<'_>) -> Api<CertificateSigningRequest> {
-    Api::all(stage.admin.clone())
+fn api(fixture: &Fixture<'_>) -> Api<CertificateSigningRequest> {
+    Api::all(fixture.admin.clone())
 }
 
-async fn requests(stage: &Stage<'_>) -> Result<Vec<CertificateSigningRequest>> {
-    let prefix = format!("{}-{}-", stage.options.install, stage.options.namespace);
-    let mut found = api(stage).list(&ListParams::default()).await?.items;
+async fn requests(fixture: &Fixture<'_>) -> Result<Vec<CertificateSigningRequest>> {
+    let prefix = format!("{}-{}-", fixture.options.install, fixture.options.namespace);
+    let mut found = api(fixture).list(&ListParams::default()).await?.items;
     found.retain(|request| name(request).starts_with(&prefix));
     Ok(found)
 }
 
-/// Waits for a request without an answer, other than `before`.
+/// Waits for a pending request other than `before`.
 async fn pending(
-    stage: &Stage<'_>,
+    fixture: &Fixture<'_>,
     before: Option<&CertificateSigningRequest>,
 ) -> Result<CertificateSigningRequest> {
     let is_new = |request: &CertificateSigningRequest| {
         before.is_none_or(|before| name(before) != name(request))
             && !is(request, "Denied")
             && request.status.as_ref().is_none_or(|status| status.certificate.is_none())
-            && (!stage.options.signer.as_ref().is_some_and(|signer| signer.approve)
+            && (!fixture.options.signer.as_ref().is_some_and(|signer| signer.approve)
                 || is(request, "Approved"))
     };
     eventually("a certificate is requested", async || {
-        requests(stage).await?.into_iter().find(|request| is_new(request)).context("not yet")
+        requests(fixture).await?.into_iter().find(|request| is_new(request)).context("not yet")
     })
     .await
 }
 
 async fn decide(
-    stage: &Stage<'_>,
+    fixture: &Fixture<'_>,
     request: &CertificateSigningRequest,
     condition: &str,
 ) -> Result<()> {
     let condition = json!({"type": condition, "status": "True", "reason": "ByTheTest"});
     let patch = Patch::Merge(json!({"status": {"conditions": [condition]}}));
-    api(stage).patch_approval(name(request), &PatchParams::default(), &patch).await?;
+    api(fixture).patch_approval(name(request), &PatchParams::default(), &patch).await?;
     Ok(())
 }
 
-/// Signs as any signer does: what the request asks for, for as long as it pleases.
+/// Signs a request as any signer does.
 async fn sign(
-    stage: &Stage<'_>,
+    fixture: &Fixture<'_>,
     request: &CertificateSigningRequest,
     ca: &Authority,
     lifetime: jiff::SignedDuration,
@@ -244,13 +246,13 @@ async fn sign(
     let key = KeyPair::from_pem(&ca.key_pem())?;
     let issuer = Issuer::from_ca_cert_der(ca.ca().der(), key)?;
     let chain = asked.signed_by(&issuer)?.pem();
-    let mut signed = api(stage).get(name(request)).await?;
+    let mut signed = api(fixture).get(name(request)).await?;
     let status = signed.status.get_or_insert_with(CertificateSigningRequestStatus::default);
     if status.conditions.is_none() {
-        bail!("nobody has approved it");
+        bail!("it is not approved");
     }
     status.certificate = Some(ByteString(chain.into_bytes()));
-    api(stage)
+    api(fixture)
         .replace_subresource("status", name(request), &PostParams::default(), &signed)
         .await?;
     Ok(())

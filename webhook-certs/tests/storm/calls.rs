@@ -1,4 +1,4 @@
-//! API servers that call the webhook all the time.
+//! Continuous calls of the webhook by API servers.
 
 use std::cell::RefCell;
 use std::convert::Infallible;
@@ -11,7 +11,7 @@ use kube::api::PostParams;
 use kube::{Api, Client};
 use serde_json::json;
 
-/// What became of the calls.
+/// Results of the calls.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tally(Rc<RefCell<Counts>>);
 
@@ -26,7 +26,7 @@ impl Tally {
         self.0.borrow().admitted
     }
 
-    /// Fails if a call that ended since `instant` has failed.
+    /// Fails if a call that ended since `instant` failed.
     pub(crate) fn expect_no_failure(&self, instant: Instant) -> Result<()> {
         let counts = self.0.borrow();
         let mut since = counts.failures.iter().filter(|(at, _)| *at >= instant);
@@ -45,7 +45,7 @@ impl Tally {
         }
     }
 
-    /// Calls by way of one API server, for as long as it is polled.
+    /// Makes calls through one API server for as long as it is polled.
     pub(crate) async fn call(&self, number: usize, client: Client, namespace: &str) -> Infallible {
         let api = Api::<ConfigMap>::namespaced(client, namespace);
         let how = PostParams { dry_run: true, ..PostParams::default() };

@@ -1,4 +1,4 @@
-//! What people, tools and machines do to the Secret and to the bundles.
+//! Damage to the Secret and to bundles.
 
 use anyhow::{Context, Result, bail};
 use jiff::{SignedDuration, Timestamp};
@@ -8,12 +8,12 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 use webhook_certs::authority::{Authority, Entropy, Lifetime};
 use webhook_certs::bundle::Bundle;
-use webhook_certs::ca_numbers::CaNumbers;
-use webhook_certs::requests::{REVOKE, ROTATE, ROTATE_NOW};
 use webhook_certs::secret::State;
+use webhook_certs::secret::ca_numbers::CaNumbers;
+use webhook_certs::secret::rotation_requests::{REVOKE, ROTATE, ROTATE_NOW};
 
 use crate::deployer::apply_bundle;
-use crate::stage::{OURS, Stage};
+use crate::fixture::{Fixture, OURS};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Damage {
@@ -24,11 +24,11 @@ pub(crate) enum Damage {
     Unannotated,
     /// An older copy, as from a backup.
     Older,
-    /// The same number, and another CA.
+    /// The same generation with another CA.
     Exchanged,
-    /// Another CA by a later number.
+    /// A later generation with another CA.
     Overtaken,
-    /// Deleted, and created anew as another program's.
+    /// Deleted, and created anew with another type.
     OtherType,
 }
 
@@ -44,9 +44,9 @@ pub(crate) const DAMAGES: [Damage; 9] = [
     Damage::OtherType,
 ];
 
-/// Damages the Secret as it is now; whoever writes it meanwhile comes first.
-pub(crate) async fn damage(stage: &Stage<'_>, damage: Damage, copy: &State) -> Result<()> {
-    let (secrets, name) = (stage.secrets(), &stage.options.secret_name);
+/// Damages the current Secret, unless another writer is faster.
+pub(crate) async fn damage(fixture: &Fixture<'_>, damage: Damage, copy: &State) -> Result<()> {
+    let (secrets, name) = (fixture.secrets(), &fixture.options.secret_name);
     let mut secret = secrets.get(name).await?;
     let found = State::parse(&secret)?;
     match damage {
@@ -83,22 +83,22 @@ pub(crate) async fn damage(stage: &Stage<'_>, damage: Damage, copy: &State) -> R
     Ok(())
 }
 
-/// Whose end is asked for.
+/// CAs to revoke.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Revoked {
-    Nobody,
+    None,
     Active,
-    /// The next one, or the one that retires.
+    /// The next or the retiring one.
     Other,
     Both,
 }
 
-/// Asks for a new CA, for the end of those that there are, or for both.
-pub(crate) async fn ask(stage: &Stage<'_>, rotate: bool, revoked: Revoked) -> Result<()> {
-    let state = stage.state().await?;
+/// Requests a rotation, revocations, or both.
+pub(crate) async fn ask(fixture: &Fixture<'_>, rotate: bool, revoked: Revoked) -> Result<()> {
+    let state = fixture.state().await?;
     let active = [&state.active].into_iter().filter(|_| revoked != Revoked::Other);
     let other = state.phase.other().filter(|_| revoked != Revoked::Active);
-    let cas = active.chain(other).filter(|_| revoked != Revoked::Nobody);
+    let cas = active.chain(other).filter(|_| revoked != Revoked::None);
     let numbers: CaNumbers = cas.filter_map(|authority| authority.ca().generation()).collect();
     let mut annotations = serde_json::Map::new();
     if rotate {
@@ -108,23 +108,23 @@ pub(crate) async fn ask(stage: &Stage<'_>, rotate: bool, revoked: Revoked) -> Re
         annotations.insert(REVOKE.to_owned(), json!(numbers.to_string()));
     }
     let patch = Patch::Merge(json!({"metadata": {"annotations": annotations}}));
-    stage.secrets().patch(&stage.options.secret_name, &PatchParams::default(), &patch).await?;
+    fixture.secrets().patch(&fixture.options.secret_name, &PatchParams::default(), &patch).await?;
     Ok(())
 }
 
-/// Adds CAs of others to what the entries hold now, and takes the fields over.
-pub(crate) async fn add_foreign(stage: &Stage<'_>, count: u64) -> Result<()> {
-    let Some(Some(now)) = stage.bundles().await?.remove(OURS[0]) else {
+/// Adds foreign CAs to the current bundles, and takes ownership of the fields.
+pub(crate) async fn add_foreign(fixture: &Fixture<'_>, count: u64) -> Result<()> {
+    let Some(Some(now)) = fixture.bundles().await?.remove(OURS[0]) else {
         bail!("there is no bundle");
     };
     let foreign = (0..count).map(|number| Ok(other(number)?.active.ca().clone()));
     let foreign: Vec<_> = foreign.collect::<Result<_>>()?;
-    apply_bundle(stage, &Bundle::observed(&now).with(foreign)).await
+    apply_bundle(fixture, &Bundle::observed(&now).with(foreign)).await
 }
 
 fn other(generation: u64) -> Result<State> {
     let now = Timestamp::now();
     let lifetime = Lifetime::starting(now, SignedDuration::from_hours(100));
-    let authority = Authority::create("somebody", generation, lifetime, Entropy::draw()?)?;
+    let authority = Authority::create("other", generation, lifetime, Entropy::draw()?)?;
     Ok(State::new(authority, generation, now))
 }

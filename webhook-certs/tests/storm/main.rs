@@ -1,20 +1,18 @@
-//! Everything at once and in any order, with two API servers on one store and calls all the time:
-//! not one call may fail.
+//! Random faults with two API servers on one store and continuous calls: no call may fail.
 //!
-//! `OUTRIGGER_STORM_SEED` chooses another order than the usual one, and `OUTRIGGER_STORM_STEPS`
-//! how long it lasts.
+//! `OUTRIGGER_STORM_SEED` sets the seed, and `OUTRIGGER_STORM_STEPS` the number of steps.
 
 mod calls;
 #[path = "../cluster/deployer.rs"]
 mod deployer;
-mod dice;
 mod faults;
+#[path = "../cluster/fixture.rs"]
+#[expect(dead_code, reason = "shared with the tests of the cluster")]
+mod fixture;
+mod random;
 #[path = "../cluster/reviewer.rs"]
 mod reviewer;
-#[path = "../cluster/stage.rs"]
-#[expect(dead_code, reason = "shared with the stories of the cluster")]
-mod stage;
-mod weather;
+mod scenarios;
 
 use std::process::ExitCode;
 
@@ -23,27 +21,26 @@ use e2e::api_servers::ApiServers;
 use e2e::programs::Programs;
 use libtest_mimic::{Arguments, Conclusion, Failed, Trial};
 
-use stage::Stage;
+use fixture::Fixture;
 
 fn main() -> Result<ExitCode> {
     let mut arguments = Arguments::from_args();
-    let Some(programs) = Programs::of_api_servers_if_any()? else {
+    let Some(programs) = Programs::of_api_servers_if_any("webhook-certs storm")? else {
         return Ok(ExitCode::SUCCESS);
     };
-    // Nothing, unless RUST_LOG asks for it.
+    // Silent unless RUST_LOG is set.
     tracing_subscriber::fmt()
         .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
         .with_writer(std::io::stderr)
         .init();
-    // API servers are stopped in their tracks.
+    // The tests pause API servers.
     arguments.test_threads = Some(1);
     let servers = std::sync::Arc::new(ApiServers::start(&programs, 2)?);
     let of = std::sync::Arc::clone(&servers);
-    let storm = Trial::test("a_storm_fails_no_call", move || play(&of, "storm"));
+    let storm = Trial::test("random_faults_fail_no_call", move || play(&of, "storm"));
     let of = std::sync::Arc::clone(&servers);
-    let siege = Trial::test("a_bundle_that_is_set_back_all_the_time_fails_no_call", move || {
-        play(&of, "siege")
-    });
+    let siege =
+        Trial::test("continuously_reverted_bundle_fails_no_call", move || play(&of, "siege"));
     let Conclusion { num_failed, .. } = libtest_mimic::run(&arguments, vec![siege, storm]);
     drop(servers);
     Ok(if num_failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -55,10 +52,10 @@ fn play(servers: &ApiServers, namespace: &str) -> Result<(), Failed> {
         .build()
         .map_err(|error| error.to_string())?;
     let played = runtime.block_on(async {
-        let stage = Stage::set(servers, namespace).await?;
+        let fixture = Fixture::new(servers, namespace).await?;
         match namespace {
-            "siege" => weather::siege(stage).await,
-            _ => weather::storm(stage, number("SEED", 7)?, number("STEPS", 12)?).await,
+            "siege" => scenarios::siege(fixture).await,
+            _ => scenarios::storm(fixture, number("SEED", 7)?, number("STEPS", 12)?).await,
         }
     });
     played.map_err(|error| format!("{error:?}").into())

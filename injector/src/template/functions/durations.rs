@@ -1,6 +1,6 @@
 //! sprig's functions on durations.
 
-use go_types::duration::{self, HOUR, MINUTE, SECOND};
+use go_duration::{HOUR, MINUTE, SECOND};
 use gtmpl_ng::{NumberKind, Value as TemplateValue};
 
 use super::arguments::exactly;
@@ -31,7 +31,7 @@ fn whole(datum: &TemplateValue) -> i64 {
 fn duration_round(arguments: &[TemplateValue]) -> FunctionResult {
     let [duration] = exactly("durationRound", arguments)?;
     let nanoseconds = match duration {
-        TemplateValue::String(text) => duration::nanoseconds(text).unwrap_or_default(),
+        TemplateValue::String(text) => go_duration::parse(text).unwrap_or_default(),
         number => whole(number),
     };
     let size = nanoseconds.unsigned_abs();

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use webhook_certs::duration;
-
 /// Returns the time limit of a call: the API server's timeout (`?timeout=10s`) less half a second,
 /// so that the response arrives in time, and never more than `ceiling`.
 ///
@@ -14,7 +12,7 @@ pub fn budget(query: Option<&str>, ceiling: Duration) -> Duration {
         .into_iter()
         .flat_map(|query| query.split('&'))
         .filter_map(|pair| pair.strip_prefix("timeout="))
-        .find_map(|text| duration::parse(text).ok());
+        .find_map(|text| go_duration::non_negative(text).ok());
     let Some(timeout) = timeout else {
         return ceiling;
     };

@@ -29,6 +29,7 @@ use crate::webhook::reload::Configuration;
 use crate::webhook::server::body_memory::{
     BodyBudget, BodyReservation, holds_too_many_values, is_expensive,
 };
+use crate::webhook::server::run_queue::let_others_run;
 use crate::webhook::server::turns::{Caller, Turns};
 use crate::webhook::telemetry::metrics::{CallResult, Metrics};
 use crate::webhook::telemetry::traces::Traces;
@@ -163,8 +164,16 @@ impl Webhook {
             .await?;
         }
         // Handing the review to another thread would take longer than answering it.
-        let turn = timeout_at(deadline, self.turns.take(caller)).await;
-        let _turn = turn.map_err(|_| CallRefusal::Busy)?;
+        let _turn = if let Some(turn) = self.turns.take_free() {
+            // There are as many turns as threads. Unless reviews that have arrived are queued
+            // before this one is computed, none ever waits for a turn, and a namespace with many of
+            // them comes first.
+            let_others_run().await;
+            turn
+        } else {
+            let turn = timeout_at(deadline, self.turns.take(caller)).await;
+            turn.map_err(|_| CallRefusal::Busy)?
+        };
         Budget::default().enter(answer)
     }
 

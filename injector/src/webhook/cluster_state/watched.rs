@@ -10,9 +10,9 @@ use arc_swap::ArcSwap;
 use futures::{Stream, StreamExt};
 use kube::Resource;
 use kube::runtime::watcher::{self, DefaultBackoff, Event};
+use kube_access::with_causes;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout_at};
-use webhook_certs::cause::with_causes;
 
 use super::store::{Key, Objects, StoreUpdate};
 use crate::webhook::telemetry::metrics::Metrics;

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Parser};
-use webhook_certs::parameter_args::ParameterArgs;
+use kube_access::names;
+use webhook_certs::cli::rotation_args::RotationArgs;
+use webhook_certs::server_names;
 use webhook_certs::serving::tls_parameters::MinimumVersion;
-use webhook_certs::{duration, names};
 
 use super::report_args::ReportArgs;
 use crate::kubernetes::native_sidecars::NativeSidecars;
@@ -52,7 +53,7 @@ pub struct Args {
     pub revision: String,
     /// In which times the certificate in the cluster is kept up.
     #[command(flatten)]
-    pub upkeep: ParameterArgs,
+    pub upkeep: RotationArgs,
     /// What to report on pods.
     #[command(flatten)]
     pub reports: ReportArgs,
@@ -77,7 +78,7 @@ pub struct ConfigurationArgs {
     pub mesh_config: Option<PathBuf>,
     /// How often files are looked at for changes
     #[arg(long = "reload-interval", value_name = "DURATION", default_value = "2s",
-          value_parser = duration::positive)]
+          value_parser = go_duration::positive)]
     pub reload_interval: Duration,
     /// Whether the proxy becomes a native sidecar where a pod does not say; with `auto`, it does
     /// where the pod's node, or every node, has Kubernetes 1.33 or later, and without a cluster
@@ -121,11 +122,11 @@ pub struct CertificateArgs {
     #[arg(long = "webhook-configuration", value_name = "NAME", value_parser = names::subdomain)]
     pub webhook_configurations: Vec<String>,
     /// A further DNS name or address of the certificate; may be repeated
-    #[arg(long = "extra-san", value_name = "NAME", value_parser = names::of_server)]
+    #[arg(long = "extra-san", value_name = "NAME", value_parser = server_names::parse_name)]
     pub extra_names: Vec<String>,
     /// The cluster's DNS domain
     #[arg(long = "cluster-domain", value_name = "DOMAIN", default_value = "cluster.local",
-          value_parser = names::domain)]
+          value_parser = server_names::parse_domain)]
     pub cluster_domain: String,
 }
 
@@ -173,11 +174,11 @@ pub struct ServerArgs {
     pub probe: Option<SocketAddr>,
     /// How long reviews are still accepted after SIGTERM, while the endpoint is taken away
     #[arg(long = "shutdown-delay", value_name = "DURATION", default_value = "10s",
-          value_parser = duration::parse)]
+          value_parser = go_duration::non_negative)]
     pub shutdown_delay: Duration,
     /// How long requests in flight may take after that
     #[arg(long = "shutdown-grace", value_name = "DURATION", default_value = "20s",
-          value_parser = duration::parse)]
+          value_parser = go_duration::non_negative)]
     pub shutdown_grace: Duration,
 }
 
@@ -202,20 +203,20 @@ pub struct LimitArgs {
     /// The longest time for a review; the API server's own timeout less half a second, where that
     /// is shorter
     #[arg(long = "review-timeout", value_name = "DURATION", default_value = "9s",
-          value_parser = duration::positive)]
+          value_parser = go_duration::positive)]
     pub review: Duration,
     /// The longest time for a TLS handshake
     #[arg(long = "handshake-timeout", value_name = "DURATION", default_value = "5s",
-          value_parser = duration::positive)]
+          value_parser = go_duration::positive)]
     pub handshake: Duration,
     /// The longest time for the head of a request
     #[arg(long = "header-timeout", value_name = "DURATION", default_value = "5s",
-          value_parser = duration::positive)]
+          value_parser = go_duration::positive)]
     pub head: Duration,
     /// The longest time between two requests of a connection, and before the first; API servers
     /// keep theirs for 90 s, and it should be they who close it
     #[arg(long = "idle-timeout", value_name = "DURATION", default_value = "120s",
-          value_parser = duration::positive)]
+          value_parser = go_duration::positive)]
     pub idle: Duration,
 }
 

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
+use webhook_certs::certificate_files::CertificateFiles;
+use webhook_certs::cli::rotation_args::SignerError;
 use webhook_certs::cluster;
-use webhook_certs::files::CertificateFiles;
-use webhook_certs::parameter_args::SignerError;
 use webhook_certs::serving::client_authority::ClientNames;
 use webhook_certs::serving::tls_parameters::{
     CipherSuiteError, CipherSuites, TlsParameters, TlsParametersError,
@@ -227,8 +227,8 @@ fn certificate(
         // Each revision has a CA of its own. Two revisions with a common CA would each publish it
         // in their own configurations only, and start using the next CA as soon as these contain
         // it.
-        install: cluster::Options::of_revision(&defaults.install, &args.revision),
-        secret_name: cluster::Options::of_revision(&defaults.secret_name, &args.revision),
+        install: cluster::Options::for_revision(&defaults.install, &args.revision),
+        secret_name: cluster::Options::for_revision(&defaults.secret_name, &args.revision),
         namespace: args.namespace.clone(),
         service: certificate.service.clone(),
         cluster_domain: certificate.cluster_domain.clone(),
@@ -320,7 +320,7 @@ mod tests {
     #[test]
     fn refuses_what_tls_cannot_be_restricted_to() {
         let table = [
-            ("--tls-cipher-suites TLS_NULL", "--tls-cipher-suites: \"TLS_NULL\" is no cipher"),
+            ("--tls-cipher-suites TLS_NULL", "--tls-cipher-suites: \"TLS_NULL\" is not a supported cipher"),
             (
                 "--tls-min-version TLSV1_3 \
                  --tls-cipher-suites TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",

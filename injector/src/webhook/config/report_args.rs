@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use webhook_certs::duration;
-
 /// Flags of reports on pods.
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Reports")]
@@ -16,7 +14,7 @@ pub struct ReportArgs {
 }
 
 fn interval(text: &str) -> Result<Duration, String> {
-    match duration::parse(text) {
+    match go_duration::non_negative(text) {
         Ok(interval) if interval < SHORTEST => Err("want at least 1s".to_owned()),
         Ok(interval) => Ok(interval),
         Err(error) => Err(error.to_string()),

@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::runtime::watcher::{self, Event};
 use kube::runtime::{WatchStreamExt, watcher as watch};
 use kube::{Api, Client};
-use webhook_certs::cause::with_causes;
+use kube_access::with_causes;
 
 use super::Configuration;
 use crate::sources::config_maps::{ConfigMapStates, ConfigMaps, Slot};

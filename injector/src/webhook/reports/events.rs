@@ -10,9 +10,9 @@ use jiff::Timestamp;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, PostParams};
 use kube::core::Status;
 use kube::{Api, Client};
+use kube_access::with_causes;
 use reason::Reason;
 use serde_json::{Value, json};
-use webhook_certs::cause::with_causes;
 
 use super::state::SharedReport;
 use crate::cluster::error::ClusterError;

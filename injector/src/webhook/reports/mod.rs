@@ -17,8 +17,8 @@ use std::time::Duration;
 use futures::FutureExt;
 use jiff::Timestamp;
 use kube::Client;
+use kube_access::with_causes;
 use tokio::time::sleep;
-use webhook_certs::cause::with_causes;
 
 use self::events::Events;
 use self::round::round;

@@ -213,7 +213,7 @@ impl Connection {
                         connection::serve(stream, terms).await
                     }
                     Ok(Err(error)) => {
-                        let cause = HandshakeFailure::of(&error).word();
+                        let cause = HandshakeFailure::from_error(&error).word();
                         tracing::debug!(%peer, %error, cause, "TLS handshake failed");
                         return metrics.map_or((), |metrics| metrics.handshake_failed(cause));
                     }

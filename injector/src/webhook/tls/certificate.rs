@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use jiff::{SignedDuration, Timestamp};
+use local_files::replace_file;
 use webhook_certs::authority::{Authority, AuthorityError, Entropy, Lifetime};
-use webhook_certs::exclusive::replace_file;
 use webhook_certs::server_names::{ServerNames, ServerNamesError};
 use webhook_certs::serving::{Identity, IdentityError};
 

@@ -9,7 +9,6 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use jiff::Timestamp;
 use rustls::ServerConfig;
-use webhook_certs::followed;
 use webhook_certs::serving::client_authority::{
     ClientAuthority, ClientAuthorityError, ClientNames,
 };
@@ -31,9 +30,8 @@ impl ClientFile {
         Ok((self.parse(&content)?, content))
     }
 
-    /// Follows the file, for ever, as [`webhook_certs::files::CertificateFiles::follow`] does. For
-    /// each content other than `loaded`, new connections use the TLS configuration that
-    /// `negotiated_by` returns.
+    /// Follows the file, as [`webhook_certs::certificate_files::CertificateFiles::follow`] does: what is made
+    /// of each content other than `loaded` is what the next connection is negotiated by.
     ///
     /// An invalid file is logged once, and the present CAs stay in use. The same applies to a file
     /// without a currently valid CA, as long as one of the present CAs is valid.
@@ -59,7 +57,7 @@ impl ClientFile {
             Ok(())
         };
         let kept = "the last good CAs of clients stay";
-        followed::follow(every, Some(loaded), kept, read, offer).await
+        local_files::follow(every, Some(loaded), kept, read, offer).await
     }
 
     fn read(&self) -> Result<Vec<u8>, ClientFileError> {

@@ -1,0 +1,160 @@
+//! Subcommands about rules: `plan`, `explain`, `verify`.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use super::{
+    Failure, apply, host_evidence, log_warnings, planned, pod_environment, print, probe, routes,
+};
+use crate::args::command::{Output, PacketQuery, Request, Subcommand};
+use crate::args::flags::Flag;
+use crate::backend;
+use crate::backend::Installer;
+use crate::config::host_evidence::HostEvidence;
+use crate::explain::{Owner, Packet, explain};
+use crate::json::Json;
+use crate::log;
+use crate::plan::Plan;
+use crate::render::{explanation, iptables, json, nft, table};
+use crate::types::direction::Direction;
+use crate::verify::{Comparison, Side};
+
+/// Runs a subcommand about rules.
+pub(super) fn answer(request: &Request) -> Result<(), Failure> {
+    let is_json = request.output == Output::Json;
+    match &request.command {
+        Subcommand::Plan => print(&text_of(&requested_plan(request)?, request.output)),
+        Subcommand::Explain(question) => {
+            let plan = requested_plan(request)?;
+            let packet = packet(question)?;
+            let explanation = explain(&plan, &packet);
+            print(&if is_json {
+                explanation::object(&plan, &packet, &explanation).pretty()
+            } else {
+                explanation::text(&plan, &packet, &explanation)
+            })
+        }
+        Subcommand::Verify => verify(request),
+        Subcommand::Probe => probe::probe(request, &requested_plan(request)?),
+        // These subcommands are handled by the caller.
+        Subcommand::Install | Subcommand::Cleanup => Ok(()),
+    }
+}
+
+/// Returns the rules a command is about: the installed ones, or those of the flags.
+pub(super) fn requested_plan(request: &Request) -> Result<Plan, Failure> {
+    if request.from_kernel {
+        log_warnings(&request.args.ignored);
+        let (observed, warnings) = backend::observe()?;
+        log_warnings(&warnings);
+        return Ok(observed.plan()?);
+    }
+    Ok(planned(&request.args, Ok(HostEvidence::default()))?.0)
+}
+
+fn text_of(plan: &Plan, output: Output) -> String {
+    match output {
+        Output::Table => table::plan(plan),
+        Output::Nft => nft::script(plan),
+        Output::Json => json::plan(plan).pretty(),
+        Output::Iptables => iptables::script(plan),
+    }
+}
+
+/// Completes a packet with defaults.
+fn packet(question: &PacketQuery) -> Result<Packet, Failure> {
+    let PacketQuery { direction, protocol, from, to, interface, uid, gid, mark } = question;
+    let interface = match interface {
+        Some(name) => name.clone(),
+        None if *direction == Direction::Out && is_here(to.ip())? => "lo".to_owned(),
+        None => default_interface(*direction, to.ip()),
+    };
+    let anywhere = match to.ip() {
+        IpAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    Ok(Packet {
+        direction: *direction,
+        protocol: *protocol,
+        source: from.unwrap_or(SocketAddr::new(anywhere, 0)),
+        destination: *to,
+        interface,
+        owner: (*direction == Direction::Out).then_some(Owner { uid: *uid, gid: *gid }),
+        mark: *mark,
+    })
+}
+
+/// Returns the interface of the route for outbound packets, and eth0 for inbound ones.
+fn default_interface(direction: Direction, to: IpAddr) -> String {
+    let taken =
+        (direction == Direction::Out).then(|| routes().interface(to).map(str::to_owned)).flatten();
+    taken.unwrap_or_else(|| "eth0".to_owned())
+}
+
+/// True if the address belongs to this network namespace.
+fn is_here(address: IpAddr) -> Result<bool, Failure> {
+    Ok(address.is_loopback() || pod_environment()?.addresses.contains(&address))
+}
+
+fn verify(request: &Request) -> Result<(), Failure> {
+    let repairs = request.args.is_on(Flag::Reconcile);
+    let host = if repairs { host_evidence() } else { Ok(HostEvidence::default()) };
+    let (plan, choice) = planned(&request.args, host)?;
+    let (installers, warnings) = backend::installers()?;
+    log_warnings(&warnings);
+    let backend = choice.choose_among(&installers)?;
+    let planned_for = backend.installer();
+    let others = || installers.iter().filter(|other| **other != planned_for);
+    let other_names = others().map(ToString::to_string).collect::<Vec<_>>().join(" and by ");
+    // Compared with rules of another backend, all would be missing.
+    let comparison = if installers.contains(&planned_for) || other_names.is_empty() {
+        backend.compare(&plan)?
+    } else {
+        Comparison { lines: Vec::new() }
+    };
+    let is_json = request.output == Output::Json;
+    if is_json {
+        print(&object_of(&comparison, &installers, planned_for).pretty())?;
+    } else if !comparison.is_equal() {
+        print(&comparison.text())?;
+    }
+    if comparison.is_equal() && other_names.is_empty() {
+        if !is_json {
+            let count = backend.rules(&plan);
+            print(&format!("installed as planned, by {planned_for}: {count} rules\n"))?;
+        }
+        return Ok(());
+    }
+    let (missing, foreign) = comparison.counts();
+    if repairs {
+        apply(backend, &plan)?;
+        let repaired = if other_names.is_empty() {
+            format!("repaired: {missing} lines were missing, {foreign} were not planned")
+        } else {
+            format!("repaired: rules of {planned_for} replaced those of {other_names}")
+        };
+        log::info(&repaired);
+        return Ok(());
+    }
+    if !other_names.is_empty() {
+        let planned = planned_for.to_string();
+        return Err(Failure::OtherBackend { installed: other_names, planned });
+    }
+    Err(Failure::Drift { missing, foreign })
+}
+
+fn object_of(comparison: &Comparison, installers: &[Installer], planned_for: Installer) -> Json {
+    let of_side = |wanted: Side| {
+        let lines = comparison.lines.iter().filter(|(side, _)| *side == wanted);
+        Json::List(lines.map(|(_, line)| Json::text(line.trim_start())).collect())
+    };
+    Json::Object(vec![
+        (
+            "equal",
+            Json::Bool(comparison.is_equal() && installers.iter().all(|by| *by == planned_for)),
+        ),
+        ("installedBy", Json::List(installers.iter().map(Json::text).collect())),
+        ("plannedFor", Json::text(planned_for)),
+        ("missing", of_side(Side::Planned)),
+        ("unplanned", of_side(Side::Installed)),
+    ])
+}

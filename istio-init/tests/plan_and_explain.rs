@@ -1,0 +1,166 @@
+//! Output of `plan` and `explain`: JSON by its schema, and text.
+
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    reason = "a test that panics has failed, as it should"
+)]
+
+use std::ffi::OsString;
+
+use istio_init::args::Environment;
+use istio_init::args::command::{NAMES, Output, Request, Subcommand, grammar};
+use istio_init::config::{Config, PodEnvironment};
+use istio_init::explain::{Owner, Packet, explain};
+use istio_init::plan::{Plan, plan};
+use istio_init::render::{explanation, json, table};
+use istio_init::types::direction::Direction;
+use istio_init::types::protocol::Protocol;
+use serde_json::Value;
+
+#[test]
+fn plans_match_the_published_schema() {
+    let schema: Value =
+        serde_json::from_str(include_str!("../../docs/plan.schema.json")).expect("a schema");
+    for flags in SETS {
+        let text = json::plan(&planned(flags)).pretty();
+        let value: Value = serde_json::from_str(&text).expect("JSON");
+        check(&value, &schema, &schema, "plan");
+    }
+    let broken = serde_json::json!({"version": 1, "rules": [{}], "passthroughAddress": true});
+    let checked = std::panic::catch_unwind(|| check(&broken, &schema, &schema, "plan"));
+    assert!(checked.is_err(), "a form that takes everything proves nothing");
+}
+
+#[test]
+fn table_shows_rules_with_their_settings() {
+    insta::assert_snapshot!(table::plan(&planned("-i * -x 10.96.0.0/12 -b * -d 15090,15021")));
+}
+
+#[test]
+fn explanation_names_the_deciding_rule() {
+    let plan = planned("-i * -x 10.96.0.0/12 -b * -d 15090,15021");
+    let packet = |to: &str| Packet {
+        direction: Direction::Out,
+        protocol: Protocol::Tcp,
+        source: "10.0.0.5:40000".parse().unwrap(),
+        destination: to.parse().unwrap(),
+        interface: "eth0".to_owned(),
+        owner: Some(Owner { uid: "1000".parse().unwrap(), gid: "1000".parse().unwrap() }),
+        mark: 0,
+    };
+    let answer = |to: &str| {
+        let packet = packet(to);
+        explanation::text(&plan, &packet, &explain(&plan, &packet))
+    };
+    insta::assert_snapshot!(answer("10.96.0.1:443") + "\n" + &answer("10.1.2.3:80"));
+    let inbound = Packet { direction: Direction::In, owner: None, ..packet("10.0.0.5:15090") };
+    let way = explain(&plan, &inbound);
+    insta::assert_snapshot!(explanation::text(&plan, &inbound, &way));
+}
+
+#[test]
+fn short_output_flag_also_excludes_ports() {
+    let request = |line: &str| {
+        let words = line.split(' ').map(OsString::from);
+        Request::parse(words, &Environment::new()).expect(line)
+    };
+    for line in ["plan -o json", "plan -ojson", "plan -o=json", "plan --output json"] {
+        assert_eq!(request(&format!("istio-init {line}")).output, Output::Json, "{line}");
+    }
+    let both = request("istio-init istio-iptables plan -o 80,443 -o nft -i * --from-kernel");
+    assert_eq!(
+        (both.output, both.command, both.from_kernel),
+        (Output::Nft, Subcommand::Plan, true)
+    );
+    let flag = istio_init::args::flags::Flag::LocalOutboundPortsExclude;
+    assert_eq!(both.args.flag(flag).text, "80,443");
+    assert_eq!(request("istio-init -o 80").command, Subcommand::Install);
+}
+
+#[test]
+fn every_subcommand_is_in_the_help_and_parses() {
+    let help = istio_init::args::command().render_help().to_string();
+    for name in NAMES {
+        grammar(name).debug_assert();
+        assert!(help.contains(name), "{help}");
+    }
+    let words = ["istio-init", "explain"].map(OsString::from);
+    let refusal = Request::parse(words, &Environment::new()).expect_err("no destination");
+    assert!(refusal.to_string().contains("--to"), "{refusal}");
+}
+
+fn planned(flags: &str) -> Plan {
+    let words = ["istio-init"].into_iter().chain(flags.split(' ')).map(OsString::from);
+    let request = Request::parse(words, &Environment::new()).expect(flags);
+    let addresses = vec!["10.0.0.5".parse().unwrap(), "fd00::5".parse().unwrap()];
+    let surroundings = PodEnvironment { addresses, ..PodEnvironment::default() };
+    plan(&Config::read(&request.args, &surroundings).expect(flags).0)
+}
+
+/// True if a value matches the part of JSON Schema that the published schema uses.
+fn check(value: &Value, form: &Value, schema: &Value, place: &str) {
+    for (keyword, wanted) in form.as_object().expect("a form") {
+        match keyword.as_str() {
+            "$schema" | "$defs" | "title" | "description" | "properties" => {}
+            "$ref" => {
+                let pointer = wanted.as_str().and_then(|text| text.strip_prefix('#'));
+                let form = schema.pointer(pointer.expect("a place")).expect("a definition");
+                check(value, form, schema, place);
+            }
+            "oneOf" => {
+                let is_of = |form: &&Value| {
+                    std::panic::catch_unwind(|| check(value, form, schema, place)).is_ok()
+                };
+                let count = wanted.as_array().expect("forms").iter().filter(is_of).count();
+                assert_eq!(count, 1, "{place}: {value}");
+            }
+            "const" => assert_eq!(value, wanted, "{place}"),
+            "enum" => assert!(wanted.as_array().unwrap().contains(value), "{place}: {value}"),
+            "type" => {
+                let is_one = match wanted.as_str().expect("a type") {
+                    "object" => value.is_object(),
+                    "array" => value.is_array(),
+                    "string" => value.is_string(),
+                    "boolean" => value.is_boolean(),
+                    "integer" => value.is_u64(),
+                    "null" => value.is_null(),
+                    other => panic!("{other}"),
+                };
+                assert!(is_one, "{place}: {value} is no {wanted}");
+            }
+            "minimum" => assert!(value.as_u64() >= wanted.as_u64(), "{place}: {value}"),
+            "maximum" => assert!(value.as_u64() <= wanted.as_u64(), "{place}: {value}"),
+            "minItems" => {
+                let length = value.as_array().map(Vec::len);
+                assert!(length.map(|l| l as u64) >= wanted.as_u64(), "{place}: {value}");
+            }
+            "items" => {
+                for item in value.as_array().into_iter().flatten() {
+                    check(item, wanted, schema, place);
+                }
+            }
+            "required" => {
+                for name in wanted.as_array().into_iter().flatten() {
+                    assert!(value.get(name.as_str().unwrap()).is_some(), "{place}: {name}");
+                }
+            }
+            "additionalProperties" => {
+                for (name, member) in value.as_object().into_iter().flatten() {
+                    let form = form["properties"].get(name);
+                    let form = form.unwrap_or_else(|| panic!("{place}: {name} is unknown"));
+                    check(member, form, schema, &format!("{place}.{name}"));
+                }
+            }
+            other => panic!("the schema has a new word: {other}"),
+        }
+    }
+}
+
+const SETS: [&str; 5] = [
+    "--dual-stack",
+    "-i * -b * -d 15090,15021,15020 -x 10.96.0.0/12,fd00::/8 --dual-stack",
+    "-i 10.0.0.0/8 -b 80,8000:9000 -o 25 -q 443 -c net1,tap+ -k tap0 -u 1337,1400 --drop-invalid",
+    "-i * -b * -m TPROXY -d 15020 --redirect-dns --capture-all-dns --dual-stack",
+    "-i * -b 80 -m TPROXY -u 1337 -g 2000",
+];

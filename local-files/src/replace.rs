@@ -1,0 +1,169 @@
+//! Safe replacement of one file.
+//!
+//! A new file gets a random name, is created exclusively, synced, and renamed over the old one.
+//! Names are resolved from an open directory, so exchanging the directory meanwhile has no effect.
+
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+
+use crate::directory::{Directory, FileMode, foreign, is_own, random_name, write_parts};
+
+/// Replaces the content of one file; readers see the old content or the whole new one.
+///
+/// An existing file keeps its permissions and, if the caller may give files away, its owner. A file
+/// that another user has put into a directory of a third user does not; it and new files get `mode`
+/// before the umask.
+///
+/// Symbolic links of the caller or of root are followed and stay; those of other users are an
+/// error. Devices, and pipes of the caller or of root, are written to.
+pub fn replace_file(path: &Path, mode: u32, parts: &[impl AsRef<[u8]>]) -> io::Result<()> {
+    let path = resolved(path)?;
+    let existing = fs::metadata(&path).ok();
+    if let Some(existing) = existing.as_ref().filter(|existing| !existing.is_file()) {
+        if existing.file_type().is_fifo() && !is_own(existing.uid()) {
+            return Err(foreign("a pipe", existing.uid()));
+        }
+        let mut options = OpenOptions::new();
+        options.write(true).custom_flags(OFlags::NOCTTY.bits().cast_signed());
+        return write_parts(options.open(&path)?, parts).map(drop);
+    }
+    let name = path.file_name().ok_or(Errno::ISDIR)?.to_string_lossy().into_owned();
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let directory = Directory::open(parent.unwrap_or(Path::new(".")))?;
+    let owner = directory.owner()?;
+    let existing = existing.filter(|existing| is_own(existing.uid()) || existing.uid() == owner);
+    let mode = match &existing {
+        Some(existing) => FileMode::Exactly(existing.mode() & 0o7777),
+        None => FileMode::BeforeUmask(mode),
+    };
+    let new = random_name(".outrigger-")?;
+    let written = directory
+        .create_file(&new, mode, parts)
+        .and_then(|()| existing.map_or(Ok(()), |existing| directory.give(&new, &existing)))
+        .and_then(|()| directory.rename(&new, &name))
+        .and_then(|()| directory.sync());
+    if written.is_err() {
+        // The first error is reported; after a rename there is nothing to remove.
+        let _ = directory.remove_file(&new);
+    }
+    written
+}
+
+/// Follows symbolic links at the last component.
+fn resolved(path: &Path) -> io::Result<PathBuf> {
+    let mut path = path.to_owned();
+    for _ in 0..LINKS {
+        let link = match fs::symlink_metadata(&path) {
+            Ok(metadata) if metadata.is_symlink() => metadata,
+            _ => return Ok(path),
+        };
+        if !is_own(link.uid()) {
+            return Err(foreign("a symbolic link", link.uid()));
+        }
+        // Links in /proc stand for open files; their text is no path.
+        if fs::metadata(&path).is_ok_and(|target| !target.is_file()) {
+            return Ok(path);
+        }
+        let target = fs::read_link(&path)?;
+        path = path.parent().unwrap_or(Path::new("")).join(target);
+    }
+    Err(Errno::LOOP.into())
+}
+
+/// Linux follows the same number.
+const LINKS: usize = 40;
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::io::Read;
+    use std::os::unix::fs::{PermissionsExt, chown, symlink};
+
+    use rustix::fs::Mode;
+
+    use super::*;
+
+    const NEW: u32 = 0o644;
+    const OTHER_USER: u32 = 65_432;
+
+    #[test]
+    fn replaced_file_keeps_permissions_and_link() {
+        let directory = tempfile::tempdir().unwrap();
+        let (file, link) = (directory.path().join("file"), directory.path().join("link"));
+        fs::write(&file, "old").unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
+        symlink("file", &link).unwrap();
+        replace_file(&link, NEW, &[b"new"]).unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "new");
+        assert_eq!(fs::metadata(&file).unwrap().mode() & 0o777, 0o640);
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 2);
+        // A dangling link.
+        symlink("later", directory.path().join("dangling")).unwrap();
+        replace_file(&directory.path().join("dangling"), NEW, &[b"new"]).unwrap();
+        assert_eq!(fs::read_to_string(directory.path().join("later")).unwrap(), "new");
+    }
+
+    #[test]
+    fn replaced_file_keeps_its_owner() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("file");
+        fs::write(&file, "old").unwrap();
+        for path in [directory.path(), &file] {
+            std::os::unix::fs::chown(path, Some(OTHER_USER), Some(OTHER_USER + 1)).unwrap();
+        }
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o604)).unwrap();
+        replace_file(&file, NEW, &["n", "ew"]).unwrap();
+        let new = fs::metadata(&file).unwrap();
+        let kept = (new.uid(), new.gid(), new.mode() & 0o7777);
+        assert_eq!(kept, (OTHER_USER, OTHER_USER + 1, 0o604));
+        assert_eq!(fs::read_to_string(&file).unwrap(), "new");
+    }
+
+    #[test]
+    fn devices_and_own_pipes_are_written_to() {
+        replace_file(Path::new("/dev/null"), NEW, &[b"text"]).unwrap();
+        let (mut reader, writer) = io::pipe().unwrap();
+        let fd = std::os::fd::AsRawFd::as_raw_fd(&writer);
+        replace_file(Path::new(&format!("/proc/self/fd/{fd}")), NEW, &[b"text"]).unwrap();
+        drop(writer);
+        let mut text = String::new();
+        reader.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "text");
+    }
+
+    #[test]
+    fn links_pipes_and_modes_of_others_are_not_used() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        fs::write(at("victim"), "kept").unwrap();
+        symlink(at("victim"), at("link")).unwrap();
+        rustix::fs::mkfifoat(rustix::fs::CWD, at("pipe"), Mode::from_raw_mode(0o666)).unwrap();
+        fs::write(at("open"), "theirs").unwrap();
+        fs::set_permissions(at("open"), fs::Permissions::from_mode(0o666)).unwrap();
+        for name in ["link", "pipe", "open"] {
+            std::os::unix::fs::lchown(at(name), Some(OTHER_USER), None).unwrap();
+        }
+        for (name, what) in [("link", "a symbolic link"), ("pipe", "a pipe")] {
+            let error = replace_file(&at(name), NEW, &[b"secret"]).unwrap_err();
+            assert_eq!(error.to_string(), format!("{what} belongs to the user {OTHER_USER}"));
+        }
+        assert_eq!(fs::read_to_string(at("victim")).unwrap(), "kept");
+        // A file of theirs is replaced, not written to: an open handle of it reads nothing.
+        let mut theirs = File::open(at("open")).unwrap();
+        replace_file(&at("open"), 0o600, &[b"secret"]).unwrap();
+        let mut text = String::new();
+        theirs.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "theirs");
+        assert_eq!(fs::metadata(at("open")).unwrap().mode() & 0o777, 0o600);
+        chown(at("victim"), Some(OTHER_USER), None).unwrap();
+        fs::hard_link(at("victim"), at("hard")).unwrap();
+        replace_file(&at("hard"), NEW, &[b"new"]).unwrap();
+        assert_eq!(fs::read_to_string(at("victim")).unwrap(), "kept");
+    }
+}

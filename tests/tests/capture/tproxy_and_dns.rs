@@ -1,0 +1,178 @@
+//! Capture by TPROXY, DNS capture, and flags that Istio does not have.
+
+use std::net::SocketAddr;
+
+use e2e::netns::Owner;
+use e2e::sockets::Transport::{Tcp, Udp};
+use e2e::sockets::{Outcome, reach_in_the_name_of};
+
+use crate::flags::{APP, PROXY, check, owned_by};
+use crate::pod::From::World;
+use crate::pod::{Addresses, Pod};
+use crate::settings::Settings;
+
+#[test]
+fn tproxy_keeps_client_address_and_excludes_tunnel() {
+    let pod = Pod::create();
+    pod.init(&Settings::injected_dual().with('m', "TPROXY"));
+    let proxy = owned_by(0, 1337);
+    check(
+        &pod,
+        &[
+            (World, Tcp, "192.168.77.2:80", "pod:15006 192.168.77.2:80"),
+            (World, Tcp, "[fd77::2]:80", "pod:15006 [fd77::2]:80"),
+            (World, Tcp, "192.168.77.2:15021", "pod:15021 192.168.77.2:15021"),
+            (World, Tcp, "192.168.77.2:15008", "pod:15008 192.168.77.2:15008"),
+            (World, Tcp, "[fd77::2]:15008", "pod:15008 [fd77::2]:15008"),
+            (World, Udp, "192.168.77.2:53", "pod:53 udp"),
+            (APP, Tcp, "192.168.77.2:80", "pod:80 192.168.77.2:80"),
+            (APP, Tcp, "203.0.113.7:80", "pod:15001 203.0.113.7:80"),
+            (proxy, Tcp, "203.0.113.7:80", "world:80 203.0.113.7:80"),
+            (proxy, Tcp, "192.168.77.2:80", "pod:15006 192.168.77.2:80"),
+            (proxy, Tcp, "[fd77::2]:80", "pod:15006 [fd77::2]:80"),
+            (proxy, Tcp, "192.168.77.2:15008", "pod:15008 192.168.77.2:15008"),
+            (proxy, Tcp, "127.0.0.1:80", "pod:80 127.0.0.1:80"),
+        ],
+    );
+}
+
+#[test]
+fn proxy_calls_application_from_client_address() {
+    let pod = Pod::create();
+    pod.init(&Settings::injected_dual().with('m', "TPROXY").with('t', "1400").with('r', "140"));
+    for (client, target) in
+        [("203.0.113.7:40000", "192.168.77.2:80"), ("[2001:db8::7]:40000", "[fd77::2]:80")]
+    {
+        let client: SocketAddr = client.parse().unwrap();
+        let target: SocketAddr = target.parse().unwrap();
+        let call = || reach_in_the_name_of(client, 1400, target);
+        let outcome = pod.namespace.run_as(Owner { uid: 0, gid: 1337 }, call).unwrap();
+        let Outcome::Answered(answer) = outcome else { panic!("{client}: {outcome:?}") };
+        assert_eq!((answer.by.as_str(), answer.client), ("pod:80", client.ip().to_string()));
+    }
+}
+
+#[test]
+fn tproxy_routes_are_added_once_and_removed() {
+    let pod = Pod::create();
+    let clean = pod.dump();
+    let settings = Settings::injected_dual().with('m', "TPROXY");
+    pod.init(&settings);
+    let installed = pod.dump();
+    assert_eq!(installed.matches("15006:\tfrom all fwmark 0x539 lookup 133").count(), 2);
+    pod.init(&settings);
+    assert_eq!(pod.dump(), installed);
+    pod.init(&settings.clone().with('t', "1400").with('r', "70000"));
+    let moved = pod.dump();
+    assert_eq!(moved.matches("15006:\tfrom all fwmark 0x578 lookup 70000").count(), 2);
+    assert_eq!(moved.matches("lookup 133").count() + moved.matches("table 133").count(), 0);
+    pod.init(&Settings::injected_dual());
+    assert!(!pod.dump().contains("fwmark"));
+    pod.init(&settings);
+    pod.init(&Settings::default().with_switch("--cleanup-only"));
+    assert_eq!(pod.dump(), clean);
+}
+
+#[test]
+fn dns_is_captured_except_queries_of_the_proxy() {
+    let pod = Pod::create();
+    let settings = Settings::injected_dual().with_switch("--redirect-dns");
+    pod.init(&settings.clone().with_name_servers(&["203.0.113.7", "2001:db8::7"]));
+    check(
+        &pod,
+        &[
+            (APP, Udp, "203.0.113.7:53", "pod:15053 udp"),
+            (APP, Udp, "[2001:db8::7]:53", "pod:15053 udp"),
+            (APP, Tcp, "203.0.113.7:53", "pod:15053 203.0.113.7:53"),
+            (APP, Udp, "10.1.2.3:53", "world:53 udp"),
+            (APP, Tcp, "10.1.2.3:53", "pod:15001 10.1.2.3:53"),
+            (PROXY, Udp, "203.0.113.7:53", "world:53 udp"),
+            (PROXY, Tcp, "203.0.113.7:53", "world:53 203.0.113.7:53"),
+        ],
+    );
+    pod.init(&settings.with_switch("--capture-all-dns"));
+    check(
+        &pod,
+        &[
+            (APP, Udp, "10.1.2.3:53", "pod:15053 udp"),
+            (APP, Udp, "[fd88::1]:53", "pod:15053 udp"),
+            (APP, Tcp, "[fd88::1]:53", "pod:15053 [fd88::1]:53"),
+            (PROXY, Udp, "10.1.2.3:53", "world:53 udp"),
+        ],
+    );
+}
+
+#[test]
+fn name_servers_of_another_family_disable_dns_capture() {
+    let pod = Pod::with(Addresses::V4);
+    let settings = Settings::injected().with_switch("--redirect-dns");
+    pod.init(&settings.with_name_servers(&["2001:db8::7"]));
+    check(
+        &pod,
+        &[
+            (APP, Udp, "203.0.113.7:53", "world:53 udp"),
+            (APP, Tcp, "203.0.113.7:80", "pod:15001 203.0.113.7:80"),
+        ],
+    );
+}
+
+#[test]
+fn traffic_from_virtual_interfaces_is_outbound() {
+    let pod = Pod::create();
+    pod.init(&Settings::injected_dual().with('k', "net*"));
+    check(
+        &pod,
+        &[
+            (World, Tcp, "192.168.99.2:80", "pod:15001 192.168.99.2:80"),
+            (World, Tcp, "[fd99::2]:80", "pod:15001 [fd99::2]:80"),
+            (World, Tcp, "192.168.77.2:80", "pod:15006 192.168.77.2:80"),
+        ],
+    );
+}
+
+#[test]
+fn users_are_excluded_by_range_port_and_protocol() {
+    let pod = Pod::create();
+    let users = "--exclude-outbound-for-uids=2000-2999,4000;tcp:80,8000-9000:5000;udp:*:6000";
+    pod.init(&Settings::injected_dual().with_switch(users));
+    let user = |uid| owned_by(uid, 1000);
+    check(
+        &pod,
+        &[
+            (user(2000), Tcp, "203.0.113.7:80", "world:80 203.0.113.7:80"),
+            (user(2999), Tcp, "[fd88::1]:443", "world:443 [fd88::1]:443"),
+            (user(4000), Tcp, "203.0.113.7:80", "world:80 203.0.113.7:80"),
+            (user(3000), Tcp, "203.0.113.7:80", "pod:15001 203.0.113.7:80"),
+            (user(5000), Tcp, "203.0.113.7:8500", "world:8500 203.0.113.7:8500"),
+            (user(5000), Tcp, "203.0.113.7:443", "pod:15001 203.0.113.7:443"),
+            (user(6000), Tcp, "203.0.113.7:80", "pod:15001 203.0.113.7:80"),
+        ],
+    );
+}
+
+#[test]
+fn ip_families_selects_captured_families() {
+    let pod = Pod::create();
+    for (families, v4, v6) in [
+        ("v4", "pod:15001", "world:80"),
+        ("v6", "world:80", "pod:15001"),
+        ("dual", "pod:15001", "pod:15001"),
+        ("auto", "pod:15001", "world:80"),
+    ] {
+        pod.init(&Settings::injected().with_switch(&format!("--ip-families={families}")));
+        let to_v4 = format!("{v4} 203.0.113.7:80");
+        let to_v6 = format!("{v6} [2001:db8::7]:80");
+        check(
+            &pod,
+            &[(APP, Tcp, "203.0.113.7:80", &to_v4), (APP, Tcp, "[2001:db8::7]:80", &to_v6)],
+        );
+    }
+}
+
+#[test]
+fn skip_rule_apply_changes_nothing() {
+    let pod = Pod::create();
+    let before = pod.dump();
+    pod.init(&Settings::injected_dual().with('m', "TPROXY").with_switch("--skip-rule-apply"));
+    assert_eq!(pod.dump(), before);
+}
