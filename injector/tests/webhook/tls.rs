@@ -64,7 +64,10 @@ fn negotiates_what_it_is_told_to() {
 fn refuses_flags_that_leave_nothing_to_negotiate() {
     let table: [(&[&str], &str); 4] = [
         (&["--tls-min-version", "TLSV1_1"], "want TLSV1_2 or TLSV1_3"),
-        (&["--tls-cipher-suites", "TLS_RSA_WITH_RC4_128_SHA"], "supported are: TLS_AES_256_GCM_SHA384"),
+        (
+            &["--tls-cipher-suites", "TLS_RSA_WITH_RC4_128_SHA"],
+            "supported are: TLS_AES_256_GCM_SHA384",
+        ),
         (&["--client-ca-file", "ca.pem"], "--client-allowed-names"),
         (&["--client-allowed-names", "apiserver"], "--client-ca-file"),
     ];

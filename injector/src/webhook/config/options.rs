@@ -320,7 +320,10 @@ mod tests {
     #[test]
     fn refuses_what_tls_cannot_be_restricted_to() {
         let table = [
-            ("--tls-cipher-suites TLS_NULL", "--tls-cipher-suites: \"TLS_NULL\" is not a supported cipher"),
+            (
+                "--tls-cipher-suites TLS_NULL",
+                "--tls-cipher-suites: \"TLS_NULL\" is not a supported cipher",
+            ),
             (
                 "--tls-min-version TLSV1_3 \
                  --tls-cipher-suites TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
