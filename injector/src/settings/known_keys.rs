@@ -1,6 +1,6 @@
 //! Keys of Istio's documents, including the keys that only other programs read.
 
-use documents::unknown_keys::Shape::{self, Any, Keys, List};
+use documents::unknown_keys::Shape::{self, Keys, List};
 
 /// The `config` document.
 pub(super) const INJECT_CONFIG: Shape = Keys(
