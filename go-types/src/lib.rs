@@ -163,7 +163,7 @@ pub fn all() -> impl Iterator<Item = &'static Type> {
 
 /// Returns the Go names of all fields of enumeration type.
 pub fn enumerations() -> impl Iterator<Item = &'static str> {
-    let fields = ALL[MESSAGES].iter().flat_map(|of| of.fields());
+    let fields = ALL[MESSAGES].iter().flat_map(Type::fields);
     fields.filter(|field| matches!(field.kind, FieldKind::Enum(_))).map(|field| field.go)
 }
 
