@@ -65,7 +65,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_looked_at_is_enough(a in "[abc]{0,12}", b in "[abc]{1,12}", allowed in 0..4_usize) {
+        fn banded_distance_equals_full_distance(a in "[abc]{0,12}", b in "[abc]{1,12}", allowed in 0..4_usize) {
             let [a, b] = [a, b].map(|word| word.chars().collect::<Vec<_>>());
             let whole = whole_distance(&a, &b);
             prop_assert_eq!(distance(&a, &b, allowed), Some(whole).filter(|far| *far <= allowed));
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn slips_of_the_pen_are_seen_through() {
+    fn typing_errors_get_a_suggestion() {
         let words = ["true", "false", "interceptionMode", "includeInboundPorts"];
         for (word, near) in [
             ("ture", Some("true")),

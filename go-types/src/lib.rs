@@ -324,7 +324,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_struct_stands_at_its_place() {
+    fn struct_ids_equal_their_index() {
         for (place, of) in all().enumerate() {
             assert_eq!(usize::from(of.id), place, "{}", of.name);
         }

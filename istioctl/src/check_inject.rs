@@ -180,7 +180,10 @@ impl WorkloadKind {
         let known = KINDS.iter().find(|kind| kind.names.contains(&word));
         known.ok_or_else(|| {
             let names: Vec<_> = KINDS.iter().map(|kind| kind.names[0]).collect();
-            format!("error: {word:?} is no kind of pods; hint: it is one of {}", names.join(", "))
+            format!(
+                "error: {word:?} is not a kind with pods; hint: use one of {}",
+                names.join(", ")
+            )
         })
     }
 }

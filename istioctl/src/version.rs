@@ -38,7 +38,7 @@ impl Version {
     ) -> Result<(), Failure> {
         cluster.refuse().map_err(Failure::Usage)?;
         if self.remote == Some(true) {
-            let message = "error: --remote: this istioctl asks no control plane";
+            let message = "error: --remote: this istioctl contacts no control plane";
             return Err(Failure::Usage(message.to_owned()));
         }
         output::write(streams.output, &self.text()?).map_err(Failure::from_error)

@@ -129,12 +129,12 @@ mod tests {
     }
 
     #[test]
-    fn the_command_line_is_well_formed() {
+    fn command_line_is_well_formed() {
         Arguments::command().debug_assert();
     }
 
     #[test]
-    fn what_injection_writes_is_understood() {
+    fn injected_arguments_are_parsed() {
         let line = "pilot-agent proxy sidecar --domain shop.svc.cluster.local \
             --proxyLogLevel=warning --proxyComponentLogLevel=misc:error \
             --log_output_level=default:debug";
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_log_level_is_named() {
+    fn unknown_log_level_is_named() {
         let error = parse("pilot-agent proxy router --log_output_level=default:loud").unwrap_err();
         assert!(error.contains("\"loud\" is no level"), "{error}");
     }

@@ -75,12 +75,12 @@ impl InjectError {
                 format!("wrong annotations: {}", keys.join(", "))
             }
             Self::Merge { template, .. } => {
-                format!("template {:?} and the pod do not go together", excerpt::shorten(template))
+                format!("template {:?} cannot be merged into the pod", excerpt::shorten(template))
             }
             Self::UserContainer(UserContainerError { name, .. }) => {
                 let name = excerpt::shorten(name);
                 format!(
-                    "the pod's own fields of {name:?} and the injected container do not go together"
+                    "the user-supplied fields of {name:?} cannot be merged with the injected container"
                 )
             }
             Self::Overlay(OverlayError::NotFound {

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn only_istios_names_get_the_revision() {
+    fn only_default_names_get_the_revision_suffix() {
         let names = |flags: &str, revision| {
             let args = std::iter::once("kube-inject").chain(flags.split_whitespace());
             let documents = Command::parse_from(args).documents;

@@ -258,7 +258,7 @@ fn keep_templates_alone(settings: &mut Settings, config: Option<&Text>) {
     settings.notices.extend(without_effect.into_iter().map(|key| Notice {
         origin: config.source.clone(),
         path: key.to_owned(),
-        problem: "counts for the webhook alone".to_owned(),
+        problem: "is used only by the webhook".to_owned(),
     }));
 }
 
@@ -275,13 +275,12 @@ fn unread(error: &ReadError, webhook: &Webhook) -> anyhow::Error {
     anyhow!("{}{by_tag}{WHERE_ELSE}", with_causes(error))
 }
 
-const NO_CLUSTER: &str = "hint: KUBECONFIG is set, but the configuration of its cluster counts \
-only with --context or --kubeconfig";
+const NO_CLUSTER: &str = "hint: KUBECONFIG is set, but the configuration of its cluster is used only with --context or --kubeconfig";
 /// File name that means standard input or output.
 const STANDARD: &str = "-";
 const WHERE_ELSE: &str = "\n  hint: --istioNamespace names the control plane's namespace, \
 --revision its revision, --injectConfigMapName and --meshConfigMapName its ConfigMaps; with \
---injectConfigFile, --valuesFile and --meshConfigFile files stand for them";
+--injectConfigFile, --valuesFile and --meshConfigFile files replace them";
 
 const EXAMPLES: &str = "\
 Examples:

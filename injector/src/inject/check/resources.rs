@@ -53,8 +53,8 @@ pub fn beyond_pod(pod: &Value) -> Vec<Reason> {
 }
 
 fn beyond(message: &str) -> Reason {
-    Reason::new("pod_resources", format!("{message} (spec.resources); Kubernetes will refuse it"))
-        .with_hint("annotate the proxy's own, or set outrigger.podResources to omit in the values")
+    Reason::new("pod_resources", format!("{message} (spec.resources); Kubernetes will reject the pod"))
+        .with_hint("set the proxy's resources by annotation, or set outrigger.podResources to omit in the values")
 }
 
 const RESOURCES: &str = "resources";

@@ -222,8 +222,7 @@ impl<'a> Handler<'a> {
         number.filter(valid).ok_or_else(|| {
             let container = self.container();
             let message = format!(
-                "a probe of container {container} names port {port}, which the container does not \
-                 have; the probe stays as it is"
+                "a probe of container {container} names port {port}, which the container does not have; the probe is not changed"
             );
             Reason::new("probe_port_unknown", message)
         })

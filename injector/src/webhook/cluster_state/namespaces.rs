@@ -76,7 +76,7 @@ fn annotations(namespace: &PartialObjectMeta<Namespace>) -> Annotations {
 
 const SUBJECT: WatchedResource = WatchedResource {
     resource: "namespaces",
-    without: "proxies run as user and group 1337, whatever a namespace allows",
+    without: "proxies run as user and group 1337, regardless of the namespace's range",
 };
 
 const PREFIX: &str = "openshift.io/sa.scc.";

@@ -259,12 +259,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_flags_are_consistent() {
+    fn flags_are_consistent() {
         Args::command().debug_assert();
     }
 
     #[test]
-    fn reads_go_addresses() {
+    fn go_style_addresses_are_parsed() {
         let table = [
             (":15017", "[::]:15017"),
             ("127.0.0.1:0", "127.0.0.1:0"),

@@ -90,7 +90,7 @@ impl Metrics {
     pub(in crate::webhook) fn follow_log(&mut self, lost: Counter) {
         self.registry.register(
             "sidecar_injector_log_lines_lost",
-            "Log lines dropped since stderr did not take them, or not in time",
+            "Log lines dropped because stderr failed or was blocked",
             lost,
         );
     }
@@ -100,7 +100,7 @@ impl Metrics {
     pub(in crate::webhook) fn follow_traces(&mut self, lost: Counter) {
         self.registry.register(
             "sidecar_injector_trace_spans_lost",
-            "Spans dropped since the collector did not take them, or not in time",
+            "Spans dropped because the collector rejected them or was too slow",
             lost,
         );
     }
@@ -218,7 +218,7 @@ impl Metrics {
         );
         registry.register(
             "sidecar_injection_success",
-            "Calls answered with a review, also those that skip or deny",
+            "Calls answered with a review, including skipped and denied pods",
             self.success.clone(),
         );
         registry.register(
@@ -228,7 +228,7 @@ impl Metrics {
         );
         registry.register(
             "sidecar_injection_skip",
-            "Calls that left the pod as it is",
+            "Calls that left the pod unchanged",
             self.skip.clone(),
         );
         registry.register(
@@ -248,7 +248,7 @@ impl Metrics {
         );
         registry.register(
             "sidecar_injector_connections",
-            "Open connections to the webhook, also those in their handshake",
+            "Open connections to the webhook, including those in their handshake",
             self.connections.clone(),
         );
         registry.register(
@@ -258,48 +258,48 @@ impl Metrics {
         );
         registry.register(
             "sidecar_injector_expired_connections",
-            "Connections closed for their slowness, by cause (idle, head, review, reply)",
+            "Connections closed for slowness, by cause (idle, head, review, reply)",
             self.expired_connections.clone(),
         );
         registry.register(
             "sidecar_injector_displaced_connections",
-            "Connections that waited for their client, closed for new ones when all slots were taken",
+            "Connections waiting for their client that were closed for new ones because all slots were taken",
             self.displaced_connections.clone(),
         );
         registry.register(
             "sidecar_injector_certificate_not_after_timestamp_seconds",
-            "When the serving certificate expires; 0 while there is none",
+            "Expiry time of the serving certificate; 0 while there is none",
             self.certificate_not_after.clone(),
         );
         registry.register(
             "sidecar_injector_configuration_generation",
-            "How often a configuration was taken into use; 0 while there is none",
+            "Configurations applied; 0 while there is none",
             self.generation.clone(),
         );
         registry.register(
             "sidecar_injector_configuration_refused",
-            "Configurations refused in favour of the last good one",
+            "Configurations rejected; the last valid one stays",
             self.refused.clone(),
         );
         registry.register(
             "sidecar_injector_configuration_refused_timestamp_seconds",
-            "When a configuration was last refused; 0 for never",
+            "Time of the last rejected configuration; 0 if there was none",
             self.refused_at.clone(),
         );
         registry.register(
             "sidecar_injector_configuration_notices",
-            "What is odd in the configuration in use, as an unknown key is; the log names it",
+            "Warnings about the configuration in use, such as unknown keys; the log names them",
             self.notices.clone(),
         );
         registry.register(
             "sidecar_injector_watch",
             "Watches of the cluster by resource and state (pending, current, absent, forbidden, \
-             failing): 1 for the state that the watch is in",
+             failing): 1 for the current state",
             self.watches.clone(),
         );
         registry.register(
             "sidecar_injector_proxy_configs_refused",
-            "ProxyConfig resources that cannot be used; the log names them",
+            "Invalid ProxyConfig resources, which are ignored; the log names them",
             self.refused_proxy_configs.clone(),
         );
     }
