@@ -10,7 +10,7 @@ pub(super) struct LogFlags;
 /// Flags that select the cluster.
 #[derive(Debug, Args)]
 pub(super) struct ClusterFlags {
-    /// The kubeconfig of the cluster that is asked; KUBECONFIG or ~/.kube/config by default
+    /// The kubeconfig of the cluster; KUBECONFIG or ~/.kube/config by default
     #[arg(
         short = 'c',
         long,

@@ -72,7 +72,7 @@ impl InjectError {
             Self::Annotations(errors) => {
                 let keys: Vec<_> =
                     errors.iter().map(|error| excerpt::shorten(&error.key)).collect();
-                format!("wrong annotations: {}", keys.join(", "))
+                format!("invalid annotations: {}", keys.join(", "))
             }
             Self::Merge { template, .. } => {
                 format!("template {:?} cannot be merged into the pod", excerpt::shorten(template))
@@ -87,7 +87,7 @@ impl InjectError {
                 requested_by: TemplateSource::Annotation,
                 ..
             }) => {
-                format!("{} names no template of ours", TemplateSource::Annotation)
+                format!("{} names an unknown template", TemplateSource::Annotation)
             }
             other => excerpt::shorten(&other.to_string()).into_owned(),
         }

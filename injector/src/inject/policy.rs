@@ -77,7 +77,7 @@ pub fn decide(config: &InjectConfig, rules: Rules, pod: &Value, namespace: &str)
     if let Policy::Unknown(policy) = policy {
         return Decision::Skip(
             Reason::new("unknown_policy", format!("the configuration's policy is {policy:?}"))
-                .with_hint("policy is enabled or disabled"),
+                .with_hint("set policy to enabled or disabled"),
         );
     }
     match Switch::from_metadata(metadata) {
@@ -149,7 +149,7 @@ pub fn unknown_switch(pod: &Value) -> Option<Reason> {
     let known = ["", "true", "false"].contains(&value);
     (!known).then(|| {
         let message = format!("{place} {INJECT} of the pod is {value:?}, which has no effect");
-        Reason::new("unknown_switch", message).with_hint("it is \"true\" or \"false\"")
+        Reason::new("unknown_switch", message).with_hint("use \"true\" or \"false\"")
     })
 }
 
@@ -256,7 +256,7 @@ mod tests {
         assert_eq!(unknown_switch(&labelled("true")), None);
         assert_eq!(unknown_switch(&json!({"metadata": {}})), None);
         let reason = unknown_switch(&labelled("False")).unwrap();
-        assert!(reason.to_string().contains("\"False\", which decides nothing"), "{reason}");
+        assert!(reason.to_string().contains("\"False\", which has no effect"), "{reason}");
     }
 
     #[test]

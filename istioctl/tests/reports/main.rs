@@ -1,4 +1,4 @@
-//! What `istioctl` reports on the pods of a real API server.
+//! Reports of `istioctl` on the pods of a real API server.
 
 #![allow(clippy::unwrap_used, reason = "what a test's own helpers unwrap fails that test")]
 

@@ -55,7 +55,7 @@ fn unknown_word(key: &str, value: &str, words: &[&str]) -> Option<Reason> {
     let message = format!("annotation {key} of the pod has the invalid value {given:?}");
     let hint = match suggest::among(value, words) {
         Some(near) => format!("did you mean {near}?"),
-        None => format!("it is {}", words.join(" or ")),
+        None => format!("use {}", words.join(" or ")),
     };
     Some(Reason::new("unknown_value", message).with_hint(hint))
 }
@@ -71,7 +71,8 @@ fn beyond_limit(annotations: Annotations<'_>, [request, limit]: &[&str; 2]) -> O
             "annotation {request} of the pod is {value:?}, above the limit, which annotation \
              {limit} sets to {most:?}; Kubernetes will reject the pod"
         );
-        Reason::new("request_above_limit", message).with_hint("lower the one or raise the other")
+        Reason::new("request_above_limit", message)
+            .with_hint("lower the request or raise the limit")
     })
 }
 

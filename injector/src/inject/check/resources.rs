@@ -9,7 +9,7 @@ use crate::inject::prepare::resources::pod_resources;
 use crate::kubernetes::pod::{CONTAINERS, INIT_CONTAINERS};
 use crate::kubernetes::quantity;
 
-/// What the pod's own resources have no room for, which Kubernetes will say only once the pod is
+/// Containers above the pod's own resources, which Kubernetes rejects only once the pod is
 /// refused.
 pub fn beyond_pod(pod: &Value) -> Vec<Reason> {
     let Some(whole) = pod_resources(pod) else {

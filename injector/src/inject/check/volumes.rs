@@ -11,7 +11,7 @@ use crate::settings::annotation_json;
 use crate::settings::annotations::key;
 
 /// A mount that the pod's annotation asks for, of a volume that is not there: Kubernetes refuses
-/// the pod, unless somebody after us brings the volume.
+/// the pod, unless another webhook adds the volume.
 pub fn missing(pod: &Value) -> Option<Reason> {
     let value = annotation(pod, key::USER_VOLUME_MOUNT)?;
     let asked = annotation_json::named_objects(PodList::VolumeMount, value)?;

@@ -205,8 +205,8 @@ impl<'a> Handler<'a> {
     fn asks_nobody(&self, port: u16) -> Reason {
         let container = self.container();
         let message = format!(
-            "a probe of container {container} asks port {port}, where the agent answers for none of \
-             the application's own"
+            "a probe of container {container} uses port {port}, where the agent answers no probes \
+             of the application"
         );
         Reason::new("probe_of_the_agent", message)
             .with_hint("annotate the pod sidecar.istio.io/rewriteAppHTTPProbers=false to keep it")

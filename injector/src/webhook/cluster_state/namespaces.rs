@@ -60,7 +60,7 @@ impl Namespaces {
         match timeout_at(deadline, self.api.get(name)).await {
             Ok(Ok(namespace)) => Some(annotations(&namespace)),
             Ok(Err(error)) => {
-                tracing::debug!(namespace = name, %error, "asked for in vain");
+                tracing::debug!(namespace = name, %error, "reading the namespace failed");
                 watched
             }
             Err(_) => watched,

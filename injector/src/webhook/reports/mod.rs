@@ -90,7 +90,7 @@ impl Reports {
             Ok(client) => client,
             Err(error) => {
                 telling.failed(ReportState::FAILING);
-                tracing::error!(%error, "no reports are made");
+                tracing::error!(%error, "reports are disabled");
                 return;
             }
         };
@@ -124,7 +124,7 @@ async fn report(
             if telling.failed(failed.state()) {
                 let error = with_causes(&failed);
                 let hint = failed.hint();
-                tracing::warn!(error, hint, "reports have ended; injection continues");
+                tracing::warn!(error, hint, "the report failed; injection continues");
             }
         }
     }
