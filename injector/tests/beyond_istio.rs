@@ -419,7 +419,7 @@ fn skipped_pod_gets_warnings_about_misspelt_keys() {
     for (list, key, value, hint) in [
         ("labels", "sidecar.istio.io/injct", "true", "did you mean sidecar.istio.io/inject?"),
         ("annotations", "istio.io/inject", "true", "did you mean sidecar.istio.io/inject?"),
-        ("labels", "sidecar.istio.io/inject", "yes", "it is \"true\" or \"false\""),
+        ("labels", "sidecar.istio.io/inject", "yes", "use \"true\" or \"false\""),
         ("labels", "app.example/injct", "true", ""),
     ] {
         let mut pod = pod(&json!({}), &json!({}));

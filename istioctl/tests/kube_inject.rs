@@ -104,7 +104,8 @@ spec:
     env: []
 ";
     let ran = run(&["kube-inject", "-f", "-"], text);
-    let told = "warning: Pod \"web\": the comments of line 10, 13 are in a container that goes";
+    let told =
+        "warning: Pod \"web\": the comments of line 10, 13 are lost, because their container moves";
     assert!(ran.messages.starts_with(told), "{}", ran.messages);
     for (comment, kept) in [("# stays", true), ("# Stays too.", true), ("# moves", false)] {
         assert_eq!(ran.output.contains(comment), kept, "{comment}: {}", ran.output);

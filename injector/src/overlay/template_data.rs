@@ -368,15 +368,15 @@ mod tests {
         $v.EmptyDir.SizeLimit.Value: template "t", line 2, column 6: SizeLimit.Value of a v1.EmptyDirVolumeSource is called on nil; test it with `if` first
         with $c.Resources.Limits.Cpu }}{{ .MilliValue }}{{ end: template "t", line 2, column 40: the value has no fields: it is nil, a text, a number, true or false, or a list; test it with `if` or `with` first
         with $c.Resources.Limits }}{{ .Cpu }}{{ .Gpu }}{{ end: template "t", line 2, column 46: a v1.ResourceList has no field Gpu; did you mean Cpu?
-        with $c.Resources.Limits }}{{ .Cpu }}{{ end }}{{ range $k, $v := $c.Resources.Limits }}{{ $v }}{{ end: template "t": it prints a whole v1.ResourceList: name one of its fields; range takes none
-        range .Spec }}{{ . }}{{ end: template "t": it prints a whole v1.PodSpec: name one of its fields; range takes none
+        with $c.Resources.Limits }}{{ .Cpu }}{{ end }}{{ range $k, $v := $c.Resources.Limits }}{{ $v }}{{ end: template "t": it prints a whole v1.ResourceList: name one of its fields; range does not accept it
+        range .Spec }}{{ . }}{{ end: template "t": it prints a whole v1.PodSpec: name one of its fields; range does not accept it
         range .Spec }}{{ .Name }}{{ end: template "t", line 2, column 23: the value has no fields: it is nil, a text, a number, true or false, or a list; test it with `if` or `with` first
         .ObjectMeta.GetFoo: template "t", line 2, column 6: a v1.ObjectMeta has no field GetFoo
         .ObjectMeta.CreationTimestamp.Year: template "t", line 2, column 6: the value has no fields: it is nil, a text, a number, true or false, or a list; test it with `if` or `with` first
         len .Spec: template "t", line 2, column 6: len: a v1.PodSpec has no length
-        printf `%s` $c.Ports: template "t": it prints a whole v1.ContainerPort: name one of its fields; range takes none
-        $c.Ports: template "t": it prints a whole v1.ContainerPort: name one of its fields; range takes none
-        $c.LivenessProbe.HTTPGet.Port.IntVal }}{{ $c.LivenessProbe.HTTPGet.Port: template "t": it prints a whole intstr.IntOrString: name one of its fields; range takes none
+        printf `%s` $c.Ports: template "t": it prints a whole v1.ContainerPort: name one of its fields; range does not accept it
+        $c.Ports: template "t": it prints a whole v1.ContainerPort: name one of its fields; range does not accept it
+        $c.LivenessProbe.HTTPGet.Port.IntVal }}{{ $c.LivenessProbe.HTTPGet.Port: template "t": it prints a whole intstr.IntOrString: name one of its fields; range does not accept it
         "#);
     }
 }

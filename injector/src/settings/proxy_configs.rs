@@ -341,7 +341,7 @@ mod tests {
         }
         let nobody = json!({"selector": {}});
         let error = ProxyConfigResource::parse(Origin::default(), &nobody).unwrap_err();
-        assert!(error.contains("no pod is selected"), "{error}");
+        assert!(error.contains("it selects no pod"), "{error}");
     }
 
     proptest! {

@@ -248,7 +248,7 @@ fn container_name_taken_in_the_other_list_is_rejected() {
         }
         let error = fixture.injection(&given).unwrap_err().to_string();
         let start = format!(
-            "pod: container \"{name}\" of spec.{list} has the name of one that is injected"
+            "pod: container \"{name}\" of spec.{list} has the name of a container injected"
         );
         assert!(error.starts_with(&start) && error.contains("rename it"), "{error}");
     }
@@ -315,7 +315,10 @@ fn fields_excluded_by_user_fields_are_omitted_with_warning() {
         assert_eq!(warnings, [""; 0]);
     }
     let (_, warnings) = told(json!({"securityContext": {"runAsUser": 0}}));
-    assert!(warnings[0].starts_with("container istio-proxy is to run as user 0"), "{warnings:?}");
+    assert!(
+        warnings[0].starts_with("container istio-proxy has the user-supplied runAsUser 0"),
+        "{warnings:?}"
+    );
     let root = json!({"securityContext": {"runAsUser": 0, "runAsNonRoot": false}});
     assert_eq!(told(root).1, [""; 0]);
     // The template's fields without a conflict stay.

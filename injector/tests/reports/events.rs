@@ -121,7 +121,7 @@ pub(crate) fn injection_continues_without_permissions(server: &ApiServers) {
         shop.fixture.denials("get", "mutatingwebhookconfigurations") >= 3
     });
     injector.metric_becomes("sidecar_injector_report{state=\"forbidden\"}", 1.0);
-    assert_eq!(injector.count("reports have ended; injection continues"), 1);
+    assert_eq!(injector.count("the report failed; injection continues"), 1);
     let (pod, _) = injected(
         &mut injector.connect(),
         "rights",

@@ -286,7 +286,7 @@ mod tests {
         );
         let rewrite = |value: &str| json!({key::REWRITE_APP_PROBES: value});
         assert!(told(&json!({}), &rewrite("T"), &json!({})).is_empty());
-        assert!(told(&json!({}), &rewrite("no"), &json!({}))[0].contains("it is true or false"));
+        assert!(told(&json!({}), &rewrite("no"), &json!({}))[0].contains("use true or false"));
     }
 
     #[test]
