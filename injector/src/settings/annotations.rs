@@ -201,7 +201,7 @@ keys! {
     EXCLUDE_OUTBOUND_PORTS = "traffic.sidecar.istio.io/excludeOutboundPorts", AnnotationKind::Ports, "global.proxy.excludeOutboundPorts",
         "destination ports whose connections are not captured";
     EXCLUDE_INTERFACES = "traffic.sidecar.istio.io/excludeInterfaces", AnnotationKind::Interfaces, "",
-        "network interfaces on which nothing is captured";
+        "network interfaces whose connections are not captured";
     KUBEVIRT_INTERFACES = "traffic.sidecar.istio.io/kubevirtInterfaces", AnnotationKind::Interfaces, "",
         "network interfaces of virtual machines whose inbound connections count as outbound ones";
     REROUTE_VIRTUAL_INTERFACES = "istio.io/reroute-virtual-interfaces", AnnotationKind::Interfaces, "",

@@ -22,7 +22,7 @@ fn invalid_file_leaves_the_last_good_configuration() {
     assert_eq!(injected(&program), "injected");
 
     replace(&config, "policy: [\n");
-    let refusal = program.log("configuration refused");
+    let refusal = program.log("configuration rejected");
     assert!(refusal["problem"].as_str().unwrap().contains(&file), "{refusal}");
     assert_eq!(refusal["kept_generation"], 1);
     program.metric_becomes("sidecar_injector_configuration_refused_total", 1.0);

@@ -30,7 +30,7 @@ pub(crate) fn changed_config_map_applies_to_the_next_pod(fixture: &Fixture) -> R
 
     injector.change_values("global: [")?;
     injector.every_replica_says(&[
-        "configuration refused",
+        "configuration rejected",
         "ConfigMap istio-system/istio-sidecar-injector, values",
     ])?;
     for _ in 0..REPLICAS * 2 {

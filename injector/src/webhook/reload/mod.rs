@@ -81,6 +81,6 @@ impl Configuration {
     pub(super) fn refuse(&self, problem: &dyn Display) {
         self.metrics.configuration_refused();
         let kept = *self.generation.borrow();
-        tracing::error!(%problem, kept_generation = kept, "configuration refused");
+        tracing::error!(%problem, kept_generation = kept, "configuration rejected");
     }
 }

@@ -16,7 +16,7 @@ pub(in crate::webhook) fn allow_all() -> Option<u64> {
     match setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
         Ok(()) => maximum,
         Err(error) => {
-            tracing::warn!(%error, "the limit of open files stays as it is");
+            tracing::warn!(%error, "the limit of open files is unchanged");
             current
         }
     }
