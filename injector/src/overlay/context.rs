@@ -30,7 +30,7 @@ pub struct Context<'a> {
     pub identity: Identity,
     /// True if the proxy becomes a native sidecar (KEP-753).
     pub native_sidecar: bool,
-    /// The same setting before the pod's annotation.
+    /// Default of `native_sidecar` for pods without the annotation.
     pub native_sidecars: bool,
 }
 

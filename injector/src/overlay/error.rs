@@ -17,9 +17,9 @@ pub enum OverlayError {
         "requested template {name:?} not found; have {have} (asked for by {requested_by}){near}"
     )]
     NotFound {
-        /// The name that was asked for.
+        /// The requested name.
         name: String,
-        /// The names there are.
+        /// The known names.
         have: String,
         /// "Did you mean" suggestion, as the end of a sentence; empty if there is none.
         near: String,

@@ -295,8 +295,9 @@ fn negotiate(
     certificate: Arc<ServingCertificate>,
     upkeep: &mut JoinSet<RunError>,
 ) -> Arc<ArcSwap<ServerConfig>> {
-    let config = move |authority| {
-        serving::restricted_server_config(Arc::clone(&certificate), &parameters, authority)
+    let config = move |clients: Option<ClientAuthority>| {
+        let clients = clients.map(|clients| Arc::new(clients) as _);
+        serving::restricted_server_config(Arc::clone(&certificate), &parameters, clients)
     };
     let Some((clients, (authority, content))) = clients else {
         return Arc::new(ArcSwap::new(config(None)));

@@ -57,7 +57,7 @@ pub(crate) async fn continuous_overwriting_does_not_cause_endless_writes(
     // has its write budget.
     let each = BURST + begin.elapsed().as_secs() / INTERVAL + 1;
     let allowed = fixture.replicas.len() as u64 * each;
-    fixture.tell(&Tally::default(), &format!("{ours} against {theirs} of somebody else"))?;
+    fixture.tell(&Tally::default(), &format!("{ours} own writes against {theirs} foreign ones"))?;
     ensure!(ours as u64 <= allowed, "{ours} writes, and {allowed} are allowed");
     ensure!(ours > 0, "it was never repaired");
     Ok(())
@@ -150,7 +150,7 @@ async fn wipe(fixture: &Fixture<'_>, how: &str) -> Result<()> {
     let configurations = fixture.configurations();
     match how {
         "replace" => {
-            eventually("nobody else writes", async || {
+            eventually("no other client writes", async || {
                 let mut whole = fixture.configuration().await?;
                 for webhook in whole.webhooks.iter_mut().flatten() {
                     webhook.client_config.ca_bundle = None;

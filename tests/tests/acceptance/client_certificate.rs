@@ -30,12 +30,13 @@ pub(crate) async fn only_api_servers_with_a_valid_certificate_are_served(
     fixture.until_ready()?;
     fixture.configure().await?;
     for client in &shared.admins {
-        eventually("the API server is refused for its certificate", async || {
-            match load::create(client.clone()).await {
+        eventually(
+            "the webhook rejects the API server's certificate",
+            async || match load::create(client.clone()).await {
                 Err(error) if format!("{error:#}").contains("remote error: tls: ") => Ok(()),
                 other => bail!("{other:?}"),
-            }
-        })
+            },
+        )
         .await?;
     }
     let refused = "sidecar_injector_handshake_failures_total{cause=\"client_certificate_refused\"}";

@@ -115,8 +115,12 @@ impl<'a> Trial<'a> {
         let complaint = match (&before, &after, is_known) {
             (Ok(()), Ok(()), false) | (Err(_), _, true) | (_, Err(_), true) => None,
             (Ok(()), Ok(()), true) => Some("is accepted, and listed as refused".to_owned()),
-            (Err(error), _, false) => Some(format!("is refused as it is: {error}")),
-            (_, Err(error), false) => Some(format!("is refused after injection: {error}")),
+            (Err(error), _, false) => {
+                Some(format!("the API server rejects it before injection: {error}"))
+            }
+            (_, Err(error), false) => {
+                Some(format!("the API server rejects it after injection: {error}"))
+            }
         };
         self.plain.insert(file.to_owned(), before);
         let Some(complaint) = complaint else { return Ok(()) };

@@ -74,7 +74,7 @@ pub(crate) fn anonymous_call_changes_nothing_and_reveals_no_secret(
     let data = secret["data"].as_object().context("the Secret is empty")?;
     for (key, value) in data {
         let value = value.as_str().unwrap_or_default();
-        ensure!(value.len() < 40 || !told.contains(value), "{key} is told");
+        ensure!(value.len() < 40 || !told.contains(value), "{key} is in the answer");
     }
     let says = |word: &str| ensure_absent(&told, word);
     ["PRIVATE KEY", "BEGIN CERTIFICATE", "/var/run/secrets/kubernetes.io/serviceaccount/token"]
@@ -85,7 +85,7 @@ pub(crate) fn anonymous_call_changes_nothing_and_reveals_no_secret(
 }
 
 fn ensure_absent(told: &str, word: &str) -> Result<()> {
-    ensure!(!told.contains(word), "{word} is told: {told}");
+    ensure!(!told.contains(word), "{word} is in the answer: {told}");
     Ok(())
 }
 

@@ -117,7 +117,7 @@ fn less(rendered: &str, (resource, verb): (&str, &str)) -> Result<String> {
         // A rule without any verb is invalid.
         rules.retain(|rule| rule["verbs"] != json!([]));
     }
-    ensure!(taken > 0, "nobody grants {verb} of {resource}");
+    ensure!(taken > 0, "no role grants {verb} of {resource}");
     let texts: Vec<_> = documents.iter().map(Value::to_string).collect();
     Ok(texts.join("\n---\n"))
 }

@@ -47,7 +47,7 @@ fn without_the_first_step_pods_are_refused(fixture: &Fixture) -> Result<()> {
     let client = pods::client(fixture)?;
     pods::namespace(fixture, "istio-labelled", "istio-injection=enabled")?;
     fixture.kubectl().must_with_input(apply, &fixture.render(Composition::of(&[]))?)?;
-    wait::until("pods are refused", PATIENCE, || {
+    wait::until("the API server rejects pods", PATIENCE, || {
         let refused = fixture.runtime.block_on(pods::create(&client, "istio-labelled")).err();
         let refused = refused.context("not yet")?;
         let said = format!("{refused:#}");

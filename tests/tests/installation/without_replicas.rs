@@ -34,7 +34,7 @@ pub(crate) fn pods_are_rejected_without_replica_until_webhook_removal(
         ensure!(said.contains("failed calling webhook") && said.contains(reason), "{said}");
         anyhow::Ok(())
     };
-    wait::until("pods are refused for want of endpoints", PATIENCE, without_endpoints)?;
+    wait::until("the API server rejects pods for lack of endpoints", PATIENCE, without_endpoints)?;
     let service = fixture.get("service", "sidecar-injector")?;
     let slice = json!({
         "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
@@ -50,8 +50,8 @@ pub(crate) fn pods_are_rejected_without_replica_until_webhook_removal(
     injector.process.stop()?;
     let slice = ["delete", "endpointslice", "sidecar-injector-1", "--namespace=istio-system"];
     fixture.kubectl().must(slice)?;
-    wait::until("pods are refused for want of endpoints", PATIENCE, without_endpoints)?;
-    wait::until("pods are refused", PATIENCE, || {
+    wait::until("the API server rejects pods for lack of endpoints", PATIENCE, without_endpoints)?;
+    wait::until("the API server rejects pods", PATIENCE, || {
         let refused = create("istio-labelled").err().context("it was created")?;
         let said = format!("{refused:#}");
         ensure!(said.contains("failed calling webhook"), "{said}");

@@ -50,7 +50,7 @@ impl ClientAuthority {
             .build()
             .map_err(|error| unreadable(error.to_string()))?;
         let authority = Self { chains, names, lifetimes };
-        test_handshake::check_client_authority(&authority)
+        test_handshake::check_client_authority(Arc::new(authority.clone()))
             .map_err(|error| unreadable(format!("a handshake with them fails: {error}")))?;
         Ok(authority)
     }

@@ -8,13 +8,13 @@ use arc_swap::ArcSwapOption;
 use jiff::{SignedDuration, Timestamp};
 use rustls::ServerConfig;
 use rustls::crypto::ring::default_provider;
+use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use x509_parser::prelude::{FromDer, X509Certificate, X509Version};
 
-use self::client_authority::ClientAuthority;
 use self::tls_parameters::TlsParameters;
 use crate::authority::{Leaf, Lifetime};
 use crate::pem_error;
@@ -205,7 +205,7 @@ pub fn server_config(certificate: Arc<ServingCertificate>) -> Arc<ServerConfig> 
 pub fn restricted_server_config(
     certificate: Arc<ServingCertificate>,
     parameters: &TlsParameters,
-    clients: Option<ClientAuthority>,
+    clients: Option<Arc<dyn ClientCertVerifier>>,
 ) -> Arc<ServerConfig> {
     let (provider, versions) = parameters.provider();
     let builder = ServerConfig::builder_with_provider(Arc::new(provider))
@@ -213,7 +213,7 @@ pub fn restricted_server_config(
         .expect("each version has a cipher suite");
     let resumes = clients.is_none();
     let builder = match clients {
-        Some(clients) => builder.with_client_cert_verifier(Arc::new(clients)),
+        Some(clients) => builder.with_client_cert_verifier(clients),
         None => builder.with_no_client_auth(),
     };
     let mut config = builder.with_cert_resolver(certificate);

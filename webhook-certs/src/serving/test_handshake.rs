@@ -14,7 +14,6 @@ use rustls::{
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use super::client_authority::ClientAuthority;
 use super::tls_parameters::TlsParameters;
 use super::{Identity, ServingCertificate, restricted_server_config};
 use crate::authority::{Authority, AuthorityError, Entropy, Lifetime};
@@ -31,12 +30,14 @@ pub(super) fn check_certificate(identity: &Identity) -> Result<(), TestHandshake
 }
 
 /// Tests a handshake up to the client's certificate, which is missing.
-pub(super) fn check_client_authority(clients: &ClientAuthority) -> Result<(), TestHandshakeError> {
+pub(super) fn check_client_authority(
+    clients: Arc<dyn ClientCertVerifier>,
+) -> Result<(), TestHandshakeError> {
     fits(clients.root_hint_subjects().iter().map(|name| name.as_ref().len()))?;
     let certificate = ServingCertificate::new();
     certificate.set(made_up()?);
     let parameters = TlsParameters::default();
-    match handshake(&restricted_server_config(certificate, &parameters, Some(clients.clone()))) {
+    match handshake(&restricted_server_config(certificate, &parameters, Some(clients))) {
         Err(TestHandshakeError::Server(Error::NoCertificatesPresented)) => Ok(()),
         other => other,
     }

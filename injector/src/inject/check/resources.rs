@@ -9,8 +9,8 @@ use crate::inject::prepare::resources::pod_resources;
 use crate::kubernetes::pod::{CONTAINERS, INIT_CONTAINERS};
 use crate::kubernetes::quantity;
 
-/// Containers above the pod's own resources, which Kubernetes rejects only once the pod is
-/// refused.
+/// Warnings about containers above the pod's own resources. Without them, users learn of the
+/// problem only when Kubernetes rejects the pod.
 pub fn beyond_pod(pod: &Value) -> Vec<Reason> {
     let Some(whole) = pod_resources(pod) else {
         return Vec::new();

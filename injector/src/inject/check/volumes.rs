@@ -10,8 +10,8 @@ use crate::kubernetes::pod_schema::PodList;
 use crate::settings::annotation_json;
 use crate::settings::annotations::key;
 
-/// A mount that the pod's annotation asks for, of a volume that is not there: Kubernetes refuses
-/// the pod, unless another webhook adds the volume.
+/// Warning about an annotation's mount of a missing volume. Kubernetes rejects the pod, unless
+/// another webhook adds the volume.
 pub fn missing(pod: &Value) -> Option<Reason> {
     let value = annotation(pod, key::USER_VOLUME_MOUNT)?;
     let asked = annotation_json::named_objects(PodList::VolumeMount, value)?;
