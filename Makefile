@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup build size bench images check fmt clippy doc manifests generated fuzz clean
+.PHONY: help setup build size bench images check fmt clippy doc manifests go-types generated fuzz clean
 .PHONY: test test-unit test-capture test-cluster test-acceptance test-manifests soak
 
 HOST := $(shell rustc -vV | sed -n 's/^host: //p')
@@ -78,9 +78,19 @@ check: ## Formatting, lints, documentation, unit tests, licences: no root, no se
 manifests: setup ## Render manifests/install.yaml from manifests/base
 	PATH="$(KUBERNETES):$$PATH" manifests/render.sh
 
+go-types: ## Write the tables in go-types/tables from their Go modules (Go)
+	go -C go-types/generate run . "$(CURDIR)/go-types/tables"
+
 # The workspace's own lock file is checked by every build.
-generated: setup ## Check that rendered files, and the lock file of the fuzz targets, are current
+generated: setup ## Check that generated files, and the lock file of the fuzz targets, are current
 	PATH="$(KUBERNETES):$$PATH" manifests/render.sh --check
+	@go -C go-types/generate mod download \
+	    || { echo "make generated: LEFT OUT: go-types/tables; their Go modules are not available" >&2; exit 0; }; \
+	folder=$$(mktemp -d); go -C go-types/generate run . "$$folder"; \
+	for table in "$$folder"/*; do \
+	    diff -u "go-types/tables/$${table##*/}" "$$table" \
+	        || { echo "make generated: hint: make go-types" >&2; exit 1; }; \
+	done; rm -r "$$folder"
 	@cargo metadata --locked --format-version 1 --manifest-path fuzz/libfuzzer/Cargo.toml >/dev/null \
 	    || { echo "make generated: hint: cargo update --workspace --manifest-path fuzz/libfuzzer/Cargo.toml" >&2; exit 1; }
 

@@ -10,8 +10,8 @@ use crate::suggest;
 pub enum Shape {
     /// Any content: another program reads it, or its keys are the user's.
     Any,
-    /// A mapping with these keys.
-    Keys(&'static [(&'static str, Shape)]),
+    /// A mapping with keys of any content, between blanks, and with keys of these shapes.
+    Keys(&'static str, &'static [(&'static str, Shape)]),
     /// A list of parts with this shape.
     List(&'static Shape),
     /// A message of Istio's API.
@@ -36,14 +36,18 @@ pub fn unknown_keys(document: &Value, shape: Shape) -> Vec<UnknownKey> {
 
 fn walk(part: &Value, shape: Shape, path: &str, unknown: &mut Vec<UnknownKey>) {
     match (part, shape) {
-        (Value::Object(members), Shape::Keys(keys)) => {
+        (Value::Object(members), Shape::Keys(plain, shaped)) => {
+            let names: Vec<_> =
+                plain.split_whitespace().chain(shaped.iter().map(|(name, _)| *name)).collect();
             for (name, value) in members {
                 let path = below(path, name);
-                if let Some((_, shape)) = keys.iter().find(|(key, _)| key == name) {
+                if let Some((_, shape)) = shaped.iter().find(|(key, _)| key == name) {
                     walk(value, *shape, &path, unknown);
                     continue;
                 }
-                let names: Vec<_> = keys.iter().map(|(key, _)| *key).collect();
+                if names.contains(&name.as_str()) {
+                    continue;
+                }
                 unknown.push(UnknownKey { path, near: suggest::among(name, &names) });
             }
         }
@@ -109,11 +113,8 @@ mod tests {
 
     #[test]
     fn unknown_key_is_named_with_a_suggestion() {
-        const SHAPE: Shape = Shape::Keys(&[
-            ("policy", Shape::Any),
-            ("labels", Shape::Any),
-            ("rules", Shape::List(&Shape::Keys(&[("verbs", Shape::Any)]))),
-        ]);
+        const SHAPE: Shape =
+            Shape::Keys("policy labels", &[("rules", Shape::List(&Shape::Keys("verbs", &[])))]);
         let document = json!({
             "policy": {"anything": 1}, "polcy": 2, "rules": [{"verbs": []}, {"verb": []}],
             "labels": "of another form", "elsewhere": null,

@@ -1,12 +1,17 @@
 //! Go types that Istio passes to its templates, and into which it parses their output.
+//!
+//! The folder `tables` has one line for each struct and, indented, one for each of its fields:
+//! name in Go, name and options in JSON, type. `kubernetes.txt` and `istio.txt` are generated from
+//! the Go modules by `make go-types`; `template.txt` has the structs that are reachable from
+//! neither. The build script turns all three into one array of constants.
 
 mod decoding;
-mod istio;
-mod kubernetes;
+
+use std::ops::Range;
 
 pub use self::decoding::{spell, spell_members};
-pub use self::istio::{MESH_CONFIG, PROXY_CONFIG};
-pub use self::kubernetes::{OBJECT_META, POD_SPEC};
+
+include!(concat!(env!("OUT_DIR"), "/tables.rs"));
 
 /// A Go struct.
 pub struct Type {
@@ -81,12 +86,12 @@ impl FieldKind {
         match self {
             Self::Pointer(Self::Struct(of)) => Some(of),
             Self::Wrapper(kind) => Some(match kind {
-                Self::Bool => &BOOL_VALUE,
-                Self::String => &STRING_VALUE,
-                Self::Float => &DOUBLE_VALUE,
-                _ => &INT_VALUE,
+                Self::Bool => BOOL_VALUE,
+                Self::String => STRING_VALUE,
+                Self::Float => DOUBLE_VALUE,
+                _ => INT_VALUE,
             }),
-            Self::Duration => Some(&DURATION),
+            Self::Duration => Some(DURATION),
             _ => None,
         }
     }
@@ -120,8 +125,7 @@ impl Type {
 
     /// True for a protobuf message, whose fields have getters.
     pub fn is_message(&self) -> bool {
-        let id = usize::from(self.id);
-        id >= kubernetes::ALL.len() && id < kubernetes::ALL.len() + istio::ALL.len()
+        MESSAGES.contains(&usize::from(self.id))
     }
 
     /// True if its fields have getters: those of `metav1.Object` or of a message.
@@ -154,18 +158,18 @@ impl Field {
 
 /// Returns all structs, each at the index of its `id`.
 pub fn all() -> impl Iterator<Item = &'static Type> {
-    kubernetes::ALL.iter().chain(&istio::ALL).chain(&DATA).copied()
+    ALL.iter()
 }
 
 /// Returns the Go names of all fields of enumeration type.
 pub fn enumerations() -> impl Iterator<Item = &'static str> {
-    let fields = istio::ALL.iter().flat_map(|of| of.fields());
+    let fields = ALL[MESSAGES].iter().flat_map(|of| of.fields());
     fields.filter(|field| matches!(field.kind, FieldKind::Enum(_))).map(|field| field.go)
 }
 
 /// Returns the struct at an index of [`all`].
 pub fn by_id(id: usize) -> Option<&'static Type> {
-    all().nth(id)
+    ALL.get(id)
 }
 
 /// Returns the protobuf JSON name of a field from its original protobuf name.
@@ -180,153 +184,49 @@ pub fn lower_camel_case(name: &str) -> String {
     camel
 }
 
-const fn kept(go: &'static str, json: &'static str, kind: FieldKind) -> Field {
-    Field { go, json, kind, presence: Presence::Always }
-}
-
-const fn omitted(go: &'static str, json: &'static str, kind: FieldKind) -> Field {
-    Field { go, json, kind, presence: Presence::UnlessEmpty }
-}
-
-const fn one_of(go: &'static str, json: &'static str, kind: FieldKind) -> Field {
-    Field { go, json, kind, presence: Presence::OneOf }
-}
-
-const fn embedded(go: &'static str, of: &'static Type) -> Field {
-    Field { go, json: "", kind: FieldKind::Struct(of), presence: Presence::Embedded }
-}
-
-const STRINGS: FieldKind = FieldKind::List(&FieldKind::String);
-const STRING_MAP: FieldKind = FieldKind::Map(&FieldKind::String);
-
+/// A pod's metadata.
+pub const OBJECT_META: &Type = named("v1.ObjectMeta");
+/// A pod's specification.
+pub const POD_SPEC: &Type = named("v1.PodSpec");
+/// The message of the mesh configuration.
+pub const MESH_CONFIG: &Type = named("v1alpha1.MeshConfig");
+/// The message of the proxy configuration.
+pub const PROXY_CONFIG: &Type = named("v1alpha1.ProxyConfig");
 /// The data that Istio passes to its templates.
-pub static TEMPLATE_DATA: Type = Type {
-    id: 208,
-    name: "inject.SidecarTemplateData",
-    fields: &[
-        kept("CompliancePolicy", "CompliancePolicy", FieldKind::String),
-        kept("DeploymentMeta", "DeploymentMeta", FieldKind::Any),
-        kept("InboundTrafficPolicyMode", "InboundTrafficPolicyMode", FieldKind::String),
-        kept("MeshConfig", "MeshConfig", FieldKind::Any),
-        kept("NativeSidecars", "NativeSidecars", FieldKind::Bool),
-        kept("ObjectMeta", "ObjectMeta", FieldKind::Any),
-        kept("ProxyConfig", "ProxyConfig", FieldKind::Any),
-        kept("ProxyGID", "ProxyGID", FieldKind::Int(64)),
-        kept("ProxyImage", "ProxyImage", FieldKind::String),
-        kept("ProxyInitImage", "ProxyInitImage", FieldKind::String),
-        kept("ProxyUID", "ProxyUID", FieldKind::Int(64)),
-        kept("Revision", "Revision", FieldKind::String),
-        kept("Spec", "Spec", FieldKind::Any),
-        kept("TypeMeta", "TypeMeta", FieldKind::Any),
-        kept("Values", "Values", FieldKind::Any),
-    ],
-};
-
+pub const TEMPLATE_DATA: &Type = named("inject.SidecarTemplateData");
 /// The owner's kind.
-pub static TYPE_META: Type = Type {
-    id: 209,
-    name: "v1.TypeMeta",
-    fields: &[
-        omitted("Kind", "kind", FieldKind::String),
-        omitted("APIVersion", "apiVersion", FieldKind::String),
-    ],
-};
-
+pub const TYPE_META: &Type = named("v1.TypeMeta");
 /// The owner's name.
-pub static NAMESPACED_NAME: Type = Type {
-    id: 210,
-    name: "types.NamespacedName",
-    fields: &[
-        kept("Namespace", "Namespace", FieldKind::String),
-        kept("Name", "Name", FieldKind::String),
-    ],
-};
-
+pub const NAMESPACED_NAME: &Type = named("types.NamespacedName");
 /// A port of a probe, for templates that access its parts.
-pub static INT_OR_STRING: Type = Type {
-    id: 211,
-    name: "intstr.IntOrString",
-    fields: &[
-        kept("Type", "Type", FieldKind::Int(64)),
-        kept("IntVal", "IntVal", FieldKind::Int(32)),
-        kept("StrVal", "StrVal", FieldKind::String),
-    ],
-};
-
-/// Wrapped scalars.
-static BOOL_VALUE: Type = wrapper(212, "wrapperspb.BoolValue", &[value(FieldKind::Bool)]);
-static STRING_VALUE: Type = wrapper(215, "wrapperspb.StringValue", &[value(FieldKind::String)]);
-static DOUBLE_VALUE: Type = wrapper(216, "wrapperspb.DoubleValue", &[value(FieldKind::Float)]);
-static INT_VALUE: Type = wrapper(217, "wrapperspb.Int32Value", &[value(FieldKind::Int(32))]);
-
-const fn wrapper(id: u16, name: &'static str, fields: &'static [Field]) -> Type {
-    Type { id, name, fields }
-}
-
-const fn value(kind: FieldKind) -> Field {
-    kept("Value", "value", kind)
-}
-
+pub const INT_OR_STRING: &Type = named("intstr.IntOrString");
 /// A duration of a message, for templates that access its parts.
-pub static DURATION: Type = Type {
-    id: 213,
-    name: "durationpb.Duration",
-    fields: &[
-        kept("Seconds", "seconds", FieldKind::Int(64)),
-        kept("Nanos", "nanos", FieldKind::Int(32)),
-    ],
-};
-
+pub const DURATION: &Type = named("durationpb.Duration");
 /// The result of the template function `semver`.
-pub static SEMVER: Type = Type {
-    id: 214,
-    name: "semver.Version",
-    fields: &[
-        kept("Major", "Major", FieldKind::Int(64)),
-        kept("Minor", "Minor", FieldKind::Int(64)),
-        kept("Patch", "Patch", FieldKind::Int(64)),
-        kept("Prerelease", "Prerelease", FieldKind::String),
-        kept("Metadata", "Metadata", FieldKind::String),
-        kept("Original", "Original", FieldKind::String),
-        kept("String", "String", FieldKind::String),
-    ],
-};
-
+pub const SEMVER: &Type = named("semver.Version");
 /// A resource list, for templates that call its methods.
-pub static RESOURCE_LIST: Type = Type {
-    id: 218,
-    name: "v1.ResourceList",
-    fields: &[
-        kept("Cpu", "cpu", FieldKind::Quantity),
-        kept("Memory", "memory", FieldKind::Quantity),
-        kept("Pods", "pods", FieldKind::Quantity),
-        kept("Storage", "storage", FieldKind::Quantity),
-        kept("StorageEphemeral", "ephemeral-storage", FieldKind::Quantity),
-    ],
-};
+pub const RESOURCE_LIST: &Type = named("v1.ResourceList");
 
-static DATA: [&Type; 11] = [
-    &TEMPLATE_DATA,
-    &TYPE_META,
-    &NAMESPACED_NAME,
-    &INT_OR_STRING,
-    &BOOL_VALUE,
-    &DURATION,
-    &SEMVER,
-    &STRING_VALUE,
-    &DOUBLE_VALUE,
-    &INT_VALUE,
-    &RESOURCE_LIST,
-];
+const BOOL_VALUE: &Type = named("wrapperspb.BoolValue");
+const STRING_VALUE: &Type = named("wrapperspb.StringValue");
+const DOUBLE_VALUE: &Type = named("wrapperspb.DoubleValue");
+const INT_VALUE: &Type = named("wrapperspb.Int32Value");
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// Fails the build if the tables have no struct of this name.
+const fn named(name: &str) -> &'static Type {
+    let mut id = 0;
+    while !is_equal(ALL[id].name.as_bytes(), name.as_bytes()) {
+        id += 1;
+    }
+    &ALL[id]
+}
 
-    #[test]
-    fn struct_ids_equal_their_index() {
-        for (place, of) in all().enumerate() {
-            assert_eq!(usize::from(of.id), place, "{}", of.name);
+const fn is_equal(a: &[u8], b: &[u8]) -> bool {
+    match (a, b) {
+        ([], []) => true,
+        ([first_of_a, a @ ..], [first_of_b, b @ ..]) => {
+            *first_of_a == *first_of_b && is_equal(a, b)
         }
+        _ => false,
     }
 }

@@ -10,6 +10,7 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::LocalKey;
 
 /// Remaining work of an injection.
 #[derive(Clone, Debug)]
@@ -41,8 +42,7 @@ impl Budget {
 
     /// Runs the work on this budget, and restores the previous budget afterwards.
     pub fn enter<T>(self, work: impl FnOnce() -> T) -> T {
-        let _restored = Restore(CURRENT.replace(Some(self)));
-        work()
+        with_state(&CURRENT, self, work)
     }
 
     fn spend(&mut self, units: u64) -> Result<(), Exhausted> {
@@ -89,13 +89,21 @@ pub enum Exhausted {
 
 const UNITS: u64 = 256 << 20;
 
-/// Restores the previous budget when dropped, also after a panic.
-struct Restore(Option<Budget>);
-
-impl Drop for Restore {
-    fn drop(&mut self) {
-        CURRENT.set(self.0.take());
+/// Runs the work with a state in a thread-local variable, and restores the previous one afterwards,
+/// also after a panic.
+pub(crate) fn with_state<S, T>(
+    variable: &'static LocalKey<RefCell<Option<S>>>,
+    state: S,
+    work: impl FnOnce() -> T,
+) -> T {
+    struct Restore<S: 'static>(&'static LocalKey<RefCell<Option<S>>>, Option<S>);
+    impl<S> Drop for Restore<S> {
+        fn drop(&mut self) {
+            self.0.set(self.1.take());
+        }
     }
+    let _restored = Restore(variable, variable.replace(Some(state)));
+    work()
 }
 
 thread_local! {

@@ -9,37 +9,42 @@ use super::error::ClusterError;
 use super::pages::in_pages;
 use crate::kubernetes::webhook_configuration::{HookConfiguration, HookError};
 
+/// Configurations that call injectors, and errors of invalid ones.
+type Configurations = (Vec<HookConfiguration>, Vec<HookError>);
+
 /// Returns every webhook configuration that calls injectors, sorted by name, and the errors of the
 /// invalid ones. Needs list on mutating webhook configurations.
-pub async fn all(client: Client) -> Result<(Vec<HookConfiguration>, Vec<HookError>), ClusterError> {
-    let (mut configurations, mut wrong) = (Vec::new(), Vec::new());
-    let parameters = ListParams::default().limit(PAGE);
-    in_pages(&api(client), parameters, |object| match HookConfiguration::read(&json!(object)) {
-        Ok(configuration) => configurations.extend(configuration),
-        Err(error) => wrong.push(error),
-    })
-    .await?;
-    configurations.sort_by(|one, other| one.name.cmp(&other.name));
-    Ok((configurations, wrong))
+pub async fn all(client: Client) -> Result<Configurations, ClusterError> {
+    let api = api(client);
+    let mut objects = Vec::new();
+    let take = |object: DynamicObject| objects.push(HookConfiguration::read(&json!(object)));
+    in_pages(ListParams::default().limit(PAGE), async |page: &_| api.list(page).await, take)
+        .await?;
+    Ok(sorted(objects))
 }
 
 /// Returns the webhook configurations of these names that exist, in the form of [`all`]. Needs get
 /// on them.
-pub async fn named(
-    client: Client,
-    names: &[String],
-) -> Result<(Vec<HookConfiguration>, Vec<HookError>), ClusterError> {
-    let (mut configurations, mut wrong) = (Vec::new(), Vec::new());
+pub async fn named(client: Client, names: &[String]) -> Result<Configurations, ClusterError> {
     let api = api(client);
+    let mut objects = Vec::new();
     for name in names {
-        let Some(object) = api.get_opt(name).await? else { continue };
-        match HookConfiguration::read(&json!(object)) {
+        let object = api.get_opt(name).await?;
+        objects.extend(object.map(|object| HookConfiguration::read(&json!(object))));
+    }
+    Ok(sorted(objects))
+}
+
+fn sorted(objects: Vec<Result<Option<HookConfiguration>, HookError>>) -> Configurations {
+    let (mut configurations, mut wrong) = (Vec::new(), Vec::new());
+    for object in objects {
+        match object {
             Ok(configuration) => configurations.extend(configuration),
             Err(error) => wrong.push(error),
         }
     }
     configurations.sort_by(|one, other| one.name.cmp(&other.name));
-    Ok((configurations, wrong))
+    (configurations, wrong)
 }
 
 /// Returns the API of the objects as stored: no field is lost to a type that does not know it.

@@ -7,3 +7,4 @@ pub mod nodes;
 mod pages;
 pub mod pods;
 pub mod proxy_configs;
+pub(crate) mod store;

@@ -8,22 +8,18 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
 use super::error::ClusterError;
+use super::pages::in_pages;
 
 /// Returns the labels of every namespace. Needs list on namespaces.
 pub async fn labels(client: Client) -> Result<BTreeMap<String, Value>, ClusterError> {
     let api: Api<Namespace> = Api::all(client);
     let mut namespaces = BTreeMap::new();
-    let mut parameters = ListParams::default().limit(PAGE);
-    loop {
-        let page = api.list_metadata(&parameters).await?;
-        namespaces.extend(page.items.iter().map(|namespace: &PartialObjectMeta<Namespace>| {
-            (namespace.name_any(), json!(namespace.labels()))
-        }));
-        match page.metadata.continue_.filter(|next| !next.is_empty()) {
-            Some(next) => parameters = parameters.continue_token(&next),
-            None => return Ok(namespaces),
-        }
-    }
+    let take = |namespace: PartialObjectMeta<Namespace>| {
+        namespaces.insert(namespace.name_any(), json!(namespace.labels()));
+    };
+    let parameters = ListParams::default().limit(PAGE);
+    in_pages(parameters, async |page: &_| api.list_metadata(page).await, take).await?;
+    Ok(namespaces)
 }
 
 /// Returns the labels of one namespace. Needs get on it.

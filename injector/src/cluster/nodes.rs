@@ -22,7 +22,8 @@ pub async fn kubelets(client: Client) -> Result<Kubelets, ClusterError> {
     let mut versions = Vec::new();
     let api: Api<Node> = Api::all(client);
     let take = |node: Node| versions.push((node.name_any(), version(node)));
-    in_pages(&api, ListParams::default().limit(PAGE), take).await?;
+    in_pages(ListParams::default().limit(PAGE), async |page: &_| api.list(page).await, take)
+        .await?;
     Ok(versions.into_iter().collect())
 }
 

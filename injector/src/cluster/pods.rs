@@ -25,13 +25,17 @@ pub async fn each(
         None => Api::all_with(client, &resource),
     };
     let parameters = ListParams::default().fields(NOT_ENDED).limit(page);
-    in_pages(&api, parameters, |pod| {
-        let Object { mut metadata, spec, .. } = pod;
-        if metadata.deletion_timestamp.is_none() {
-            metadata.managed_fields = None;
-            take(json!({"metadata": metadata, "spec": spec}));
-        }
-    })
+    in_pages(
+        parameters,
+        async |page: &_| api.list(page).await,
+        |pod| {
+            let Object { mut metadata, spec, .. } = pod;
+            if metadata.deletion_timestamp.is_none() {
+                metadata.managed_fields = None;
+                take(json!({"metadata": metadata, "spec": spec}));
+            }
+        },
+    )
     .await
 }
 

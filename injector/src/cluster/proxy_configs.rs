@@ -71,7 +71,8 @@ async fn readable(
             }
         }
     };
-    in_pages(&api, ListParams::default().limit(PAGE), take).await?;
+    in_pages(ListParams::default().limit(PAGE), async |page: &_| api.list(page).await, take)
+        .await?;
     Ok((usable, refused))
 }
 

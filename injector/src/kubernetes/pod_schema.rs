@@ -46,7 +46,7 @@ impl PodList {
             Self::Volume => &["volumes"],
             Self::VolumeMount => &["containers", "volumeMounts"],
         };
-        lists.iter().try_fold(FieldKind::Struct(&POD_SPEC), |kind, list| {
+        lists.iter().try_fold(FieldKind::Struct(POD_SPEC), |kind, list| {
             let FieldKind::Struct(of) = kind else { return None };
             let FieldKind::List(item) = of.field(list)?.kind else { return None };
             Some(*item)
@@ -176,7 +176,7 @@ fn of_struct(of: &Type, value: &Value) -> Option<Misfit> {
 }
 
 /// Parts of a pod that Istio decodes.
-const PARTS: [(&str, &Type); 2] = [("metadata", &OBJECT_META), ("spec", &POD_SPEC)];
+const PARTS: [(&str, &Type); 2] = [("metadata", OBJECT_META), ("spec", POD_SPEC)];
 
 const OF_OBJECTS: [&str; 5] = ["apiVersion", "kind", "metadata", "spec", "status"];
 

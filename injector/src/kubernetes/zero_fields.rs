@@ -1,28 +1,40 @@
 //! Zero values that Kubernetes' types omit from a container's JSON.
 
+use go_types::{Field, FieldKind, POD_SPEC, Type};
 use serde_json::Value;
 
 /// Removes the zero values that an API server removes before it calls a webhook. Istio removes them
 /// before it merges a user-supplied container over the injected one. So `args: []` does not replace
 /// the injected arguments.
 pub(crate) fn take_out(container: &mut Value) {
-    take_out_of(container, CONTAINER);
-    for (place, fields) in INSIDE {
-        match container.get_mut(*place) {
-            Some(Value::Array(items)) => {
-                for item in items {
-                    take_out_of(item, fields);
-                }
-            }
-            Some(member) => take_out_of(member, fields),
+    let Some(of) = POD_SPEC.field("containers").and_then(|field| struct_of(field.kind)) else {
+        return;
+    };
+    take_out_of(container, of);
+    for name in INSIDE {
+        let Some(of) = of.field(name).and_then(|field| struct_of(field.kind)) else { continue };
+        match container.get_mut(name) {
+            Some(Value::Array(items)) => items.iter_mut().for_each(|item| take_out_of(item, of)),
+            Some(member) => take_out_of(member, of),
             None => {}
         }
     }
 }
 
-fn take_out_of(value: &mut Value, fields: &[&str]) {
+fn take_out_of(value: &mut Value, of: &Type) {
+    let is_omitted = |field: &Field| {
+        !field.is_kept() && !matches!(field.kind, FieldKind::Pointer(_) | FieldKind::Struct(_))
+    };
     if let Value::Object(members) = value {
-        members.retain(|name, member| !(fields.contains(&name.as_str()) && is_zero(member)));
+        members.retain(|name, member| !(is_zero(member) && of.field(name).is_some_and(is_omitted)));
+    }
+}
+
+fn struct_of(kind: FieldKind) -> Option<&'static Type> {
+    match kind {
+        FieldKind::List(kind) | FieldKind::Pointer(kind) => struct_of(*kind),
+        FieldKind::Struct(of) => Some(of),
+        _ => None,
     }
 }
 
@@ -35,40 +47,6 @@ fn is_zero(value: &Value) -> bool {
     }
 }
 
-/// Fields of a container that have `omitempty` and are not pointers in Kubernetes' types.
-const CONTAINER: &[&str] = &[
-    "args",
-    "command",
-    "env",
-    "envFrom",
-    "image",
-    "imagePullPolicy",
-    "ports",
-    "resizePolicy",
-    "stdin",
-    "stdinOnce",
-    "terminationMessagePath",
-    "terminationMessagePolicy",
-    "tty",
-    "volumeDevices",
-    "volumeMounts",
-    "workingDir",
-];
-
-/// Such fields of members of a container.
-const INSIDE: &[(&str, &[&str])] = &[
-    ("env", &["value"]),
-    ("livenessProbe", PROBE),
-    ("ports", &["hostIP", "hostPort", "name", "protocol"]),
-    ("readinessProbe", PROBE),
-    ("startupProbe", PROBE),
-    ("volumeMounts", &["readOnly", "subPath", "subPathExpr"]),
-];
-
-const PROBE: &[&str] = &[
-    "failureThreshold",
-    "initialDelaySeconds",
-    "periodSeconds",
-    "successThreshold",
-    "timeoutSeconds",
-];
+/// Members of a container in which zero values are removed too.
+const INSIDE: [&str; 6] =
+    ["env", "livenessProbe", "ports", "readinessProbe", "startupProbe", "volumeMounts"];

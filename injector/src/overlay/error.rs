@@ -36,8 +36,7 @@ pub fn not_found(name: &str, config: &InjectConfig, annotations: Annotations<'_>
     let have = names(&config.templates);
     let requested_by = TemplateSource::new(name, config, annotations);
     let name = excerpt::shorten(name).into_owned();
-    let near = suggest::among(&name, &have);
-    let near = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
+    let near = suggest::did_you_mean(&name, &have);
     OverlayError::NotFound { name, have: have.join(", "), near, requested_by }
 }
 

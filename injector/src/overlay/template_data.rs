@@ -35,12 +35,12 @@ pub(super) fn from_context(context: &Context<'_>) -> TemplateValue {
     let kind = [("Kind", text(&workload.kind)), ("APIVersion", text(&workload.api_version))];
     let name = [("Name", text(&workload.name)), ("Namespace", text(&workload.namespace))];
     value(
-        &TEMPLATE_DATA,
+        TEMPLATE_DATA,
         [
-            ("TypeMeta", value(&TYPE_META, kind)),
-            ("DeploymentMeta", value(&NAMESPACED_NAME, name)),
+            ("TypeMeta", value(TYPE_META, kind)),
+            ("DeploymentMeta", value(NAMESPACED_NAME, name)),
             ("ObjectMeta", object_meta(context, used_fields)),
-            ("Spec", of_struct(&POD_SPEC, members(&context.pod["spec"]), used_fields)),
+            ("Spec", of_struct(POD_SPEC, members(&context.pod["spec"]), used_fields)),
             ("ProxyConfig", proxy_config(context, used_fields)),
             ("MeshConfig", mesh_config(mesh, used_fields)),
             ("Values", settings.templates.values().clone()),
@@ -58,7 +58,7 @@ pub(super) fn from_context(context: &Context<'_>) -> TemplateValue {
 
 fn object_meta(context: &Context<'_>, used_fields: &UsedFields) -> TemplateValue {
     let metadata = &context.pod["metadata"];
-    let mut fields = of_struct(&OBJECT_META, members(metadata), used_fields);
+    let mut fields = of_struct(OBJECT_META, members(metadata), used_fields);
     let own = metadata["namespace"].as_str().filter(|own| !own.is_empty());
     if let (None, TemplateValue::Object(fields)) = (own, &mut fields) {
         if let Some(got) = fields.get_mut("GetNamespace") {
@@ -77,7 +77,7 @@ fn object_meta(context: &Context<'_>, used_fields: &UsedFields) -> TemplateValue
 }
 
 fn proxy_config(context: &Context<'_>, used_fields: &UsedFields) -> TemplateValue {
-    let mut message = of_struct(&PROXY_CONFIG, Some(context.proxy_config.fields()), used_fields);
+    let mut message = of_struct(PROXY_CONFIG, Some(context.proxy_config.fields()), used_fields);
     if let TemplateValue::Object(members) = &mut message {
         members.insert(JSON.to_owned(), TemplateValue::from(context.proxy_config.to_json()));
     }
@@ -98,7 +98,7 @@ fn mesh_config(mesh: &MeshConfig, used_fields: &UsedFields) -> TemplateValue {
     ] {
         fields.insert(name.to_owned(), value);
     }
-    let mut message = of_struct(&MESH_CONFIG, Some(&fields), used_fields);
+    let mut message = of_struct(MESH_CONFIG, Some(&fields), used_fields);
     if let TemplateValue::Object(members) = &mut message {
         let asks = otel_attributes::asks(&mesh.extension_providers);
         let providers = mesh.extension_providers.iter().map(document).collect();
@@ -171,11 +171,11 @@ mod tests {
         proxy.overlay(&layer).unwrap();
         let pod = documents::yaml::parse(POD).unwrap();
         let data = value(
-            &TEMPLATE_DATA,
+            TEMPLATE_DATA,
             [
-                ("ObjectMeta", of_struct(&OBJECT_META, members(&pod["metadata"]), used_fields)),
-                ("Spec", of_struct(&POD_SPEC, members(&pod["spec"]), used_fields)),
-                ("ProxyConfig", of_struct(&PROXY_CONFIG, Some(proxy.fields()), used_fields)),
+                ("ObjectMeta", of_struct(OBJECT_META, members(&pod["metadata"]), used_fields)),
+                ("Spec", of_struct(POD_SPEC, members(&pod["spec"]), used_fields)),
+                ("ProxyConfig", of_struct(PROXY_CONFIG, Some(proxy.fields()), used_fields)),
                 ("MeshConfig", mesh_config(&MeshConfig::parse(mesh).unwrap(), used_fields)),
                 ("Values", templates.values().clone()),
             ],

@@ -153,8 +153,7 @@ impl AnnotationKind {
         match fault {
             None => Ok(()),
             Some(InputError::Whole) => {
-                let near = suggest::among(value, self.words());
-                let hint = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
+                let hint = suggest::did_you_mean(value, self.words());
                 Err(format!("is not {}{hint}", self.allowed()))
             }
             Some(InputError::Because(problem)) => {

@@ -92,8 +92,7 @@ impl InjectConfig {
     fn without_effect(&self) -> Vec<Oddity> {
         let mut oddities = Vec::new();
         if let Policy::Unknown(word) = &self.policy {
-            let near = suggest::among(word, &["enabled", "disabled"]);
-            let hint = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
+            let hint = suggest::did_you_mean(word, &["enabled", "disabled"]);
             let problem =
                 format!("{word:?} is not enabled or disabled, so no pod is injected{hint}");
             oddities.push(("policy".to_owned(), problem));
@@ -134,8 +133,7 @@ impl InjectConfig {
     /// Returns the message about a name for which no template exists.
     fn missing(&self, name: &str, effect: &str) -> String {
         let have = template_names::names(&self.templates);
-        let near = suggest::among(name, &have);
-        let hint = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
+        let hint = suggest::did_you_mean(name, &have);
         format!("{name:?} is not a template, so {effect}; have {}{hint}", have.join(", "))
     }
 

@@ -1,255 +1,91 @@
 //! Keys of Istio's documents, including the keys that only other programs read.
 
-use documents::unknown_keys::Shape::{self, Any, Keys, List};
+use documents::unknown_keys::Shape::{self, Keys, List};
 
 /// The `config` document.
-pub(super) const INJECT_CONFIG: Shape = Keys(&[
-    ("aliases", Any),
-    ("alwaysInjectSelector", List(&LABEL_SELECTOR)),
-    ("defaultTemplates", Any),
-    ("injectedAnnotations", Any),
-    ("neverInjectSelector", List(&LABEL_SELECTOR)),
-    ("policy", Any),
-    ("template", Any),
-    ("templates", Any),
-]);
+pub(super) const INJECT_CONFIG: Shape = Keys(
+    "aliases defaultTemplates injectedAnnotations policy template templates",
+    &[
+        ("alwaysInjectSelector", List(&LABEL_SELECTOR)),
+        ("neverInjectSelector", List(&LABEL_SELECTOR)),
+    ],
+);
 
-const LABEL_SELECTOR: Shape = Keys(&[
-    ("matchExpressions", List(&Keys(&[("key", Any), ("operator", Any), ("values", Any)]))),
-    ("matchLabels", Any),
-]);
+const LABEL_SELECTOR: Shape =
+    Keys("matchLabels", &[("matchExpressions", List(&Keys("key operator values", &[])))]);
 
 /// The `values` document with the keys of the whole chart, because users also pass the chart's
 /// values.
-pub(super) const VALUES: Shape = Keys(&[
-    ("_internal_defaults_do_not_set", Any),
-    ("affinity", Any),
-    ("autoscaleBehavior", Any),
-    ("autoscaleEnabled", Any),
-    ("autoscaleMax", Any),
-    ("autoscaleMin", Any),
-    ("base", Any),
-    ("cni", Any),
-    ("compatibilityVersion", Any),
-    ("configMap", Any),
-    ("cpu", Any),
-    ("defaultRevision", Any),
-    ("defaults", Any),
-    ("deploymentAnnotations", Any),
-    ("deploymentLabels", Any),
-    ("enabled", Any),
-    ("env", Any),
-    ("envVarFrom", Any),
-    ("experimental", Any),
-    ("extraContainerArgs", Any),
-    ("gatewayClasses", Any),
-    (
-        "gateways",
-        Keys(&[
-            ("istio-egressgateway", Any),
-            ("istio-ingressgateway", Any),
-            ("seccompProfile", Any),
-            ("securityContext", Any),
-        ]),
-    ),
-    ("global", GLOBAL),
-    ("hub", Any),
-    ("image", Any),
-    ("initContainers", Any),
-    ("ipFamilies", Any),
-    ("ipFamilyPolicy", Any),
-    ("istiodRemote", Any),
-    ("istio_cni", Any),
-    ("jwksResolverExtraRootCA", Any),
-    ("keepaliveMaxServerConnectionAge", Any),
-    ("memory", Any),
-    ("meshConfig", Any),
-    ("mtls", Any),
-    ("nodeSelector", Any),
-    ("outrigger", Any),
-    ("ownerName", Any),
-    ("pilot", PILOT),
-    ("platform", Any),
-    ("podAnnotations", Any),
-    ("podLabels", Any),
-    ("profile", Any),
-    ("replicaCount", Any),
-    ("resources", Any),
-    ("revision", Any),
-    ("revisionTags", Any),
-    ("rollingMaxSurge", Any),
-    ("rollingMaxUnavailable", Any),
-    ("seccompProfile", Any),
-    ("serviceAccountAnnotations", Any),
-    ("serviceAnnotations", Any),
-    (
-        "sidecarInjectorWebhook",
-        Keys(&[
-            ("alwaysInjectSelector", Any),
-            ("defaultTemplates", Any),
-            ("enableNamespacesByDefault", Any),
-            ("injectLabel", Any),
-            ("injectedAnnotations", Any),
-            ("injectionURL", Any),
-            ("neverInjectSelector", Any),
-            ("objectSelector", Any),
-            ("reinvocationPolicy", Any),
-            ("rewriteAppHTTPProbe", Any),
-            ("templates", Any),
-        ]),
-    ),
-    ("sidecarInjectorWebhookAnnotations", Any),
-    ("tag", Any),
-    ("taint", Any),
-    ("telemetry", Any),
-    ("tolerations", Any),
-    ("topologySpreadConstraints", Any),
-    ("traceSampling", Any),
-    ("trustedZtunnelName", Any),
-    ("trustedZtunnelNamespace", Any),
-    ("variant", Any),
-    ("volumeMounts", Any),
-    ("volumes", Any),
-    ("ztunnel", Any),
-]);
+pub(super) const VALUES: Shape = Keys(
+    "_internal_defaults_do_not_set affinity autoscaleBehavior autoscaleEnabled autoscaleMax \
+     autoscaleMin base cni compatibilityVersion configMap cpu defaultRevision defaults \
+     deploymentAnnotations deploymentLabels enabled env envVarFrom experimental \
+     extraContainerArgs gatewayClasses hub image initContainers ipFamilies ipFamilyPolicy \
+     istiodRemote istio_cni jwksResolverExtraRootCA keepaliveMaxServerConnectionAge memory \
+     meshConfig mtls nodeSelector outrigger ownerName platform podAnnotations podLabels \
+     profile replicaCount resources revision revisionTags rollingMaxSurge \
+     rollingMaxUnavailable seccompProfile serviceAccountAnnotations serviceAnnotations \
+     sidecarInjectorWebhookAnnotations tag taint telemetry tolerations \
+     topologySpreadConstraints traceSampling trustedZtunnelName trustedZtunnelNamespace \
+     variant volumeMounts volumes ztunnel",
+    &[
+        (
+            "gateways",
+            Keys("istio-egressgateway istio-ingressgateway seccompProfile securityContext", &[]),
+        ),
+        ("global", GLOBAL),
+        ("pilot", PILOT),
+        ("sidecarInjectorWebhook", WEBHOOK),
+    ],
+);
 
-const GLOBAL: Shape = Keys(&[
-    ("arch", Any),
-    ("autoscalingv2API", Any),
-    ("caAddress", Any),
-    ("caName", Any),
-    ("certSigners", Any),
-    ("configCluster", Any),
-    ("configRootNamespace", Any),
-    ("configValidation", Any),
-    ("defaultNodeSelector", Any),
-    ("defaultPodDisruptionBudget", Any),
-    ("defaultResources", Any),
-    ("defaultTolerations", Any),
-    ("enabled", Any),
-    ("externalIstiod", Any),
-    ("hub", Any),
-    ("imagePullPolicy", Any),
-    ("imagePullSecrets", Any),
-    ("ipFamilies", Any),
-    ("ipFamilyPolicy", Any),
-    ("istioNamespace", Any),
-    ("istiod", Any),
-    ("jwtPolicy", Any),
-    ("logAsJson", Any),
-    ("logging", Keys(&[("level", Any)])),
-    ("meshID", Any),
-    ("meshNetworks", Any),
-    ("mountMtlsCerts", Any),
-    (
-        "multiCluster",
-        Keys(&[
-            ("clusterName", Any),
-            ("enabled", Any),
-            ("globalDomainSuffix", Any),
-            ("includeEnvoyFilter", Any),
-        ]),
-    ),
-    ("namespace", Any),
-    ("nativeNftables", Any),
-    ("network", Any),
-    ("networkPolicy", Any),
-    ("omitSidecarInjectorConfigMap", Any),
-    ("oneNamespace", Any),
-    ("operatorManageWebhooks", Any),
-    ("pilotCertProvider", Any),
-    ("platform", Any),
-    ("podDNSSearchNamespaces", Any),
-    ("priorityClassName", Any),
-    ("proxy", PROXY),
-    ("proxy_init", Keys(&[("forceApplyIptables", Any), ("image", Any), ("resources", Any)])),
-    ("remotePilotAddress", Any),
-    ("resourceScope", Any),
-    ("revision", Any),
-    ("sds", Keys(&[("token", Keys(&[("aud", Any)]))])),
-    ("sts", Keys(&[("servicePort", Any)])),
-    ("tag", Any),
-    ("tracer", Any),
-    ("trustBundleName", Any),
-    ("trustDomain", Any),
-    ("trustDomainAliases", Any),
-    ("useMCP", Any),
-    ("variant", Any),
-    ("waypoint", Any),
-]);
+const GLOBAL: Shape = Keys(
+    "arch autoscalingv2API caAddress caName certSigners configCluster configRootNamespace \
+     configValidation defaultNodeSelector defaultPodDisruptionBudget defaultResources \
+     defaultTolerations enabled externalIstiod hub imagePullPolicy imagePullSecrets \
+     ipFamilies ipFamilyPolicy istioNamespace istiod jwtPolicy logAsJson meshID meshNetworks \
+     mountMtlsCerts namespace nativeNftables network networkPolicy \
+     omitSidecarInjectorConfigMap oneNamespace operatorManageWebhooks pilotCertProvider \
+     platform podDNSSearchNamespaces priorityClassName remotePilotAddress resourceScope \
+     revision tag tracer trustBundleName trustDomain trustDomainAliases useMCP variant \
+     waypoint",
+    &[
+        ("logging", Keys("level", &[])),
+        ("multiCluster", Keys("clusterName enabled globalDomainSuffix includeEnvoyFilter", &[])),
+        ("proxy", PROXY),
+        ("proxy_init", Keys("forceApplyIptables image resources", &[])),
+        ("sds", Keys("", &[("token", Keys("aud", &[]))])),
+        ("sts", Keys("servicePort", &[])),
+    ],
+);
 
-const PROXY: Shape = Keys(&[
-    ("autoInject", Any),
-    ("capNetBindService", Any),
-    ("clusterDomain", Any),
-    ("componentLogLevel", Any),
-    ("enableCoreDump", Any),
-    ("excludeIPRanges", Any),
-    ("excludeInboundPorts", Any),
-    ("excludeOutboundPorts", Any),
-    ("holdApplicationUntilProxyStarts", Any),
-    ("image", Any),
-    ("includeIPRanges", Any),
-    ("includeInboundPorts", Any),
-    ("includeOutboundPorts", Any),
-    ("lifecycle", Any),
-    ("logLevel", Any),
-    ("outlierLogPath", Any),
-    ("privileged", Any),
-    ("readinessFailureThreshold", Any),
-    ("readinessInitialDelaySeconds", Any),
-    ("readinessPeriodSeconds", Any),
-    ("resources", Keys(&[("claims", Any), ("limits", Any), ("requests", Any)])),
-    ("seccompProfile", Any),
-    ("startupProbe", Keys(&[("enabled", Any), ("failureThreshold", Any)])),
-    ("statusPort", Any),
-    ("tracer", Any),
-]);
+const WEBHOOK: Shape = Keys(
+    "alwaysInjectSelector defaultTemplates enableNamespacesByDefault injectLabel \
+     injectedAnnotations injectionURL neverInjectSelector objectSelector reinvocationPolicy \
+     rewriteAppHTTPProbe templates",
+    &[],
+);
 
-const PILOT: Shape = Keys(&[
-    ("affinity", Any),
-    ("autoscaleBehavior", Any),
-    ("autoscaleEnabled", Any),
-    ("autoscaleMax", Any),
-    ("autoscaleMin", Any),
-    ("cni", Keys(&[("enabled", Any), ("provider", Any)])),
-    ("configMap", Any),
-    ("cpu", Any),
-    ("crlConfigMapName", Any),
-    ("deploymentAnnotations", Any),
-    ("deploymentLabels", Any),
-    ("enabled", Any),
-    ("env", Any),
-    ("envVarFrom", Any),
-    ("extraContainerArgs", Any),
-    ("hub", Any),
-    ("image", Any),
-    ("initContainers", Any),
-    ("ipFamilies", Any),
-    ("ipFamilyPolicy", Any),
-    ("istiodRemote", Any),
-    ("jwksResolverExtraRootCA", Any),
-    ("keepaliveMaxServerConnectionAge", Any),
-    ("memory", Any),
-    ("nodeSelector", Any),
-    ("podAnnotations", Any),
-    ("podDisruptionBudget", Any),
-    ("podLabels", Any),
-    ("replicaCount", Any),
-    ("resources", Any),
-    ("rollingMaxSurge", Any),
-    ("rollingMaxUnavailable", Any),
-    ("seccompProfile", Any),
-    ("serviceAccountAnnotations", Any),
-    ("serviceAnnotations", Any),
-    ("tag", Any),
-    ("taint", Any),
-    ("tolerations", Any),
-    ("topologySpreadConstraints", Any),
-    ("traceSampling", Any),
-    ("trustedZtunnelName", Any),
-    ("trustedZtunnelNamespace", Any),
-    ("variant", Any),
-    ("volumeMounts", Any),
-    ("volumes", Any),
-]);
+const PROXY: Shape = Keys(
+    "autoInject capNetBindService clusterDomain componentLogLevel enableCoreDump \
+     excludeIPRanges excludeInboundPorts excludeOutboundPorts holdApplicationUntilProxyStarts \
+     image includeIPRanges includeInboundPorts includeOutboundPorts lifecycle logLevel \
+     outlierLogPath privileged readinessFailureThreshold readinessInitialDelaySeconds \
+     readinessPeriodSeconds seccompProfile statusPort tracer",
+    &[
+        ("resources", Keys("claims limits requests", &[])),
+        ("startupProbe", Keys("enabled failureThreshold", &[])),
+    ],
+);
+
+const PILOT: Shape = Keys(
+    "affinity autoscaleBehavior autoscaleEnabled autoscaleMax autoscaleMin configMap cpu \
+     crlConfigMapName deploymentAnnotations deploymentLabels enabled env envVarFrom \
+     extraContainerArgs hub image initContainers ipFamilies ipFamilyPolicy istiodRemote \
+     jwksResolverExtraRootCA keepaliveMaxServerConnectionAge memory nodeSelector \
+     podAnnotations podDisruptionBudget podLabels replicaCount resources rollingMaxSurge \
+     rollingMaxUnavailable seccompProfile serviceAccountAnnotations serviceAnnotations tag \
+     taint tolerations topologySpreadConstraints traceSampling trustedZtunnelName \
+     trustedZtunnelNamespace variant volumeMounts volumes",
+    &[("cni", Keys("enabled provider", &[]))],
+);

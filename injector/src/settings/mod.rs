@@ -177,9 +177,10 @@ mod tests {
     fn nulls(shape: Shape) -> Vec<Value> {
         let within: Vec<Value> = match shape {
             Shape::Any => Vec::new(),
-            Shape::Keys(keys) => {
-                let parts = keys.iter().flat_map(|(key, shape)| {
-                    nulls(*shape).into_iter().map(move |part| serde_json::json!({ *key: part }))
+            Shape::Keys(plain, shaped) => {
+                let plain = plain.split_whitespace().map(|key| (key, Shape::Any));
+                let parts = plain.chain(shaped.iter().copied()).flat_map(|(key, shape)| {
+                    nulls(shape).into_iter().map(move |part| serde_json::json!({ key: part }))
                 });
                 parts.collect()
             }
@@ -238,10 +239,9 @@ mod tests {
 
     #[test]
     fn null_key_counts_as_absent() {
-        for (name, shape) in [
-            ("mesh", Shape::Message(&go_types::MESH_CONFIG)),
-            ("config", known_keys::INJECT_CONFIG),
-        ] {
+        for (name, shape) in
+            [("mesh", Shape::Message(go_types::MESH_CONFIG)), ("config", known_keys::INJECT_CONFIG)]
+        {
             for null in nulls(shape).into_iter().filter(|null| name == "mesh" || !null.is_null()) {
                 let mut absent = without_nulls(null.clone());
                 if name == "config" {

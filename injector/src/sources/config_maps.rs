@@ -8,6 +8,7 @@ use kube::{Api, Client};
 
 use super::{Text, Texts};
 use crate::cluster::error::ClusterError;
+use crate::cluster::store::Objects;
 
 /// Names of the `ConfigMap`s.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -33,15 +34,9 @@ impl ConfigMaps {
     /// Reads the documents once. Needs get on both maps.
     pub async fn read(&self, client: Client) -> Result<Texts, ReadError> {
         let api: Api<ConfigMap> = Api::namespaced(client, &self.namespace);
-        let known = async |slot| {
-            let map = self.get(&api, slot).await?;
-            Ok(ConfigMapState { listed: true, in_list: false, data: map.and_then(|map| map.data) })
-        };
-        let seen = ConfigMapStates {
-            sidecar: known(Slot::Sidecar).await?,
-            mesh: known(Slot::Mesh).await?,
-        };
-        Ok(self.texts(&seen).map_err(ReadError::Missing)?.unwrap_or_default())
+        let data = async |slot| Ok(self.get(&api, slot).await?.and_then(|map| map.data));
+        let (sidecar, mesh) = (data(Slot::Sidecar).await?, data(Slot::Mesh).await?);
+        self.texts_of(sidecar.as_ref(), mesh.as_ref()).map_err(ReadError::Missing)
     }
 
     /// Reads once the documents that `given` lacks. Needs get on the maps that contain them; a map
@@ -84,15 +79,23 @@ impl ConfigMaps {
     /// Returns the documents once both maps are known. The error names the missing document.
     pub(crate) fn texts(&self, seen: &ConfigMapStates) -> Result<Option<Texts>, MissingDocument> {
         let ConfigMapStates { sidecar, mesh } = seen;
-        if !(sidecar.listed && mesh.listed) {
+        if !(sidecar.is_listed() && mesh.is_listed()) {
             return Ok(None);
         }
-        Ok(Some(Texts {
-            inject_config: Some(self.text(Slot::Sidecar, "config", sidecar.data.as_ref())?),
-            values: Some(self.text(Slot::Sidecar, "values", sidecar.data.as_ref())?),
+        self.texts_of(sidecar.known().values().next(), mesh.known().values().next()).map(Some)
+    }
+
+    fn texts_of(
+        &self,
+        sidecar: Option<&Data>,
+        mesh: Option<&Data>,
+    ) -> Result<Texts, MissingDocument> {
+        Ok(Texts {
+            inject_config: Some(self.text(Slot::Sidecar, "config", sidecar)?),
+            values: Some(self.text(Slot::Sidecar, "values", sidecar)?),
             // Istio uses its defaults without a mesh document, and so does this injector.
-            mesh_config: self.text(Slot::Mesh, "mesh", mesh.data.as_ref()).ok(),
-        }))
+            mesh_config: self.text(Slot::Mesh, "mesh", mesh).ok(),
+        })
     }
 
     fn text(&self, slot: Slot, key: &str, data: Option<&Data>) -> Result<Text, MissingDocument> {
@@ -150,47 +153,21 @@ pub(crate) enum Slot {
     Mesh,
 }
 
-/// State of both watches.
+/// State of both watches, each of one map.
 #[derive(Debug, Default)]
 pub(crate) struct ConfigMapStates {
-    sidecar: ConfigMapState,
-    mesh: ConfigMapState,
+    sidecar: Objects<Data>,
+    mesh: Objects<Data>,
 }
 
 impl ConfigMapStates {
     pub(crate) fn apply(&mut self, slot: Slot, event: Event<ConfigMap>) {
-        let known = match slot {
+        let maps = match slot {
             Slot::Sidecar => &mut self.sidecar,
             Slot::Mesh => &mut self.mesh,
         };
-        match event {
-            // Until the list ends, the previous state counts.
-            Event::Init => known.in_list = false,
-            Event::InitApply(map) => {
-                known.in_list = true;
-                known.data = map.data;
-            }
-            Event::InitDone => {
-                known.listed = true;
-                if !known.in_list {
-                    known.data = None;
-                }
-            }
-            Event::Apply(map) => known.data = map.data,
-            Event::Delete(_) => known.data = None,
-        }
+        maps.apply(event, |map| map.data);
     }
-}
-
-/// State of one `ConfigMap`.
-#[derive(Debug, Default)]
-struct ConfigMapState {
-    /// True if a list has ended.
-    listed: bool,
-    /// True if the current list has contained the map.
-    in_list: bool,
-    /// Data of the map; `None` if there is none.
-    data: Option<Data>,
 }
 
 #[cfg(test)]

@@ -120,8 +120,7 @@ fn of_field(field: &str, of: Option<&'static Type>) -> String {
         return format!("{field} of a {} is called on nil; test it with `if` first", of.name);
     }
     let names: Vec<_> = of.fields().map(|field| field.go).collect();
-    let near = suggest::among(field, &names);
-    let near = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
+    let near = suggest::did_you_mean(field, &names);
     format!("a {} has no field {field}{near}", of.name)
 }
 

@@ -29,8 +29,7 @@ struct Rendering {
 
 /// Runs the work as one rendering.
 pub(crate) fn enter<T>(work: impl FnOnce() -> T) -> T {
-    let _restored = Restore(CURRENT.replace(Some(Rendering::default())));
-    work()
+    budget::with_state(&CURRENT, Rendering::default(), work)
 }
 
 /// Charges for a value before it is created: one unit per byte of text, [`ITEM`] per item.
@@ -115,15 +114,6 @@ pub(crate) fn pattern(
         }
     });
     Ok(pattern)
-}
-
-/// Restores the previous rendering when dropped, also after a panic.
-struct Restore(Option<Rendering>);
-
-impl Drop for Restore {
-    fn drop(&mut self) {
-        CURRENT.set(self.0.take());
-    }
 }
 
 thread_local! {

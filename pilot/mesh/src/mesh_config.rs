@@ -79,7 +79,7 @@ impl MeshConfig {
     /// Returns the suspicious parts of the document: keys that Istio does not know.
     pub fn oddities(&self) -> Vec<Oddity> {
         let unknown =
-            unknown_keys(&Value::Object(self.document.clone()), Shape::Message(&MESH_CONFIG));
+            unknown_keys(&Value::Object(self.document.clone()), Shape::Message(MESH_CONFIG));
         unknown.into_iter().map(notice::unknown).chain(self.repeated.clone()).collect()
     }
 }

@@ -80,7 +80,7 @@ impl ProxyConfig {
 
     /// Returns the fields of a layer that Istio does not know.
     pub fn unknown_keys(layer: &Value) -> Vec<UnknownKey> {
-        unknown_keys(layer, Shape::Message(&PROXY_CONFIG))
+        unknown_keys(layer, Shape::Message(PROXY_CONFIG))
     }
 
     /// Returns the layer's zero values that have no effect, since the value in force differs.

@@ -39,7 +39,7 @@ fn semver(arguments: &[TemplateValue]) -> FunctionResult {
         ("String", version.written().into()),
     ];
     let fields = fields.into_iter().map(|(name, value)| (name.to_owned(), value));
-    Ok(TemplateValue::Object(fields.chain([typed(&SEMVER)]).collect()))
+    Ok(TemplateValue::Object(fields.chain([typed(SEMVER)]).collect()))
 }
 
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -141,13 +141,13 @@ fn stands_for<'a>(
     members: &'a HashMap<String, TemplateValue>,
 ) -> Option<&'a TemplateValue> {
     let is = |other: &Type| of.id == other.id;
-    let name = if is(&RESOURCE_LIST) {
+    let name = if is(RESOURCE_LIST) {
         LIST
     } else if of.is_wrapper() {
         "Value"
-    } else if is(&DURATION) {
+    } else if is(DURATION) {
         "AsDuration"
-    } else if is(&INT_OR_STRING) {
+    } else if is(INT_OR_STRING) {
         let is_text = members.get("Type") == Some(&TemplateValue::from(1));
         if is_text { "StrVal" } else { "IntVal" }
     } else {

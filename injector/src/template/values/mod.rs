@@ -214,7 +214,7 @@ fn int_or_string(value: &Value) -> TemplateValue {
     let parsed = if value.is_string() { text.parse().unwrap_or_default() } else { number };
     let written = if value.is_string() { text.to_owned() } else { number.to_string() };
     object(
-        &INT_OR_STRING,
+        INT_OR_STRING,
         [
             ("Type", TemplateValue::from(i64::from(value.is_string()))),
             ("IntVal", TemplateValue::from(number)),
@@ -238,7 +238,7 @@ fn resource_list(members: &Map<String, Value>) -> TemplateValue {
     let list = members
         .iter()
         .map(|(key, value)| (escape::guarded_key(key, |_| false).into_owned(), quantity(value)));
-    fields.extend([typed(&RESOURCE_LIST), (LIST.to_owned(), TemplateValue::Map(list.collect()))]);
+    fields.extend([typed(RESOURCE_LIST), (LIST.to_owned(), TemplateValue::Map(list.collect()))]);
     TemplateValue::Object(fields)
 }
 
@@ -249,7 +249,7 @@ fn duration(text: &str) -> TemplateValue {
     let seconds = TemplateValue::from(whole.parse::<i64>().unwrap_or_default());
     let nanos = TemplateValue::from(format!("{fraction:0<9}").parse::<i64>().unwrap_or_default());
     object(
-        &DURATION,
+        DURATION,
         [
             ("Seconds", seconds.clone()),
             ("GetSeconds", seconds),

@@ -7,7 +7,6 @@ mod namespaces;
 mod nodes;
 pub(crate) mod outline;
 mod proxy_configs;
-mod store;
 mod watched;
 
 use std::sync::Arc;

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use kube::Client;
 use kube::runtime::watcher;
 
-use super::store::Key;
 use super::watched::{Followed, Reading, WatchedResource, follow};
 use crate::cluster::proxy_configs;
+use crate::cluster::store::Key;
 use crate::settings::proxy_configs::ProxyConfigs;
 use crate::webhook::telemetry::metrics::Metrics;
 

@@ -14,7 +14,7 @@ use kube_access::with_causes;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::store::{Key, Objects, StoreUpdate};
+use crate::cluster::store::{Key, Objects, StoreUpdate};
 use crate::webhook::telemetry::metrics::Metrics;
 use crate::webhook::telemetry::watch_state::WatchState;
 

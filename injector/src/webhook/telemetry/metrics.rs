@@ -13,7 +13,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
-use prometheus_client::registry::Registry;
+use prometheus_client::registry::{Metric, Registry};
 use tokio::sync::watch;
 use webhook_certs::serving::handshake_failure::HandshakeFailure;
 use webhook_certs::status::Status;
@@ -48,28 +48,60 @@ pub struct Metrics {
 impl Metrics {
     /// Registers every metric.
     pub fn new() -> Self {
-        let mut metrics = Self {
-            registry: Registry::default(),
-            requests: Counter::default(),
-            success: Counter::default(),
-            failure: Counter::default(),
-            skip: Counter::default(),
-            time: Histogram::new(SECONDS),
-            results: Family::default(),
-            panics: Counter::default(),
-            connections: Gauge::default(),
-            handshake_failures: Family::default(),
-            expired_connections: Family::default(),
-            displaced_connections: Counter::default(),
-            certificate_not_after: Gauge::default(),
-            generation: Gauge::default(),
-            refused: Counter::default(),
-            refused_at: Gauge::default(),
-            notices: Gauge::default(),
-            watches: Family::default(),
-            refused_proxy_configs: Gauge::default(),
+        let mut page = MetricsPage::default();
+        let version = Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]);
+        page.0.register("sidecar_injector_build", "Version of the program", version);
+        let metrics = Self {
+            requests: page.add("sidecar_injection_requests", "Calls of the webhook"),
+            success: page.add("sidecar_injection_success",
+                "Calls answered with a review, including skipped and denied pods",
+            ),
+            failure: page.add("sidecar_injection_failure", "Calls that failed or were denied"),
+            skip: page.add("sidecar_injection_skip", "Calls that left the pod unchanged"),
+            time: page.add_metric("sidecar_injection_time_seconds",
+                "Time from the head of a call to its answer",
+                Histogram::new(SECONDS),
+            ),
+            results: page.add("sidecar_injection",
+                "Calls by result (injected, skipped, denied, failed) and reason",
+            ),
+            panics: page.add("sidecar_injector_panics", "Calls that ended in a panic"),
+            connections: page.add("sidecar_injector_connections",
+                "Open connections to the webhook, including those in their handshake",
+            ),
+            handshake_failures: page.add("sidecar_injector_handshake_failures",
+                "TLS handshakes that failed, by cause; docs/install.md has them",
+            ),
+            expired_connections: page.add("sidecar_injector_expired_connections",
+                "Connections closed for slowness, by cause (idle, head, review, reply)",
+            ),
+            displaced_connections: page.add("sidecar_injector_displaced_connections",
+                "Connections waiting for their client that were closed for new ones because all slots were taken",
+            ),
+            certificate_not_after: page.add("sidecar_injector_certificate_not_after_timestamp_seconds",
+                "Expiry time of the serving certificate; 0 while there is none",
+            ),
+            generation: page.add("sidecar_injector_configuration_generation",
+                "Configurations applied; 0 while there is none",
+            ),
+            refused: page.add("sidecar_injector_configuration_refused",
+                "Configurations rejected; the last valid one stays",
+            ),
+            refused_at: page.add("sidecar_injector_configuration_refused_timestamp_seconds",
+                "Time of the last rejected configuration; 0 if there was none",
+            ),
+            notices: page.add("sidecar_injector_configuration_notices",
+                "Warnings about the configuration in use, such as unknown keys; the log names them",
+            ),
+            watches: page.add("sidecar_injector_watch",
+                "Watches of the cluster by resource and state (pending, current, absent, forbidden, \
+             failing): 1 for the current state",
+            ),
+            refused_proxy_configs: page.add("sidecar_injector_proxy_configs_refused",
+                "Invalid ProxyConfig resources, which are ignored; the log names them",
+            ),
+            registry: page.0,
         };
-        metrics.register();
         // `rate()` needs the value before the first event.
         let causes = HandshakeFailure::ALL.map(HandshakeFailure::word);
         for cause in causes.into_iter().chain([TIMEOUT]) {
@@ -203,105 +235,20 @@ impl Metrics {
         }
         page
     }
+}
 
-    fn register(&mut self) {
-        let Self { registry, .. } = self;
-        registry.register(
-            "sidecar_injector_build",
-            "Version of the program",
-            Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]),
-        );
-        registry.register(
-            "sidecar_injection_requests",
-            "Calls of the webhook",
-            self.requests.clone(),
-        );
-        registry.register(
-            "sidecar_injection_success",
-            "Calls answered with a review, including skipped and denied pods",
-            self.success.clone(),
-        );
-        registry.register(
-            "sidecar_injection_failure",
-            "Calls that failed or were denied",
-            self.failure.clone(),
-        );
-        registry.register(
-            "sidecar_injection_skip",
-            "Calls that left the pod unchanged",
-            self.skip.clone(),
-        );
-        registry.register(
-            "sidecar_injection_time_seconds",
-            "Time from the head of a call to its answer",
-            self.time.clone(),
-        );
-        registry.register(
-            "sidecar_injection",
-            "Calls by result (injected, skipped, denied, failed) and reason",
-            self.results.clone(),
-        );
-        registry.register(
-            "sidecar_injector_panics",
-            "Calls that ended in a panic",
-            self.panics.clone(),
-        );
-        registry.register(
-            "sidecar_injector_connections",
-            "Open connections to the webhook, including those in their handshake",
-            self.connections.clone(),
-        );
-        registry.register(
-            "sidecar_injector_handshake_failures",
-            "TLS handshakes that failed, by cause; docs/install.md has them",
-            self.handshake_failures.clone(),
-        );
-        registry.register(
-            "sidecar_injector_expired_connections",
-            "Connections closed for slowness, by cause (idle, head, review, reply)",
-            self.expired_connections.clone(),
-        );
-        registry.register(
-            "sidecar_injector_displaced_connections",
-            "Connections waiting for their client that were closed for new ones because all slots were taken",
-            self.displaced_connections.clone(),
-        );
-        registry.register(
-            "sidecar_injector_certificate_not_after_timestamp_seconds",
-            "Expiry time of the serving certificate; 0 while there is none",
-            self.certificate_not_after.clone(),
-        );
-        registry.register(
-            "sidecar_injector_configuration_generation",
-            "Configurations applied; 0 while there is none",
-            self.generation.clone(),
-        );
-        registry.register(
-            "sidecar_injector_configuration_refused",
-            "Configurations rejected; the last valid one stays",
-            self.refused.clone(),
-        );
-        registry.register(
-            "sidecar_injector_configuration_refused_timestamp_seconds",
-            "Time of the last rejected configuration; 0 if there was none",
-            self.refused_at.clone(),
-        );
-        registry.register(
-            "sidecar_injector_configuration_notices",
-            "Warnings about the configuration in use, such as unknown keys; the log names them",
-            self.notices.clone(),
-        );
-        registry.register(
-            "sidecar_injector_watch",
-            "Watches of the cluster by resource and state (pending, current, absent, forbidden, \
-             failing): 1 for the current state",
-            self.watches.clone(),
-        );
-        registry.register(
-            "sidecar_injector_proxy_configs_refused",
-            "Invalid ProxyConfig resources, which are ignored; the log names them",
-            self.refused_proxy_configs.clone(),
-        );
+/// Metrics as they are registered, in the order of the page.
+#[derive(Default)]
+struct MetricsPage(Registry);
+
+impl MetricsPage {
+    fn add<M: Metric + Clone + Default>(&mut self, name: &str, help: &str) -> M {
+        self.add_metric(name, help, M::default())
+    }
+
+    fn add_metric<M: Metric + Clone>(&mut self, name: &str, help: &str, metric: M) -> M {
+        self.0.register(name, help, metric.clone());
+        metric
     }
 }
 

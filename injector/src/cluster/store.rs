@@ -6,25 +6,27 @@ use kube::runtime::watcher::Event;
 use kube::{Resource, ResourceExt};
 
 /// Namespace of an object (empty if it has none) and its name.
-pub(super) type Key = (String, String);
+pub(crate) type Key = (String, String);
 
 /// Data kept of each object.
 #[derive(Debug)]
-pub(super) struct Objects<V> {
+pub(crate) struct Objects<V> {
     known: BTreeMap<Key, V>,
     /// Objects of the current list. Until the list ends, `known` counts.
     listing: BTreeMap<Key, V>,
+    /// True if a list has ended.
+    is_listed: bool,
 }
 
 impl<V> Default for Objects<V> {
     fn default() -> Self {
-        Self { known: BTreeMap::new(), listing: BTreeMap::new() }
+        Self { known: BTreeMap::new(), listing: BTreeMap::new(), is_listed: false }
     }
 }
 
 /// Effect of a watch event.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum StoreUpdate {
+pub(crate) enum StoreUpdate {
     /// A list is in progress.
     Part,
     /// All objects are known.
@@ -36,7 +38,7 @@ pub(super) enum StoreUpdate {
 
 impl<V: PartialEq> Objects<V> {
     /// Applies an event. An object for which `keep` returns `None` is not kept.
-    pub(super) fn apply<K: Resource>(
+    pub(crate) fn apply<K: Resource>(
         &mut self,
         event: Event<K>,
         keep: impl Fn(K) -> Option<V>,
@@ -52,6 +54,7 @@ impl<V: PartialEq> Objects<V> {
             Event::InitDone => {
                 let changed = self.listing != self.known;
                 self.known = std::mem::take(&mut self.listing);
+                self.is_listed = true;
                 return StoreUpdate::All { changed };
             }
             Event::Apply(object) => {
@@ -74,14 +77,19 @@ impl<V: PartialEq> Objects<V> {
     }
 
     /// Removes all objects. Returns true if there were any.
-    pub(super) fn clear(&mut self) -> bool {
+    pub(crate) fn clear(&mut self) -> bool {
         let changed = !self.known.is_empty();
         self.known.clear();
         changed
     }
 
+    /// True if a list has ended.
+    pub(crate) fn is_listed(&self) -> bool {
+        self.is_listed
+    }
+
     /// Returns the known objects.
-    pub(super) fn known(&self) -> &BTreeMap<Key, V> {
+    pub(crate) fn known(&self) -> &BTreeMap<Key, V> {
         &self.known
     }
 }
